@@ -1,0 +1,28 @@
+# The API: HTTP, job records, dispatcher. No torch.
+FROM python:3.11-slim-bookworm AS build
+WORKDIR /src
+COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY service service
+COPY worker worker
+COPY models models
+COPY store store
+COPY d4explain d4explain
+COPY bench bench
+RUN python -m venv /opt/d4explain \
+    && /opt/d4explain/bin/pip install --no-cache-dir --constraint constraints.txt '.[postgres]'
+
+FROM python:3.11-slim-bookworm
+RUN useradd --uid 10001 --create-home --home-dir /var/lib/d4explain d4explain \
+    && install -d -o d4explain -g d4explain /var/lib/d4explain/artifacts
+COPY --from=build /opt/d4explain /opt/d4explain
+ENV PATH=/opt/d4explain/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    D4_DATA_DIR=/var/lib/d4explain \
+    D4_HOST=0.0.0.0 \
+    D4_PORT=8400
+USER 10001
+WORKDIR /var/lib/d4explain
+EXPOSE 8400
+HEALTHCHECK --interval=10s --timeout=3s --start-period=20s \
+    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8400/livez', timeout=2)"]
+CMD ["python", "-m", "service"]

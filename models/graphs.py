@@ -1,0 +1,132 @@
+"""Graphs as the method sees them: one sparse form, one dense batch, conversions between the two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Graph:
+    """One undirected graph without self-loops; every edge is stored once, source < target."""
+
+    features: Tensor  # [node, feature]
+    edges: Tensor  # [2, edge] int64
+
+    @property
+    def node_count(self) -> int:
+        return self.features.shape[0]
+
+    @property
+    def edge_count(self) -> int:
+        return self.edges.shape[1]
+
+
+@dataclass(frozen=True)
+class SparseGraphs:
+    """Several graphs laid side by side, the form PyG layers take."""
+
+    features: Tensor  # [node of all graphs, feature]
+    edge_index: Tensor  # [2, 2·edge], both directions
+    graph_of_node: Tensor  # [node of all graphs]
+    count: int
+
+
+@dataclass(frozen=True)
+class DenseGraphs:
+    """A padded batch; the adjacency may be soft, is symmetric and zero on diagonal and padding."""
+
+    adjacency: Tensor  # [batch, node, node]
+    features: Tensor  # [batch, node, feature], zero on padding
+    mask: Tensor  # [batch, node] bool, True where a node is real
+
+    @property
+    def count(self) -> int:
+        return self.adjacency.shape[0]
+
+    @property
+    def pair_mask(self) -> Tensor:
+        """Which ordered pairs are two different real nodes: [batch, node, node] bool."""
+        both = self.mask[:, :, None] & self.mask[:, None, :]
+        return both & ~torch.eye(self.mask.shape[1], dtype=torch.bool, device=self.mask.device)
+
+    def with_adjacency(self, adjacency: Tensor) -> DenseGraphs:
+        return replace(self, adjacency=adjacency)
+
+    def select(self, index: Tensor) -> DenseGraphs:
+        return DenseGraphs(self.adjacency[index], self.features[index], self.mask[index])
+
+    def repeat(self, times: int) -> DenseGraphs:
+        """Each graph `times` times in a row: graph 0, 0, …, 1, 1, …"""
+        return DenseGraphs(
+            self.adjacency.repeat_interleave(times, dim=0),
+            self.features.repeat_interleave(times, dim=0),
+            self.mask.repeat_interleave(times, dim=0),
+        )
+
+    def to(self, device: torch.device) -> DenseGraphs:
+        return DenseGraphs(
+            self.adjacency.to(device), self.features.to(device), self.mask.to(device)
+        )
+
+
+def to_sparse(graphs: Sequence[Graph]) -> SparseGraphs:
+    device = graphs[0].features.device
+    sizes = torch.tensor([graph.node_count for graph in graphs], device=device)
+    starts = torch.cumsum(sizes, 0) - sizes
+    one_way = torch.cat(
+        [graph.edges + start for graph, start in zip(graphs, starts, strict=True)], dim=1
+    )
+    return SparseGraphs(
+        features=torch.cat([graph.features for graph in graphs]),
+        edge_index=torch.cat([one_way, one_way.flip(0)], dim=1),
+        graph_of_node=torch.repeat_interleave(torch.arange(len(graphs), device=device), sizes),
+        count=len(graphs),
+    )
+
+
+def to_dense(graphs: Sequence[Graph], nodes: int | None = None) -> DenseGraphs:
+    """Pads to the largest graph, or to `nodes`."""
+    first = graphs[0].features
+    width = max(graph.node_count for graph in graphs) if nodes is None else nodes
+    adjacency = first.new_zeros(len(graphs), width, width)
+    features = first.new_zeros(len(graphs), width, first.shape[1])
+    mask = torch.zeros(len(graphs), width, dtype=torch.bool, device=first.device)
+    for position, graph in enumerate(graphs):
+        source, target = graph.edges
+        adjacency[position, source, target] = 1
+        adjacency[position, target, source] = 1
+        features[position, : graph.node_count] = graph.features
+        mask[position, : graph.node_count] = True
+    return DenseGraphs(adjacency, features, mask)
+
+
+def from_dense(graphs: DenseGraphs) -> list[Graph]:
+    """The discrete graphs of a batch whose adjacency is 0/1 and whose padding comes last."""
+    result = []
+    for adjacency, features, mask in zip(
+        graphs.adjacency, graphs.features, graphs.mask, strict=True
+    ):
+        size = int(mask.sum())
+        edges = torch.triu(adjacency[:size, :size] > 0.5, diagonal=1).nonzero().T.contiguous()
+        result.append(Graph(features[:size], edges))
+    return result
+
+
+def like_sized(sizes: Sequence[int], pair_budget: int) -> list[list[int]]:
+    """Indices in batches of like size whose padded pairs stay within the budget.
+
+    Graphs are taken by ascending size, so little of a batch is padding; a graph that alone
+    exceeds the budget is a batch of its own.
+    """
+    batches: list[list[int]] = []
+    for index in sorted(range(len(sizes)), key=lambda i: (sizes[i], i)):
+        fits = batches and (len(batches[-1]) + 1) * sizes[index] ** 2 <= pair_budget
+        if fits:
+            batches[-1].append(index)
+        else:
+            batches.append([index])
+    return batches
