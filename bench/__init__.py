@@ -1,0 +1,1 @@
+"""Measurements: trains example GNNs, reproduces tables, prints and writes what it found."""

@@ -1,0 +1,93 @@
+"""Training batches: every graph once per round, like-sized graphs together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import islice
+
+import torch
+from torch import Tensor
+
+from models.graphs import DenseGraphs, Graph, to_dense
+from models.recipes import Recipe
+from models.subgraphs import connected_subgraph, neighbours_of
+
+# Graphs whose sizes differ by up to this factor may change places, so that rounds differ.
+SIZE_JITTER = 1.15
+
+
+class Batches:
+    """An endless stream of batches that depends on the generator and the pending queue alone."""
+
+    def __init__(self, graphs: Sequence[Graph], recipe: Recipe, generator: torch.Generator) -> None:
+        self._graphs = list(graphs)
+        self._recipe = recipe
+        self._generator = generator
+        self._pending: list[list[int]] = []
+        self._neighbours: dict[int, list[list[int]]] = {}
+
+    def draw(self) -> DenseGraphs:
+        if self._uniform() < self._recipe.subgraph_share:
+            return self._subgraphs()
+        if not self._pending:
+            self._pending = self._round()
+        return to_dense([self._whole(index) for index in self._pending.pop()])
+
+    def state(self) -> dict[str, Tensor]:
+        return {
+            "pending": torch.tensor([i for batch in self._pending for i in batch]).long(),
+            "pending_sizes": torch.tensor([len(batch) for batch in self._pending]).long(),
+        }
+
+    def load_state(self, tensors: Mapping[str, Tensor]) -> None:
+        indices = iter(tensors["pending"].tolist())
+        sizes = tensors["pending_sizes"].tolist()
+        self._pending = [list(islice(indices, size)) for size in sizes]
+
+    def _round(self) -> list[list[int]]:
+        """Every graph once, or as often as one full batch needs, in batches in random order."""
+        copies = math.ceil(self._recipe.batch_graphs / len(self._graphs))
+        indices = list(range(len(self._graphs))) * copies
+        sizes = [min(graph.node_count, self._recipe.max_nodes) for graph in self._graphs] * copies
+        jitter = torch.rand(len(indices), generator=self._generator) * math.log(SIZE_JITTER)
+        order = torch.argsort(torch.tensor(sizes).log() + jitter).tolist()
+        batches: list[list[int]] = []
+        widest = 0
+        for place in order:
+            widest = max(widest, sizes[place])
+            full = not batches or len(batches[-1]) >= self._recipe.batch_graphs
+            if full or (len(batches[-1]) + 1) * widest**2 > self._recipe.pair_budget:
+                batches.append([])
+                widest = sizes[place]
+            batches[-1].append(indices[place])
+        shuffled = torch.randperm(len(batches), generator=self._generator).tolist()
+        return [batches[position] for position in shuffled]
+
+    def _whole(self, index: int) -> Graph:
+        """The graph, or a connected part of it if it is larger than a pass should hold."""
+        if self._graphs[index].node_count <= self._recipe.max_nodes:
+            return self._graphs[index]
+        return self._part(index, self._recipe.max_nodes)
+
+    def _subgraphs(self) -> DenseGraphs:
+        count = self._recipe.batch_subgraphs
+        smallest, largest = self._recipe.subgraph_nodes
+        chosen = torch.randint(len(self._graphs), (count,), generator=self._generator)
+        nodes = torch.randint(smallest, largest + 1, (count,), generator=self._generator)
+        return to_dense(
+            [
+                self._part(index, size)
+                for index, size in zip(chosen.tolist(), nodes.tolist(), strict=True)
+            ]
+        )
+
+    def _part(self, index: int, nodes: int) -> Graph:
+        if index not in self._neighbours:
+            self._neighbours[index] = neighbours_of(self._graphs[index])
+        return connected_subgraph(
+            self._graphs[index], self._neighbours[index], nodes, self._generator
+        )
+
+    def _uniform(self) -> float:
+        return float(torch.rand((), generator=self._generator))

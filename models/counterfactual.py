@@ -1,0 +1,298 @@
+"""Counterfactual explanation: the denoiser proposes, the search completes, the sparse GNN decides.
+
+`guided` is ours: denoiser samples and a short search, both pruned. `paper` is D4Explainer as
+printed: noise, denoise, draw, verify.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from models.connectivity import component_counts
+from models.denoiser import Denoiser, plausibility
+from models.edits import EditRules, EditSet, EditSpace
+from models.errors import UnknownClassError
+from models.flips import FORBIDDEN, FlipGoal, FlipJudge, StoppedError
+from models.gnn.network import Gnn, predict
+from models.graphs import Graph, to_dense
+from models.proposals import Proposals, draw, pruned_flips
+from models.pruning import prune
+from models.ranking import choose, distinct_count, shortlist
+from models.search import Search, SearchConfig, try_single_edits
+
+Sampler = Literal["guided", "paper"]
+
+_PROPOSALS: dict[Sampler, Proposals] = {
+    "guided": Proposals(noise_levels=(0.02, 0.05, 0.1, 0.2), noisy_per_level=3, draws_per_noisy=4),
+    "paper": Proposals(
+        noise_levels=(0.01, 0.02, 0.05, 0.1, 0.2), noisy_per_level=20, draws_per_noisy=1
+    ),
+}
+_KEPT_FLIPS = 64  # flips that are verified and chosen from
+_CHECKED_MISSES = 8
+
+
+@dataclass(frozen=True)
+class CounterfactualConfig:
+    target_class: int | None = None  # None: any class but the one before
+    alternatives: int = 3
+    sampler: Sampler = "guided"
+    proposals: Proposals | None = None  # None: the sampler's own
+    search: SearchConfig = field(default_factory=SearchConfig)
+
+    def __post_init__(self) -> None:
+        if self.alternatives < 1:
+            raise ValueError(f"one answer at least has to be asked for, got {self.alternatives}")
+        if self.sampler not in _PROPOSALS:
+            raise ValueError(f"sampler is one of {sorted(_PROPOSALS)}, got {self.sampler!r}")
+
+    @property
+    def resolved_proposals(self) -> Proposals:
+        return _PROPOSALS[self.sampler] if self.proposals is None else self.proposals
+
+
+@dataclass(frozen=True)
+class FoundEdit:
+    source: int
+    target: int
+    added: bool
+    plausibility: float  # log-odds that the denoiser gives this edit on the input
+    by_denoiser: bool  # the whole edit set came out of a denoiser sample
+
+
+@dataclass(frozen=True)
+class FoundCounterfactual:
+    graph: Graph
+    edits: tuple[FoundEdit, ...]
+    probabilities: Tensor  # [class], by the sparse GNN
+    likelihood: float  # mean plausibility of the edits
+    connected: bool
+    by_denoiser: bool
+
+
+@dataclass(frozen=True)
+class CounterfactualOutcome:
+    """What was found for one graph, best first, and the work it took."""
+
+    probabilities: Tensor  # [class], of the input
+    found: tuple[FoundCounterfactual, ...]
+    closest_miss: FoundCounterfactual | None  # only if nothing was found
+    reason: str | None  # only if nothing was found
+    gnn_evaluations: int  # graphs judged, dense and sparse
+    samples: int  # graphs drawn from the denoiser
+    depth: int  # edits that the search tried to combine
+    seconds: float
+
+
+def explain(
+    gnn: Gnn,
+    denoiser: Denoiser,
+    graph: Graph,
+    rules: EditRules,
+    config: CounterfactualConfig,
+    *,
+    seed: int,
+    device: torch.device,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> CounterfactualOutcome:
+    """Edited graphs that the GNN gives another class, as few edits away as can be found.
+
+    Depends on the arguments and the seed alone, unless it is stopped.
+    """
+    if config.target_class is not None and not 0 <= config.target_class < gnn.spec.classes:
+        raise UnknownClassError(config.target_class, gnn.spec.classes)
+    started = time.perf_counter()
+    gnn.eval()
+    denoiser.eval()
+    space = EditSpace.of(Graph(graph.features.cpu(), graph.edges.cpu()), rules)
+    before = predict(gnn, [space.graph], device)[0]  # [class]
+    goal = FlipGoal(int(before.argmax()), config.target_class)
+    judge = FlipJudge(gnn, space, goal, device, should_stop)
+    reason = _why_impossible(space, goal, rules)
+    run = _Run(denoiser, judge, config, torch.Generator().manual_seed(seed), device)
+    if reason is None:
+        run.sample()
+        reason = None if run.chosen else run.why_nothing()
+    return CounterfactualOutcome(
+        probabilities=before,
+        found=tuple(run.described(run.chosen)),
+        closest_miss=next(iter(run.described(run.nearest)), None),
+        reason=reason,
+        gnn_evaluations=judge.evaluations + 1,  # and the input itself
+        samples=run.samples,
+        depth=run.depth,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _why_impossible(space: EditSpace, goal: FlipGoal, rules: EditRules) -> str | None:
+    if goal.target == goal.before:
+        return f"the GNN already gives this graph the target class, {goal.target}"
+    if space.count == 0:
+        return "the rules leave no node pair that may be edited"
+    if space.budget == 0:
+        return (
+            f"the rules allow no edit: max_edits is {rules.max_edits} and max_ratio "
+            f"{rules.max_ratio:g} of {space.graph.edge_count} edges is less than one edit"
+        )
+    return None
+
+
+class _Run:
+    """One sampler at work on one graph; what it found is kept also when it is stopped."""
+
+    def __init__(
+        self,
+        denoiser: Denoiser,
+        judge: FlipJudge,
+        config: CounterfactualConfig,
+        generator: torch.Generator,
+        device: torch.device,
+    ) -> None:
+        self.chosen: list[EditSet] = []  # best first, each verified
+        self.nearest: list[EditSet] = []  # the closest miss, if nothing was found
+        self.samples = 0
+        self.depth = 0
+        self._denoiser = denoiser
+        self._judge = judge
+        self._space = judge.space
+        self._config = config
+        self._generator = generator
+        self._device = device
+        self._stopped = False
+        self._by_denoiser: set[EditSet] = set()
+        clean = to_dense([self._space.graph]).to(device)
+        self._plausibility = self._space.of_pairs(plausibility(denoiser, clean)[0].cpu())
+
+    def sample(self) -> None:
+        tried: list[EditSet] = []
+        try:
+            if self._config.sampler == "paper":
+                tried = self._draw()
+            else:
+                self._search()
+        except StoppedError:
+            self._stopped = True
+        if self._config.sampler == "paper":
+            self._choose_as_drawn(tried)
+        else:
+            self._choose_pruned()
+
+    def why_nothing(self) -> str:
+        if self._stopped:
+            return "stopped before a counterfactual was found"
+        goal = self._judge.goal
+        wanted = f"class {goal.target}" if goal.target is not None else "another class"
+        return f"no graph within {self._space.budget} edits was found that the GNN gives {wanted}"
+
+    def described(self, edit_sets: Sequence[EditSet]) -> list[FoundCounterfactual]:
+        if not edit_sets:
+            return []
+        probabilities = self._judge.verify(edit_sets)
+        components = component_counts(self._space.dense(edit_sets)).tolist()
+        graphs = self._space.apply_all(edit_sets)
+        return [
+            self._one(edits, graph, probability, parts == 1)
+            for edits, graph, probability, parts in zip(
+                edit_sets, graphs, probabilities, components, strict=True
+            )
+        ]
+
+    def _one(
+        self, edits: EditSet, graph: Graph, probabilities: Tensor, connected: bool
+    ) -> FoundCounterfactual:
+        space = self._space
+        by_denoiser = edits in self._by_denoiser
+        found = tuple(
+            FoundEdit(
+                source=int(space.sources[pair]),
+                target=int(space.targets[pair]),
+                added=not space.present[pair],
+                plausibility=float(self._plausibility[pair]),
+                by_denoiser=by_denoiser,
+            )
+            for pair in edits
+        )
+        return FoundCounterfactual(
+            graph=graph,
+            edits=found,
+            probabilities=probabilities,
+            likelihood=sum(edit.plausibility for edit in found) / len(found),
+            connected=connected,
+            by_denoiser=by_denoiser,
+        )
+
+    def _draw(self) -> list[EditSet]:
+        drawn = draw(
+            self._denoiser,
+            self._space,
+            self._config.resolved_proposals,
+            self._generator,
+            self._device,
+        )
+        self.samples = len(drawn)
+        return [edits for edits in drawn if edits]
+
+    def _search(self) -> None:
+        """Fills the judge with flips: single edits, denoiser samples, then the beam."""
+        config = self._config.search
+        guide = try_single_edits(self._judge, self._plausibility, config)
+        self.depth = 1
+        proposed = pruned_flips(self._draw(), self._judge, guide, config.plausibility_weight)
+        self._by_denoiser.update(proposed)
+        search = Search(self._judge, guide, config)
+        while not self._enough(search.depth) and search.depth < self._space.budget:
+            search.deepen()
+            self.depth = search.depth
+        search.exchange()
+
+    def _enough(self, depth: int) -> bool:
+        """Whether a depth with flips is passed by one, or has all the alternatives asked for."""
+        flips = [edits for edits in self._shortlist() if len(edits) <= depth]
+        if not flips:
+            return False
+        return len(flips[0]) < depth or (
+            distinct_count(self._space, flips) >= self._config.alternatives
+        )
+
+    def _choose_as_drawn(self, drawn: Sequence[EditSet]) -> None:
+        """The paper's way: what was drawn is verified as it is, and ranked by edits."""
+        self._by_denoiser.update(drawn)
+        distinct = list(dict.fromkeys(drawn))
+        margins = self._judge.verified_margins(distinct)
+        flips = [edits for edits, margin in zip(distinct, margins, strict=True) if margin > 0]
+        self.chosen = choose(self._space, flips, self._config.alternatives)
+        if not self.chosen:
+            self.nearest = self._nearest(distinct)
+
+    def _choose_pruned(self) -> None:
+        # where both forms of the GNN differ by rounding, the nearest miss may be a flip
+        candidates = self._shortlist() or self._judge.misses(_CHECKED_MISSES)
+        margins = self._judge.verified_margins(candidates)
+        flips = [edits for edits, margin in zip(candidates, margins, strict=True) if margin > 0]
+        minimal = prune(flips, self._judge.verified_margins)
+        for edits, pruned in zip(flips, minimal, strict=True):
+            if edits in self._by_denoiser:
+                self._by_denoiser.add(pruned)
+        self.chosen = choose(self._space, minimal, self._config.alternatives)
+        if not self.chosen:
+            self.nearest = self._nearest(self._judge.misses(_CHECKED_MISSES))
+
+    def _shortlist(self) -> list[EditSet]:
+        return shortlist(self._judge, self._plausibility, _KEPT_FLIPS)
+
+    def _nearest(self, misses: Sequence[EditSet]) -> list[EditSet]:
+        """The set nearest to a flip by the sparse GNN, or none if the rules forbid all."""
+        margins = self._judge.verified_margins(misses)
+        allowed = [
+            (margin, edits)
+            for margin, edits in zip(margins, misses, strict=True)
+            if margin > FORBIDDEN
+        ]
+        return [max(allowed, key=lambda miss: miss[0])[1]] if allowed else []

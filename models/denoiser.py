@@ -1,0 +1,159 @@
+"""The denoiser: a provably powerful graph network (PPGN) that predicts the clean edges.
+
+Tensors are channel first, [channel, batch, node, node]: a 1×1 map over all pairs is one matrix
+product and a block's graph product is one batched one, without a copy in between. No map has a
+bias and every activation keeps 0 at 0, so padding stays exactly zero from the first layer to the
+last without being masked again; what a bias would do is done by the constant input planes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from models.diffusion import NoiseLevel
+from models.graphs import DenseGraphs
+from models.ppgn import PpgnBlock, inverse_rms, normal_weight
+
+# Beyond this the closed-form residual is large enough to decide every pair, and stays finite.
+SMALLEST_PROBABILITY = 1e-6
+# The noise level at which the log-odds of an edge given the rest are read off a clean graph.
+CLEAN_FLIP = 0.02
+NOISE_FEATURES = 6
+INPUT_PLANES = 3  # edge, no edge, diagonal
+
+
+@dataclass(frozen=True)
+class DenoiserShape:
+    features: int
+    hidden: int = 32
+    blocks: int = 4
+    residual: bool = True
+    steered: bool = False  # has a switch between the data's edges and counterfactual ones
+
+    def __post_init__(self) -> None:
+        if self.features < 0 or self.hidden < 1 or self.blocks < 1:
+            raise ValueError(f"a denoiser needs channels and blocks, got {self}")
+
+
+class Denoiser(nn.Module):
+    """Edge logits of G_0 given G_t, node features and the noise level.
+
+    A steered denoiser learns two answers with the same weights: with the switch on it proposes
+    counterfactuals (trained with L_dist + alpha·L_cf), with the switch off it knows the data alone
+    (trained with L_dist), so that plausibility is never bent towards what the GNN wants to see.
+    Initial weights come from the generator alone; without one they are those of seed 0.
+    """
+
+    def __init__(self, shape: DenoiserShape, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        self.shape = shape
+        rng = torch.Generator().manual_seed(0) if generator is None else generator
+        hidden = shape.hidden
+        self.planes = normal_weight(hidden, INPUT_PLANES, rng)
+        self.source = normal_weight(hidden, shape.features, rng)
+        self.target = normal_weight(hidden, shape.features, rng)
+        self.noise_in = normal_weight(hidden, NOISE_FEATURES, rng)
+        self.noise_bias = nn.Parameter(torch.zeros(hidden))
+        self.noise_out = normal_weight(hidden, hidden, rng)
+        self.switch = nn.Parameter(torch.randn(hidden if shape.steered else 0, generator=rng))
+        self.blocks = nn.ModuleList(
+            PpgnBlock(hidden, shape.blocks, rng) for _ in range(shape.blocks)
+        )
+        self.head_in = normal_weight(hidden, hidden, rng)
+        self.head_out = nn.Parameter(torch.zeros(1, hidden))
+
+    def forward(
+        self, noisy: DenseGraphs, noise: NoiseLevel, steered: Tensor | None = None
+    ) -> Tensor:
+        """Symmetric logits of P(edge in G_0 | G_t), 0 off the pairs: [batch, node, node].
+
+        `steered` [batch] says which graphs have the switch on, all of them by default; it means
+        nothing to a denoiser without the switch.
+        """
+        on = torch.ones_like(noise.add) if steered is None else steered.to(noise.add.dtype)
+        logits = self._network(noisy, noise, on)
+        if self.shape.residual:
+            logits = logits + _observation(noisy, noise)
+        return logits
+
+    def edge_log_odds(self, graphs: DenseGraphs, noise: NoiseLevel) -> Tensor:
+        """f: the log-odds of an edge given the rest of the graph, without its own observation."""
+        logits = self._network(graphs, noise, torch.zeros_like(noise.add))
+        if not self.shape.residual:
+            logits = logits - _observation(graphs, noise)
+        return logits
+
+    def _network(self, graphs: DenseGraphs, noise: NoiseLevel, steered: Tensor) -> Tensor:
+        batch, nodes = graphs.mask.shape
+        sizes = graphs.mask.sum(1).clamp(min=1).to(graphs.adjacency.dtype)  # [batch]
+        state = self._embed(graphs, self._level(noise, steered))  # [channel, batch, node, node]
+        for block in self.blocks:
+            state = block(state, sizes)
+        flat = state.flatten(1)  # [channel, pair of all graphs]
+        flat = flat * inverse_rms(flat)
+        logits = self.head_out @ torch.relu_(self.head_in @ flat)
+        logits = logits.view(batch, nodes, nodes)
+        return (logits + logits.mT) / 2 * graphs.pair_mask
+
+    def _level(self, noise: NoiseLevel, steered: Tensor) -> Tensor:
+        """What is known of the whole graph: a small MLP of the noise, and the switch."""
+        hidden = torch.relu(_noise_features(noise) @ self.noise_in.T + self.noise_bias)
+        level = self.noise_out @ hidden.T  # [channel, batch]
+        if self.shape.steered:
+            level = torch.addcmul(level, self.switch[:, None], steered)
+        return level
+
+    def _embed(self, graphs: DenseGraphs, level: Tensor) -> Tensor:
+        """A linear map of (one-hot noisy adjacency, both ends' features, noise features).
+
+        Written as a sum of maps: concatenating the inputs would copy every feature to each pair.
+        """
+        batch, nodes = graphs.mask.shape
+        real = (graphs.mask[:, :, None] & graphs.mask[:, None, :]).to(graphs.adjacency.dtype)
+        diagonal = torch.eye(nodes, dtype=real.dtype, device=real.device) * real
+        planes = torch.stack([graphs.adjacency, real - graphs.adjacency - diagonal, diagonal])
+        pairs = (self.planes @ planes.flatten(1)).view(-1, batch, nodes, nodes)
+        # asinh leaves one-hot and small features as they are and tames unscaled measurements
+        features = torch.asinh(graphs.features)  # [batch, node, feature]
+        source = torch.einsum("cf,bnf->cbn", self.source, features)
+        source = source + level[:, :, None]
+        target = torch.einsum("cf,bnf->cbn", self.target, features)
+        ends = source[:, :, :, None] + target[:, :, None, :]
+        return torch.addcmul(pairs, ends, real)
+
+
+def plausibility(denoiser: Denoiser, graphs: DenseGraphs) -> Tensor:
+    """How much likelier the graph becomes by toggling each pair: (1 - 2A)·f, [batch, node, node].
+
+    One pass on the clean graph at a = b = .02; an edit set's plausibility is the sum of its pairs'.
+    """
+    flip = graphs.adjacency.new_full((graphs.count,), CLEAN_FLIP)
+    with torch.no_grad():
+        log_odds = denoiser.edge_log_odds(graphs, NoiseLevel.symmetric(flip))
+    return (1 - 2 * graphs.adjacency) * log_odds
+
+
+def _observation(noisy: DenseGraphs, noise: NoiseLevel) -> Tensor:
+    """What the noisy state of a pair says about its clean state, by Bayes' rule, 0 off the pairs.
+
+    [A_t = 1]·log((1 - b)/a) + [A_t = 0]·log(b/(1 - a)): the log of P(A_t | 1) / P(A_t | 0).
+    """
+    add, remove = _bounded(noise.add), _bounded(noise.remove)
+    present = torch.log((1 - remove) / add)[:, None, None]
+    absent = torch.log(remove / (1 - add))[:, None, None]
+    return (absent + noisy.adjacency * (present - absent)) * noisy.pair_mask
+
+
+def _noise_features(noise: NoiseLevel) -> Tensor:
+    """Both probabilities, their logs, and what a present and an absent edge tell: [batch, 6]."""
+    add, remove = noise.add.clamp(1e-3, 0.999), noise.remove.clamp(1e-3, 0.999)
+    present, absent = torch.log((1 - remove) / add), torch.log(remove / (1 - add))
+    columns = [2 * add, 2 * remove, add.log() / 4, remove.log() / 4, present / 4, absent / 4]
+    return torch.stack(columns, dim=1)
+
+
+def _bounded(probability: Tensor) -> Tensor:
+    return probability.clamp(SMALLEST_PROBABILITY, 1 - SMALLEST_PROBABILITY)

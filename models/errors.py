@@ -1,0 +1,27 @@
+"""What the samplers refuse, each with what they got and what would be accepted."""
+
+from __future__ import annotations
+
+
+class UnknownNodeError(ValueError):
+    """Rules name a node that the graph does not have."""
+
+    def __init__(self, node: int, nodes: int) -> None:
+        super().__init__(f"rules freeze node {node}; the graph has nodes 0 to {nodes - 1}")
+
+
+class UnknownClassError(ValueError):
+    """A class is asked for that the GNN does not know."""
+
+    def __init__(self, asked: int, classes: int) -> None:
+        super().__init__(f"class {asked} was asked for; the GNN knows classes 0 to {classes - 1}")
+
+
+class NoReferenceGraphsError(ValueError):
+    """A class explanation takes its node features from reference graphs and got none."""
+
+    def __init__(self, target_class: int) -> None:
+        super().__init__(
+            f"no reference graph to draw node features from for class {target_class}; "
+            "pass graphs that the GNN gives this class, or all reference graphs"
+        )

@@ -1,0 +1,135 @@
+"""Does an edit set flip the GNN? Dense and batched while searching, sparse for the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from models.edits import EditSet, EditSpace
+from models.gnn.network import Gnn, predict
+
+# Numbers per dense GNN pass: about what stays in a core's cache at usual widths, and it bounds
+# memory for large graphs.
+_CELLS_PER_PASS = 2**18
+FORBIDDEN = float("-inf")  # the margin of a set that the rules do not allow
+
+
+class StoppedError(Exception):
+    """The caller asked to stop; what was found so far stays known."""
+
+
+@dataclass(frozen=True)
+class FlipGoal:
+    """Any class but the one before, or exactly the target class."""
+
+    before: int
+    target: int | None
+
+    def margin(self, scores: Tensor) -> Tensor:
+        """How far [graph, class] scores (logits or probabilities) are past the flip: > 0 is one."""
+        if self.target is None:
+            wanted = _without(scores, self.before).amax(dim=1)
+            return wanted - scores[:, self.before]
+        return scores[:, self.target] - _without(scores, self.target).amax(dim=1)
+
+
+class FlipJudge:
+    """Judges edit sets of one graph; remembers every margin, every flip and the work done."""
+
+    def __init__(
+        self,
+        gnn: Gnn,
+        space: EditSpace,
+        goal: FlipGoal,
+        device: torch.device,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.space = space
+        self.goal = goal
+        self.evaluations = 0
+        self._gnn = gnn
+        self._device = device
+        self._should_stop = should_stop
+        self._margins: dict[EditSet, float] = {}
+        self._verified: dict[EditSet, Tensor] = {}
+        cells = space.graph.node_count * (space.graph.node_count + space.graph.features.shape[1])
+        self._per_pass = max(1, _CELLS_PER_PASS // max(cells, 1))
+
+    def margins(self, edit_sets: Sequence[EditSet]) -> list[float]:
+        """Margins by the dense GNN; a set that the rules forbid never flips."""
+        known = self._margins
+        new = list(dict.fromkeys(edits for edits in edit_sets if edits not in known))
+        for some in self._passes(new):
+            verdicts = self.space.allowed(some)
+            known.update((edits, FORBIDDEN) for edits in some)
+            allowed = [edits for edits, verdict in zip(some, verdicts, strict=True) if verdict]
+            if allowed:
+                with torch.inference_mode():
+                    logits = self._gnn.dense(self.space.dense(allowed).to(self._device))
+                known.update(zip(allowed, self.goal.margin(logits).tolist(), strict=True))
+                self.evaluations += len(allowed)
+        return [known[edits] for edits in edit_sets]
+
+    def gradients(self, edit_sets: Sequence[EditSet]) -> Tensor:
+        """First-order effect of one more toggle on the margin: [set, pair]."""
+        rows = []
+        for some in self._passes(edit_sets):
+            graphs = self.space.dense(some).to(self._device)
+            with torch.inference_mode(mode=False), torch.enable_grad():
+                adjacency = graphs.adjacency.clone().requires_grad_()
+                margin = self.goal.margin(self._gnn.dense(graphs.with_adjacency(adjacency)))
+                (slope,) = torch.autograd.grad(margin.sum(), adjacency)
+            self.evaluations += len(some)
+            # an undirected edge is two entries of the adjacency
+            effect = (slope + slope.mT) * (1 - 2 * graphs.adjacency)
+            rows.append(self.space.of_pairs(effect.cpu()))
+        return torch.cat(rows)
+
+    def verify(self, edit_sets: Sequence[EditSet]) -> Tensor:
+        """Probabilities of the discrete graphs by the sparse GNN: [set, class]."""
+        new = list(dict.fromkeys(edits for edits in edit_sets if edits not in self._verified))
+        if new:
+            probabilities = predict(self._gnn, self.space.apply_all(new), self._device)
+            self._verified.update(zip(new, probabilities, strict=True))
+            self.evaluations += len(new)
+        return torch.stack([self._verified[edits] for edits in edit_sets])
+
+    def verified_margins(self, edit_sets: Sequence[EditSet]) -> list[float]:
+        """Margins in probability by the sparse GNN, which alone decide what is a counterfactual."""
+        verdicts = self.space.allowed(edit_sets)
+        allowed = [edits for edits, verdict in zip(edit_sets, verdicts, strict=True) if verdict]
+        margin_of = dict.fromkeys(edit_sets, FORBIDDEN)
+        if allowed:
+            margins = self.goal.margin(self.verify(allowed)).tolist()
+            margin_of.update(zip(allowed, margins, strict=True))
+        return [margin_of[edits] for edits in edit_sets]
+
+    def flips(self) -> list[EditSet]:
+        """Every set that flipped the dense GNN so far, smallest first."""
+        return sorted(
+            (edits for edits, margin in self._margins.items() if margin > 0),
+            key=lambda edits: (len(edits), edits),
+        )
+
+    def misses(self, count: int) -> list[EditSet]:
+        """The allowed, non-empty sets nearest to a flip that the dense GNN saw, nearest first."""
+        return sorted(
+            (edits for edits, margin in self._margins.items() if edits and margin > FORBIDDEN),
+            key=lambda edits: (-self._margins[edits], len(edits), edits),
+        )[:count]
+
+    def _passes(self, edit_sets: Sequence[EditSet]) -> Iterator[Sequence[EditSet]]:
+        for start in range(0, len(edit_sets), self._per_pass):
+            if self._should_stop():
+                raise StoppedError
+            yield edit_sets[start : start + self._per_pass]
+
+
+def _without(scores: Tensor, column: int) -> Tensor:
+    """[graph, class] scores where one class can never win."""
+    others = scores.clone()
+    others[:, column] = -torch.inf
+    return others

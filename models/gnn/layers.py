@@ -1,0 +1,187 @@
+"""The layers in both forms: PyG's own on sparse graphs, and the same function of a soft adjacency.
+
+The dense forms are written so that rows of padding may hold anything: the adjacency is zero there,
+hence they reach no real node, and pooling is the one place that has to mask them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch_geometric.nn import GCNConv, GINConv, global_add_pool, global_max_pool, global_mean_pool
+
+from models.gnn.spec import (
+    ActivationKind,
+    ActivationLayer,
+    BatchNormLayer,
+    DropoutLayer,
+    GcnLayer,
+    GinLayer,
+    Layer,
+    LinearLayer,
+    PoolLayer,
+    PoolOp,
+)
+from models.graphs import DenseGraphs, SparseGraphs
+
+
+class GraphLayer(nn.Module):
+    """One layer with shared weights in two forms, equal wherever the adjacency is 0/1."""
+
+    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
+        """[node of all graphs, width] → the same; [graph, width] behind the pool."""
+        raise NotImplementedError
+
+    def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
+        """[batch, node, width] → the same; [batch, width] behind the pool."""
+        raise NotImplementedError
+
+
+class Gcn(GraphLayer):
+    def __init__(self, width: int, layer: GcnLayer) -> None:
+        super().__init__()
+        self.conv = GCNConv(width, layer.out)
+
+    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
+        result: Tensor = self.conv(values, graphs.edge_index)
+        return result
+
+    def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
+        """D^(-1/2) (A + I) D^(-1/2) X W + b with D the weighted degrees of A + I.
+
+        D is at least 1, so the gradient is finite at every soft adjacency.
+        """
+        scale = (graphs.adjacency.sum(dim=2, keepdim=True) + 1).rsqrt()  # [batch, node, 1]
+        scaled = self.conv.lin(values) * scale
+        # torch.baddbmm computes A X + X in one pass
+        result: Tensor = torch.baddbmm(scaled, graphs.adjacency, scaled) * scale + self.conv.bias
+        return result
+
+
+class Gin(GraphLayer):
+    def __init__(self, width: int, layer: GinLayer) -> None:
+        super().__init__()
+        inner = nn.Sequential(
+            nn.Linear(width, layer.hidden), nn.ReLU(), nn.Linear(layer.hidden, layer.out)
+        )
+        self.conv = GINConv(inner, train_eps=layer.train_eps)
+
+    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
+        result: Tensor = self.conv(values, graphs.edge_index)
+        return result
+
+    def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
+        """MLP((A + (1 + eps) I) X)."""
+        own = values * (1 + self.conv.eps)
+        result: Tensor = self.conv.nn(own.baddbmm_(graphs.adjacency, values))
+        return result
+
+
+class Rowwise(GraphLayer):
+    """A layer that treats every row alone, so that both forms are the same."""
+
+    def rows(self, values: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
+        return self.rows(values)
+
+    def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
+        return self.rows(values)
+
+
+class Linear(Rowwise):
+    def __init__(self, width: int, layer: LinearLayer) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, layer.out, bias=layer.bias)
+
+    def rows(self, values: Tensor) -> Tensor:
+        result: Tensor = self.linear(values)
+        return result
+
+
+_ACTIVATIONS: dict[ActivationKind, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "leaky_relu": F.leaky_relu,
+    "elu": F.elu,
+    "gelu": F.gelu,
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+}
+
+
+class Activation(Rowwise):
+    def __init__(self, layer: ActivationLayer) -> None:
+        super().__init__()
+        self.kind: ActivationKind = layer.kind
+
+    def rows(self, values: Tensor) -> Tensor:
+        return _ACTIVATIONS[self.kind](values)
+
+
+class Dropout(Rowwise):
+    def __init__(self, layer: DropoutLayer) -> None:
+        super().__init__()
+        self.p = layer.p
+
+    def rows(self, values: Tensor) -> Tensor:
+        return F.dropout(values, self.p, self.training)
+
+
+class BatchNorm(Rowwise):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(width)
+
+    def rows(self, values: Tensor) -> Tensor:
+        # BatchNorm1d wants channels second; rows of all graphs are one long batch to it.
+        result: Tensor = self.norm(values.reshape(-1, values.shape[-1]))
+        return result.reshape(values.shape)
+
+
+_SPARSE_POOLS = {"mean": global_mean_pool, "sum": global_add_pool, "max": global_max_pool}
+
+
+class Pool(GraphLayer):
+    def __init__(self, layer: PoolLayer) -> None:
+        super().__init__()
+        self.op: PoolOp = layer.op
+
+    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
+        pooled: Tensor = _SPARSE_POOLS[self.op](values, graphs.graph_of_node, size=graphs.count)
+        return pooled
+
+    def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
+        """Over real nodes only; a slot without any gives zeros, as PyG does."""
+        padding = ~graphs.mask[:, :, None]  # [batch, node, 1]
+        if self.op == "max":
+            empty = padding.all(dim=1)  # [batch, 1]
+            return values.masked_fill(padding, -torch.inf).amax(dim=1).masked_fill(empty, 0)
+        total = values.masked_fill(padding, 0).sum(dim=1)
+        if self.op == "sum":
+            return total
+        return total / graphs.mask.sum(dim=1, keepdim=True).clamp(min=1)
+
+
+def build(layer: Layer, width: int) -> GraphLayer:
+    """The module of one layer that gets `width` numbers per row."""
+    module: GraphLayer
+    match layer:
+        case GcnLayer():
+            module = Gcn(width, layer)
+        case GinLayer():
+            module = Gin(width, layer)
+        case LinearLayer():
+            module = Linear(width, layer)
+        case ActivationLayer():
+            module = Activation(layer)
+        case DropoutLayer():
+            module = Dropout(layer)
+        case BatchNormLayer():
+            module = BatchNorm(width)
+        case PoolLayer():
+            module = Pool(layer)
+    return module

@@ -1,0 +1,138 @@
+"""What a GNN is made of: a closed list of layers that checks itself when it is built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+ActivationKind: TypeAlias = Literal["relu", "leaky_relu", "elu", "gelu", "tanh", "sigmoid"]
+PoolOp: TypeAlias = Literal["mean", "sum", "max"]
+
+
+@dataclass(frozen=True)
+class GcnLayer:
+    """PyG's GCNConv: self-loops, symmetric normalisation, bias."""
+
+    out: int
+
+    def __post_init__(self) -> None:
+        _require_positive("gcn: out", self.out)
+
+
+@dataclass(frozen=True)
+class GinLayer:
+    """PyG's GINConv around Linear, ReLU, Linear."""
+
+    out: int
+    hidden: int
+    train_eps: bool = False
+
+    def __post_init__(self) -> None:
+        _require_positive("gin: out", self.out)
+        _require_positive("gin: hidden", self.hidden)
+
+
+@dataclass(frozen=True)
+class LinearLayer:
+    out: int
+    bias: bool = True
+
+    def __post_init__(self) -> None:
+        _require_positive("linear: out", self.out)
+
+
+@dataclass(frozen=True)
+class ActivationLayer:
+    kind: ActivationKind
+
+    def __post_init__(self) -> None:
+        _require_one_of("activation: kind", self.kind, get_args(ActivationKind))
+
+
+@dataclass(frozen=True)
+class DropoutLayer:
+    p: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.p < 1:
+            raise ValueError(f"dropout: p must be at least 0 and below 1; got {self.p!r}")
+
+
+@dataclass(frozen=True)
+class BatchNormLayer:
+    pass
+
+
+@dataclass(frozen=True)
+class PoolLayer:
+    """From nodes to graphs; what comes after it sees one row per graph."""
+
+    op: PoolOp
+
+    def __post_init__(self) -> None:
+        _require_one_of("pool: op", self.op, get_args(PoolOp))
+
+
+Layer: TypeAlias = (
+    GcnLayer | GinLayer | LinearLayer | ActivationLayer | DropoutLayer | BatchNormLayer | PoolLayer
+)
+
+
+@dataclass(frozen=True)
+class GnnSpec:
+    """A graph classifier: `features` numbers per node in, `classes` logits per graph out."""
+
+    features: int
+    classes: int
+    layers: tuple[Layer, ...]
+
+    def __post_init__(self) -> None:
+        _require_positive("features", self.features)
+        if self.classes < 2:
+            raise ValueError(f"classes: a classifier has at least 2; got {self.classes!r}")
+        for position, layer in enumerate(self.layers):
+            if not isinstance(layer, Layer):
+                raise ValueError(
+                    f"layers[{position}]: not a layer of the vocabulary; got {layer!r}"
+                )
+        pools = [i for i, layer in enumerate(self.layers) if isinstance(layer, PoolLayer)]
+        if len(pools) != 1:
+            raise ValueError(f"layers: exactly one must be a pool; got {len(pools)} (at {pools})")
+        for position, layer in enumerate(self.layers):
+            if isinstance(layer, GcnLayer | GinLayer) and position > pools[0]:
+                raise ValueError(
+                    f"layers[{position}]: {type(layer).__name__} needs nodes, "
+                    f"but layers[{pools[0]}] has pooled them"
+                )
+        last = next((layer for layer in reversed(self.layers) if _width_of(layer)), None)
+        if not isinstance(last, LinearLayer):
+            raise ValueError(
+                "layers: the last one that sets the width must be a linear layer; got "
+                f"{type(last).__name__ if last else 'none at all'}"
+            )
+        if last.out != self.classes:
+            raise ValueError(
+                f"layers: the last linear layer must give {self.classes} classes; got {last.out}"
+            )
+
+    def widths(self) -> tuple[int, ...]:
+        """How many numbers enter each layer, and at the end how many leave the last one."""
+        widths = [self.features]
+        for layer in self.layers:
+            widths.append(_width_of(layer) or widths[-1])
+        return tuple(widths)
+
+
+def _width_of(layer: Layer) -> int | None:
+    """The width a layer gives, None if it keeps the one it gets."""
+    return layer.out if isinstance(layer, GcnLayer | GinLayer | LinearLayer) else None
+
+
+def _require_positive(what: str, value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{what} must be a whole number of at least 1; got {value!r}")
+
+
+def _require_one_of(what: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{what} must be one of {', '.join(allowed)}; got {value!r}")

@@ -1,0 +1,68 @@
+"""Codes that are equal for isomorphic graphs: colour refinement on integers, in batches.
+
+Two graphs with different codes are not isomorphic. Two with equal codes could still differ, but
+no GNN of message-passing layers can tell them apart, so they are the same explanation.
+(Weisfeiler and Leman; sums of hashed neighbour colours stand for multisets.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from models.edits import EditSet, EditSpace
+from models.graphs import DenseGraphs
+
+_ROUNDS = 16  # enough for a colour to travel through every graph of usual diameter
+_CELLS_PER_PASS = 2**22
+_LOW_BITS = np.uint64(2**24 - 1)
+
+Words = npt.NDArray[np.uint64]
+
+
+def marked_codes(space: EditSpace, edit_sets: Sequence[EditSet]) -> list[int]:
+    """One code per edit set, of the input with its kept, removed and added edges marked."""
+    codes: list[int] = []
+    per_pass = max(1, _CELLS_PER_PASS // max(space.graph.node_count, 1) ** 2)
+    features = torch.unique(space.graph.features, dim=0, return_inverse=True)[1]
+    for start in range(0, len(edit_sets), per_pass):
+        after = space.adjacency(edit_sets[start : start + per_pass]).numpy() > 0.5
+        before = np.broadcast_to(space.base.numpy() > 0.5, after.shape)
+        colours = np.broadcast_to(features.numpy().astype(np.uint64), after.shape[:2])
+        codes += _refined(colours, [before & after, before & ~after, ~before & after])
+    return codes
+
+
+def graph_codes(graphs: DenseGraphs) -> list[int]:
+    """One code per graph of a padded batch, features included."""
+    rows = torch.unique(graphs.features.flatten(0, 1), dim=0, return_inverse=True)[1]
+    # 0 is the colour of padding, which has no edges either
+    colours = torch.where(graphs.mask, rows.view(graphs.mask.shape) + 1, 0)
+    return _refined(colours.numpy().astype(np.uint64), [graphs.adjacency.numpy() > 0.5])
+
+
+def _refined(colours: Words, relations: Sequence[npt.NDArray[np.bool_]]) -> list[int]:
+    """Colours [graph, node] refined along [graph, node, node] relations, summed to a code."""
+    colours = _hashed(colours)
+    weights = [relation.astype(np.float64) for relation in relations]
+    for _ in range(min(_ROUNDS, max(colours.shape[1], 1))):
+        # as two numbers of 24 bits, sums over neighbours are exact in floats and hence fast
+        halves = np.stack([colours & _LOW_BITS, (colours >> np.uint64(24)) & _LOW_BITS], axis=2)
+        refined = colours
+        for weight in weights:
+            low, high = np.moveaxis((weight @ halves.astype(np.float64)).astype(np.uint64), 2, 0)
+            refined = _hashed(_hashed(_hashed(refined) + low) + high)
+        colours = refined
+    codes: list[int] = colours.sum(axis=1).tolist()
+    return codes
+
+
+def _hashed(words: Words) -> Words:
+    """SplitMix64's finaliser (Steele, Lea and Flood 2014); arithmetic is modulo 2^64."""
+    words = words + np.uint64(0x9E3779B97F4A7C15)
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))

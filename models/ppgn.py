@@ -1,0 +1,95 @@
+"""One block of the provably powerful graph network, with its gradient written out by hand.
+
+Most of a PPGN's time is memory traffic, not arithmetic. Automatic differentiation of the block
+copies and re-reads every [channel, batch, node, node] tensor several times; written out, the maps
+that share an input are one product, activations and their gradients work in place, and a training
+pass takes well under half the time. The tests compare it with automatic differentiation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class PpgnBlock(nn.Module):
+    """state + W_o·relu(W_p·(P·Q)/√n + W_s·y), P = relu(W_1·y), Q = relu(W_2·y), y = norm(state).
+
+    P·Q is the matrix product over nodes, channel by channel: it sums over all paths i → k → j.
+    Nothing here has a bias, so that zero padding stays zero.
+    """
+
+    def __init__(self, hidden: int, depth: int, generator: torch.Generator) -> None:
+        super().__init__()
+        # [W_1; W_2; W_s], one product since all three read y
+        self.maps = normal_weight(3 * hidden, hidden, generator)
+        self.product = normal_weight(hidden, hidden, generator)
+        # the sum over a network's blocks starts about as large as one block
+        self.out = normal_weight(hidden, hidden, generator, scale=depth**-0.5)
+
+    def forward(self, state: Tensor, sizes: Tensor) -> Tensor:
+        """state is [channel, batch, node, node]; sizes [batch] are the real node counts."""
+        mixed: Tensor = _Mixed.apply(state, self.maps, self.product, sizes.rsqrt())  # type: ignore[no-untyped-call]
+        return torch.addmm(state.flatten(1), self.out, mixed).view_as(state)
+
+
+class _Mixed(torch.autograd.Function):
+    """relu(W_p·(P·Q)·scale + W_s·y): [channel, pair of all graphs]."""
+
+    @staticmethod
+    def forward(ctx: Any, state: Tensor, maps: Tensor, product: Tensor, scale: Tensor) -> Tensor:
+        channels, batch, nodes, _ = state.shape
+        flat = state.flatten(1)
+        inverse = inverse_rms(flat)
+        normed = flat * inverse
+        mapped = maps @ normed  # [3·channel, pair]
+        factors, mixed = mapped[: 2 * channels].relu_(), mapped[2 * channels :]
+        left, right = factors.view(2, -1, nodes, nodes)  # [channel·batch, node, node]
+        paths = torch.bmm(left, right).view(channels, batch, -1).mul_(scale[:, None]).flatten(1)
+        mixed.addmm_(product, paths).relu_()
+        ctx.save_for_backward(normed, inverse, mapped, paths, maps, product, scale)
+        ctx.shape = state.shape
+        return mixed
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        normed, inverse, mapped, paths, maps, product, scale = ctx.saved_tensors
+        channels, batch, nodes, _ = ctx.shape
+        factors, mixed = mapped[: 2 * channels], mapped[2 * channels :]
+        left, right = factors.view(2, -1, nodes, nodes)
+
+        of_mapped = torch.empty_like(mapped)
+        of_factors, of_mixed = of_mapped[: 2 * channels], of_mapped[2 * channels :]
+        of_left, of_right = of_factors.view(2, -1, nodes, nodes)
+        _relu_backward(gradient, mixed, into=of_mixed)
+        of_paths = (product.T @ of_mixed).view(channels, batch, -1).mul_(scale[:, None])
+        of_paths = of_paths.view(-1, nodes, nodes)
+        # a product with a copied transpose is twice as fast here as one with a transposed view
+        torch.bmm(of_paths, right.mT.contiguous(), out=of_left)
+        torch.bmm(left.mT, of_paths, out=of_right)
+        _relu_backward(of_factors, factors, into=of_factors)
+
+        of_normed = maps.T @ of_mapped
+        along = (of_normed * normed).mean(0)  # the part of the gradient that the norm takes away
+        of_state = of_normed.addcmul_(normed, along, value=-1).mul_(inverse).view(ctx.shape)
+        return of_state, of_mapped @ normed.T, of_mixed @ paths.T, None
+
+
+def inverse_rms(values: Tensor) -> Tensor:
+    """1 / root mean square over the channels, finite where all channels are zero: [pair]."""
+    return (values.square().mean(0) + 1e-6).rsqrt()
+
+
+def normal_weight(
+    out: int, inputs: int, generator: torch.Generator, scale: float = 1.0
+) -> nn.Parameter:
+    """Normal weights whose map keeps the mean square of its inputs."""
+    drawn = torch.randn(out, inputs, generator=generator)
+    return nn.Parameter(drawn * (scale * max(inputs, 1) ** -0.5))
+
+
+def _relu_backward(gradient: Tensor, activated: Tensor, *, into: Tensor) -> None:
+    """The gradient where the activation was positive, zero elsewhere."""
+    torch.ops.aten.threshold_backward.grad_input(gradient, activated, 0, grad_input=into)

@@ -1,0 +1,49 @@
+"""Random connected subgraphs of reference graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from models.graphs import Graph
+
+Neighbours = Sequence[Sequence[int]]
+
+
+def neighbours_of(graph: Graph) -> list[list[int]]:
+    """Every node's neighbours, by position."""
+    neighbours: list[list[int]] = [[] for _ in range(graph.node_count)]
+    for source, target in graph.edges.T.tolist():
+        neighbours[source].append(target)
+        neighbours[target].append(source)
+    return neighbours
+
+
+def connected_subgraph(
+    graph: Graph, neighbours: Neighbours, nodes: int, generator: torch.Generator
+) -> Graph:
+    """The subgraph on a set of nodes grown from a random node by random neighbours.
+
+    It has fewer than `nodes` nodes where the component of the first node has fewer.
+    """
+    choices = torch.rand(nodes, generator=generator).tolist()
+    first = int(choices[0] * graph.node_count)
+    position = {first: 0}
+    boundary = list(neighbours[first])
+    for choice in choices[1:]:
+        boundary = [node for node in boundary if node not in position]
+        if not boundary:
+            break
+        node = boundary[int(choice * len(boundary))]
+        position[node] = len(position)
+        boundary.extend(neighbours[node])
+    edges = [
+        (position[node], position[other])
+        for node in position
+        for other in neighbours[node]
+        if node < other and other in position
+    ]
+    kept = torch.tensor(list(position))
+    ends = torch.tensor(edges, dtype=torch.int64).reshape(-1, 2)
+    return Graph(graph.features[kept], ends.sort(dim=1).values.T.contiguous())

@@ -1,0 +1,301 @@
+"""Training a denoiser: progress at every step, state that resumes to the same weights."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from models.batches import Batches
+from models.denoiser import Denoiser
+from models.detection import detection_auc
+from models.diffusion import NoiseLevel, add_noise, density_noise, uniform_noise
+from models.gnn.network import Gnn
+from models.graphs import DenseGraphs, Graph
+from models.losses import concrete_sample, counterfactual_loss, distribution_loss, noise_weight
+from models.recipes import Recipe
+from models.subgraphs import connected_subgraph, neighbours_of
+
+HELD_OUT_SHARE = 0.1
+HELD_OUT_PAIRS = 20_000  # padded pairs of all held-out graphs, so that measuring stays cheap
+MEASUREMENTS = 10  # of the detection AUC in a whole training
+SMOOTHING = 0.95
+GRADIENT_NORM = 1.0
+RESTART = 0.5  # of the learning rate, where L_cf sets in
+
+
+@dataclass(frozen=True)
+class TrainingProgress:
+    step: int
+    steps: int
+    loss: float  # this and the next three are smoothed over some twenty steps
+    loss_dist: float
+    loss_cf: float | None  # None while the loss has no L_cf
+    flip_rate: float | None  # share of the denoiser's samples that change the GNN's answer
+    detection_auc: float | None  # the last one measured, on held-out graphs
+    seconds: float  # of training, over all attempts
+
+
+@dataclass(frozen=True)
+class _StepLosses:
+    dist: float
+    cf: float | None
+    flip_rate: float | None
+
+
+class Trainer:
+    """Trains one denoiser; the seed decides initial weights, batches and noise.
+
+    Draws from its own generator only. `state()` is a flat dict of tensors; a trainer built from
+    the same arguments that loads it ends with bit-identical weights on the same machine.
+    """
+
+    def __init__(
+        self,
+        graphs: Sequence[Graph],
+        gnn: Gnn | None,
+        recipe: Recipe,
+        *,
+        seed: int,
+        device: torch.device,
+    ) -> None:
+        if not graphs:
+            raise ValueError("a denoiser needs at least one reference graph")
+        if recipe.counterfactual_start < recipe.steps:
+            if gnn is None:
+                raise ValueError("the counterfactual loss needs the GNN")
+            if gnn.spec.classes < 2:
+                raise ValueError(f"a counterfactual needs 2 classes, got {gnn.spec.classes}")
+        self.step = 0
+        self.steps = recipe.steps
+        self._recipe = recipe
+        self._seed = seed
+        self._device = device
+        # a copy: the caller's GNN keeps its mode and its gradients
+        self._gnn = None if gnn is None else _frozen(gnn, device)
+        self._generator = torch.Generator().manual_seed(seed)
+        self._model = Denoiser(recipe.shape(graphs[0].features.shape[1]), self._generator)
+        self._model.to(device)
+        self._average = {name: value.detach().clone() for name, value in self._parameters()}
+        self._optimizer = torch.optim.Adam(self._model.parameters(), lr=recipe.learning_rate)
+        training, self._held_out = _split(graphs, recipe.max_nodes, self._generator)
+        self._batches = Batches(training, recipe, self._generator)
+        self._smoothed: dict[str, float] = {}
+        self._seconds = 0.0
+
+    def run(
+        self, *, should_stop: Callable[[], bool] = lambda: False, until: int | None = None
+    ) -> Iterator[TrainingProgress]:
+        """One step at a time, to the end, to step `until` or until told to stop."""
+        end = self.steps if until is None else min(until, self.steps)
+        while self.step < end and not should_stop():
+            started = time.perf_counter()
+            losses = self._take_step()
+            self._smooth("dist", losses.dist)
+            if losses.cf is not None and losses.flip_rate is not None:
+                self._smooth("cf", losses.cf)
+                self._smooth("flip_rate", losses.flip_rate)
+            if self._is_measured():
+                self._measure()
+            self._seconds += time.perf_counter() - started
+            yield self._progress()
+
+    def denoiser(self) -> Denoiser:
+        """The averaged weights, in eval mode, on the CPU."""
+        return self._averaged().cpu()
+
+    def state(self) -> dict[str, Tensor]:
+        tensors = {
+            "step": torch.tensor(self.step),
+            "generator": self._generator.get_state(),
+            "seconds": torch.tensor(self._seconds, dtype=torch.float64),
+        }
+        tensors |= {f"batches.{name}": value for name, value in self._batches.state().items()}
+        for name, number in self._smoothed.items():
+            tensors[f"smoothed.{name}"] = torch.tensor(number, dtype=torch.float64)
+        for name, parameter in self._parameters():
+            tensors[f"weights.{name}"] = parameter.detach().cpu().clone()
+            tensors[f"average.{name}"] = self._average[name].cpu().clone()
+            for moment, value in self._optimizer.state[parameter].items():
+                tensors[f"adam.{moment}.{name}"] = value.cpu().clone()
+        return tensors
+
+    def load_state(self, tensors: Mapping[str, Tensor]) -> None:
+        self.step = int(tensors["step"])
+        self._seconds = float(tensors["seconds"])
+        self._generator.set_state(tensors["generator"].cpu())
+        self._batches.load_state(_under("batches.", tensors))
+        self._smoothed = {
+            name: float(value) for name, value in _under("smoothed.", tensors).items()
+        }
+        self._model.load_state_dict(_under("weights.", tensors))
+        self._average = {
+            name: value.to(self._device, copy=True)
+            for name, value in _under("average.", tensors).items()
+        }
+        named = dict(self._parameters())
+        self._optimizer.state.clear()
+        for key, value in _under("adam.", tensors).items():
+            moment, name = key.split(".", 1)
+            parameter = named[name]
+            # Adam keeps its step counts on the CPU
+            moved = value.to(parameter.device) if value.dim() else value
+            self._optimizer.state[parameter][moment] = moved
+
+    def _take_step(self) -> _StepLosses:
+        recipe = self._recipe
+        clean = self._batches.draw()
+        noise = self._draw_noise(clean)
+        noisy = add_noise(clean, noise, self._generator).to(self._device)
+        clean, noise = clean.to(self._device), noise.to(self._device)
+        steered = self._steered(clean.count)
+        logits = self._model(noisy, noise, steered)
+
+        weight = noise_weight(noise, recipe.weighting, recipe.diffusion_steps)
+        dist = (weight * distribution_loss(logits, clean, recipe.normalisation)).mean()
+        loss, cf, flip_rate = dist, None, None
+        if self._gnn is not None and self.step >= recipe.counterfactual_start:
+            index = steered.nonzero()[:, 0]
+            judged = clean.select(index)
+            sample = concrete_sample(logits[index], judged, recipe.temperature, self._generator)
+            with torch.no_grad():
+                predicted = self._gnn.dense(judged).argmax(1)
+            answers = self._gnn.dense(sample)
+            per_graph = counterfactual_loss(answers, predicted)
+            cf = per_graph.mean()
+            loss = dist + recipe.alpha * per_graph.sum() / clean.count
+            flip_rate = (answers.argmax(1) != predicted).float().mean().item()
+
+        self._optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self._model.parameters(), GRADIENT_NORM)
+        for group in self._optimizer.param_groups:
+            group["lr"] = recipe.learning_rate * _decay(recipe, self.step)
+        self._optimizer.step()
+        self.step += 1
+        self._update_average()
+        return _StepLosses(dist.item(), None if cf is None else cf.item(), flip_rate)
+
+    def _steered(self, count: int) -> Tensor:
+        """Which graphs of a batch have the switch on; L_cf, once it sets in, is theirs: [batch] bool."""
+        every = 2 if self._recipe.steered else 1
+        return torch.arange(count, device=self._device) % every == 0
+
+    def _draw_noise(self, clean: DenseGraphs) -> NoiseLevel:
+        recipe = self._recipe
+        if recipe.noise == "paper":
+            return uniform_noise(clean.count, self._generator)
+        pairs = clean.pair_mask.sum((1, 2)).clamp(min=1)
+        density = clean.adjacency.sum((1, 2)) / pairs
+        return density_noise(
+            density,
+            low=recipe.noise_low,
+            high=recipe.noise_high,
+            symmetric_share=recipe.symmetric_share,
+            generator=self._generator,
+        )
+
+    def _update_average(self) -> None:
+        # early weights are far from the result: the average forgets them faster
+        keep = min(self._recipe.ema, self.step / (self.step + 10))
+        for name, parameter in self._parameters():
+            self._average[name].lerp_(parameter.detach(), 1 - keep)
+
+    def _is_measured(self) -> bool:
+        return self.step == self.steps or self.step % max(1, self.steps // MEASUREMENTS) == 0
+
+    def _measure(self) -> None:
+        # its own generator: the same noise every time, and training draws on undisturbed
+        auc = detection_auc(
+            self._averaged(),
+            self._held_out,
+            torch.Generator().manual_seed(self._seed),
+            device=self._device,
+            pair_budget=self._recipe.pair_budget,
+        )
+        if auc is not None:
+            self._smoothed["detection_auc"] = auc
+
+    def _smooth(self, name: str, value: float) -> None:
+        before = self._smoothed.get(name, value)
+        self._smoothed[name] = SMOOTHING * before + (1 - SMOOTHING) * value
+
+    def _progress(self) -> TrainingProgress:
+        dist, cf = self._smoothed["dist"], self._smoothed.get("cf")
+        return TrainingProgress(
+            step=self.step,
+            steps=self.steps,
+            loss=dist if cf is None else dist + self._recipe.alpha * cf,
+            loss_dist=dist,
+            loss_cf=cf,
+            flip_rate=self._smoothed.get("flip_rate"),
+            detection_auc=self._smoothed.get("detection_auc"),
+            seconds=self._seconds,
+        )
+
+    def _averaged(self) -> Denoiser:
+        denoiser = Denoiser(self._model.shape)
+        denoiser.load_state_dict(self._average)
+        return denoiser.to(self._device).eval()
+
+    def _parameters(self) -> list[tuple[str, torch.nn.Parameter]]:
+        return list(self._model.named_parameters())
+
+
+def _decay(recipe: Recipe, step: int) -> float:
+    """What the learning rate is multiplied with at a step.
+
+    Cosine decay starts again, lower, where L_cf sets in: at the end of the first decay the
+    weights would hardly move any more.
+    """
+    if recipe.decay == "exponential":
+        return float(0.01 ** (step / recipe.steps))
+    start = recipe.counterfactual_start
+    if step < start:
+        return (1 + math.cos(math.pi * step / start)) / 2
+    return RESTART * (1 + math.cos(math.pi * (step - start) / (recipe.steps - start))) / 2
+
+
+def _split(
+    graphs: Sequence[Graph], max_nodes: int, generator: torch.Generator
+) -> tuple[list[Graph], list[Graph]]:
+    """Graphs to train on and a few held out to measure with; of a small set, all are for both.
+
+    A graph of one node has no pair to learn from.
+    """
+    usable = [graph for graph in graphs if graph.node_count > 1] or list(graphs)
+    usable = [Graph(graph.features.float().cpu(), graph.edges.cpu()) for graph in usable]
+    order = torch.randperm(len(usable), generator=generator).tolist()
+    held_out: list[int] = []
+    pairs = 0
+    for index in order[: max(1, int(len(usable) * HELD_OUT_SHARE))]:
+        pairs += min(usable[index].node_count, max_nodes) ** 2
+        if held_out and pairs > HELD_OUT_PAIRS:
+            break
+        held_out.append(index)
+    kept_away = set(held_out) if len(usable) >= 1 / HELD_OUT_SHARE else set()
+    training = [graph for index, graph in enumerate(usable) if index not in kept_away]
+    return training, [_within(usable[index], max_nodes, generator) for index in held_out]
+
+
+def _within(graph: Graph, max_nodes: int, generator: torch.Generator) -> Graph:
+    if graph.node_count <= max_nodes:
+        return graph
+    return connected_subgraph(graph, neighbours_of(graph), max_nodes, generator)
+
+
+def _frozen(gnn: Gnn, device: torch.device) -> Gnn:
+    return copy.deepcopy(gnn).to(device).eval().requires_grad_(False)
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {
+        name.removeprefix(prefix): value.clone()
+        for name, value in tensors.items()
+        if name.startswith(prefix)
+    }

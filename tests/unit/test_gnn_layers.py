@@ -1,0 +1,416 @@
+"""Both forms of every layer against PyG's own modules, built separately from the state dict."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch_geometric.nn as pyg
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from models.device import choose_device
+from models.gnn.layers import build
+from models.gnn.network import Gnn, predict
+from models.gnn.spec import (
+    ActivationLayer,
+    BatchNormLayer,
+    DropoutLayer,
+    GcnLayer,
+    GinLayer,
+    GnnSpec,
+    Layer,
+    LinearLayer,
+    PoolLayer,
+)
+from models.graphs import DenseGraphs, Graph, to_dense, to_sparse
+
+torch.set_num_threads(1)
+
+CPU = torch.device("cpu")
+RTOL = {torch.float32: 1e-5, torch.float64: 1e-10}
+ACTIVATIONS = {
+    "relu": nn.ReLU(),
+    "leaky_relu": nn.LeakyReLU(),
+    "elu": nn.ELU(),
+    "gelu": nn.GELU(),
+    "tanh": nn.Tanh(),
+    "sigmoid": nn.Sigmoid(),
+}
+POOLS = {"mean": pyg.global_mean_pool, "sum": pyg.global_add_pool, "max": pyg.global_max_pool}
+
+widths = st.integers(1, 6)
+activations = st.sampled_from(sorted(ACTIVATIONS)).map(ActivationLayer)
+rowwise = st.one_of(
+    widths.map(LinearLayer),
+    st.builds(LinearLayer, widths, st.just(False)),
+    activations,
+    st.floats(0, 0.9).map(DropoutLayer),
+    st.just(BatchNormLayer()),
+)
+convolutions = st.one_of(widths.map(GcnLayer), st.builds(GinLayer, widths, widths, st.booleans()))
+
+
+@st.composite
+def specs(draw: st.DrawFn) -> GnnSpec:
+    classes = draw(st.integers(2, 4))
+    before = draw(st.lists(st.one_of(convolutions, rowwise), max_size=6))
+    pool = PoolLayer(draw(st.sampled_from(["mean", "sum", "max"])))
+    after = draw(st.lists(rowwise, max_size=3))
+    layers = (*before, pool, *after, LinearLayer(classes))
+    return GnnSpec(features=draw(widths), classes=classes, layers=layers)
+
+
+seeds = st.integers(0, 2**31)
+dtypes = st.sampled_from([torch.float32, torch.float64])
+
+
+def random_graphs(seed: int, features: int, dtype: torch.dtype) -> list[Graph]:
+    """Sizes from a single node, densities from no edge at all to complete."""
+    rng = torch.Generator().manual_seed(seed)
+    graphs = []
+    for density in (0.0, 1.0, *torch.rand(3, generator=rng).tolist()):
+        nodes = int(torch.randint(1, 10, (1,), generator=rng))
+        kept = torch.rand(nodes, nodes, generator=rng) < density
+        edges = torch.triu(kept, diagonal=1).nonzero().T
+        graphs.append(Graph(torch.randn(nodes, features, generator=rng, dtype=dtype), edges))
+    graphs.append(
+        Graph(
+            torch.randn(1, features, generator=rng, dtype=dtype),
+            torch.zeros(2, 0, dtype=torch.int64),
+        )
+    )
+    return graphs
+
+
+def randomised(module: nn.Module, seed: int, dtype: torch.dtype) -> None:
+    """Every tensor of the state dict away from its initial value, running statistics included."""
+    module.to(dtype)
+    rng = torch.Generator().manual_seed(seed)
+    for name, tensor in module.state_dict().items():
+        if name.endswith("num_batches_tracked"):
+            tensor.fill_(3)
+        elif name.endswith("running_var"):
+            tensor.copy_(torch.rand(tensor.shape, generator=rng, dtype=dtype) + 0.5)
+        else:
+            scale = tensor.shape[-1] ** -0.5
+            tensor.copy_(torch.randn(tensor.shape, generator=rng, dtype=dtype) * scale)
+    module.eval()
+
+
+def random_gnn(spec: GnnSpec, seed: int, dtype: torch.dtype) -> Gnn:
+    gnn = Gnn(spec)
+    randomised(gnn, seed, dtype)
+    return gnn
+
+
+def pyg_logits(spec: GnnSpec, state: dict[str, Tensor], graph: Graph) -> Tensor:
+    """One graph through PyG and torch modules that know nothing of ours but the tensors."""
+    values, width = graph.features, spec.features
+    edge_index = torch.cat([graph.edges, graph.edges.flip(0)], dim=1)
+    for position, layer in enumerate(spec.layers):
+
+        def loaded(module: nn.Module, name: str, position: int = position) -> nn.Module:
+            prefix = f"layers.{position}.{name}."
+            module.to(graph.features.dtype).eval()
+            module.load_state_dict(
+                {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+            )
+            return module
+
+        match layer:
+            case GcnLayer(out):
+                values = loaded(pyg.GCNConv(width, out), "conv")(values, edge_index)
+                width = out
+            case GinLayer(out, hidden, train_eps):
+                mlp = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, out))
+                values = loaded(pyg.GINConv(mlp, train_eps=train_eps), "conv")(values, edge_index)
+                width = out
+            case LinearLayer(out, bias):
+                values = loaded(nn.Linear(width, out, bias=bias), "linear")(values)
+                width = out
+            case BatchNormLayer():
+                values = loaded(nn.BatchNorm1d(width), "norm")(values)
+            case ActivationLayer(kind):
+                values = ACTIVATIONS[kind](values)
+            case PoolLayer(op):
+                values = POOLS[op](values, torch.zeros(values.shape[0], dtype=torch.int64))
+            case DropoutLayer():
+                pass
+    return values
+
+
+def assert_equal_logits(actual: Tensor, expected: Tensor) -> None:
+    """To the tolerance of the type, relative to the largest of the logits."""
+    rtol = RTOL[expected.dtype]
+    atol = rtol * max(1.0, float(expected.abs().max()))
+    torch.testing.assert_close(actual, expected, rtol=rtol, atol=atol)
+
+
+@settings(max_examples=60, deadline=None)
+@given(spec=specs(), seed=seeds, dtype=dtypes)
+def test_both_forms_equal_pyg_on_random_specs(spec: GnnSpec, seed: int, dtype: torch.dtype) -> None:
+    gnn = random_gnn(spec, seed, dtype)
+    graphs = random_graphs(seed, spec.features, dtype)
+    with torch.no_grad():
+        expected = torch.cat([pyg_logits(spec, gnn.state_dict(), graph) for graph in graphs])
+        assert_equal_logits(gnn(to_sparse(graphs)), expected)
+        assert_equal_logits(gnn.dense(to_dense(graphs)), expected)
+
+
+LAYERS: list[Layer] = [
+    GcnLayer(5),
+    GinLayer(5, 7),
+    GinLayer(5, 7, train_eps=True),
+    LinearLayer(5),
+    LinearLayer(5, bias=False),
+    *(ActivationLayer(kind) for kind in ACTIVATIONS),  # type: ignore[arg-type]
+    DropoutLayer(0.5),
+    BatchNormLayer(),
+    PoolLayer("mean"),
+    PoolLayer("sum"),
+    PoolLayer("max"),
+]
+
+
+@pytest.mark.parametrize("dtype", RTOL, ids=str)
+@pytest.mark.parametrize("layer", LAYERS, ids=str)
+def test_each_layer_is_the_same_in_both_forms(layer: Layer, dtype: torch.dtype) -> None:
+    module = build(layer, 3)
+    randomised(module, 1, dtype)
+    graphs = random_graphs(2, 3, dtype)
+    dense = to_dense(graphs, nodes=14)
+    with torch.no_grad():
+        sparse_rows = module.sparse(to_sparse(graphs).features, to_sparse(graphs))
+        dense_rows = module.dense(dense.features, dense)
+    if not isinstance(layer, PoolLayer):
+        dense_rows = dense_rows[dense.mask]
+    assert_equal_logits(dense_rows, sparse_rows)
+
+
+@settings(max_examples=30, deadline=None)
+@given(spec=specs(), seed=seeds, padding=st.integers(1, 6))
+def test_padding_changes_nothing(spec: GnnSpec, seed: int, padding: int) -> None:
+    gnn = random_gnn(spec, seed, torch.float64)
+    graphs = random_graphs(seed, spec.features, torch.float64)
+    widest = max(graph.node_count for graph in graphs)
+    with torch.no_grad():
+        alone = torch.cat([gnn.dense(to_dense([graph])) for graph in graphs])
+        assert_equal_logits(gnn.dense(to_dense(graphs, nodes=widest + padding)), alone)
+
+
+@settings(max_examples=30, deadline=None)
+@given(spec=specs(), seed=seeds)
+def test_order_of_nodes_changes_nothing(spec: GnnSpec, seed: int) -> None:
+    gnn = random_gnn(spec, seed, torch.float64)
+    graphs = random_graphs(seed, spec.features, torch.float64)
+    rng = torch.Generator().manual_seed(seed)
+    shuffled = []
+    for graph in graphs:
+        order = torch.randperm(graph.node_count, generator=rng)
+        position = torch.argsort(order)
+        shuffled.append(
+            Graph(graph.features[order], torch.sort(position[graph.edges], dim=0).values)
+        )
+    with torch.no_grad():
+        assert_equal_logits(gnn(to_sparse(shuffled)), gnn(to_sparse(graphs)))
+        assert_equal_logits(gnn.dense(to_dense(shuffled)), gnn.dense(to_dense(graphs)))
+
+
+def soft_batch(features: int, seed: int = 0) -> DenseGraphs:
+    """Two graphs, one padded, with edge weights strictly between 0 and 1."""
+    rng = torch.Generator().manual_seed(seed)
+    mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
+    values = torch.randn(2, 5, features, generator=rng, dtype=torch.float64) * mask[:, :, None]
+    empty = DenseGraphs(torch.zeros(2, 5, 5, dtype=torch.float64), values, mask)
+    weights = torch.rand(2, 5, 5, generator=rng, dtype=torch.float64)
+    upper = torch.triu(weights, diagonal=1)
+    return empty.with_adjacency((upper + upper.mT) * empty.pair_mask)
+
+
+@pytest.mark.parametrize("layer", [GcnLayer(4), GinLayer(4, 6)], ids=str)
+def test_soft_edges_are_pyg_edge_weights(layer: GcnLayer | GinLayer) -> None:
+    """GCNConv takes edge weights itself; GIN's truth is GraphConv-style weighted addition."""
+    module = build(layer, 3)
+    randomised(module, 5, torch.float64)
+    graphs = soft_batch(3)
+    with torch.no_grad():
+        actual = module.dense(graphs.features, graphs)
+        for number in range(graphs.count):
+            size = int(graphs.mask[number].sum())
+            source, target = graphs.pair_mask[number].nonzero().T
+            weight = graphs.adjacency[number, source, target]
+            values = graphs.features[number, :size]
+            if isinstance(layer, GcnLayer):
+                expected = module.conv(values, torch.stack([source, target]), weight)
+            else:
+                adding = pyg.SimpleConv(aggr="sum")
+                summed = adding(values, torch.stack([source, target]), weight)
+                expected = module.conv.nn(summed + (1 + module.conv.eps) * values)
+            assert_equal_logits(actual[number, :size], expected)
+
+
+GRADIENT_SPECS = [
+    GnnSpec(2, 2, (conv, ActivationLayer("tanh"), conv, BatchNormLayer(), pool, LinearLayer(2)))
+    for conv in (GcnLayer(4), GinLayer(4, 5))
+    for pool in (PoolLayer("mean"), PoolLayer("sum"), PoolLayer("max"))
+]
+
+
+@pytest.mark.parametrize(
+    "spec", GRADIENT_SPECS, ids=lambda spec: f"{spec.layers[0]}-{spec.layers[4]}"
+)
+def test_gradient_in_the_adjacency_is_the_derivative(spec: GnnSpec) -> None:
+    gnn = random_gnn(spec, 3, torch.float64).requires_grad_(False)
+    graphs = soft_batch(2)
+    adjacency = graphs.adjacency.clone().requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda weights: gnn.dense(graphs.with_adjacency(weights)), (adjacency,)
+    )
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize(
+    "spec", GRADIENT_SPECS, ids=lambda spec: f"{spec.layers[0]}-{spec.layers[4]}"
+)
+def test_gradient_is_finite_and_reaches_edges(spec: GnnSpec, weight: float) -> None:
+    gnn = random_gnn(spec, 4, torch.float32).requires_grad_(False)
+    template = soft_batch(2)
+    graphs = DenseGraphs(
+        (template.pair_mask * weight).float(), template.features.float(), template.mask
+    )
+    adjacency = graphs.adjacency.clone().requires_grad_()
+    logits = gnn.dense(graphs.with_adjacency(adjacency))
+    (gradient,) = torch.autograd.grad(logits[:, 0].sum(), adjacency)
+    assert torch.isfinite(gradient).all()
+    assert (gradient[graphs.pair_mask] != 0).any()
+
+
+@pytest.mark.parametrize("op", ["mean", "sum", "max"])
+def test_pooling_a_slot_without_nodes_gives_zeros_as_pyg(op: str) -> None:
+    pool = build(PoolLayer(op), 3)  # type: ignore[arg-type]
+    mask = torch.tensor([[True, True], [False, False]])
+    values = torch.full((2, 2, 3), -2.0, requires_grad=True)
+    graphs = DenseGraphs(torch.zeros(2, 2, 2), torch.zeros(2, 2, 3), mask)
+    pooled = pool.dense(values, graphs)
+    by_pyg = POOLS[op](values[0], torch.tensor([0, 0]), size=2)
+    torch.testing.assert_close(pooled, by_pyg)
+    (gradient,) = torch.autograd.grad(pooled.sum(), values)
+    assert torch.isfinite(gradient).all()
+    assert (gradient[1] == 0).all()
+
+
+def test_a_large_dense_batch_equals_its_parts() -> None:
+    """Without gradients a batch is computed in pieces; pieces must not show."""
+    spec = GnnSpec(1, 2, (GinLayer(64, 64), PoolLayer("sum"), LinearLayer(2)))
+    gnn = random_gnn(spec, 0, torch.float64)
+    graphs = [graph for seed in range(60) for graph in random_graphs(seed, 1, torch.float64)]
+    batch = to_dense(graphs, nodes=40)
+    with_gradient = gnn.dense(batch).detach()
+    with torch.no_grad():
+        assert_equal_logits(gnn.dense(batch), with_gradient)
+        assert gnn.dense(batch.select(torch.arange(0))).shape == (0, 2)
+
+
+def test_dense_refuses_training_mode() -> None:
+    gnn = Gnn(GnnSpec(1, 2, (PoolLayer("sum"), LinearLayer(2)))).train()
+    with pytest.raises(RuntimeError, match="training mode"):
+        gnn.dense(to_dense(random_graphs(0, 1, torch.float32)))
+
+
+def test_tensors_have_the_names_and_shapes_of_the_vocabulary() -> None:
+    layers = (
+        GcnLayer(4),
+        GinLayer(5, 6),
+        GinLayer(7, 8, train_eps=True),
+        BatchNormLayer(),
+        ActivationLayer("relu"),
+        DropoutLayer(0.1),
+        PoolLayer("sum"),
+        LinearLayer(3, bias=False),
+        LinearLayer(2),
+    )
+    gnn = Gnn(GnnSpec(3, 2, layers))
+    assert {name: tuple(tensor.shape) for name, tensor in gnn.state_dict().items()} == {
+        "layers.0.conv.lin.weight": (4, 3),
+        "layers.0.conv.bias": (4,),
+        "layers.1.conv.eps": (1,),
+        "layers.1.conv.nn.0.weight": (6, 4),
+        "layers.1.conv.nn.0.bias": (6,),
+        "layers.1.conv.nn.2.weight": (5, 6),
+        "layers.1.conv.nn.2.bias": (5,),
+        "layers.2.conv.eps": (1,),
+        "layers.2.conv.nn.0.weight": (8, 5),
+        "layers.2.conv.nn.0.bias": (8,),
+        "layers.2.conv.nn.2.weight": (7, 8),
+        "layers.2.conv.nn.2.bias": (7,),
+        "layers.3.norm.weight": (7,),
+        "layers.3.norm.bias": (7,),
+        "layers.3.norm.running_mean": (7,),
+        "layers.3.norm.running_var": (7,),
+        "layers.3.norm.num_batches_tracked": (),
+        "layers.7.linear.weight": (3, 7),
+        "layers.8.linear.weight": (2, 3),
+        "layers.8.linear.bias": (2,),
+    }
+    trainable = {name for name, _ in gnn.named_parameters()}
+    assert "layers.2.conv.eps" in trainable
+    assert "layers.1.conv.eps" not in trainable
+
+
+def test_predictions_are_in_order_whatever_the_batches() -> None:
+    spec = GnnSpec(2, 3, (GinLayer(4, 4), DropoutLayer(0.5), PoolLayer("mean"), LinearLayer(3)))
+    gnn = random_gnn(spec, 0, torch.float64).train()
+    some = random_graphs(0, 2, torch.float64) + random_graphs(1, 2, torch.float64)
+    # 40 nodes and all 780 edges each: enough rows that one pass does not hold them.
+    complete = Graph(torch.ones(40, 2, dtype=torch.float64), torch.triu_indices(40, 40, 1))
+    graphs = [*some, *([complete] * 70), *reversed(some)]
+    probabilities = predict(gnn, graphs, CPU)
+    assert gnn.training
+    alone = torch.cat([predict(gnn, [graph], CPU) for graph in graphs])
+    torch.testing.assert_close(probabilities, alone, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(
+        probabilities.sum(dim=1), torch.ones(len(graphs), dtype=torch.float64)
+    )
+    assert predict(gnn, [], CPU).shape == (0, 3)
+
+
+def test_a_device_is_chosen_by_name_or_automatically() -> None:
+    first = "cuda:0" if torch.cuda.is_available() else "cpu"
+    assert choose_device("auto") == torch.device(first)
+    assert choose_device("cpu") == torch.device("cpu")
+
+
+@pytest.mark.parametrize("name", ["gpu", "meta", "", "cuda:99"])
+def test_a_device_that_does_not_exist_is_refused_by_name(name: str) -> None:
+    with pytest.raises(ValueError, match=name or "''"):
+        choose_device(name)
+
+
+POOLED = (PoolLayer("sum"), LinearLayer(2))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: GcnLayer(0), r"gcn: out .* got 0"),
+        (lambda: GinLayer(4, -1), r"gin: hidden .* got -1"),
+        (lambda: LinearLayer(True), r"linear: out .* got True"),
+        (lambda: DropoutLayer(1.0), r"dropout: p .* got 1.0"),
+        (lambda: DropoutLayer(float("nan")), r"dropout: p .* got nan"),
+        (lambda: ActivationLayer("swish"), r"activation: kind .* relu.* got 'swish'"),
+        (lambda: PoolLayer("min"), r"pool: op .* got 'min'"),
+        (lambda: GnnSpec(0, 2, POOLED), r"features .* got 0"),
+        (lambda: GnnSpec(1, 1, POOLED), r"classes.* got 1"),
+        (lambda: GnnSpec(1, 2, (LinearLayer(2),)), r"exactly one must be a pool; got 0"),
+        (lambda: GnnSpec(1, 2, (*POOLED, *POOLED)), r"exactly one .* got 2"),
+        (lambda: GnnSpec(1, 2, (*POOLED, GcnLayer(2))), r"layers\[2\]: GcnLayer .* layers\[0\]"),
+        (lambda: GnnSpec(1, 2, (GcnLayer(2), PoolLayer("sum"))), r"linear layer; got GcnLayer"),
+        (lambda: GnnSpec(1, 2, (PoolLayer("sum"),)), r"got none at all"),
+        (lambda: GnnSpec(1, 3, POOLED), r"must give 3 classes; got 2"),
+        (lambda: GnnSpec(1, 2, ("pool", *POOLED)), r"layers\[0\].* got 'pool'"),
+    ],
+)
+def test_a_spec_that_makes_no_sense_says_what_it_got(make: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()  # type: ignore[operator]
