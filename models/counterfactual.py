@@ -26,6 +26,15 @@ from models.pruning import prune
 from models.ranking import choose, distinct_count, shortlist
 from models.search import Search, SearchConfig, try_single_edits
 
+__all__ = [
+    "CounterfactualConfig",
+    "CounterfactualOutcome",
+    "EditRules",
+    "FoundCounterfactual",
+    "FoundEdit",
+    "explain",
+]
+
 Sampler = Literal["guided", "paper"]
 
 _PROPOSALS: dict[Sampler, Proposals] = {

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from models.connectivity import component_counts
-from models.graphs import DenseGraphs, Graph
+from models.graphs import DenseGraphs
 
 RegulariserName = Literal["likelihood", "connectivity", "sparsity", "size"]
 
@@ -23,26 +23,25 @@ RegulariserName = Literal["likelihood", "connectivity", "sparsity", "size"]
 class ReferenceShape:
     """What connected subgraphs of the class's reference graphs look like, by number of nodes."""
 
-    edges: Tensor  # [nodes + 1] mean edges of a connected subgraph with so many nodes
+    edges: Tensor  # [nodes + 1] their mean edges
+    log_likelihood: Tensor  # [nodes + 1] their mean log-likelihood per node under the denoiser
     largest: int  # most nodes that an explanation may have
 
     @staticmethod
-    def of(subgraphs: Sequence[Graph], largest: int) -> ReferenceShape:
-        """Means over the subgraphs of each size; sizes without any take the nearest smaller one.
-
-        Every size starts from a tree, which is the sparsest that is connected.
-        """
-        total, count = torch.zeros(largest + 1), torch.zeros(largest + 1)
-        for subgraph in subgraphs:
-            total[subgraph.node_count] += subgraph.edge_count
-            count[subgraph.node_count] += 1
-        edges = torch.arange(largest + 1).float().sub_(1).clamp_(min=0)
-        excess = 0.0  # edges beyond a tree, carried on to sizes that were not seen
-        for size in range(largest + 1):
-            if count[size]:
-                excess = max(0.0, float(total[size] / count[size] - edges[size]))
-            edges[size] += excess
-        return ReferenceShape(edges, largest)
+    def of(subgraphs: DenseGraphs, log_likelihood: Tensor, largest: int) -> ReferenceShape:
+        """Means over the subgraphs of each size; a size without any counts as a tree, and 0."""
+        nodes = subgraphs.mask.sum(dim=1)
+        count = torch.zeros(largest + 1).index_add_(0, nodes, torch.ones(subgraphs.count))
+        edges = subgraphs.adjacency.sum(dim=(1, 2)).float() / 2
+        total_edges = torch.zeros(largest + 1).index_add_(0, nodes, edges)
+        per_node = log_likelihood.float() / nodes
+        total_likelihood = torch.zeros(largest + 1).index_add_(0, nodes, per_node)
+        tree = (torch.arange(largest + 1) - 1).clamp(min=0).float()
+        return ReferenceShape(
+            edges=torch.where(count > 0, total_edges / count.clamp(min=1), tree),
+            log_likelihood=total_likelihood / count.clamp(min=1),
+            largest=largest,
+        )
 
 
 @dataclass(frozen=True)
@@ -72,12 +71,17 @@ class Regulariser(Protocol):
 
 @dataclass(frozen=True)
 class Likelihood:
-    """The denoiser's log-likelihood per node: keeps the explanation in distribution."""
+    """The denoiser's log-likelihood per node: keeps the explanation in distribution.
+
+    Taken against that of reference subgraphs of the same size, which changes no choice between
+    graphs of one size and makes sizes comparable.
+    """
 
     weight: float
 
     def score(self, candidates: Candidates) -> Tensor:
-        return candidates.log_likelihood / candidates.nodes.clamp(min=1)
+        nodes = candidates.nodes
+        return candidates.log_likelihood / nodes - candidates.reference.log_likelihood[nodes]
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ class Sparsity:
     weight: float
 
     def score(self, candidates: Candidates) -> Tensor:
-        expected = candidates.reference.edges.to(candidates.edges.device)[candidates.nodes]
+        expected = candidates.reference.edges[candidates.nodes]
         return -(candidates.edges - expected).abs() / expected.clamp(min=1)
 
 

@@ -1,0 +1,3 @@
+from d4explain.cli import main
+
+main()

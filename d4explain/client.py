@@ -1,0 +1,283 @@
+"""A small typed client of the API.
+
+client = Client()
+gnn = client.register_gnn("motifs", Path("spec.json"), Path("weights.safetensors"))
+dataset = client.create_dataset("motifs", graphs)
+explanation = client.explain_counterfactual(gnn.id, dataset.id, [graph])
+result = client.result(explanation, on_progress=print)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from d4explain.api_errors import (
+    RefusedError,
+    UnreachableError,
+    UnsuccessfulJobError,
+    WaitTimeoutError,
+)
+from d4explain.events import Event
+from d4explain.resources import (
+    Dataset,
+    Denoiser,
+    Explanation,
+    Gnn,
+    Health,
+    Job,
+    Predictions,
+    Progress,
+)
+from d4explain.wire import ATTEMPTS, Wire
+from store.job_states import JobState
+from store.requests import DenoiserConfig
+from store.results import ClassResult, CounterfactualResult, Prediction, PredictionResult
+
+DEFAULT_URL = "http://127.0.0.1:8400"
+GraphJson = Mapping[str, Any]  # node-link or PyG dict, as in the API's documentation
+OnProgress = Callable[[Job], None]
+
+FIRST_POLL_SECONDS = 0.1
+LONGEST_POLL_SECONDS = 2.0
+RESTART_SECONDS = 30.0
+
+
+class Client:
+    """Speaks to one d4explain API; use it as a context manager or call `close`."""
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        timeout: float = 60.0,
+        attempts: int = ATTEMPTS,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._wire = Wire(url, timeout=timeout, attempts=attempts, transport=transport)
+
+    @property
+    def url(self) -> str:
+        return self._wire.url
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._wire.close()
+
+    def health(self) -> Health:
+        """Whether database, broker and workers are there; also of a server that is not ready."""
+        return Health.model_validate(self._wire.send("GET", "/readyz", accept=(503,)).json())
+
+    # GNNs and reference sets
+
+    def register_gnn(self, name: str, spec: Mapping[str, Any] | Path, weights: bytes | Path) -> Gnn:
+        """Registers a GNN and waits for its probe; a rejected one comes back with its report."""
+        text = spec.read_text() if isinstance(spec, Path) else json.dumps(spec)
+        data = weights.read_bytes() if isinstance(weights, Path) else weights
+        files = {
+            "name": (None, name),
+            "spec": (None, text, "application/json"),
+            "weights": ("weights.safetensors", data, "application/octet-stream"),
+        }
+        answer = self._wire.send("POST", "/v1/gnns", files=files, accept=(422,))
+        if answer.status_code == 422:
+            return self._rejected(answer)
+        gnn = answer.json()
+        if gnn.get("state") == "probing":
+            self.wait(gnn["job"], check=False)
+            return self.gnn(gnn["id"])
+        return Gnn.model_validate(gnn)
+
+    def gnn(self, gnn_id: str) -> Gnn:
+        return Gnn.model_validate(self._wire.get(f"/v1/gnns/{gnn_id}"))
+
+    def gnns(self) -> Iterator[Gnn]:
+        return (Gnn.model_validate(item) for item in self._wire.items("/v1/gnns"))
+
+    def create_dataset(self, name: str, graphs: Sequence[GraphJson]) -> Dataset:
+        body = {"name": name, "graphs": [dict(graph) for graph in graphs]}
+        return Dataset.model_validate(self._wire.send("POST", "/v1/datasets", json=body).json())
+
+    def datasets(self) -> Iterator[Dataset]:
+        return (Dataset.model_validate(item) for item in self._wire.items("/v1/datasets"))
+
+    def predictions(self, gnn_id: str, graphs: Sequence[GraphJson]) -> list[Prediction]:
+        """What the GNN itself says about graphs."""
+        body = {"graphs": [dict(graph) for graph in graphs]}
+        answer = self._wire.send("POST", f"/v1/gnns/{gnn_id}/predictions", json=body).json()
+        found = Predictions.model_validate(answer)
+        if found.predictions is None:
+            job = self.wait(found.job.id)
+            return PredictionResult.model_validate(job.result).predictions
+        return found.predictions
+
+    # Denoisers and explanations
+
+    def train_denoiser(
+        self,
+        gnn_id: str,
+        dataset_id: str,
+        objective: str = "counterfactual",
+        config: DenoiserConfig | None = None,
+    ) -> Denoiser:
+        """The denoiser of these, trained only if it does not exist yet."""
+        body: dict[str, Any] = {"gnn": gnn_id, "dataset": dataset_id, "objective": objective}
+        if config is not None:
+            body["config"] = config.model_dump(exclude_none=True)
+        return Denoiser.model_validate(self._wire.send("POST", "/v1/denoisers", json=body).json())
+
+    def denoiser(self, denoiser_id: str) -> Denoiser:
+        return Denoiser.model_validate(self._wire.get(f"/v1/denoisers/{denoiser_id}"))
+
+    def explain_counterfactual(
+        self, gnn_id: str, dataset_id: str, graphs: Sequence[GraphJson], **options: Any
+    ) -> Explanation:
+        """Asks for the smallest realistic changes; `options` as in POST /v1/explanations."""
+        body = {"kind": "counterfactual", "gnn": gnn_id, "dataset": dataset_id, **options}
+        if len(graphs) == 1:
+            body["graph"] = dict(graphs[0])
+        else:
+            body["graphs"] = [dict(graph) for graph in graphs]
+        return self._explain(body)
+
+    def explain_class(
+        self, gnn_id: str, dataset_id: str, target_class: int, **options: Any
+    ) -> Explanation:
+        """Asks what a typical graph of a class looks like to the GNN."""
+        body = {"kind": "class", "gnn": gnn_id, "dataset": dataset_id, **options}
+        return self._explain({**body, "target_class": target_class})
+
+    def explanation(self, explanation_id: str) -> Explanation:
+        return Explanation.model_validate(self._wire.get(f"/v1/explanations/{explanation_id}"))
+
+    def result(
+        self,
+        explanation: Explanation,
+        *,
+        on_progress: OnProgress | None = None,
+        timeout: float | None = None,
+    ) -> CounterfactualResult | ClassResult:
+        """Waits for an explanation's answer."""
+        self.wait(explanation.job.id, on_progress=on_progress, timeout=timeout)
+        finished = self.explanation(explanation.id)
+        if finished.result is None:
+            raise UnsuccessfulJobError(finished.job)
+        return finished.result
+
+    def drawing(self, explanation_id: str, **query: str | int) -> bytes:
+        """The explanation's picture as SVG."""
+        path = f"/v1/explanations/{explanation_id}"
+        return self._wire.send("GET", path, params={"format": "svg", **query}).content
+
+    # Jobs
+
+    def job(self, job_id: str) -> Job:
+        return Job.model_validate(self._wire.get(f"/v1/jobs/{job_id}"))
+
+    def jobs(self, **filters: str) -> Iterator[Job]:
+        """All jobs, newest first; `filters` are state, kind and gnn."""
+        return (Job.model_validate(item) for item in self._wire.items("/v1/jobs", **filters))
+
+    def cancel(self, job_id: str) -> Job:
+        return Job.model_validate(self._wire.send("POST", f"/v1/jobs/{job_id}/cancel").json())
+
+    def retry(self, job_id: str) -> Job:
+        """A new job that does the same."""
+        return Job.model_validate(self._wire.send("POST", f"/v1/jobs/{job_id}/retry").json())
+
+    def wait(
+        self,
+        job_id: str,
+        *,
+        on_progress: OnProgress | None = None,
+        timeout: float | None = None,
+        check: bool = True,
+    ) -> Job:
+        """The finished job; `on_progress` sees it, or the one it waits for, at every change.
+
+        Listens to the job's events; where they cannot be had it asks again and again. With
+        `check`, a job that did not succeed raises `UnsuccessfulJobError`.
+        """
+        report = on_progress or (lambda _job: None)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        pause = FIRST_POLL_SECONDS
+        last_event: str | None = None
+        job = self.job(job_id)
+        while True:
+            report(job)
+            if job.is_done:
+                if check and job.state is not JobState.SUCCEEDED:
+                    raise UnsuccessfulJobError(job)
+                return job
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                raise WaitTimeoutError(job, timeout or 0)
+            if job.waiting_for is not None:
+                self.wait(job.waiting_for, on_progress=report, timeout=left, check=False)
+                job = self._patiently(job_id)
+                continue
+            heard = last_event
+            events = self._wire.events(f"/v1/jobs/{job_id}/events", last_event, left)
+            with contextlib.suppress(httpx.HTTPError, RefusedError), contextlib.closing(events):
+                for event in events:
+                    last_event = event.id or last_event
+                    job = _changed(job, event)
+                    if job.is_done:
+                        break  # reported with the whole job
+                    report(job)
+            if last_event != heard:
+                pause = FIRST_POLL_SECONDS
+            else:
+                time.sleep(pause if left is None else min(pause, left))
+                pause = min(2 * pause, LONGEST_POLL_SECONDS)
+            job = self._patiently(job_id)
+
+    def _patiently(self, job_id: str) -> Job:
+        """The job; a server that is just being restarted is waited for."""
+        gives_up = time.monotonic() + RESTART_SECONDS
+        while True:
+            try:
+                return self.job(job_id)
+            except UnreachableError:
+                if time.monotonic() > gives_up:
+                    raise
+
+    def _explain(self, body: Mapping[str, Any]) -> Explanation:
+        # The answer may take minutes; who wants it waits by events, not on this request.
+        answer = self._wire.send(
+            "POST", "/v1/explanations", json=body, headers={"Prefer": "wait=0"}
+        )
+        return Explanation.model_validate(answer.json())
+
+    def _rejected(self, answer: httpx.Response) -> Gnn:
+        problem = RefusedError.from_response(answer)
+        gnn = problem.body.get("gnn") if isinstance(problem.body, dict) else None
+        if gnn is None:
+            raise problem
+        return Gnn.model_validate(gnn)
+
+
+def _changed(job: Job, event: Event) -> Job:
+    """The job as an event leaves it."""
+    if event.type == "progress":
+        return job.model_copy(update={"progress": Progress.model_validate(event.data)})
+    if event.type == "state":
+        return Job.model_validate({**job.model_dump(), **event.data})
+    return job

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from d4explain.address import api_address
+from d4explain.client import Client
+from d4explain.command_errors import CommandError
+from d4explain.commands.options import Url, read_json
+from d4explain.resources import Explanation
+from d4explain.tables import class_table, counterfactual_table, mmd_line, summary_lines
+from d4explain.terminal import JobBars, messages, output
+from store.results import ClassResult, CounterfactualResult
+
+
+def explain(
+    *,
+    gnn: Annotated[str, typer.Option(help="Id or name of the GNN.")],
+    dataset: Annotated[str, typer.Option(help="Id or name of the reference set.")],
+    graph: Annotated[
+        Path | None,
+        typer.Argument(help="One graph, a list of graphs, or {graphs: […]} as JSON; - is stdin."),
+    ] = None,
+    target: Annotated[
+        int | None,
+        typer.Option("--class", min=0, help="Class to reach; without a GRAPH: class to explain."),
+    ] = None,
+    alternatives: Annotated[int, typer.Option(min=1, max=16)] = 3,
+    max_ratio: Annotated[float, typer.Option(help="Most edits over the graph's edges.")] = 0.3,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    svg: Annotated[Path | None, typer.Option(help="Draw the answer into this file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole answer.")] = False,
+    url: Url = None,
+) -> None:
+    """Explain graphs (what would change the GNN's answer?) or, without a GRAPH, a class."""
+    if graph is None and target is None:
+        raise CommandError("there is nothing to explain", hint="give a GRAPH file, or a --class")
+    graphs = [] if graph is None else graphs_of(read_json(graph), graph)
+    with Client(api_address(url)) as client:
+        ids = _id_of(client, "gnns", gnn), _id_of(client, "datasets", dataset)
+        if graphs:
+            options: dict[str, Any] = {
+                "alternatives": alternatives,
+                "constraints": {"max_ratio": max_ratio},
+                "seed": seed,
+            }
+            if target is not None:
+                options["target_class"] = target
+            explanation = client.explain_counterfactual(*ids, graphs, **options)
+        else:
+            assert target is not None
+            explanation = client.explain_class(*ids, target, seed=seed)
+        with JobBars(messages()) as bars:
+            result = client.result(explanation, on_progress=bars)
+        if svg is not None:
+            svg.write_bytes(client.drawing(explanation.id))
+    if as_json:
+        print(result.model_dump_json(indent=2))
+    else:
+        _show(result, explanation, svg)
+
+
+def graphs_of(document: Any, path: Path) -> list[dict[str, Any]]:
+    """The graphs in a file, however they are wrapped."""
+    if isinstance(document, dict) and "graphs" in document:
+        document = document["graphs"]
+    graphs = document if isinstance(document, list) else [document]
+    if not graphs or not all(isinstance(item, dict) for item in graphs):
+        raise CommandError(
+            f"{path} holds no graph", hint="node-link JSON or a PyG dict is understood"
+        )
+    return graphs
+
+
+def _id_of(client: Client, kind: str, given: str) -> str:
+    """A name stands for the newest thing that has it."""
+    if given.startswith(("gnn_", "set_")):
+        return given
+    known = client.gnns() if kind == "gnns" else client.datasets()
+    for item in known:
+        if item.name == given:
+            return item.id
+    raise CommandError(f"nothing among the {kind} is called {given!r}")
+
+
+def _show(
+    result: CounterfactualResult | ClassResult, explanation: Explanation, svg: Path | None
+) -> None:
+    console = output()
+    if isinstance(result, CounterfactualResult):
+        console.print(counterfactual_table(result))
+        for line in summary_lines(result):
+            console.print(line)
+    else:
+        console.print(class_table([result]))
+    if result.mmd is not None:
+        console.print(mmd_line(result.mmd))
+    for warning in result.warnings:
+        console.print(f"[yellow]{warning}")
+    where = f", drawn in {svg}" if svg else ""
+    console.print(f"[dim]{explanation.id}{where}")

@@ -1,0 +1,31 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from d4explain.command_errors import CommandError
+
+Url = Annotated[
+    str | None,
+    typer.Option(help="Address of the API; else D4_URL, else the stack of this data folder."),
+]
+
+
+def read_json(path: Path) -> Any:
+    """The JSON of a file, or of stdin for `-`."""
+    try:
+        text = (
+            typer.get_text_stream("stdin").read() if str(path) == "-" else path.read_text("utf-8")
+        )
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise CommandError(f"{path} cannot be read: {reason}") from error
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise CommandError(f"{path} is not JSON: {error}") from error

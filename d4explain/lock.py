@@ -1,0 +1,85 @@
+"""One embedded stack per data folder: a lock that the kernel lets go when its holder dies."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TextIO
+
+from d4explain.command_errors import CommandError
+
+LOCK_NAME = "stack.lock"
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who serves a data folder."""
+
+    pid: int
+    address: str
+
+
+class DataFolderLock:
+    def __init__(self, data_dir: Path) -> None:
+        self._path = data_dir / LOCK_NAME
+        self._file: TextIO | None = None
+
+    def acquire(self, address: str) -> None:
+        """Takes the folder, or fails with the pid and address of the stack that has it."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            file = self._path.open("a+", encoding="utf-8")
+        except OSError as error:
+            raise CommandError(
+                f"the data folder {self._path.parent} cannot be written: {error.strerror}",
+                hint="choose another with --data-dir or D4_DATA_DIR",
+            ) from error
+        if not _try_lock(file):
+            holder = _read(file)
+            file.close()
+            who = "another process" if holder is None else f"pid {holder.pid} at {holder.address}"
+            raise CommandError(
+                f"the data folder {self._path.parent} is already served by {who}",
+                hint="stop that stack first, or choose another folder with --data-dir",
+            )
+        self._file = file
+        file.seek(0)
+        file.truncate()
+        json.dump(asdict(Holder(os.getpid(), address)), file)
+        file.flush()
+
+    def release(self) -> None:
+        if self._file is not None:
+            self._file.truncate(0)
+            self._file.close()
+            self._file = None
+
+
+def running_stack(data_dir: Path) -> Holder | None:
+    """The stack that serves this folder now, if one does."""
+    with contextlib.suppress(OSError), (data_dir / LOCK_NAME).open("r", encoding="utf-8") as file:
+        if _try_lock(file, shared=True):
+            return None
+        return _read(file)
+    return None
+
+
+def _try_lock(file: TextIO, *, shared: bool = False) -> bool:
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _read(file: TextIO) -> Holder | None:
+    file.seek(0)
+    try:
+        return Holder(**json.loads(file.read()))
+    except (ValueError, TypeError):  # its holder is just writing it
+        return None

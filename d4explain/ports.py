@@ -1,0 +1,57 @@
+"""Where a stack may listen: free ports of this machine's loopback addresses."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import socket
+import time
+
+from d4explain.command_errors import CommandError
+
+LOOPBACK = "127.0.0.1"
+
+
+def free_port(host: str = LOOPBACK) -> int:
+    with _socket_for(host) as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def problem_listening(host: str, port: int) -> str | None:
+    """Why nobody could listen there now; None if one could."""
+    with _socket_for(host) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server will
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            taken = error.errno == errno.EADDRINUSE
+            words = "is taken by another program" if taken else f"cannot be used: {error.strerror}"
+            return f"port {port} on {host} {words}"
+    return None
+
+
+def require_free(host: str, port: int) -> None:
+    # A stack that was just killed may hold its port for a moment longer than its lock.
+    deadline = time.monotonic() + 1.0
+    while (problem := problem_listening(host, port)) is not None:
+        if time.monotonic() > deadline:
+            hint = "choose another with --port or D4_PORT (0: any free one)"
+            raise CommandError(problem, hint)
+        time.sleep(0.05)
+
+
+def require_loopback(host: str) -> None:
+    try:
+        loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        loopback = False
+    if not loopback:
+        raise CommandError(
+            f"the embedded stack serves this machine only; {host} is not a loopback address",
+            hint="use --host 127.0.0.1; to serve others, run `python -m service` behind a proxy",
+        )
+
+
+def _socket_for(host: str) -> socket.socket:
+    return socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)

@@ -1,0 +1,231 @@
+"""Child processes that never outlive their supervisor and come back when they die."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+LOG_BYTES = 10 * 2**20
+FIRST_PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 30.0
+STEADY_SECONDS = 30.0  # a child that lived this long starts again without having to wait
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+_IMPORTANT_LEVELS = {"WARNING", "ERROR", "CRITICAL"}
+_IMPORTANT_WORDS = re.compile(r"\b(ERROR|CRITICAL)\b|^\w*(Error|Exception)\b")
+
+
+@dataclass(frozen=True)
+class Command:
+    """How one child is started."""
+
+    name: str
+    argv: tuple[str, ...]
+    log: Path
+    environment: Mapping[str, str] | None = None  # None: as ours
+    stdin: bytes | None = None  # for secrets: arguments can be read by every user of the machine
+    niceness: int = 0
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a child ended."""
+
+    code: int  # negative: the signal that killed it
+    lived_seconds: float
+
+    def __str__(self) -> str:
+        if self.code < 0:
+            return f"was killed by {signal.Signals(-self.code).name}"
+        return f"exited with code {self.code}"
+
+
+def bound_to(parent: int, niceness: int) -> Callable[[], None]:
+    """What a child runs between fork and exec so that it is killed when its parent dies.
+
+    The kernel watches the parent's *thread* that forked: start children from the main thread.
+    SIGKILL, because leases and the broker's append-only file make an abrupt end safe, and
+    because a polite request could be left unanswered.
+    """
+
+    def ask_the_kernel() -> None:
+        if _libc is not None:
+            _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # the parent died before it was watched
+            os._exit(1)
+        os.nice(niceness)
+
+    return ask_the_kernel
+
+
+def spawn(command: Command) -> subprocess.Popen[bytes]:
+    """Starts a child in a session of its own: Ctrl-C reaches the supervisor alone."""
+    command.log.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileNotFoundError):
+        if command.log.stat().st_size > LOG_BYTES:
+            command.log.replace(command.log.with_suffix(".log.1"))
+    with command.log.open("ab") as log:
+        process = subprocess.Popen(
+            command.argv,
+            stdin=subprocess.DEVNULL if command.stdin is None else subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=None if command.environment is None else dict(command.environment),
+            start_new_session=True,
+            # Safe: the supervisor has no threads.
+            preexec_fn=bound_to(os.getpid(), command.niceness),  # noqa: PLW1509
+        )
+    if process.stdin is not None:
+        with contextlib.suppress(BrokenPipeError), process.stdin:
+            process.stdin.write(command.stdin or b"")
+    return process
+
+
+class Child:
+    """One supervised process: started, watched, started again with growing pauses."""
+
+    def __init__(self, command: Command) -> None:
+        self.command = command
+        self.starts = 0
+        self.last_exit: Exit | None = None
+        self.pause_seconds = 0.0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._started_at = 0.0
+        self._due_at = 0.0
+        self._read_from = 0
+
+    @property
+    def name(self) -> str:
+        return self.command.name
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    def start(self) -> None:
+        self._read_from = self._log_size()
+        self._process = spawn(self.command)
+        self._started_at = time.monotonic()
+        self.starts += 1
+
+    def check(self) -> Exit | None:
+        """How the process ended, once, if it ended since the last check."""
+        if self._process is None or not self._has_ended():
+            return None
+        # Its process group goes with it, before the pid is reaped and could name someone else.
+        self._signal_group(signal.SIGKILL)
+        lived = time.monotonic() - self._started_at
+        self.last_exit = Exit(self._process.wait(), lived)
+        self._process = None
+        if lived >= STEADY_SECONDS:
+            self.pause_seconds = 0.0
+        self._due_at = time.monotonic() + self.pause_seconds
+        self.pause_seconds = min(
+            max(FIRST_PAUSE_SECONDS, 2 * self.pause_seconds), LONGEST_PAUSE_SECONDS
+        )
+        return self.last_exit
+
+    def is_due(self) -> bool:
+        return self._process is None and time.monotonic() >= self._due_at
+
+    def terminate(self) -> None:
+        if self._process is not None and not self._has_ended():
+            self._process.terminate()
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._signal_group(signal.SIGKILL)
+
+    def important_lines(self) -> Iterator[str]:
+        """Warnings and errors that the child logged since the last call."""
+        for line in self._new_lines():
+            words = important_words(line)
+            if words is not None:
+                yield words
+
+    def last_lines(self, count: int = 12) -> list[str]:
+        with contextlib.suppress(FileNotFoundError), self.command.log.open("rb") as log:
+            log.seek(max(0, self._log_size() - 8192))
+            return log.read().decode(errors="replace").splitlines()[-count:]
+        return []
+
+    def _new_lines(self) -> list[str]:
+        if self._log_size() <= self._read_from:
+            return []
+        with self.command.log.open("rb") as log:
+            log.seek(self._read_from)
+            whole, newline, _ = log.read().rpartition(b"\n")
+        self._read_from += len(whole) + len(newline)
+        return whole.decode(errors="replace").splitlines()
+
+    def _log_size(self) -> int:
+        return self.command.log.stat().st_size if self.command.log.exists() else 0
+
+    def _has_ended(self) -> bool:
+        """Without reaping, so that the pid stays ours while its group is signalled."""
+        assert self._process is not None
+        if self._process.returncode is not None:
+            return True
+        options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, self._process.pid, options) is not None
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+
+def important_words(line: str) -> str | None:
+    """What a person should see of a log line, if anything; our own logs are JSON lines."""
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return line.strip() if _IMPORTANT_WORDS.search(line) else None
+    if not isinstance(record, dict) or record.get("level") not in _IMPORTANT_LEVELS:
+        return None
+    job = f" ({record['job']})" if record.get("job") else ""
+    return f"{record['level'].lower()}: {record.get('message', '')}{job}"
+
+
+class Signals:
+    """Signals as something to wait for, so that no code runs inside a handler."""
+
+    WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
+
+    def __enter__(self) -> Signals:
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        os.set_blocking(self._writer, False)
+        self._previous_fd = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        self._previous = {number: signal.signal(number, _ignore) for number in self.WATCHED}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._previous_fd)
+        os.close(self._reader)
+        os.close(self._writer)
+
+    def wait(self, seconds: float) -> set[signal.Signals]:
+        """Signals that arrived, at the latest after `seconds`; the end of a child is one."""
+        ready, _, _ = select.select([self._reader], [], [], max(0.0, seconds))
+        arrived = os.read(self._reader, 4096) if ready else b""
+        return {signal.Signals(number) for number in arrived}
+
+
+def _ignore(_number: int, _frame: FrameType | None) -> None:
+    """The number reaches `Signals.wait` through the wakeup pipe."""

@@ -1,0 +1,79 @@
+"""`python -m service`: the API process."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import socket
+import sys
+
+import uvicorn
+
+from service.app import MAX_REQUESTS, create_app
+from service.context import Context
+from store.dispatcher import Dispatcher
+from store.doorbell import Doorbell
+from store.errors import SettingsError
+from store.logs import configure
+from store.opened import Store
+from store.settings import Settings
+
+log = logging.getLogger("service")
+
+_GRACE_SECONDS = 5
+
+
+class Server(uvicorn.Server):
+    """Lets those who wait and follow go first, so that stopping does not wait for them."""
+
+    def __init__(self, config: uvicorn.Config, context: Context) -> None:
+        super().__init__(config)
+        self._context = context
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._context.watch.stop()
+        await super().shutdown(sockets)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m service", description=__doc__)
+    parser.add_argument(
+        "--limit-concurrency",
+        type=int,
+        default=MAX_REQUESTS,
+        help="requests served at once, event streams included; beyond it 503 (default %(default)s)",
+    )
+    options = parser.parse_args(arguments)
+    try:
+        settings = Settings.from_environment()
+    except SettingsError as error:
+        print(f"service: {error}", file=sys.stderr)
+        return 2
+    configure("service", settings.log_level)
+    with Store.open(settings) as store:
+        doorbell = Doorbell(settings.redis_url) if settings.redis_url else None
+        app = create_app(
+            store,
+            dispatcher=Dispatcher(store.database, doorbell, settings),
+            broker_answers=doorbell.ping if doorbell else None,
+            max_requests=options.limit_concurrency,
+        )
+        config = uvicorn.Config(
+            app,
+            host=settings.host,
+            port=settings.port,
+            log_config=None,
+            access_log=False,  # `service.telemetry` writes one line per request
+            server_header=False,
+            timeout_graceful_shutdown=_GRACE_SECONDS,
+        )
+        try:
+            Server(config, app.state.context).run()
+        finally:
+            if doorbell is not None:
+                doorbell.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,107 @@
+"""The composition root: one store in, one ASGI application out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+
+from service import (
+    datasets,
+    denoisers,
+    errors,
+    explanations,
+    gnns,
+    health,
+    jobs,
+    landing,
+    predictions,
+)
+from service.context import Context
+from service.limits import BodyLimit, ConcurrencyLimit
+from service.openapi import describe
+from service.telemetry import JobFigures, RequestMetrics, Telemetry
+from service.waiting import JobWatch
+from store.dispatcher import Dispatcher
+from store.opened import Store
+from store.settings import MIB
+
+MAX_REQUESTS = 256  # at once, event streams included
+
+_DESCRIPTION = """
+Explains trained graph neural networks: the smallest realistic change to a graph that changes the
+GNN's answer (*counterfactual explanation*), and what a typical graph of a class looks like to the
+GNN (*class explanation*).
+
+1. `POST /v1/gnns`: register a GNN as a layer spec and safetensors weights.
+2. `POST /v1/datasets`: store graphs of the distribution it was trained on.
+3. `POST /v1/explanations`: ask; a denoiser is trained on the way if there is none yet.
+
+Work is asynchronous: 202 with `Location` and `Retry-After`, `Prefer: wait=n` to wait, server-sent
+events to follow. Errors are `application/problem+json` with JSON pointers. Offline, this
+description is at `/openapi.json`.
+"""
+
+
+def create_app(
+    store: Store,
+    *,
+    dispatcher: Dispatcher | None = None,
+    broker_answers: Callable[[], bool] | None = None,
+    max_requests: int = MAX_REQUESTS,
+) -> FastAPI:
+    """The application; with a dispatcher it also announces jobs for as long as it runs."""
+    watch = JobWatch(store.database)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        if dispatcher is not None:
+            dispatcher.start()
+        try:
+            yield
+        finally:
+            watch.stop()
+            if dispatcher is not None:
+                dispatcher.stop()
+
+    app = FastAPI(
+        title="d4explain",
+        version="0.1.0",
+        summary="Counterfactual and class explanations of graph neural networks.",
+        description=_DESCRIPTION,
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
+        lifespan=lifespan,
+    )
+    app.state.context = Context(
+        store=store,
+        watch=watch,
+        nudge=dispatcher.nudge if dispatcher is not None else lambda: None,
+        broker_answers=broker_answers,
+    )
+    app.state.registry = CollectorRegistry()
+    app.state.registry.register(JobFigures(store.database))
+    for noun in (gnns, predictions, datasets, denoisers, explanations, jobs, health, landing):
+        app.include_router(noun.router)
+    errors.install(app)
+    describe(app)
+    # The last one added is the outermost.
+    app.add_middleware(BodyLimit, limit_for=_body_limits(store))
+    app.add_middleware(ConcurrencyLimit, most=max_requests)
+    app.add_middleware(errors.LastResort)
+    app.add_middleware(Telemetry, metrics=RequestMetrics(app.state.registry))
+    return app
+
+
+def _body_limits(store: Store) -> Callable[[str], int]:
+    settings = store.settings
+    # Weights come with a name and a spec in one form.
+    with_weights = max(settings.max_body_bytes, settings.max_weights_bytes + 2 * MIB)
+
+    def limit_for(path: str) -> int:
+        return with_weights if path == "/v1/gnns" else settings.max_body_bytes
+
+    return limit_for

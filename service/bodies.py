@@ -1,0 +1,87 @@
+"""Bytes of request bodies, with the type they must have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from fastapi import Request
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+
+from service.errors import ProblemError
+from service.faults import Fault, Faults, pointer
+
+JSON = "application/json"
+FORM = "multipart/form-data"
+MAX_TEXT_PART = 1024 * 1024  # a spec of 32 layers has a few kilobytes
+
+
+async def json_body(request: Request) -> bytes:
+    _require_type(request, JSON)
+    return await request.body()
+
+
+@dataclass(frozen=True)
+class FormParts:
+    """The parts of a form; texts may also arrive as files, as curl's `-F spec=@spec.json` does."""
+
+    texts: dict[str, bytes]
+    files: dict[str, bytes]
+
+
+async def form_body(request: Request, texts: set[str], files: set[str]) -> FormParts:
+    """The named parts, each exactly once and nothing else."""
+    _require_type(request, FORM)
+    parser = MultiPartParser(
+        request.headers,
+        request.stream(),
+        max_files=len(texts | files) + 1,
+        max_fields=len(texts | files) + 1,
+        max_part_size=MAX_TEXT_PART,
+    )
+    try:
+        form = await parser.parse()
+    except (MultiPartException, KeyError) as error:
+        detail = f"The form cannot be read: {getattr(error, 'message', 'it has no boundary')}"
+        raise ProblemError(HTTPStatus.BAD_REQUEST, "malformed-form", detail) from error
+    try:
+        faults = Faults()
+        found: dict[str, bytes] = {}
+        for name, value in form.multi_items():
+            if name not in texts | files:
+                faults.add(pointer(name), "is not a known field")
+            elif name in found:
+                faults.add(pointer(name), "is given more than once")
+            elif isinstance(value, UploadFile):
+                found[name] = await value.read()
+                if name in texts and len(found[name]) > MAX_TEXT_PART:
+                    faults.add(pointer(name), f"is longer than {MAX_TEXT_PART:,} bytes")
+            elif name in files:
+                faults.add(pointer(name), "should be a file")
+                found[name] = b""
+            else:
+                found[name] = value.encode("utf-8", "replace")
+        for name in sorted((texts | files) - found.keys()):
+            faults.add(pointer(name), "is required")
+        faults.raise_if_any()
+    finally:
+        await form.close()
+    return FormParts({name: found[name] for name in texts}, {name: found[name] for name in files})
+
+
+def _require_type(request: Request, wanted: str) -> None:
+    sent = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if sent == wanted and encoding == "identity":
+        return
+    header = "Content-Type" if sent != wanted else "Content-Encoding"
+    allowed = wanted if sent != wanted else "identity"
+    said = "is missing" if header == "Content-Type" and not sent else "is another"
+    raise ProblemError(
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        "unsupported-media-type",
+        f"This address takes {wanted} bodies; {header} {said}.",
+        [Fault(header, f"should be {allowed}", "header")],
+        {"Accept": wanted} if header == "Content-Type" else None,
+    )

@@ -1,0 +1,58 @@
+"""What routes work with, built once in `create_app` and handed to them by FastAPI."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated, ParamSpec, TypeVar
+
+import anyio.to_thread
+from anyio import CapacityLimiter
+from fastapi import Depends, Request
+
+from service.waiting import JobWatch
+from store.opened import Store
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Context:
+    store: Store
+    watch: JobWatch
+    nudge: Callable[[], None]  # tells the dispatcher that a job was queued
+    broker_answers: Callable[[], bool] | None  # None: no broker is configured
+    # Large bodies take memory while they are read; this many at once.
+    readers: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
+
+
+def context_of(request: Request) -> Context:
+    context = request.app.state.context
+    assert isinstance(context, Context)
+    return context
+
+
+ContextOf = Annotated[Context, Depends(context_of)]
+
+
+async def in_thread(
+    function: Callable[Arguments, Result],
+    *args: Arguments.args,
+    **kwargs: Arguments.kwargs,
+) -> Result:
+    """Runs what blocks (database, files) beside the event loop."""
+    return await anyio.to_thread.run_sync(partial(function, *args, **kwargs))
+
+
+async def reading_body(
+    context: Context,
+    function: Callable[Arguments, Result],
+    *args: Arguments.args,
+    **kwargs: Arguments.kwargs,
+) -> Result:
+    """As `in_thread`, for what parses a posted body."""
+    return await anyio.to_thread.run_sync(
+        partial(function, *args, **kwargs), limiter=context.readers
+    )

@@ -1,0 +1,141 @@
+"""Denoisers: trained once per GNN, reference set, objective and config."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from sqlalchemy.orm import Session
+from starlette.responses import Response
+
+from service import examples
+from service.bodies import json_body
+from service.context import ContextOf, in_thread, reading_body
+from service.faults import refuse
+from service.idempotency import Made, Submission, known, once, submission_of
+from service.jobs import until_ended
+from service.json_bodies import parse_model
+from service.openapi import IDEMPOTENCY_KEY, IF_NONE_MATCH, PREFER, answer, problems, takes
+from service.pagination import IdFilter, PageQuery, page_from
+from service.references import checked_id, named_by
+from service.replies import accepted_headers, page_reply, poll_headers, reply, tagged
+from service.resources import DenoiserResource, PageOf, denoiser_resource
+from service.schemas import DenoiserIn
+from service.waiting import preference
+from store import datasets, denoisers, gnns, jobs
+from store.job_states import DenoiserState
+from store.opened import Store
+from store.tables import Gnn, ReferenceSet
+
+router = APIRouter(tags=["denoisers"])
+
+
+class DenoisersQuery(PageQuery):
+    gnn: IdFilter | None = None
+
+
+@router.post(
+    "/v1/denoisers",
+    summary="Train a denoiser, or find it trained",
+    description="The same GNN, reference set, objective and config are never trained twice: a "
+    "running training is joined, a ready denoiser is the answer (200).",
+    status_code=202,
+    responses={
+        200: answer("Trained already.", DenoiserResource, examples.DENOISER),
+        202: answer("Being trained.", DenoiserResource, examples.TRAINING_DENOISER),
+        **problems(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
+    },
+    openapi_extra=takes(DenoiserIn, {"default": examples.DENOISER_IN}, PREFER, IDEMPOTENCY_KEY),
+)
+async def create_denoiser(request: Request, context: ContextOf) -> Response:
+    wait = preference(request.headers.get("prefer"), default=0)
+    body = await json_body(request)
+    made = await reading_body(context, create, context.store, body, submission_of(request, body))
+    context.nudge()
+    denoiser = await in_thread(read_denoiser, context.store, made.id)
+    if denoiser.state is DenoiserState.TRAINING:
+        await until_ended(context, denoiser.job.id, wait.seconds)
+        denoiser = await in_thread(read_denoiser, context.store, made.id)
+    headers = {"Location": f"/v1/denoisers/{made.id}", **wait.headers, **made.headers}
+    if denoiser.state is DenoiserState.TRAINING:
+        return reply(denoiser, 202, {**accepted_headers(headers["Location"]), **headers})
+    return reply(denoiser, 200, headers)
+
+
+@router.get(
+    "/v1/denoisers",
+    summary="List denoisers, newest first",
+    responses={
+        200: answer("A page.", PageOf[DenoiserResource], examples.page(examples.DENOISER)),
+        **problems(),
+    },
+)
+def list_denoisers(
+    request: Request, context: ContextOf, query: Annotated[DenoisersQuery, Query()]
+) -> Response:
+    with context.store.database.reading() as session:
+        page = page_from(
+            lambda: denoisers.page(session, query.cursor, query.limit, gnn_id=query.gnn),
+            lambda denoiser: denoiser_resource(denoiser, jobs.get(session, denoiser.job_id)),
+        )
+    return page_reply(request, page, query.repeated())
+
+
+@router.get(
+    "/v1/denoisers/{denoiser_id}",
+    summary="One denoiser with its training job",
+    responses={
+        200: answer("The denoiser.", DenoiserResource, examples.DENOISER),
+        304: answer("The client has this answer already."),
+        **problems(HTTPStatus.NOT_FOUND),
+    },
+    openapi_extra={"parameters": [PREFER, IF_NONE_MATCH]},
+)
+async def get_denoiser(request: Request, context: ContextOf, denoiser_id: str) -> Response:
+    wait = preference(request.headers.get("prefer"), default=0)
+    checked_id("denoiser", denoiser_id)
+    denoiser = await in_thread(read_denoiser, context.store, denoiser_id)
+    if denoiser.state is DenoiserState.TRAINING and wait.seconds:
+        await until_ended(context, denoiser.job.id, wait.seconds)
+        denoiser = await in_thread(read_denoiser, context.store, denoiser_id)
+    headers = {**poll_headers(denoiser.job), **wait.headers}
+    return tagged(request, reply(denoiser, headers=headers))
+
+
+def create(store: Store, body: bytes, submission: Submission) -> Made:
+    made = known(store, submission)
+    if made is not None:
+        return made
+    asked = parse_model(body, DenoiserIn)
+
+    def make(session: Session) -> str:
+        gnn, dataset = usable(session, asked.gnn, asked.dataset)
+        denoiser, _ = denoisers.get_or_create(
+            session, gnn=gnn, dataset=dataset, objective=asked.objective, config=asked.config
+        )
+        return denoiser.id
+
+    return once(store, submission, make)
+
+
+def usable(session: Session, gnn_id: str, dataset_id: str) -> tuple[Gnn, ReferenceSet]:
+    """A ready GNN and a reference set that fits it."""
+    with named_by("/gnn"):
+        gnn = gnns.require_ready(session, checked_id("gnn", gnn_id))
+    with named_by("/dataset"):
+        dataset = datasets.get(session, checked_id("dataset", dataset_id))
+    takes_features = gnn.spec["features"]
+    if dataset.features != takes_features:
+        refuse(
+            "/dataset",
+            f"the graphs of {dataset.id} have {dataset.features:,} features per node; "
+            f"the GNN {gnn.id} takes {takes_features:,}",
+        )
+    return gnn, dataset
+
+
+def read_denoiser(store: Store, denoiser_id: str) -> DenoiserResource:
+    with store.database.reading() as session:
+        denoiser = denoisers.get(session, denoiser_id)
+        return denoiser_resource(denoiser, jobs.get(session, denoiser.job_id))

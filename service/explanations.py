@@ -1,0 +1,291 @@
+"""Explanations: a question about a GNN and, once its job has succeeded, the answer."""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy.orm import Session
+from starlette.responses import JSONResponse, Response
+
+from service import examples
+from service.bodies import json_body
+from service.context import ContextOf, in_thread, reading_body
+from service.denoisers import usable
+from service.faults import refuse
+from service.graphs_out import (
+    ChosenGraph,
+    Format,
+    chosen_graph,
+    require_answer,
+    to_cytoscape,
+    to_graphml,
+    to_pyg,
+)
+from service.idempotency import Made, Submission, known, once, submission_of
+from service.jobs import until_ended
+from service.json_bodies import parse_model
+from service.openapi import IDEMPOTENCY_KEY, IF_NONE_MATCH, PREFER, answer, problems, takes
+from service.pagination import IdFilter, PageQuery, page_from
+from service.questions import class_request, counterfactual_request
+from service.references import checked_id, named_by
+from service.replies import accepted_headers, page_reply, poll_headers, reply, tagged
+from service.resources import (
+    ExplanationResource,
+    ExplanationSummary,
+    PageOf,
+    explanation_summary,
+)
+from service.schemas import ClassIn, CounterfactualIn, ExplanationIn
+from service.svg import to_svg
+from service.waiting import preference
+from store import denoisers, explanations, gnns, jobs
+from store.errors import Conflict, NotFound
+from store.opened import Store
+from store.requests import DenoiserConfig
+from store.results import ClassResult, CounterfactualResult
+from store.tables import Gnn, ReferenceSet
+
+router = APIRouter(tags=["explanations"])
+
+_SVG = "image/svg+xml"
+_GRAPHML = "application/graphml+xml"
+
+
+class ExplanationsQuery(PageQuery):
+    kind: Literal["counterfactual", "class"] | None = None
+    gnn: IdFilter | None = None
+
+
+class FormatQuery(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: Format = Field(Format.JSON, description="All but `json` give one graph.")
+    graph: Annotated[int, Field(ge=0, le=10_000)] | None = Field(
+        None, description="Which posted graph, or which class example; the first if not given."
+    )
+    alternative: Annotated[int, Field(ge=0, le=1000)] | None = Field(
+        None, description="Which of that graph's counterfactuals; the best if not given."
+    )
+
+
+@router.post(
+    "/v1/explanations",
+    summary="Ask for an explanation",
+    description="`kind: counterfactual`: the smallest realistic change of each graph that changes "
+    "the GNN's answer. `kind: class`: what a typical graph of a class looks like to the GNN. "
+    "A denoiser that does not exist yet is trained first; the job then says `waiting_for`. A graph "
+    "for which nothing is found within the budget is a success that says so.",
+    status_code=202,
+    responses={
+        200: answer("Done within `Prefer: wait`.", ExplanationResource, examples.EXPLANATION),
+        202: answer("Accepted.", ExplanationResource, examples.WAITING_EXPLANATION),
+        **problems(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
+    },
+    openapi_extra=takes(
+        ExplanationIn,
+        {
+            "counterfactual": examples.COUNTERFACTUAL_IN,
+            "many graphs": examples.MANY_IN,
+            "class": examples.CLASS_IN,
+        },
+        PREFER,
+        IDEMPOTENCY_KEY,
+    ),
+)
+async def create_explanation(request: Request, context: ContextOf) -> Response:
+    wait = preference(request.headers.get("prefer"), default=0)
+    body = await json_body(request)
+    made = await reading_body(context, create, context.store, body, submission_of(request, body))
+    context.nudge()
+    summary = await in_thread(read_summary, context.store, made.id)
+    await until_ended(context, summary.job.id, wait.seconds)
+    document = await in_thread(read_document, context.store, made.id)
+    headers = {"Location": summary.links.self, **wait.headers, **made.headers}
+    if document["job"]["finished_at"] is None:
+        return reply(document, 202, {**accepted_headers(summary.links.self), **headers})
+    return reply(document, 200, headers)
+
+
+@router.get(
+    "/v1/explanations",
+    summary="List explanations, newest first",
+    responses={
+        200: answer(
+            "A page of explanations without their results.",
+            PageOf[ExplanationSummary],
+            examples.page(examples.LISTED_EXPLANATION),
+        ),
+        **problems(),
+    },
+)
+def list_explanations(
+    request: Request, context: ContextOf, query: Annotated[ExplanationsQuery, Query()]
+) -> Response:
+    with context.store.database.reading() as session:
+        page = page_from(
+            lambda: explanations.page(
+                session, query.cursor, query.limit, kind=query.kind, gnn_id=query.gnn
+            ),
+            lambda explanation: explanation_summary(
+                explanation, jobs.get(session, explanation.job_id)
+            ),
+        )
+    return page_reply(request, page, query.repeated())
+
+
+@router.get(
+    "/v1/explanations/{explanation_id}",
+    summary="One explanation with its result",
+    description="`format=svg|graphml|cytoscape|pyg` gives one of its graphs instead: graph `graph` "
+    "and its counterfactual `alternative`, best first. SVG draws the closest miss where nothing "
+    "was found. A PyG dict can be posted again as it is.",
+    responses={
+        200: answer(
+            "The explanation, or one of its graphs.",
+            ExplanationResource,
+            examples.EXPLANATION,
+            more={_SVG: examples.SVG, _GRAPHML: examples.GRAPHML},
+        ),
+        304: answer("The client has this answer already."),
+        **problems(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
+    },
+    openapi_extra={"parameters": [PREFER, IF_NONE_MATCH]},
+)
+async def get_explanation(
+    request: Request,
+    context: ContextOf,
+    explanation_id: str,
+    query: Annotated[FormatQuery, Query()],
+) -> Response:
+    wait = preference(request.headers.get("prefer"), default=0)
+    store = context.store
+    summary = await in_thread(read_summary, store, checked_id("explanation", explanation_id))
+    await until_ended(context, summary.job.id, wait.seconds)
+    if query.format is Format.JSON:
+        _check_whole(query)
+        document = await in_thread(read_document, store, explanation_id)
+        waiting = {} if document["job"]["finished_at"] else poll_headers(summary.job)
+        return tagged(request, reply(document, headers={**waiting, **wait.headers}))
+    response = await in_thread(render, store, explanation_id, query)
+    response.headers.update(wait.headers)
+    return tagged(request, response)
+
+
+def create(store: Store, body: bytes, submission: Submission) -> Made:
+    """Checks and settles the question, then writes request, explanation and job."""
+    made = known(store, submission)
+    if made is not None:
+        return made
+    asked = parse_model(body, ExplanationIn).root
+    with store.database.reading() as session:
+        gnn, dataset = usable(session, asked.gnn, asked.dataset)
+        config = _denoiser_config(session, asked, gnn, dataset)
+    if isinstance(asked, CounterfactualIn):
+        question = counterfactual_request(asked, gnn, store.settings).model_dump_json()
+    else:
+        question = class_request(asked, gnn).model_dump_json()
+    digest = store.artifacts.put(question.encode())
+
+    def make(session: Session) -> str:
+        gnn, dataset = usable(session, asked.gnn, asked.dataset)
+        denoiser, training = denoisers.get_or_create(
+            session, gnn=gnn, dataset=dataset, objective=asked.kind, config=config
+        )
+        explanation, _ = explanations.create(
+            session,
+            kind=asked.kind,
+            gnn=gnn,
+            dataset=dataset,
+            denoiser=denoiser,
+            train_job=training,
+            request_digest=digest,
+            seed=asked.seed,
+        )
+        return explanation.id
+
+    return once(store, submission, make)
+
+
+def _denoiser_config(
+    session: Session, asked: CounterfactualIn | ClassIn, gnn: Gnn, dataset: ReferenceSet
+) -> DenoiserConfig:
+    """How the denoiser is, or was, trained; one named by its id has to be of this very kind."""
+    if not isinstance(asked.denoiser, str):
+        return asked.denoiser or DenoiserConfig()
+    with named_by("/denoiser"):
+        denoiser = denoisers.get(session, checked_id("denoiser", asked.denoiser))
+    if denoiser.objective != asked.kind:
+        refuse(
+            "/denoiser",
+            f"{denoiser.id} was trained for the objective {denoiser.objective}; "
+            f"a {asked.kind} explanation needs {asked.kind}",
+        )
+    config = DenoiserConfig.model_validate(denoiser.config)
+    if denoisers.key(gnn.sha256, dataset.sha256, asked.kind, config) != denoiser.key:
+        refuse(
+            "/denoiser",
+            f"{denoiser.id} was trained for {denoiser.gnn_id} and {denoiser.dataset_id}, "
+            f"not for {gnn.id} and {dataset.id}",
+        )
+    return config
+
+
+def read_summary(store: Store, explanation_id: str) -> ExplanationSummary:
+    with store.database.reading() as session:
+        explanation = explanations.get(session, explanation_id)
+        return explanation_summary(explanation, jobs.get(session, explanation.job_id))
+
+
+def read_document(store: Store, explanation_id: str) -> dict[str, Any]:
+    """The whole resource; the result is passed on as the worker wrote it."""
+    with store.database.reading() as session:
+        explanation = explanations.get(session, explanation_id)
+        summary = explanation_summary(explanation, jobs.get(session, explanation.job_id))
+    result = None
+    if explanation.result_digest is not None:
+        result = json.loads(store.artifacts.get(explanation.result_digest))
+    return {**summary.model_dump(mode="json"), "result": result}
+
+
+def render(store: Store, explanation_id: str, query: FormatQuery) -> Response:
+    """One graph of the result in the form that was asked for."""
+    with store.database.reading() as session:
+        explanation = explanations.get(session, explanation_id)
+        state = jobs.get(session, explanation.job_id).state
+        names = _class_names(session, explanation.gnn_id)
+    if explanation.result_digest is None:
+        raise Conflict(f"explanation {explanation.id} is {state}; it has no graph to show")
+    data = store.artifacts.get(explanation.result_digest)
+    model = ClassResult if explanation.kind == "class" else CounterfactualResult
+    result: ClassResult | CounterfactualResult = model.model_validate_json(data)
+    chosen = chosen_graph(result, query.graph or 0, query.alternative or 0)
+    if query.format is Format.SVG:
+        # Opened by itself, an SVG is a page: nothing in it may run or load anything.
+        guard = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+        return Response(to_svg(chosen, names), media_type=_SVG, headers=guard)
+    require_answer(chosen)
+    return _written(chosen, query.format)
+
+
+def _written(chosen: ChosenGraph, form: Format) -> Response:
+    if form is Format.GRAPHML:
+        return Response(to_graphml(chosen), media_type=_GRAPHML)
+    return JSONResponse(to_cytoscape(chosen) if form is Format.CYTOSCAPE else to_pyg(chosen))
+
+
+def _class_names(session: Session, gnn_id: str) -> list[str] | None:
+    try:
+        names: list[str] | None = gnns.get(session, gnn_id).spec.get("class_names")
+    except NotFound:  # deleted since
+        return None
+    return names
+
+
+def _check_whole(query: FormatQuery) -> None:
+    for name, value in (("graph", query.graph), ("alternative", query.alternative)):
+        if value is not None:
+            refuse(name, "is only for format=svg, graphml, cytoscape or pyg", "query")

@@ -1,0 +1,157 @@
+"""What is wrong with a request: places (JSON pointers) and words, never the caller's raw values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NoReturn
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+MAX_FAULTS = 20  # an answer names at most this many; a caller fixes them in rounds anyway
+MAX_SHOWN = 64  # characters of a caller's key or id that a message repeats
+
+Place = Literal["body", "query", "header"]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing wrong: `at` is a JSON pointer in the body, or the name of a parameter or header."""
+
+    at: str
+    detail: str
+    place: Place = "body"
+
+
+class InvalidRequestError(Exception):
+    """The request is well-formed and still cannot be accepted."""
+
+    def __init__(self, faults: Sequence[Fault], detail: str | None = None) -> None:
+        self.faults = tuple(faults[:MAX_FAULTS])
+        self.detail = detail or _summary(self.faults)
+        super().__init__(self.detail)
+
+
+class Faults:
+    """Collects faults and stops the reading of a hopeless body at the twentieth."""
+
+    def __init__(self) -> None:
+        self._found: list[Fault] = []
+
+    def add(self, at: str, detail: str) -> None:
+        self._found.append(Fault(at, detail))
+        if len(self._found) >= MAX_FAULTS:
+            raise InvalidRequestError(self._found)
+
+    def extend(self, faults: Iterable[Fault]) -> None:
+        for fault in faults:
+            self.add(fault.at, fault.detail)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def raise_if_any(self) -> None:
+        if self._found:
+            raise InvalidRequestError(self._found)
+
+
+def refuse(at: str, detail: str, place: Place = "body") -> NoReturn:
+    raise InvalidRequestError([Fault(at, detail, place)])
+
+
+def pointer(*tokens: str | int) -> str:
+    """JSON pointer (RFC 6901) of a place; long keys are cut, unprintable characters replaced."""
+    return "".join("/" + _token(token) for token in tokens)
+
+
+def shown(value: object) -> str:
+    """A caller's scalar as a message may repeat it: short, printable, quoted if text."""
+    if isinstance(value, str):
+        return json.dumps(_printable(value), ensure_ascii=False)
+    if isinstance(value, bool) or value is None:
+        return json.dumps(value)
+    if isinstance(value, int):
+        return str(value) if abs(value) < 10**18 else "a number of more than 18 digits"
+    return f"a {kind_of(value)}"
+
+
+def kind_of(value: object) -> str:
+    """The JSON name of a value's type."""
+    names = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
+    return names.get(type(value), "number")
+
+
+def faults_of(error: ValidationError, document: object, at: str = "") -> list[Fault]:
+    """Pydantic's findings as faults, with pointers into the document that was read.
+
+    Pydantic's locations also name union branches; those steps are not in the document and go.
+    """
+    details = error.errors(include_url=False, include_input=False)
+    faults = [Fault(at + _place(detail, document), _words(detail)) for detail in details]
+    return list(dict.fromkeys(faults))[:MAX_FAULTS]
+
+
+def _place(detail: ErrorDetails, document: object) -> str:
+    location = detail["loc"]
+    tag = detail.get("ctx", {}).get("discriminator", "").strip("'")
+    if tag.isidentifier():  # the field that chooses between forms is what is wrong
+        location = (*location, tag)
+    absent = detail["type"] in {"missing", "union_tag_not_found"}
+    tokens: list[str | int] = []
+    here = document
+    for position, step in enumerate(location):
+        last = position == len(location) - 1
+        if (isinstance(here, dict) and step in here) or (
+            isinstance(here, list) and isinstance(step, int) and 0 <= step < len(here)
+        ):
+            here = here[step]  # type: ignore[index]
+            tokens.append(step)
+        elif last and absent and isinstance(here, dict):
+            tokens.append(step)
+    return pointer(*tokens)
+
+
+# Pydantic speaks of Python's types where the caller wrote JSON.
+_WORDS = {
+    "missing": "is required",
+    "union_tag_not_found": "is required",
+    "extra_forbidden": "is not a known field",
+    "model_type": "should be an object",
+    "model_attributes_type": "should be an object",
+    "dict_type": "should be an object",
+    "list_type": "should be an array",
+    "union_tag_invalid": "should be one of {expected_tags}",
+    "too_short": "should have at least {min_length} items, has {actual_length}",
+    "too_long": "should have at most {max_length} items, has {actual_length}",
+}
+
+
+def _words(detail: ErrorDetails) -> str:
+    known = _WORDS.get(detail["type"])
+    if known is not None:
+        return known.format(**detail.get("ctx", {}))
+    return detail["msg"].removeprefix("Value error, ").replace("Input should", "should")
+
+
+def _summary(faults: Sequence[Fault]) -> str:
+    if not faults:
+        return "The request cannot be accepted."
+    first = faults[0]
+    where = first.at or "the body"
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    return f"{where}: {first.detail}{more}"
+
+
+def _token(token: str | int) -> str:
+    if isinstance(token, int):
+        return str(token)
+    return _printable(token).replace("~", "~0").replace("/", "~1")
+
+
+def _printable(text: str) -> str:
+    cut = text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 1] + "…"
+    return "".join(
+        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in cut
+    )

@@ -1,0 +1,56 @@
+"""Numbers about the whole deployment, read from the database when somebody asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import case, func, select
+from sqlalchemy.orm import Session
+
+from store import workers
+from store.job_states import JobKind, JobState, Queue
+from store.tables import Job, Worker
+
+
+@dataclass(frozen=True)
+class QueueFigures:
+    queued: int  # ready to run
+    waiting: int  # queued behind a training
+    running: int
+
+
+def jobs_by_kind_and_state(session: Session) -> dict[tuple[JobKind, JobState], int]:
+    """All jobs there ever were; combinations without a job are 0."""
+    found = {(kind, state): 0 for kind in JobKind for state in JobState}
+    rows = session.execute(select(Job.kind, Job.state, func.count()).group_by(Job.kind, Job.state))
+    for kind, state, count in rows:
+        found[kind, state] = count
+    return found
+
+
+def queues(session: Session) -> dict[Queue, QueueFigures]:
+    waits = case((Job.waiting_for.is_not(None), 1), else_=0)
+    rows = session.execute(
+        select(Job.queue, Job.state, waits, func.count())
+        .where(Job.state.in_((JobState.QUEUED, JobState.RUNNING)))
+        .group_by(Job.queue, Job.state, waits)
+    )
+    counts = {(queue, state, bool(wait)): count for queue, state, wait, count in rows}
+    return {
+        queue: QueueFigures(
+            queued=counts.get((queue, JobState.QUEUED, False), 0),
+            waiting=counts.get((queue, JobState.QUEUED, True), 0),
+            running=sum(counts.get((queue, JobState.RUNNING, wait), 0) for wait in (True, False)),
+        )
+        for queue in Queue
+    }
+
+
+def live_workers(session: Session) -> list[Worker]:
+    return workers.live(session)
+
+
+def served_queues(alive: list[Worker]) -> dict[Queue, int]:
+    """How many live workers serve each queue."""
+    listed = [worker.queues.split(",") for worker in alive]
+    return {queue: sum(queue.value in served for served in listed) for queue in Queue}

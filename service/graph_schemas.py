@@ -1,0 +1,124 @@
+"""The two graph forms that the API reads, as strict models; they are also its OpenAPI schema."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    PlainValidator,
+    SkipValidation,
+    Tag,
+    WithJsonSchema,
+)
+from pydantic_core import PydanticCustomError
+
+MAX_ID_LENGTH = 64
+MAX_SAFE_INTEGER = 2**53 - 1  # beyond it JSON readers of other languages round
+MAX_FLOAT32 = 3.4028234663852886e38
+MAX_LABEL = 9_999
+
+
+def checked_node_id(value: Any) -> int | str:
+    """A node id as the caller wrote it; nothing is normalised, so nothing comes back changed."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        if abs(value) > MAX_SAFE_INTEGER:
+            raise PydanticCustomError("node_id", "an integer id should be within ±(2^53 - 1)")
+        return value
+    if not isinstance(value, str):
+        raise PydanticCustomError("node_id", "a node id should be an integer or a string")
+    if not 1 <= len(value) <= MAX_ID_LENGTH:
+        raise PydanticCustomError(
+            "node_id",
+            "a node id should have 1 to {allowed} characters, has {sent}",
+            {"allowed": MAX_ID_LENGTH, "sent": len(value)},
+        )
+    if any(unicodedata.category(character) in {"Cc", "Cf", "Cs"} for character in value):
+        raise PydanticCustomError("node_id", "a node id should have no control characters")
+    if not unicodedata.is_normalized("NFC", value):
+        raise PydanticCustomError("node_id", "a node id should be in Unicode normal form NFC")
+    return value
+
+
+NodeIdIn = Annotated[
+    int | str,
+    PlainValidator(checked_node_id),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": -MAX_SAFE_INTEGER, "maximum": MAX_SAFE_INTEGER},
+                {"type": "string", "minLength": 1, "maxLength": MAX_ID_LENGTH},
+            ]
+        }
+    ),
+]
+Feature = Annotated[float, Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32)]
+Label = Annotated[int, Field(ge=0, le=MAX_LABEL)]
+
+
+class _GraphPart(BaseModel):
+    """NetworkX and PyG carry more attributes than the GNN reads; those are ignored."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True, allow_inf_nan=False)
+
+
+class NodeIn(_GraphPart):
+    id: NodeIdIn
+    x: list[Feature] | None = Field(None, description="Features; all nodes have them or none.")
+
+
+class EdgeIn(_GraphPart):
+    source: NodeIdIn
+    target: NodeIdIn
+
+
+class NodeLinkGraph(_GraphPart):
+    """What `networkx.node_link_data` writes; `links`, the older name of `edges`, is read too.
+
+    Graphs are undirected: a–b and b–a are one edge. The same ordered pair twice is refused, as are
+    self-loops. Other attributes of nodes and edges are ignored; unknown top-level keys are not.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    nodes: Annotated[list[NodeIn], Field(min_length=1)]
+    edges: list[EdgeIn] | None = None
+    links: list[EdgeIn] | None = None
+    label: Label | None = Field(None, description="Known class, for reference sets.")
+    directed: bool = Field(False, description="Accepted; each pair becomes one undirected edge.")
+    multigraph: bool = Field(False, description="Accepted; parallel edges are refused all the same")
+    graph: Annotated[dict[str, Any], SkipValidation] | None = Field(None, description="Ignored.")
+    name: str | None = Field(None, max_length=200, description="Ignored.")
+
+
+class PygGraph(_GraphPart):
+    """A PyG `Data` as plain lists; `edge_index` may hold each edge once or in both directions.
+
+    Nodes are 0 … n−1, or named by `node_ids`. Other attributes are ignored.
+    """
+
+    edge_index: Annotated[list[list[int]], Field(min_length=2, max_length=2)]
+    x: list[list[Feature]] | None = None
+    num_nodes: Annotated[int, Field(ge=1)] | None = None
+    node_ids: list[NodeIdIn] | None = Field(None, description="Names of the nodes, in x's order.")
+    label: Label | None = None
+    y: Label | Annotated[list[Label], Field(min_length=1, max_length=1)] | None = Field(
+        None, description="PyG's name for the label."
+    )
+
+
+def graph_form(value: Any) -> Literal["node-link", "pyg"]:
+    """Which form a posted graph is written in: only the PyG dict has `edge_index`."""
+    if isinstance(value, PygGraph) or (isinstance(value, dict) and "edge_index" in value):
+        return "pyg"
+    return "node-link"
+
+
+GraphIn = Annotated[
+    Annotated[NodeLinkGraph, Tag("node-link")] | Annotated[PygGraph, Tag("pyg")],
+    Discriminator(graph_form),
+]

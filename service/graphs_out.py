@@ -1,0 +1,212 @@
+"""One graph of a result, chosen and written in the form a caller asked for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from service.faults import refuse
+from service.layout import layout
+from store.errors import Conflict
+from store.results import (
+    ClassResult,
+    CounterfactualAnswer,
+    CounterfactualResult,
+    Edit,
+    NodeId,
+    Prediction,
+    ResultEdge,
+    ResultGraph,
+)
+
+
+class Format(StrEnum):
+    JSON = "json"
+    SVG = "svg"
+    GRAPHML = "graphml"
+    CYTOSCAPE = "cytoscape"
+    PYG = "pyg"
+
+
+@dataclass(frozen=True)
+class ChosenGraph:
+    """A graph of a result with what is known about it."""
+
+    title: str
+    subtitle: str
+    graph: ResultGraph  # after the edits
+    edits: tuple[Edit, ...]
+    before: Prediction | None  # None for class explanations, which start from nothing
+    after: Prediction
+    is_answer: bool  # False: only the closest miss
+
+    @property
+    def positions(self) -> dict[NodeId, int]:
+        return {node.id: position for position, node in enumerate(self.graph.nodes)}
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """The edited graph's edges by position."""
+        position = self.positions
+        return [(position[edge.source], position[edge.target]) for edge in self.graph.edges]
+
+    def edited(self, action: str) -> list[tuple[int, int]]:
+        position = self.positions
+        return [
+            (position[edit.source], position[edit.target])
+            for edit in self.edits
+            if edit.action == action
+        ]
+
+
+def chosen_graph(
+    result: CounterfactualResult | ClassResult, graph: int, alternative: int
+) -> ChosenGraph:
+    """Graph `graph` of a result: its counterfactual number `alternative`, or a class example."""
+    if isinstance(result, ClassResult):
+        _check_index("graph", graph, len(result.examples), "examples")
+        _check_index("alternative", alternative, 1, "alternative of an example")
+        example = result.examples[graph]
+        return ChosenGraph(
+            title=f"Typical graph of class {result.target_class}",
+            subtitle=f"example {graph + 1} of {len(result.examples)}",
+            graph=example.graph,
+            edits=(),
+            before=None,
+            after=example.prediction,
+            is_answer=True,
+        )
+    _check_index("graph", graph, len(result.answers), "graphs")
+    answer = result.answers[graph]
+    if not answer.counterfactuals:
+        return _miss(answer, graph, len(result.answers))
+    _check_index("alternative", alternative, len(answer.counterfactuals), "counterfactuals")
+    found = answer.counterfactuals[alternative]
+    return ChosenGraph(
+        title="Counterfactual",
+        subtitle=f"graph {graph + 1} of {len(result.answers)}, "
+        f"alternative {alternative + 1} of {len(answer.counterfactuals)}",
+        graph=found.graph,
+        edits=tuple(found.edits),
+        before=answer.prediction,
+        after=found.prediction,
+        is_answer=True,
+    )
+
+
+def _miss(answer: CounterfactualAnswer, graph: int, graphs: int) -> ChosenGraph:
+    miss = answer.closest_miss
+    return ChosenGraph(
+        title="No counterfactual within the budget",
+        subtitle=f"graph {graph + 1} of {graphs}, "
+        + ("closest miss" if miss else "as it was posted"),
+        graph=_apply(answer.graph, miss.edits) if miss else answer.graph,
+        edits=tuple(miss.edits) if miss else (),
+        before=answer.prediction,
+        after=miss.prediction if miss else answer.prediction,
+        is_answer=False,
+    )
+
+
+def _apply(graph: ResultGraph, edits: list[Edit]) -> ResultGraph:
+    removed = {frozenset((e.source, e.target)) for e in edits if e.action == "remove"}
+    kept = [edge for edge in graph.edges if frozenset((edge.source, edge.target)) not in removed]
+    added = [ResultEdge(source=e.source, target=e.target) for e in edits if e.action == "add"]
+    return ResultGraph(nodes=graph.nodes, edges=kept + added)
+
+
+def require_answer(chosen: ChosenGraph) -> None:
+    """Only a drawing may show a miss: in other forms it would be taken for a counterfactual."""
+    if not chosen.is_answer:
+        raise Conflict(
+            "no counterfactual was found for this graph within the budget; "
+            "format=svg draws the closest miss"
+        )
+
+
+def to_graphml(chosen: ChosenGraph) -> str:
+    """GraphML by NetworkX: features as x0, x1 …; edges say whether they were added."""
+    import networkx as nx  # noqa: PLC0415 - 12 MB that only this form needs
+
+    graph = nx.Graph(**_facts(chosen), edits=json.dumps(_edit_list(chosen)))
+    for node in chosen.graph.nodes:
+        graph.add_node(node.id, **{f"x{i}": value for i, value in enumerate(node.x)})
+    added = _pair_set(chosen, "add")
+    for edge in chosen.graph.edges:
+        is_added = frozenset((edge.source, edge.target)) in added
+        graph.add_edge(edge.source, edge.target, edit="added" if is_added else "kept")
+    return "\n".join(nx.generate_graphml(graph)) + "\n"
+
+
+def to_cytoscape(chosen: ChosenGraph) -> dict[str, Any]:
+    """Cytoscape.js elements with positions; `networkx.cytoscape_graph` reads it too."""
+    added = _pair_set(chosen, "add")
+    pairs = chosen.pairs() + chosen.edited("remove")
+    places = layout(len(chosen.graph.nodes), pairs) * 80.0  # pixels
+    nodes = [
+        {
+            "data": {"id": str(node.id), "value": node.id, "name": str(node.id), "x": node.x},
+            "position": {"x": round(float(place[0]), 2), "y": round(float(place[1]), 2)},
+        }
+        for node, place in zip(chosen.graph.nodes, places, strict=True)
+    ]
+    edges = [
+        {
+            "data": {
+                # The caller's ids: NetworkX wants them so, Cytoscape.js makes strings of them.
+                "source": edge.source,
+                "target": edge.target,
+                "edit": "added" if frozenset((edge.source, edge.target)) in added else "kept",
+            }
+        }
+        for edge in chosen.graph.edges
+    ]
+    return {
+        "data": {**_facts(chosen), "edits": _edit_list(chosen)},
+        "directed": False,
+        "multigraph": False,
+        "elements": {"nodes": nodes, "edges": edges},
+    }
+
+
+def to_pyg(chosen: ChosenGraph) -> dict[str, Any]:
+    """A PyG `Data` as lists, both directions of each edge; it can be posted again as it is."""
+    pairs = chosen.pairs()
+    return {
+        "x": [node.x for node in chosen.graph.nodes],
+        "edge_index": [
+            [s for s, _ in pairs] + [t for _, t in pairs],
+            [t for _, t in pairs] + [s for s, _ in pairs],
+        ],
+        "num_nodes": len(chosen.graph.nodes),
+        "y": [chosen.after.predicted_class],
+        "node_ids": [node.id for node in chosen.graph.nodes],
+        "edits": _edit_list(chosen),
+        **_facts(chosen),
+    }
+
+
+def _facts(chosen: ChosenGraph) -> dict[str, int | float]:
+    after = chosen.after.predicted_class
+    facts: dict[str, int | float] = {
+        "predicted_class": after,
+        "confidence": chosen.after.probabilities[after],
+    }
+    if chosen.before is not None:
+        facts["predicted_class_before"] = chosen.before.predicted_class
+    return facts
+
+
+def _edit_list(chosen: ChosenGraph) -> list[dict[str, Any]]:
+    return [edit.model_dump(mode="json") for edit in chosen.edits]
+
+
+def _pair_set(chosen: ChosenGraph, action: str) -> set[frozenset[NodeId]]:
+    return {frozenset((e.source, e.target)) for e in chosen.edits if e.action == action}
+
+
+def _check_index(name: str, index: int, count: int, what: str) -> None:
+    if index >= count:
+        allowed = f"0 to {count - 1}" if count > 1 else "only 0" if count else "none"
+        refuse(name, f"is {index}; of the {count} {what}, allowed is {allowed}", "query")

@@ -1,0 +1,149 @@
+"""Whether the process lives, whether the deployment can work, and what to measure it by."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import Literal
+
+from fastapi import APIRouter, Request
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from starlette.responses import PlainTextResponse, Response
+
+from service import examples
+from service.context import Context, ContextOf
+from service.figures import live_workers, queues, served_queues
+from service.openapi import answer
+from service.replies import reply
+from service.resources import Resource, timestamp
+from store.database import Database
+from store.tables import Worker
+
+log = logging.getLogger(__name__)
+
+router = APIRouter(tags=["health"])
+
+
+class Check(Resource):
+    ok: bool
+    detail: str
+
+
+class WorkerSeen(Resource):
+    name: str
+    queues: list[str]
+    device: str
+    seen_at: str
+
+
+class QueueState(Resource):
+    queued: int
+    waiting: int
+    running: int
+
+
+class Readiness(Resource):
+    status: Literal["ready", "not ready"]
+    accepts_submissions: bool
+    reasons: list[str]
+    checks: dict[Literal["database", "broker", "workers"], Check]
+    workers: list[WorkerSeen]
+    queues: dict[str, QueueState]
+
+
+@router.get(
+    "/livez",
+    summary="The process lives",
+    response_class=PlainTextResponse,
+    responses={200: answer("It does.", example="ok\n", media_type="text/plain")},
+)
+async def livez() -> Response:
+    return PlainTextResponse("ok\n")
+
+
+@router.get(
+    "/readyz",
+    summary="The deployment can work",
+    description="503 when database or broker do not answer. Without the broker jobs are still "
+    "accepted (`accepts_submissions`) and start when it is back. A queue without a live worker "
+    "is listed among the reasons but is no 503: workers may start after the API.",
+    responses={
+        200: answer("Ready.", Readiness, examples.READY),
+        503: answer("Not ready, with reasons.", Readiness, examples.NOT_READY),
+    },
+)
+def readyz(context: ContextOf) -> Response:
+    state = readiness(context)
+    ready = state.status == "ready"
+    return reply(state, HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+@router.get(
+    "/metrics",
+    summary="Prometheus metrics",
+    response_class=PlainTextResponse,
+    responses={
+        200: answer(
+            "The metrics.",
+            example='d4_queue_depth{queue="train",state="queued"} 1.0\n',
+            media_type="text/plain",
+        )
+    },
+)
+def metrics(request: Request) -> Response:
+    registry: CollectorRegistry = request.app.state.registry
+    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+
+def readiness(context: Context) -> Readiness:
+    database, alive, waiting = _look(context.store.database)
+    broker = _broker(context)
+    unserved = [queue.value for queue, count in served_queues(alive).items() if count == 0]
+    if not database.ok:
+        workers = Check(ok=False, detail="unknown while the database does not answer")
+    elif unserved:
+        workers = Check(ok=False, detail=f"no live worker serves {', '.join(unserved)}")
+    else:
+        workers = Check(ok=True, detail="every queue is served")
+    checks = {"database": database, "broker": broker, "workers": workers}
+    return Readiness(
+        status="ready" if database.ok and broker.ok else "not ready",
+        accepts_submissions=database.ok,
+        reasons=[f"{name}: {check.detail}" for name, check in checks.items() if not check.ok],
+        checks=checks,
+        workers=[
+            WorkerSeen(
+                name=worker.name,
+                queues=worker.queues.split(","),
+                device=worker.device,
+                seen_at=timestamp(worker.seen_at),
+            )
+            for worker in alive
+        ],
+        queues=waiting,
+    )
+
+
+def _look(database: Database) -> tuple[Check, list[Worker], dict[str, QueueState]]:
+    try:
+        with database.reading() as session:
+            alive = live_workers(session)
+            found = {
+                queue.value: QueueState(
+                    queued=figures.queued, waiting=figures.waiting, running=figures.running
+                )
+                for queue, figures in queues(session).items()
+            }
+    except Exception:
+        log.warning("the database does not answer", exc_info=True)
+        return Check(ok=False, detail="does not answer; nothing can be accepted"), [], {}
+    return Check(ok=True, detail="answers"), alive, found
+
+
+def _broker(context: Context) -> Check:
+    later = "jobs are accepted and start when it is back"
+    if context.broker_answers is None:
+        return Check(ok=False, detail=f"none is configured (D4_REDIS_URL); {later}")
+    if not context.broker_answers():
+        return Check(ok=False, detail=f"does not answer; {later}")
+    return Check(ok=True, detail="answers")

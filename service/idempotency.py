@@ -1,0 +1,88 @@
+"""`Idempotency-Key`: the same key and body give the same resource, however often they are sent."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fastapi import Request
+from sqlalchemy.orm import Session
+
+from service.faults import refuse
+from store import idempotency
+from store.opened import Store
+
+HEADER = "Idempotency-Key"
+_KEY = re.compile(r"[\x21-\x7e]{1,255}")
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One POST: where, what, and under which key."""
+
+    route: str
+    body_sha256: str
+    key: str | None
+
+
+@dataclass(frozen=True)
+class Made:
+    """The resource a submission stands for."""
+
+    id: str
+    replayed: bool
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Idempotency-Replayed": "true"} if self.replayed else {}
+
+
+def submission_of(request: Request, *parts: bytes) -> Submission:
+    """Reads the key; `parts` is what makes two bodies the same body."""
+    key = request.headers.get(HEADER)
+    if key is not None and not _KEY.fullmatch(key):
+        refuse(HEADER, "should be 1 to 255 visible ASCII characters", "header")
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(hashlib.sha256(part).digest())
+    return Submission(f"{request.method} {request.url.path}", digest.hexdigest(), key)
+
+
+def known(store: Store, submission: Submission) -> Made | None:
+    """What this submission made before; asked first, so that a repetition costs nothing."""
+    if submission.key is None:
+        return None
+    with store.database.reading() as session:
+        return _known(session, submission)
+
+
+def once(store: Store, submission: Submission, make: Callable[[Session], str]) -> Made:
+    """Runs `make` in one transaction unless this submission has run before; it returns an id."""
+    with store.database.transaction() as session:
+        made = _known(session, submission)
+        if made is not None:
+            return made
+        resource = make(session)
+        if submission.key is not None:
+            idempotency.remember(
+                session,
+                key=submission.key,
+                body_sha256=submission.body_sha256,
+                route=submission.route,
+                resource=resource,
+            )
+        return Made(resource, replayed=False)
+
+
+def _known(session: Session, submission: Submission) -> Made | None:
+    if submission.key is None:
+        return None
+    resource = idempotency.find(
+        session,
+        key=submission.key,
+        body_sha256=submission.body_sha256,
+        route=submission.route,
+    )
+    return None if resource is None else Made(resource, replayed=True)

@@ -1,0 +1,39 @@
+"""Query parameters of lists, and pages of the store as pages of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from service.faults import refuse
+from service.resources import Item, PageOf
+from store.errors import InvalidInput
+from store.paging import Page, Row
+
+MAX_PAGE = 200
+
+IdFilter = Annotated[str, Field(pattern="^[a-z0-9_]{1,32}$")]
+
+
+class PageQuery(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE, description="Most items of one page.")] = 50
+    cursor: Annotated[
+        str | None,
+        Field(max_length=200, pattern="^[A-Za-z0-9_-]*$", description="From the page before."),
+    ] = None
+
+    def repeated(self) -> dict[str, str | int | None]:
+        """What the link to the next page has to repeat."""
+        return self.model_dump(mode="json", exclude={"cursor"})
+
+
+def page_from(read: Callable[[], Page[Row]], show: Callable[[Row], Item]) -> PageOf[Item]:
+    try:
+        page = read()
+    except InvalidInput as error:
+        refuse("cursor", error.message, "query")
+    return PageOf(items=[show(row) for row in page.items], next_cursor=page.next_cursor)

@@ -1,0 +1,89 @@
+"""Predictions: what the GNN itself says about graphs; light jobs that mostly answer at once."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from fastapi import APIRouter, Request
+from sqlalchemy.orm import Session
+from starlette.responses import Response
+
+from service import examples
+from service.bodies import json_body
+from service.context import ContextOf, in_thread, reading_body
+from service.idempotency import Made, Submission, known, once, submission_of
+from service.jobs import until_ended
+from service.json_bodies import parse_model
+from service.openapi import IDEMPOTENCY_KEY, PREFER, answer, problems, takes
+from service.questions import prediction_request
+from service.references import checked_id
+from service.replies import accepted_headers, reply
+from service.resources import PredictionsResource, predictions_resource
+from service.schemas import PredictionsIn
+from service.waiting import DEFAULT_WAIT_SECONDS, preference
+from store import gnns, jobs
+from store.job_states import JobKind
+from store.opened import Store
+
+router = APIRouter(tags=["GNNs"])
+
+
+@router.post(
+    "/v1/gnns/{gnn_id}/predictions",
+    summary="Let the GNN classify graphs",
+    description="Waits for the answer, by default 10 s; if it takes longer, 202 and the job's "
+    "address, where `result` will be.",
+    responses={
+        200: answer(
+            "The job has ended; `predictions` is null unless it has succeeded.",
+            PredictionsResource,
+            examples.PREDICTIONS,
+        ),
+        202: answer("Not done yet.", PredictionsResource, examples.PREDICTIONS_LATER),
+        **problems(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
+    },
+    openapi_extra=takes(
+        PredictionsIn, {"one graph": examples.PREDICTIONS_IN}, PREFER, IDEMPOTENCY_KEY
+    ),
+)
+async def predict(request: Request, context: ContextOf, gnn_id: str) -> Response:
+    wait = preference(request.headers.get("prefer"), DEFAULT_WAIT_SECONDS)
+    checked_id("gnn", gnn_id)
+    body = await json_body(request)
+    submission = submission_of(request, body)
+    made = await reading_body(context, create, context.store, gnn_id, body, submission)
+    context.nudge()
+    await until_ended(context, made.id, wait.seconds)
+    predictions = await in_thread(read_predictions, context.store, made.id)
+    headers = {**wait.headers, **made.headers}
+    if predictions.job.state.is_terminal:
+        return reply(predictions, 200, headers)
+    return reply(predictions, 202, {**accepted_headers(f"/v1/jobs/{made.id}"), **headers})
+
+
+def create(store: Store, gnn_id: str, body: bytes, submission: Submission) -> Made:
+    made = known(store, submission)
+    if made is not None:
+        return made
+    asked = parse_model(body, PredictionsIn)
+    with store.database.reading() as session:
+        gnn = gnns.require_ready(session, gnn_id)
+    question = prediction_request(asked, gnn, store.settings)
+    digest = store.artifacts.put(question.model_dump_json().encode())
+
+    def make(session: Session) -> str:
+        gnns.require_ready(session, gnn_id)
+        return jobs.submit(
+            session,
+            kind=JobKind.PREDICT,
+            subject_id=gnn_id,
+            gnn_id=gnn_id,
+            request_digest=digest,
+        ).id
+
+    return once(store, submission, make)
+
+
+def read_predictions(store: Store, job_id: str) -> PredictionsResource:
+    with store.database.reading() as session:
+        return predictions_resource(jobs.get(session, job_id))

@@ -1,0 +1,161 @@
+"""From what was posted to what a job is asked: ids to positions, defaults settled, all checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from pydantic_core import PydanticCustomError
+
+from service.faults import Faults, kind_of, refuse, shown
+from service.graph_schemas import checked_node_id
+from service.graphs_in import FeatureSize, read_graph, read_graphs
+from service.schemas import ClassIn, ConstraintsIn, CounterfactualIn, PredictionsIn
+from store.requests import (
+    CanonicalGraph,
+    ClassRequest,
+    Constraints,
+    CounterfactualRequest,
+    Pair,
+    PredictionRequest,
+)
+from store.settings import Settings
+from store.tables import Gnn
+
+Read = TypeVar("Read")
+
+
+def counterfactual_request(
+    asked: CounterfactualIn, gnn: Gnn, settings: Settings
+) -> CounterfactualRequest:
+    if asked.target_class is not None:
+        check_class(asked.target_class, gnn)
+    graphs = posted_graphs(asked, gnn, settings)
+    for index, graph in enumerate(graphs):
+        if not graph.edges:
+            at = "/graph" if asked.graph is not None else f"/graphs/{index}"
+            refuse(at, "the graph has no edges; edits are budgeted as a share of them")
+    return CounterfactualRequest(
+        graphs=graphs,
+        target_class=asked.target_class,
+        alternatives=asked.alternatives,
+        constraints=_constraints(asked.constraints, graphs, single=asked.graph is not None),
+        sampler=asked.sampler,
+        time_budget=asked.time_budget,
+        seed=asked.seed,
+    )
+
+
+def class_request(asked: ClassIn, gnn: Gnn) -> ClassRequest:
+    check_class(asked.target_class, gnn)
+    settled = asked.model_dump(exclude={"gnn", "dataset", "denoiser"})
+    return ClassRequest.model_validate(settled)
+
+
+def prediction_request(asked: PredictionsIn, gnn: Gnn, settings: Settings) -> PredictionRequest:
+    return PredictionRequest(graphs=posted_graphs(asked, gnn, settings))
+
+
+def check_class(target: int, gnn: Gnn) -> None:
+    classes = gnn.spec["classes"]
+    if target >= classes:
+        names = gnn.spec.get("class_names")
+        said = f" ({', '.join(shown(name) for name in names[:20])})" if names else ""
+        refuse(
+            "/target_class",
+            f"is {target}; the classes of {gnn.id} are 0 to {classes - 1}{said}",
+        )
+
+
+def posted_graphs(
+    asked: CounterfactualIn | PredictionsIn, gnn: Gnn, settings: Settings
+) -> list[CanonicalGraph]:
+    """The graphs of a request that gives one `graph` or many `graphs`."""
+    features = FeatureSize(gnn.spec["features"], f"the GNN {gnn.id}")
+    if (asked.graph is None) == (asked.graphs is None):
+        refuse("/graph", "give either `graph` or `graphs`")
+    if asked.graphs is None:
+        return [read_graph(asked.graph, "/graph", settings, features)]
+    most = settings.max_graphs_per_request
+    if len(asked.graphs) > most:
+        refuse(
+            "/graphs",
+            f"the request has {len(asked.graphs):,} graphs; "
+            f"this deployment accepts at most {most:,} at once",
+        )
+    return read_graphs(asked.graphs, "/graphs", settings, features)
+
+
+def _constraints(
+    asked: ConstraintsIn, graphs: Sequence[CanonicalGraph], *, single: bool
+) -> Constraints:
+    settled = asked.model_dump(exclude={"frozen_nodes", "frozen_edges"})
+    nodes: Any = asked.frozen_nodes
+    edges: Any = asked.frozen_edges
+    return Constraints(
+        frozen_nodes=_per_graph(nodes, graphs, "/constraints/frozen_nodes", single, _node),
+        frozen_edges=_per_graph(edges, graphs, "/constraints/frozen_edges", single, _pair),
+        **settled,
+    )
+
+
+_Position = dict[int | str, int]
+
+
+def _per_graph(
+    listed: object,
+    graphs: Sequence[CanonicalGraph],
+    at: str,
+    single: bool,
+    read: Callable[[object, _Position, str, Faults], Read | None],
+) -> list[list[Read]]:
+    """Frozen things by position: one list for a single graph, one per graph for many."""
+    if listed == []:
+        return []
+    faults = Faults()
+    lists = [(at, listed)] if single else _one_each(listed, len(graphs), at)
+    found = []
+    for graph, (place, entries) in zip(graphs, lists, strict=True):
+        if not isinstance(entries, list):
+            refuse(place, f"should be an array, is {kind_of(entries)}")
+        position = {node_id: i for i, node_id in enumerate(graph.node_ids)}
+        read_entries = [
+            read(entry, position, f"{place}/{i}", faults) for i, entry in enumerate(entries)
+        ]
+        found.append([entry for entry in read_entries if entry is not None])
+    faults.raise_if_any()
+    return found
+
+
+def _one_each(listed: object, graphs: int, at: str) -> list[tuple[str, object]]:
+    if not isinstance(listed, list):
+        refuse(at, f"should be an array, is {kind_of(listed)}")
+    if len(listed) != graphs:
+        refuse(at, f"should have one array per graph, {graphs:,}, has {len(listed):,}")
+    return [(f"{at}/{i}", entries) for i, entries in enumerate(listed)]
+
+
+def _node(entry: object, position: _Position, at: str, faults: Faults) -> int | None:
+    try:
+        node_id = checked_node_id(entry)
+    except PydanticCustomError as error:
+        faults.add(at, str(error))
+        return None
+    if node_id not in position:
+        faults.add(at, f"there is no node with the id {shown(node_id)}")
+        return None
+    return position[node_id]
+
+
+def _pair(entry: object, position: _Position, at: str, faults: Faults) -> Pair | None:
+    if not isinstance(entry, list) or len(entry) != 2:
+        faults.add(at, "should be an array of two node ids")
+        return None
+    ends = [_node(end, position, f"{at}/{i}", faults) for i, end in enumerate(entry)]
+    source, target = ends
+    if source is None or target is None:
+        return None
+    if source == target:
+        faults.add(at, "should name two different nodes")
+        return None
+    return min(source, target), max(source, target)

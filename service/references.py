@@ -1,0 +1,34 @@
+"""Ids in addresses and bodies: what has not the form of an id cannot be one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+
+from service.errors import STATUSES, ProblemError
+from service.faults import Fault
+from store.errors import GnnNotReady, NotFound
+
+_ID = re.compile(r"[a-z0-9_]{1,32}")
+
+
+def checked_id(kind: str, id_: str) -> str:
+    """The id, or NotFound without asking the database, which need not take every text."""
+    if not _ID.fullmatch(id_):
+        raise NotFound(kind, id_)
+    return id_
+
+
+@contextmanager
+def named_by(at: str) -> Iterator[None]:
+    """Adds the place in the body that named what was not found or cannot be used yet."""
+    try:
+        yield
+    except (NotFound, GnnNotReady) as error:
+        status, slug = STATUSES[type(error)]
+        text = str(error)
+        raise ProblemError(
+            HTTPStatus(status), slug, text[:1].upper() + text[1:], [Fault(at, text)]
+        ) from error

@@ -1,0 +1,142 @@
+"""Bodies of requests as strict models: closed, bounded, nothing coerced."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    RootModel,
+    SkipValidation,
+    Tag,
+)
+
+from service.graph_schemas import MAX_LABEL, MAX_SAFE_INTEGER, GraphIn, NodeIdIn
+from store.requests import DenoiserConfig
+
+MAX_NAME_LENGTH = 200
+
+# Graphs are read one by one by `graphs_in`, which knows the deployment's limits and the GNN's
+# features; here they only give the OpenAPI schema.
+PostedGraph = Annotated[GraphIn, SkipValidation]
+PostedGraphs = Annotated[list[PostedGraph], Field(min_length=1)]
+
+
+def printable(text: str) -> str:
+    if any(unicodedata.category(character) in {"Cc", "Cs"} for character in text):
+        raise ValueError("should have no control characters")
+    return text
+
+
+Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH), AfterValidator(printable)]
+ResourceId = Annotated[str, Field(min_length=1, max_length=64)]
+ClassIndex = Annotated[int, Field(ge=0, le=MAX_LABEL)]
+Seed = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)]
+Seconds = Annotated[float, Field(gt=0, le=3600)]
+
+
+class Body(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class DatasetIn(Body):
+    """A reference set: graphs of the distribution that a GNN was trained on."""
+
+    name: Name
+    graphs: PostedGraphs
+
+
+class DenoiserIn(Body):
+    """What a denoiser is trained for."""
+
+    gnn: ResourceId
+    dataset: ResourceId
+    objective: Literal["counterfactual", "class"]
+    config: DenoiserConfig = DenoiserConfig()
+
+
+def _denoiser_form(value: Any) -> Literal["id", "config"]:
+    return "id" if isinstance(value, str) else "config"
+
+
+DenoiserChoice = Annotated[
+    Annotated[ResourceId, Tag("id")] | Annotated[DenoiserConfig, Tag("config")],
+    Discriminator(_denoiser_form),
+]
+
+
+class ConstraintsIn(Body):
+    """What a counterfactual may change.
+
+    `frozen_nodes` and `frozen_edges` are lists of node ids and id pairs for a single `graph`, and
+    one such list per graph for `graphs`.
+    """
+
+    max_edits: Annotated[int, Field(ge=1, le=64)] | None = None
+    max_ratio: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.3, description="Most edits, as a share of the graph's edges."
+    )
+    actions: Literal["both", "add", "remove"] = "both"
+    keep_connected: bool = False
+    frozen_nodes: Annotated[list[NodeIdIn] | list[list[NodeIdIn]], SkipValidation] = []
+    frozen_edges: Annotated[list[list[NodeIdIn]] | list[list[list[NodeIdIn]]], SkipValidation] = []
+
+
+class CounterfactualIn(Body):
+    """What is the smallest realistic change that makes the GNN answer differently?"""
+
+    kind: Literal["counterfactual"]
+    gnn: ResourceId
+    dataset: ResourceId
+    graph: PostedGraph | None = Field(None, description="One graph; or give `graphs`.")
+    graphs: PostedGraphs | None = None
+    target_class: ClassIndex | None = Field(
+        None, description="The class to reach; any other than the present one if not given."
+    )
+    alternatives: Annotated[int, Field(ge=1, le=16)] = 3
+    constraints: ConstraintsIn = ConstraintsIn()
+    sampler: Literal["guided", "paper"] = "guided"
+    seed: Seed = 0
+    time_budget: Seconds | None = Field(None, description="Seconds for the whole job.")
+    denoiser: DenoiserChoice | None = Field(
+        None, description="A denoiser's id, or how to train one; the default recipe if not given."
+    )
+
+
+class ClassIn(Body):
+    """What does a typical graph of this class look like to the GNN?"""
+
+    kind: Literal["class"]
+    gnn: ResourceId
+    dataset: ResourceId
+    target_class: ClassIndex
+    nodes: Annotated[int, Field(ge=2, le=128)] | None = Field(
+        None, description="Nodes of the pattern; chosen automatically if not given."
+    )
+    examples: Annotated[int, Field(ge=1, le=64)] = 8
+    candidates: Annotated[int, Field(ge=1, le=200)] = 20
+    steps: Annotated[int, Field(ge=1, le=1000)] = 30
+    regularisers: dict[
+        Literal["likelihood", "connectivity", "sparsity", "size"],
+        Annotated[float, Field(ge=0, le=1e6)],
+    ] = {}
+    sampler: Literal["guided", "paper"] = "guided"
+    seed: Seed = 0
+    time_budget: Seconds | None = Field(None, description="Seconds for the whole job.")
+    denoiser: DenoiserChoice | None = None
+
+
+class PredictionsIn(Body):
+    """Graphs that the GNN itself classifies."""
+
+    graph: PostedGraph | None = Field(None, description="One graph; or give `graphs`.")
+    graphs: PostedGraphs | None = None
+
+
+class ExplanationIn(RootModel[Annotated[CounterfactualIn | ClassIn, Field(discriminator="kind")]]):
+    """One of the two questions, told apart by `kind`."""

@@ -1,0 +1,122 @@
+"""Prometheus metrics, one line of log per request, and the headers that every answer has."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.figures import jobs_by_kind_and_state, live_workers, queues, served_queues
+from store.database import Database
+
+log = logging.getLogger("service.access")
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_QUIET = {"/livez", "/readyz", "/metrics"}
+
+
+class RequestMetrics:
+    """Counts per route template: the addresses themselves hold ids and would never end."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.requests = Counter(
+            "d4_http_requests", "Requests.", ["method", "route", "status"], registry=registry
+        )
+        self.seconds = Histogram(
+            "d4_http_request_seconds",
+            "Time until an answer starts.",
+            ["method", "route"],
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        self.running = Gauge(
+            "d4_http_requests_running", "Requests being served.", registry=registry
+        )
+
+
+class JobFigures(Collector):
+    """What the database says at the moment of the scrape."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def describe(self) -> list[Metric]:
+        return []  # or the registry would ask the database when this is registered
+
+    def collect(self) -> Iterator[Metric]:
+        up = GaugeMetricFamily("d4_database_up", "1 if the database answers.")
+        try:
+            with self._database.reading() as session:
+                by_state = jobs_by_kind_and_state(session)
+                by_queue = queues(session)
+                serving = served_queues(live_workers(session))
+        except Exception:
+            log.warning("the database does not answer to a scrape", exc_info=True)
+            up.add_metric([], 0)
+            yield up
+            return
+        up.add_metric([], 1)
+        yield up
+        jobs = GaugeMetricFamily("d4_jobs", "Jobs.", labels=["kind", "state"])
+        for (kind, state), count in by_state.items():
+            jobs.add_metric([kind.value, state.value], count)
+        yield jobs
+        depth = GaugeMetricFamily("d4_queue_depth", "Jobs not ended.", labels=["queue", "state"])
+        for queue, figures in by_queue.items():
+            depth.add_metric([queue.value, "queued"], figures.queued)
+            depth.add_metric([queue.value, "waiting"], figures.waiting)
+            depth.add_metric([queue.value, "running"], figures.running)
+        yield depth
+        workers = GaugeMetricFamily("d4_workers", "Live workers.", labels=["queue"])
+        for queue, count in serving.items():
+            workers.add_metric([queue.value], count)
+        yield workers
+
+
+class Telemetry:
+    """Middleware around everything, so that refusals are counted and headed like answers."""
+
+    def __init__(self, app: ASGIApp, metrics: RequestMetrics) -> None:
+        self.app = app
+        self.metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        status, answered = 0, 0.0
+
+        async def headed(message: Message) -> None:
+            nonlocal status, answered
+            if message["type"] == "http.response.start":
+                status, answered = message["status"], time.perf_counter() - began
+                headers = MutableHeaders(scope=message)
+                headers.setdefault("X-Content-Type-Options", "nosniff")
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        self.metrics.running.inc()
+        try:
+            await self.app(scope, receive, headed)
+        finally:
+            self.metrics.running.dec()
+            method = scope["method"] if scope["method"] in _METHODS else "OTHER"
+            route = getattr(scope.get("route"), "path", "unmatched")
+            self.metrics.requests.labels(method, route, str(status)).inc()
+            self.metrics.seconds.labels(method, route).observe(answered)
+            log.log(
+                logging.DEBUG if scope["path"] in _QUIET else logging.INFO,
+                "%s %s %d",
+                method,
+                scope["path"],
+                status,
+                extra={"status": status, "seconds": round(answered, 4)},
+            )

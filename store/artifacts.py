@@ -1,0 +1,120 @@
+"""Content-addressed files: the name of an artifact is the SHA-256 of its bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import fsspec
+
+from store.errors import ArtifactCorrupt, ArtifactMissing
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+class Listed(NamedTuple):
+    digest: str
+    modified_at: float | None  # None where the file system does not say
+
+
+class Artifacts:
+    """A folder or an fsspec URL; equal bytes are kept once."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._files, self._root = fsspec.core.url_to_fs(url)
+        protocol = self._files.protocol
+        names = (protocol,) if isinstance(protocol, str) else protocol
+        self._is_local = "file" in names
+
+    def put(self, data: bytes) -> str:
+        """Keeps the bytes and returns their digest; a crash leaves all of them or nothing."""
+        digest = hashlib.sha256(data).hexdigest()
+        path = self._path(digest)
+        if self._is_local:
+            _write_durably(Path(path), data)
+        else:  # object stores show an object only when it is complete
+            self._files.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
+            self._files.pipe_file(path, data)
+        return digest
+
+    def get(self, digest: str) -> bytes:
+        try:
+            data: bytes = self._files.cat_file(self._path(digest))
+        except FileNotFoundError:
+            raise ArtifactMissing(digest) from None
+        found = hashlib.sha256(data).hexdigest()
+        if found != digest:
+            raise ArtifactCorrupt(digest, found)
+        return data
+
+    def exists(self, digest: str) -> bool:
+        return bool(self._files.exists(self._path(digest)))
+
+    def delete(self, digest: str) -> None:
+        """Forgets an artifact; one that is not there is no error."""
+        with contextlib.suppress(FileNotFoundError):
+            self._files.rm_file(self._path(digest))
+
+    def listed(self) -> Iterator[Listed]:
+        """Every artifact there is, in no order."""
+        found = self._files.find(self._root, detail=True) if self._files.exists(self._root) else {}
+        for path, details in found.items():
+            name = path.rsplit("/", 1)[-1]
+            if _DIGEST.fullmatch(name):
+                yield Listed(name, _modified_at(details))
+
+    def modified_at(self, digest: str) -> float | None:
+        """When the artifact was last put; None if it is gone or nobody knows."""
+        try:
+            return _modified_at(self._files.info(self._path(digest)))
+        except FileNotFoundError:
+            return None
+
+    def _path(self, digest: str) -> str:
+        # The only names that ever become paths, so nothing a client sends can.
+        if not _DIGEST.fullmatch(digest):
+            raise ArtifactMissing(digest[:80])
+        return f"{self._root}/{digest[:2]}/{digest}"
+
+
+def _write_durably(path: Path, data: bytes) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if path.exists() and path.stat().st_size == len(data):
+        os.utime(path)  # young again, so that a sweep of old leftovers spares it
+        return
+    unfinished = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        with open(unfinished, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _modified_at(details: dict[str, object]) -> float | None:
+    for name in ("mtime", "LastModified", "created"):
+        value = details.get(name)
+        if isinstance(value, int | float):
+            return float(value)
+        if value is not None and hasattr(value, "timestamp"):
+            return float(value.timestamp())
+    return None

@@ -1,0 +1,196 @@
+"""One attempt at a job: claimed by compare-and-set, fenced by its number in all it writes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from sqlalchemy import ColumnElement, and_, func, or_, select, update
+from sqlalchemy.orm import Session
+
+from store.database import now, read_clock
+from store.endings import end, requeue, with_reason
+from store.errors import LeaseLost
+from store.job_events import append, append_state
+from store.job_states import EventType, JobKind, JobState
+from store.submission import Priority
+from store.tables import Job, JsonObject
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The right to work on a job; `attempt` is the fencing token."""
+
+    job_id: str
+    attempt: int
+    owner: str
+    kind: JobKind
+    tenant: str
+    subject_id: str | None
+    gnn_id: str | None
+    dataset_id: str | None
+    denoiser_id: str | None
+    request_digest: str | None
+    checkpoint: JsonObject | None
+    seed: int
+
+
+@dataclass(frozen=True)
+class Beat:
+    held: bool
+    cancel_requested: bool
+
+
+def claim(session: Session, job_id: str, owner: str, lease_seconds: float) -> Claim | None:
+    """Takes the job if nobody holds it; None for a duplicate, a waiting or an ended job."""
+    abandoned = and_(Job.state == JobState.RUNNING, Job.lease_until < now())
+    job = session.scalars(
+        update(Job)
+        .where(
+            Job.id == job_id,
+            Job.waiting_for.is_(None),
+            Job.cancel_requested.is_(False),
+            Job.attempt - Job.releases < Job.max_attempts,
+            or_(Job.state == JobState.QUEUED, abandoned),
+        )
+        .values(
+            state=JobState.RUNNING,
+            attempt=Job.attempt + 1,
+            lease_owner=owner,
+            lease_until=now() + lease_seconds,
+            started_at=func.coalesce(Job.started_at, now()),
+        )
+        .returning(Job)
+        .execution_options(synchronize_session=False, populate_existing=True)
+    ).one_or_none()
+    if job is None:
+        return None
+    append_state(session, job)
+    return Claim(
+        job_id=job.id,
+        attempt=job.attempt,
+        owner=owner,
+        kind=job.kind,
+        tenant=job.tenant_id,
+        subject_id=job.subject_id,
+        gnn_id=job.gnn_id,
+        dataset_id=job.dataset_id,
+        denoiser_id=job.denoiser_id,
+        request_digest=job.request_digest,
+        checkpoint=job.checkpoint,
+        seed=job.seed,
+    )
+
+
+def heartbeat(session: Session, claim: Claim, lease_seconds: float) -> Beat:
+    """Renews the lease; not held means: stop, another attempt may be running."""
+    cancel_requested = session.scalars(
+        update(Job)
+        .where(*_fence(claim))
+        .values(lease_until=now() + lease_seconds)
+        .returning(Job.cancel_requested)
+        .execution_options(synchronize_session=False)
+    ).one_or_none()
+    if cancel_requested is None:
+        return Beat(held=False, cancel_requested=False)
+    return Beat(held=True, cancel_requested=cancel_requested)
+
+
+def held(session: Session, claim: Claim) -> Job:
+    """The claimed job, locked until the transaction ends; LeaseLost if it is ours no more."""
+    job = session.scalar(
+        select(Job)
+        .where(*_fence(claim))
+        .with_for_update()
+        .execution_options(populate_existing=True)
+    )
+    if job is None:
+        raise LeaseLost(claim.job_id, claim.attempt)
+    return job
+
+
+def record_progress(session: Session, claim: Claim, progress: JsonObject) -> None:
+    job = held(session, claim)
+    shown = _finite(progress)
+    job.progress = shown
+    session.flush()
+    append(session, job, EventType.PROGRESS, shown)
+
+
+def record_log(session: Session, claim: Claim, data: JsonObject) -> None:
+    append(session, held(session, claim), EventType.LOG, _finite(data))
+
+
+def record_checkpoint(session: Session, claim: Claim, digest: str, step: int) -> None:
+    """What the next attempt resumes from."""
+    held(session, claim).checkpoint = {"digest": digest, "step": step}
+    session.flush()
+
+
+def succeed(session: Session, claim: Claim, result: JsonObject | None = None) -> None:
+    job = held(session, claim)
+    job.result = result
+    end(session, job, JobState.SUCCEEDED)
+
+
+def fail(session: Session, claim: Claim, error_type: str, message: str, retryable: bool) -> None:
+    """Ends this attempt; the job goes back to the queue while attempts are left."""
+    job = held(session, claim)
+    error = with_reason(job, error_type, message, read_clock(session))
+    if job.cancel_requested:
+        end(session, job, JobState.CANCELED, error)
+    elif retryable and job.attempts_used < job.max_attempts:
+        job.error = error
+        requeue(session, job, Priority.RECOVERED)
+    else:
+        end(session, job, JobState.FAILED, error)
+
+
+def cancel_running(session: Session, claim: Claim) -> None:
+    """The worker has stopped because it was asked to."""
+    job = held(session, claim)
+    end(session, job, JobState.CANCELED, job.error)
+
+
+def expire(session: Session, claim: Claim) -> None:
+    """The attempt ran into the time limit."""
+    job = held(session, claim)
+    message = "the job took longer than this deployment allows"
+    error = with_reason(job, "time_limit", message, read_clock(session))
+    end(session, job, JobState.EXPIRED, error)
+
+
+def release(session: Session, claim: Claim) -> None:
+    """Gives the job back unharmed (shutdown); this does not count as an attempt.
+
+    The number of the attempt is not reused: it fences the one that was given up.
+    """
+    job = held(session, claim)
+    job.releases += 1
+    if job.cancel_requested:
+        end(session, job, JobState.CANCELED, job.error)
+    else:
+        requeue(session, job, Priority.RECOVERED)
+
+
+def _fence(claim: Claim) -> tuple[ColumnElement[bool], ...]:
+    return (
+        Job.id == claim.job_id,
+        Job.attempt == claim.attempt,
+        Job.state == JobState.RUNNING,
+    )
+
+
+def _finite(data: JsonObject) -> JsonObject:
+    """JSON has no NaN: a loss that ran away is shown as null."""
+    return {key: _finite_value(value) for key, value in data.items()}
+
+
+def _finite_value(value: object) -> object:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return _finite(value)
+    if isinstance(value, list | tuple):
+        return [_finite_value(item) for item in value]
+    return value

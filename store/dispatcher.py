@@ -1,0 +1,198 @@
+"""Announces queued jobs and takes jobs back from silent workers, outside of any request."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+from store import housekeeping, jobs, leads
+from store.artifacts import Artifacts
+from store.database import Database
+from store.doorbell import Bell, BrokerDown
+from store.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+_LEAD = "dispatcher"
+_LEAD_SECONDS = 10.0
+_POLL_SECONDS = 1.0
+_EPOCH_SECONDS = 2.0
+_BATCH = 100
+_TIDY_SECONDS = 3600.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 5.0  # between tries while the broker is away
+
+
+class Dispatcher:
+    """One thread; several API processes may each run one, and one of them leads."""
+
+    def __init__(
+        self,
+        database: Database,
+        doorbell: Bell | None,
+        settings: Settings,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._database = database
+        self._doorbell = doorbell
+        self._settings = settings
+        self._owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._clock = clock
+        # Moments by that clock.
+        self._ask_lead_at = 0.0
+        self._ask_epoch_at = 0.0
+        self._try_broker_at = 0.0
+        self._tidy_at = clock() + _TIDY_SECONDS
+        self._tidying: threading.Thread | None = None
+        self._leads = False
+        self._epoch: str | None = None
+        self._broker_pause = _FIRST_PAUSE
+        self._trouble: str | None = None
+
+    def start(self) -> None:
+        self._stopping.clear()
+        self._thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Returns when the thread has ended; the next process can lead at once."""
+        if self._thread is None:
+            return
+        self._stopping.set()
+        self._wake.set()
+        self._thread.join()
+        self._thread = None
+        if self._tidying is not None:
+            self._tidying.join()
+            self._tidying = None
+
+    def nudge(self) -> None:
+        """Call after a commit that queued a job: it is announced now, not at the next poll."""
+        self._wake.set()
+
+    def run_once(self, *, nudged: bool = False) -> None:
+        """Reaps and announces; trouble is logged when it begins and when it ends, never raised.
+
+        Only the leader polls, but whoever queued a job may announce it: `jobs.due` gives each
+        job to one caller.
+        """
+        try:
+            if self._is_leading():
+                self._reap()
+                self._tidy_sometimes()
+            if self._leads or nudged:
+                self._announce()
+        except BrokerDown as error:
+            self._try_broker_at = self._clock() + self._broker_pause
+            self._broker_pause = min(2 * self._broker_pause, _LONGEST_PAUSE)
+            self._report("broker unreachable", error)
+        except Exception as error:  # the thread must outlive whatever happens to the database
+            self._report("dispatching failed", error)
+
+    def _run(self) -> None:
+        nudged = True  # whatever was queued before this process started
+        while not self._stopping.is_set():
+            self.run_once(nudged=nudged)
+            nudged = self._wake.wait(_POLL_SECONDS)
+            self._wake.clear()
+        self._give_up_lead()
+
+    def _is_leading(self) -> bool:
+        # Asked three times per lease, so that an idle system writes little.
+        if self._clock() >= self._ask_lead_at:
+            self._leads = False  # unless the database says so
+            with self._database.transaction() as session:
+                self._leads = leads.take(session, _LEAD, self._owner, _LEAD_SECONDS)
+            self._ask_lead_at = self._clock() + _LEAD_SECONDS / 3
+        return self._leads
+
+    def _give_up_lead(self) -> None:
+        if not self._leads:
+            return
+        self._leads = False
+        self._ask_lead_at = 0.0
+        try:
+            with self._database.transaction() as session:
+                leads.give_up(session, _LEAD, self._owner)
+        except Exception as error:  # the lease will run out
+            self._report("giving up the lead failed", error)
+
+    def _reap(self) -> None:
+        with self._database.reading() as session:
+            if not jobs.is_anything_to_reap(session):
+                return
+        with self._database.transaction() as session:
+            reaped = jobs.reap(session)
+        if reaped:
+            logger.warning("took back %d jobs", len(reaped), extra={"jobs": reaped[:20]})
+
+    def _tidy_sometimes(self) -> None:
+        if self._clock() < self._tidy_at:
+            return
+        self._tidy_at = self._clock() + _TIDY_SECONDS
+        # Beside the dispatcher: listing a large store takes long, and jobs shall not wait for it.
+        self._tidying = threading.Thread(target=self._tidy, name="housekeeping", daemon=True)
+        self._tidying.start()
+
+    def _tidy(self) -> None:
+        try:
+            artifacts = Artifacts(self._settings.artifacts)
+            removed = housekeeping.tidy(
+                self._database, artifacts, should_stop=self._stopping.is_set
+            )
+            logger.info("removed %d artifacts that nothing names", removed)
+        except Exception:  # it is tried again in an hour
+            logger.exception("housekeeping failed")
+
+    def _announce(self) -> None:
+        if self._doorbell is None or self._clock() < self._try_broker_at:
+            return
+        if self._leads:
+            self._check_epoch(self._doorbell)
+        while not self._stopping.is_set():
+            with self._database.reading() as session:
+                if not jobs.is_anything_due(session):
+                    break
+            with self._database.transaction() as session:
+                due = jobs.due(session, _BATCH)
+            self._ring(self._doorbell, due)
+        self._broker_pause = _FIRST_PAUSE
+        if self._trouble is not None:
+            logger.info("dispatching works again", extra={"was": self._trouble})
+            self._trouble = None
+
+    def _ring(self, doorbell: Bell, due: list[jobs.Job]) -> None:
+        for position, job in enumerate(due):
+            try:
+                doorbell.ring(job.id, job.queue, job.priority)
+            except Exception:
+                unannounced = [later.id for later in due[position:]]
+                with self._database.transaction() as session:
+                    jobs.announce_again(session, unannounced)
+                raise
+
+    def _check_epoch(self, doorbell: Bell) -> None:
+        if self._clock() < self._ask_epoch_at:
+            return
+        epoch = doorbell.epoch()
+        self._ask_epoch_at = self._clock() + _EPOCH_SECONDS
+        if epoch == self._epoch:
+            return
+        with self._database.transaction() as session:
+            if leads.note_epoch(session, _LEAD, epoch):
+                jobs.announce_all_again(session)
+                logger.info("the broker is new or has lost its messages: announcing all again")
+        self._epoch = epoch
+
+    def _report(self, what: str, error: Exception) -> None:
+        if what != self._trouble:
+            logger.warning("%s: %s", what, error, exc_info=not isinstance(error, BrokerDown))
+        self._trouble = what

@@ -1,0 +1,227 @@
+"""The closed vocabulary a GNN is described in, and the tensors such a GNN must have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from store.errors import Fault, InvalidInput
+
+MAX_LAYERS = 32
+MAX_WIDTH = 1024
+MAX_FEATURES = 65_536  # of any deployment; settings.max_features is the limit of one
+MIN_CLASSES, MAX_CLASSES = 2, 256
+
+Width = Annotated[int, Field(ge=1, le=MAX_WIDTH)]
+
+
+class Spec(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class GcnDocument(Spec):
+    """PyG's GCNConv: self-loops, symmetric normalisation, bias."""
+
+    type: Literal["gcn"]
+    out: Width
+
+
+class GinDocument(Spec):
+    """PyG's GINConv around Linear, ReLU, Linear."""
+
+    type: Literal["gin"]
+    out: Width
+    hidden: Width
+    train_eps: bool = False
+
+
+class LinearDocument(Spec):
+    type: Literal["linear"]
+    out: Width
+    bias: bool = True
+
+
+class ActivationDocument(Spec):
+    type: Literal["activation"]
+    kind: Literal["relu", "leaky_relu", "elu", "gelu", "tanh", "sigmoid"]
+
+
+class DropoutDocument(Spec):
+    type: Literal["dropout"]
+    p: Annotated[float, Field(ge=0, lt=1, strict=False)]
+
+
+class BatchNormDocument(Spec):
+    type: Literal["batch_norm"]
+
+
+class PoolDocument(Spec):
+    type: Literal["pool"]
+    op: Literal["mean", "sum", "max"]
+
+
+LayerDocument = Annotated[
+    GcnDocument
+    | GinDocument
+    | LinearDocument
+    | ActivationDocument
+    | DropoutDocument
+    | BatchNormDocument
+    | PoolDocument,
+    Field(discriminator="type"),
+]
+# Printable, so that names can be shown, logged and stored anywhere.
+ClassName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+
+class GnnSpecDocument(Spec):
+    """A graph classifier: convolutions, one pooling, then a head that ends in the classes."""
+
+    features: Annotated[int, Field(ge=1, le=MAX_FEATURES)]
+    classes: Annotated[int, Field(ge=MIN_CLASSES, le=MAX_CLASSES)]
+    layers: Annotated[list[LayerDocument], Field(min_length=2, max_length=MAX_LAYERS)]
+    class_names: list[ClassName] | None = None
+
+    @model_validator(mode="after")
+    def _is_a_classifier(self) -> Self:
+        for fault in structure_faults(self):
+            raise PydanticCustomError(
+                "structure", "{detail}", {"detail": fault.detail, "pointer": fault.pointer}
+            )
+        return self
+
+
+def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
+    """What keeps well-formed layers from being a graph classifier."""
+    faults = []
+    pools = [i for i, layer in enumerate(spec.layers) if layer.type == "pool"]
+    if len(pools) != 1:
+        faults.append(
+            Fault("/layers", f"has {len(pools)} pool layers; a GNN has exactly one pool layer")
+        )
+    faults += [
+        Fault(f"/layers/{i}", f"{layer.type} at position {i} comes after the pool; "
+              "convolutions must come before it")
+        for i, layer in enumerate(spec.layers)
+        if layer.type in ("gcn", "gin") and pools and i > pools[0]
+    ]  # fmt: skip
+    widening = [i for i, layer in enumerate(spec.layers) if layer.type in ("gcn", "gin", "linear")]
+    last = spec.layers[widening[-1]] if widening else None
+    if not isinstance(last, LinearDocument):
+        place = f"/layers/{widening[-1]}" if widening else "/layers"
+        found = f"is {last.type}" if last else "is missing"
+        faults.append(
+            Fault(place, f"the last layer that changes the width {found}; it must be linear")
+        )
+    elif last.out != spec.classes:
+        faults.append(
+            Fault(
+                f"/layers/{widening[-1]}/out",
+                f"the last linear layer gives {last.out} values but classes is {spec.classes}; "
+                "they must be equal",
+            )
+        )
+    if spec.class_names is not None and len(spec.class_names) != spec.classes:
+        faults.append(
+            Fault("/class_names", f"has {len(spec.class_names)} names for {spec.classes} classes")
+        )
+    return faults
+
+
+def parse_spec(
+    document: object, *, max_features: int = MAX_FEATURES, pointer: str = ""
+) -> GnnSpecDocument:
+    """Checks a parsed JSON document; InvalidInput names every place that is wrong."""
+    try:
+        spec = GnnSpecDocument.model_validate(document)
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_input=False)[:20]
+        faults = [_fault(detail, document, pointer) for detail in details]
+        message = f"{faults[0].pointer or '/'}: {faults[0].detail}"
+        raise InvalidInput(message, faults[0].pointer, faults=faults) from None
+    if spec.features > max_features:
+        raise InvalidInput(
+            f"features is {spec.features}; this deployment accepts at most {max_features}",
+            f"{pointer}/features",
+            allowed=max_features,
+        )
+    return spec
+
+
+class TensorShape(NamedTuple):
+    shape: tuple[int, ...]
+    dtype: str  # numpy's name
+
+
+def expected_tensors(spec: GnnSpecDocument) -> dict[str, TensorShape]:
+    """Exactly the state_dict() of the GNN that the worker builds from this spec."""
+    tensors: dict[str, TensorShape] = {}
+    width = spec.features
+    for i, layer in enumerate(spec.layers):
+        match layer:
+            case GcnDocument(out=out):
+                tensors[f"layers.{i}.conv.lin.weight"] = _floats(out, width)
+                tensors[f"layers.{i}.conv.bias"] = _floats(out)
+                width = out
+            case GinDocument(out=out, hidden=hidden):
+                # PyG keeps eps also when it is not trained.
+                tensors[f"layers.{i}.conv.eps"] = _floats(1)
+                tensors[f"layers.{i}.conv.nn.0.weight"] = _floats(hidden, width)
+                tensors[f"layers.{i}.conv.nn.0.bias"] = _floats(hidden)
+                tensors[f"layers.{i}.conv.nn.2.weight"] = _floats(out, hidden)
+                tensors[f"layers.{i}.conv.nn.2.bias"] = _floats(out)
+                width = out
+            case LinearDocument(out=out, bias=bias):
+                tensors[f"layers.{i}.linear.weight"] = _floats(out, width)
+                if bias:
+                    tensors[f"layers.{i}.linear.bias"] = _floats(out)
+                width = out
+            case BatchNormDocument():
+                for name in ("weight", "bias", "running_mean", "running_var"):
+                    tensors[f"layers.{i}.norm.{name}"] = _floats(width)
+                tensors[f"layers.{i}.norm.num_batches_tracked"] = TensorShape((), "int64")
+            case ActivationDocument() | DropoutDocument() | PoolDocument():
+                pass
+    return tensors
+
+
+def _floats(*shape: int) -> TensorShape:
+    return TensorShape(shape, "float32")
+
+
+def _fault(detail: ErrorDetails, document: object, prefix: str) -> Fault:
+    if detail["type"] == "structure":
+        return Fault(f"{prefix}{detail['ctx']['pointer']}", detail["msg"])
+    place, sent = _found(detail["loc"], document)
+    steps = "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in place)
+    return Fault(f"{prefix}{steps}", f"{detail['msg']}{_shown(sent)}")
+
+
+def _found(loc: Sequence[int | str], document: object) -> tuple[list[int | str], object]:
+    """The place in the document and what is there.
+
+    Pydantic also names the branch of a union, which is not a part of the document.
+    """
+    place: list[int | str] = []
+    here: Any = document
+    for position, part in enumerate(loc):
+        try:
+            here = here[part]
+        except (KeyError, IndexError, TypeError):
+            if position < len(loc) - 1:
+                continue
+            here = None  # a field that is missing
+        place.append(part)
+    return place, here
+
+
+def _shown(value: object) -> str:
+    """Short plain values are repeated to the sender; anything else is not echoed."""
+    if isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < 10**12):
+        return f" (sent: {value})"
+    if isinstance(value, str) and len(value) <= 40:
+        return f" (sent: {value!r})"
+    return ""

@@ -1,0 +1,87 @@
+"""Which resource a client's Idempotency-Key stands for."""
+
+from __future__ import annotations
+
+import hashlib
+
+from sqlalchemy import delete, select, text
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from store.database import now, read_clock
+from store.errors import IdempotencyMismatch
+from store.job_policy import policy_of
+from store.tables import IdempotencyKey
+
+
+def find(
+    session: Session, *, key: str, body_sha256: str, route: str, tenant: str = "default"
+) -> str | None:
+    """The resource this request has created before, None for a new key.
+
+    Call before creating anything: until the transaction ends, others with the same key wait
+    here and then find what this one has remembered.
+    """
+    if session.get_bind().dialect.name == "postgresql":
+        lock = hashlib.sha256(f"{tenant}\n{key}".encode()).digest()[:8]
+        session.execute(
+            text("SELECT pg_advisory_xact_lock(:lock)"),
+            {"lock": int.from_bytes(lock, "big", signed=True)},
+        )
+    known = session.scalar(
+        select(IdempotencyKey).where(
+            IdempotencyKey.tenant_id == tenant,
+            IdempotencyKey.key == key,
+            IdempotencyKey.expires_at > now(),
+        )
+    )
+    if known is None:
+        return None
+    if (known.body_sha256, known.route) != (body_sha256, route):
+        raise IdempotencyMismatch(key)
+    return known.resource
+
+
+def remember(
+    session: Session,
+    *,
+    key: str,
+    body_sha256: str,
+    route: str,
+    resource: str,
+    tenant: str = "default",
+) -> str:
+    """Binds the key to the resource; returns the resource it stands for.
+
+    That is another one only if a transaction that did not ask `find` first lost a race; its
+    caller must then roll back what it has created.
+    """
+    session.execute(
+        delete(IdempotencyKey).where(
+            IdempotencyKey.tenant_id == tenant,
+            IdempotencyKey.key == key,
+            IdempotencyKey.expires_at <= now(),
+        )
+    )
+    expires_at = read_clock(session) + policy_of(session).idempotency_seconds
+    try:
+        with session.begin_nested():
+            session.add(
+                IdempotencyKey(
+                    tenant_id=tenant,
+                    key=key,
+                    body_sha256=body_sha256,
+                    route=route,
+                    resource=resource,
+                    expires_at=expires_at,
+                )
+            )
+            session.flush()
+    except IntegrityError:
+        winner = find(session, key=key, body_sha256=body_sha256, route=route, tenant=tenant)
+        return winner or resource
+    return resource
+
+
+def forget_expired(session: Session) -> None:
+    session.execute(delete(IdempotencyKey).where(IdempotencyKey.expires_at <= now()))

@@ -1,0 +1,42 @@
+"""The log of each job, which clients follow."""
+
+from __future__ import annotations
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from store.job_states import EventType
+from store.tables import Job, JobEvent, JsonObject
+
+
+def append(session: Session, job: Job, type_: EventType, data: JsonObject) -> None:
+    """Call after the job's row was written: its lock keeps the ids of one job in order."""
+    session.add(JobEvent(tenant_id=job.tenant_id, job_id=job.id, type=type_, data=data))
+
+
+def append_state(session: Session, job: Job) -> None:
+    """Says in which state the job is now, and why."""
+    append(
+        session,
+        job,
+        EventType.STATE,
+        {
+            "state": job.state.value,
+            "attempt": job.attempt,
+            "waiting_for": job.waiting_for,
+            "cancel_requested": job.cancel_requested,
+            "error": job.error,
+        },
+    )
+
+
+def events(session: Session, job_id: str, after: int = 0, limit: int = 100) -> list[JobEvent]:
+    """Events of one job with an id above `after`, oldest first."""
+    return list(
+        session.scalars(
+            select(JobEvent)
+            .where(JobEvent.job_id == job_id, JobEvent.id > after)
+            .order_by(JobEvent.id)
+            .limit(limit)
+        )
+    )

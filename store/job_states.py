@@ -1,0 +1,65 @@
+"""The words a job is described with."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class JobState(StrEnum):
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELED = "canceled"
+    EXPIRED = "expired"
+
+    @property
+    def is_terminal(self) -> bool:
+        return self not in (JobState.QUEUED, JobState.RUNNING)
+
+
+class Queue(StrEnum):
+    """Queues by need: long on the device, short on the device, CPU only."""
+
+    TRAIN = "train"
+    SAMPLE = "sample"
+    LIGHT = "light"
+
+
+class JobKind(StrEnum):
+    PROBE = "probe"
+    PREDICT = "predict"
+    TRAIN = "train"
+    COUNTERFACTUAL = "counterfactual"
+    CLASS_EXPLANATION = "class_explanation"
+
+    @property
+    def queue(self) -> Queue:
+        return _QUEUES[self]
+
+
+_QUEUES = {
+    JobKind.PROBE: Queue.LIGHT,
+    JobKind.PREDICT: Queue.LIGHT,
+    JobKind.TRAIN: Queue.TRAIN,
+    JobKind.COUNTERFACTUAL: Queue.SAMPLE,
+    JobKind.CLASS_EXPLANATION: Queue.SAMPLE,
+}
+
+
+class GnnState(StrEnum):
+    PROBING = "probing"
+    READY = "ready"
+    REJECTED = "rejected"
+
+
+class DenoiserState(StrEnum):
+    TRAINING = "training"
+    READY = "ready"
+    FAILED = "failed"
+
+
+class EventType(StrEnum):
+    STATE = "state"
+    PROGRESS = "progress"
+    LOG = "log"

@@ -1,0 +1,58 @@
+"""Structured logs: one JSON object per line, with the job it belongs to."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import TextIO
+
+current_job: ContextVar[str | None] = ContextVar("current_job", default=None)
+
+# What every record carries anyway; anything else came through `extra=` and is shown.
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+@contextmanager
+def job_context(job_id: str) -> Iterator[None]:
+    """Everything logged inside carries this job's id."""
+    token = current_job.set(job_id)
+    try:
+        yield
+    finally:
+        current_job.reset(token)
+
+
+class JsonLines(logging.Formatter):
+    """JSON escapes newlines, so no message can forge a second line."""
+
+    def __init__(self, component: str) -> None:
+        super().__init__()
+        self._component = component
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "component": self._component,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        job_id = current_job.get()
+        if job_id is not None:
+            line["job"] = job_id
+        line |= {key: value for key, value in vars(record).items() if key not in _STANDARD}
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def configure(component: str, level: str = "INFO", stream: TextIO | None = None) -> None:
+    """Sends everything this process logs to one stream; calling it again replaces that."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonLines(component))
+    logging.basicConfig(level=level, handlers=[handler], force=True)

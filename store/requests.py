@@ -1,0 +1,76 @@
+"""What a job is asked to do: validated by the service, stored beside the job, read by the worker.
+
+Graphs are in canonical form here: `edges` holds positions into `node_ids`, each edge once.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from store.results import NodeId
+
+Pair = tuple[int, int]
+
+
+class Asked(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class CanonicalGraph(Asked):
+    node_ids: list[NodeId]
+    x: list[list[float]]  # [node][feature]
+    edges: list[Pair]  # positions, source < target, sorted, distinct
+    label: int | None = None
+
+
+class DenoiserConfig(Asked):
+    """How a denoiser is trained; part of its identity. `None` leaves the choice to the recipe."""
+
+    recipe: Literal["default", "paper"] = "default"
+    steps: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    hidden: Annotated[int, Field(ge=4, le=256)] | None = None
+    blocks: Annotated[int, Field(ge=1, le=12)] | None = None
+    alpha: Annotated[float, Field(ge=0, le=10)] | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**53)] = 0
+
+
+class Constraints(Asked):
+    """What a counterfactual may change; node pairs are positions."""
+
+    max_edits: Annotated[int, Field(ge=1, le=64)] | None = None
+    max_ratio: Annotated[float, Field(gt=0, le=1)] = 0.3
+    actions: Literal["both", "add", "remove"] = "both"
+    frozen_nodes: list[list[int]] = []  # per graph: no edit touches these nodes
+    frozen_edges: list[list[Pair]] = []  # per graph: these pairs stay as they are
+    keep_connected: bool = False
+
+
+class CounterfactualRequest(Asked):
+    kind: Literal["counterfactual"] = "counterfactual"
+    graphs: list[CanonicalGraph]
+    target_class: int | None = None
+    alternatives: Annotated[int, Field(ge=1, le=16)] = 3
+    constraints: Constraints = Constraints()
+    sampler: Literal["guided", "paper"] = "guided"
+    time_budget: Annotated[float, Field(gt=0, le=3600)] | None = None  # seconds, whole job
+    seed: int = 0
+
+
+class ClassRequest(Asked):
+    kind: Literal["class"] = "class"
+    target_class: int
+    nodes: Annotated[int, Field(ge=2, le=128)] | None = None  # None: chosen automatically
+    examples: Annotated[int, Field(ge=1, le=64)] = 8  # R chains
+    candidates: Annotated[int, Field(ge=1, le=200)] = 20  # K
+    steps: Annotated[int, Field(ge=1, le=1000)] = 30  # T
+    regularisers: dict[Literal["likelihood", "connectivity", "sparsity", "size"], float] = {}
+    sampler: Literal["guided", "paper"] = "guided"
+    time_budget: Annotated[float, Field(gt=0, le=3600)] | None = None
+    seed: int = 0
+
+
+class PredictionRequest(Asked):
+    kind: Literal["prediction"] = "prediction"
+    graphs: list[CanonicalGraph]

@@ -1,0 +1,172 @@
+"""What a finished explanation says: written by the worker, read by the service and the client.
+
+Node ids are the caller's own everywhere.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+NodeId = int | str
+
+
+class Document(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Prediction(Document):
+    predicted_class: int
+    probabilities: list[float]  # one per class
+
+
+class ResultNode(Document):
+    id: NodeId
+    x: list[float]
+
+
+class ResultEdge(Document):
+    source: NodeId
+    target: NodeId
+
+
+class ResultGraph(Document):
+    nodes: list[ResultNode]
+    edges: list[ResultEdge]
+
+
+class Edit(Document):
+    action: Literal["add", "remove"]
+    source: NodeId
+    target: NodeId
+    plausibility: float  # log-odds the denoiser gives this edit on the input graph
+    proposed_by: Literal["denoiser", "search"]
+
+
+class Mmd(Document):
+    """Distance of a set of graphs to the reference set, and what the reference has to itself."""
+
+    degree: float
+    clustering: float
+    spectrum: float
+    sum: float
+    null_quantiles: dict[str, float]  # of the sum, e.g. {"0.05": …, "0.5": …, "0.95": …}
+    p_value: float  # share of null draws at least as far away
+    n: int  # graphs compared
+    n_reference: int
+
+
+class Counterfactual(Document):
+    graph: ResultGraph
+    edits: list[Edit]
+    prediction: Prediction  # of the edited graph, by the sparse GNN
+    confidence: float  # the GNN's probability of the new class
+    denoiser_likelihood: float  # mean plausibility of the edits
+    fidelity: float  # p_before[y] − p_after[y], y the class before
+    modification_ratio: float  # edits / edges of the input
+    connected: bool
+    found_by: Literal["denoiser", "search"]
+
+
+class ClosestMiss(Document):
+    """The edited graph nearest to a flip when none was found within the budget."""
+
+    edits: list[Edit]
+    prediction: Prediction
+    fidelity: float
+    modification_ratio: float
+
+
+class CounterfactualAnswer(Document):
+    """All that was found for one posted graph; `counterfactuals` is ranked, best first."""
+
+    graph: ResultGraph  # as it was posted
+    prediction: Prediction
+    found: bool
+    reason: str | None  # why nothing was found
+    counterfactuals: list[Counterfactual]
+    closest_miss: ClosestMiss | None
+    diversity: float | None  # mean Jaccard distance of the alternatives' edit sets
+    gnn_evaluations: int
+    seconds: float
+
+
+class ClassExample(Document):
+    graph: ResultGraph
+    prediction: Prediction
+    confidence: float
+    denoiser_likelihood: float  # log-likelihood per node under the denoiser
+    density: float  # 2·edges / (n·(n − 1))
+    connected: bool
+
+
+class Summary(Document):
+    """Figures over all graphs of one counterfactual explanation."""
+
+    graphs: int
+    found: int
+    flip_rate: float
+    mean_edits: float | None
+    mean_modification_ratio: float | None
+    mean_fidelity: float | None
+    mean_confidence: float | None
+    edits_by_denoiser: int
+    edits_by_search: int
+
+
+class Timings(Document):
+    load_seconds: float
+    explain_seconds: float
+    mmd_seconds: float
+
+
+class Receipt(Document):
+    """Everything needed to check and repeat an explanation."""
+
+    request_sha256: str
+    gnn_sha256: str
+    dataset_sha256: str
+    denoiser_sha256: str
+    denoiser_key: str  # hash of (GNN, reference set, objective, config)
+    config: dict[str, object]  # the resolved settings of the sampler
+    seed: int
+    device: str
+    versions: dict[str, str]
+    work: dict[str, int | float]  # samples, GNN evaluations, depth reached …
+
+
+class CounterfactualResult(Document):
+    kind: Literal["counterfactual"] = "counterfactual"
+    answers: list[CounterfactualAnswer]
+    summary: Summary
+    mmd: Mmd | None  # of the best counterfactual per graph; None if none was found
+    timings: Timings
+    receipt: Receipt
+    warnings: list[str]
+
+
+class ClassResult(Document):
+    kind: Literal["class"] = "class"
+    target_class: int
+    examples: list[ClassExample]  # ranked, best first
+    mmd: Mmd | None
+    timings: Timings
+    receipt: Receipt
+    warnings: list[str]
+
+
+class ProbeCheck(Document):
+    name: str
+    passed: bool
+    detail: str
+
+
+class ProbeReport(Document):
+    passed: bool
+    checks: list[ProbeCheck]
+
+
+class PredictionResult(Document):
+    kind: Literal["prediction"] = "prediction"
+    predictions: list[Prediction]

@@ -1,0 +1,113 @@
+"""Puts jobs into the table and finds them again."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from store.database import read_clock
+from store.errors import NotFound
+from store.identifiers import new_id
+from store.job_events import append_state
+from store.job_policy import policy_of
+from store.job_states import JobKind, JobState
+from store.paging import Page, page_of
+from store.tables import Job
+
+
+class Priority(IntEnum):
+    """The broker's steps; the lowest number is served first."""
+
+    RECOVERED = 0  # was running when its worker died: it has waited once already
+    RELEASED = 3  # its training is done: somebody has waited for that
+    NEW = 6
+
+
+def submit(
+    session: Session,
+    *,
+    kind: JobKind,
+    subject_id: str | None = None,
+    gnn_id: str | None = None,
+    dataset_id: str | None = None,
+    denoiser_id: str | None = None,
+    request_digest: str | None = None,
+    waiting_for: str | None = None,
+    retry_of: str | None = None,
+    seed: int = 0,
+    priority: int = Priority.NEW,
+    tenant: str = "default",
+) -> Job:
+    """Writes a queued job; the dispatcher announces it once this transaction has committed."""
+    policy = policy_of(session)
+    created_at = read_clock(session)
+    job = Job(
+        id=new_id("job"),
+        tenant_id=tenant,
+        kind=kind,
+        queue=kind.queue,
+        state=JobState.QUEUED,
+        attempt=0,
+        releases=0,
+        max_attempts=policy.max_attempts,
+        priority=int(priority),
+        cancel_requested=False,
+        waiting_for=waiting_for,
+        subject_id=subject_id,
+        gnn_id=gnn_id,
+        dataset_id=dataset_id,
+        denoiser_id=denoiser_id,
+        request_digest=request_digest,
+        retry_of=retry_of,
+        seed=seed,
+        created_at=created_at,
+        expires_at=created_at + policy.queue_seconds,
+        next_dispatch_at=created_at,
+        dispatches=0,
+    )
+    session.add(job)
+    session.flush()
+    append_state(session, job)
+    session.flush()
+    return job
+
+
+def get(session: Session, job_id: str, tenant: str = "default") -> Job:
+    return _found(session, job_id, tenant, lock=False)
+
+
+def locked(session: Session, job_id: str, tenant: str = "default") -> Job:
+    """The job as it is now, held until the transaction ends."""
+    return _found(session, job_id, tenant, lock=True)
+
+
+def page(
+    session: Session,
+    cursor: str | None = None,
+    limit: int = 50,
+    *,
+    state: JobState | None = None,
+    kind: JobKind | None = None,
+    gnn_id: str | None = None,
+    tenant: str = "default",
+) -> Page[Job]:
+    query = select(Job).where(Job.tenant_id == tenant)
+    if state is not None:
+        query = query.where(Job.state == state)
+    if kind is not None:
+        query = query.where(Job.kind == kind)
+    if gnn_id is not None:
+        query = query.where(Job.gnn_id == gnn_id)
+    return page_of(session, query, Job, cursor, limit)
+
+
+def _found(session: Session, job_id: str, tenant: str, *, lock: bool) -> Job:
+    query = select(Job).where(Job.id == job_id, Job.tenant_id == tenant)
+    if lock:
+        query = query.with_for_update()
+    job = session.scalar(query.execution_options(populate_existing=True))
+    if job is None:
+        raise NotFound("job", job_id)
+    return job

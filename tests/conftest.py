@@ -1,0 +1,303 @@
+"""Fixtures that several test modules share."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    import httpx
+
+    from store.jobs import Claim
+    from store.opened import Store
+
+
+class Deployment:
+    """The API on a real store in a temporary folder; tests play the worker themselves."""
+
+    def __init__(self, store: Store, client: httpx.Client) -> None:
+        self.store = store
+        self.client = client
+
+    # What is written.
+
+    def written(self) -> dict[str, int]:
+        """Rows per table and artifacts: equal before and after means nothing was written."""
+        from sqlalchemy import func, select  # noqa: PLC0415
+
+        from store.tables import Table  # noqa: PLC0415
+
+        with self.store.database.reading() as session:
+            counts = {
+                table.name: session.scalar(select(func.count()).select_from(table)) or 0
+                for table in Table.metadata.sorted_tables
+            }
+        return {**counts, "artifacts": sum(1 for _ in self.store.artifacts.listed())}
+
+    # What exists.
+
+    def gnn(self, features: int = 1, classes: int = 2, *, state: str = "ready") -> str:
+        """A GNN that was probed already, written without going through HTTP."""
+        from store import gnns, jobs  # noqa: PLC0415
+        from store.results import ProbeCheck, ProbeReport  # noqa: PLC0415
+
+        spec = self.spec(features, classes)
+        digest = self.store.artifacts.put(self.weights(features, classes))
+        with self.store.database.transaction() as session:
+            gnn, job = gnns.create(session, name="a GNN", spec=spec, weights_digest=digest)
+            if state != "probing":
+                claim = jobs.claim(session, job.id, "test", 60)
+                assert claim is not None
+                passed = state == "ready"
+                check = ProbeCheck(name="deterministic", passed=passed, detail="two runs")
+                gnns.finish(session, claim, ProbeReport(passed=passed, checks=[check]))
+                jobs.succeed(session, claim)
+        return gnn.id
+
+    def dataset(self, features: int = 1) -> str:
+        graph = {
+            "nodes": [{"id": i, "x": [1.0] * features} for i in range(4)],
+            "edges": [{"source": i, "target": i + 1} for i in range(3)],
+            "label": 0,
+        }
+        answer = self.client.post("/v1/datasets", json={"name": "a set", "graphs": [graph]})
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["id"])
+
+    def explanation(self, **changes: Any) -> dict[str, Any]:
+        """A posted explanation of `self.graph()`, with its GNN and reference set."""
+        body = {
+            "kind": "counterfactual",
+            "gnn": self.gnn(),
+            "dataset": self.dataset(),
+            "graph": self.graph(),
+            **changes,
+        }
+        body = {name: value for name, value in body.items() if value is not None}
+        answer = self.client.post("/v1/explanations", json=body)
+        assert answer.status_code == 202, answer.text
+        document: dict[str, Any] = answer.json()
+        return document
+
+    @staticmethod
+    def spec(features: int = 1, classes: int = 2) -> Any:
+        from store.gnn_spec import GnnSpecDocument  # noqa: PLC0415
+
+        layers = [
+            {"type": "gcn", "out": 4},
+            {"type": "pool", "op": "mean"},
+            {"type": "linear", "out": classes},
+        ]
+        document = {"features": features, "classes": classes, "layers": layers}
+        return GnnSpecDocument.model_validate(document)
+
+    @classmethod
+    def weights(cls, features: int = 1, classes: int = 2, *, value: float = 0.5) -> bytes:
+        import numpy as np  # noqa: PLC0415
+        import safetensors.numpy  # noqa: PLC0415
+
+        from store.gnn_spec import expected_tensors  # noqa: PLC0415
+
+        return bytes(
+            safetensors.numpy.save(
+                {
+                    name: np.full(tensor.shape, value, tensor.dtype)
+                    for name, tensor in expected_tensors(cls.spec(features, classes)).items()
+                }
+            )
+        )
+
+    @staticmethod
+    def graph(features: int = 1) -> dict[str, Any]:
+        """A path a-b-c-d."""
+        names = "abcd"
+        return {
+            "nodes": [{"id": name, "x": [1.0] * features} for name in names],
+            "edges": [{"source": s, "target": t} for s, t in zip(names, names[1:], strict=False)],
+        }
+
+    # What a worker does.
+
+    def claim(self, job_id: str) -> Claim:
+        from store import jobs  # noqa: PLC0415
+
+        with self.store.database.transaction() as session:
+            claim = jobs.claim(session, job_id, "test", 60)
+        assert claim is not None
+        return claim
+
+    def finish(self, job_id: str, result: Any = None) -> None:
+        """Claims the job and ends it as the worker of its kind would."""
+        from store import denoisers, explanations, gnns, jobs  # noqa: PLC0415
+        from store.results import ProbeCheck, ProbeReport  # noqa: PLC0415
+
+        claim = self.claim(job_id)
+        with self.store.database.transaction() as session:
+            inline = None
+            match claim.kind:
+                case jobs.JobKind.PROBE:
+                    passed = result is None
+                    check = ProbeCheck(name="probe", passed=passed, detail=result or "fine")
+                    gnns.finish(session, claim, ProbeReport(passed=passed, checks=[check]))
+                case jobs.JobKind.TRAIN:
+                    digest = self.store.artifacts.put(b"weights")
+                    denoisers.finish(
+                        session, claim, weights_digest=digest, shape={}, metrics={"loss": 0.1}
+                    )
+                case jobs.JobKind.PREDICT:
+                    inline = result
+                case _:
+                    digest = self.store.artifacts.put(result.model_dump_json().encode())
+                    summary = {"found": 1}
+                    explanations.finish(session, claim, result_digest=digest, summary=summary)
+            jobs.succeed(session, claim, inline)
+
+    def finish_explanation(self, explanation: dict[str, Any], result: Any = None) -> None:
+        """Trains the denoiser if the explanation waits for it, then answers."""
+        if explanation["job"]["waiting_for"]:
+            self.finish(explanation["job"]["waiting_for"])
+        self.finish(explanation["job"]["id"], result or self.result())
+
+    def soon(self, act: Callable[[], None], when: Callable[[], bool]) -> threading.Thread:
+        """Does `act` in a thread as soon as `when` holds."""
+
+        def run() -> None:
+            deadline = time.monotonic() + 20
+            while not when():
+                assert time.monotonic() < deadline, "it never came to it"
+                time.sleep(0.01)
+            act()
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        return thread
+
+    def queued(self, kind: str) -> list[str]:
+        from store import jobs  # noqa: PLC0415
+
+        with self.store.database.reading() as session:
+            page = jobs.page(session, state=jobs.JobState.QUEUED, kind=jobs.JobKind(kind))
+        return [job.id for job in page.items]
+
+    @staticmethod
+    def result() -> Any:
+        """A counterfactual result for `graph()`: found for the first graph, missed for a second."""
+        from service import examples  # noqa: PLC0415
+        from store.results import CounterfactualResult  # noqa: PLC0415
+
+        document = dict(examples.EXPLANATION["result"])
+        found = document["answers"][0]
+        best = found["counterfactuals"][0]
+        missed = {
+            **found,
+            "found": False,
+            "reason": "no edit within the budget changes the answer",
+            "counterfactuals": [],
+            "closest_miss": {
+                "edits": best["edits"],
+                "prediction": found["prediction"],
+                "fidelity": 0.1,
+                "modification_ratio": 0.1,
+            },
+        }
+        return CounterfactualResult.model_validate({**document, "answers": [found, missed]})
+
+
+@pytest.fixture(scope="session")
+def _empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated SQLite file; copying it takes a tenth of the time of migrating again."""
+    from store.database import Database  # noqa: PLC0415
+
+    path = tmp_path_factory.mktemp("template") / "d4explain.sqlite"
+    database = Database(f"sqlite:///{path}")
+    database.migrate()
+    database.close()
+    return path
+
+
+@contextmanager
+def _store(data_dir: Path, empty_database: Path) -> Iterator[Store]:
+    from store.opened import Store  # noqa: PLC0415
+    from store.settings import Settings  # noqa: PLC0415
+
+    settings = Settings(
+        data_dir=data_dir,
+        max_body_bytes=200_000,
+        max_nodes=20,
+        max_edges=30,
+        max_graphs_per_request=4,
+        max_dataset_graphs=5,
+        max_features=8,
+    )
+    settings.data_dir.mkdir()
+    shutil.copy(empty_database, settings.data_dir / "d4explain.sqlite")
+    with Store.open(settings, migrate=False) as opened:
+        yield opened
+
+
+@contextmanager
+def _deployment(opened: Store) -> Iterator[Deployment]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Starlette would like another HTTP library
+        from starlette.testclient import TestClient  # noqa: PLC0415
+
+    from service.app import create_app  # noqa: PLC0415
+
+    with TestClient(create_app(opened), raise_server_exceptions=False) as client:
+        yield Deployment(opened, client)
+
+
+@pytest.fixture
+def opened_store(tmp_path: Path, _empty_database: Path) -> Iterator[Store]:
+    with _store(tmp_path / "data", _empty_database) as opened:
+        yield opened
+
+
+@pytest.fixture
+def api(opened_store: Store) -> Iterator[Deployment]:
+    """The API in this process: quick, but a stream arrives only when it has ended."""
+    with _deployment(opened_store) as deployment:
+        yield deployment
+
+
+@pytest.fixture(scope="module")
+def shared_api(
+    tmp_path_factory: pytest.TempPathFactory, _empty_database: Path
+) -> Iterator[Deployment]:
+    """As `api`, one for all tests of a module: for those that leave nothing behind."""
+    folder = tmp_path_factory.mktemp("shared") / "data"
+    with _store(folder, _empty_database) as opened, _deployment(opened) as deployment:
+        yield deployment
+
+
+@pytest.fixture
+def served(opened_store: Store) -> Iterator[Deployment]:
+    """The API behind a real server and a real socket."""
+    import httpx  # noqa: PLC0415
+    import uvicorn  # noqa: PLC0415
+
+    from service.app import create_app  # noqa: PLC0415
+
+    app = create_app(opened_store)
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=2))
+    listener = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with httpx.Client(base_url=address, timeout=20) as client:
+            yield Deployment(opened_store, client)
+    finally:
+        app.state.context.watch.stop()
+        server.should_exit = True
+        thread.join(timeout=10)
+        listener.close()

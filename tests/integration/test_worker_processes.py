@@ -1,0 +1,356 @@
+"""What happens to jobs when processes die, stop, are paused: on real processes.
+
+The test process plays the API: it writes jobs and runs the dispatcher.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import psutil
+import pytest
+import safetensors.numpy
+
+from store import datasets, denoisers, explanations, gnns, graph_sets, jobs
+from store.dispatcher import Dispatcher
+from store.gnn_spec import GnnSpecDocument
+from store.job_states import DenoiserState
+from store.jobs import EventType, JobKind, JobState
+from store.requests import (
+    CanonicalGraph,
+    CounterfactualRequest,
+    DenoiserConfig,
+    PredictionRequest,
+)
+from store.results import CounterfactualResult
+from store.tables import Gnn, Job, ReferenceSet
+
+if TYPE_CHECKING:
+    from conftest import Stack, WorkerProcess
+
+STEPS = 1500  # some seconds of training, and dozens of checkpoints
+
+
+@dataclass
+class World:
+    """A GNN and a reference set in the stack's store, and ways to ask for work."""
+
+    stack: Stack
+    gnn: Gnn
+    dataset: ReferenceSet
+    seed: int = 0
+
+    def train(self, steps: int = STEPS) -> str:
+        self.seed += 1  # another seed is another denoiser
+        with self.stack.store.database.transaction() as session:
+            _, job = denoisers.get_or_create(
+                session,
+                gnn=self.gnn,
+                dataset=self.dataset,
+                objective="counterfactual",
+                config=DenoiserConfig(steps=steps, hidden=4, blocks=1, seed=self.seed),
+            )
+            assert job is not None
+            return job.id
+
+    def predict(self, count: int) -> list[str]:
+        request = PredictionRequest(graphs=[ring(5)])
+        digest = self.stack.store.artifacts.put(request.model_dump_json().encode())
+        with self.stack.store.database.transaction() as session:
+            return [
+                jobs.submit(
+                    session, kind=JobKind.PREDICT, gnn_id=self.gnn.id, request_digest=digest
+                ).id
+                for _ in range(count)
+            ]
+
+    def job(self, job_id: str) -> Job:
+        with self.stack.store.database.reading() as session:
+            return jobs.get(session, job_id)
+
+    def states(self, job_id: str) -> list[tuple[str, int]]:
+        """Every state the job was in, with the attempt it was in then."""
+        with self.stack.store.database.reading() as session:
+            events = jobs.events(session, job_id, limit=10_000)
+        return [
+            (event.data["state"], event.data["attempt"])
+            for event in events
+            if event.type is EventType.STATE
+        ]
+
+    def first_step_of(self, job_id: str, attempt: int) -> int:
+        """The first progress that was written in that attempt."""
+        with self.stack.store.database.reading() as session:
+            events = jobs.events(session, job_id, limit=10_000)
+        current = 0
+        for event in events:
+            if event.type is EventType.STATE:
+                current = event.data["attempt"]
+            elif event.type is EventType.PROGRESS and current == attempt:
+                return int(event.data["step"])
+        raise AssertionError(f"attempt {attempt} wrote no progress")
+
+    def wait_for_checkpoint(self, job_id: str) -> int:
+        self.stack.until(
+            lambda: self.job(job_id).checkpoint is not None, "the training has a checkpoint"
+        )
+        checkpoint = self.job(job_id).checkpoint
+        assert checkpoint is not None
+        return int(checkpoint["step"])
+
+    def wait_for(self, job_id: str, state: JobState, seconds: float = 40.0) -> float:
+        def arrived() -> bool:
+            job = self.job(job_id)
+            assert not job.state.is_terminal or job.state is state, (job.state, job.error)
+            return job.state is state
+
+        return self.stack.until(arrived, f"job is {state}", seconds)
+
+    def wait_for_attempt(self, job_id: str, attempt: int) -> float:
+        return self.stack.until(
+            lambda: (
+                (self.job(job_id).state, self.job(job_id).attempt) == (JobState.RUNNING, attempt)
+            ),
+            f"attempt {attempt} runs",
+        )
+
+    def worker_of(self, job_id: str) -> WorkerProcess:
+        owner = self.job(job_id).lease_owner
+        assert owner is not None
+        child = int(owner.rsplit(":", 1)[1])
+        return next(
+            worker
+            for worker in self.stack.workers
+            if any(process.pid == child for process in worker.children())
+        )
+
+
+def ring(nodes: int, chords: Sequence[tuple[int, int]] = ()) -> CanonicalGraph:
+    edges = [(i, i + 1) for i in range(nodes - 1)] + [(0, nodes - 1), *chords]
+    return CanonicalGraph(node_ids=list(range(nodes)), x=[[1.0]] * nodes, edges=sorted(edges))
+
+
+@pytest.fixture(scope="module")
+def world(stack: Stack) -> World:
+    spec = GnnSpecDocument.model_validate(
+        {
+            "features": 1,
+            "classes": 2,
+            "layers": [
+                {"type": "gin", "out": 2, "hidden": 2},
+                {"type": "pool", "op": "sum"},
+                {"type": "linear", "out": 2},
+            ],
+        }
+    )
+    # Class 1 if nodes + 2·edges > 16.
+    weights = {
+        "layers.0.conv.eps": np.zeros(1),
+        "layers.0.conv.nn.0.weight": np.ones((2, 1)),
+        "layers.0.conv.nn.0.bias": np.zeros(2),
+        "layers.0.conv.nn.2.weight": np.eye(2),
+        "layers.0.conv.nn.2.bias": np.zeros(2),
+        "layers.2.linear.weight": np.array([[0.0, 0.0], [0.5, 0.5]]),
+        "layers.2.linear.bias": np.array([0.0, -16.0]),
+    }
+    data = safetensors.numpy.save({k: v.astype(np.float32) for k, v in weights.items()})
+    graphs = [ring(5), ring(6), ring(5, [(0, 2), (1, 3)]), ring(7, [(0, 2), (1, 4)])] * 5
+    figures = graph_sets.describe(graphs)
+    with stack.store.database.transaction() as session:
+        gnn, _ = gnns.create(
+            session,
+            name="edge counter",
+            spec=spec,
+            weights_digest=stack.store.artifacts.put(bytes(data)),
+        )
+        dataset = datasets.create(
+            session,
+            name="rings",
+            gnn_features=1,
+            graphs_digest=stack.store.artifacts.put(graph_sets.pack(graphs)),
+            sha256=graph_sets.canonical_set_hash(graphs),
+            graph_count=figures.graph_count,
+            label_counts=figures.label_counts,
+            max_nodes=figures.max_nodes,
+            mean_nodes=figures.mean_nodes,
+            mean_edges=figures.mean_edges,
+        )
+    return World(stack, gnn, dataset)
+
+
+@pytest.fixture(autouse=True)
+def _announced(dispatcher: Dispatcher) -> None:
+    """Every test has a dispatcher."""
+
+
+def test_a_waiting_explanation_is_released_by_its_training(stack: Stack, world: World) -> None:
+    stack.ensure_workers(2)
+    request = CounterfactualRequest(graphs=[ring(5)])
+    with stack.store.database.transaction() as session:
+        denoiser, training = denoisers.get_or_create(
+            session,
+            gnn=world.gnn,
+            dataset=world.dataset,
+            objective="counterfactual",
+            config=DenoiserConfig(steps=20, hidden=4, blocks=1, seed=1000),
+        )
+        assert training is not None
+        explanation, waiting = explanations.create(
+            session,
+            kind="counterfactual",
+            gnn=world.gnn,
+            dataset=world.dataset,
+            denoiser=denoiser,
+            train_job=training,
+            request_digest=stack.store.artifacts.put(request.model_dump_json().encode()),
+        )
+    world.wait_for(training.id, JobState.SUCCEEDED)
+    world.wait_for(waiting.id, JobState.SUCCEEDED)
+    with stack.store.database.reading() as session:
+        assert denoisers.get(session, denoiser.id).state is DenoiserState.READY
+        digest = explanations.get(session, explanation.id).result_digest
+    assert digest is not None
+    result = CounterfactualResult.model_validate_json(stack.store.artifacts.get(digest))
+    assert result.answers[0].found
+    assert world.states(waiting.id) == [
+        ("queued", 0),  # waiting
+        ("queued", 0),  # released
+        ("running", 1),
+        ("succeeded", 1),
+    ]
+
+
+def test_queued_and_running_jobs_are_canceled(stack: Stack, world: World) -> None:
+    stack.ensure_workers(2)
+    running = [world.train(100_000), world.train(100_000)]
+    for job_id in running:
+        world.wait_for(job_id, JobState.RUNNING)
+    queued = world.train()  # both workers are busy
+    with stack.store.database.transaction() as session:
+        assert jobs.cancel(session, queued).state is JobState.CANCELED
+        for job_id in running:
+            jobs.cancel(session, job_id)
+    for job_id in running:
+        assert world.wait_for(job_id, JobState.CANCELED) < 3
+    world.wait_for(world.predict(1)[0], JobState.SUCCEEDED)  # the workers are free again
+    assert world.states(queued) == [("queued", 0), ("canceled", 0)]
+
+
+def test_a_paused_worker_cannot_commit_late(stack: Stack, world: World) -> None:
+    stack.ensure_workers(2)
+    job_id = world.train()
+    step = world.wait_for_checkpoint(job_id)
+    paused = world.worker_of(job_id)
+    paused.signal(signal.SIGSTOP)
+    try:
+        world.wait_for_attempt(job_id, 2)
+        assert world.worker_of(job_id) is not paused
+    finally:
+        paused.signal(signal.SIGCONT)
+    world.wait_for(job_id, JobState.SUCCEEDED)
+    assert world.first_step_of(job_id, 2) >= step
+    stack.until(lambda: bool(stack.logs("the lease is lost")), "the first attempt gave up")
+    assert world.states(job_id)[-1] == ("succeeded", 2)
+    assert [state for state, _ in world.states(job_id)].count("succeeded") == 1
+    # The paused worker is as good as before.
+    several = world.predict(6)
+    for predicted in several:
+        world.wait_for(predicted, JobState.SUCCEEDED)
+
+
+@pytest.mark.parametrize("keeps_its_file", [True, False], ids=["with its file", "without"])
+def test_a_killed_broker_loses_no_job(stack: Stack, world: World, keeps_its_file: bool) -> None:
+    living = stack.ensure_workers(2)
+    for worker in living:
+        worker.signal(signal.SIGSTOP)  # nobody takes the messages
+    try:
+        submitted = world.predict(12)
+        stack.until(
+            lambda: all(world.job(job_id).dispatches for job_id in submitted),
+            "all jobs are announced",
+        )
+        stack.broker.kill()
+        if not keeps_its_file:
+            stack.broker.forget()
+        submitted += world.predict(3)  # submitting works while the broker is away
+        stack.broker.start()
+    finally:
+        for worker in living:
+            worker.signal(signal.SIGCONT)
+    for job_id in submitted:
+        world.wait_for(job_id, JobState.SUCCEEDED)
+    for job_id in submitted:
+        assert world.states(job_id) == [("queued", 0), ("running", 1), ("succeeded", 1)]
+
+
+def test_sigterm_hands_the_job_to_another_worker(stack: Stack, world: World) -> None:
+    stack.ensure_workers(2)
+    job_id = world.train()
+    step = world.wait_for_checkpoint(job_id)
+    leaving = world.worker_of(job_id)
+    asked = time.monotonic()
+    os.kill(leaving.pid, signal.SIGTERM)
+    assert leaving.process.wait(timeout=10) == 0
+    assert time.monotonic() - asked < 5
+    assert leaving.children() == []
+    world.wait_for(job_id, JobState.SUCCEEDED)
+    assert world.first_step_of(job_id, 2) > step  # it wrote a checkpoint on leaving
+    assert world.job(job_id).attempts_used == 1  # a clean shutdown does not count
+    assert world.states(job_id) == [
+        ("queued", 0),
+        ("running", 1),
+        ("queued", 1),
+        ("running", 2),
+        ("succeeded", 2),
+    ]
+
+
+def test_a_killed_worker_is_replaced_from_the_checkpoint(stack: Stack, world: World) -> None:
+    stack.ensure_workers(2)
+    job_id = world.train(2 * STEPS)
+    first_checkpoint = world.wait_for_checkpoint(job_id)
+
+    # The parent alone: its child must not live on and must not finish the job.
+    victim = world.worker_of(job_id)
+    children = victim.children()
+    os.kill(victim.pid, signal.SIGKILL)
+    victim.process.wait()
+    _, alive = psutil.wait_procs(children, timeout=3)
+    assert alive == []
+    recovery = world.wait_for_attempt(job_id, 2)
+    assert recovery < stack.settings.lease_seconds + 3
+    assert world.worker_of(job_id) is not victim
+
+    # The child alone: the parent starts a new one.
+    stack.until(
+        lambda: world.job(job_id).progress["step"] > world.job(job_id).checkpoint["step"] > 0,  # type: ignore[index]
+        "the second attempt is on its way",
+    )
+    owner = world.job(job_id).lease_owner
+    assert owner is not None
+    survivor = world.worker_of(job_id)
+    os.kill(int(owner.rsplit(":", 1)[1]), signal.SIGKILL)
+    world.wait_for_attempt(job_id, 3)
+    assert survivor.is_alive
+
+    world.wait_for(job_id, JobState.SUCCEEDED)
+    assert 0 < first_checkpoint <= world.first_step_of(job_id, 2)
+    assert world.first_step_of(job_id, 2) < world.first_step_of(job_id, 3)
+    assert world.states(job_id) == [
+        ("queued", 0),
+        ("running", 1),
+        ("queued", 1),
+        ("running", 2),
+        ("queued", 2),
+        ("running", 3),
+        ("succeeded", 3),
+    ]
+    with stack.store.database.reading() as session:
+        denoiser = denoisers.get(session, world.job(job_id).denoiser_id or "")
+    assert denoiser.state is DenoiserState.READY

@@ -1,0 +1,336 @@
+"""The command line: what it says when something is wrong, as one line and an exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from d4explain.address import api_address
+from d4explain.checkup import Finding, examine
+from d4explain.cli import main
+from d4explain.command_errors import CommandError
+from d4explain.commands.explain import graphs_of
+from d4explain.demo import Verdict
+from d4explain.lock import DataFolderLock
+from d4explain.ports import free_port
+from d4explain.resources import Job, Progress
+from d4explain.tables import counterfactual_table, summary_lines
+from d4explain.terminal import JobBars, edit_words, metric_words
+from store.job_states import JobKind, JobState
+from store.results import CounterfactualResult, Edit
+
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("D4_")}
+
+
+def run(
+    *arguments: str, cwd: Path, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "d4explain", *arguments],
+        cwd=cwd,
+        env={**ENVIRONMENT, **(environment or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.startswith("D4_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("D4_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+
+
+def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What a failing command says; it must fail, and not with a traceback."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 1
+    said = capsys.readouterr()
+    assert "Traceback" not in said.err
+    assert said.out == ""
+    return said.err
+
+
+def test_help_lists_the_commands(tmp_path: Path) -> None:
+    told = run("--help", cwd=tmp_path)
+    assert told.returncode == 0
+    for command in ("up", "demo", "export", "register", "explain", "jobs", "doctor"):
+        assert command in told.stdout
+
+
+def test_the_command_line_needs_no_torch(tmp_path: Path) -> None:
+    code = "import sys, d4explain.cli; print('torch' in sys.modules)"
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert told.stdout == "False\n"
+
+
+def test_nobody_at_the_address(capsys: pytest.CaptureFixture[str]) -> None:
+    address = f"http://127.0.0.1:{free_port()}"
+    said = complaint(capsys, "jobs", "list", "--url", address)
+    assert f"nobody answers at {address}" in said
+    assert "d4explain up" in said
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "cannot be read: No such file"),
+        ("{", "is not JSON"),
+        ("[]", "holds no graph"),
+        ('"graph"', "holds no graph"),
+    ],
+)
+def test_a_graph_that_cannot_be_read(
+    content: str | None, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if content is not None:
+        (tmp_path / "g.json").write_text(content)
+    said = complaint(capsys, "explain", "g.json", "--gnn", "gnn_1", "--dataset", "set_1")
+    assert "g.json" in said
+    assert words in said
+
+
+def test_nothing_to_explain(capsys: pytest.CaptureFixture[str]) -> None:
+    said = complaint(capsys, "explain", "--gnn", "gnn_1", "--dataset", "set_1")
+    assert "nothing to explain" in said
+
+
+def test_weights_that_are_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "spec.json").write_text("{}")
+    said = complaint(capsys, "register", "--name", "g", "spec.json", "none.safetensors")
+    assert "there is no file none.safetensors" in said
+
+
+def test_a_setting_that_is_no_number(tmp_path: Path) -> None:
+    told = run("up", cwd=tmp_path, environment={"D4_PORT": "eighty"})
+    assert told.returncode == 1
+    assert told.stderr == "Error: D4_PORT is 'eighty'; it must be a whole number\n"
+
+
+def test_only_loopback_is_served(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "not a loopback address" in complaint(capsys, "up", "--host", "0.0.0.0")
+    assert "not a loopback address" in complaint(capsys, "up", "--host", "example.org")
+
+
+def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        said = complaint(capsys, "up", "--port", str(port))
+    assert f"port {port} on 127.0.0.1 is taken" in said
+    assert not (tmp_path / "data" / "broker").exists()
+
+
+def test_a_folder_that_is_served_already(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    lock = DataFolderLock(tmp_path / "data")
+    lock.acquire("http://127.0.0.1:9")
+    said = complaint(capsys, "up", "--port", "0")
+    assert f"already served by pid {os.getpid()} at http://127.0.0.1:9" in said
+    assert api_address() == "http://127.0.0.1:9"
+    lock.release()
+    assert api_address() == "http://127.0.0.1:8400"
+
+
+def test_a_broker_that_does_not_answer(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = free_port()
+    monkeypatch.setenv("D4_REDIS_URL", f"redis://:secret@127.0.0.1:{port}/0")
+    said = complaint(capsys, "up", "--port", "0")
+    assert f"no Redis answers at redis://***@127.0.0.1:{port}/0" in said
+    assert "secret" not in said
+
+
+def test_an_address_can_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("D4_URL", "http://there:1")
+    assert api_address() == "http://there:1"
+    assert api_address("http://here:2") == "http://here:2"
+
+
+def test_the_doctor_finds_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "data").write_text("a file where the folder should be")
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        monkeypatch.setenv("D4_PORT", str(other.getsockname()[1]))
+        monkeypatch.setenv("D4_REDIS_URL", f"redis://127.0.0.1:{free_port()}")
+        found = {check.what: check for check in examine(f"http://127.0.0.1:{free_port()}")}
+    assert found["Python"].finding is Finding.GOOD
+    assert found["packages"].finding is Finding.GOOD
+    assert found["torch"].finding is Finding.GOOD
+    assert found["data folder"].finding is Finding.BAD
+    assert found["port"].finding is Finding.BAD
+    assert found["broker"].finding is Finding.BAD
+    assert found["API"].finding is Finding.NOTE
+
+
+def test_the_doctor_says_where_the_broker_comes_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("D4_PORT", str(free_port()))
+    found = {check.what: check for check in examine(f"http://127.0.0.1:{free_port()}")}
+    assert "-server" in found["broker"].detail
+    assert not [check for check in found.values() if check.finding is Finding.BAD]
+
+
+@pytest.mark.parametrize("wrapped", [{"nodes": []}, [{"nodes": []}], {"graphs": [{"nodes": []}]}])
+def test_graphs_are_found_however_they_are_wrapped(wrapped: object) -> None:
+    assert graphs_of(wrapped, Path("g.json")) == [{"nodes": []}]
+
+
+def test_graphs_must_be_objects() -> None:
+    with pytest.raises(CommandError):
+        graphs_of({"graphs": [1]}, Path("g.json"))
+
+
+# How things look
+
+
+def edit(action: str, source: str, by: str = "denoiser") -> dict[str, object]:
+    return {
+        "action": action,
+        "source": source,
+        "target": "b",
+        "plausibility": -1.0,
+        "proposed_by": by,
+    }
+
+
+def result() -> CounterfactualResult:
+    graph = {"nodes": [{"id": "a", "x": [1.0]}, {"id": "b", "x": [1.0]}], "edges": []}
+    before = {"predicted_class": 0, "probabilities": [0.9, 0.1]}
+    found = {
+        "graph": graph,
+        "edits": [edit("add", "[red]a"), edit("remove", "c", "search")],
+        "prediction": {"predicted_class": 1, "probabilities": [0.2, 0.8]},
+        "confidence": 0.8,
+        "denoiser_likelihood": -1.0,
+        "fidelity": 0.7,
+        "modification_ratio": 0.25,
+        "connected": True,
+        "found_by": "denoiser",
+    }
+    answer = {"graph": graph, "prediction": before, "diversity": None, "gnn_evaluations": 5}
+    answer |= {"closest_miss": None, "seconds": 0.1}
+    return CounterfactualResult.model_validate(
+        {
+            "answers": [
+                {**answer, "found": True, "reason": None, "counterfactuals": [found]},
+                {**answer, "found": False, "reason": "budget used up", "counterfactuals": []},
+            ],
+            "summary": {
+                "graphs": 2,
+                "found": 1,
+                "flip_rate": 0.5,
+                "mean_edits": 2.0,
+                "mean_modification_ratio": 0.25,
+                "mean_fidelity": None,
+                "mean_confidence": 0.8,
+                "edits_by_denoiser": 1,
+                "edits_by_search": 1,
+            },
+            "mmd": None,
+            "timings": {"load_seconds": 0.1, "explain_seconds": 1, "mmd_seconds": 0},
+            "receipt": {
+                "request_sha256": "",
+                "gnn_sha256": "",
+                "dataset_sha256": "",
+                "denoiser_sha256": "",
+                "denoiser_key": "",
+                "config": {},
+                "seed": 0,
+                "device": "cpu",
+                "versions": {},
+                "work": {},
+            },
+            "warnings": [],
+        }
+    )
+
+
+def printed(what: object) -> str:
+    console = Console(width=160, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
+    with console.file:
+        console.print(what)
+    return console.export_text()
+
+
+def test_counterfactuals_are_shown_with_edits_and_misses_with_reasons() -> None:
+    lines = printed(counterfactual_table(result())).splitlines()
+    row = next(line for line in lines if "0 → 1" in line)
+    for words in ("+([red]a, b)", "-(c, b)", "0.25", "0.80", "denoiser"):
+        assert words in row
+    assert any("budget used up" in line for line in lines)
+
+
+def test_the_summary_tells_denoiser_and_search_apart() -> None:
+    flips, edits = summary_lines(result())
+    assert "1 of 2 graphs (50%)" in flips
+    assert "denoiser 1" in edits
+    assert "search 1" in edits
+
+
+def test_node_ids_are_never_taken_for_markup() -> None:
+    edits = [Edit.model_validate(edit("add", "[bold]x"))]
+    assert "[bold]x" in printed(edit_words(edits))
+
+
+def test_metrics_are_short() -> None:
+    words = metric_words({"loss": 0.123456, "flip_rate": 0.5, "auc": None, "step": 3})
+    assert words == "loss 0.123  flip rate 0.5  step 3"
+
+
+def a_job(state: JobState, step: int) -> Job:
+    return Job(
+        id="job_1",
+        kind=JobKind.TRAIN,
+        state=state,
+        progress=Progress(step=step, total=10, metrics={"loss": 0.5}),
+        created_at="now",
+    )
+
+
+def test_bars_become_lines_where_nothing_can_move(tmp_path: Path) -> None:
+    with (tmp_path / "out").open("w") as file, JobBars(Console(file=file, width=100)) as bars:
+        for step in range(10):
+            bars(a_job(JobState.RUNNING, step))
+        bars(a_job(JobState.SUCCEEDED, 10))
+    assert (tmp_path / "out").read_text() == "training the denoiser 10/10 loss 0.5\n"
+
+
+@pytest.mark.parametrize(
+    ("flipped", "contradicted", "passed"), [(20, 0, True), (19, 0, False), (24, 1, False)]
+)
+def test_the_demos_verdict(flipped: int, contradicted: int, passed: bool) -> None:
+    assert Verdict(graphs=25, flipped=flipped, contradicted=contradicted).passed is passed
+
+
+def test_json_from_stdin_is_read(tmp_path: Path) -> None:
+    told = subprocess.run(
+        [sys.executable, "-m", "d4explain", "explain", "-", "--gnn", "gnn_1", "--dataset", "set_1"],
+        input=json.dumps(5),
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert told.returncode == 1
+    assert "holds no graph" in told.stderr

@@ -1,0 +1,403 @@
+"""The client against a small imitation of the API: what goes over the wire and what comes back."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import httpx
+import pytest
+
+from d4explain import (
+    Client,
+    RefusedError,
+    UnreachableError,
+    UnsuccessfulJobError,
+    WaitTimeoutError,
+)
+from d4explain.events import Event, read_events
+from d4explain.ports import free_port
+from d4explain.resources import Job
+from store.job_states import GnnState, JobState
+from store.requests import DenoiserConfig
+
+Handler = Callable[[httpx.Request], httpx.Response]
+GRAPH = {"nodes": [{"id": "a"}, {"id": "b"}], "edges": [{"source": "a", "target": "b"}]}
+
+
+def job(state: str = "running", **more: Any) -> dict[str, Any]:
+    return {
+        "id": "job_1",
+        "kind": "train",
+        "state": state,
+        "attempt": 1,
+        "progress": None,
+        "waiting_for": None,
+        "cancel_requested": False,
+        "error": None,
+        "retry_of": None,
+        "subject": {},
+        "created_at": "2026-01-01T00:00:00Z",
+        "started_at": None,
+        "finished_at": None,
+        "a_field_of_the_future": True,
+        **more,
+    }
+
+
+def gnn(**more: Any) -> dict[str, Any]:
+    known = {"id": "gnn_1", "name": "g", "state": "ready", "sha256": "0", "spec": {"classes": 3}}
+    return {**known, "report": None, "job": "job_1", "created_at": "now", **more}
+
+
+def client_of(handler: Handler, **options: Any) -> Client:
+    return Client("http://api", transport=httpx.MockTransport(handler), **options)
+
+
+def problem(status: int, detail: str, *errors: dict[str, str]) -> httpx.Response:
+    body = {"type": "about:blank", "title": "Bad", "status": status, "detail": detail}
+    return httpx.Response(status, json={**body, "errors": list(errors)})
+
+
+# Errors
+
+
+def test_a_problem_is_raised_with_its_words_and_places() -> None:
+    errors = [
+        {"pointer": "/graph/edges/3", "detail": "is a self-loop"},
+        {"pointer": "/seed", "detail": "should be at least 0"},
+    ]
+    answer = problem(422, "/graph/edges/3: is a self-loop", *errors)
+    with client_of(lambda _: answer) as client, pytest.raises(RefusedError) as refused:
+        client.gnn("gnn_1")
+    error = refused.value
+    assert error.status == 422
+    assert [place.pointer for place in error.errors] == ["/graph/edges/3", "/seed"]
+    assert str(error) == ("/graph/edges/3: is a self-loop; /seed: should be at least 0 (HTTP 422)")
+
+
+def test_an_error_that_is_no_problem_document_keeps_its_status() -> None:
+    answer = httpx.Response(502, text="<html>")
+    words = r"Bad Gateway \(HTTP 502\)"
+    with client_of(lambda _: answer) as client, pytest.raises(RefusedError, match=words):
+        client.gnn("gnn_1")
+
+
+def test_nobody_there_is_said_with_the_address() -> None:
+    address = f"http://127.0.0.1:{free_port()}"
+    with Client(address, attempts=1) as client, pytest.raises(UnreachableError) as error:
+        client.job("job_1")
+    assert address in str(error.value)
+
+
+def test_a_post_is_sent_again_with_the_same_key() -> None:
+    keys = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        keys.append(request.headers["Idempotency-Key"])
+        if len(keys) < 3:
+            raise httpx.ConnectError("not yet")
+        return httpx.Response(202, json=job("queued"))
+
+    with client_of(answer) as client:
+        assert client.retry("job_1").state is JobState.QUEUED
+        client.retry("job_1")
+    assert len(keys) == 4
+    assert len(set(keys[:3])) == 1
+    assert keys[3] != keys[0]
+
+
+# Registering, reference sets, predictions
+
+
+def test_a_gnn_goes_as_a_form() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        body = request.read()
+        assert request.headers["content-type"].startswith("multipart/form-data")
+        for part in (
+            b'name="name"',
+            b'name="spec"',
+            b'{"classes": 3}',
+            b'name="weights"',
+            b"\x01\x02",
+        ):
+            assert part in body
+        return httpx.Response(201, json=gnn())
+
+    with client_of(answer) as client:
+        assert client.register_gnn("g", {"classes": 3}, b"\x01\x02").state is GnnState.READY
+
+
+def test_a_rejected_gnn_comes_back_with_its_report() -> None:
+    report = {
+        "passed": False,
+        "checks": [{"name": "determinism", "passed": False, "detail": "two answers differ"}],
+    }
+    rejected = gnn(state="rejected", report=report)
+    body = {"title": "t", "detail": "rejected", "status": 422, "errors": [], "gnn": rejected}
+    with client_of(lambda _: httpx.Response(422, json=body)) as client:
+        found = client.register_gnn("g", {}, b"")
+    assert found.state is GnnState.REJECTED
+    assert found.report is not None
+    assert found.report.checks[0].name == "determinism"
+
+
+def test_a_spec_that_is_refused_raises() -> None:
+    answer = problem(422, "/spec/layers: is required")
+    with client_of(lambda _: answer) as client, pytest.raises(RefusedError, match="/spec/layers"):
+        client.register_gnn("g", {}, b"")
+
+
+def test_a_slow_probe_is_waited_for() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        match request.method, request.url.path:
+            case "POST", _:
+                return httpx.Response(202, json=gnn(state="probing"))
+            case _, "/v1/jobs/job_1":
+                return httpx.Response(200, json=job("succeeded"))
+        return httpx.Response(200, json=gnn())
+
+    with client_of(answer) as client:
+        assert client.register_gnn("g", {}, b"").state is GnnState.READY
+
+
+def test_predictions_come_at_once_or_from_their_job() -> None:
+    prediction = {"predicted_class": 1, "probabilities": [0.1, 0.9]}
+    now = {"gnn": "gnn_1", "job": job("succeeded"), "predictions": [prediction]}
+    later = {**now, "job": job("queued"), "predictions": None}
+    done = job("succeeded", result={"kind": "prediction", "predictions": [prediction]})
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            return httpx.Response(200, json=done)
+        return httpx.Response(200, json=now if json.loads(request.content)["graphs"] else later)
+
+    with client_of(answer) as client:
+        assert client.predictions("gnn_1", [GRAPH])[0].predicted_class == 1
+        assert client.predictions("gnn_1", [])[0].predicted_class == 1
+
+
+def test_pages_are_followed_to_the_end() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.url.params["state"] == "running"
+        if "cursor" not in request.url.params:
+            return httpx.Response(200, json={"items": [job(id="job_2")], "next_cursor": "c"})
+        return httpx.Response(200, json={"items": [job(id="job_1")], "next_cursor": None})
+
+    with client_of(answer) as client:
+        assert [item.id for item in client.jobs(state="running")] == ["job_2", "job_1"]
+
+
+# Explanations
+
+
+def test_one_graph_and_many_are_asked_in_their_own_words() -> None:
+    asked = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(json.loads(request.content))
+        assert request.headers["Prefer"] == "wait=0"
+        body = {"id": "exp_1", "kind": "counterfactual", "gnn": "gnn_1", "dataset": "set_1"}
+        body |= {"denoiser": "den_1", "state": "queued", "created_at": "now", "result": None}
+        return httpx.Response(202, json={**body, "job": job("queued")})
+
+    with client_of(answer) as client:
+        client.explain_counterfactual("gnn_1", "set_1", [GRAPH], seed=3)
+        client.explain_counterfactual("gnn_1", "set_1", [GRAPH, GRAPH])
+        client.explain_class("gnn_1", "set_1", 2, examples=4)
+    common = {"gnn": "gnn_1", "dataset": "set_1"}
+    assert asked == [
+        {"kind": "counterfactual", **common, "graph": GRAPH, "seed": 3},
+        {"kind": "counterfactual", **common, "graphs": [GRAPH, GRAPH]},
+        {"kind": "class", **common, "target_class": 2, "examples": 4},
+    ]
+
+
+def test_a_denoisers_config_says_only_what_was_chosen() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert json.loads(request.content)["config"] == {"recipe": "default", "steps": 5, "seed": 0}
+        body = {"id": "den_1", "gnn": "gnn_1", "dataset": "set_1", "objective": "class"}
+        body |= {"state": "training", "metrics": None, "created_at": "now"}
+        return httpx.Response(202, json={**body, "job": job("queued")})
+
+    with client_of(answer) as client:
+        denoiser = client.train_denoiser("gnn_1", "set_1", "class", DenoiserConfig(steps=5))
+    assert denoiser.job.state is JobState.QUEUED
+
+
+# Waiting
+
+
+class Imitation(BaseHTTPRequestHandler):
+    """A job whose events are streamed; what it does is written on the server object."""
+
+    server: ImitationServer
+
+    def do_GET(self) -> None:
+        if not self.path.endswith("/events"):
+            self.server.polls += 1
+            state = (
+                self.server.states.pop(0) if len(self.server.states) > 1 else self.server.states[0]
+            )
+            self._send(200, "application/json", json.dumps(job(state)).encode())
+            return
+        self.server.heard_after.append(self.headers.get("Last-Event-ID"))
+        if not self.server.streams:
+            self._send(503, "application/problem+json", b'{"detail": "no events here"}')
+            return
+        self._send(200, "text/event-stream", self.server.streams.pop(0).encode())
+
+    def _send(self, status: int, kind: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        pass
+
+
+class ImitationServer(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Imitation)
+        self.states = ["running"]
+        self.streams: list[str] = []
+        self.polls = 0
+        self.heard_after: list[str | None] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+@pytest.fixture
+def server() -> Iterator[ImitationServer]:
+    with ImitationServer() as made:
+        thread = threading.Thread(target=made.serve_forever, args=(0.01,))
+        thread.start()
+        yield made
+        made.shutdown()
+        thread.join()
+
+
+def sse(number: int, kind: str, data: dict[str, Any]) -> str:
+    return f"id: {number}\r\nevent: {kind}\r\ndata: {json.dumps(data)}\r\n\r\n"
+
+
+def progress(number: int, step: int) -> str:
+    return sse(number, "progress", {"phase": "train", "step": step, "total": 10, "metrics": {}})
+
+
+def test_events_move_the_progress(server: ImitationServer) -> None:
+    server.states = ["running", "succeeded"]
+    server.streams = [
+        ": ping\r\n\r\n" + progress(1, 3) + progress(2, 7) + sse(3, "state", {"state": "succeeded"})
+    ]
+    seen: list[Job] = []
+    with Client(server.url) as client:
+        done = client.wait("job_1", on_progress=seen.append)
+    assert done.state is JobState.SUCCEEDED
+    assert [item.progress.step for item in seen if item.progress] == [3, 7]
+    assert server.polls == 2
+
+
+def test_a_broken_stream_is_taken_up_where_it_broke(server: ImitationServer) -> None:
+    server.states = ["running", "running", "succeeded"]
+    server.streams = [progress(1, 3), progress(2, 7) + sse(3, "state", {"state": "succeeded"})]
+    seen: list[Job] = []
+    with Client(server.url) as client:
+        client.wait("job_1", on_progress=seen.append)
+    assert server.heard_after == [None, "1"]
+    assert [item.progress.step for item in seen if item.progress] == [3, 7]
+
+
+def test_without_events_the_job_is_polled(server: ImitationServer) -> None:
+    server.states = ["queued", "running", "running", "succeeded"]
+    seen: list[str] = []
+    with Client(server.url) as client:
+        client.wait("job_1", on_progress=lambda item: seen.append(item.state))
+    assert seen == ["queued", "running", "running", "succeeded"]
+    assert server.polls == 4
+
+
+def test_a_job_that_failed_raises_its_reason() -> None:
+    failed = job("failed", error={"type": "OutOfMemory", "message": "no memory", "attempts": []})
+    with client_of(lambda _: httpx.Response(200, json=failed)) as client:
+        with pytest.raises(UnsuccessfulJobError, match="train job job_1 failed: no memory"):
+            client.wait("job_1")
+        assert client.wait("job_1", check=False).state is JobState.FAILED
+
+
+def test_waiting_ends_in_time(server: ImitationServer) -> None:
+    began = time.monotonic()
+    with Client(server.url) as client, pytest.raises(WaitTimeoutError, match="still running"):
+        client.wait("job_1", timeout=0.3)
+    assert time.monotonic() - began < 2
+
+
+def test_a_job_that_waits_shows_the_one_it_waits_for() -> None:
+    states = {"job_2": ["queued", "succeeded"], "job_1": ["running", "succeeded"]}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        name = request.url.path.split("/")[3]
+        if request.url.path.endswith("/events"):
+            return httpx.Response(503)
+        state = states[name].pop(0)
+        waits = {"waiting_for": "job_1"} if state == "queued" else {}
+        return httpx.Response(200, json=job(state, id=name, **waits))
+
+    seen: list[tuple[str, str]] = []
+    with client_of(answer) as client:
+        client.wait("job_2", on_progress=lambda item: seen.append((item.id, item.state)))
+    assert seen == [
+        ("job_2", "queued"),
+        ("job_1", "running"),
+        ("job_1", "succeeded"),
+        ("job_2", "succeeded"),
+    ]
+
+
+def test_a_restarted_server_is_waited_for() -> None:
+    calls = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        calls.append(request.url.path)
+        if request.url.path.endswith("/events"):
+            raise httpx.ReadError("gone")
+        if len(calls) in (3, 4, 5):
+            raise httpx.ConnectError("restarting")
+        return httpx.Response(200, json=job("running" if len(calls) == 1 else "succeeded"))
+
+    with client_of(answer, attempts=1) as client:
+        assert client.wait("job_1").state is JobState.SUCCEEDED
+    assert len(calls) == 6
+
+
+def test_events_are_read_as_the_standard_says() -> None:
+    lines = [
+        ": a comment",
+        "event: state",
+        'data: {"state":',
+        'data: "running"}',
+        "id: 7",
+        "retry: 100",
+        "",
+        "data: not json",
+        "",
+        "data: [1]",
+        "",
+        'data:{"step": 1}',
+        "",
+        'data: {"cut": "off"}',
+    ]
+    assert list(read_events(lines)) == [
+        Event("state", "7", {"state": "running"}),
+        Event("message", "7", {"step": 1}),
+    ]

@@ -1,0 +1,520 @@
+"""Counterfactuals against exhaustive search, NetworkX and the sparse GNN asked again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from itertools import combinations
+
+import networkx as nx
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from models.counterfactual import (
+    CounterfactualConfig,
+    CounterfactualOutcome,
+    FoundCounterfactual,
+    explain,
+)
+from models.denoiser import Denoiser, DenoiserShape
+from models.diffusion import NoiseLevel
+from models.edits import EditRules
+from models.errors import UnknownClassError, UnknownNodeError
+from models.gnn.network import Gnn
+from models.gnn.spec import ActivationLayer, GcnLayer, GinLayer, GnnSpec, LinearLayer, PoolLayer
+from models.graphs import DenseGraphs, Graph, to_dense, to_sparse
+from models.proposals import Proposals
+from models.search import SearchConfig
+
+torch.set_num_threads(1)
+
+CPU = torch.device("cpu")
+FEATURES = 2
+ANYTHING = EditRules(max_ratio=10.0)
+Pair = tuple[int, int]
+
+
+def random_graph(seed: int, nodes: int, density: float = 0.5, *, constant: bool = False) -> Graph:
+    rng = torch.Generator().manual_seed(seed)
+    edges = torch.triu(torch.rand(nodes, nodes, generator=rng) < density, diagonal=1).nonzero().T
+    features = torch.randn(nodes, FEATURES, generator=rng)
+    return Graph(torch.ones(nodes, FEATURES) if constant else features, edges.contiguous())
+
+
+def random_gnn(seed: int, like: Graph, classes: int = 2, *, bias: float = 0.0) -> Gnn:
+    """Random weights, with logits spread evenly over random graphs so that every class occurs."""
+    kind = GinLayer(6, 6) if seed % 2 else GcnLayer(6)
+    layers = (kind, ActivationLayer("tanh"), kind, PoolLayer("sum"), LinearLayer(classes))
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        gnn = Gnn(GnnSpec(FEATURES, classes, layers)).eval()
+    graphs = [random_graph(1000 + draw, like.node_count) for draw in range(64)]
+    graphs = [Graph(like.features, graph.edges) for graph in graphs]
+    last = gnn.layers[-1].linear
+    with torch.no_grad():
+        logits = gnn(to_sparse(graphs))
+        scale = logits.std(dim=0).clamp(min=1e-3)
+        last.weight.copy_(last.weight / scale[:, None])
+        last.bias.copy_((last.bias - logits.mean(dim=0)) / scale)
+        last.bias[0] += bias
+    return gnn
+
+
+def tiny_denoiser(seed: int = 0) -> Denoiser:
+    rng = torch.Generator().manual_seed(seed)
+    denoiser = Denoiser(DenoiserShape(FEATURES, hidden=8, blocks=2), rng)
+    with torch.no_grad():  # a new denoiser says nothing before it is trained
+        denoiser.head_out.copy_(torch.randn(denoiser.head_out.shape, generator=rng))
+    return denoiser.eval()
+
+
+class FixedDenoiser(Denoiser):
+    """Always answers with one graph."""
+
+    def __init__(self, answer: Tensor) -> None:
+        super().__init__(DenoiserShape(FEATURES, hidden=4, blocks=1))
+        self._answer = answer
+
+    def forward(
+        self, noisy: DenseGraphs, noise: NoiseLevel, steered: Tensor | None = None
+    ) -> Tensor:
+        return (40 * self._answer - 20).expand(noisy.count, -1, -1)
+
+
+def run(
+    gnn: Gnn,
+    graph: Graph,
+    rules: EditRules = ANYTHING,
+    config: CounterfactualConfig = CounterfactualConfig(),
+    *,
+    denoiser: Denoiser | None = None,
+    seed: int = 0,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> CounterfactualOutcome:
+    return explain(
+        gnn,
+        denoiser or tiny_denoiser(),
+        graph,
+        rules,
+        config,
+        seed=seed,
+        device=CPU,
+        should_stop=should_stop,
+    )
+
+
+def edges_of(graph: Graph) -> frozenset[Pair]:
+    return frozenset((int(a), int(b)) for a, b in graph.edges.T)
+
+
+def with_edges(graph: Graph, edges: frozenset[Pair]) -> Graph:
+    return Graph(graph.features, torch.tensor(sorted(edges), dtype=torch.int64).reshape(-1, 2).T)
+
+
+def probabilities(gnn: Gnn, graph: Graph) -> Tensor:
+    with torch.no_grad():
+        return gnn(to_sparse([graph])).softmax(dim=1)[0]
+
+
+def networkx_of(graph: Graph, edges: frozenset[Pair] | None = None) -> nx.Graph:
+    result = nx.Graph()
+    result.add_nodes_from(range(graph.node_count))
+    result.add_edges_from(edges_of(graph) if edges is None else edges)
+    return result
+
+
+def tears_apart(graph: Graph, edges: frozenset[Pair]) -> bool:
+    parts = list(nx.connected_components(networkx_of(graph, edges)))
+    return any(
+        not any(before <= after for after in parts)
+        for before in nx.connected_components(networkx_of(graph))
+    )
+
+
+def obeys(rules: EditRules, graph: Graph, edges: frozenset[Pair]) -> bool:
+    before = edges_of(graph)
+    changed = before ^ edges
+    frozen = {(min(pair), max(pair)) for pair in rules.frozen_pairs}
+    return (
+        len(changed) <= rules.max_ratio * len(before) + 1e-9
+        and (rules.max_edits is None or len(changed) <= rules.max_edits)
+        and (rules.add or not edges - before)
+        and (rules.remove or not before - edges)
+        and not any(set(pair) & rules.frozen_nodes for pair in changed)
+        and not changed & frozen
+        and not (rules.keep_connected and tears_apart(graph, edges))
+    )
+
+
+def flips(before: Tensor, after: Tensor, target: int | None = None) -> bool:
+    return int(after.argmax()) == target if target is not None else after.argmax() != before.argmax()
+
+
+def smallest_by_exhaustion(
+    gnn: Gnn, graph: Graph, rules: EditRules, target: int | None = None
+) -> int | None:
+    """Fewest edits of all flips among all edge sets, None if there is no flip."""
+    pairs = list(combinations(range(graph.node_count), 2))
+    every = [frozenset(some) for size in range(len(pairs) + 1) for some in combinations(pairs, size)]
+    allowed = [edges for edges in every if obeys(rules, graph, edges)]
+    with torch.no_grad():
+        after = gnn(to_sparse([with_edges(graph, edges) for edges in allowed])).softmax(dim=1)
+    before = probabilities(gnn, graph)
+    return min(
+        (
+            len(edges ^ edges_of(graph))
+            for edges, probability in zip(allowed, after, strict=True)
+            if flips(before, probability, target)
+        ),
+        default=None,
+    )
+
+
+RULES = [
+    ANYTHING,
+    EditRules(max_ratio=0.5),
+    EditRules(max_ratio=10.0, add=False),
+    EditRules(max_ratio=10.0, remove=False),
+    EditRules(max_ratio=10.0, keep_connected=True),
+    EditRules(max_ratio=10.0, frozen_nodes=frozenset({0}), frozen_pairs=frozenset({(3, 1)})),
+    EditRules(max_edits=2, max_ratio=10.0, keep_connected=True, add=False),
+]
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("rules", RULES)
+def test_agrees_with_exhaustive_search_on_five_nodes(seed: int, rules: EditRules) -> None:
+    graph = random_graph(seed, 5)
+    gnn = random_gnn(seed, graph, bias=0.5 * (seed % 3))
+    outcome = run(gnn, graph, rules)
+    truth = smallest_by_exhaustion(gnn, graph, rules)
+    found = len(outcome.found[0].edits) if outcome.found else None
+    assert found == truth
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("target", range(3))
+def test_agrees_with_exhaustive_search_on_a_target_class(seed: int, target: int) -> None:
+    graph = random_graph(seed, 5)
+    gnn = random_gnn(seed, graph, classes=3)
+    outcome = run(gnn, graph, config=CounterfactualConfig(target_class=target))
+    if int(outcome.probabilities.argmax()) == target:
+        assert outcome.found == ()
+        assert outcome.closest_miss is None
+        assert "already" in (outcome.reason or "")
+        return
+    found = len(outcome.found[0].edits) if outcome.found else None
+    assert found == smallest_by_exhaustion(gnn, graph, ANYTHING, target)
+    assert all(int(answer.probabilities.argmax()) == target for answer in outcome.found)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_beam_finds_what_greedy_search_finds(seed: int) -> None:
+    graph = random_graph(seed, 8, 0.35)
+    gnn = random_gnn(seed, graph, bias=1.5)
+    # nothing is tried completely beyond one edit
+    config = CounterfactualConfig(search=SearchConfig(all_sets=1))
+    outcome = run(gnn, graph, EditRules(max_ratio=0.6), config)
+    greedy = _greedy_edits(gnn, graph, int(0.6 * graph.edge_count + 1e-9))
+    if greedy is not None:
+        assert outcome.found
+        assert len(outcome.found[0].edits) <= greedy
+
+
+def _greedy_edits(gnn: Gnn, graph: Graph, budget: int) -> int | None:
+    before = probabilities(gnn, graph)
+    predicted = int(before.argmax())
+    current = edges_of(graph)
+    toggled: set[Pair] = set()
+    for edits in range(1, budget + 1):
+        options = [pair for pair in combinations(range(graph.node_count), 2) if pair not in toggled]
+        with torch.no_grad():
+            logits = gnn(to_sparse([with_edges(graph, current ^ {pair}) for pair in options]))
+        margins = logits[:, 1 - predicted] - logits[:, predicted]
+        best = int(margins.argmax())
+        toggled.add(options[best])
+        current ^= {options[best]}
+        if margins[best] > 0:
+            return edits
+    return None
+
+
+@st.composite
+def asked(draw: st.DrawFn) -> tuple[Graph, EditRules, CounterfactualConfig, int]:
+    nodes = draw(st.integers(1, 7))
+    pairs = list(combinations(range(nodes), 2))
+    edges = frozenset(draw(st.sets(st.sampled_from(pairs)))) if pairs else frozenset()
+    seed = draw(st.integers(0, 50))
+    graph = with_edges(random_graph(seed, nodes, constant=draw(st.booleans())), edges)
+    rules = EditRules(
+        max_edits=draw(st.none() | st.integers(0, 4)),
+        max_ratio=draw(st.sampled_from([0.0, 0.3, 0.5, 1.0, 3.0])),
+        add=draw(st.booleans()),
+        remove=draw(st.booleans()),
+        frozen_nodes=draw(st.frozensets(st.integers(0, nodes - 1), max_size=2)),
+        frozen_pairs=draw(st.frozensets(st.sampled_from(pairs), max_size=3))
+        if pairs
+        else frozenset(),
+        keep_connected=draw(st.booleans()),
+    )
+    config = CounterfactualConfig(
+        alternatives=draw(st.integers(1, 4)),
+        sampler=draw(st.sampled_from(["guided", "guided", "paper"])),
+        search=SearchConfig(all_sets=draw(st.sampled_from([1, 1024]))),
+    )
+    return graph, rules, config, seed
+
+
+@settings(max_examples=80, deadline=None)
+@given(asked())
+def test_every_answer_is_verified_minimal_and_obeys_the_rules(
+    ask: tuple[Graph, EditRules, CounterfactualConfig, int],
+) -> None:
+    graph, rules, config, seed = ask
+    gnn = random_gnn(seed, graph)
+    outcome = run(gnn, graph, rules, config, seed=seed)
+    before = probabilities(gnn, graph)
+    torch.testing.assert_close(outcome.probabilities, before)
+    assert (outcome.reason is None) == bool(outcome.found)
+    assert len(outcome.found) <= config.alternatives
+    assert outcome.closest_miss is None or not outcome.found
+    for answer in outcome.found:
+        check_described(gnn, graph, rules, answer)
+        assert flips(before, probabilities(gnn, answer.graph))
+        if config.sampler == "guided":
+            check_minimal(gnn, graph, rules, answer)
+    if outcome.closest_miss is not None:
+        check_described(gnn, graph, rules, outcome.closest_miss)
+        assert not flips(before, probabilities(gnn, outcome.closest_miss.graph))
+
+
+def check_described(gnn: Gnn, graph: Graph, rules: EditRules, answer: FoundCounterfactual) -> None:
+    """The answer says about its graph what is true."""
+    after = edges_of(answer.graph)
+    added = {(edit.source, edit.target) for edit in answer.edits if edit.added}
+    removed = {(edit.source, edit.target) for edit in answer.edits if not edit.added}
+    assert after - edges_of(graph) == added
+    assert edges_of(graph) - after == removed
+    assert answer.edits
+    assert obeys(rules, graph, after)
+    torch.testing.assert_close(answer.graph.features, graph.features)
+    torch.testing.assert_close(answer.probabilities, probabilities(gnn, answer.graph))
+    assert answer.connected == nx.is_connected(networkx_of(answer.graph))
+    mean = sum(edit.plausibility for edit in answer.edits) / len(answer.edits)
+    assert answer.likelihood == pytest.approx(mean)
+
+
+def check_minimal(gnn: Gnn, graph: Graph, rules: EditRules, answer: FoundCounterfactual) -> None:
+    """No single edit can be reverted with the flip kept, by the sparse GNN."""
+    before = probabilities(gnn, graph)
+    for edit in answer.edits:
+        reverted = edges_of(answer.graph) ^ {(edit.source, edit.target)}
+        if obeys(rules, graph, reverted):
+            assert not flips(before, probabilities(gnn, with_edges(graph, reverted)))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_counterfactuals_of_larger_graphs_are_minimal(seed: int) -> None:
+    graph = random_graph(seed, 12, 0.3)
+    gnn = random_gnn(seed, graph, bias=2.0)
+    rules = EditRules(max_ratio=0.8)
+    config = CounterfactualConfig(alternatives=6, search=SearchConfig(all_sets=1))
+    for answer in run(gnn, graph, rules, config).found:
+        check_minimal(gnn, graph, rules, answer)
+        check_described(gnn, graph, rules, answer)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_alternatives_are_really_different(seed: int) -> None:
+    # constant features on a ring: nearly every edit has twins by symmetry
+    ring = frozenset((min(i, (i + 1) % 7), max(i, (i + 1) % 7)) for i in range(7))
+    graph = with_edges(random_graph(seed, 7, constant=True), ring)
+    gnn = random_gnn(seed, graph, bias=0.3 * seed)
+    found = run(gnn, graph, config=CounterfactualConfig(alternatives=8)).found
+    for one, other in combinations(found, 2):
+        edits, others = _pairs_of(one), _pairs_of(other)
+        assert not edits <= others
+        assert not others <= edits
+        assert not nx.is_isomorphic(
+            _marked(graph, one),
+            _marked(graph, other),
+            edge_match=lambda a, b: a["mark"] == b["mark"],
+        )
+    assert [len(answer.edits) for answer in found] == sorted(len(answer.edits) for answer in found)
+
+
+def _pairs_of(answer: FoundCounterfactual) -> set[Pair]:
+    return {(edit.source, edit.target) for edit in answer.edits}
+
+
+def _marked(graph: Graph, answer: FoundCounterfactual) -> nx.Graph:
+    result = networkx_of(graph)
+    nx.set_edge_attributes(result, "kept", "mark")
+    for edit in answer.edits:
+        result.add_edge(edit.source, edit.target, mark="added" if edit.added else "removed")
+    return result
+
+
+def _summary(outcome: CounterfactualOutcome) -> list[object]:
+    answers = [*outcome.found, *([outcome.closest_miss] if outcome.closest_miss else [])]
+    return [
+        outcome.gnn_evaluations,
+        outcome.samples,
+        outcome.depth,
+        [(answer.edits, answer.probabilities.tolist()) for answer in answers],
+    ]
+
+
+@pytest.mark.parametrize("sampler", ["guided", "paper"])
+def test_the_seed_decides_and_nothing_else(sampler: str) -> None:
+    graph = random_graph(3, 9, 0.3)
+    gnn = random_gnn(3, graph, bias=1.0)
+    config = CounterfactualConfig(sampler=sampler)  # type: ignore[arg-type]
+    torch.manual_seed(1)
+    random.seed(1)
+    global_state = torch.get_rng_state()
+    first = run(gnn, graph, EditRules(max_ratio=1.0), config, seed=5)
+    assert torch.equal(torch.get_rng_state(), global_state)
+    # other work in between, other global randomness
+    run(gnn, random_graph(4, 6), config=config, seed=6)
+    torch.manual_seed(2)
+    again = run(gnn, graph, EditRules(max_ratio=1.0), config, seed=5)
+    assert _summary(first) == _summary(again)
+
+
+def test_training_mode_does_not_change_the_answer() -> None:
+    graph = random_graph(1, 6)
+    gnn = random_gnn(1, graph)
+    first = run(gnn, graph)
+    gnn.train()
+    assert _summary(run(gnn, graph)) == _summary(first)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_closest_miss_is_the_best_of_all_allowed_graphs(seed: int) -> None:
+    graph = random_graph(seed, 5)
+    gnn = random_gnn(seed, graph, bias=30.0)  # nothing outweighs it
+    rules = EditRules(max_edits=2, max_ratio=10.0)
+    outcome = run(gnn, graph, rules)
+    assert outcome.found == ()
+    assert "2 edits" in (outcome.reason or "")
+    assert outcome.closest_miss is not None
+    pairs = list(combinations(range(5), 2))
+    every = [frozenset(some) for size in (1, 2) for some in combinations(pairs, size)]
+    with torch.no_grad():
+        logits = gnn(to_sparse([with_edges(graph, edges_of(graph) ^ edits) for edits in every]))
+        miss = gnn(to_sparse([outcome.closest_miss.graph]))[0]
+    best = (logits[:, 1] - logits[:, 0]).max()
+    assert float(miss[1] - miss[0]) == pytest.approx(float(best), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        (EditRules(max_ratio=0.1), "less than one edit"),
+        (EditRules(max_edits=0, max_ratio=1.0), "max_edits is 0"),
+        (EditRules(max_ratio=1.0, frozen_nodes=frozenset(range(5))), "no node pair"),
+        (EditRules(max_ratio=1.0, add=False, remove=False), "no node pair"),
+    ],
+)
+def test_impossible_asks_say_why(rules: EditRules, words: str) -> None:
+    graph = random_graph(0, 5)
+    outcome = run(random_gnn(0, graph), graph, rules)
+    assert outcome.found == ()
+    assert outcome.closest_miss is None
+    assert words in (outcome.reason or "")
+
+
+@pytest.mark.parametrize("nodes", [1, 4])
+def test_graphs_without_edges_are_answered(nodes: int) -> None:
+    graph = random_graph(0, nodes, density=0.0)
+    outcome = run(random_gnn(0, graph), graph)
+    assert outcome.found == ()
+    assert outcome.reason
+
+
+def test_unknown_nodes_and_classes_are_refused() -> None:
+    graph = random_graph(0, 5)
+    gnn = random_gnn(0, graph)
+    with pytest.raises(UnknownNodeError, match="node 5"):
+        run(gnn, graph, EditRules(frozen_nodes=frozenset({5})))
+    with pytest.raises(UnknownClassError, match="class 2"):
+        run(gnn, graph, config=CounterfactualConfig(target_class=2))
+
+
+def test_stopped_at_once_it_says_so() -> None:
+    graph = random_graph(1, 6)
+    outcome = run(random_gnn(1, graph), graph, should_stop=lambda: True)
+    assert outcome.found == ()
+    assert "stopped" in (outcome.reason or "")
+
+
+@pytest.mark.parametrize("calls", [1, 2, 3, 5, 8])
+def test_stopped_later_it_keeps_what_it_found(calls: int) -> None:
+    graph = random_graph(2, 9, 0.3)
+    gnn = random_gnn(2, graph, bias=1.0)
+    left = iter(range(calls))
+    rules = EditRules(max_ratio=1.0)
+    outcome = run(gnn, graph, rules, should_stop=lambda: next(left, None) is None)
+    assert outcome.found or outcome.closest_miss
+    for answer in outcome.found:
+        check_described(gnn, graph, rules, answer)
+        check_minimal(gnn, graph, rules, answer)
+
+
+@pytest.mark.parametrize("sampler", ["guided", "paper"])
+def test_answers_of_the_denoiser_are_told_from_those_of_the_search(sampler: str) -> None:
+    graph = random_graph(2, 6)
+    gnn = random_gnn(2, graph)
+    config = CounterfactualConfig(alternatives=4, sampler=sampler)  # type: ignore[arg-type]
+    clean = to_dense([graph]).adjacency[0]
+    silent = run(gnn, graph, config=config, denoiser=FixedDenoiser(clean))
+    assert not any(answer.by_denoiser for answer in silent.found)
+    assert (silent.found == ()) == (sampler == "paper")  # the paper's sampler does not search
+
+    flipping = run(gnn, graph, config=CounterfactualConfig(alternatives=1)).found[0].graph
+    answer = to_dense([flipping]).adjacency[0]
+    outcome = run(gnn, graph, config=config, denoiser=FixedDenoiser(answer))
+    (proposed,) = (found for found in outcome.found if found.by_denoiser)
+    assert edges_of(proposed.graph) == edges_of(flipping)
+    assert all(edit.by_denoiser for edit in proposed.edits)
+
+
+def test_a_sample_beyond_the_budget_is_projected_and_pruned() -> None:
+    graph = random_graph(2, 6)
+    gnn = random_gnn(2, graph)
+    opposite = 1 - to_dense([graph]).adjacency[0] - torch.eye(6)
+    rules = EditRules(max_edits=2, max_ratio=10.0)
+    outcome = run(gnn, graph, rules, denoiser=FixedDenoiser(opposite))
+    assert outcome.found[0].by_denoiser
+    check_minimal(gnn, graph, rules, outcome.found[0])
+
+
+def test_work_is_counted() -> None:
+    graph = random_graph(2, 6)
+    plan = Proposals(noise_levels=(0.05, 0.2), noisy_per_level=3, draws_per_noisy=2)
+    outcome = run(random_gnn(2, graph), graph, config=CounterfactualConfig(proposals=plan))
+    assert outcome.samples == 12
+    assert outcome.gnn_evaluations > 15  # all pairs at least
+    assert outcome.depth >= 1
+    assert outcome.seconds > 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: CounterfactualConfig(alternatives=0),
+        lambda: CounterfactualConfig(sampler="greedy"),  # type: ignore[arg-type]
+        lambda: EditRules(max_edits=-1),
+        lambda: EditRules(max_ratio=float("nan")),
+        lambda: Proposals(noise_levels=(0.6,), noisy_per_level=1, draws_per_noisy=1),
+        lambda: Proposals(noise_levels=(), noisy_per_level=1, draws_per_noisy=1),
+        lambda: SearchConfig(full_pairs=0),
+    ],
+)
+def test_nonsense_settings_are_refused(wrong: Callable[[], object]) -> None:
+    with pytest.raises(ValueError, match="got"):
+        wrong()

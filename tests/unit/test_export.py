@@ -1,0 +1,295 @@
+"""What can be exported gives the same answers; what cannot is named and writes nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch_geometric.nn import (
+    BatchNorm,
+    GATConv,
+    GCNConv,
+    GINConv,
+    Sequential,
+    global_add_pool,
+    global_max_pool,
+    global_mean_pool,
+)
+from torch_geometric.nn.aggr import MaxAggregation
+
+from d4explain.command_errors import CommandError
+from d4explain.export import export
+from d4explain.objects import load_object
+from models.gnn.network import Gnn
+from models.gnn.spec import GcnLayer, GnnSpec, LinearLayer, PoolLayer
+
+torch.set_num_threads(1)
+
+
+def mlp(width: int, out: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(width, 8), nn.ReLU(), nn.Linear(8, out))
+
+
+def pyg_model(conv: nn.Module, *rest: nn.Module | Callable[..., Tensor]) -> Sequential:
+    """4 features → conv → rest → mean pool → 3 classes."""
+    return Sequential(
+        "x, edge_index, batch",
+        [
+            (conv, "x, edge_index -> x"),
+            *rest,
+            (global_mean_pool, "x, batch -> x"),
+            nn.Linear(8, 3),
+        ],
+    )
+
+
+def rich_model() -> Sequential:
+    torch.manual_seed(1)
+    model = Sequential(
+        "x, edge_index, batch",
+        [
+            (GINConv(mlp(4, 8), train_eps=True, eps=0.3), "x, edge_index -> x"),
+            BatchNorm(8),
+            nn.LeakyReLU(),
+            (GCNConv(8, 8), "x, edge_index -> h"),
+            nn.Sequential(nn.ELU(), nn.Linear(8, 8, bias=False), nn.BatchNorm1d(8), nn.Tanh()),
+            nn.Identity(),
+            (global_max_pool, "h, batch -> g"),
+            nn.Dropout(0.5),
+            (torch.relu, "g -> g"),
+            nn.Linear(8, 3),
+        ],
+    )
+    for norm in (model[1].module, model[4][2]):
+        norm.running_mean.normal_()
+        norm.running_var.uniform_(0.5, 2)
+    return model
+
+
+def test_an_exported_model_gives_the_same_answers(tmp_path: Path) -> None:
+    model = rich_model()
+    written = export(model, tmp_path, ["house", "cycle", "grid"])
+    assert written.largest_difference < 1e-5
+    assert written.graphs_compared >= 20
+
+    document = json.loads(written.spec.read_text())
+    kinds = [layer["type"] for layer in document["layers"]]
+    assert kinds == [
+        "gin", "batch_norm", "activation", "gcn", "activation", "linear", "batch_norm",
+        "activation", "pool", "dropout", "activation", "linear",
+    ]  # fmt: skip
+    assert document["layers"][0] == {"type": "gin", "out": 8, "hidden": 8, "train_eps": True}
+    assert document["class_names"] == ["house", "cycle", "grid"]
+    assert (document["features"], document["classes"]) == (4, 3)
+    tensors = load_file(written.weights)
+    assert torch.equal(tensors["layers.0.conv.eps"], torch.tensor([0.3]))
+    assert torch.equal(tensors["layers.11.linear.weight"], model[9].weight)
+
+
+def test_training_mode_is_left_as_it_was(tmp_path: Path) -> None:
+    model = rich_model().train()
+    export(model, tmp_path)
+    assert model.training
+
+
+def test_a_torch_sequential_of_layers_is_exported(tmp_path: Path) -> None:
+    model = nn.Sequential(GCNConv(4, 8), nn.ReLU(), MaxAggregation(), mlp(8, 3))
+    written = export(model, tmp_path)
+    kinds = [layer["type"] for layer in json.loads(written.spec.read_text())["layers"]]
+    assert kinds == ["gcn", "activation", "pool", "linear", "activation", "linear"]
+
+
+def test_our_own_gnn_is_exported_as_it_is(tmp_path: Path) -> None:
+    gnn = Gnn(GnnSpec(4, 2, (GcnLayer(8), PoolLayer("sum"), LinearLayer(2))))
+    written = export(gnn, tmp_path)
+    assert load_file(written.weights).keys() == gnn.state_dict().keys()
+
+
+@pytest.mark.parametrize(
+    ("model", "named"),
+    [
+        (pyg_model(GATConv(4, 8)), ["layer 0 (GATConv)", "known are", "GINConv"]),
+        (pyg_model(GCNConv(4, 8, improved=True)), ["layer 0 (GCNConv)", "improved=True"]),
+        (pyg_model(GCNConv(4, 8, add_self_loops=False)), ["add_self_loops=False"]),
+        (pyg_model(GCNConv(4, 8, normalize=False)), ["normalize=False"]),
+        (pyg_model(GCNConv(4, 8, aggr="max")), ["aggr='max'"]),
+        (pyg_model(GCNConv(4, 8, bias=False)), ["bias=False"]),
+        (pyg_model(GCNConv(-1, 8)), ["input width is not known"]),
+        (pyg_model(GINConv(nn.Linear(4, 8))), ["layer 0 (GINConv)", "Linear, ReLU, Linear"]),
+        (pyg_model(GCNConv(4, 8), nn.LeakyReLU(0.2)), ["(LeakyReLU)", "negative_slope=0.2"]),
+        (pyg_model(GCNConv(4, 8), nn.GELU("tanh")), ["approximate='tanh'"]),
+        (pyg_model(GCNConv(4, 8), nn.Softplus()), ["layer 1 (Softplus)"]),
+        (pyg_model(GCNConv(4, 8), nn.BatchNorm1d(8, affine=False)), ["affine=False"]),
+        (pyg_model(GCNConv(4, 8), mlp(8, 8)[0], torch.sin), ["the function sin"]),
+        (pyg_model(GCNConv(4, 8)).double(), ["float64", "model.float()"]),
+        (nn.Sequential(GCNConv(4, 8), nn.Linear(8, 3)), ["exactly one must be a pool"]),
+        (nn.Sequential(GCNConv(4, 9), MaxAggregation(), nn.Linear(8, 3)), ["layer 2", "8", "9"]),
+        (nn.Linear(4, 3), ["Linear cannot be exported"]),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_expressed_is_named_and_nothing_is_written(
+    model: nn.Module, named: list[str], tmp_path: Path
+) -> None:
+    with pytest.raises(CommandError) as refused:
+        export(model, tmp_path / "out")
+    for words in named:
+        assert words in refused.value.message
+    assert not (tmp_path / "out").exists()
+
+
+def test_all_that_cannot_be_expressed_is_named_at_once() -> None:
+    model = pyg_model(GATConv(4, 8), nn.Softplus(), nn.LeakyReLU(0.3))
+    with pytest.raises(CommandError) as refused:
+        export(model, Path("unused"))
+    assert refused.value.message.count("layer ") == 3
+
+
+@pytest.mark.parametrize(
+    ("inputs", "modules", "named"),
+    [
+        (
+            "x, edge_index, batch",
+            [
+                (GCNConv(4, 8), "x, edge_index -> a"),
+                (GCNConv(4, 8), "x, edge_index -> b"),
+                (global_add_pool, "b, batch -> g"),
+                nn.Linear(8, 3),
+            ],
+            "layer 1 takes (x, edge_index), but the layer before gives a",
+        ),
+        (
+            "x, edge_index, edge_weight, batch",
+            [
+                (GCNConv(4, 8), "x, edge_index, edge_weight -> x"),
+                (global_add_pool, "x, batch -> x"),
+                nn.Linear(8, 3),
+            ],
+            "layer 0 takes (x, edge_index, edge_weight)",
+        ),
+        (
+            "x, edge_index, batch, mood",
+            [
+                (GCNConv(4, 8), "x, edge_index -> x"),
+                (global_add_pool, "x, batch -> x"),
+                nn.Linear(8, 3),
+            ],
+            "the input mood",
+        ),
+    ],
+)
+def test_only_chains_can_be_expressed(
+    inputs: str, modules: list[object], named: str, tmp_path: Path
+) -> None:
+    with pytest.raises(CommandError) as refused:
+        export(Sequential(inputs, modules), tmp_path / "out")
+    assert named in refused.value.message
+
+
+class Loud(nn.Linear):
+    """Looks like a known layer and computes something else."""
+
+    def forward(self, values: Tensor) -> Tensor:
+        return 2 * super().forward(values)
+
+
+def test_a_subclass_of_a_known_layer_is_not_taken_for_it(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match=r"layer 1 \(Loud\)"):
+        export(pyg_model(GCNConv(4, 8), Loud(8, 8)), tmp_path)
+
+
+def test_a_model_that_computes_more_than_its_layers_say_is_refused(tmp_path: Path) -> None:
+    model = pyg_model(GCNConv(4, 8))
+    model[0].register_forward_hook(lambda _module, _inputs, output: 2 * output)
+    with pytest.raises(CommandError, match="differs from the model"):
+        export(model, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
+    model = pyg_model(GCNConv(4, 8))
+    with torch.no_grad():
+        model[2].weight[0, 0] = torch.nan
+    with pytest.raises(CommandError, match="finite"):
+        export(model, tmp_path / "out")
+
+
+def test_class_names_must_fit_the_classes(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="2 class names for 3 classes"):
+        export(pyg_model(GCNConv(4, 8)), tmp_path / "out", ["a", "b"])
+
+
+def test_an_export_replaces_an_older_one_and_leaves_nothing_else(tmp_path: Path) -> None:
+    export(pyg_model(GCNConv(4, 8)), tmp_path)
+    before = (tmp_path / "weights.safetensors").read_bytes()
+    export(pyg_model(GCNConv(4, 8)), tmp_path)
+    assert (tmp_path / "weights.safetensors").read_bytes() != before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["spec.json", "weights.safetensors"]
+
+
+MODELS = """
+from torch import nn
+from torch_geometric.nn import GCNConv
+from torch_geometric.nn.aggr import MeanAggregation
+
+def trained():
+    return nn.Sequential(GCNConv(4, 8), MeanAggregation(), nn.Linear(8, 2))
+
+class holder:
+    model = trained()
+"""
+
+
+def d4explain(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "d4explain", *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={"PATH": "/usr/bin:/bin", "PYTHONSAFEPATH": "1"},
+    )
+
+
+def test_the_command_exports_a_models_py_beside_our_package(tmp_path: Path) -> None:
+    """The most natural name for a person's file is also the name of one of our packages."""
+    (tmp_path / "models.py").write_text(MODELS)
+    done = d4explain("export", "models.py:trained", "--out", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "largest difference" in done.stdout
+    assert (tmp_path / "out" / "spec.json").exists()
+
+
+def test_objects_are_found_by_module_and_by_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_gnns.py").write_text(MODELS)
+    (tmp_path / "models.py").write_text(MODELS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert isinstance(load_object("my_gnns:holder.model"), nn.Sequential)
+    assert isinstance(load_object("models.py:holder.model"), nn.Sequential)
+    for name, words in {
+        "my_gnns": "is not MODULE:OBJECT",
+        "my_gnns:absent": "has no 'absent'",
+        "absent_gnns:model": "no module 'absent_gnns'",
+        "absent.py:model": "no file absent.py",
+        "models:trained": "also the name of a package of d4explain",
+    }.items():
+        with pytest.raises(CommandError, match=words):
+            load_object(name)
+
+
+def test_a_module_that_fails_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "faulty_gnns.py").write_text("raise ValueError('no data')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(CommandError, match="faulty_gnns cannot be imported: ValueError: no data"):
+        load_object("faulty_gnns:model")

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from models.gnn.network import Gnn
+from store.errors import InvalidInput
+from store.gnn_spec import GnnSpecDocument, expected_tensors, parse_spec
+from worker.loading import layers_of
+
+HEAD: list[dict[str, Any]] = [{"type": "pool", "op": "mean"}, {"type": "linear", "out": 3}]
+
+
+def document(*layers: dict[str, Any], **others: Any) -> dict[str, Any]:
+    return {"features": 5, "classes": 3, "layers": [*layers, *HEAD], **others}
+
+
+LAYERS: dict[str, list[dict[str, Any]]] = {
+    "gcn": [{"type": "gcn", "out": 8}],
+    "gin": [{"type": "gin", "out": 8, "hidden": 7}],
+    "gin with trained eps": [{"type": "gin", "out": 8, "hidden": 7, "train_eps": True}],
+    "linear": [{"type": "linear", "out": 6}],
+    "linear without bias": [{"type": "linear", "out": 6, "bias": False}],
+    "activation": [{"type": "gcn", "out": 4}, {"type": "activation", "kind": "elu"}],
+    "dropout": [{"type": "gcn", "out": 4}, {"type": "dropout", "p": 0.5}],
+    "batch norm": [{"type": "gcn", "out": 4}, {"type": "batch_norm"}],
+    "batch norm of the features": [{"type": "batch_norm"}, {"type": "gcn", "out": 4}],
+    "several": [
+        {"type": "gin", "out": 8, "hidden": 7},
+        {"type": "batch_norm"},
+        {"type": "gcn", "out": 9},
+        {"type": "activation", "kind": "relu"},
+    ],
+}
+
+
+@pytest.mark.parametrize("layers", LAYERS.values(), ids=LAYERS.keys())
+def test_expected_tensors_are_those_of_the_network(layers: list[dict[str, Any]]) -> None:
+    spec = parse_spec(document(*layers))
+    state = Gnn(layers_of(spec)).state_dict()
+    found = {
+        name: (tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
+        for name, tensor in state.items()
+    }
+    assert {name: tuple(tensor) for name, tensor in expected_tensors(spec).items()} == found
+    assert all(tensor.dtype in (torch.float32, torch.int64) for tensor in state.values())
+
+
+FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
+    "unknown layer": (document({"type": "sage", "out": 8}), "/layers/0", "sage"),
+    "layer without type": (document({"out": 8}), "/layers/0", "type"),
+    "missing width": (document({"type": "gcn"}), "/layers/0/out", "required"),
+    "too wide": (document({"type": "gcn", "out": 1025}), "/layers/0/out", "1024 (sent: 1025)"),
+    "zero width": (document({"type": "gin", "out": 4, "hidden": 0}), "/layers/0/hidden", "sent: 0"),
+    "unknown field": (document({"type": "gcn", "out": 4, "heads": 2}), "/layers/0/heads", "Extra"),
+    "text for a number": (document({"type": "gcn", "out": "4"}), "/layers/0/out", "integer"),
+    "true for a number": (document({"type": "gcn", "out": True}), "/layers/0/out", "integer"),
+    "unknown activation": (
+        document({"type": "activation", "kind": "swish"}),
+        "/layers/0/kind",
+        "'relu', 'leaky_relu'",
+    ),
+    "dropout of everything": (document({"type": "dropout", "p": 1}), "/layers/0/p", "less than 1"),
+    "too many layers": (document(*[{"type": "gcn", "out": 4}] * 31), "/layers", "at most 32"),
+    "one class": (document(classes=1), "/classes", "sent: 1"),
+    "too many classes": (document(classes=257), "/classes", "256"),
+    "no features": (document(features=0), "/features", "sent: 0"),
+    "features of another deployment": (document(features=4097), "/features", "at most 4096"),
+    "no pool": ({**document(), "layers": [{"type": "gcn", "out": 4}, HEAD[1]]}, "/layers", "has 0"),
+    "two pools": (document(HEAD[0]), "/layers", "has 2 pool layers"),
+    "convolution after the pool": (
+        {**document(), "layers": [*HEAD, {"type": "gcn", "out": 4}, HEAD[1]]},
+        "/layers/2",
+        "before",
+    ),
+    "ends in a convolution": (
+        {**document(), "layers": [{"type": "gcn", "out": 3}, HEAD[0]]},
+        "/layers/0",
+        "must be linear",
+    ),
+    "nothing to learn": (
+        {**document(), "layers": [HEAD[0], {"type": "dropout", "p": 0.1}]},
+        "/layers",
+        "missing",
+    ),
+    "other number of classes": (document(classes=4), "/layers/1/out", "gives 3 values but"),
+    "too few class names": (document(class_names=["a", "b"]), "/class_names", "2 names for 3"),
+    "unprintable class name": (document(class_names=["a", "b", "c\0"]), "/class_names/2", "match"),
+    "not finite": (document({"type": "dropout", "p": float("nan")}), "/layers/0/p", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("sent", "pointer", "said"), FAULTS.values(), ids=FAULTS.keys())
+def test_faults_name_the_place_and_the_limit(sent: dict[str, Any], pointer: str, said: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parse_spec(sent, max_features=4096)
+    assert refused.value.pointer == pointer
+    assert said in refused.value.faults[0].detail
+
+
+@pytest.mark.parametrize("sent", [None, 3, [], "gcn", {}])
+def test_anything_but_a_spec_is_refused(sent: object) -> None:
+    with pytest.raises(InvalidInput):
+        parse_spec(sent)
+
+
+def test_pointers_start_where_the_spec_is() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parse_spec(document({"type": "gcn", "out": 0}), pointer="/spec")
+    assert refused.value.pointer == "/spec/layers/0/out"
+
+
+def test_a_spec_survives_storage() -> None:
+    spec = parse_spec(document(*LAYERS["several"], class_names=["a", "b", "c"]))
+    assert GnnSpecDocument.model_validate(spec.model_dump(mode="json")) == spec

@@ -1,0 +1,159 @@
+"""The losses against values computed by hand and by torch's own functions."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from models.denoiser import Denoiser, DenoiserShape
+from models.diffusion import NoiseLevel, add_noise
+from models.gnn.network import Gnn
+from models.gnn.spec import ActivationLayer, GcnLayer, GnnSpec, LinearLayer, PoolLayer
+from models.graphs import DenseGraphs, Graph, to_dense
+from models.losses import (
+    Normalisation,
+    concrete_sample,
+    counterfactual_loss,
+    distribution_loss,
+    noise_weight,
+)
+
+torch.set_num_threads(1)
+
+
+def rng(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def triangle_and_path() -> DenseGraphs:
+    """Four nodes with a pendant triangle, and a path of three nodes that is padded."""
+    triangle = torch.tensor([[0, 0, 1, 2], [1, 2, 2, 3]])
+    path = torch.tensor([[0, 1], [1, 2]])
+    return to_dense([Graph(torch.ones(4, 1), triangle), Graph(torch.ones(3, 1), path)])
+
+
+def symmetric_logits(graphs: DenseGraphs, seed: int = 0) -> torch.Tensor:
+    drawn = torch.randn(graphs.adjacency.shape, generator=rng(seed))
+    return (drawn + drawn.mT) * graphs.pair_mask
+
+
+@pytest.mark.parametrize(("normalisation", "divisors"), [("pair", (6, 3)), ("edge", (4, 2))])
+def test_distribution_loss_is_the_cross_entropy_over_unordered_pairs(
+    normalisation: Normalisation, divisors: tuple[int, int]
+) -> None:
+    graphs = triangle_and_path()
+    logits = symmetric_logits(graphs)
+    expected = []
+    for position, (nodes, divisor) in enumerate(zip((4, 3), divisors, strict=True)):
+        source, target = torch.triu_indices(nodes, nodes, offset=1)
+        entropy = F.binary_cross_entropy(
+            torch.sigmoid(logits[position, source, target]),
+            graphs.adjacency[position, source, target],
+            reduction="sum",
+        )
+        expected.append(entropy / divisor)
+    found = distribution_loss(logits, graphs, normalisation)
+    torch.testing.assert_close(found, torch.stack(expected))
+
+
+def test_distribution_loss_does_not_see_padding() -> None:
+    graphs = triangle_and_path()
+    logits = symmetric_logits(graphs)
+    wider = F.pad(logits, (0, 3, 0, 3), value=50.0)
+    padded = DenseGraphs(
+        F.pad(graphs.adjacency, (0, 3, 0, 3)),
+        F.pad(graphs.features, (0, 0, 0, 3)),
+        F.pad(graphs.mask, (0, 3)),
+    )
+    for normalisation in ("pair", "edge"):
+        torch.testing.assert_close(
+            distribution_loss(wider, padded, normalisation),
+            distribution_loss(logits, graphs, normalisation),
+        )
+
+
+def test_graphs_without_pairs_or_edges_have_a_finite_loss() -> None:
+    no_edges = torch.zeros(2, 0, dtype=torch.int64)
+    graphs = to_dense([Graph(torch.ones(1, 1), no_edges), Graph(torch.ones(3, 1), no_edges)])
+    logits = torch.zeros(2, 3, 3)
+    assert distribution_loss(logits, graphs, "edge").tolist() == pytest.approx(
+        [0.0, 3 * math.log(2)]
+    )
+    assert distribution_loss(logits, graphs, "pair").tolist() == pytest.approx([0.0, math.log(2)])
+
+
+def test_weights_of_noise_levels() -> None:
+    noise = NoiseLevel.symmetric(torch.tensor([0.0, 0.1, 0.5]))
+    assert noise_weight(noise, "paper", 50).tolist() == pytest.approx([1.02, 0.82, 0.02])
+    assert noise_weight(noise, "rising", 50).tolist() == pytest.approx([0.02, 0.22, 1.02])
+    assert noise_weight(noise, "uniform", 50).tolist() == [1, 1, 1]
+
+
+def test_counterfactual_loss_by_hand() -> None:
+    logits = torch.tensor([[2.0, 0.0, -1.0], [0.5, 0.5, 0.5]])
+    predicted = torch.tensor([0, 2])
+    probability = math.exp(2) / (math.exp(2) + 1 + math.exp(-1))
+    expected = [-math.log(1 - probability), -math.log(2 / 3)]
+    assert counterfactual_loss(logits, predicted).tolist() == pytest.approx(expected, rel=1e-6)
+
+
+def test_counterfactual_loss_of_a_very_confident_gnn_is_finite_and_has_a_gradient() -> None:
+    logits = torch.tensor([[300.0, 0.0, 0.0]], requires_grad=True)
+    loss = counterfactual_loss(logits, torch.tensor([0]))
+    (gradient,) = torch.autograd.grad(loss.sum(), logits)
+    assert float(loss) == pytest.approx(300 - math.log(2))
+    assert gradient[0].tolist() == pytest.approx([1.0, -0.5, -0.5])
+
+
+def test_concrete_sample_is_a_graph_drawn_with_the_logits_probabilities() -> None:
+    graphs = triangle_and_path()
+    logits = symmetric_logits(graphs, seed=1)
+    draws = 20_000
+    sample = concrete_sample(
+        logits.repeat_interleave(draws, dim=0), graphs.repeat(draws), 0.5, rng(2)
+    ).adjacency
+    assert torch.equal(sample, sample.mT)
+    assert ((sample == 0) | (sample == 1)).all()
+    probability = torch.sigmoid(logits) * graphs.pair_mask
+    frequency = sample.view(2, draws, 4, 4).mean(1)
+    deviation = (probability * (1 - probability) / draws).sqrt()
+    assert ((frequency - probability).abs() <= 6 * deviation + 1e-9).all()
+
+
+def test_concrete_sample_has_the_gradient_of_its_relaxation() -> None:
+    graphs = triangle_and_path()
+    logits = symmetric_logits(graphs, seed=1).requires_grad_()
+    temperature = 0.7
+    sample = concrete_sample(logits, graphs, temperature, rng(3)).adjacency
+    (gradient,) = torch.autograd.grad(sample.sum(), logits)
+    # σ'(z)/λ ≤ 1/(4λ), positive on pairs, nothing elsewhere
+    assert (gradient[graphs.pair_mask] > 0).all()
+    assert float(gradient.max()) <= 1 / (4 * temperature)
+    assert (gradient[~graphs.pair_mask] == 0).all()
+    assert torch.equal(gradient, gradient.mT)
+
+
+def test_counterfactual_loss_reaches_every_weight_of_the_denoiser() -> None:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        gnn = Gnn(
+            GnnSpec(
+                features=1,
+                classes=2,
+                layers=(GcnLayer(8), ActivationLayer("relu"), PoolLayer("sum"), LinearLayer(2)),
+            )
+        ).eval()
+    graphs = triangle_and_path()
+    denoiser = Denoiser(DenoiserShape(features=1, hidden=6, blocks=2, steered=True), rng())
+    with torch.no_grad():
+        denoiser.head_out.normal_(generator=rng(1))
+    noise = NoiseLevel.symmetric(torch.tensor([0.2, 0.3]))
+    sample = concrete_sample(denoiser(add_noise(graphs, noise, rng(2)), noise), graphs, 0.5, rng(3))
+    predicted = gnn.dense(graphs).argmax(1)
+    counterfactual_loss(gnn.dense(sample), predicted).sum().backward()  # type: ignore[no-untyped-call]
+    for name, parameter in denoiser.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.abs().max() > 0, name

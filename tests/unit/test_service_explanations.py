@@ -1,0 +1,322 @@
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from store import explanations
+from store.requests import ClassRequest, CounterfactualRequest, PredictionRequest
+
+
+def question(api, explanation_id):
+    """What the worker would read."""
+    with api.store.database.reading() as session:
+        row = explanations.get(session, explanation_id)
+    return json.loads(api.store.artifacts.get(row.request_digest))
+
+
+def test_an_explanation_without_a_denoiser_waits_for_its_training(api):
+    posted = api.explanation(seed=7)
+    assert posted["state"] == "queued"
+    assert posted["result"] is None
+    training = posted["job"]["waiting_for"]
+    assert api.queued("train") == [training]
+
+    again = api.client.get(f"/v1/jobs/{training}").json()
+    assert again["subject"]["denoiser"] == posted["denoiser"]
+
+    api.finish(training)
+    freed = api.client.get(f"/v1/explanations/{posted['id']}").json()
+    assert freed["job"]["waiting_for"] is None
+
+    api.finish(posted["job"]["id"], api.result())
+    done = api.client.get(f"/v1/explanations/{posted['id']}").json()
+    assert done["state"] == "succeeded"
+    assert done["result"] == api.result().model_dump(mode="json")
+    assert done["summary"] == {"found": 1}
+
+
+def test_accepted_work_says_where_it_is(api):
+    body = {"kind": "class", "gnn": api.gnn(), "dataset": api.dataset(), "target_class": 1}
+    answer = api.client.post("/v1/explanations", json=body)
+    assert answer.status_code == 202
+    assert answer.headers["location"] == f"/v1/explanations/{answer.json()['id']}"
+    assert int(answer.headers["retry-after"]) >= 1
+    assert "preference-applied" not in answer.headers
+
+
+def test_the_worker_reads_positions_and_the_callers_ids(api):
+    graphs = [
+        {
+            "nodes": [{"id": "z"}, {"id": 5}, {"id": "a"}],
+            "links": [{"source": "a", "target": "z"}, {"source": 5, "target": "z", "weight": 2}],
+            "directed": True,
+        },
+        {"edge_index": [[1, 0, 2, 1], [0, 1, 1, 2]], "num_nodes": 3, "node_ids": ["p", "q", "r"]},
+    ]
+    posted = api.explanation(
+        graph=None,
+        graphs=graphs,
+        target_class=1,
+        alternatives=2,
+        sampler="paper",
+        time_budget=30,
+        seed=11,
+        constraints={
+            "max_edits": 4,
+            "actions": "remove",
+            "keep_connected": True,
+            "frozen_nodes": [["a"], []],
+            "frozen_edges": [[[5, "z"]], [["r", "q"]]],
+        },
+    )
+    asked = CounterfactualRequest.model_validate(question(api, posted["id"]))
+
+    first, second = asked.graphs
+    assert (first.node_ids, first.edges, first.x) == (["z", 5, "a"], [(0, 1), (0, 2)], [[1.0]] * 3)
+    assert (second.node_ids, second.edges) == (["p", "q", "r"], [(0, 1), (1, 2)])
+    assert asked.constraints.frozen_nodes == [[2], []]
+    assert asked.constraints.frozen_edges == [[(0, 1)], [(1, 2)]]
+    assert asked.constraints.max_edits == 4
+    assert asked.constraints.actions == "remove"
+    assert asked.constraints.keep_connected
+    assert (asked.target_class, asked.alternatives, asked.sampler) == (1, 2, "paper")
+    assert (asked.time_budget, asked.seed) == (30.0, 11)
+
+
+def test_frozen_things_of_a_single_graph_are_flat_lists(api):
+    constraints = {"frozen_nodes": ["d"], "frozen_edges": [["b", "a"]]}
+    posted = api.explanation(constraints=constraints)
+    asked = CounterfactualRequest.model_validate(question(api, posted["id"]))
+    assert asked.constraints.frozen_nodes == [[3]]
+    assert asked.constraints.frozen_edges == [[(0, 1)]]
+
+
+def test_a_class_question_is_settled_with_its_defaults(api):
+    body = {
+        "kind": "class",
+        "gnn": api.gnn(),
+        "dataset": api.dataset(),
+        "target_class": 1,
+        "nodes": 6,
+        "regularisers": {"sparsity": 0.5},
+    }
+    posted = api.client.post("/v1/explanations", json=body).json()
+    asked = ClassRequest.model_validate(question(api, posted["id"]))
+    assert asked == ClassRequest(target_class=1, nodes=6, regularisers={"sparsity": 0.5})
+    assert posted["job"]["kind"] == "class_explanation"
+
+
+def test_one_training_serves_all_who_ask_for_the_same(api):
+    gnn, dataset = api.gnn(), api.dataset()
+    first = api.explanation(gnn=gnn, dataset=dataset)
+    second = api.explanation(gnn=gnn, dataset=dataset, seed=3)
+    other = api.explanation(gnn=gnn, dataset=dataset, denoiser={"steps": 5})
+    by_id = api.explanation(gnn=gnn, dataset=dataset, denoiser=other["denoiser"])
+
+    assert first["denoiser"] == second["denoiser"] != other["denoiser"] == by_id["denoiser"]
+    assert first["job"]["waiting_for"] == second["job"]["waiting_for"]
+    assert len(api.queued("train")) == 2
+
+    body = {"gnn": gnn, "dataset": dataset, "objective": "counterfactual"}
+    joined = api.client.post("/v1/denoisers", json=body)
+    assert joined.status_code == 202
+    assert joined.headers["location"] == f"/v1/denoisers/{first['denoiser']}"
+    api.finish(first["job"]["waiting_for"])
+    ready = api.client.post("/v1/denoisers", json=body)
+    assert ready.status_code == 200
+    assert ready.json()["state"] == "ready"
+    assert ready.json()["metrics"] == {"loss": 0.1}
+
+
+def test_prefer_wait_answers_with_the_result(api):
+    gnn, dataset = api.gnn(), api.dataset()
+    ready = api.explanation(gnn=gnn, dataset=dataset)
+    api.finish_explanation(ready)
+
+    worker = api.soon(
+        lambda: api.finish(api.queued("counterfactual")[0], api.result()),
+        when=lambda: bool(api.queued("counterfactual")),
+    )
+    body = {"kind": "counterfactual", "gnn": gnn, "dataset": dataset, "graph": api.graph()}
+    answer = api.client.post("/v1/explanations", json=body, headers={"Prefer": "wait=20"})
+    worker.join()
+    assert answer.status_code == 200
+    assert answer.headers["preference-applied"] == "wait=20"
+    assert answer.json()["result"]["summary"]["found"] == 1
+
+
+def test_waiting_ends_with_the_time_that_was_asked_for(api):
+    body = {"kind": "class", "gnn": api.gnn(), "dataset": api.dataset(), "target_class": 0}
+    answer = api.client.post("/v1/explanations", json=body, headers={"Prefer": "wait=1"})
+    assert answer.status_code == 202
+    assert answer.headers["preference-applied"] == "wait=1"
+    assert 0.9 < answer.elapsed.total_seconds() < 5
+
+
+def test_a_failed_training_fails_the_explanation_with_its_reason(api):
+    posted = api.explanation()
+    canceled = api.client.post(f"/v1/jobs/{posted['job']['waiting_for']}/cancel")
+    assert canceled.status_code == 200
+
+    failed = api.client.get(f"/v1/explanations/{posted['id']}").json()
+    assert failed["state"] == "failed"
+    assert failed["job"]["error"]["type"] == "dependency"
+    assert posted["job"]["waiting_for"] in failed["job"]["error"]["message"]
+
+    retried = api.client.post(failed["job"]["links"]["retry"])
+    assert retried.status_code == 202
+    again = api.client.get(f"/v1/explanations/{posted['id']}").json()
+    assert again["job"]["id"] == retried.json()["id"]
+    assert again["state"] == "queued"
+
+
+def test_predictions_answer_at_once(api):
+    gnn = api.gnn()
+    result = {
+        "kind": "prediction",
+        "predictions": [{"predicted_class": 1, "probabilities": [0.2, 0.8]}],
+    }
+    worker = api.soon(
+        lambda: api.finish(api.queued("predict")[0], result),
+        when=lambda: bool(api.queued("predict")),
+    )
+    answer = api.client.post(f"/v1/gnns/{gnn}/predictions", json={"graph": api.graph()})
+    worker.join()
+    assert answer.status_code == 200
+    assert answer.json()["predictions"] == result["predictions"]
+    assert answer.json()["job"]["result"] == result
+
+
+def test_predictions_that_take_longer_have_an_address(api):
+    gnn = api.gnn()
+    answer = api.client.post(
+        f"/v1/gnns/{gnn}/predictions",
+        json={"graphs": [api.graph()] * 2},
+        headers={"Prefer": "respond-async"},
+    )
+    assert answer.status_code == 202
+    job = answer.json()["job"]
+    assert answer.headers["location"] == f"/v1/jobs/{job['id']}"
+    assert answer.json()["predictions"] is None
+    claim = api.claim(job["id"])
+    asked = PredictionRequest.model_validate_json(api.store.artifacts.get(claim.request_digest))
+    assert [graph.node_ids for graph in asked.graphs] == [list("abcd")] * 2
+
+
+@pytest.mark.parametrize("route", ["datasets", "explanations", "denoisers", "predictions"])
+def test_the_same_key_and_body_give_the_same_resource(api, route):
+    gnn, dataset = api.gnn(), api.dataset()
+    address, body, other = {
+        "datasets": (
+            "/v1/datasets",
+            {"name": "n", "graphs": [api.graph()]},
+            {"name": "m", "graphs": [api.graph()]},
+        ),
+        "explanations": (
+            "/v1/explanations",
+            {"kind": "class", "gnn": gnn, "dataset": dataset, "target_class": 0},
+            {"kind": "class", "gnn": gnn, "dataset": dataset, "target_class": 1},
+        ),
+        "denoisers": (
+            "/v1/denoisers",
+            {"gnn": gnn, "dataset": dataset, "objective": "class"},
+            {"gnn": gnn, "dataset": dataset, "objective": "counterfactual"},
+        ),
+        "predictions": (
+            f"/v1/gnns/{gnn}/predictions",
+            {"graph": api.graph()},
+            {"graphs": [api.graph()]},
+        ),
+    }[route]
+    headers = {"Idempotency-Key": "once", "Prefer": "respond-async"}
+
+    def post(document):
+        return api.client.post(address, json=document, headers=headers)
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(post, [body] * 8))
+    assert {answer.status_code for answer in answers} <= {201, 202}
+    resources = [answer.json() for answer in answers]
+    assert all(resource == resources[0] for resource in resources)
+    assert sum("idempotency-replayed" in answer.headers for answer in answers) == 7
+
+    written = api.written()
+    refused = post(other)
+    assert refused.status_code == 422
+    assert refused.json()["type"].endswith("idempotency-mismatch")
+    assert api.written() == written
+
+    elsewhere = api.client.post(
+        "/v1/datasets", json={"name": "x", "graphs": [api.graph()]}, headers=headers
+    )
+    assert elsewhere.status_code == 422
+
+
+def test_etags_spare_the_body(api):
+    posted = api.explanation()
+    for address in (
+        f"/v1/explanations/{posted['id']}",
+        f"/v1/jobs/{posted['job']['id']}",
+        f"/v1/gnns/{posted['gnn']}",
+        f"/v1/datasets/{posted['dataset']}",
+        f"/v1/denoisers/{posted['denoiser']}",
+    ):
+        first = api.client.get(address)
+        again = api.client.get(address, headers={"If-None-Match": first.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+        assert again.headers["etag"] == first.headers["etag"]
+
+    known = api.client.get(f"/v1/explanations/{posted['id']}").headers["etag"]
+    api.finish_explanation(posted)
+    changed = api.client.get(
+        f"/v1/explanations/{posted['id']}", headers={"If-None-Match": f'"x", W/{known}'}
+    )
+    assert changed.status_code == 200
+    assert changed.headers["etag"] != known
+
+
+def test_lists_filter(api):
+    first = api.explanation()
+    second = api.client.post(
+        "/v1/explanations",
+        json={"kind": "class", "gnn": first["gnn"], "dataset": first["dataset"], "target_class": 0},
+    ).json()
+    third = api.explanation()
+
+    def ids(query):
+        items = api.client.get(f"/v1/explanations{query}").json()["items"]
+        assert all("result" not in item for item in items)
+        return [item["id"] for item in items]
+
+    assert ids("") == [third["id"], second["id"], first["id"]]
+    assert ids("?kind=class") == [second["id"]]
+    assert ids(f"?gnn={first['gnn']}") == [second["id"], first["id"]]
+    denoisers = api.client.get(f"/v1/denoisers?gnn={third['gnn']}").json()["items"]
+    assert third["denoiser"] in [denoiser["id"] for denoiser in denoisers]
+
+
+def test_a_reference_set_in_use_is_not_deleted(api):
+    posted = api.explanation()
+    assert api.client.delete(f"/v1/datasets/{posted['dataset']}").status_code == 409
+    api.finish_explanation(posted)
+    assert api.client.delete(f"/v1/datasets/{posted['dataset']}").status_code == 204
+    assert api.client.get(f"/v1/datasets/{posted['dataset']}").status_code == 404
+    kept = api.client.get(f"/v1/explanations/{posted['id']}").json()
+    assert kept["result"]["summary"]["found"] == 1
+
+
+def test_a_reference_set_says_what_it_holds(api):
+    graphs = [
+        {"nodes": [{"id": 0}, {"id": 1}], "edges": [{"source": 0, "target": 1}], "label": 2},
+        {"edge_index": [[0, 1, 1, 2], [1, 0, 2, 1]], "y": [0]},
+        {"nodes": [{"id": "alone"}], "edges": []},
+    ]
+    answer = api.client.post("/v1/datasets", json={"name": "mixed", "graphs": graphs})
+    assert answer.status_code == 201
+    found = answer.json()
+    assert answer.headers["location"] == f"/v1/datasets/{found['id']}"
+    assert (found["graphs"], found["features"], found["max_nodes"]) == (3, 1, 3)
+    assert found["label_counts"] == {"0": 1, "2": 1}
+    assert (found["mean_nodes"], found["mean_edges"]) == (2.0, 1.0)

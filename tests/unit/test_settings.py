@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from store.errors import SettingsError
+from store.settings import Settings, setting_rows
+
+TABLE = Path(__file__).parents[2] / "docs" / "settings.md"
+
+
+def test_defaults_live_in_the_data_folder() -> None:
+    settings = Settings.from_environment({"D4_DATA_DIR": "/srv/d4"})
+    assert settings.database_url == "sqlite:////srv/d4/d4explain.sqlite"
+    assert settings.artifacts == "/srv/d4/artifacts"
+    assert settings.redis_url is None
+    assert settings.port == 8400
+
+
+def test_a_relative_data_folder_is_made_absolute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Settings.from_environment({}).data_dir == tmp_path / ".d4explain"
+
+
+def test_values_are_parsed_by_their_kind() -> None:
+    settings = Settings.from_environment(
+        {"D4_PORT": "9000", "D4_LEASE_SECONDS": "2.5", "D4_LOG_LEVEL": "debug", "D4_HOST": " "}
+    )
+    assert settings.port == 9000
+    assert settings.lease_seconds == 2.5
+    assert settings.log_level == "DEBUG"
+    assert settings.host == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("env", "text"),
+    [
+        ("D4_PORT", "http"),
+        ("D4_PORT", "8400.5"),
+        ("D4_PORT", "70000"),
+        ("D4_MAX_NODES", "0"),
+        ("D4_MAX_NODES", "-3"),
+        ("D4_LEASE_SECONDS", "inf"),
+        ("D4_LEASE_SECONDS", "nan"),
+        ("D4_LOG_LEVEL", "loud"),
+    ],
+)
+def test_nonsense_is_refused_by_name(env: str, text: str) -> None:
+    with pytest.raises(SettingsError, match=env) as refused:
+        Settings.from_environment({env: text})
+    assert repr(text) in str(refused.value)
+
+
+def test_another_process_sees_the_same_settings() -> None:
+    settings = Settings.from_environment({"D4_DATA_DIR": "/srv/d4", "D4_LEASE_SECONDS": "3"})
+    assert Settings.from_environment(settings.environment()) == settings
+
+
+def test_the_documentation_lists_exactly_the_settings() -> None:
+    rows = [
+        tuple(cell.strip() for cell in line.strip().strip("|").split("|"))
+        for line in TABLE.read_text().splitlines()
+        if line.startswith("| `D4_")
+    ]
+    assert rows == [(f"`{row.env}`", row.default, row.meaning) for row in setting_rows()]

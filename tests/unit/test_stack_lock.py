@@ -1,0 +1,73 @@
+"""One stack per data folder, whoever dies how."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from d4explain.command_errors import CommandError
+from d4explain.lock import DataFolderLock, Holder, running_stack
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from d4explain.lock import DataFolderLock
+lock = DataFolderLock(Path(sys.argv[1]))
+lock.acquire("http://127.0.0.1:1234")
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_second_holder_is_told_who_has_the_folder(tmp_path: Path) -> None:
+    first = DataFolderLock(tmp_path)
+    first.acquire("http://127.0.0.1:8400")
+    with pytest.raises(CommandError) as refused:
+        DataFolderLock(tmp_path).acquire("http://127.0.0.1:8401")
+    assert f"pid {os.getpid()} at http://127.0.0.1:8400" in refused.value.message
+    assert str(tmp_path) in refused.value.message
+    first.release()
+
+
+def test_a_released_folder_can_be_taken_again(tmp_path: Path) -> None:
+    first = DataFolderLock(tmp_path)
+    first.acquire("http://127.0.0.1:8400")
+    assert running_stack(tmp_path) == Holder(os.getpid(), "http://127.0.0.1:8400")
+    first.release()
+    assert running_stack(tmp_path) is None
+    second = DataFolderLock(tmp_path)
+    second.acquire("http://127.0.0.1:8401")
+    second.release()
+
+
+def test_a_killed_holder_leaves_the_folder_free(tmp_path: Path) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout is not None
+    with holder.stdout:
+        assert holder.stdout.readline() == "held\n"
+        found = running_stack(tmp_path)
+        assert found == Holder(holder.pid, "http://127.0.0.1:1234")
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+    assert running_stack(tmp_path) is None
+    lock = DataFolderLock(tmp_path)
+    lock.acquire("http://127.0.0.1:8400")
+    lock.release()
+
+
+def test_no_stack_runs_in_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    assert running_stack(tmp_path / "none") is None
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(CommandError, match="cannot be written") as refused:
+        DataFolderLock(tmp_path / "file" / "data").acquire("http://127.0.0.1:8400")
+    assert "--data-dir" in str(refused.value.hint)

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from store import jobs
+from store.artifacts import Artifacts
+from store.database import Database
+from store.errors import ArtifactCorrupt, ArtifactMissing
+from store.housekeeping import tidy
+from store.jobs import JobKind
+
+DATA = b"some weights"
+DIGEST = hashlib.sha256(DATA).hexdigest()
+
+
+@pytest.fixture(params=["folder", "memory"])
+def artifacts(request: pytest.FixtureRequest, tmp_path: Path) -> Artifacts:
+    """A local folder, and fsspec's other file systems by the example of its simplest."""
+    if request.param == "folder":
+        return Artifacts(str(tmp_path / "artifacts"))
+    return Artifacts(f"memory://{tmp_path}")
+
+
+def files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def test_bytes_come_back_by_their_hash(artifacts: Artifacts) -> None:
+    assert not artifacts.exists(DIGEST)
+    assert artifacts.put(DATA) == DIGEST
+    assert artifacts.exists(DIGEST)
+    assert artifacts.get(DIGEST) == DATA
+    assert artifacts.put(b"") == hashlib.sha256(b"").hexdigest()
+    assert artifacts.get(hashlib.sha256(b"").hexdigest()) == b""
+
+
+def test_equal_bytes_are_kept_once(artifacts: Artifacts) -> None:
+    artifacts.put(DATA)
+    artifacts.put(DATA)
+    assert [listed.digest for listed in artifacts.listed()] == [DIGEST]
+
+
+def test_what_is_deleted_is_missing(artifacts: Artifacts) -> None:
+    artifacts.put(DATA)
+    artifacts.delete(DIGEST)
+    artifacts.delete(DIGEST)
+    with pytest.raises(ArtifactMissing, match=DIGEST):
+        artifacts.get(DIGEST)
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "", "a" * 63, "A" * 64, f"{DIGEST}\n"])
+def test_only_digests_become_paths(artifacts: Artifacts, name: str) -> None:
+    for use in (artifacts.get, artifacts.exists, artifacts.delete):
+        with pytest.raises(ArtifactMissing):
+            use(name)
+
+
+def test_corrupt_bytes_are_never_returned(tmp_path: Path) -> None:
+    artifacts = Artifacts(str(tmp_path))
+    artifacts.put(DATA)
+    (path,) = files(tmp_path)
+    path.write_bytes(b"some weightz")
+    with pytest.raises(ArtifactCorrupt, match=DIGEST):
+        artifacts.get(DIGEST)
+
+
+def test_a_torn_file_is_replaced_by_the_next_put(tmp_path: Path) -> None:
+    artifacts = Artifacts(str(tmp_path))
+    artifacts.put(DATA)
+    (path,) = files(tmp_path)
+    path.write_bytes(DATA[:3])
+    artifacts.put(DATA)
+    assert artifacts.get(DIGEST) == DATA
+
+
+def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full_disk(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    artifacts = Artifacts(str(tmp_path))
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", full_disk)
+        with pytest.raises(OSError, match="No space"):
+            artifacts.put(DATA)
+    assert files(tmp_path) == []
+    assert not artifacts.exists(DIGEST)
+    artifacts.put(DATA)
+    assert artifacts.get(DIGEST) == DATA
+
+
+def test_a_killed_writer_leaves_no_half_artifact(tmp_path: Path) -> None:
+    artifacts = Artifacts(str(tmp_path))
+    # Dies where a crash hurts most: written, but not yet renamed.
+    code = (
+        "import os, sys; from store.artifacts import Artifacts; "
+        "os.replace = lambda *_: os._exit(7); Artifacts(sys.argv[1]).put(sys.argv[2].encode())"
+    )
+    crash = subprocess.run([sys.executable, "-c", code, str(tmp_path), DATA.decode()], check=False)
+    assert crash.returncode == 7
+    assert len(files(tmp_path)) == 1  # the unfinished file
+    assert not artifacts.exists(DIGEST)
+    assert list(artifacts.listed()) == []
+    artifacts.put(DATA)
+    assert artifacts.get(DIGEST) == DATA
+
+
+def test_many_may_put_the_same_at_once(tmp_path: Path) -> None:
+    artifacts = Artifacts(str(tmp_path))
+    data = os.urandom(200_000)
+    with ThreadPoolExecutor(8) as pool:
+        digests = set(pool.map(lambda _: artifacts.put(data), range(32)))
+    assert len(digests) == 1
+    assert artifacts.get(digests.pop()) == data
+    assert len(files(tmp_path)) == 1
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    database = Database(f"sqlite:///{tmp_path / 'test.sqlite'}")
+    database.migrate()
+    yield database
+    database.close()
+
+
+def test_housekeeping_removes_what_is_old_and_unnamed(tmp_path: Path, database: Database) -> None:
+    artifacts = Artifacts(str(tmp_path / "artifacts"))
+    named, checkpoint, superseded, fresh, put_again = map(
+        artifacts.put, (b"request", b"checkpoint 2", b"checkpoint 1", b"not yet named", b"again")
+    )
+    with database.transaction() as session:
+        job = jobs.submit(session, kind=JobKind.PREDICT, request_digest=named)
+        claim = jobs.claim(session, job.id, "worker", 60)
+        assert claim is not None
+        jobs.record_checkpoint(session, claim, superseded, 1)
+        jobs.record_checkpoint(session, claim, checkpoint, 2)
+    two_days_ago = time.time() - 2 * 24 * 3600
+    for path in files(tmp_path / "artifacts"):
+        if path.name != fresh:
+            os.utime(path, (two_days_ago, two_days_ago))
+    artifacts.put(b"again")
+    assert tidy(database, artifacts) == 1
+    kept = {listed.digest for listed in artifacts.listed()}
+    assert kept == {named, checkpoint, fresh, put_again}

@@ -1,0 +1,382 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from store import datasets, denoisers, explanations, gnns, jobs
+from store.database import Database
+from store.errors import Conflict, GnnNotReady, InvalidInput, NotFound
+from store.gnn_spec import GnnSpecDocument, parse_spec
+from store.jobs import Claim, Job, JobKind, JobState
+from store.requests import DenoiserConfig
+from store.results import ProbeReport
+from store.tables import Denoiser, Explanation, Gnn, ReferenceSet
+
+SPEC = parse_spec(
+    {
+        "features": 4,
+        "classes": 2,
+        "layers": [
+            {"type": "gcn", "out": 3},
+            {"type": "pool", "op": "sum"},
+            {"type": "linear", "out": 2},
+        ],
+    }
+)
+PASSED = ProbeReport(passed=True, checks=[])
+CONFIG = DenoiserConfig(seed=3)
+
+
+@pytest.fixture(scope="module")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("migrated") / "test.sqlite"
+    database = Database(f"sqlite:///{path}")
+    database.migrate()
+    database.close()
+    return path
+
+
+@pytest.fixture
+def session(tmp_path: Path, migrated: Path) -> Iterator[Session]:
+    shutil.copy(migrated, tmp_path)
+    database = Database(f"sqlite:///{tmp_path / migrated.name}")
+    with database.transaction() as session:
+        yield session
+    database.close()
+
+
+def claimed(session: Session, job: Job) -> Claim:
+    claim = jobs.claim(session, job.id, "worker", 60)
+    assert claim is not None
+    return claim
+
+
+def ready_gnn(session: Session, weights: str = "1" * 64, tenant: str = "default") -> Gnn:
+    gnn, job = gnns.create(session, name="gnn", spec=SPEC, weights_digest=weights, tenant=tenant)
+    claim = claimed(session, job)
+    gnns.finish(session, claim, PASSED)
+    jobs.succeed(session, claim)
+    return gnn
+
+
+def reference_set(session: Session, sha256: str = "2" * 64) -> ReferenceSet:
+    return datasets.create(
+        session,
+        name="set",
+        gnn_features=4,
+        graphs_digest=sha256,
+        sha256=sha256,
+        graph_count=10,
+        label_counts={"0": 4, "1": 6},
+        max_nodes=9,
+        mean_nodes=7.5,
+        mean_edges=8.5,
+    )
+
+
+def asked(
+    session: Session, gnn: Gnn, dataset: ReferenceSet, config: DenoiserConfig = CONFIG
+) -> tuple[Explanation, Job]:
+    denoiser, training = denoisers.get_or_create(
+        session, gnn=gnn, dataset=dataset, objective="counterfactual", config=config
+    )
+    return explanations.create(
+        session,
+        kind="counterfactual",
+        gnn=gnn,
+        dataset=dataset,
+        denoiser=denoiser,
+        train_job=training,
+        request_digest="3" * 64,
+        seed=11,
+    )
+
+
+def trained(session: Session, job_id: str) -> Denoiser:
+    claim = claimed(session, jobs.get(session, job_id))
+    denoiser = denoisers.finish(
+        session, claim, weights_digest="4" * 64, shape={"hidden": 8}, metrics={"auc": 0.9}
+    )
+    jobs.succeed(session, claim)
+    return denoiser
+
+
+def fail(session: Session, job_id: str) -> None:
+    claim = claimed(session, jobs.get(session, job_id))
+    jobs.fail(session, claim, "Error", "the loss is NaN", retryable=False)
+
+
+def test_a_gnn_is_usable_once_its_probe_passed(session: Session) -> None:
+    gnn, job = gnns.create(session, name="mine", spec=SPEC, weights_digest="1" * 64)
+    assert gnn.id.startswith("gnn_")
+    assert (gnn.state, job.kind, job.queue, job.gnn_id) == ("probing", "probe", "light", gnn.id)
+    assert GnnSpecDocument.model_validate(gnn.spec) == SPEC
+    with pytest.raises(GnnNotReady, match="probing"):
+        gnns.require_ready(session, gnn.id)
+    gnns.finish(session, claimed(session, job), PASSED)
+    assert gnns.require_ready(session, gnn.id).report == {"passed": True, "checks": []}
+
+
+def test_a_gnn_that_fails_its_probe_is_kept_as_rejected(session: Session) -> None:
+    gnn, job = gnns.create(session, name="mine", spec=SPEC, weights_digest="1" * 64)
+    gnns.finish(session, claimed(session, job), ProbeReport(passed=False, checks=[]))
+    with pytest.raises(GnnNotReady, match="rejected"):
+        gnns.require_ready(session, gnn.id)
+
+
+def test_a_probe_that_breaks_rejects_and_its_retry_probes_again(session: Session) -> None:
+    gnn, job = gnns.create(session, name="mine", spec=SPEC, weights_digest="1" * 64)
+    fail(session, job.id)
+    session.refresh(gnn)
+    assert gnn.state == "rejected"
+    assert gnn.report is not None
+    assert gnn.report["checks"][0]["detail"] == "the loss is NaN"
+    again = jobs.retry(session, job.id)
+    session.refresh(gnn)
+    assert (gnn.state, gnn.job_id) == ("probing", again.id)
+    assert gnn.report is None
+
+
+def test_the_hash_of_a_gnn_is_what_it_computes(session: Session) -> None:
+    named = SPEC.model_copy(update={"class_names": ["no", "yes"]})
+    assert gnns.content_hash(named, "1" * 64) == gnns.content_hash(SPEC, "1" * 64)
+    other = SPEC.model_copy(update={"features": 5})
+    hashes = {gnns.content_hash(spec, weights * 64) for spec in (SPEC, other) for weights in "12"}
+    assert len(hashes) == 4
+
+
+def test_a_denoiser_is_trained_once(session: Session) -> None:
+    gnn, dataset = ready_gnn(session), reference_set(session)
+    first, job = asked(session, gnn, dataset)
+    second, other_job = asked(session, gnn, dataset)
+    assert first.denoiser_id == second.denoiser_id
+    assert job.waiting_for == other_job.waiting_for
+    assert job.waiting_for is not None
+    training = jobs.get(session, job.waiting_for)
+    assert (training.kind, training.queue, training.seed) == ("train", "train", 3)
+    assert training.subject_id == training.denoiser_id == first.denoiser_id
+
+    denoiser = trained(session, training.id)
+    assert (denoiser.state, denoiser.shape, denoiser.job_id) == (
+        "ready",
+        {"hidden": 8},
+        training.id,
+    )
+    _, third = asked(session, gnn, dataset)
+    assert third.waiting_for is None
+    trainings = session.scalars(select(Job).where(Job.kind == JobKind.TRAIN)).all()
+    assert len(trainings) == 1
+
+
+def test_every_part_of_the_identity_makes_another_denoiser(session: Session) -> None:
+    keys = {
+        denoisers.key(gnn, dataset, objective, config)
+        for gnn in "ab"
+        for dataset in "ab"
+        for objective in ("counterfactual", "class")
+        for config in (CONFIG, DenoiserConfig(steps=5))
+    }
+    assert len(keys) == 16
+
+
+def test_equal_content_under_other_ids_shares_the_denoiser(session: Session) -> None:
+    gnn, twin = ready_gnn(session), ready_gnn(session)
+    dataset, same = reference_set(session), reference_set(session)
+    first, _ = asked(session, gnn, dataset)
+    second, _ = asked(session, twin, same)
+    assert first.denoiser_id == second.denoiser_id
+
+
+def test_tenants_share_nothing(session: Session) -> None:
+    gnn = ready_gnn(session)
+    for get in (gnns.get, gnns.require_ready, gnns.delete):
+        with pytest.raises(NotFound):
+            get(session, gnn.id, tenant="another")
+    dataset = reference_set(session)
+    explanation, _ = asked(session, gnn, dataset)
+    for module, id_ in (
+        (datasets, dataset.id),
+        (denoisers, explanation.denoiser_id),
+        (explanations, explanation.id),
+    ):
+        assert module.get(session, id_).id == id_
+        with pytest.raises(NotFound):
+            module.get(session, id_, tenant="another")
+        assert module.page(session, tenant="another").items == []
+    theirs, _ = denoisers.get_or_create(
+        session,
+        gnn=gnn,
+        dataset=dataset,
+        objective="counterfactual",
+        config=CONFIG,
+        tenant="another",
+    )
+    assert theirs.id != explanation.denoiser_id
+
+
+def test_a_failed_training_fails_its_explanations_and_a_retry_trains_again(
+    session: Session,
+) -> None:
+    gnn, dataset = ready_gnn(session), reference_set(session)
+    explanation, job = asked(session, gnn, dataset)
+    assert job.waiting_for is not None
+    training_id = job.waiting_for
+    fail(session, training_id)
+    denoiser = denoisers.get(session, explanation.denoiser_id)
+    assert denoiser.state == "failed"
+    assert job.state is JobState.FAILED
+    assert job.error is not None
+    assert "the loss is NaN" in job.error["message"]
+
+    again = jobs.retry(session, job.id)
+    assert (again.retry_of, again.subject_id, again.seed) == (job.id, explanation.id, 11)
+    assert again.request_digest == job.request_digest
+    assert explanation.job_id == again.id
+    assert again.waiting_for not in (None, training_id)
+    session.refresh(denoiser)
+    assert (denoiser.state, denoiser.job_id) == ("training", again.waiting_for)
+
+    trained(session, denoiser.job_id)
+    assert again.waiting_for is None
+    claim = claimed(session, again)
+    explanations.finish(session, claim, result_digest="5" * 64, summary={"found": 1})
+    jobs.succeed(session, claim)
+    assert (explanation.result_digest, explanation.summary) == ("5" * 64, {"found": 1})
+
+
+def test_a_retried_training_is_the_denoisers_training(session: Session) -> None:
+    gnn, dataset = ready_gnn(session), reference_set(session)
+    denoiser, training = denoisers.get_or_create(
+        session, gnn=gnn, dataset=dataset, objective="class", config=CONFIG
+    )
+    assert training is not None
+    claim = claimed(session, training)
+    jobs.record_checkpoint(session, claim, "6" * 64, 40)
+    jobs.cancel(session, training.id)
+    jobs.cancel_running(session, claim)
+    session.refresh(denoiser)
+    assert denoiser.state == "failed"
+    again = jobs.retry(session, training.id)
+    assert (again.retry_of, denoiser.job_id, denoiser.state) == (
+        training.id,
+        again.id,
+        "training",
+    )
+    assert again.checkpoint == {"digest": "6" * 64, "step": 40}  # it goes on where it was
+    with pytest.raises(Conflict, match=again.id):
+        jobs.retry(session, training.id)
+    trained(session, again.id)
+    with pytest.raises(Conflict, match="succeeded"):
+        jobs.retry(session, again.id)
+
+
+def test_a_training_that_failed_by_itself_starts_afresh(session: Session) -> None:
+    _, training = denoisers.get_or_create(
+        session,
+        gnn=ready_gnn(session),
+        dataset=reference_set(session),
+        objective="class",
+        config=CONFIG,
+    )
+    assert training is not None
+    claim = claimed(session, training)
+    jobs.record_checkpoint(session, claim, "6" * 64, 40)
+    jobs.fail(session, claim, "Error", "the loss is NaN", retryable=False)
+    assert jobs.retry(session, training.id).checkpoint is None
+
+
+def test_a_job_is_retried_once(session: Session) -> None:
+    gnn = ready_gnn(session)
+    job = jobs.submit(session, kind=JobKind.PREDICT, gnn_id=gnn.id, request_digest="7" * 64)
+    jobs.cancel(session, job.id)
+    again = jobs.retry(session, job.id)
+    assert (again.retry_of, again.request_digest, again.state) == (job.id, "7" * 64, "queued")
+    with pytest.raises(Conflict, match=again.id):
+        jobs.retry(session, job.id)
+    jobs.cancel(session, again.id)
+    assert jobs.retry(session, again.id).retry_of == again.id
+
+
+def test_what_jobs_use_cannot_be_deleted(session: Session) -> None:
+    gnn, dataset = ready_gnn(session), reference_set(session)
+    explanation, job = asked(session, gnn, dataset)
+    with pytest.raises(Conflict, match=gnn.id):
+        gnns.delete(session, gnn.id)
+    with pytest.raises(Conflict, match=dataset.id):
+        datasets.delete(session, dataset.id)
+    assert job.waiting_for is not None
+    jobs.cancel(session, job.waiting_for)
+    gnns.delete(session, gnn.id)
+    datasets.delete(session, dataset.id)
+    with pytest.raises(NotFound):
+        gnns.get(session, gnn.id)
+    with pytest.raises(NotFound):
+        datasets.get(session, dataset.id)
+    assert explanations.get(session, explanation.id).gnn_id == gnn.id  # the record stays
+    with pytest.raises(Conflict, match="deleted"):
+        jobs.retry(session, job.id)
+
+
+def test_a_denoiser_outlives_one_of_two_equal_owners(session: Session) -> None:
+    gnn, twin = ready_gnn(session), ready_gnn(session)
+    dataset, same = reference_set(session), reference_set(session)
+    _, job = asked(session, gnn, dataset)
+    assert job.waiting_for is not None
+    denoiser = trained(session, job.waiting_for)
+    jobs.cancel(session, job.id)
+    gnns.delete(session, gnn.id)
+    datasets.delete(session, dataset.id)
+    session.refresh(denoiser)
+    assert (denoiser.gnn_id, denoiser.dataset_id) == (twin.id, same.id)
+    _, again = asked(session, twin, same)
+    assert again.waiting_for is None
+    jobs.cancel(session, again.id)
+    gnns.delete(session, twin.id)
+    with pytest.raises(NotFound):
+        denoisers.get(session, denoiser.id)
+
+
+def test_pages_show_everything_once_newest_first(session: Session) -> None:
+    made = [reference_set(session).id for _ in range(7)]
+    shown, cursor = [], None
+    while True:
+        page = datasets.page(session, cursor, 3)
+        shown += [row.id for row in page.items]
+        if cursor is None:
+            reference_set(session)  # arrives while the client pages
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert sorted(shown) == sorted(made)
+    assert shown[0] == max(made)
+    assert datasets.page(session, None, 8).next_cursor is None
+
+
+def test_jobs_are_listed_by_state_kind_and_gnn(session: Session) -> None:
+    gnn = ready_gnn(session)
+    _, job = asked(session, gnn, reference_set(session))
+    waiting = jobs.page(session, state=JobState.QUEUED, kind=JobKind.COUNTERFACTUAL)
+    assert [row.id for row in waiting.items] == [job.id]
+    assert len(jobs.page(session, gnn_id=gnn.id).items) == 3
+    assert jobs.page(session, gnn_id="gnn_other").items == []
+
+
+@pytest.mark.parametrize(
+    "cursor", ["", "x", "é", "[]", "WzFd", "WzEsMl0", "W251bGwsImEiXQ", "WyJhIiwiYiJd"]
+)
+def test_made_up_cursors_are_refused(session: Session, cursor: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        datasets.page(session, cursor, 3)
+    assert refused.value.pointer == "/cursor"
+
+
+def test_ids_sort_by_time(session: Session) -> None:
+    made = [reference_set(session) for _ in range(3)]
+    times = [row.created_at for row in made]
+    assert times == sorted(times)
+    assert all(len(row.id) == len("set_") + 20 for row in made)

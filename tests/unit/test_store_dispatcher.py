@@ -1,0 +1,278 @@
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+
+from store import jobs, leads
+from store.database import Database
+from store.dispatcher import Dispatcher
+from store.doorbell import BrokerDown
+from store.jobs import JobKind
+from store.settings import Settings
+from store.tables import Job, Lead
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def __call__(self) -> float:
+        return self.time
+
+    def pass_by(self, seconds: float) -> None:
+        self.time += seconds
+
+
+class Bell:
+    """A broker that writes down who was called, and can be away."""
+
+    def __init__(self) -> None:
+        self.rung: list[tuple[str, str, int]] = []
+        self.is_away = False
+        self.breaks_after: int | None = None
+        self.generation = "first"
+        self.asked = 0
+        self.heard = threading.Event()
+
+    def ring(self, job_id: str, queue: str, priority: int) -> None:
+        if self.is_away or len(self.rung) == self.breaks_after:
+            raise BrokerDown("connection refused")
+        self.rung.append((job_id, queue, priority))
+        self.heard.set()
+
+    def epoch(self) -> str:
+        self.asked += 1
+        if self.is_away:
+            raise BrokerDown("connection refused")
+        return self.generation
+
+    def close(self) -> None:
+        pass
+
+    @property
+    def ids(self) -> list[str]:
+        return [job_id for job_id, _, _ in self.rung]
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    database = Database(f"sqlite:///{tmp_path / 'test.sqlite'}")
+    database.migrate()
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings.from_environment({"D4_DATA_DIR": str(tmp_path)})
+
+
+def submitted(database: Database) -> str:
+    with database.transaction() as session:
+        return jobs.submit(session, kind=JobKind.PROBE).id
+
+
+def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "did not happen in time"
+        time.sleep(0.01)
+
+
+def test_queued_jobs_are_announced_once(database: Database, settings: Settings) -> None:
+    bell = Bell()
+    dispatcher = Dispatcher(database, bell, settings)
+    ids = {submitted(database) for _ in range(3)}
+    dispatcher.run_once()
+    dispatcher.run_once()
+    assert sorted(bell.ids) == sorted(ids)
+    assert {(queue, priority) for _, queue, priority in bell.rung} == {("light", 6)}
+
+
+def test_a_silent_workers_job_is_announced_first_in_line(
+    database: Database, settings: Settings
+) -> None:
+    bell = Bell()
+    dispatcher = Dispatcher(database, bell, settings)
+    job_id = submitted(database)
+    with database.transaction() as session:
+        jobs.claim(session, job_id, "worker", -1)
+    dispatcher.run_once()
+    assert bell.rung == [(job_id, "light", 0)]
+
+
+def test_a_nudge_rings_at_once_and_stopping_is_clean(
+    database: Database, settings: Settings
+) -> None:
+    bell = Bell()
+    dispatcher = Dispatcher(database, bell, settings)
+    before = threading.active_count()
+    dispatcher.start()
+    until(lambda: _leader(database) is not None)
+    started = time.monotonic()
+    job_id = submitted(database)
+    dispatcher.nudge()
+    assert bell.heard.wait(5)
+    assert time.monotonic() - started < 0.9  # sooner than the poll
+    dispatcher.stop()
+    dispatcher.stop()
+    assert threading.active_count() == before
+    assert bell.ids == [job_id]
+    with database.transaction() as session:  # the lead is free again
+        assert leads.take(session, "dispatcher", "another", 10)
+
+
+def test_without_a_nudge_the_poll_finds_the_job(database: Database, settings: Settings) -> None:
+    bell = Bell()
+    dispatcher = Dispatcher(database, bell, settings)
+    dispatcher.start()
+    try:
+        job_id = submitted(database)
+        until(lambda: bell.ids == [job_id])
+    finally:
+        dispatcher.stop()
+
+
+def _leader(database: Database) -> str | None:
+    with database.reading() as session:
+        lead = session.get(Lead, "dispatcher")
+    return lead.owner if lead else None
+
+
+def test_a_broker_that_is_away_loses_nothing_and_is_reported_once(
+    database: Database, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "store.dispatcher")
+    bell = Bell()
+    bell.is_away = True
+    clock = Clock()
+    dispatcher = Dispatcher(database, bell, settings, clock=clock)
+    job_id = submitted(database)
+    for _ in range(3):
+        dispatcher.run_once(nudged=True)
+        clock.pass_by(5)
+    assert [record.getMessage() for record in caplog.records] == [
+        "broker unreachable: connection refused"
+    ]
+    bell.is_away = False
+    dispatcher.run_once()
+    assert bell.ids == [job_id]
+    assert caplog.messages[-1] == "dispatching works again"
+    bell.is_away = True
+    submitted(database)
+    clock.pass_by(5)
+    dispatcher.run_once()
+    assert caplog.messages[-1] == "broker unreachable: connection refused"
+
+
+def test_tries_become_rarer_while_the_broker_is_away(
+    database: Database, settings: Settings
+) -> None:
+    bell = Bell()
+    bell.is_away = True
+    clock = Clock()
+    dispatcher = Dispatcher(database, bell, settings, clock=clock)
+    submitted(database)
+    tries = []
+    for _ in range(240):
+        before = bell.asked
+        dispatcher.run_once()
+        if bell.asked > before:
+            tries.append(clock.time)
+        clock.pass_by(0.125)
+    pauses = [later - earlier for earlier, later in pairwise(tries)]
+    assert pauses == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0, 5.0, 5.0]
+
+
+def test_jobs_after_a_break_are_announced_when_it_is_over(
+    database: Database, settings: Settings
+) -> None:
+    bell = Bell()
+    bell.breaks_after = 2
+    clock = Clock()
+    dispatcher = Dispatcher(database, bell, settings, clock=clock)
+    ids = [submitted(database) for _ in range(5)]
+    dispatcher.run_once()
+    assert len(bell.ids) == 2
+    bell.breaks_after = None
+    clock.pass_by(1)
+    dispatcher.run_once()
+    assert sorted(bell.ids) == sorted(ids)  # all of them, none twice
+
+
+def test_a_broker_that_lost_its_messages_gets_them_again(
+    database: Database, settings: Settings
+) -> None:
+    bell = Bell()
+    clock = Clock()
+    dispatcher = Dispatcher(database, bell, settings, clock=clock)
+    queued, running = submitted(database), submitted(database)
+    dispatcher.run_once()
+    with database.transaction() as session:
+        jobs.claim(session, running, "worker", 60)
+    bell.rung.clear()
+    bell.generation = "second"
+    clock.pass_by(3)
+    dispatcher.run_once()
+    assert bell.ids == [queued]
+    # A dispatcher that starts later knows the epoch from the database.
+    Dispatcher(database, bell, settings).run_once(nudged=True)
+    assert bell.ids == [queued]
+
+
+def test_one_of_two_leads_and_the_other_takes_over(database: Database, settings: Settings) -> None:
+    bell = Bell()
+    clock = Clock()
+    first, second = (Dispatcher(database, bell, settings, clock=clock) for _ in range(2))
+    first.run_once()
+    leader = _leader(database)
+    job_id = submitted(database)
+    second.run_once()
+    assert bell.ids == []  # polling is the leader's
+    second.run_once(nudged=True)
+    assert bell.ids == [job_id]  # what this process was given it may announce itself
+    with database.transaction() as session:
+        jobs.claim(session, job_id, "worker", -1)
+    second.run_once()
+    with database.transaction() as session:
+        assert jobs.get(session, job_id).state == "running"  # reaping is the leader's, too
+        session.execute(update(Lead).values(lease_until=0.0))  # which died
+    clock.pass_by(5)
+    second.run_once()
+    assert _leader(database) != leader
+    assert bell.ids == [job_id, job_id]
+
+
+def test_a_database_in_trouble_does_not_end_the_dispatcher(
+    database: Database, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    bell = Bell()
+    dispatcher = Dispatcher(database, bell, settings)
+    job_id = submitted(database)
+    with database.transaction() as session:
+        session.execute(update(Job).values(priority=0))
+        session.connection().exec_driver_sql("ALTER TABLE leads RENAME TO elsewhere")
+    dispatcher.run_once()
+    dispatcher.run_once()
+    assert len(caplog.records) == 1
+    assert "no such table" in caplog.text
+    with database.transaction() as session:
+        session.connection().exec_driver_sql("ALTER TABLE elsewhere RENAME TO leads")
+    dispatcher.run_once()
+    assert bell.ids == [job_id]
+
+
+def test_without_a_broker_jobs_are_still_reaped(database: Database, settings: Settings) -> None:
+    job_id = submitted(database)
+    with database.transaction() as session:
+        jobs.claim(session, job_id, "worker", -1)
+    Dispatcher(database, None, settings).run_once()
+    with database.reading() as session:
+        assert jobs.get(session, job_id).state == "queued"

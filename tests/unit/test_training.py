@@ -1,0 +1,309 @@
+"""Training: it learns, it resumes to the same bits, it stops, and it draws from its own seed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import networkx as nx
+import pytest
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from models.batches import Batches
+from models.detection import area_under_roc
+from models.gnn.network import Gnn
+from models.gnn.spec import ActivationLayer, GcnLayer, GnnSpec, LinearLayer, PoolLayer
+from models.graphs import Graph
+from models.recipes import Objective, Recipe, recipe_for
+from models.subgraphs import connected_subgraph, neighbours_of
+from models.training import Trainer
+
+torch.set_num_threads(1)
+
+CPU = torch.device("cpu")
+NO_EDGES = torch.zeros(2, 0, dtype=torch.int64)
+
+
+def cycle(nodes: int, features: int = 1) -> Graph:
+    ends = [tuple(sorted((node, (node + 1) % nodes))) for node in range(nodes)]
+    return Graph(torch.ones(nodes, features), torch.tensor(sorted(set(ends))).T)
+
+
+def cycles() -> list[Graph]:
+    return [cycle(nodes) for nodes in (6, 7, 8, 9, 10)] * 6
+
+
+def small_gnn() -> Gnn:
+    layers = (GcnLayer(6), ActivationLayer("relu"), PoolLayer("sum"), LinearLayer(2))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return Gnn(GnnSpec(features=1, classes=2, layers=layers)).eval()
+
+
+def small(objective: Objective, name: str = "default", steps: int = 12) -> Recipe:
+    recipe = recipe_for(objective, name, steps=steps, hidden=6, blocks=2)
+    return replace(recipe, batch_graphs=8, batch_subgraphs=8)
+
+
+def trainer(recipe: Recipe, seed: int = 3) -> Trainer:
+    return Trainer(cycles(), small_gnn(), recipe, seed=seed, device=CPU)
+
+
+def finished(training: Trainer) -> dict[str, Tensor]:
+    for _ in training.run():
+        pass
+    return {name: value for name, value in training.state().items() if name != "seconds"}
+
+
+def assert_same(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        assert torch.equal(value, other[name]), name
+
+
+def test_training_learns_what_the_graphs_have_in_common() -> None:
+    recipe = replace(
+        recipe_for(Objective.COUNTERFACTUAL, steps=250, hidden=16, blocks=2, alpha=0.0),
+        batch_graphs=16,
+    )
+    progress = list(trainer(recipe).run())
+    first, last = progress[0], progress[-1]
+    assert (last.step, last.steps) == (250, 250)
+    assert last.loss_dist < 0.7 * first.loss_dist
+    assert last.detection_auc is not None
+    # on cycles every flip can be seen; an edge's rarity alone gives about .8
+    assert last.detection_auc > 0.95
+    assert last.loss_cf is None
+    assert all(one.seconds < other.seconds for one, other in pairwise(progress))
+
+
+def test_a_denoiser_before_training_detects_nothing() -> None:
+    training = trainer(small(Objective.CLASS, steps=1))
+    training._measure()
+    assert training._smoothed["detection_auc"] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("name", ["default", "paper"])
+@pytest.mark.parametrize("objective", list(Objective))
+def test_resuming_from_any_step_ends_in_the_same_bits(objective: Objective, name: str) -> None:
+    recipe = small(objective, name)
+    uninterrupted = finished(trainer(recipe))
+    for stop in (0, 3, 10):
+        before = trainer(recipe)
+        for _ in before.run(until=stop):
+            pass
+        assert before.step == stop
+        checkpoint = safetensors.torch.save(before.state())
+        after = trainer(recipe)
+        after.load_state(safetensors.torch.load(checkpoint))
+        assert after.step == stop
+        assert_same(finished(after), uninterrupted)
+
+
+def test_a_state_is_not_changed_by_training_on() -> None:
+    training = trainer(small(Objective.COUNTERFACTUAL))
+    for _ in training.run(until=4):
+        pass
+    state = training.state()
+    copies = {name: value.clone() for name, value in state.items()}
+    other = trainer(small(Objective.COUNTERFACTUAL))
+    other.load_state(state)
+    finished(training)
+    finished(other)
+    assert_same(state, copies)
+
+
+def test_the_seed_decides_the_weights() -> None:
+    recipe = small(Objective.COUNTERFACTUAL)
+    first = finished(trainer(recipe, seed=1))
+    torch.manual_seed(99)  # the global generator has no say
+    assert_same(finished(trainer(recipe, seed=1)), first)
+    other = finished(trainer(recipe, seed=2))
+    assert not torch.equal(other["weights.planes"], first["weights.planes"])
+
+
+def test_the_global_generator_is_left_alone() -> None:
+    before = torch.get_rng_state()
+    finished(trainer(small(Objective.COUNTERFACTUAL)))
+    finished(trainer(small(Objective.CLASS)))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_training_stops_when_told_and_goes_on_later() -> None:
+    recipe = small(Objective.COUNTERFACTUAL)
+    training = trainer(recipe)
+    seen = 0
+
+    def told() -> bool:
+        return seen == 5
+
+    for progress in training.run(should_stop=told):
+        seen = progress.step
+    assert (seen, training.step) == (5, 5)
+    assert_same(finished(training), finished(trainer(recipe)))
+
+
+def test_training_that_is_told_at_once_takes_no_step() -> None:
+    training = trainer(small(Objective.CLASS))
+    assert list(training.run(should_stop=lambda: True)) == []
+    assert training.step == 0
+
+
+def test_counterfactual_loss_sets_in_at_the_end_of_the_default_recipe() -> None:
+    recipe = small(Objective.COUNTERFACTUAL)
+    progress = list(trainer(recipe).run())
+    assert 0 < recipe.counterfactual_start < recipe.steps
+    for one in progress:
+        has_loss = one.step > recipe.counterfactual_start
+        assert (one.loss_cf is not None) == (one.flip_rate is not None) == has_loss
+    last = progress[-1]
+    assert last.loss_cf is not None
+    assert last.loss == pytest.approx(last.loss_dist + recipe.alpha * last.loss_cf)
+
+
+def test_paper_has_the_counterfactual_loss_all_along() -> None:
+    progress = next(trainer(small(Objective.COUNTERFACTUAL, "paper")).run())
+    assert progress.loss_cf is not None
+
+
+def test_class_objective_needs_no_gnn_and_counterfactual_does() -> None:
+    class_trainer = Trainer(cycles(), None, small(Objective.CLASS), seed=0, device=CPU)
+    assert next(class_trainer.run()).loss_cf is None
+    with pytest.raises(ValueError, match="needs the GNN"):
+        Trainer(cycles(), None, small(Objective.COUNTERFACTUAL), seed=0, device=CPU)
+
+
+def test_the_gnn_is_left_as_it_was() -> None:
+    gnn = small_gnn().train()
+    finished(Trainer(cycles(), gnn, small(Objective.COUNTERFACTUAL), seed=0, device=CPU))
+    assert gnn.training
+    assert all(parameter.requires_grad for parameter in gnn.parameters())
+    assert all(parameter.grad is None for parameter in gnn.parameters())
+
+
+def test_the_result_is_the_average_and_not_the_last_weights() -> None:
+    training = trainer(small(Objective.COUNTERFACTUAL))
+    state = finished(training)
+    denoiser = training.denoiser()
+    assert not denoiser.training
+    for name, value in denoiser.state_dict().items():
+        assert torch.equal(value, state[f"average.{name}"])
+    assert not torch.equal(state["average.planes"], state["weights.planes"])
+
+
+def test_paper_result_is_the_last_weights() -> None:
+    state = finished(trainer(small(Objective.CLASS, "paper")))
+    assert torch.equal(state["average.planes"], state["weights.planes"])
+
+
+TINY_SETS = {
+    "one graph": [cycle(5)],
+    "one node": [Graph(torch.ones(1, 1), NO_EDGES)],
+    "two nodes": [Graph(torch.ones(2, 1), torch.tensor([[0], [1]]))],
+    "no edges": [Graph(torch.ones(4, 1), NO_EDGES)] * 3,
+    "mixed": [
+        Graph(torch.ones(1, 1), NO_EDGES),
+        Graph(torch.ones(2, 1), NO_EDGES),
+        cycle(3),
+        Graph(torch.ones(5, 1), torch.tensor([[0], [4]])),
+    ],
+}
+
+
+@pytest.mark.parametrize("objective", list(Objective))
+@pytest.mark.parametrize("graphs", TINY_SETS.values(), ids=TINY_SETS.keys())
+def test_tiny_reference_sets_train_to_finite_weights(
+    graphs: list[Graph], objective: Objective
+) -> None:
+    recipe = small(objective, steps=6)
+    state = finished(Trainer(graphs, small_gnn(), recipe, seed=0, device=CPU))
+    weights = [value for name, value in state.items() if name.startswith(("weights", "average"))]
+    assert all(torch.isfinite(value).all() for value in weights)
+
+
+def test_an_empty_reference_set_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        Trainer([], None, small(Objective.CLASS), seed=0, device=CPU)
+
+
+def test_larger_graphs_are_trained_on_in_parts() -> None:
+    recipe = replace(small(Objective.CLASS), max_nodes=6, subgraph_share=0.0)
+    batches = Batches([cycle(9), cycle(5)], recipe, torch.Generator().manual_seed(0))
+    widths = {int(size) for _ in range(4) for size in batches.draw().mask.sum(1)}
+    assert widths == {5, 6}
+
+
+def test_a_round_of_batches_holds_every_graph_and_keeps_to_the_budget() -> None:
+    graphs = [cycle(nodes) for nodes in range(3, 43)]
+    recipe = replace(small(Objective.COUNTERFACTUAL), pair_budget=2000)
+    batches = Batches(graphs, recipe, torch.Generator().manual_seed(0))
+    seen: list[int] = []
+    while len(seen) < len(graphs):
+        drawn = batches.draw()
+        assert drawn.count <= recipe.batch_graphs
+        assert drawn.count * drawn.mask.shape[1] ** 2 <= recipe.pair_budget
+        seen.extend(drawn.mask.sum(1).tolist())
+    assert sorted(seen) == list(range(3, 43))
+
+
+def test_connected_subgraphs_are_connected_and_induced() -> None:
+    grid = torch.tensor(
+        [(row * 4 + column, row * 4 + column + 1) for row in range(4) for column in range(3)]
+        + [(row * 4 + column, row * 4 + column + 4) for row in range(3) for column in range(4)]
+    ).T
+    # a feature that names its node shows which nodes were taken
+    graph = Graph(torch.arange(16.0)[:, None], grid)
+    edges = {tuple(edge) for edge in grid.T.tolist()}
+    generator = torch.Generator().manual_seed(0)
+    for nodes in range(1, 17):
+        part = connected_subgraph(graph, neighbours_of(graph), nodes, generator)
+        assert part.node_count == nodes
+        drawn = nx.Graph(part.edges.T.tolist())
+        drawn.add_nodes_from(range(nodes))
+        assert nx.is_connected(drawn)
+        assert bool((part.edges[0] < part.edges[1]).all())
+        names = part.features[:, 0].int().tolist()
+        taken = {tuple(sorted((names[a], names[b]))) for a, b in part.edges.T.tolist()}
+        assert taken == {edge for edge in edges if set(edge) <= set(names)}
+
+
+def test_class_batches_are_mostly_small_subgraphs() -> None:
+    recipe = small(Objective.CLASS)
+    batches = Batches([cycle(30)], recipe, torch.Generator().manual_seed(0))
+    widths = [int(batches.draw().mask.sum(1).max()) for _ in range(200)]
+    share = sum(width <= recipe.subgraph_nodes[1] for width in widths) / len(widths)
+    assert share == pytest.approx(recipe.subgraph_share, abs=0.12)
+
+
+def test_area_under_roc_by_counting_pairs() -> None:
+    scores = torch.tensor([0.1, 0.4, 0.4, 0.8, 0.3])
+    positive = torch.tensor([False, True, False, True, False])
+    # 6 pairs: .4 beats .1 and .3, ties with .4; .8 beats all three
+    assert area_under_roc(scores, positive) == pytest.approx(5.5 / 6)
+    assert area_under_roc(scores, torch.zeros(5, dtype=torch.bool)) is None
+
+
+def test_recipes_by_name_and_what_can_be_chosen() -> None:
+    paper = recipe_for(Objective.COUNTERFACTUAL, "paper")
+    assert (paper.noise, paper.weighting, paper.residual) == ("paper", "paper", False)
+    assert paper.counterfactual_start == 0
+    assert recipe_for(Objective.CLASS, "paper").counterfactual_start == paper.steps
+    chosen = recipe_for(Objective.CLASS, steps=7, hidden=5, blocks=1)
+    assert (chosen.steps, chosen.hidden, chosen.blocks) == (7, 5, 1)
+    assert chosen.shape(3).features == 3
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("steps", 0), ("alpha", -1.0), ("ema", 1.0), ("subgraph_share", 1.5), ("noise_high", 0.6)],
+)
+def test_recipes_refuse_nonsense(field: str, value: float) -> None:
+    with pytest.raises(ValueError, match=str(value)):
+        replace(recipe_for(Objective.CLASS), **{field: value})  # type: ignore[arg-type]
+
+
+def test_unknown_recipes_are_refused_with_those_that_exist() -> None:
+    with pytest.raises(ValueError, match=r"'fast'.*default.*paper"):
+        recipe_for(Objective.CLASS, "fast")

@@ -1,0 +1,466 @@
+"""Every kind of job from its request to its stored answer, in one process with tiny models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save
+
+from models.gnn.network import Gnn
+from store import datasets, denoisers, explanations, gnns, graph_sets, jobs
+from store.gnn_spec import GnnSpecDocument
+from store.job_states import DenoiserState, GnnState
+from store.jobs import JobKind, JobState
+from store.opened import Store
+from store.requests import (
+    CanonicalGraph,
+    ClassRequest,
+    Constraints,
+    CounterfactualRequest,
+    DenoiserConfig,
+    PredictionRequest,
+)
+from store.results import ClassResult, CounterfactualResult, PredictionResult
+from store.settings import Settings
+from store.tables import Denoiser, Job, ReferenceSet
+from store.tables import Gnn as GnnRow
+from worker.control import Control, StopReason
+from worker.handlers import HANDLERS
+from worker.handlers.counterfactual import seed_for
+from worker.handlers.train import train_denoiser
+from worker.loading import Library, layers_of
+from worker.runner import Runner
+from worker.work import Handler, Outcome, Work
+
+torch.set_num_threads(1)
+CPU = torch.device("cpu")
+CONFIG = DenoiserConfig(steps=12, hidden=4, blocks=1)
+
+SPEC = GnnSpecDocument.model_validate(
+    {
+        "features": 1,
+        "classes": 2,
+        "layers": [
+            {"type": "gin", "out": 2, "hidden": 2},
+            {"type": "pool", "op": "sum"},
+            {"type": "linear", "out": 2},
+        ],
+    }
+)
+
+BLIND_SPEC = SPEC.model_copy(update={"layers": SPEC.layers[1:]})
+
+
+def edge_counter(threshold: float) -> Gnn:
+    """Class 1 if nodes + 2·edges > threshold: what flips it is known without any search."""
+    gnn = Gnn(layers_of(SPEC)).eval()
+    weights = {
+        "layers.0.conv.eps": torch.zeros(1),
+        "layers.0.conv.nn.0.weight": torch.ones(2, 1),
+        "layers.0.conv.nn.0.bias": torch.zeros(2),
+        "layers.0.conv.nn.2.weight": torch.eye(2),
+        "layers.0.conv.nn.2.bias": torch.zeros(2),
+        "layers.2.linear.weight": torch.tensor([[0.0, 0.0], [0.5, 0.5]]),
+        "layers.2.linear.bias": torch.tensor([0.0, -threshold]),
+    }
+    gnn.load_state_dict(weights)
+    return gnn
+
+
+def ring(nodes: int, chords: Sequence[tuple[int, int]] = ()) -> CanonicalGraph:
+    edges = [(i, i + 1) for i in range(nodes - 1)] + [(0, nodes - 1), *chords]
+    return CanonicalGraph(
+        node_ids=[f"atom {i}" for i in range(nodes)], x=[[1.0]] * nodes, edges=sorted(edges)
+    )
+
+
+def reference_graphs() -> list[CanonicalGraph]:
+    """Rings of 5 and 6 nodes, half of them with two chords; only the bare 5-rings are class 0."""
+    plain = [ring(5), ring(6)] * 5
+    return plain + [ring(5, [(0, 2), (1, 3)]), ring(6, [(0, 2), (1, 4)])] * 5
+
+
+@dataclass(frozen=True)
+class World:
+    store: Store
+    runner: Runner
+    gnn: GnnRow
+    dataset: ReferenceSet
+
+    def run(self, job_id: str, handler: Handler | None = None) -> Job:
+        if handler is not None:
+            kinds = dict.fromkeys(JobKind, handler)
+            Runner(self.store, Library(self.store.artifacts, CPU), kinds, "other").run(job_id)
+        else:
+            self.runner.run(job_id)
+        with self.store.database.reading() as session:
+            return jobs.get(session, job_id)
+
+    def denoiser(self, objective: str, config: DenoiserConfig = CONFIG) -> tuple[Denoiser, Job]:
+        """A new denoiser and its training."""
+        with self.store.database.transaction() as session:
+            denoiser, job = denoisers.get_or_create(
+                session, gnn=self.gnn, dataset=self.dataset, objective=objective, config=config
+            )
+            assert job is not None
+            return denoiser, job
+
+    def ask(
+        self, request: CounterfactualRequest | ClassRequest, denoiser: Denoiser
+    ) -> tuple[str, str]:
+        """Ids of the explanation and of its job."""
+        digest = self.store.artifacts.put(request.model_dump_json().encode())
+        with self.store.database.transaction() as session:
+            explanation, job = explanations.create(
+                session,
+                kind=request.kind,
+                gnn=self.gnn,
+                dataset=self.dataset,
+                denoiser=denoisers.get(session, denoiser.id),
+                train_job=None,
+                request_digest=digest,
+                seed=request.seed,
+            )
+            return explanation.id, job.id
+
+    def answer(self, explanation_id: str) -> bytes:
+        with self.store.database.reading() as session:
+            digest = explanations.get(session, explanation_id).result_digest
+        assert digest is not None
+        return self.store.artifacts.get(digest)
+
+
+def opened(folder: Path) -> Store:
+    return Store.open(Settings(data_dir=folder, lease_seconds=5.0))
+
+
+def register(store: Store, gnn: Gnn, spec: GnnSpecDocument = SPEC) -> tuple[GnnRow, Job]:
+    digest = store.artifacts.put(save(gnn.state_dict()))
+    with store.database.transaction() as session:
+        return gnns.create(session, name="edge counter", spec=spec, weights_digest=digest)
+
+
+def world_in(store: Store) -> World:
+    graphs = reference_graphs()
+    figures = graph_sets.describe(graphs)
+    gnn, _ = register(store, edge_counter(16.0))
+    with store.database.transaction() as session:
+        dataset = datasets.create(
+            session,
+            name="rings",
+            gnn_features=1,
+            graphs_digest=store.artifacts.put(graph_sets.pack(graphs)),
+            sha256=graph_sets.canonical_set_hash(graphs),
+            graph_count=figures.graph_count,
+            label_counts=figures.label_counts,
+            max_nodes=figures.max_nodes,
+            mean_nodes=figures.mean_nodes,
+            mean_edges=figures.mean_edges,
+        )
+    runner = Runner(store, Library(store.artifacts, CPU), HANDLERS, "test")
+    return World(store, runner, gnn, dataset)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with opened(tmp_path_factory.mktemp("world")) as store:
+        yield world_in(store)
+
+
+@pytest.fixture(scope="module")
+def trained(world: World) -> Denoiser:
+    denoiser, job = world.denoiser("counterfactual")
+    assert world.run(job.id).state is JobState.SUCCEEDED
+    return denoiser
+
+
+def test_a_sound_gnn_becomes_ready(world: World) -> None:
+    gnn, job = register(world.store, edge_counter(12.0))
+    assert world.run(job.id).state is JobState.SUCCEEDED
+    with world.store.database.reading() as session:
+        probed = gnns.get(session, gnn.id)
+    assert probed.state is GnnState.READY
+    assert probed.report is not None
+    assert {check["name"] for check in probed.report["checks"]} >= {
+        "shapes",
+        "finite",
+        "deterministic",
+        "batch_invariant",
+        "node_order_invariant",
+        "dense_equals_sparse",
+        "sees_edges",
+        "not_constant",
+    }
+
+
+def constant() -> Gnn:
+    gnn = edge_counter(16.0)
+    with torch.no_grad():
+        gnn.state_dict()["layers.2.linear.weight"].zero_()
+    return gnn
+
+
+def blind() -> Gnn:
+    """Looks at nodes only: no edit can change what it says."""
+    torch.manual_seed(0)
+    return Gnn(layers_of(BLIND_SPEC)).eval()
+
+
+def overflowing() -> Gnn:
+    gnn = edge_counter(16.0)
+    with torch.no_grad():
+        gnn.state_dict()["layers.0.conv.nn.2.weight"].fill_(3e38)
+    return gnn
+
+
+@pytest.mark.parametrize(
+    ("gnn", "failed"),
+    [
+        (constant, {"sees_edges", "not_constant"}),
+        (blind, {"sees_edges"}),
+        (overflowing, {"finite"}),
+    ],
+)
+def test_a_broken_gnn_is_kept_as_rejected_with_its_report(
+    world: World, gnn: Callable[[], Gnn], failed: set[str]
+) -> None:
+    row, job = register(world.store, gnn(), BLIND_SPEC if gnn is blind else SPEC)
+    # The probe did its work, so the job succeeds; the verdict is about the GNN.
+    assert world.run(job.id).state is JobState.SUCCEEDED
+    with world.store.database.reading() as session:
+        probed = gnns.get(session, row.id)
+    assert probed.state is GnnState.REJECTED
+    assert probed.report is not None
+    names = {check["name"] for check in probed.report["checks"] if not check["passed"]}
+    assert names == failed
+
+
+def test_predictions_are_the_sparse_gnns(world: World) -> None:
+    request = PredictionRequest(graphs=[ring(5), ring(5, [(0, 2)])])
+    digest = world.store.artifacts.put(request.model_dump_json().encode())
+    with world.store.database.transaction() as session:
+        job = jobs.submit(session, kind=JobKind.PREDICT, gnn_id=world.gnn.id, request_digest=digest)
+    done = world.run(job.id)
+    assert done.state is JobState.SUCCEEDED
+    result = PredictionResult.model_validate(done.result)
+    assert [prediction.predicted_class for prediction in result.predictions] == [0, 1]
+    expected = torch.tensor([0.0, 5 + 2 * 6 - 16.0]).softmax(0).tolist()
+    assert result.predictions[1].probabilities == pytest.approx(expected, rel=1e-5)
+
+
+def test_training_makes_the_denoiser_ready_and_releases_who_waited(world: World) -> None:
+    config = DenoiserConfig(steps=5, hidden=4, blocks=1, seed=3)
+    request = CounterfactualRequest(graphs=[ring(5)])
+    digest = world.store.artifacts.put(request.model_dump_json().encode())
+    with world.store.database.transaction() as session:
+        denoiser, training = denoisers.get_or_create(
+            session,
+            gnn=world.gnn,
+            dataset=world.dataset,
+            objective="counterfactual",
+            config=config,
+        )
+        _, waiting = explanations.create(
+            session,
+            kind="counterfactual",
+            gnn=world.gnn,
+            dataset=world.dataset,
+            denoiser=denoiser,
+            train_job=training,
+            request_digest=digest,
+        )
+    assert training is not None
+    assert world.run(waiting.id).state is JobState.QUEUED  # nothing to claim yet
+    done = world.run(training.id)
+    assert done.state is JobState.SUCCEEDED
+    assert done.progress is not None
+    assert (done.progress["step"], done.progress["total"]) == (5, 5)
+    assert done.progress["metrics"]["loss"] > 0
+    with world.store.database.reading() as session:
+        ready = denoisers.get(session, denoiser.id)
+    assert ready.state is DenoiserState.READY
+    assert ready.metrics is not None
+    assert ready.metrics["steps"] == 5
+    assert world.run(waiting.id).state is JobState.SUCCEEDED
+
+
+def test_an_interrupted_training_ends_with_the_same_weights(tmp_path: Path) -> None:
+    digests = []
+    for interrupted in (False, True):
+        with opened(tmp_path / str(interrupted)) as store:
+            world = world_in(store)
+            denoiser, job = world.denoiser("counterfactual")
+            if interrupted:
+                released = world.run(job.id, shut_down_at(5))
+                assert released.state is JobState.QUEUED
+                assert released.attempts_used == 0
+                assert released.checkpoint is not None
+                assert released.checkpoint["step"] == 5
+            assert world.run(job.id).state is JobState.SUCCEEDED
+            with store.database.reading() as session:
+                digests.append(denoisers.get(session, denoiser.id).weights_digest)
+    assert digests[0] == digests[1]
+
+
+class StoppingControl(Control):
+    """Of a worker that is told to shut down when the job reaches a certain step."""
+
+    def __init__(self, real: Control, at_step: int) -> None:
+        super().__init__(real.checkpoint)
+        self._at_step = at_step
+
+    def progress(
+        self, phase: str, step: int, total: int, metrics: Mapping[str, float] | None = None
+    ) -> None:
+        super().progress(phase, step, total, metrics)
+        if step == self._at_step:
+            self.stop(StopReason.SHUTDOWN)
+
+
+def shut_down_at(step: int) -> Handler:
+    def handler(work: Work) -> Outcome:
+        return train_denoiser(replace(work, control=StoppingControl(work.control, step)))
+
+    return handler
+
+
+def test_an_unreadable_checkpoint_starts_the_training_over(world: World) -> None:
+    _, job = world.denoiser("counterfactual", DenoiserConfig(steps=4, hidden=4, blocks=1, seed=9))
+
+    def fail_after_checkpoint(work: Work) -> Outcome:
+        work.control.checkpoint(b"not tensors at all", 2)
+        raise OSError("power cut")
+
+    assert world.run(job.id, fail_after_checkpoint).state is JobState.QUEUED
+    assert world.run(job.id).state is JobState.SUCCEEDED
+
+
+def test_counterfactuals_flip_with_the_callers_node_ids(world: World, trained: Denoiser) -> None:
+    posted = ring(5)  # 5 + 2·5 = 15: one more edge makes 17 > 16
+    request = CounterfactualRequest(graphs=[posted, ring(6)], seed=7)
+    explanation_id, job_id = world.ask(request, trained)
+    assert world.run(job_id).state is JobState.SUCCEEDED
+    result = CounterfactualResult.model_validate_json(world.answer(explanation_id))
+
+    first, second = result.answers
+    assert first.found
+    assert first.prediction.predicted_class == 0
+    best = first.counterfactuals[0]
+    assert [edit.action for edit in best.edits] == ["add"]
+    assert {best.edits[0].source, best.edits[0].target} <= set(posted.node_ids)
+    assert len(best.graph.edges) == 6
+    assert best.prediction.predicted_class == 1
+    assert best.confidence == pytest.approx(torch.tensor(1.0).sigmoid().item(), rel=1e-5)
+    assert best.modification_ratio == pytest.approx(1 / 5)
+    assert best.fidelity > 0
+    # 6 + 2·6 = 18 is class 1 already; one edge less gives 16, which is a tie; two less flip.
+    assert not second.found
+    assert second.reason is not None
+    assert second.closest_miss is not None
+    assert len(second.closest_miss.edits) == 1
+
+    assert result.summary.graphs == 2
+    assert result.summary.found == 1
+    assert result.summary.edits_by_denoiser + result.summary.edits_by_search == 1
+    assert result.mmd is not None
+    assert result.mmd.n == 1
+    assert result.mmd.n_reference == 20
+    assert 0 <= result.mmd.p_value <= 1
+    assert result.receipt.gnn_sha256 == world.gnn.sha256
+    assert result.receipt.dataset_sha256 == world.dataset.sha256
+    assert set(result.receipt.versions) >= {"d4explain", "torch", "torch_geometric", "python"}
+    assert result.receipt.work["gnn_evaluations"] > 0
+    assert result.receipt.seed == 7
+    assert result.receipt.config["sampler"] == "guided"
+
+
+def test_an_answer_does_not_depend_on_its_batch_mates(world: World, trained: Denoiser) -> None:
+    graph = ring(6, [(0, 3)])
+    answers = []
+    for graphs in ([graph], [ring(5), graph, ring(6)]):
+        request = CounterfactualRequest(
+            graphs=graphs, constraints=Constraints(max_ratio=0.5), sampler="paper"
+        )
+        explanation_id, job_id = world.ask(request, trained)
+        world.run(job_id)
+        result = json.loads(world.answer(explanation_id))
+        answer = result["answers"][graphs.index(graph)]
+        answer.pop("seconds")
+        answers.append(answer)
+    assert answers[0] == answers[1]
+    assert seed_for(0, graph) != seed_for(1, graph)
+    assert seed_for(0, graph) != seed_for(0, ring(6))
+
+
+def test_nothing_allowed_is_an_answer_and_not_an_error(world: World, trained: Denoiser) -> None:
+    request = CounterfactualRequest(
+        graphs=[ring(5)], constraints=Constraints(frozen_nodes=[[0, 1, 2, 3, 4]])
+    )
+    explanation_id, job_id = world.ask(request, trained)
+    assert world.run(job_id).state is JobState.SUCCEEDED
+    result = CounterfactualResult.model_validate_json(world.answer(explanation_id))
+    assert not result.answers[0].found
+    assert result.answers[0].reason
+    assert result.mmd is None
+    assert result.summary.mean_edits is None
+
+
+def test_a_time_budget_ends_the_search_and_is_reported(world: World, trained: Denoiser) -> None:
+    request = CounterfactualRequest(graphs=[ring(6), ring(6)], time_budget=1e-9)
+    explanation_id, job_id = world.ask(request, trained)
+    assert world.run(job_id).state is JobState.SUCCEEDED
+    result = CounterfactualResult.model_validate_json(world.answer(explanation_id))
+    assert [answer.found for answer in result.answers] == [False, False]
+    assert "time budget ended the search on 2 of 2 graphs" in result.warnings[0]
+
+
+@pytest.fixture(scope="module")
+def trained_for_classes(world: World) -> Denoiser:
+    denoiser, job = world.denoiser("class")
+    assert world.run(job.id).state is JobState.SUCCEEDED
+    return denoiser
+
+
+def test_a_class_is_explained_by_ranked_examples(
+    world: World, trained_for_classes: Denoiser
+) -> None:
+    request = ClassRequest(target_class=1, nodes=5, examples=3, candidates=6, steps=4, seed=1)
+    explanation_id, job_id = world.ask(request, trained_for_classes)
+    done = world.run(job_id)
+    assert done.state is JobState.SUCCEEDED
+    assert done.progress is not None
+    assert done.progress["step"] == done.progress["total"]
+    result = ClassResult.model_validate_json(world.answer(explanation_id))
+    assert 1 <= len(result.examples) <= 3
+    assert all(len(example.graph.nodes) == 5 for example in result.examples)
+    confidences = [example.confidence for example in result.examples]
+    assert confidences[0] > 0.5  # dense 5-node graphs are class 1, and easy to draw
+    assert result.mmd is not None
+    assert result.warnings == []
+    assert result.receipt.work["class_reference_graphs"] == 15
+
+
+def test_a_class_no_reference_graph_has_is_explained_with_a_warning(
+    world: World, trained_for_classes: Denoiser
+) -> None:
+    gnn, _ = register(world.store, edge_counter(1000.0))
+    odd = World(world.store, world.runner, gnn, world.dataset)
+    request = ClassRequest(target_class=1, nodes=4, examples=1, candidates=2, steps=2)
+    explanation_id, job_id = odd.ask(request, trained_for_classes)
+    assert odd.run(job_id).state is JobState.SUCCEEDED
+    result = ClassResult.model_validate_json(odd.answer(explanation_id))
+    assert "no reference graph class 1" in result.warnings[0]
+
+
+def test_an_unknown_class_fails_with_the_reason(world: World, trained: Denoiser) -> None:
+    request = CounterfactualRequest(graphs=[ring(5)], target_class=9)
+    _, job_id = world.ask(request, trained)
+    failed = world.run(job_id)
+    assert (failed.state, failed.attempt) == (JobState.FAILED, 1)
+    assert failed.error is not None
+    assert "class 9" in failed.error["message"]

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save
+
+from models.gnn.network import Gnn
+from models.gnn.spec import (
+    ActivationLayer,
+    BatchNormLayer,
+    DropoutLayer,
+    GcnLayer,
+    GinLayer,
+    Layer,
+    LinearLayer,
+    PoolLayer,
+)
+from store import datasets, gnns, graph_sets
+from store.gnn_spec import GnnSpecDocument, expected_tensors
+from store.opened import Store
+from store.requests import CanonicalGraph
+from store.settings import Settings
+from worker.loading import Library, fixed_sample, graph_of, layers_of
+from worker.shelf import Shelf
+
+torch.set_num_threads(1)
+CPU = torch.device("cpu")
+
+LAYERS: list[tuple[dict[str, object], Layer]] = [
+    ({"type": "gcn", "out": 5}, GcnLayer(out=5)),
+    ({"type": "gin", "out": 5, "hidden": 7}, GinLayer(out=5, hidden=7)),
+    (
+        {"type": "gin", "out": 5, "hidden": 7, "train_eps": True},
+        GinLayer(out=5, hidden=7, train_eps=True),
+    ),
+    ({"type": "linear", "out": 6}, LinearLayer(out=6)),
+    ({"type": "linear", "out": 6, "bias": False}, LinearLayer(out=6, bias=False)),
+    ({"type": "dropout", "p": 0.5}, DropoutLayer(p=0.5)),
+    ({"type": "batch_norm"}, BatchNormLayer()),
+    ({"type": "activation", "kind": "relu"}, ActivationLayer(kind="relu")),
+    ({"type": "activation", "kind": "leaky_relu"}, ActivationLayer(kind="leaky_relu")),
+    ({"type": "activation", "kind": "elu"}, ActivationLayer(kind="elu")),
+    ({"type": "activation", "kind": "gelu"}, ActivationLayer(kind="gelu")),
+    ({"type": "activation", "kind": "tanh"}, ActivationLayer(kind="tanh")),
+    ({"type": "activation", "kind": "sigmoid"}, ActivationLayer(kind="sigmoid")),
+]
+
+
+def document(*layers: dict[str, object], pool: str = "mean") -> GnnSpecDocument:
+    return GnnSpecDocument.model_validate(
+        {
+            "features": 3,
+            "classes": 2,
+            "layers": [*layers, {"type": "pool", "op": pool}, {"type": "linear", "out": 2}],
+        }
+    )
+
+
+@pytest.mark.parametrize(("layer", "expected"), LAYERS, ids=[str(layer) for layer, _ in LAYERS])
+def test_every_layer_is_mapped_and_has_the_tensors_the_gate_expects(
+    layer: dict[str, object], expected: Layer
+) -> None:
+    spec = layers_of(document(layer))
+    assert spec.layers[0] == expected
+    tensors = {
+        name: (tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
+        for name, tensor in Gnn(spec).state_dict().items()
+    }
+    assert tensors == {
+        name: (tensor.shape, tensor.dtype)
+        for name, tensor in expected_tensors(document(layer)).items()
+    }
+
+
+@pytest.mark.parametrize("op", ["mean", "sum", "max"])
+def test_pools_are_mapped(op: str) -> None:
+    assert layers_of(document(pool=op)).layers[0] == PoolLayer(op=op)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(Settings(data_dir=tmp_path)) as opened:
+        yield opened
+
+
+def graph(nodes: int, label: int | None) -> CanonicalGraph:
+    return CanonicalGraph(
+        node_ids=[f"n{i}" for i in range(nodes)],
+        x=[[float(i), 0.5, -1.0] for i in range(nodes)],
+        edges=[(i, i + 1) for i in range(nodes - 1)],
+        label=label,
+    )
+
+
+def test_reference_sets_come_back_as_they_were_packed(store: Store) -> None:
+    graphs = [graph(4, 0), graph(1, None), graph(3, 1)]
+    digest = store.artifacts.put(graph_sets.pack(graphs))
+    with store.database.transaction() as session:
+        row = datasets.create(
+            session,
+            name="three",
+            gnn_features=3,
+            graphs_digest=digest,
+            sha256=graph_sets.canonical_set_hash(graphs),
+            graph_count=3,
+            label_counts={"0": 1, "1": 1},
+            max_nodes=4,
+            mean_nodes=8 / 3,
+            mean_edges=5 / 3,
+        )
+    library = Library(store.artifacts, CPU)
+    reference = library.reference(row)
+    assert reference.labels == [0, None, 1]
+    for loaded, posted in zip(reference.graphs, graphs, strict=True):
+        assert torch.equal(loaded.features, graph_of(posted).features)
+        assert torch.equal(loaded.edges, graph_of(posted).edges)
+    assert library.reference(row) is reference  # kept warm
+    assert library.reference_statistics(row).count == 3
+
+
+def test_a_gnn_is_loaded_in_eval_mode_with_its_weights(store: Store) -> None:
+    spec = document({"type": "gin", "out": 4, "hidden": 4}, {"type": "dropout", "p": 0.9})
+    original = Gnn(layers_of(spec)).eval()
+    digest = store.artifacts.put(save(original.state_dict()))
+    with store.database.transaction() as session:
+        row, _ = gnns.create(session, name="tiny", spec=spec, weights_digest=digest)
+    library = Library(store.artifacts, CPU)
+    loaded = library.gnn(row)
+    assert not loaded.training
+    assert not any(parameter.requires_grad for parameter in loaded.parameters())
+    for name, tensor in original.state_dict().items():
+        assert torch.equal(loaded.state_dict()[name], tensor)
+    assert library.gnn(row) is loaded
+    library.forget()
+    assert library.gnn(row) is not loaded
+
+
+def test_the_shelf_lets_the_least_recently_used_go() -> None:
+    shelf = Shelf(10)
+    made: list[str] = []
+
+    def get(name: str, size: int) -> str:
+        def make() -> str:
+            made.append(name)
+            return name
+
+        return shelf.get(name, make, lambda _: size)
+
+    get("a", 4)
+    get("b", 4)
+    get("a", 4)  # now b is the older one
+    get("c", 4)
+    assert shelf.used_bytes == 8
+    get("a", 4)
+    get("b", 4)
+    assert made == ["a", "b", "c", "b"]
+    get("too large", 11)
+    get("too large", 11)
+    assert made[-2:] == ["too large", "too large"]
+    assert shelf.used_bytes == 8
+
+
+def test_a_large_set_is_sampled_the_same_way_every_time() -> None:
+    graphs = [graph_of(graph(2, i)) for i in range(50)]
+    sample = fixed_sample(graphs, 10)
+    assert [id(kept) for kept in sample] == [id(kept) for kept in fixed_sample(graphs, 10)]
+    assert len({id(kept) for kept in sample}) == 10
+    assert fixed_sample(graphs, 50) == graphs

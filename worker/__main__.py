@@ -1,0 +1,73 @@
+"""`python -m worker --queues sample,light`: one worker process with one child that runs jobs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import socket
+import sys
+import warnings
+
+from celery.platforms import SecurityWarning
+
+from store import logs
+from store.errors import SettingsError
+from store.jobs import Queue
+from store.opened import Store
+from store.settings import Settings
+from worker.app import NoBrokerError, create_app
+from worker.inheritance import PARENT, QUEUES
+
+
+def main(arguments: list[str] | None = None) -> int:
+    known = [queue.value for queue in Queue]
+    parser = argparse.ArgumentParser(prog="python -m worker", description="Runs queued jobs.")
+    parser.add_argument(
+        "--queues",
+        default=",".join(known),
+        type=_queues,
+        help=f"comma-separated, of {', '.join(known)} (default: all)",
+    )
+    asked = parser.parse_args(arguments)
+    try:
+        settings = Settings.from_environment()
+        app = create_app(settings)
+    except (SettingsError, NoBrokerError) as error:
+        print(f"worker: {error}", file=sys.stderr)
+        return 2
+    logs.configure("worker", settings.log_level)
+    Store.open(settings).close()  # the schema is there before the first job, whoever starts first
+    os.environ[QUEUES] = asked.queues
+    os.environ[PARENT] = str(os.getpid())
+    # Only JSON is accepted, so being root in a container gives a message no power.
+    warnings.simplefilter("ignore", SecurityWarning)
+    app.worker_main(
+        [
+            "--quiet",
+            "worker",
+            f"--queues={asked.queues}",
+            f"--hostname={socket.gethostname()}-{secrets.token_hex(3)}@d4explain",
+            f"--loglevel={settings.log_level}",
+            # Workers do not talk to each other: the database is where they meet.
+            "--without-mingle",
+            "--without-gossip",
+            "--without-heartbeat",
+        ]
+    )
+    return 0
+
+
+def _queues(text: str) -> str:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    try:
+        queues = [Queue(name) for name in names]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if not queues:
+        raise argparse.ArgumentTypeError("name at least one queue")
+    return ",".join(queues)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

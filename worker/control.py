@@ -1,0 +1,95 @@
+"""What a running handler sees of the outside: a wish to stop, a place to say how far it is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+
+class StopReason(Enum):
+    CANCELED = "canceled"  # the caller asked
+    TIMED_OUT = "timed out"  # the job's time limit passed
+    SHUTDOWN = "shutdown"  # this worker is going away; another goes on
+    LEASE_LOST = "lease lost"  # another attempt owns the job, nothing may be written
+
+
+class Stopped(Exception):  # noqa: N818 — not an error: the handler did as it was asked
+    def __init__(self, reason: StopReason) -> None:
+        super().__init__(reason.value)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Progress:
+    phase: str
+    step: int
+    total: int
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "phase": self.phase,
+            "step": self.step,
+            "total": self.total,
+            "metrics": dict(self.metrics),
+        }
+
+
+class Control:
+    """Shared by the handler's thread and the watchdog's.
+
+    The handler only leaves its progress here, the watchdog writes it: a database that is busy
+    never slows the computation down.
+    """
+
+    def __init__(self, save_checkpoint: Callable[[bytes, int], None]) -> None:
+        self._save_checkpoint = save_checkpoint
+        self._lock = threading.Lock()
+        self._reason: StopReason | None = None
+        self._stopped_at = 0.0
+        self._unwritten: Progress | None = None
+
+    def should_stop(self) -> bool:
+        return self._reason is not None
+
+    def raise_if_stopped(self) -> None:
+        if self._reason is not None:
+            raise Stopped(self._reason)
+
+    def progress(
+        self, phase: str, step: int, total: int, metrics: Mapping[str, float] | None = None
+    ) -> None:
+        with self._lock:
+            self._unwritten = Progress(phase, step, total, metrics or {})
+
+    def checkpoint(self, data: bytes, step: int) -> None:
+        """Makes `data` what the next attempt starts from."""
+        if self._reason is StopReason.LEASE_LOST:
+            raise Stopped(StopReason.LEASE_LOST)
+        self._save_checkpoint(data, step)
+
+    @property
+    def reason(self) -> StopReason | None:
+        return self._reason
+
+    def stop(self, reason: StopReason) -> None:
+        """The first reason counts, but a lost lease forbids whatever another one would write."""
+        with self._lock:
+            if self._reason is None:
+                self._stopped_at = time.monotonic()
+                self._reason = reason
+            elif reason is StopReason.LEASE_LOST:
+                self._reason = reason
+
+    def seconds_since_stop(self) -> float:
+        return 0.0 if self._reason is None else time.monotonic() - self._stopped_at
+
+    def take_progress(self) -> Progress | None:
+        """The latest progress if it has not been taken yet."""
+        with self._lock:
+            latest, self._unwritten = self._unwritten, None
+            return latest

@@ -1,0 +1,63 @@
+"""How far explanations are from the reference set, and how far the reference is from itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from models.graphs import Graph
+from models.mmd import GraphStatistics, mmd, null_distribution, statistics
+from store.results import Mmd
+from worker.reports import figure
+
+_DRAWS = 200
+_QUANTILES = ("0.05", "0.25", "0.5", "0.75", "0.95")
+
+
+@dataclass(frozen=True)
+class Distance:
+    mmd: Mmd | None
+    warnings: tuple[str, ...] = ()
+
+
+def distance_to_reference(
+    graphs: Sequence[Graph], reference: GraphStatistics, *, seed: int
+) -> Distance:
+    """MMD of a set of graphs, with the null distribution of sets of the same size.
+
+    The null draws its graphs out of the reference, so at most half of it can be compared at once.
+    """
+    if not graphs:
+        return Distance(None)
+    if reference.count < 2:
+        return Distance(None, ("no MMD: the reference has one graph only, and no spread",))
+    generator = torch.Generator().manual_seed(seed)
+    n = min(len(graphs), reference.count // 2)
+    compared = statistics(graphs)
+    warnings: tuple[str, ...] = ()
+    if n < len(graphs):
+        compared = compared.sample(n, generator)
+        warnings = (
+            f"MMD compares {n} of the {len(graphs)} graphs, half as many as the reference has",
+        )
+    score = mmd(compared, reference)
+    null = null_distribution(reference, n, _DRAWS, generator)  # [draw]
+    levels = torch.tensor([float(level) for level in _QUANTILES], dtype=null.dtype)
+    return Distance(
+        Mmd(
+            degree=figure(score.degree),
+            clustering=figure(score.clustering),
+            spectrum=figure(score.spectrum),
+            sum=figure(score.sum),
+            null_quantiles={
+                level: figure(value)
+                for level, value in zip(_QUANTILES, null.quantile(levels).tolist(), strict=True)
+            },
+            p_value=figure(float((null >= score.sum).double().mean())),
+            n=n,
+            n_reference=reference.count,
+        ),
+        warnings,
+    )

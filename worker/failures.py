@@ -1,0 +1,41 @@
+"""Which failures are worth another attempt, and what the caller is told about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from sqlalchemy.exc import SQLAlchemyError
+
+from store.errors import ArtifactCorrupt, ArtifactMissing, StoreError
+
+# The same input may well succeed later or elsewhere: memory, disk, network, device.
+_PASSING = (MemoryError, OSError, SQLAlchemyError, torch.OutOfMemoryError, torch.AcceleratorError)
+# Errors whose words were written for the caller; others may say things about our insides.
+_EXPLAINED = (ValueError, StoreError)
+
+
+@dataclass(frozen=True)
+class Failure:
+    kind: str
+    message: str
+    retryable: bool
+
+
+def failure_of(error: Exception) -> Failure:
+    if _is_out_of_memory(error):
+        return Failure("out_of_memory", "the job needs more memory than this worker has", True)
+    if isinstance(error, ArtifactMissing | ArtifactCorrupt):
+        return Failure("artifact", str(error), True)
+    if isinstance(error, _PASSING):
+        return Failure("worker", f"the worker met a passing fault ({type(error).__name__})", True)
+    if isinstance(error, _EXPLAINED):
+        return Failure("invalid", str(error), False)
+    return Failure("internal", f"unexpected {type(error).__name__}: {error}", False)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    # On the CPU torch has no type for it.
+    return isinstance(error, RuntimeError) and "not enough memory" in str(error)

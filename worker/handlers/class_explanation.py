@@ -1,0 +1,196 @@
+"""Explains a class: graphs that the GNN gives it with high confidence."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import torch
+from sqlalchemy.orm import Session
+
+from models.class_explanation import ClassConfig, ClassGraph, explain_class
+from models.graphs import Graph
+from models.mmd import statistics
+from models.regularisers import DEFAULT_WEIGHTS, Regulariser, regularisers_for
+from models.subgraphs import connected_subgraph, neighbours_of
+from store import explanations
+from store.requests import ClassRequest
+from store.results import ClassResult, Timings
+from worker.control import Control
+from worker.distances import Distance, distance_to_reference
+from worker.receipts import receipt
+from worker.reports import class_example, figure
+from worker.subjects import Subjects, request_bytes, subjects_of
+from worker.work import Outcome, Work
+
+_PARTS = 400  # subgraphs of class graphs that explanations are compared with
+
+
+def explain_class_job(work: Work) -> Outcome:
+    started = time.monotonic()
+    request = ClassRequest.model_validate_json(request_bytes(work))
+    subjects = subjects_of(work)
+    gnn, denoiser = work.library.gnn(subjects.gnn), work.library.denoiser(subjects.denoiser)
+    reference = _class_reference(work, subjects, request.target_class)
+    config = ClassConfig(
+        target_class=request.target_class,
+        nodes=request.nodes,
+        chains=request.examples,
+        candidates=request.candidates,
+        steps=request.steps,
+        sampler=request.sampler,
+        regularisers=_regularisers(request),
+    )
+    loaded = time.monotonic()
+    watch = _Watch(
+        work.control, None if request.time_budget is None else loaded + request.time_budget
+    )
+    found = explain_class(
+        gnn,
+        denoiser,
+        reference.graphs,
+        config,
+        seed=request.seed,
+        device=work.library.device,
+        should_stop=watch.should_stop,
+        on_step=watch.on_step,
+    )
+    work.control.raise_if_stopped()
+    explained = time.monotonic()
+    distance = _distance(found, reference.graphs, request.seed)
+    result = ClassResult(
+        target_class=request.target_class,
+        examples=[class_example(example, request.target_class) for example in found],
+        mmd=distance.mmd,
+        timings=Timings(
+            load_seconds=figure(loaded - started),
+            explain_seconds=figure(explained - loaded),
+            mmd_seconds=figure(time.monotonic() - explained),
+        ),
+        receipt=receipt(
+            work,
+            subjects,
+            seed=request.seed,
+            config=_resolved(request, config),
+            done={
+                "steps": watch.steps,
+                "chains": config.chains,
+                "candidates": config.candidates,
+                "class_reference_graphs": len(reference.graphs),
+            },
+        ),
+        warnings=[*reference.warnings, *watch.warnings, *distance.warnings],
+    )
+    digest = work.store.artifacts.put(result.model_dump_json().encode())
+
+    def record(session: Session) -> None:
+        explanations.finish(
+            session,
+            work.claim,
+            result_digest=digest,
+            summary={
+                "target_class": request.target_class,
+                "examples": len(result.examples),
+                "best_confidence": result.examples[0].confidence if result.examples else None,
+            },
+        )
+
+    return Outcome(
+        result={"kind": "explanation", "explanation": work.claim.subject_id}, record=record
+    )
+
+
+@dataclass(frozen=True)
+class _ClassReference:
+    graphs: list[Graph]
+    warnings: tuple[str, ...] = ()
+
+
+def _class_reference(work: Work, subjects: Subjects, target: int) -> _ClassReference:
+    """The reference graphs of a class as the GNN sees it, or the next best."""
+    reference = work.library.reference(subjects.dataset)
+    predicted = work.library.reference_predictions(subjects.gnn, subjects.dataset).argmax(dim=1)
+    by_gnn = [reference.graphs[i] for i in (predicted == target).nonzero()[:, 0].tolist()]
+    if by_gnn:
+        return _ClassReference(by_gnn)
+    by_label = [
+        graph
+        for graph, label in zip(reference.graphs, reference.labels, strict=True)
+        if label == target
+    ]
+    if by_label:
+        return _ClassReference(
+            by_label,
+            (
+                f"the GNN gives no reference graph class {target}; "
+                "node features come from the graphs that are labelled so",
+            ),
+        )
+    return _ClassReference(
+        reference.graphs,
+        (
+            f"the GNN gives no reference graph class {target} and none is labelled so; "
+            "node features come from all reference graphs",
+        ),
+    )
+
+
+@dataclass
+class _Watch:
+    """Follows the sampler's steps and ends it when told to, or when its time is over."""
+
+    control: Control
+    deadline: float | None
+    steps: int = 0
+    warnings: list[str] = field(default_factory=list)
+
+    def should_stop(self) -> bool:
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            if not self.warnings:
+                self.warnings.append(f"the time budget ended the sampling after {self.steps} steps")
+            return True
+        return self.control.should_stop()
+
+    def on_step(self, step: int, steps: int) -> None:
+        self.steps = step
+        self.control.progress("sampling", step, steps)
+
+
+def _regularisers(request: ClassRequest) -> tuple[Regulariser, ...] | None:
+    """None leaves them to the sampler; the paper's has none but those that are asked for."""
+    if not request.regularisers:
+        return None
+    if request.sampler == "paper":
+        return regularisers_for(dict.fromkeys(DEFAULT_WEIGHTS, 0.0) | request.regularisers)
+    return regularisers_for(request.regularisers)
+
+
+def _resolved(request: ClassRequest, config: ClassConfig) -> dict[str, object]:
+    return request.model_dump(mode="json", exclude={"kind", "seed"}) | {
+        "regularisers": {
+            type(term).__name__.lower(): term.weight for term in config.resolved_regularisers
+        },
+        "mmd_reference": "connected subgraphs of the class's reference graphs, of the same sizes",
+    }
+
+
+def _distance(found: list[ClassGraph], reference: list[Graph], seed: int) -> Distance:
+    """MMD to connected parts of class graphs with as many nodes as the explanations have.
+
+    Whole graphs would be no measure: their spectra and degrees differ by size alone.
+    """
+    if not found:
+        return Distance(None)
+    generator = torch.Generator().manual_seed(seed)
+    chosen = torch.randint(len(reference), (_PARTS,), generator=generator).tolist()
+    neighbours = {index: neighbours_of(reference[index]) for index in set(chosen)}
+    parts = [
+        connected_subgraph(
+            reference[index],
+            neighbours[index],
+            found[position % len(found)].graph.node_count,
+            generator,
+        )
+        for position, index in enumerate(chosen)
+    ]
+    return distance_to_reference([example.graph for example in found], statistics(parts), seed=seed)

@@ -1,0 +1,157 @@
+"""Explains counterfactually: one answer per posted graph, each independent of the others."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+
+from sqlalchemy.orm import Session
+
+from models.counterfactual import CounterfactualConfig, CounterfactualOutcome, explain
+from models.edits import EditRules
+from store import explanations
+from store.graph_sets import canonical_graph_hash
+from store.requests import CanonicalGraph, Constraints, CounterfactualRequest
+from store.results import CounterfactualAnswer, CounterfactualResult, Timings
+from worker.distances import distance_to_reference
+from worker.loading import graph_of
+from worker.receipts import receipt
+from worker.reports import counterfactual_answer, figure, summary
+from worker.subjects import request_bytes, subjects_of
+from worker.work import Outcome, Work
+
+
+def explain_counterfactually(work: Work) -> Outcome:
+    started = time.monotonic()
+    request = CounterfactualRequest.model_validate_json(request_bytes(work))
+    subjects = subjects_of(work)
+    gnn, denoiser = work.library.gnn(subjects.gnn), work.library.denoiser(subjects.denoiser)
+    config = CounterfactualConfig(
+        target_class=request.target_class,
+        alternatives=request.alternatives,
+        sampler=request.sampler,
+    )
+    loaded = time.monotonic()
+    clock = _Clock(loaded, request.time_budget, work.control.should_stop)
+    answers: list[CounterfactualAnswer] = []
+    outcomes: list[CounterfactualOutcome] = []
+    found = 0
+    for position, document in enumerate(request.graphs):
+        work.control.progress("explaining", position, len(request.graphs), {"found": float(found)})
+        outcome = explain(
+            gnn,
+            denoiser,
+            graph_of(document),
+            rules_for(request.constraints, position),
+            config,
+            seed=seed_for(request.seed, document),
+            device=work.library.device,
+            should_stop=clock.for_one_of(len(request.graphs) - position),
+        )
+        work.control.raise_if_stopped()
+        outcomes.append(outcome)
+        answers.append(counterfactual_answer(document, outcome))
+        found += bool(outcome.found)
+    work.control.progress("explaining", len(answers), len(request.graphs), {"found": float(found)})
+    explained = time.monotonic()
+    best = [outcome.found[0].graph for outcome in outcomes if outcome.found]
+    distance = distance_to_reference(
+        best, work.library.reference_statistics(subjects.dataset), seed=request.seed
+    )
+    warnings = [*distance.warnings]
+    if clock.cut:
+        warnings.append(f"the time budget ended the search on {clock.cut} of {len(answers)} graphs")
+    result = CounterfactualResult(
+        answers=answers,
+        summary=summary(answers),
+        mmd=distance.mmd,
+        timings=Timings(
+            load_seconds=figure(loaded - started),
+            explain_seconds=figure(explained - loaded),
+            mmd_seconds=figure(time.monotonic() - explained),
+        ),
+        receipt=receipt(
+            work,
+            subjects,
+            seed=request.seed,
+            config=_resolved(request, config),
+            done={
+                "gnn_evaluations": sum(outcome.gnn_evaluations for outcome in outcomes),
+                "samples": sum(outcome.samples for outcome in outcomes),
+                "depth": max((outcome.depth for outcome in outcomes), default=0),
+                "cut_by_time_budget": clock.cut,
+            },
+        ),
+        warnings=warnings,
+    )
+    digest = work.store.artifacts.put(result.model_dump_json().encode())
+
+    def record(session: Session) -> None:
+        explanations.finish(
+            session,
+            work.claim,
+            result_digest=digest,
+            summary=result.summary.model_dump(mode="json"),
+        )
+
+    return Outcome(
+        result={"kind": "explanation", "explanation": work.claim.subject_id}, record=record
+    )
+
+
+def seed_for(seed: int, document: CanonicalGraph) -> int:
+    """Depends on the graph's content and not on its place, so batch mates change nothing."""
+    material = f"{seed}:{canonical_graph_hash(document)}".encode()
+    return int.from_bytes(hashlib.sha256(material).digest()[:8], "big") >> 1  # below 2⁶³
+
+
+def rules_for(constraints: Constraints, position: int) -> EditRules:
+    nodes = constraints.frozen_nodes[position] if constraints.frozen_nodes else []
+    pairs = constraints.frozen_edges[position] if constraints.frozen_edges else []
+    return EditRules(
+        max_edits=constraints.max_edits,
+        max_ratio=constraints.max_ratio,
+        add=constraints.actions in ("both", "add"),
+        remove=constraints.actions in ("both", "remove"),
+        frozen_nodes=frozenset(nodes),
+        frozen_pairs=frozenset(pairs),
+        keep_connected=constraints.keep_connected,
+    )
+
+
+def _resolved(request: CounterfactualRequest, config: CounterfactualConfig) -> dict[str, object]:
+    """Everything the sampler was told, defaults written out; frozen parts are in the request."""
+    settings = asdict(config) | {"proposals": asdict(config.resolved_proposals)}
+    constraints = request.constraints.model_dump(
+        mode="json", exclude={"frozen_nodes", "frozen_edges"}
+    )
+    return settings | {"constraints": constraints, "time_budget": request.time_budget}
+
+
+class _Clock:
+    """Shares what is left of the time budget equally among the graphs that are left."""
+
+    def __init__(
+        self, started: float, budget: float | None, should_stop: Callable[[], bool]
+    ) -> None:
+        self._end = None if budget is None else started + budget
+        self._should_stop = should_stop
+        self.cut = 0  # graphs whose search was ended
+
+    def for_one_of(self, left: int) -> Callable[[], bool]:
+        if self._end is None:
+            return self._should_stop
+        now = time.monotonic()
+        deadline = now + max(0.0, self._end - now) / left
+        cut = False
+
+        def should_stop() -> bool:
+            nonlocal cut
+            if not cut and time.monotonic() >= deadline:
+                cut = True
+                self.cut += 1
+            return cut or self._should_stop()
+
+        return should_stop

@@ -1,0 +1,175 @@
+"""From rows and artifacts to networks and graphs, kept warm between jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from safetensors.torch import load as load_tensors
+from torch import Tensor, nn
+
+from models.denoiser import Denoiser, DenoiserShape
+from models.gnn.network import Gnn, predict
+from models.gnn.spec import (
+    ActivationLayer,
+    BatchNormLayer,
+    DropoutLayer,
+    GcnLayer,
+    GinLayer,
+    GnnSpec,
+    Layer,
+    LinearLayer,
+    PoolLayer,
+)
+from models.graphs import Graph
+from models.mmd import GraphStatistics, statistics
+from store import gnn_spec, graph_sets, tables
+from store.artifacts import Artifacts
+from store.requests import CanonicalGraph
+from worker.shelf import Shelf
+
+_WARM_BYTES = 1024 * 1024 * 1024
+# Kernels of the reference with itself grow with the square of its graphs; a thousand say as much.
+_MMD_GRAPHS = 1000
+
+
+@dataclass(frozen=True)
+class LabelledGraphs:
+    graphs: list[Graph]
+    labels: list[int | None]
+
+
+class Library:
+    """Everything is found by the digest of its content, so nothing kept is ever stale."""
+
+    def __init__(
+        self, artifacts: Artifacts, device: torch.device, *, warm_bytes: int = _WARM_BYTES
+    ) -> None:
+        self.device = device
+        self._artifacts = artifacts
+        self._shelf = Shelf(warm_bytes)
+
+    def gnn(self, row: tables.Gnn) -> Gnn:
+        """In eval mode on this worker's device, as the denoiser is."""
+
+        def load() -> Gnn:
+            spec = gnn_spec.GnnSpecDocument.model_validate(row.spec)
+            gnn = Gnn(layers_of(spec))
+            gnn.load_state_dict(load_tensors(self._artifacts.get(row.weights_digest)))
+            return gnn.to(self.device).eval().requires_grad_(False)
+
+        return self._shelf.get(("gnn", row.sha256), load, _parameter_bytes)
+
+    def denoiser(self, row: tables.Denoiser) -> Denoiser:
+        assert row.weights_digest is not None
+        assert row.shape is not None
+        digest, shape = row.weights_digest, DenoiserShape(**row.shape)
+
+        def load() -> Denoiser:
+            denoiser = Denoiser(shape)
+            denoiser.load_state_dict(load_tensors(self._artifacts.get(digest)))
+            return denoiser.to(self.device).eval().requires_grad_(False)
+
+        return self._shelf.get(("denoiser", digest), load, _parameter_bytes)
+
+    def reference(self, row: tables.ReferenceSet) -> LabelledGraphs:
+        def load() -> LabelledGraphs:
+            return unpacked(self._artifacts.get(row.graphs_digest))
+
+        return self._shelf.get(("reference", row.graphs_digest), load, _graph_bytes)
+
+    def reference_statistics(self, row: tables.ReferenceSet) -> GraphStatistics:
+        """Of all graphs of the set, or of a fixed sample of a large one."""
+
+        def compute() -> GraphStatistics:
+            graphs = self.reference(row).graphs
+            return statistics(fixed_sample(graphs, _MMD_GRAPHS))
+
+        return self._shelf.get(("statistics", row.graphs_digest), compute, _statistics_bytes)
+
+    def reference_predictions(self, gnn: tables.Gnn, row: tables.ReferenceSet) -> Tensor:
+        """The GNN's probabilities of the reference graphs: [graph, class]."""
+
+        def compute() -> Tensor:
+            return predict(self.gnn(gnn), self.reference(row).graphs, self.device)
+
+        return self._shelf.get(
+            ("predictions", gnn.sha256, row.graphs_digest), compute, lambda kept: kept.nbytes
+        )
+
+    def forget(self) -> None:
+        self._shelf.clear()
+
+
+def layers_of(document: gnn_spec.GnnSpecDocument) -> GnnSpec:
+    return GnnSpec(
+        features=document.features,
+        classes=document.classes,
+        layers=tuple(_layer(layer) for layer in document.layers),
+    )
+
+
+def _layer(document: gnn_spec.LayerDocument) -> Layer:
+    layer: Layer
+    match document:
+        case gnn_spec.GcnDocument():
+            layer = GcnLayer(out=document.out)
+        case gnn_spec.GinDocument():
+            layer = GinLayer(out=document.out, hidden=document.hidden, train_eps=document.train_eps)
+        case gnn_spec.LinearDocument():
+            layer = LinearLayer(out=document.out, bias=document.bias)
+        case gnn_spec.ActivationDocument():
+            layer = ActivationLayer(kind=document.kind)
+        case gnn_spec.DropoutDocument():
+            layer = DropoutLayer(p=document.p)
+        case gnn_spec.BatchNormDocument():
+            layer = BatchNormLayer()
+        case gnn_spec.PoolDocument():
+            layer = PoolLayer(op=document.op)
+    return layer
+
+
+def graph_of(document: CanonicalGraph) -> Graph:
+    edges = torch.tensor(document.edges, dtype=torch.int64).reshape(-1, 2)
+    return Graph(features=torch.tensor(document.x, dtype=torch.float32), edges=edges.T.contiguous())
+
+
+def unpacked(data: bytes) -> LabelledGraphs:
+    """A packed reference set as graphs; cut from the arrays, without a Python loop over nodes."""
+    packed = graph_sets.arrays(data)
+    # torch.tensor copies: the arrays lie in the artifact's bytes, which cannot be written to.
+    features = torch.tensor(packed.x, dtype=torch.float32)
+    edges = torch.tensor(packed.edges, dtype=torch.int64)  # [edge of all graphs, 2]
+    nodes, starts = packed.node_ptr.tolist(), packed.edge_ptr.tolist()
+    graphs = [
+        Graph(
+            features=features[nodes[i] : nodes[i + 1]],
+            edges=edges[starts[i] : starts[i + 1]].T.contiguous(),
+        )
+        for i in range(packed.count)
+    ]
+    labels = [label if label >= 0 else None for label in packed.labels.tolist()]
+    return LabelledGraphs(graphs, labels)
+
+
+def fixed_sample(graphs: Sequence[Graph], count: int) -> list[Graph]:
+    """The same `count` graphs every time, spread over the whole set."""
+    if len(graphs) <= count:
+        return list(graphs)
+    order = torch.randperm(len(graphs), generator=torch.Generator().manual_seed(0))
+    return [graphs[i] for i in sorted(order[:count].tolist())]
+
+
+def _parameter_bytes(network: nn.Module) -> int:
+    return sum(tensor.nbytes for tensor in network.state_dict().values())
+
+
+def _graph_bytes(labelled: LabelledGraphs) -> int:
+    return sum(graph.features.nbytes + graph.edges.nbytes for graph in labelled.graphs)
+
+
+def _statistics_bytes(kept: GraphStatistics) -> int:
+    # The kernels are made later, on first use, and stay with the statistics.
+    kernels = 3 * 8 * kept.count**2
+    return kept.degree.nbytes + kept.clustering.nbytes + kept.spectrum.nbytes + kernels

@@ -1,0 +1,52 @@
+"""Receipts: everything needed to check and repeat an explanation."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+
+from store.results import Receipt
+from worker.subjects import Subjects
+from worker.work import Work
+
+_PACKAGES = ("d4explain", "torch", "torch_geometric")
+
+
+def receipt(
+    work: Work,
+    subjects: Subjects,
+    *,
+    seed: int,
+    config: dict[str, object],
+    done: Mapping[str, int | float],
+) -> Receipt:
+    return Receipt(
+        request_sha256=work.claim.request_digest or "",
+        gnn_sha256=subjects.gnn.sha256,
+        dataset_sha256=subjects.dataset.sha256,
+        denoiser_sha256=subjects.denoiser.weights_sha256 or "",
+        denoiser_key=subjects.denoiser.key,
+        config=config,
+        seed=seed,
+        device=str(work.library.device),
+        versions=dict(versions()),
+        work=dict(done),
+    )
+
+
+@cache
+def versions() -> tuple[tuple[str, str], ...]:
+    return (
+        *((package, _version(package)) for package in _PACKAGES),
+        ("python", platform.python_version()),
+        ("machine", platform.machine()),
+    )
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # run from a checkout
+        return "unknown"

@@ -1,0 +1,164 @@
+"""From what the models found to the documents that callers read, in the callers' node ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import fmean
+
+import torch
+from torch import Tensor
+
+from models.class_explanation import ClassGraph
+from models.counterfactual import CounterfactualOutcome, FoundCounterfactual, FoundEdit
+from models.graphs import Graph
+from models.scores import density, fidelity, mean_jaccard_distance
+from store.requests import CanonicalGraph
+from store.results import (
+    ClassExample,
+    ClosestMiss,
+    Counterfactual,
+    CounterfactualAnswer,
+    Edit,
+    Prediction,
+    ResultEdge,
+    ResultGraph,
+    ResultNode,
+    Summary,
+)
+
+
+def figure(value: float) -> float:
+    """Seven significant digits: all that single precision has."""
+    return float(f"{value:.7g}")
+
+
+def prediction(probabilities: Tensor) -> Prediction:
+    if not bool(torch.isfinite(probabilities).all()):
+        raise ValueError(
+            "the GNN's answer is not finite for one of the graphs; "
+            "its features are probably far outside of what the GNN was trained on"
+        )
+    return Prediction(
+        predicted_class=int(probabilities.argmax()),
+        probabilities=[figure(value) for value in probabilities.tolist()],
+    )
+
+
+def result_graph(document: CanonicalGraph, edges: Sequence[tuple[int, int]]) -> ResultGraph:
+    """The posted nodes with these edges, given as positions."""
+    ids = document.node_ids
+    return ResultGraph(
+        nodes=[ResultNode(id=id_, x=x) for id_, x in zip(ids, document.x, strict=True)],
+        edges=[ResultEdge(source=ids[source], target=ids[target]) for source, target in edges],
+    )
+
+
+def counterfactual_answer(
+    document: CanonicalGraph, outcome: CounterfactualOutcome
+) -> CounterfactualAnswer:
+    before = outcome.probabilities
+    miss = outcome.closest_miss
+    edit_sets = [{(edit.source, edit.target) for edit in found.edits} for found in outcome.found]
+    diversity = mean_jaccard_distance(edit_sets)
+    return CounterfactualAnswer(
+        graph=result_graph(document, document.edges),
+        prediction=prediction(before),
+        found=bool(outcome.found),
+        reason=outcome.reason,
+        counterfactuals=[_counterfactual(document, before, found) for found in outcome.found],
+        closest_miss=None if miss is None else _closest_miss(document, before, miss),
+        diversity=None if diversity is None else figure(diversity),
+        gnn_evaluations=outcome.gnn_evaluations,
+        seconds=figure(outcome.seconds),
+    )
+
+
+def _counterfactual(
+    document: CanonicalGraph, before: Tensor, found: FoundCounterfactual
+) -> Counterfactual:
+    after = prediction(found.probabilities)
+    return Counterfactual(
+        graph=result_graph(document, _edges(found.graph)),
+        edits=[_edit(document, edit) for edit in found.edits],
+        prediction=after,
+        confidence=after.probabilities[after.predicted_class],
+        denoiser_likelihood=figure(found.likelihood),
+        fidelity=figure(fidelity(before, found.probabilities)),
+        modification_ratio=_ratio(document, found),
+        connected=found.connected,
+        found_by="denoiser" if found.by_denoiser else "search",
+    )
+
+
+def _closest_miss(
+    document: CanonicalGraph, before: Tensor, miss: FoundCounterfactual
+) -> ClosestMiss:
+    return ClosestMiss(
+        edits=[_edit(document, edit) for edit in miss.edits],
+        prediction=prediction(miss.probabilities),
+        fidelity=figure(fidelity(before, miss.probabilities)),
+        modification_ratio=_ratio(document, miss),
+    )
+
+
+def _edit(document: CanonicalGraph, edit: FoundEdit) -> Edit:
+    return Edit(
+        action="add" if edit.added else "remove",
+        source=document.node_ids[edit.source],
+        target=document.node_ids[edit.target],
+        plausibility=figure(edit.plausibility),
+        proposed_by="denoiser" if edit.by_denoiser else "search",
+    )
+
+
+def _ratio(document: CanonicalGraph, found: FoundCounterfactual) -> float:
+    """Edits over edges; a graph without edges counts as one edge."""
+    return figure(len(found.edits) / max(len(document.edges), 1))
+
+
+def _edges(graph: Graph) -> list[tuple[int, int]]:
+    sources, targets = graph.edges.tolist()
+    return list(zip(sources, targets, strict=True))
+
+
+def class_example(found: ClassGraph, target_class: int) -> ClassExample:
+    """Nodes of a generated graph have no caller's ids and are numbered."""
+    predicted = prediction(found.probabilities)
+    features = found.graph.features.tolist()
+    return ClassExample(
+        graph=ResultGraph(
+            nodes=[
+                ResultNode(id=position, x=[figure(value) for value in x])
+                for position, x in enumerate(features)
+            ],
+            edges=[
+                ResultEdge(source=source, target=target) for source, target in _edges(found.graph)
+            ],
+        ),
+        prediction=predicted,
+        confidence=predicted.probabilities[target_class],
+        denoiser_likelihood=figure(found.likelihood),
+        density=figure(density(found.graph)),
+        connected=found.connected,
+    )
+
+
+def summary(answers: Sequence[CounterfactualAnswer]) -> Summary:
+    """Over the best counterfactual of every graph that has one."""
+    best = [answer.counterfactuals[0] for answer in answers if answer.found]
+    edits = [edit for counterfactual in best for edit in counterfactual.edits]
+
+    def mean(value: Callable[[Counterfactual], float]) -> float | None:
+        return figure(fmean(value(counterfactual) for counterfactual in best)) if best else None
+
+    return Summary(
+        graphs=len(answers),
+        found=len(best),
+        flip_rate=figure(len(best) / len(answers)) if answers else 0.0,
+        mean_edits=mean(lambda counterfactual: len(counterfactual.edits)),
+        mean_modification_ratio=mean(lambda counterfactual: counterfactual.modification_ratio),
+        mean_fidelity=mean(lambda counterfactual: counterfactual.fidelity),
+        mean_confidence=mean(lambda counterfactual: counterfactual.confidence),
+        edits_by_denoiser=sum(edit.proposed_by == "denoiser" for edit in edits),
+        edits_by_search=sum(edit.proposed_by == "search" for edit in edits),
+    )
