@@ -1,10 +1,11 @@
-"""Training batches: every graph once per round, like-sized graphs together."""
+"""Which graphs a denoiser sees: those held out, and batches of the others."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,10 +16,15 @@ from models.subgraphs import connected_subgraph, neighbours_of
 
 # Graphs whose sizes differ by up to this factor may change places, so that rounds differ.
 SIZE_JITTER = 1.15
+HELD_OUT_DIVISOR = 10  # every tenth graph is held out
+HELD_OUT_PAIRS = 20_000  # node pairs of all held-out graphs, so that measuring stays cheap
 
 
 class Batches:
-    """An endless stream of batches that depends on the generator and the pending queue alone."""
+    """An endless stream: every graph once per round, like-sized graphs together.
+
+    It depends on the generator and on the batches pending of the round, nothing else.
+    """
 
     def __init__(self, graphs: Sequence[Graph], recipe: Recipe, generator: torch.Generator) -> None:
         self._graphs = list(graphs)
@@ -91,3 +97,37 @@ class Batches:
 
     def _uniform(self) -> float:
         return float(torch.rand((), generator=self._generator))
+
+
+class Split(NamedTuple):
+    training: list[Graph]
+    held_out: list[Graph]
+
+
+def split(graphs: Sequence[Graph], max_nodes: int, generator: torch.Generator) -> Split:
+    """Graphs to train on and a tenth to measure with; graphs of a small set serve for both.
+
+    A graph of one node has no pair to learn from.
+    """
+    usable = [graph for graph in graphs if graph.node_count > 1] or list(graphs)
+    usable = [Graph(graph.features.float().cpu(), graph.edges.cpu()) for graph in usable]
+    order = torch.randperm(len(usable), generator=generator).tolist()
+    share = len(usable) // HELD_OUT_DIVISOR
+    held_out: list[int] = []
+    pairs = 0
+    for index in order[: share or None]:
+        pairs += min(usable[index].node_count, max_nodes) ** 2
+        if held_out and pairs > HELD_OUT_PAIRS:
+            break
+        held_out.append(index)
+    kept_away = set(held_out if share else [])
+    return Split(
+        training=[graph for index, graph in enumerate(usable) if index not in kept_away],
+        held_out=[_within(usable[index], max_nodes, generator) for index in held_out],
+    )
+
+
+def _within(graph: Graph, max_nodes: int, generator: torch.Generator) -> Graph:
+    if graph.node_count <= max_nodes:
+        return graph
+    return connected_subgraph(graph, neighbours_of(graph), max_nodes, generator)

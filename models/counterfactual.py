@@ -253,7 +253,13 @@ class _Run:
         config = self._config.search
         guide = try_single_edits(self._judge, self._plausibility, config)
         self.depth = 1
-        proposed = pruned_flips(self._draw(), self._judge, guide, config.plausibility_weight)
+        proposed = pruned_flips(
+            self._draw(),
+            self._judge,
+            guide,
+            plausibility_weight=config.plausibility_weight,
+            wanted=self._config.alternatives,
+        )
         self._by_denoiser.update(proposed)
         search = Search(self._judge, guide, config)
         while not self._enough(search.depth) and search.depth < self._space.budget:

@@ -22,6 +22,8 @@ SMALLEST_PROBABILITY = 1e-6
 # The noise level at which the log-odds of an edge given the rest are read off a clean graph.
 CLEAN_FLIP = 0.02
 NOISE_FEATURES = 6
+# The switch starts at zero and has only the end of the training to set the two answers apart.
+SWITCH_GAIN = 10.0
 INPUT_PLANES = 3  # edge, no edge, diagonal
 
 
@@ -58,7 +60,7 @@ class Denoiser(nn.Module):
         self.noise_in = normal_weight(hidden, NOISE_FEATURES, rng)
         self.noise_bias = nn.Parameter(torch.zeros(hidden))
         self.noise_out = normal_weight(hidden, hidden, rng)
-        self.switch = nn.Parameter(torch.randn(hidden if shape.steered else 0, generator=rng))
+        self.switch = nn.Parameter(torch.zeros(hidden if shape.steered else 0))
         self.blocks = nn.ModuleList(
             PpgnBlock(hidden, shape.blocks, rng) for _ in range(shape.blocks)
         )
@@ -103,7 +105,7 @@ class Denoiser(nn.Module):
         hidden = torch.relu(_noise_features(noise) @ self.noise_in.T + self.noise_bias)
         level = self.noise_out @ hidden.T  # [channel, batch]
         if self.shape.steered:
-            level = torch.addcmul(level, self.switch[:, None], steered)
+            level = torch.addcmul(level, self.switch[:, None], steered, value=SWITCH_GAIN)
         return level
 
     def _embed(self, graphs: DenseGraphs, level: Tensor) -> Tensor:

@@ -12,7 +12,8 @@ from models.diffusion import NoiseLevel, add_noise
 from models.graphs import Graph, like_sized, to_dense
 
 DETECTION_FLIPS = (0.01, 0.02)
-DRAWS_PER_GRAPH = 4
+PAIRS_DRAWN = 40_000  # few graphs are drawn more often, so that the number says something
+MOST_DRAWS = 64
 
 
 def detection_auc(
@@ -30,8 +31,9 @@ def detection_auc(
     scores, flipped = [], []
     low, high = DETECTION_FLIPS
     sizes = [graph.node_count for graph in graphs]
-    for indices in like_sized(sizes, pair_budget // DRAWS_PER_GRAPH):
-        clean = to_dense([graphs[index] for index in indices]).repeat(DRAWS_PER_GRAPH)
+    draws = min(MOST_DRAWS, max(1, PAIRS_DRAWN // sum(size**2 for size in sizes)))
+    for indices in like_sized(sizes, pair_budget // draws):
+        clean = to_dense([graphs[index] for index in indices]).repeat(draws)
         flip = low + (high - low) * torch.rand(clean.count, generator=generator)
         noise = NoiseLevel.symmetric(flip)
         noisy = add_noise(clean, noise, generator)

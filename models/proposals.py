@@ -69,24 +69,47 @@ def draw(
 
 
 def pruned_flips(
-    samples: Sequence[EditSet], judge: FlipJudge, guide: Guide, plausibility_weight: float
+    samples: Sequence[EditSet],
+    judge: FlipJudge,
+    guide: Guide,
+    *,
+    plausibility_weight: float,
+    wanted: int,
 ) -> list[EditSet]:
-    """The flips that the samples hold within the budget, without the edits they do not need.
+    """The smallest flips that the samples hold, without the edits they do not need.
 
-    A sample's edits are ordered by single effect, and again by effect and plausibility; the
-    shortest prefix that flips is kept and pruned. Most samples hold more edits than the budget
-    allows, and this is how they are projected on it.
+    A sample's edits are ordered by single effect, and again by effect and plausibility. Prefixes
+    of growing length are tried until as many flips as wanted are known; each is then pruned. Most
+    samples hold more edits than the budget allows, and this is how they are projected on it.
     """
-    prefixes: list[list[EditSet]] = []
-    for order in (guide.effects.tolist(), guide.mixed(plausibility_weight).tolist()):
-        for edits in dict.fromkeys(samples):
-            ranked = sorted(edits, key=lambda pair: (-order[pair], pair))[: judge.space.budget]
-            prefixes.append(
-                [tuple(sorted(ranked[:length])) for length in range(1, len(ranked) + 1)]
-            )
-    tried = list(dict.fromkeys(prefix for some in prefixes for prefix in some))
-    margins = judge.margins(tried)
-    flips = {edits for edits, margin in zip(tried, margins, strict=True) if margin > 0}
-    shortest = (next((edits for edits in some if edits in flips), None) for some in prefixes)
-    flipping = list(dict.fromkeys(edits for edits in shortest if edits is not None))
-    return list(dict.fromkeys(prune(flipping, judge.margins)))
+    orders = (guide.effects.tolist(), guide.mixed(plausibility_weight).tolist())
+    ranked = [
+        sorted(edits, key=lambda pair: (-order[pair], pair))[: judge.space.budget]
+        for order in orders
+        for edits in dict.fromkeys(samples)
+    ]
+    flips: dict[EditSet, None] = {}
+    for length in _lengths(judge.space.budget):
+        prefixes = list(
+            dict.fromkeys(tuple(sorted(edits[:length])) for edits in ranked if len(edits) >= length)
+        )
+        margins = judge.margins(prefixes)
+        flips.update(
+            (edits, None) for edits, margin in zip(prefixes, margins, strict=True) if margin > 0
+        )
+        if len(flips) >= wanted:
+            break
+    return list(dict.fromkeys(prune(list(flips), judge.margins)))
+
+
+def _lengths(budget: int) -> list[int]:
+    """1, 2, 3, 4, 6, 8, 12, … and the budget itself: pruning closes the gaps."""
+    powers = [2**power for power in range(budget.bit_length())]
+    return sorted(
+        {
+            length
+            for power in powers
+            for length in (power, power * 3 // 2, budget)
+            if 1 <= length <= budget
+        }
+    )

@@ -13,8 +13,10 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
-from models.edits import EditSet, SmallestSets
+from models.edits import EditSet, EditSpace, SmallestSets
 from models.flips import FORBIDDEN, FlipJudge
+
+_BASES = 24  # sets with two edits dropped that an exchange adds one to
 
 
 @dataclass(frozen=True)
@@ -25,14 +27,18 @@ class SearchConfig:
     states_by_plausibility: int = 3  # ranked by margin + plausibility_weight · plausibility
     plausibility_weight: float = 0.3
     expansions: int = 16  # per criterion, for every state but the best
-    full_pairs: int = 2000  # beyond, only the most promising pairs are tried
+    full_pairs: int = 2000  # of more pairs only the most promising ones are tried
+    full_cells: int = 2**26  # and so few that their adjacencies have at most so many entries
     all_sets: int = 1024  # a depth with at most so many edit sets is tried completely
-    full_depth: int = 6  # beyond, the best state too tries its most promising pairs only
+    full_depth: int = 16  # beyond, the best state too tries its most promising pairs only
     exchanged: int = 4  # flips that are tried to be made smaller by exchange
 
     def __post_init__(self) -> None:
         if min(self.states_by_margin, self.expansions, self.full_pairs, self.all_sets) < 1:
             raise ValueError(f"a search looks at one state and one edit at least, got {self}")
+
+    def pairs_tried(self, nodes: int) -> int:
+        return max(self.expansions, min(self.full_pairs, self.full_cells // max(nodes, 1) ** 2))
 
 
 @dataclass(frozen=True)
@@ -50,31 +56,30 @@ class Guide:
 def try_single_edits(judge: FlipJudge, plausibility: Tensor, config: SearchConfig) -> Guide:
     """Depth 1: every pair exactly, or of too many pairs the most promising ones.
 
-    Promising are the edges of the graph and, in turns, the pairs with the greatest gradient and
-    those with the greatest plausibility.
+    Promising are the edges of the graph (at most for one half) and, in turns, the pairs with the
+    greatest gradient and those with the greatest plausibility.
     """
     count = judge.space.count
     effects = torch.zeros(count)
     pairs = list(range(count))
-    if count > config.full_pairs:
+    affordable = config.pairs_tried(judge.space.graph.node_count)
+    if count > affordable:
         effects = judge.gradients([()])[0]
-        pairs = _most_promising(judge, effects, plausibility, config)
+        pairs = _most_promising(judge.space, effects, plausibility, affordable)
     unedited, *edited = judge.margins([(), *((pair,) for pair in pairs)])
     effects[pairs] = torch.tensor(edited) - unedited
     return Guide(pairs, effects, plausibility)
 
 
 def _most_promising(
-    judge: FlipJudge, gradient: Tensor, plausibility: Tensor, config: SearchConfig
+    space: EditSpace, gradient: Tensor, plausibility: Tensor, count: int
 ) -> list[int]:
     by_gradient = gradient.argsort(descending=True, stable=True)
     by_plausibility = plausibility.argsort(descending=True, stable=True)
-    in_turns = torch.stack([by_gradient, by_plausibility], dim=1).flatten().tolist()
-    removes = judge.space.present
-    edges_first = by_gradient[removes[by_gradient]].tolist()[: config.full_pairs // 2]
-    chosen = dict.fromkeys(edges_first)
-    for pair in in_turns:
-        if len(chosen) >= config.full_pairs:
+    removals = by_gradient[space.present[by_gradient]].tolist()
+    chosen = dict.fromkeys(removals[: count // 2])
+    for pair in torch.stack([by_gradient, by_plausibility], dim=1).flatten().tolist():
+        if len(chosen) >= count:
             break
         chosen[pair] = None
     return sorted(chosen)
@@ -109,8 +114,8 @@ class Search:
         """Looks for a smaller flip near the smallest ones: drop every two edits, add one."""
         smallest = self._smallest_flips()
         while smallest and len(smallest[0]) >= 3:
-            bases = dict.fromkeys(kept for edits in smallest for kept in _without_two(edits))
-            self._judge.margins(self._expanded_narrowly(list(bases)))
+            kept = list(dict.fromkeys(some for edits in smallest for some in _without_two(edits)))
+            self._judge.margins(self._expanded_narrowly(self._by_margin(kept)[:_BASES]))
             before, smallest = smallest, self._smallest_flips()
             if len(smallest[0]) == len(before[0]):
                 break
@@ -118,9 +123,11 @@ class Search:
     def _smallest_flips(self) -> list[EditSet]:
         flips = self._judge.flips()
         smallest = [edits for edits in flips if len(edits) == len(flips[0])]
-        margin_of = dict(zip(smallest, self._judge.margins(smallest), strict=True))
-        smallest.sort(key=lambda edits: (-margin_of[edits], edits))
-        return smallest[: self._config.exchanged]
+        return self._by_margin(smallest)[: self._config.exchanged]
+
+    def _by_margin(self, edit_sets: Sequence[EditSet]) -> list[EditSet]:
+        margin_of = dict(zip(edit_sets, self._judge.margins(edit_sets), strict=True))
+        return sorted(edit_sets, key=lambda edits: (-margin_of[edits], edits))
 
     def _beam(self) -> list[EditSet]:
         """The states to go on from, best margin first; flips are not edited further."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from models.batches import Batches
+from models.batches import Batches, split
 from models.denoiser import Denoiser
 from models.detection import detection_auc
 from models.diffusion import NoiseLevel, add_noise, density_noise, uniform_noise
@@ -19,14 +19,18 @@ from models.gnn.network import Gnn
 from models.graphs import DenseGraphs, Graph
 from models.losses import concrete_sample, counterfactual_loss, distribution_loss, noise_weight
 from models.recipes import Recipe
-from models.subgraphs import connected_subgraph, neighbours_of
 
-HELD_OUT_SHARE = 0.1
-HELD_OUT_PAIRS = 20_000  # padded pairs of all held-out graphs, so that measuring stays cheap
 MEASUREMENTS = 10  # of the detection AUC in a whole training
 SMOOTHING = 0.95
 GRADIENT_NORM = 1.0
 RESTART = 0.5  # of the learning rate, where L_cf sets in
+
+
+class NonFiniteGradientError(ArithmeticError):
+    """A step's gradient is infinite or not a number, as with a GNN that overflows."""
+
+    def __init__(self, step: int, loss: float) -> None:
+        super().__init__(f"the gradient of step {step} is not finite; its loss is {loss}")
 
 
 @dataclass(frozen=True)
@@ -83,8 +87,9 @@ class Trainer:
         self._model.to(device)
         self._average = {name: value.detach().clone() for name, value in self._parameters()}
         self._optimizer = torch.optim.Adam(self._model.parameters(), lr=recipe.learning_rate)
-        training, self._held_out = _split(graphs, recipe.max_nodes, self._generator)
-        self._batches = Batches(training, recipe, self._generator)
+        parts = split(graphs, recipe.max_nodes, self._generator)
+        self._held_out = parts.held_out
+        self._batches = Batches(parts.training, recipe, self._generator)
         self._smoothed: dict[str, float] = {}
         self._seconds = 0.0
 
@@ -173,7 +178,9 @@ class Trainer:
 
         self._optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self._model.parameters(), GRADIENT_NORM)
+        norm = torch.nn.utils.clip_grad_norm_(self._model.parameters(), GRADIENT_NORM)
+        if not torch.isfinite(norm):
+            raise NonFiniteGradientError(self.step, loss.item())
         for group in self._optimizer.param_groups:
             group["lr"] = recipe.learning_rate * _decay(recipe, self.step)
         self._optimizer.step()
@@ -182,7 +189,9 @@ class Trainer:
         return _StepLosses(dist.item(), None if cf is None else cf.item(), flip_rate)
 
     def _steered(self, count: int) -> Tensor:
-        """Which graphs of a batch have the switch on; L_cf, once it sets in, is theirs: [batch] bool."""
+        """Which graphs of a batch have the switch on, and with it L_cf: [batch] bool."""
+        if self.step < self._recipe.counterfactual_start:
+            return torch.zeros(count, dtype=torch.bool, device=self._device)
         every = 2 if self._recipe.steered else 1
         return torch.arange(count, device=self._device) % every == 0
 
@@ -259,34 +268,6 @@ def _decay(recipe: Recipe, step: int) -> float:
     if step < start:
         return (1 + math.cos(math.pi * step / start)) / 2
     return RESTART * (1 + math.cos(math.pi * (step - start) / (recipe.steps - start))) / 2
-
-
-def _split(
-    graphs: Sequence[Graph], max_nodes: int, generator: torch.Generator
-) -> tuple[list[Graph], list[Graph]]:
-    """Graphs to train on and a few held out to measure with; of a small set, all are for both.
-
-    A graph of one node has no pair to learn from.
-    """
-    usable = [graph for graph in graphs if graph.node_count > 1] or list(graphs)
-    usable = [Graph(graph.features.float().cpu(), graph.edges.cpu()) for graph in usable]
-    order = torch.randperm(len(usable), generator=generator).tolist()
-    held_out: list[int] = []
-    pairs = 0
-    for index in order[: max(1, int(len(usable) * HELD_OUT_SHARE))]:
-        pairs += min(usable[index].node_count, max_nodes) ** 2
-        if held_out and pairs > HELD_OUT_PAIRS:
-            break
-        held_out.append(index)
-    kept_away = set(held_out) if len(usable) >= 1 / HELD_OUT_SHARE else set()
-    training = [graph for index, graph in enumerate(usable) if index not in kept_away]
-    return training, [_within(usable[index], max_nodes, generator) for index in held_out]
-
-
-def _within(graph: Graph, max_nodes: int, generator: torch.Generator) -> Graph:
-    if graph.node_count <= max_nodes:
-        return graph
-    return connected_subgraph(graph, neighbours_of(graph), max_nodes, generator)
 
 
 def _frozen(gnn: Gnn, device: torch.device) -> Gnn:

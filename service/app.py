@@ -51,6 +51,7 @@ def create_app(
     dispatcher: Dispatcher | None = None,
     broker_answers: Callable[[], bool] | None = None,
     max_requests: int = MAX_REQUESTS,
+    heartbeat_seconds: float = 15.0,
 ) -> FastAPI:
     """The application; with a dispatcher it also announces jobs for as long as it runs."""
     watch = JobWatch(store.database)
@@ -81,6 +82,7 @@ def create_app(
         watch=watch,
         nudge=dispatcher.nudge if dispatcher is not None else lambda: None,
         broker_answers=broker_answers,
+        heartbeat_seconds=heartbeat_seconds,
     )
     app.state.registry = CollectorRegistry()
     app.state.registry.register(JobFigures(store.database))

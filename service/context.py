@@ -24,6 +24,7 @@ class Context:
     watch: JobWatch
     nudge: Callable[[], None]  # tells the dispatcher that a job was queued
     broker_answers: Callable[[], bool] | None  # None: no broker is configured
+    heartbeat_seconds: float = 15.0  # between signs of life on a quiet event stream
     # Large bodies take memory while they are read; this many at once.
     readers: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
 

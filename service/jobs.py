@@ -30,7 +30,7 @@ from store.tables import JobEvent
 router = APIRouter(tags=["jobs"])
 
 _LOOK_AGAIN_SECONDS = 2.0  # even without a bell: ids of events may become visible out of order
-_HEARTBEAT_SECONDS = 15
+_FAREWELL_SECONDS = 2
 _EVENT_BATCH = 200
 _LAST_EVENT_ID = {
     "name": "Last-Event-ID",
@@ -152,7 +152,12 @@ async def follow_job(request: Request, context: ContextOf, job_id: str) -> Respo
     job = await in_thread(read_job, context.store, checked_id("job", job_id))
     if job.state.is_terminal and not await in_thread(_events, context.store, job_id, after):
         return Response(status_code=204)
-    return EventSourceResponse(_stream(context, job_id, after), ping=_HEARTBEAT_SECONDS)
+    return EventSourceResponse(
+        _stream(context, job_id, after),
+        ping=context.heartbeat_seconds,
+        # When the service stops, the stream ends by itself; cutting it would look like a fault.
+        shutdown_grace_period=_FAREWELL_SECONDS,
+    )
 
 
 def read_job(store: Store, job_id: str) -> JobResource:

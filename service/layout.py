@@ -6,13 +6,12 @@ process does without.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-Positions = NDArray[np.float64]  # [node, 2]; neighbours are about 1 apart
+Positions = NDArray[np.float64]  # [node, 2]; neighbours are 1 apart or more
 
 _GOLDEN_ANGLE = np.pi * (3 - np.sqrt(5))
 _GAP = 1.0  # between components
@@ -21,64 +20,47 @@ _ASPECT = 1.6  # wanted width / height of several components together
 
 def layout(nodes: int, edges: Sequence[tuple[int, int]]) -> Positions:
     """Positions of nodes 0 … nodes−1; each component by itself, then packed in rows."""
-    neighbours: list[list[int]] = [[] for _ in range(nodes)]
-    for source, target in edges:
-        neighbours[source].append(target)
-        neighbours[target].append(source)
-    components = _components(neighbours)
-    drawn = [_component_layout(component, neighbours) for component in components]
+    wanted = _path_lengths(nodes, edges)
+    components = _components(wanted)
+    drawn = [_stress_majorisation(wanted[np.ix_(part, part)]) for part in components]
     return _packed(components, drawn, nodes)
 
 
-def _components(neighbours: list[list[int]]) -> list[list[int]]:
+def _path_lengths(nodes: int, edges: Sequence[tuple[int, int]]) -> Positions:
+    """Shortest paths between all nodes (Floyd–Warshall); infinite between components."""
+    ends = np.array(edges, dtype=np.int64).reshape(-1, 2)
+    degrees = np.bincount(ends.ravel(), minlength=nodes)
+    # Hubs get longer edges, so that their neighbours find room around them.
+    lengths = np.clip(np.sqrt(degrees[ends].sum(axis=1) / 4), 1.0, 3.0)
+    paths = np.full((nodes, nodes), np.inf)
+    np.fill_diagonal(paths, 0.0)
+    paths[ends[:, 0], ends[:, 1]] = paths[ends[:, 1], ends[:, 0]] = lengths
+    for via in range(nodes):
+        np.minimum(paths, paths[:, via, None] + paths[None, via, :], out=paths)
+    return paths
+
+
+def _components(paths: Positions) -> list[list[int]]:
     """Largest first; ties by their smallest node."""
-    unseen = set(range(len(neighbours)))
-    components = []
-    for start in range(len(neighbours)):
-        if start in unseen:
-            component = sorted(_distances(start, neighbours))
-            unseen.difference_update(component)
-            components.append(component)
-    return sorted(components, key=lambda component: (-len(component), component[0]))
+    first = np.isfinite(paths).argmax(axis=1)  # the smallest node of each node's component
+    parts = [np.flatnonzero(first == node).tolist() for node in np.unique(first)]
+    return sorted(parts, key=lambda part: (-len(part), part[0]))
 
 
-def _distances(start: int, neighbours: list[list[int]]) -> dict[int, int]:
-    """Hops from `start` to every node that can be reached."""
-    hops = {start: 0}
-    queue = deque([start])
-    while queue:
-        node = queue.popleft()
-        for other in neighbours[node]:
-            if other not in hops:
-                hops[other] = hops[node] + 1
-                queue.append(other)
-    return hops
-
-
-def _component_layout(component: list[int], neighbours: list[list[int]]) -> Positions:
-    if len(component) == 1:
-        return np.zeros((1, 2))
-    index = {node: i for i, node in enumerate(component)}
-    size = len(component)
-    hops = np.zeros((size, size))
-    for node in component:
-        for other, distance in _distances(node, neighbours).items():
-            hops[index[node], index[other]] = distance
-    return _stress_majorisation(hops)
-
-
-def _stress_majorisation(hops: Positions) -> Positions:
+def _stress_majorisation(wanted: Positions) -> Positions:
     """Minimises Σ (|x_i − x_j| − d_ij)² / d_ij², from classical scaling."""
-    size = len(hops)
-    positions = _classical_scaling(hops)
+    size = len(wanted)
+    if size == 1:
+        return np.zeros((1, 2))
+    positions = _classical_scaling(wanted)
     # Twins (leaves of one hub) start on one point and would never part.
     angle = np.arange(size) * _GOLDEN_ANGLE
-    positions = positions + 0.15 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    weights = 1.0 / np.maximum(hops, 1.0) ** 2
+    positions = positions + 0.01 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    weights = 1.0 / np.maximum(wanted, 1.0) ** 2
     np.fill_diagonal(weights, 0.0)
     # Pseudo-inverse of the weights' Laplacian, whose null space is the constant vector.
     inverse = np.linalg.inv(np.diag(weights.sum(axis=1)) - weights + 1 / size) - 1 / size
-    pull = weights * hops
+    pull = weights * wanted
     for _ in range(300 if size <= 128 else 60):
         across, down = (positions[:, None, axis] - positions[None, :, axis] for axis in (0, 1))
         ratio = pull / np.maximum(np.hypot(across, down), 1e-6)  # [node, node]
@@ -90,8 +72,8 @@ def _stress_majorisation(hops: Positions) -> Positions:
     return _upright(positions)
 
 
-def _classical_scaling(hops: Positions) -> Positions:
-    squared = hops**2
+def _classical_scaling(wanted: Positions) -> Positions:
+    squared = wanted**2
     centred = -0.5 * (
         squared
         - squared.mean(axis=0, keepdims=True)

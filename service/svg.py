@@ -15,7 +15,7 @@ from store.results import Prediction, ResultNode
 _WIDTH = 760
 _MARGIN = 32
 _HEADER = 84
-_MOST_LABELS = 80  # nodes; beyond it labels only cover the graph, tooltips remain
+_MOST_LABELS = 36  # beside nodes; beyond it they would cover the graph, tooltips remain
 _MOST_CLASSES = 8
 _MOST_KINDS = 6  # node colours that can still be told apart
 
@@ -97,9 +97,10 @@ def _canvas(nodes: int, pairs: list[tuple[int, int]]) -> _Canvas:
     scale = min(float((room / spread).min()), 96.0)
     drawn = (points - (low + high) / 2) * scale
     height = max(float(spread[1]) * scale + 76, 200.0)
+    apart = np.linalg.norm(drawn[:, None] - drawn[None], axis=2) + np.eye(nodes) * 1e9
     return _Canvas(
         points=drawn + np.array([_WIDTH / 2, _HEADER + height / 2]),
-        radius=float(np.clip(0.24 * scale, 4.0, 15.0)),
+        radius=float(np.clip(min(0.24 * scale, 0.48 * apart.min()), 3.5, 15.0)),
         height=height,
     )
 
@@ -113,21 +114,22 @@ def _lines(canvas: _Canvas, pairs: list[tuple[int, int]], kind: str) -> Iterator
 def _nodes(canvas: _Canvas, chosen: ChosenGraph) -> Iterator[str]:
     kinds = _kinds(chosen.graph.nodes)
     touched = {end for edit in chosen.edits for end in (edit.source, edit.target)}
-    labelled = len(chosen.graph.nodes) <= _MOST_LABELS
     for node, kind, (x, y) in zip(chosen.graph.nodes, kinds, canvas.points, strict=True):
         look = f"node k{kind}" + (" touched" if node.id in touched else "")
         yield (
             f'<circle class="{look}" cx="{x:.1f}" cy="{y:.1f}" r="{canvas.radius:.1f}">'
             f"<title>node {_text(str(node.id))}</title></circle>"
         )
+    # After all circles, so that none covers a name.
+    roomy = len(chosen.graph.nodes) <= _MOST_LABELS
+    for node, (x, y) in zip(chosen.graph.nodes, canvas.points, strict=True):
         name = str(node.id)
-        if not labelled:
-            continue
         if len(name) <= 3 and canvas.radius >= 8:
             size = canvas.radius * (0.95 if len(name) < 3 else 0.75)
             yield _words(x, y + size * 0.36, name, "inside", size, anchor="middle")
-        else:
-            yield _words(x, y + canvas.radius + 11, _short(name, 12), "beside", 10, anchor="middle")
+        elif roomy or node.id in touched:
+            below = y + canvas.radius + 11
+            yield _words(x, below, _short(name, 12), "beside", 10, anchor="middle")
 
 
 def _kinds(nodes: Sequence[ResultNode]) -> list[int]:
@@ -177,7 +179,8 @@ def _probabilities(
         look = "after"
         if before is not None and chosen.before is not None:
             yield _bar(left, y + 2, length * before, "before", 5)
-            look = "gain" if after >= before else "loss"
+            if abs(after - before) >= 0.005:  # what the figures beside the bar show
+                look = "gain" if after > before else "loss"
             yield _bar(left, y + 8, length * after, look, 7)
             figures = f"{before:.2f} → {after:.2f}"
         else:
@@ -212,7 +215,7 @@ def _effect(chosen: ChosenGraph, names: Sequence[str] | None) -> str:
         return f"The GNN says {after}"
     before = _said(chosen.before, names)
     if not chosen.is_answer:
-        return f"{before}; stays {after}"
+        return f"{before} stays {after}"
     return f"{before} becomes {after}"
 
 

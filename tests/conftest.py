@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -122,7 +123,7 @@ class Deployment:
         names = "abcd"
         return {
             "nodes": [{"id": name, "x": [1.0] * features} for name in names],
-            "edges": [{"source": s, "target": t} for s, t in zip(names, names[1:], strict=False)],
+            "edges": [{"source": s, "target": t} for s, t in pairwise(names)],
         }
 
     # What a worker does.
@@ -287,7 +288,7 @@ def served(opened_store: Store) -> Iterator[Deployment]:
 
     from service.app import create_app  # noqa: PLC0415
 
-    app = create_app(opened_store)
+    app = create_app(opened_store, heartbeat_seconds=0.2)
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=2))
     listener = socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
@@ -301,3 +302,9 @@ def served(opened_store: Store) -> Iterator[Deployment]:
         server.should_exit = True
         thread.join(timeout=10)
         listener.close()
+
+
+@pytest.fixture
+def deployment_of() -> type[Deployment]:
+    """To play the worker of an API that runs elsewhere."""
+    return Deployment

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import secrets
+import signal
 import socket
 import sys
 import warnings
@@ -17,7 +18,7 @@ from store.jobs import Queue
 from store.opened import Store
 from store.settings import Settings
 from worker.app import NoBrokerError, create_app
-from worker.inheritance import PARENT, QUEUES
+from worker.inheritance import PARENT, QUEUES, SHUTDOWN
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -36,10 +37,12 @@ def main(arguments: list[str] | None = None) -> int:
     except (SettingsError, NoBrokerError) as error:
         print(f"worker: {error}", file=sys.stderr)
         return 2
-    logs.configure("worker", settings.log_level)
     Store.open(settings).close()  # the schema is there before the first job, whoever starts first
+    logs.configure("worker", settings.log_level)
     os.environ[QUEUES] = asked.queues
     os.environ[PARENT] = str(os.getpid())
+    # Children inherit the mask: a shutdown that comes while one is starting waits until it listens.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {SHUTDOWN})
     # Only JSON is accepted, so being root in a container gives a message no power.
     warnings.simplefilter("ignore", SecurityWarning)
     app.worker_main(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from celery import Celery
 
 from store.celery_config import broker_app
@@ -26,8 +28,14 @@ def create_app(settings: Settings) -> Celery:
     app.conf.update(
         include=["worker.tasks"],
         worker_proc_alive_timeout=_CHILD_START_SECONDS,
+        worker_max_memory_per_child=_recycle_kib(),
         # The database has the log of every job.
         task_send_sent_event=False,
         worker_send_task_events=False,
     )
     return app
+
+
+def _recycle_kib() -> int:
+    """A child that ever took half of the machine's memory is replaced after its job."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2 // 1024

@@ -20,6 +20,7 @@ class Failure:
     kind: str
     message: str
     retryable: bool
+    unsound_process: bool = False  # whatever this process tries next will fail as well
 
 
 def failure_of(error: Exception) -> Failure:
@@ -28,7 +29,10 @@ def failure_of(error: Exception) -> Failure:
     if isinstance(error, ArtifactMissing | ArtifactCorrupt):
         return Failure("artifact", str(error), True)
     if isinstance(error, _PASSING):
-        return Failure("worker", f"the worker met a passing fault ({type(error).__name__})", True)
+        message = f"the worker met a passing fault ({type(error).__name__})"
+        # A CUDA context does not recover from an error.
+        unsound = isinstance(error, torch.AcceleratorError)
+        return Failure("worker", message, True, unsound_process=unsound)
     if isinstance(error, _EXPLAINED):
         return Failure("invalid", str(error), False)
     return Failure("internal", f"unexpected {type(error).__name__}: {error}", False)

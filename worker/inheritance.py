@@ -1,6 +1,9 @@
-"""What the parent tells its child through the environment, which is all that spawn hands down."""
+"""What a parent hands to the child that it spawns: environment variables and a signal."""
 
 from __future__ import annotations
 
+import signal
+
 QUEUES = "D4_WORKER_QUEUES"  # served by this worker, comma-separated
 PARENT = "D4_WORKER_PARENT"  # process id
+SHUTDOWN = signal.SIGUSR2  # the parent shuts down: give up the running job

@@ -30,8 +30,10 @@ from store.requests import CanonicalGraph
 from worker.shelf import Shelf
 
 _WARM_BYTES = 1024 * 1024 * 1024
-# Kernels of the reference with itself grow with the square of its graphs; a thousand say as much.
+# Kernels of the reference with itself grow with the square of its graphs, and eigenvalues cost
+# nodes³: a thousand graphs say as much, and a few dozen of 500 nodes take some seconds.
 _MMD_GRAPHS = 1000
+_MMD_CUBED_NODES = 5 * 10**9
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class Library:
 
         def compute() -> GraphStatistics:
             graphs = self.reference(row).graphs
-            return statistics(fixed_sample(graphs, _MMD_GRAPHS))
+            return statistics(fixed_sample(graphs, _MMD_GRAPHS, _MMD_CUBED_NODES))
 
         return self._shelf.get(("statistics", row.graphs_digest), compute, _statistics_bytes)
 
@@ -153,12 +155,17 @@ def unpacked(data: bytes) -> LabelledGraphs:
     return LabelledGraphs(graphs, labels)
 
 
-def fixed_sample(graphs: Sequence[Graph], count: int) -> list[Graph]:
-    """The same `count` graphs every time, spread over the whole set."""
-    if len(graphs) <= count:
-        return list(graphs)
-    order = torch.randperm(len(graphs), generator=torch.Generator().manual_seed(0))
-    return [graphs[i] for i in sorted(order[:count].tolist())]
+def fixed_sample(graphs: Sequence[Graph], count: int, cubed_nodes: int) -> list[Graph]:
+    """The same graphs every time, spread over the whole set, two of them at least."""
+    order = torch.randperm(len(graphs), generator=torch.Generator().manual_seed(0)).tolist()
+    spent = 0
+    chosen: list[int] = []
+    for index in order[:count]:
+        spent += graphs[index].node_count ** 3
+        if spent > cubed_nodes and len(chosen) >= 2:
+            break
+        chosen.append(index)
+    return [graphs[index] for index in sorted(chosen)]
 
 
 def _parameter_bytes(network: nn.Module) -> int:

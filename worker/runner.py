@@ -133,6 +133,8 @@ class Runner:
                     retryable=failure.retryable,
                 ),
             )
+            if failure.unsound_process:
+                self._exit_process(_EXIT_BY_FORCE)
         except BaseException:  # the process was told to go, in the middle of the handler
             self._commit_unless_lost(claim, control, partial(jobs.release, claim=claim))
             raise

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 from contextlib import suppress
 from typing import Any
 
@@ -13,8 +12,7 @@ from celery import shared_task, signals
 from store import logs
 from store.celery_config import TASK_NAME
 from store.settings import Settings
-
-log = logging.getLogger(__name__)
+from worker.inheritance import SHUTDOWN
 
 
 def _run(job_id: str) -> None:
@@ -34,6 +32,8 @@ def _start_child(sender: str | None = None, **_: Any) -> None:
 
 def _configure_logs(**_: Any) -> None:
     logs.configure("worker", Settings.from_environment().log_level)
+    for chatty in ("celery.worker.strategy", "celery.app.trace"):  # the runner says it better
+        logging.getLogger(chatty).setLevel(logging.WARNING)
 
 
 class _Children:
@@ -52,7 +52,7 @@ class _Children:
         pool = getattr(self._worker, "pool", None)  # not there yet when stopped while starting
         for process in pool._pool._pool if pool else ():
             with suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGUSR2)
+                os.kill(process.pid, SHUTDOWN)
 
 
 _children = _Children()

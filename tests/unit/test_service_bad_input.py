@@ -60,8 +60,16 @@ BAD_GRAPHS = {
     "bidi in id": (graph(nodes=nodes("a", "b", "c", "x\u202ey")), "/nodes/3/id", "control"),
     "not NFC": (graph(nodes=nodes("a", "b", "c", "e\u0301")), "/nodes/3/id", "NFC"),
     "id missing": (graph(nodes=[*NODES, {"x": [1.0]}]), "/nodes/4/id", "is required"),
-    "too many nodes": (graph(nodes=nodes(*range(21))), "/nodes", "21 nodes; this deployment accepts at most 20"),
-    "too many listed edges": (graph(edges=edges(("a", "b")) * 61), "/edges", "61 listed edges; this deployment accepts at most 60"),
+    "too many nodes": (
+        graph(nodes=nodes(*range(21))),
+        "/nodes",
+        "21 nodes; this deployment accepts at most 20",
+    ),
+    "too many listed edges": (
+        graph(edges=edges(("a", "b")) * 61),
+        "/edges",
+        "61 listed edges; this deployment accepts at most 60",
+    ),
     "too many edges": (
         graph(nodes=nodes(*range(9)), edges=edges(*((i, j) for i in range(9) for j in range(i)))),
         "/edges",
@@ -69,7 +77,11 @@ BAD_GRAPHS = {
     ),
     "text feature": (graph(nodes=[*NODES, {"id": "e", "x": ["1"]}]), "/nodes/4/x/0", "number"),
     "boolean feature": (graph(nodes=[*NODES, {"id": "e", "x": [True]}]), "/nodes/4/x/0", "number"),
-    "beyond float32": (graph(nodes=[*NODES, {"id": "e", "x": [1e39]}]), "/nodes/4/x/0", "less than"),
+    "beyond float32": (
+        graph(nodes=[*NODES, {"id": "e", "x": [1e39]}]),
+        "/nodes/4/x/0",
+        "less than",
+    ),
     "features missing": (graph(nodes=[*NODES, {"id": "e"}]), "/nodes/4/x", "is missing"),
     "negative label": (graph(label=-1), "/label", "greater than or equal to 0"),
     "text label": (graph(label="1"), "/label", "integer"),
@@ -85,7 +97,7 @@ BAD_GRAPHS = {
     "pyg: counts differ": (pyg(num_nodes=4), "", "x says 3, num_nodes says 4"),
     "pyg: too many": (pyg(x=None, num_nodes=10**9), "/num_nodes", "at most 20"),
     "pyg: id twice": (pyg(node_ids=["a", "b", "a"]), "/node_ids/2", "already"),
-}  # fmt: skip
+}
 # Wrong for the GNN below, which takes one feature.
 BAD_FOR_GNN = {
     "wrong features": (graph(nodes=nodes(*"abcd", x=[1.0, 2.0])), "/nodes/0/x", "has 2 features"),
@@ -187,25 +199,50 @@ BAD_JSON = {
     "deep and closed": (b"[" * 50_000 + b"]" * 50_000, 400, None, "nested too deeply"),
     "5000 digits": (b'{"name": ' + b"9" * 5000 + b"}", 400, None, "thousands of digits"),
     "4000 digits": (b'{"name": ' + b"9" * 4000 + b"}", 422, "/name", "64 bits"),
-    "NaN": (b'{"name": "n", "graphs": [{"nodes": [{"id": 0, "x": [NaN]}]}]}', 422, "/graphs/0/nodes/0/x/0", "finite"),
+    "NaN": (
+        b'{"name": "n", "graphs": [{"nodes": [{"id": 0, "x": [NaN]}]}]}',
+        422,
+        "/graphs/0/nodes/0/x/0",
+        "finite",
+    ),
     "-Infinity": (b'{"name": -Infinity}', 422, "/name", "finite"),
-    "1e999": (b'{"name": "n", "graphs": [{"nodes": [{"id": 0, "x": [0, 1e999]}]}]}', 422, "/graphs/0/nodes/0/x/1", "finite"),
-    "NaN where it is ignored": (b'{"name": "n", "graphs": [{"nodes": [{"id": 0, "weight": NaN}], "edges": []}]}', 422, "/graphs/0/nodes/0/weight", "finite"),
+    "1e999": (
+        b'{"name": "n", "graphs": [{"nodes": [{"id": 0, "x": [0, 1e999]}]}]}',
+        422,
+        "/graphs/0/nodes/0/x/1",
+        "finite",
+    ),
+    "NaN where it is ignored": (
+        b'{"name": "n", "graphs": [{"nodes": [{"id": 0, "weight": NaN}], "edges": []}]}',
+        422,
+        "/graphs/0/nodes/0/weight",
+        "finite",
+    ),
     "lone surrogate": (b'{"name": "\\ud800"}', 422, "/name", "surrogate"),
     "lone surrogate in a key": (b'{"\\udfff": 1}', 422, "", "surrogate"),
     "duplicate key": (b'{"name": "n", "name": "m"}', 422, "", '"name" appears more than once'),
-    "duplicate key inside": (b'{"graphs": [{}, {"nodes": [], "nodes": []}]}', 422, "/graphs/1", '"nodes" appears'),
+    "duplicate key inside": (
+        b'{"graphs": [{}, {"nodes": [], "nodes": []}]}',
+        422,
+        "/graphs/1",
+        '"nodes" appears',
+    ),
     "array": (b"[]", 422, "", "should be an object"),
     "number": (b"1", 422, "", "should be an object"),
     "null": (b"null", 422, "", "should be an object"),
-    "unknown field": (b'{"name": "n", "graphs": [], "grahps": []}', 422, "/grahps", "not a known field"),
+    "unknown field": (
+        b'{"name": "n", "graphs": [], "grahps": []}',
+        422,
+        "/grahps",
+        "not a known field",
+    ),
     "missing field": (b'{"name": "n"}', 422, "/graphs", "is required"),
     "no graphs": (b'{"name": "n", "graphs": []}', 422, "/graphs", "at least 1"),
     "object of graphs": (b'{"name": "n", "graphs": {}}', 422, "/graphs", "array"),
     "number as name": (b'{"name": 3, "graphs": []}', 422, "/name", "string"),
     "empty name": (b'{"name": "", "graphs": []}', 422, "/name", "at least 1"),
     "control in name": (b'{"name": "a\\u0000b", "graphs": []}', 422, "/name", "control"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("body", "status", "pointer", "words"), BAD_JSON.values(), ids=BAD_JSON)
@@ -253,7 +290,11 @@ BAD_EXPLANATIONS = {
     "no kind": ({"kind": None}, "/kind", "is required"),
     "no graph": ({"graph": None}, "/graph", "either `graph` or `graphs`"),
     "graph and graphs": ({"graphs": [GRAPH]}, "/graph", "either `graph` or `graphs`"),
-    "bad graph of many": ({"graph": None, "graphs": [GRAPH, {"nodes": []}]}, "/graphs/1/nodes", "at least 1"),
+    "bad graph of many": (
+        {"graph": None, "graphs": [GRAPH, {"nodes": []}]},
+        "/graphs/1/nodes",
+        "at least 1",
+    ),
     "graph without edges": ({"graph": graph(edges=[])}, "/graph", "no edges"),
     "target class": ({"target_class": 2}, "/target_class", "the classes of"),
     "negative class": ({"target_class": -1}, "/target_class", "greater than or equal to 0"),
@@ -266,16 +307,52 @@ BAD_EXPLANATIONS = {
     "seed": ({"seed": -1}, "/seed", "greater than or equal to 0"),
     "large seed": ({"seed": 2**53}, "/seed", "less than or equal to"),
     "time budget": ({"time_budget": 0}, "/time_budget", "greater than 0"),
-    "ratio": ({"constraints": {"max_ratio": 1.5}}, "/constraints/max_ratio", "less than or equal to 1"),
-    "edits": ({"constraints": {"max_edits": 0}}, "/constraints/max_edits", "greater than or equal to 1"),
-    "actions": ({"constraints": {"actions": "swap"}}, "/constraints/actions", "'both', 'add' or 'remove'"),
+    "ratio": (
+        {"constraints": {"max_ratio": 1.5}},
+        "/constraints/max_ratio",
+        "less than or equal to 1",
+    ),
+    "edits": (
+        {"constraints": {"max_edits": 0}},
+        "/constraints/max_edits",
+        "greater than or equal to 1",
+    ),
+    "actions": (
+        {"constraints": {"actions": "swap"}},
+        "/constraints/actions",
+        "'both', 'add' or 'remove'",
+    ),
     "typo": ({"constraints": {"max_edit": 3}}, "/constraints/max_edit", "not a known field"),
-    "frozen node": ({"constraints": {"frozen_nodes": ["a", "q"]}}, "/constraints/frozen_nodes/1", '"q"'),
-    "frozen nodes not a list": ({"constraints": {"frozen_nodes": "a"}}, "/constraints/frozen_nodes", "array"),
-    "frozen node of odd type": ({"constraints": {"frozen_nodes": [[]]}}, "/constraints/frozen_nodes/0", "integer or a string"),
-    "frozen edge": ({"constraints": {"frozen_edges": [["a", "q"]]}}, "/constraints/frozen_edges/0/1", '"q"'),
-    "frozen edge of three": ({"constraints": {"frozen_edges": [["a", "b", "c"]]}}, "/constraints/frozen_edges/0", "two node ids"),
-    "frozen loop": ({"constraints": {"frozen_edges": [["a", "a"]]}}, "/constraints/frozen_edges/0", "different"),
+    "frozen node": (
+        {"constraints": {"frozen_nodes": ["a", "q"]}},
+        "/constraints/frozen_nodes/1",
+        '"q"',
+    ),
+    "frozen nodes not a list": (
+        {"constraints": {"frozen_nodes": "a"}},
+        "/constraints/frozen_nodes",
+        "array",
+    ),
+    "frozen node of odd type": (
+        {"constraints": {"frozen_nodes": [[]]}},
+        "/constraints/frozen_nodes/0",
+        "integer or a string",
+    ),
+    "frozen edge": (
+        {"constraints": {"frozen_edges": [["a", "q"]]}},
+        "/constraints/frozen_edges/0/1",
+        '"q"',
+    ),
+    "frozen edge of three": (
+        {"constraints": {"frozen_edges": [["a", "b", "c"]]}},
+        "/constraints/frozen_edges/0",
+        "two node ids",
+    ),
+    "frozen loop": (
+        {"constraints": {"frozen_edges": [["a", "a"]]}},
+        "/constraints/frozen_edges/0",
+        "different",
+    ),
     "frozen lists for one graph": (
         {"graph": None, "graphs": [GRAPH, GRAPH], "constraints": {"frozen_nodes": [["a"]]}},
         "/constraints/frozen_nodes",
@@ -286,10 +363,22 @@ BAD_EXPLANATIONS = {
     "denoiser number": ({"denoiser": 3}, "/denoiser", "object"),
     "class without target": ({"kind": "class", "graph": None}, "/target_class", "is required"),
     "class with graph": ({"kind": "class", "target_class": 0}, "/graph", "not a known field"),
-    "class outside": ({"kind": "class", "graph": None, "target_class": 7}, "/target_class", "0 to 1"),
-    "class nodes": ({"kind": "class", "graph": None, "target_class": 0, "nodes": 1}, "/nodes", "greater than"),
-    "class regulariser": ({"kind": "class", "graph": None, "target_class": 0, "regularisers": {"beauty": 1}}, "/regularisers/beauty", "'likelihood'"),
-}  # fmt: skip
+    "class outside": (
+        {"kind": "class", "graph": None, "target_class": 7},
+        "/target_class",
+        "0 to 1",
+    ),
+    "class nodes": (
+        {"kind": "class", "graph": None, "target_class": 0, "nodes": 1},
+        "/nodes",
+        "greater than",
+    ),
+    "class regulariser": (
+        {"kind": "class", "graph": None, "target_class": 0, "regularisers": {"beauty": 1}},
+        "/regularisers/beauty",
+        "'likelihood'",
+    ),
+}
 
 
 @pytest.mark.parametrize(

@@ -293,8 +293,8 @@ def test_lists_filter(api):
     assert ids("") == [third["id"], second["id"], first["id"]]
     assert ids("?kind=class") == [second["id"]]
     assert ids(f"?gnn={first['gnn']}") == [second["id"], first["id"]]
-    denoisers = api.client.get(f"/v1/denoisers?gnn={third['gnn']}").json()["items"]
-    assert third["denoiser"] in [denoiser["id"] for denoiser in denoisers]
+    denoisers = api.client.get(f"/v1/denoisers?gnn={first['gnn']}").json()["items"]
+    assert first["denoiser"] in [denoiser["id"] for denoiser in denoisers]
 
 
 def test_a_reference_set_in_use_is_not_deleted(api):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
@@ -152,9 +152,9 @@ class Jobs(RuleBasedStateMachine):
     @rule(target=claims, job_id=job_ids)
     def claim(self, job_id: str) -> Any:
         before = self.seen(job_id)
+        is_free = before.state is JobState.QUEUED or self.is_silent(before)
         with self.database.transaction() as session:
             claim = jobs.claim(session, job_id, "worker", 3600)
-        is_free = before.state is JobState.QUEUED or self.is_silent(before)
         if claim is None:
             assert (
                 before.waiting_for
@@ -326,6 +326,7 @@ def test_jobs_keep_their_promises(tmp_path: Path) -> None:
         max_examples=30,
         stateful_step_count=25,
         deadline=None,
+        phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
-    Jobs.TestCase("runTest").runTest()  # type: ignore[no-untyped-call]
+    Jobs.TestCase("runTest").runTest()

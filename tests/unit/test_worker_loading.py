@@ -165,7 +165,10 @@ def test_the_shelf_lets_the_least_recently_used_go() -> None:
 
 def test_a_large_set_is_sampled_the_same_way_every_time() -> None:
     graphs = [graph_of(graph(2, i)) for i in range(50)]
-    sample = fixed_sample(graphs, 10)
-    assert [id(kept) for kept in sample] == [id(kept) for kept in fixed_sample(graphs, 10)]
+    sample = fixed_sample(graphs, 10, 10**9)
+    assert [id(kept) for kept in sample] == [id(kept) for kept in fixed_sample(graphs, 10, 10**9)]
     assert len({id(kept) for kept in sample}) == 10
-    assert fixed_sample(graphs, 50) == graphs
+    assert fixed_sample(graphs, 50, 10**9) == graphs
+    # Large graphs cost more: 2³ each, 80 in all.
+    assert len(fixed_sample(graphs, 50, 80)) == 10
+    assert len(fixed_sample(graphs, 50, 1)) == 2

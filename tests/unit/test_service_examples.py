@@ -1,0 +1,156 @@
+"""The OpenAPI document: complete, and its examples are true."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from jsonschema import Draft202012Validator
+from pydantic import TypeAdapter
+
+from service.graphs_in import read_graph
+from service.schemas import (
+    ClassIn,
+    CounterfactualIn,
+    DatasetIn,
+    DenoiserIn,
+    ExplanationIn,
+    PredictionsIn,
+)
+from store.gnn_spec import parse_spec
+from store.settings import Settings
+
+METHODS = ("get", "post", "put", "patch", "delete")
+BODIES = {
+    "/v1/datasets": DatasetIn,
+    "/v1/denoisers": DenoiserIn,
+    "/v1/explanations": ExplanationIn,
+    "/v1/gnns/{gnn_id}/predictions": PredictionsIn,
+}
+
+
+@pytest.fixture
+def document(shared_api):
+    return shared_api.client.get("/openapi.json").json()
+
+
+def operations(document):
+    return [
+        (f"{method} {path}", operation)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+        if method in METHODS
+    ]
+
+
+def values(media):
+    """Examples of one media type object."""
+    if "example" in media:
+        return [media["example"]]
+    return [example["value"] for example in media.get("examples", {}).values()]
+
+
+def valid(document, media, value):
+    schema = {**media["schema"], "components": document["components"]}
+    return [error.message for error in Draft202012Validator(schema).iter_errors(value)]
+
+
+def test_every_route_of_the_issue_is_there(document):
+    listed = {name for name, _ in operations(document)}
+    assert listed == {
+        *(f"{method} /v1/{noun}" for noun in ("gnns", "datasets", "denoisers", "explanations")
+          for method in ("get", "post")),
+        "get /v1/gnns/{gnn_id}",
+        "delete /v1/gnns/{gnn_id}",
+        "post /v1/gnns/{gnn_id}/predictions",
+        "get /v1/datasets/{dataset_id}",
+        "delete /v1/datasets/{dataset_id}",
+        "get /v1/denoisers/{denoiser_id}",
+        "get /v1/explanations/{explanation_id}",
+        "get /v1/jobs",
+        "get /v1/jobs/{job_id}",
+        "get /v1/jobs/{job_id}/events",
+        "post /v1/jobs/{job_id}/cancel",
+        "post /v1/jobs/{job_id}/retry",
+        "get /livez",
+        "get /readyz",
+        "get /metrics",
+    }  # fmt: skip
+
+
+def test_every_body_and_every_answer_has_a_true_example(document):
+    without, untrue = [], []
+    for name, operation in operations(document):
+        assert operation["summary"], name
+        assert any(200 <= int(status) < 300 for status in operation["responses"]), name
+        places = dict(operation["responses"])
+        if "requestBody" in operation:
+            places["request"] = operation["requestBody"]
+        for place, found in places.items():
+            for media_type, media in found.get("content", {}).items():
+                examples = values(media)
+                if not examples:
+                    without.append((name, place, media_type))
+                for example in examples:
+                    untrue += [(name, place, error) for error in valid(document, media, example)]
+        for parameter in operation.get("parameters", []):
+            assert parameter["in"] != "header" or "example" in parameter, (name, parameter)
+    assert not without
+    assert not untrue
+
+
+def test_only_empty_answers_have_no_content(document):
+    for name, operation in operations(document):
+        for status, answer in operation["responses"].items():
+            assert ("content" in answer) == (status not in ("204", "304")), (name, status)
+
+
+def test_example_bodies_are_accepted_by_the_models_and_the_graph_reader(document):
+    settings = Settings()
+    for path, model in BODIES.items():
+        media = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]
+        assert values(media)
+        for example in values(media):
+            body = model.model_validate(example, strict=True)
+            asked = body.root if isinstance(body, ExplanationIn) else body
+            assert isinstance(asked, CounterfactualIn | ClassIn | DatasetIn | DenoiserIn | PredictionsIn)
+            graphs = [*(getattr(asked, "graphs", None) or []), getattr(asked, "graph", None)]
+            for graph in graphs:
+                if graph is not None:
+                    assert read_graph(graph, "/graph", settings, None).edges
+    form = document["paths"]["/v1/gnns"]["post"]["requestBody"]["content"]["multipart/form-data"]
+    assert parse_spec(form["example"]["spec"]).classes == 2
+
+
+def test_every_reference_resolves(document):
+    text = json.dumps(document)
+    names = {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}
+    assert names
+    assert names <= document["components"]["schemas"].keys()
+
+
+def test_errors_are_problems_everywhere(document):
+    for name, operation in operations(document):
+        for status, answer in operation["responses"].items():
+            if int(status) >= 400 and name != "get /readyz":
+                assert list(answer["content"]) == ["application/problem+json"], (name, status)
+
+
+def test_the_examples_answer_what_the_service_answers(shared_api, document):
+    """A registered, posted and asked example has the fields of the example answer."""
+    api = shared_api
+    posted = api.explanation()
+    schemas = document["components"]["schemas"]
+    for path, answer in (
+        ("/v1/explanations/{explanation_id}", api.client.get(f"/v1/explanations/{posted['id']}")),
+        ("/v1/jobs/{job_id}", api.client.get(f"/v1/jobs/{posted['job']['id']}")),
+        ("/v1/gnns/{gnn_id}", api.client.get(f"/v1/gnns/{posted['gnn']}")),
+        ("/v1/datasets/{dataset_id}", api.client.get(f"/v1/datasets/{posted['dataset']}")),
+        ("/v1/denoisers/{denoiser_id}", api.client.get(f"/v1/denoisers/{posted['denoiser']}")),
+        ("/readyz", api.client.get("/readyz")),
+    ):
+        responses = document["paths"][path]["get"]["responses"]
+        media = responses[str(answer.status_code)]["content"]["application/json"]
+        assert valid(document, media, answer.json()) == []
+        assert answer.json().keys() == media["example"].keys()
+    assert TypeAdapter(dict[str, dict]).validate_python(schemas)

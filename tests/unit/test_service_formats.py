@@ -1,0 +1,243 @@
+from __future__ import annotations
+
+import io
+import itertools
+import xml.etree.ElementTree as ET
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from service.graphs_out import chosen_graph
+from service.layout import layout
+from service.svg import to_svg
+from store.results import (
+    ClassExample,
+    ClassResult,
+    Edit,
+    Prediction,
+    ResultEdge,
+    ResultGraph,
+    ResultNode,
+)
+
+SVG = "{http://www.w3.org/2000/svg}"
+FORMATS = ["svg", "graphml", "cytoscape", "pyg"]
+
+
+@pytest.fixture
+def answered(api):
+    posted = api.explanation()
+    api.finish_explanation(posted)
+    return f"/v1/explanations/{posted['id']}"
+
+
+def edge_set(edges):
+    return {frozenset(edge) for edge in edges}
+
+
+def expected(api):
+    best = api.result().answers[0].counterfactuals[0]
+    return best.graph, edge_set((edge.source, edge.target) for edge in best.graph.edges)
+
+
+def test_graphml_reads_back(api, answered):
+    graph, edges = expected(api)
+    answer = api.client.get(f"{answered}?format=graphml")
+    assert answer.headers["content-type"] == "application/graphml+xml"
+    read = nx.read_graphml(io.BytesIO(answer.content))
+    assert set(read.nodes) == {node.id for node in graph.nodes}
+    assert edge_set(read.edges) == edges
+    assert {data["edit"] for _, _, data in read.edges(data=True)} == {"kept"}
+    assert read.nodes["a"]["x0"] == 1.0
+    assert read.graph["predicted_class"] == 1
+    assert '"remove"' in read.graph["edits"]
+
+
+def test_cytoscape_reads_back(api, answered):
+    graph, edges = expected(api)
+    document = api.client.get(f"{answered}?format=cytoscape").json()
+    read = nx.cytoscape_graph(document)
+    assert set(read.nodes) == {node.id for node in graph.nodes}
+    assert edge_set(read.edges) == edges
+    places = [tuple(node["position"].values()) for node in document["elements"]["nodes"]]
+    assert len(set(places)) == len(places)
+
+
+def test_a_pyg_dict_can_be_posted_again(api, answered):
+    graph, edges = expected(api)
+    document = api.client.get(f"{answered}?format=pyg").json()
+    names = document["node_ids"]
+    sources, targets = document["edge_index"]
+    assert edge_set((names[s], names[t]) for s, t in zip(sources, targets, strict=True)) == edges
+    assert len(sources) == 2 * len(edges)
+    assert document["x"] == [node.x for node in graph.nodes]
+    again = api.client.post("/v1/datasets", json={"name": "again", "graphs": [document]})
+    assert again.status_code == 201, again.text
+
+
+def test_a_drawing_shows_what_changed(api, answered):
+    answer = api.client.get(f"{answered}?format=svg&graph=0&alternative=0")
+    assert answer.headers["content-type"] == "image/svg+xml"
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    drawing = ET.fromstring(answer.text)
+    graph, edges = expected(api)
+    kinds = [line.get("class") for line in drawing.iter(f"{SVG}line")]
+    # One more of each kind stands in the legend.
+    assert kinds.count("kept") == len(edges) + 1
+    assert kinds.count("removed") == 2
+    assert kinds.count("added") == 1
+    assert len(list(drawing.iter(f"{SVG}circle"))) == len(graph.nodes)
+    assert "0.94 → 0.17" in answer.text
+    assert answer.text == api.client.get(f"{answered}?format=svg").text
+
+    etag = {"If-None-Match": answer.headers["etag"]}
+    assert api.client.get(f"{answered}?format=svg", headers=etag).status_code == 304
+
+
+def test_only_a_drawing_shows_a_miss(api, answered):
+    drawing = api.client.get(f"{answered}?format=svg&graph=1")
+    assert drawing.status_code == 200
+    assert "No counterfactual within the budget" in drawing.text
+    for form in ("graphml", "cytoscape", "pyg"):
+        answer = api.client.get(f"{answered}?format={form}&graph=1")
+        assert answer.status_code == 409
+        assert "closest miss" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("query", "parameter"),
+    [
+        ("format=svg&graph=2", "graph"),
+        ("format=svg&alternative=1", "alternative"),
+        ("graph=0", "graph"),
+        ("alternative=0", "alternative"),
+    ],
+)
+def test_indices_that_are_not_there(api, answered, query, parameter):
+    answer = api.client.get(f"{answered}?{query}")
+    assert answer.status_code == 422
+    (error,) = answer.json()["errors"]
+    assert error["parameter"] == parameter
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_what_is_not_done_has_no_graph(api, form):
+    posted = api.explanation()
+    answer = api.client.get(f"/v1/explanations/{posted['id']}?format={form}")
+    assert answer.status_code == 409
+    assert "queued" in answer.json()["detail"]
+
+
+def test_a_drawing_outlives_its_gnn(api):
+    posted = api.explanation()
+    api.finish_explanation(posted)
+    api.client.delete(f"/v1/gnns/{posted['gnn']}")
+    drawing = api.client.get(f"/v1/explanations/{posted['id']}?format=svg")
+    assert drawing.status_code == 200
+    assert "class 1" in drawing.text
+
+
+def example(names, pairs, features=1):
+    nodes = [
+        ResultNode(id=name, x=[float(i % features == j) for j in range(features)])
+        for i, name in enumerate(names)
+    ]
+    edges = [ResultEdge(source=names[s], target=names[t]) for s, t in pairs]
+    return ResultGraph(nodes=nodes, edges=edges)
+
+
+def class_result(api, graph):
+    prediction = Prediction(predicted_class=1, probabilities=[0.04, 0.96])
+    shown = ClassExample(
+        graph=graph,
+        prediction=prediction,
+        confidence=0.96,
+        denoiser_likelihood=-1.2,
+        density=0.4,
+        connected=True,
+    )
+    base = api.result()
+    return ClassResult(
+        target_class=1,
+        examples=[shown, shown],
+        mmd=None,
+        timings=base.timings,
+        receipt=base.receipt,
+        warnings=[],
+    )
+
+
+def test_class_examples_are_drawn_too(api):
+    posted = api.explanation(kind="class", graph=None, target_class=1)
+    ring = example(["a", "b", "c"], [(0, 1), (1, 2), (2, 0)])
+    api.finish_explanation(posted, class_result(api, ring))
+    address = f"/v1/explanations/{posted['id']}"
+    assert "example 2 of 2" in api.client.get(f"{address}?format=svg&graph=1").text
+    assert api.client.get(f"{address}?format=svg&graph=2").status_code == 422
+    assert api.client.get(f"{address}?format=svg&alternative=1").status_code == 422
+    assert len(api.client.get(f"{address}?format=pyg").json()["edge_index"][0]) == 6
+    assert api.client.get(address).json()["result"]["kind"] == "class"
+
+
+def test_hostile_names_stay_text(api):
+    names = ["<script>alert(1)</script>", '"><svg onload=x>', "]]>&amp;", "b\ufffe"]
+    graph = example(names, [(0, 1), (1, 2), (2, 3)])
+    result = class_result(api, graph)
+    drawing = to_svg(chosen_graph(result, 0, 0), ["<b>", "&&\x00"])
+    parsed = ET.fromstring(drawing)
+    assert {element.tag.removeprefix(SVG) for element in parsed.iter()} <= {
+        "svg", "title", "desc", "style", "rect", "text", "line", "circle",
+    }  # fmt: skip
+    assert not any(name.startswith("on") for e in parsed.iter() for name in e.attrib)
+    titles = {element.text for element in parsed.iter(f"{SVG}title")}
+    assert "node <script>alert(1)</script>" in titles
+
+
+@pytest.mark.parametrize(
+    ("nodes", "pairs"),
+    [
+        (1, []),
+        (2, [(0, 1)]),
+        (5, []),
+        (6, [(0, 1), (2, 3), (4, 5)]),
+        (30, [(0, i) for i in range(1, 30)]),
+        (20, list(nx.cycle_graph(20).edges)),
+        (40, list(nx.barabasi_albert_graph(40, 1, seed=1).edges)),
+        (8, list(itertools.combinations(range(8), 2))),
+    ],
+)
+def test_layouts_are_finite_apart_and_repeatable(nodes, pairs):
+    found = layout(nodes, pairs)
+    assert found.shape == (nodes, 2)
+    assert np.isfinite(found).all()
+    assert np.array_equal(found, layout(nodes, pairs))
+    distances = np.linalg.norm(found[:, None] - found[None], axis=2)
+    assert nodes == 1 or distances[~np.eye(nodes, dtype=bool)].min() > 0.05
+
+
+def test_a_path_is_drawn_straight():
+    found = layout(6, [(i, i + 1) for i in range(5)])
+    assert np.allclose(np.linalg.norm(np.diff(found, axis=0), axis=1), 1.0, atol=0.02)
+    assert np.ptp(found[:, 1]) < 0.05
+
+
+def test_added_edges_are_counted_once(api):
+    base = api.result()
+    answer = base.answers[0]
+    added = Edit(action="add", source="c", target="tail", plausibility=0.1, proposed_by="search")
+    best = answer.counterfactuals[0]
+    edges = [*best.graph.edges, ResultEdge(source="tail", target="c")]
+    changed = best.model_copy(
+        update={
+            "graph": ResultGraph(nodes=best.graph.nodes, edges=edges),
+            "edits": [*best.edits, added],
+        }
+    )
+    result = base.model_copy(
+        update={"answers": [answer.model_copy(update={"counterfactuals": [changed]})]}
+    )
+    drawing = ET.fromstring(to_svg(chosen_graph(result, 0, 0)))
+    kinds = [line.get("class") for line in drawing.iter(f"{SVG}line")]
+    assert kinds.count("added") == 2
+    assert kinds.count("kept") == len(best.graph.edges) + 1

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from service.app import create_app
+from service.health import readiness
+from store import workers
+from store.dispatcher import Dispatcher
+from store.doorbell import BrokerDown
+
+
+def figures(api):
+    """Samples of /metrics by name and labels."""
+    families = text_string_to_metric_families(api.client.get("/metrics").text)
+    return {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def test_the_process_lives(api):
+    answer = api.client.get("/livez")
+    assert (answer.status_code, answer.text) == (200, "ok\n")
+
+
+def test_not_ready_without_a_broker_but_open_for_submissions(api):
+    answer = api.client.get("/readyz")
+    assert answer.status_code == 503
+    state = answer.json()
+    assert state["status"] == "not ready"
+    assert state["accepts_submissions"] is True
+    assert any(reason.startswith("broker: ") for reason in state["reasons"])
+    assert api.explanation()["state"] == "queued"
+
+
+def test_ready_with_database_broker_and_workers(api):
+    context = create_app(api.store, broker_answers=lambda: True).state.context
+    with api.store.database.transaction() as session:
+        workers.beat(session, name="w1", queues=["sample", "light"], device="cpu", pid=1)
+    state = readiness(context)
+    assert state.status == "ready"
+    assert state.reasons == ["workers: no live worker serves train"]
+    assert [(worker.name, worker.queues) for worker in state.workers] == [
+        ("w1", ["sample", "light"])
+    ]
+
+    with api.store.database.transaction() as session:
+        workers.beat(session, name="w2", queues=["train"], device="cuda:0", pid=2)
+    assert readiness(context).reasons == []
+
+
+def test_a_silent_broker_is_a_reason(api):
+    state = readiness(create_app(api.store, broker_answers=lambda: False).state.context)
+    assert state.status == "not ready"
+    assert state.reasons[0] == (
+        "broker: does not answer; jobs are accepted and start when it is back"
+    )
+    assert state.accepts_submissions
+
+
+def test_without_the_database_nothing_works_and_says_so(api):
+    for table in ("workers", "gnns"):
+        with api.store.database.engine.begin() as connection:
+            connection.exec_driver_sql(f"ALTER TABLE {table} RENAME TO gone_{table}")
+    answer = api.client.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.json()["accepts_submissions"] is False
+    assert answer.json()["reasons"][0].startswith("database: ")
+    unavailable = api.client.get("/v1/gnns")
+    assert unavailable.status_code == 503
+    assert unavailable.json()["type"].endswith("database-unavailable")
+    assert int(unavailable.headers["retry-after"]) > 0
+    assert "gnns" not in unavailable.text.replace("/v1/gnns", "")
+    metrics = figures(api)
+    assert metrics["d4_database_up",] == 0
+
+
+def test_metrics_count_requests_by_route_and_jobs_by_state(api):
+    gnn = api.gnn()
+    for _ in range(3):
+        api.client.get(f"/v1/gnns/{gnn}")
+    api.client.get("/v1/gnns/gnn_unknown")
+    api.client.get("/nowhere/at/all")
+    api.client.request("BREW", "/nowhere")
+    api.explanation()
+    with api.store.database.transaction() as session:
+        workers.beat(session, name="w", queues=["train", "light"], device="cpu", pid=1)
+
+    found = figures(api)
+
+    def requests(method, route, status):
+        labels = (("method", method), ("route", route), ("status", status))
+        return found.get(("d4_http_requests_total", *labels), 0)
+
+    assert requests("GET", "/v1/gnns/{gnn_id}", "200") == 3
+    assert requests("GET", "/v1/gnns/{gnn_id}", "404") == 1
+    assert requests("GET", "unmatched", "404") == 1
+    assert requests("OTHER", "unmatched", "404") == 1
+    assert requests("POST", "/v1/explanations", "202") == 1
+    assert found["d4_jobs", ("kind", "train"), ("state", "queued")] == 1
+    assert found["d4_jobs", ("kind", "probe"), ("state", "succeeded")] == 2
+    assert found["d4_queue_depth", ("queue", "train"), ("state", "queued")] == 1
+    assert found["d4_queue_depth", ("queue", "sample"), ("state", "waiting")] == 1
+    assert found["d4_workers", ("queue", "train")] == 1
+    assert found["d4_workers", ("queue", "sample")] == 0
+    labels = (("le", "+Inf"), ("method", "GET"), ("route", "/v1/gnns/{gnn_id}"))
+    assert found["d4_http_request_seconds_bucket", *labels] == 4
+
+
+def test_two_apps_in_one_process_do_not_share_metrics(api):
+    api.client.get("/livez")
+    other = create_app(api.store)
+    assert other.state.registry is not api.client.app.state.registry
+
+
+@pytest.mark.parametrize("address", ["/v1/jobs", "/livez", "/metrics", "/nowhere", "/", "/docs"])
+def test_headers_of_every_answer(api, address):
+    answer = api.client.get(address)
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["cache-control"] == "no-store"
+    assert "access-control-allow-origin" not in answer.headers
+    assert "server" not in answer.headers
+
+
+def test_the_page_for_people_needs_nothing_from_elsewhere(api):
+    answer = api.client.get("/")
+    assert answer.headers["content-type"].startswith("text/html")
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe-inline" not in policy
+    assert re.findall(r'(?:src|href)="([^"]+)"', answer.text)
+    assert not re.search(r'(?:src|href)="(?:https?:)?//', answer.text)
+
+
+def test_a_failure_of_the_service_has_the_same_shape(api):
+    """An answer whose artifact has vanished is our fault, and says no more than that."""
+    posted = api.explanation()
+    api.finish_explanation(posted)
+    for artifact in list(api.store.artifacts.listed()):
+        api.store.artifacts.delete(artifact.digest)
+    answer = api.client.get(f"/v1/explanations/{posted['id']}")
+    assert answer.status_code == 500
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.json()["detail"] == "The service failed; its log has the reason."
+
+
+class DownBell:
+    """A broker that cannot be reached."""
+
+    def ring(self, job_id, queue, priority):
+        raise BrokerDown("connection refused")
+
+    def epoch(self):
+        raise BrokerDown("connection refused")
+
+    def close(self):
+        pass
+
+
+class RecordingBell:
+    def __init__(self):
+        self.rung = []
+
+    def ring(self, job_id, queue, priority):
+        self.rung.append((job_id, queue))
+
+    def epoch(self):
+        return "1"
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize("bell", [DownBell(), RecordingBell()], ids=["down", "up"])
+def test_submitting_does_not_depend_on_the_broker(api, bell):
+    dispatcher = Dispatcher(api.store.database, bell, api.store.settings)
+    app = create_app(api.store, dispatcher=dispatcher)
+    with type(api.client)(app) as client:
+        api.client = client
+        posted = api.explanation()
+        assert posted["state"] == "queued"
+        if isinstance(bell, RecordingBell):
+            training = posted["job"]["waiting_for"]
+            api.soon(lambda: None, when=lambda: (training, "train") in bell.rung).join()

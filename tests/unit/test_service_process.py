@@ -1,0 +1,114 @@
+"""The API as its own process: without torch, small, and quick to stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import httpx
+import psutil
+import pytest
+
+from store.opened import Store
+from store.settings import Settings
+
+MAX_RSS = 150e6
+
+
+def test_the_service_imports_no_torch():
+    code = (
+        "import service.app, service.__main__, service.svg, sys;"
+        "found = {'torch', 'torch_geometric', 'models', 'worker'} & set(sys.modules);"
+        "sys.exit(f'imported: {found}' if found else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def process(tmp_path):
+    """`python -m service` on a free port, with a broker address that nobody answers at."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    environment = {
+        **os.environ,
+        "D4_DATA_DIR": str(tmp_path / "data"),
+        "D4_PORT": str(port),
+        "D4_REDIS_URL": "redis://127.0.0.1:1/0",
+    }
+    with (
+        open(tmp_path / "log", "w") as log,
+        subprocess.Popen([sys.executable, "-m", "service"], env=environment, stderr=log) as started,
+    ):
+        try:
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
+                deadline = time.monotonic() + 30
+                while True:
+                    try:
+                        client.get("/livez")
+                        break
+                    except httpx.ConnectError:
+                        assert started.poll() is None, (tmp_path / "log").read_text()
+                        assert time.monotonic() < deadline
+                        time.sleep(0.05)
+                yield started, client, tmp_path
+        finally:
+            started.kill()
+
+
+def test_small_after_serving_a_drawing_and_quick_to_stop(process, deployment_of):
+    started, client, folder = process
+    with Store.open(Settings(data_dir=folder / "data"), migrate=False) as store:
+        api = deployment_of(store, client)
+        posted = api.explanation()
+        api.finish_explanation(posted)
+        for form in ("svg", "graphml", "cytoscape", "pyg", "json"):
+            address = f"/v1/explanations/{posted['id']}?format={form}"
+            assert client.get(address).status_code == 200
+        assert client.get("/openapi.json").status_code == 200
+        assert client.get("/readyz").json()["accepts_submissions"] is True
+        waiting = api.explanation(seed=1, denoiser={"steps": 3})["job"]["id"]
+
+    rss = psutil.Process(started.pid).memory_info().rss
+    assert rss < MAX_RSS, f"{rss / 1e6:.0f} MB"
+
+    answers = []
+
+    def follow():
+        with client.stream("GET", f"/v1/jobs/{waiting}/events") as stream:
+            answers.append([line for line in stream.iter_lines() if line.startswith("event")])
+
+    def wait():
+        answers.append(client.get(f"/v1/jobs/{waiting}", headers={"Prefer": "wait=60"}).json())
+
+    clients = [threading.Thread(target=follow), threading.Thread(target=wait)]
+    for thread in clients:
+        thread.start()
+    time.sleep(0.5)
+    began = time.monotonic()
+    started.send_signal(signal.SIGTERM)
+    assert started.wait(timeout=10) in (0, -signal.SIGTERM)
+    assert time.monotonic() - began < 4
+    for thread in clients:
+        thread.join()
+    # Both were answered properly: the stream was ended, the waiting one has the present state.
+    assert sorted(type(answer).__name__ for answer in answers) == ["dict", "list"]
+    assert "Traceback" not in (folder / "log").read_text()
+
+
+def test_a_wrong_setting_is_said_plainly():
+    done = subprocess.run(
+        [sys.executable, "-m", "service"],
+        env={**os.environ, "D4_PORT": "many"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "D4_PORT" in done.stderr
+    assert "Traceback" not in done.stderr

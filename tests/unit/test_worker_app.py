@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from store.settings import Settings
+from worker.app import NoBrokerError, create_app
+
+ROOT = Path(__file__).parents[2]
+
+
+def run_worker(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("D4_")}
+    return subprocess.run(
+        [sys.executable, "-m", "worker", *arguments],
+        cwd=ROOT,
+        env=kept | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_parent_process_is_free_of_torch() -> None:
+    script = (
+        "import sys, worker.__main__, worker.tasks; "
+        "print([name for name in ('torch', 'torch_geometric', 'models') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_without_a_broker_the_worker_says_what_is_missing() -> None:
+    ended = run_worker("--queues", "train")
+    assert ended.returncode == 2
+    assert "D4_REDIS_URL" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_an_unknown_queue_is_refused() -> None:
+    ended = run_worker("--queues", "trian")
+    assert ended.returncode == 2
+    assert "trian" in ended.stderr
+
+
+def test_a_setting_that_cannot_be_is_refused() -> None:
+    ended = run_worker(D4_REDIS_URL="redis://127.0.0.1:1/0", D4_LEASE_SECONDS="soon")
+    assert ended.returncode == 2
+    assert "D4_LEASE_SECONDS" in ended.stderr
+
+
+def test_one_child_by_spawn_and_early_acknowledgement() -> None:
+    conf = create_app(Settings(redis_url="redis://127.0.0.1:1/0")).conf
+    assert (conf.worker_pool, conf.worker_pool_start_method) == ("prefork", "spawn")
+    assert conf.worker_concurrency == 1
+    assert conf.worker_disable_prefetch is True
+    assert conf.task_acks_late is False
+    assert conf.task_ignore_result is True
+    assert conf.accept_content == ["json"]
+    assert conf.worker_max_memory_per_child > 0
+    with pytest.raises(NoBrokerError):
+        create_app(Settings(redis_url=None))
