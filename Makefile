@@ -36,7 +36,7 @@ check: install
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
 
 bench: install
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench counterfactual --dataset ba3motif --budget 60 --test 60
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .d4explain demo-results

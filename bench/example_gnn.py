@@ -95,7 +95,8 @@ def train(
     generator = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)  # initial weights and dropout draw from torch's own generator
-        gnn = Gnn(example_spec(data.graphs[0].features.shape[1], len(Ba3Class)))
+        classes = int(data.labels.max()) + 1
+        gnn = Gnn(example_spec(data.graphs[0].features.shape[1], classes))
         optimizer = torch.optim.AdamW(
             gnn.parameters(), training.learning_rate, weight_decay=training.weight_decay
         )

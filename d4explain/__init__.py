@@ -1,13 +1,18 @@
 """The face of d4explain: command line, Python client and the embedded stack."""
 
-from d4explain.api_errors import (
-    ApiError,
-    RefusedError,
-    UnreachableError,
-    UnsuccessfulJobError,
-    WaitTimeoutError,
-)
-from d4explain.client import Client
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from d4explain.api_errors import (
+        ApiError,
+        RefusedError,
+        UnreachableError,
+        UnsuccessfulJobError,
+        WaitTimeoutError,
+    )
+    from d4explain.client import Client
 
 __all__ = [
     "ApiError",
@@ -17,3 +22,12 @@ __all__ = [
     "UnsuccessfulJobError",
     "WaitTimeoutError",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Loaded at first use, so that `d4explain up` does not wait for what it does not need."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from d4explain import api_errors, client  # noqa: PLC0415
+
+    return getattr(client if name == "Client" else api_errors, name)

@@ -14,14 +14,17 @@ from typing import Any
 
 import httpx
 
+from d4explain.errors import D4Error
 from d4explain.resources import Job
 
 
-class ApiError(Exception):
+class ApiError(D4Error):
     """Base of all that `d4explain.Client` raises."""
 
 
 class UnreachableError(ApiError):
+    hint = "start the stack with `d4explain up`, or name another with --url"
+
     def __init__(self, url: str, reason: str) -> None:
         super().__init__(f"nobody answers at {url} ({reason})")
         self.url = url
@@ -46,7 +49,7 @@ class RefusedError(ApiError):
     ) -> None:
         words = detail or title
         # The detail often repeats the only error; say it once.
-        more = [str(error) for error in errors if error.detail not in words]
+        more = [str(error) for error in errors if error.detail.lower() not in words.lower()]
         super().__init__("; ".join([words, *more]) + f" (HTTP {status})")
         self.status = status
         self.title = title

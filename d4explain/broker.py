@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-from d4explain.command_errors import CommandError
+from d4explain.errors import CommandError
 from d4explain.ports import LOOPBACK, free_port
 from d4explain.processes import Command
 

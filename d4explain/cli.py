@@ -4,43 +4,51 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 import typer
 from rich.markup import escape
 
-from d4explain.api_errors import ApiError, UnreachableError
-from d4explain.command_errors import CommandError
-from d4explain.commands import demo, doctor, explain, export, jobs, register, up
+from d4explain.errors import D4Error
 from d4explain.terminal import messages
 from store.errors import SettingsError
 
-app = typer.Typer(
-    name="d4explain",
-    help="Explains graph neural networks: what would change an answer, what a class looks like.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-)
-app.command("up")(up.up)
-app.command("demo")(demo.demo)
-app.command("export")(export.export)
-app.command("register")(register.register)
-app.command("explain")(explain.explain)
-app.add_typer(jobs.app, name="jobs")
-app.command("doctor")(doctor.doctor)
+COMMANDS = ("up", "demo", "export", "register", "explain", "jobs", "doctor")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command; whatever a person can act on is one line and exit code 1."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        app(args=None if arguments is None else list(arguments))
-    except CommandError as error:
-        _complain(error.message, error.hint)
-    except UnreachableError as error:
-        _complain(str(error), "start the stack with `d4explain up`, or name it with --url")
-    except (ApiError, SettingsError) as error:
+        _app(given)(args=given)
+    except D4Error as error:
+        _complain(str(error), error.hint)
+    except SettingsError as error:
         _complain(str(error), None)
+
+
+def _app(arguments: Sequence[str]) -> typer.Typer:
+    """The command asked for, or all for the help; the others' imports would only cost time."""
+    asked = [name for name in arguments[:1] if name in COMMANDS]
+    app = typer.Typer(
+        name="d4explain",
+        help="Explains graph neural networks: what changes an answer, what a class looks like.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_no_options)
+    for name in asked or COMMANDS:
+        module = import_module(f"d4explain.commands.{name}")
+        if hasattr(module, "app"):
+            app.add_typer(module.app, name=name)
+        else:
+            app.command(name)(getattr(module, name))
+    return app
+
+
+def _no_options() -> None:
+    """Makes typer expect a command's name even where it knows only one command."""
 
 
 def _complain(message: str, hint: str | None) -> None:

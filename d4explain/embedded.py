@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from d4explain.command_errors import CommandError
-from d4explain.ports import free_port
+from d4explain.api_errors import UnreachableError
+from d4explain.errors import CommandError
+from d4explain.ports import LOOPBACK, free_port
 from d4explain.processes import Child, Command
 from d4explain.readiness import readiness
 from d4explain.stack import READY_SECONDS
 
-HOST = "127.0.0.1"
 STOP_SECONDS = 20.0
 # A throw-away stack has its own of these, whatever the person's shell says.
 OWN = ("D4_DATABASE_URL", "D4_ARTIFACTS")
@@ -24,15 +24,19 @@ OWN = ("D4_DATABASE_URL", "D4_ARTIFACTS")
 @contextmanager
 def embedded_stack(data_dir: Path, log: Path) -> Iterator[str]:
     """The address of a stack that is ready; it ends with the block, and with this process."""
-    port = free_port(HOST)
+    port = free_port()
     environment = {name: value for name, value in os.environ.items() if name not in OWN}
-    environment |= {"D4_DATA_DIR": str(data_dir), "D4_HOST": HOST, "D4_PORT": str(port)}
+    environment |= {"D4_DATA_DIR": str(data_dir), "D4_HOST": LOOPBACK, "D4_PORT": str(port)}
     log.unlink(missing_ok=True)
     stack = Child(Command("stack", (sys.executable, "-m", "d4explain", "up"), log, environment))
     stack.start()
     try:
         _wait_until_ready(stack, port)
-        yield f"http://{HOST}:{port}"
+        yield f"http://{LOOPBACK}:{port}"
+    except UnreachableError as error:
+        if stack.check() is None:
+            raise
+        raise _ended(stack, "ended before its time") from error
     finally:
         stack.terminate()
         deadline = time.monotonic() + STOP_SECONDS
@@ -44,8 +48,12 @@ def embedded_stack(data_dir: Path, log: Path) -> Iterator[str]:
 
 def _wait_until_ready(stack: Child, port: int) -> None:
     deadline = time.monotonic() + READY_SECONDS
-    while not readiness(HOST, port).ready:
+    while not readiness(LOOPBACK, port).ready:
         if stack.check() is not None or time.monotonic() > deadline:
-            last = "\n".join(f"  {line}" for line in stack.last_lines())
-            raise CommandError(f"the embedded stack did not start:\n{last}")
+            raise _ended(stack, "did not start")
         time.sleep(0.05)
+
+
+def _ended(stack: Child, words: str) -> CommandError:
+    last = "\n".join(f"  {line}" for line in stack.last_lines())
+    return CommandError(f"the embedded stack {words}; its last words:\n{last}")

@@ -18,7 +18,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 from torch_geometric.nn import Sequential
 
-from d4explain.command_errors import CommandError
+from d4explain.errors import CommandError
 from d4explain.export_layers import InexpressibleError, Needs, Translated, translate
 from models.gnn.network import Gnn
 from models.gnn.spec import (

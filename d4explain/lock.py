@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TextIO
 
-from d4explain.command_errors import CommandError
+from d4explain.errors import CommandError
 
 LOCK_NAME = "stack.lock"
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from d4explain.command_errors import CommandError
+from d4explain.errors import CommandError
 
 OURS = ("service", "worker", "models", "store", "d4explain", "bench")
 

@@ -7,7 +7,7 @@ import ipaddress
 import socket
 import time
 
-from d4explain.command_errors import CommandError
+from d4explain.errors import CommandError
 
 LOOPBACK = "127.0.0.1"
 

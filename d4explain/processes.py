@@ -8,6 +8,7 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -74,9 +75,6 @@ def bound_to(parent: int, niceness: int) -> Callable[[], None]:
 def spawn(command: Command) -> subprocess.Popen[bytes]:
     """Starts a child in a session of its own: Ctrl-C reaches the supervisor alone."""
     command.log.parent.mkdir(parents=True, exist_ok=True)
-    with contextlib.suppress(FileNotFoundError):
-        if command.log.stat().st_size > LOG_BYTES:
-            command.log.replace(command.log.with_suffix(".log.1"))
     with command.log.open("ab") as log:
         process = subprocess.Popen(
             command.argv,
@@ -116,6 +114,7 @@ class Child:
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
+        self.trim_log()
         self._read_from = self._log_size()
         self._process = spawn(self.command)
         self._started_at = time.monotonic()
@@ -162,6 +161,14 @@ class Child:
             return log.read().decode(errors="replace").splitlines()[-count:]
         return []
 
+    def trim_log(self) -> None:
+        """Keeps one old and one new part; children append, so they go on in the emptied file."""
+        if self._log_size() > LOG_BYTES:
+            log = self.command.log
+            shutil.copyfile(log, log.with_name(f"{log.name}.1"))
+            os.truncate(log, 0)
+            self._read_from = 0
+
     def _new_lines(self) -> list[str]:
         if self._log_size() <= self._read_from:
             return []
@@ -179,6 +186,8 @@ class Child:
         assert self._process is not None
         if self._process.returncode is not None:
             return True
+        if not hasattr(os, "waitid"):  # macOS before Python 3.13
+            return self._process.poll() is not None
         options = os.WEXITED | os.WNOHANG | os.WNOWAIT
         return os.waitid(os.P_PID, self._process.pid, options) is not None
 
@@ -210,7 +219,10 @@ class Signals:
         os.set_blocking(self._reader, False)
         os.set_blocking(self._writer, False)
         self._previous_fd = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        self._previous = {number: signal.signal(number, _ignore) for number in self.WATCHED}
+        wanted = set(self.WATCHED)
+        if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # nohup
+            wanted.remove(signal.SIGHUP)
+        self._previous = {number: signal.signal(number, _ignore) for number in wanted}
         return self
 
     def __exit__(self, *_: object) -> None:

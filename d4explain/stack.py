@@ -16,7 +16,7 @@ from rich.panel import Panel
 from rich.table import Table
 
 from d4explain import broker
-from d4explain.command_errors import CommandError
+from d4explain.errors import CommandError
 from d4explain.lock import DataFolderLock
 from d4explain.ports import free_port, require_free, require_loopback
 from d4explain.processes import Child, Command, Signals
@@ -66,8 +66,8 @@ class Stack:
             try:
                 self._start()
                 self._watch()
-            except _StopRequested:
-                pass
+            except _StopRequested as request:
+                self._say(f"[dim]{request}: stopping … (Ctrl-C again: at once)[/dim]")
             finally:
                 self._stop()
                 self._lock.release()
@@ -81,7 +81,7 @@ class Stack:
             self._require_broker(url)
         # No migration here: API and workers bring the database up to date, whoever comes first,
         # and all import at the same time.
-        threads = self._settings.threads or max(1, len(os.sched_getaffinity(0)) // len(QUEUES))
+        threads = self._settings.threads or max(1, _cores() // len(QUEUES))
         environment = self._environment(url, threads)
         self._children.append(self._python("api", environment, "-m", "service"))
         for name, queues in QUEUES.items():
@@ -123,13 +123,18 @@ class Stack:
 
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + READY_SECONDS
+        suspected = False
         while True:
             state = readiness(self._settings.host, self._port)
             if state.ready:
                 return
             self._tend()
-            for child in self._children:
-                if child.last_exit is not None and child.starts >= EARLY_EXITS:
+            ended = [child for child in self._children if child.last_exit is not None]
+            if ended and not suspected:
+                suspected = True
+                _require_database(self._settings)  # the likeliest reason, told in clearer words
+            for child in ended:
+                if child.starts >= EARLY_EXITS:
                     raise self._gave_up(child)
             if time.monotonic() > deadline:
                 raise CommandError(
@@ -152,6 +157,7 @@ class Stack:
         for child in self._all():
             for line in list(child.important_lines())[-LINES_AT_ONCE:]:
                 self._warn(f"{child.name}: {line}")
+            child.trim_log()
             ended = child.check()
             if ended is not None:
                 self._warn(f"{child.name} {ended}; it is started again (log: {child.command.log})")
@@ -161,8 +167,6 @@ class Stack:
     def _stop(self) -> None:
         began = time.monotonic()
         running = [child for child in self._all() if child.pid is not None]
-        if running:
-            self._say("[dim]Stopping … (Ctrl-C again: at once)[/dim]")
         # The broker last: workers say goodbye through it.
         at_once = self._end(self._children, STOP_SECONDS, at_once=False)
         self._end([self._broker] if self._broker else [], BROKER_SECONDS, at_once=at_once)
@@ -183,8 +187,9 @@ class Stack:
         return at_once
 
     def _pause(self, seconds: float) -> None:
-        if self._signals.wait(seconds) & STOP_SIGNALS:
-            raise _StopRequested
+        asked = self._signals.wait(seconds) & STOP_SIGNALS
+        if asked:
+            raise _StopRequested(", ".join(sorted(number.name for number in asked)))
 
     def _all(self) -> list[Child]:
         return [*([self._broker] if self._broker else []), *self._children]
@@ -213,9 +218,6 @@ class Stack:
         return time.monotonic() - self._started
 
     def _gave_up(self, child: Child) -> CommandError:
-        problem = None if child is self._broker else _database_problem(self._settings)
-        if problem is not None:
-            return CommandError(f"the database cannot be opened: {problem}", "D4_DATABASE_URL")
         last = "\n".join(f"  {line}" for line in child.last_lines())
         return CommandError(
             f"{child.name} {child.last_exit} {child.starts} times; its last words:\n{last}",
@@ -235,7 +237,7 @@ class Stack:
 
     def _say(self, what: object) -> None:
         try:
-            self._console.print(what)
+            self._console.print(what, soft_wrap=isinstance(what, str))
         except OSError:  # the terminal is gone; the stack is not
             self._console = Console(quiet=True)
 
@@ -243,7 +245,14 @@ class Stack:
         self._say(f"[yellow]{time.strftime('%H:%M:%S')}[/] {escape(line)}")
 
 
-def _database_problem(settings: Settings) -> str | None:
+def _cores() -> int:
+    """That this process may use, which in a container can be fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _require_database(settings: Settings) -> None:
     from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415 - loads slowly, needed rarely
 
     from store.opened import Store  # noqa: PLC0415
@@ -251,5 +260,6 @@ def _database_problem(settings: Settings) -> str | None:
     try:
         Store.open(settings).close()
     except (SQLAlchemyError, OSError) as error:
-        return str(error).splitlines()[0]
-    return None
+        reason = str(error).splitlines()[0]
+        words = f"the database cannot be opened: {reason}"
+        raise CommandError(words, hint="check D4_DATABASE_URL and D4_DATA_DIR") from error

@@ -4,57 +4,67 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
 from rich.table import Table
 
-from d4explain.terminal import edit_words, number
 from store.results import (
     ClassResult,
     Counterfactual,
     CounterfactualAnswer,
     CounterfactualResult,
+    Edit,
     Mmd,
+    Prediction,
     ProbeReport,
 )
 
 EDITS_SHOWN = 8
+QUANTILES = ("0.05", "0.5", "0.95")
 
 
 def probe_table(report: ProbeReport) -> Table:
-    table = Table("", "check", "found", box=None, title="Probe of the GNN", title_justify="left")
+    table = Table("", "check", "found", box=None, pad_edge=False)
     for check in report.checks:
-        table.add_row("[green]✓" if check.passed else "[red]✗", check.name, check.detail)
+        sign = "[green]✓" if check.passed else "[red]✗"
+        table.add_row(sign, escape(check.name), escape(check.detail))
     return table
 
 
-def counterfactual_table(result: CounterfactualResult) -> Table:
+def counterfactual_table(
+    result: CounterfactualResult, class_names: Sequence[str] | None = None
+) -> Table:
     """One row per graph: its best counterfactual, or why there is none."""
-    table = Table(title="Counterfactuals", title_justify="left")
-    for name in ("graph", "nodes", "edges"):
-        table.add_column(name, justify="right")
-    table.add_column("class")
-    table.add_column("edits (+ added, - removed)")
-    for name in ("ratio", "confidence", "likelihood"):
-        table.add_column(name, justify="right")
-    table.add_column("found by")
+    table = _table("Counterfactuals (+ edge added, - edge removed)")
+    for name in ("graph", "edges"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("class", no_wrap=True)
+    table.add_column("edits", ratio=1)
+    for name in ("ratio", "confidence"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("found by", no_wrap=True)
     for position, answer in enumerate(result.answers):
-        size = (str(position), str(len(answer.graph.nodes)), str(len(answer.graph.edges)))
-        table.add_row(*size, *_best(answer))
+        table.add_row(str(position), str(len(answer.graph.edges)), *_best(answer, class_names))
     return table
 
 
-def _best(answer: CounterfactualAnswer) -> tuple[str, ...]:
-    before = answer.prediction.predicted_class
+def _best(answer: CounterfactualAnswer, class_names: Sequence[str] | None) -> tuple[str, ...]:
+    before = _class(answer.prediction, class_names)
     if not answer.counterfactuals:
-        return (str(before), f"[yellow]none: {answer.reason}", "", "", "", "")
+        return (before, f"[yellow]none: {escape(answer.reason or '')}", "", "", "")
     best = answer.counterfactuals[0]
     return (
-        f"{before} → {best.prediction.predicted_class}",
+        f"{before} → {_class(best.prediction, class_names)}",
         _edits(best),
         number(best.modification_ratio),
         number(best.confidence),
-        number(best.denoiser_likelihood),
         best.found_by,
     )
+
+
+def _class(prediction: Prediction, class_names: Sequence[str] | None) -> str:
+    number_of_class = prediction.predicted_class
+    return escape(class_names[number_of_class]) if class_names else str(number_of_class)
 
 
 def _edits(found: Counterfactual) -> str:
@@ -76,25 +86,14 @@ def summary_lines(result: CounterfactualResult) -> list[str]:
     ]
 
 
-def mmd_line(mmd: Mmd) -> str:
-    null = ", ".join(f"{quantile}: {value:.3f}" for quantile, value in mmd.null_quantiles.items())
-    return (
-        f"MMD to the reference set: degree {mmd.degree:.3f}, clustering {mmd.clustering:.3f}, "
-        f"spectrum {mmd.spectrum:.3f}, sum {mmd.sum:.3f} "
-        f"({mmd.n} graphs; the reference's own sums, by quantile: {null}; p = {mmd.p_value:.2f})"
-    )
-
-
-def class_table(results: Sequence[ClassResult]) -> Table:
+def class_table(results: Sequence[ClassResult], class_names: Sequence[str] | None = None) -> Table:
     """One row per class: its best example, and how close all examples are to the reference."""
-    table = Table(title="Class explanations", title_justify="left")
-    for name in ("class", "confidence", "nodes", "edges", "density"):
-        table.add_column(name, justify="right")
-    table.add_column("connected")
-    for name in ("likelihood", "MMD sum", "null 95 %", "seconds"):
+    table = _table("Class explanations")
+    table.add_column("class")
+    for name in ("confidence", "nodes", "edges", "density", "connected", "MMD", "null 95 %"):
         table.add_column(name, justify="right")
     for result in results:
-        target = str(result.target_class)
+        target = class_names[result.target_class] if class_names else str(result.target_class)
         if not result.examples:
             table.add_row(target, "[yellow]no example was found")
             continue
@@ -106,22 +105,37 @@ def class_table(results: Sequence[ClassResult]) -> Table:
             str(len(best.graph.edges)),
             number(best.density),
             "yes" if best.connected else "no",
-            number(best.denoiser_likelihood),
             number(result.mmd.sum if result.mmd else None, ".3f"),
             number(result.mmd.null_quantiles.get("0.95") if result.mmd else None, ".3f"),
-            number(result.timings.explain_seconds, ".1f"),
         )
     return table
 
 
 def mmd_table(mmd: Mmd) -> Table:
     """The distance to the reference set beside what the reference has to itself."""
-    table = Table(title="MMD to the reference set", title_justify="left")
+    table = _table(f"MMD of {mmd.n} graphs to the reference set of {mmd.n_reference}")
     for name in ("degree", "clustering", "spectrum", "sum"):
         table.add_column(name, justify="right")
-    for quantile in mmd.null_quantiles:
-        table.add_column(f"null {float(quantile):.0%}", justify="right")
+    quantiles = {name: mmd.null_quantiles[name] for name in QUANTILES if name in mmd.null_quantiles}
+    for name in quantiles:
+        table.add_column(f"null {float(name):.0%}", justify="right")
     table.add_column("p", justify="right")
-    figures = [mmd.degree, mmd.clustering, mmd.spectrum, mmd.sum, *mmd.null_quantiles.values()]
-    table.add_row(*(f"{figure:.4f}" for figure in figures), f"{mmd.p_value:.2f}")
+    figures = [mmd.degree, mmd.clustering, mmd.spectrum, mmd.sum, *quantiles.values()]
+    table.add_row(*(f"{figure:.3f}" for figure in figures), f"{mmd.p_value:.2f}")
     return table
+
+
+def _table(title: str) -> Table:
+    return Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+
+
+def edit_words(edits: Sequence[Edit]) -> str:
+    """+a:b for an added edge, -a:b for a removed one."""
+    signs = {"add": "[green]+", "remove": "[red]-"}
+    return " ".join(
+        f"{signs[edit.action]}{escape(f'{edit.source}:{edit.target}')}[/]" for edit in edits
+    )
+
+
+def number(value: float | None, form: str = ".2f") -> str:
+    return "-" if value is None else format(value, form)

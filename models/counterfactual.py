@@ -38,12 +38,13 @@ __all__ = [
 Sampler = Literal["guided", "paper"]
 
 _PROPOSALS: dict[Sampler, Proposals] = {
-    "guided": Proposals(noise_levels=(0.02, 0.05, 0.1, 0.2), noisy_per_level=3, draws_per_noisy=4),
+    "guided": Proposals(noise_levels=(0.005, 0.01, 0.03, 0.1), noisy_per_level=3, draws_per_noisy=4),
     "paper": Proposals(
-        noise_levels=(0.01, 0.02, 0.05, 0.1, 0.2), noisy_per_level=20, draws_per_noisy=1
+        noise_levels=(0.005, 0.01, 0.02, 0.05, 0.1), noisy_per_level=20, draws_per_noisy=1
     ),
 }
-_KEPT_FLIPS = 64  # flips that are verified and chosen from
+_KEPT_FLIPS = 64  # flips that are verified and chosen from; fewer for large graphs
+_KEPT_CELLS = 2**22
 _CHECKED_MISSES = 8
 
 
@@ -300,7 +301,11 @@ class _Run:
             self.nearest = self._nearest(self._judge.misses(_CHECKED_MISSES))
 
     def _shortlist(self) -> list[EditSet]:
-        return shortlist(self._judge, self._plausibility, _KEPT_FLIPS)
+        affordable = _KEPT_CELLS // self._space.graph.node_count**2
+        count = max(4 * self._config.alternatives, min(_KEPT_FLIPS, affordable))
+        # once stopped, only what is returned is worth the time
+        count = self._config.alternatives if self._stopped else count
+        return shortlist(self._judge, self._plausibility, count)
 
     def _nearest(self, misses: Sequence[EditSet]) -> list[EditSet]:
         """The set nearest to a flip by the sparse GNN, or none if the rules forbid all."""

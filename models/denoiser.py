@@ -23,7 +23,7 @@ SMALLEST_PROBABILITY = 1e-6
 CLEAN_FLIP = 0.02
 NOISE_FEATURES = 6
 # The switch starts at zero and has only the end of the training to set the two answers apart.
-SWITCH_GAIN = 10.0
+SWITCH_GAIN = 40.0
 INPUT_PLANES = 3  # edge, no edge, diagonal
 
 

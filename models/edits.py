@@ -6,7 +6,7 @@ ones, so that a set that touches a frozen pair cannot even be written down.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -20,6 +20,7 @@ EditSet = tuple[int, ...]  # ascending positions in EditSpace.sources and .targe
 
 # keeps floor(0.3 · 10) at 3 although 0.3 · 10 may be a hair below it
 _ROUNDING = 1e-9
+_CELLS_AT_ONCE = 2**21
 
 
 @dataclass(frozen=True)
@@ -122,32 +123,40 @@ class EditSpace:
         return graph
 
     def apply_all(self, edit_sets: Sequence[EditSet]) -> list[Graph]:
-        after = torch.triu(self.adjacency(edit_sets) > 0.5, diagonal=1)
-        sizes = after.sum(dim=(1, 2)).tolist()
-        edges = after.nonzero()[:, 1:].T  # [2, edge of all sets]
-        return [
-            Graph(self.graph.features, own.contiguous()) for own in torch.split(edges, sizes, dim=1)
-        ]
+        graphs = []
+        for some in self._bounded(edit_sets):
+            after = torch.triu(self.adjacency(some) > 0.5, diagonal=1)
+            sizes = after.sum(dim=(1, 2)).tolist()
+            edges = after.nonzero()[:, 1:].T  # [2, edge of all sets]
+            graphs += [
+                Graph(self.graph.features, own.contiguous())
+                for own in torch.split(edges, sizes, dim=1)
+            ]
+        return graphs
 
     def allowed(self, edit_sets: Sequence[EditSet]) -> list[bool]:
         """Which sets stay within the budget and, if asked for, tear nothing apart."""
-        verdicts = [len(edits) <= self.budget for edits in edit_sets]
         if not self.keep_connected:
-            return verdicts
-        # additions alone cannot disconnect anything
+            return [len(edits) <= self.budget for edits in edit_sets]
         removes = self.present.tolist()
+        # additions alone cannot disconnect anything
         doubtful = [
-            position
-            for position, edits in enumerate(edit_sets)
-            if verdicts[position] and any(removes[pair] for pair in edits)
+            edits
+            for edits in edit_sets
+            if len(edits) <= self.budget and any(removes[pair] for pair in edits)
         ]
-        if doubtful:
-            before = reachable(self.base[None])
-            after = reachable(self.adjacency([edit_sets[position] for position in doubtful]))
-            kept = (after | ~before).flatten(1).all(dim=1).tolist()
-            for position, keeps in zip(doubtful, kept, strict=True):
-                verdicts[position] = keeps
-        return verdicts
+        apart: dict[EditSet, bool] = {}
+        before = reachable(self.base[None])
+        for some in self._bounded(doubtful):
+            after = reachable(self.adjacency(some))
+            apart.update(zip(some, (before & ~after).flatten(1).any(dim=1).tolist(), strict=True))
+        return [len(edits) <= self.budget and not apart.get(edits, False) for edits in edit_sets]
+
+    def _bounded(self, edit_sets: Sequence[EditSet]) -> Iterator[Sequence[EditSet]]:
+        """Slices whose adjacencies fit into memory together."""
+        step = max(1, _CELLS_AT_ONCE // max(1, self.graph.node_count) ** 2)
+        for start in range(0, len(edit_sets), step):
+            yield edit_sets[start : start + step]
 
 
 class SmallestSets:

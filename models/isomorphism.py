@@ -17,7 +17,7 @@ from models.edits import EditSet, EditSpace
 from models.graphs import DenseGraphs
 
 _ROUNDS = 16  # enough for a colour to travel through every graph of usual diameter
-_CELLS_PER_PASS = 2**22
+_CELLS_PER_PASS = 2**20
 _LOW_BITS = np.uint64(2**24 - 1)
 
 Words = npt.NDArray[np.uint64]

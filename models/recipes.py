@@ -128,7 +128,12 @@ _RECIPES: dict[tuple[Objective, str], Recipe] = {
     (Objective.COUNTERFACTUAL, "paper"): _PAPER,
     # Class explanations start from ER(N, 1/2), so that noise reaches 1/2.
     (Objective.CLASS, "default"): replace(
-        _DEFAULT, objective=Objective.CLASS, alpha=0.0, subgraph_share=0.8, noise_high=0.5
+        _DEFAULT,
+        objective=Objective.CLASS,
+        alpha=0.0,
+        steps=500,
+        subgraph_share=0.8,
+        noise_high=0.5,
     ),
     (Objective.CLASS, "paper"): replace(_PAPER, objective=Objective.CLASS, alpha=0.0),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
@@ -30,6 +31,10 @@ from store.settings import MIB
 
 MAX_REQUESTS = 256  # at once, event streams included
 
+_ROUTERS = [
+    noun.router
+    for noun in (gnns, predictions, datasets, denoisers, explanations, jobs, health, landing)
+]
 _DESCRIPTION = """
 Explains trained graph neural networks: the smallest realistic change to a graph that changes the
 GNN's answer (*counterfactual explanation*), and what a typical graph of a class looks like to the
@@ -42,6 +47,16 @@ GNN (*class explanation*).
 Work is asynchronous: 202 with `Location` and `Retry-After`, `Prefer: wait=n` to wait, server-sent
 events to follow. Errors are `application/problem+json` with JSON pointers. Offline, this
 description is at `/openapi.json`.
+
+| this deployment accepts at most | |
+|---|---|
+| nodes of a graph | {max_nodes:,} |
+| edges of a graph | {max_edges:,} |
+| features of a node | {max_features:,} |
+| graphs of a reference set | {max_dataset_graphs:,} |
+| graphs of one explanation or prediction | {max_graphs_per_request:,} |
+| bytes of a JSON body | {max_body_bytes:,} |
+| bytes of a weights file | {max_weights_bytes:,} |
 """
 
 
@@ -71,7 +86,7 @@ def create_app(
         title="d4explain",
         version="0.1.0",
         summary="Counterfactual and class explanations of graph neural networks.",
-        description=_DESCRIPTION,
+        description=_DESCRIPTION.format(**asdict(store.settings)),
         redoc_url=None,
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
@@ -86,10 +101,10 @@ def create_app(
     )
     app.state.registry = CollectorRegistry()
     app.state.registry.register(JobFigures(store.database))
-    for noun in (gnns, predictions, datasets, denoisers, explanations, jobs, health, landing):
-        app.include_router(noun.router)
+    for router in _ROUTERS:
+        app.include_router(router)
     errors.install(app)
-    describe(app)
+    describe(app, _ROUTERS)
     # The last one added is the outermost.
     app.add_middleware(BodyLimit, limit_for=_body_limits(store))
     app.add_middleware(ConcurrencyLimit, most=max_requests)

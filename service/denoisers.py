@@ -42,7 +42,9 @@ class DenoisersQuery(PageQuery):
     "running training is joined, a ready denoiser is the answer (200).",
     status_code=202,
     responses={
-        200: answer("Trained already.", DenoiserResource, examples.DENOISER),
+        200: answer(
+            "Not in training; `state` says how it is.", DenoiserResource, examples.DENOISER
+        ),
         202: answer("Being trained.", DenoiserResource, examples.TRAINING_DENOISER),
         **problems(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
     },

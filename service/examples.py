@@ -351,6 +351,35 @@ WAITING_EXPLANATION: Example = {
 LISTED_EXPLANATION: Example = {k: v for k, v in EXPLANATION.items() if k != "result"}
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="760" height="520">…</svg>'
 GRAPHML = '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">…</graphml>'
+_EDITS = _RESULT["answers"][0]["counterfactuals"][0]["edits"]
+_FACTS: Example = {"predicted_class": 1, "confidence": 0.83, "predicted_class_before": 0}
+CYTOSCAPE: Example = {
+    "data": {**_FACTS, "edits": _EDITS},
+    "directed": False,
+    "multigraph": False,
+    "elements": {
+        "nodes": [
+            {
+                "data": {"id": "a", "value": "a", "name": "a", "x": [1.0]},
+                "position": {"x": 0.0, "y": 80.0},
+            },
+            {
+                "data": {"id": "b", "value": "b", "name": "b", "x": [1.0]},
+                "position": {"x": 80.0, "y": 80.0},
+            },
+        ],
+        "edges": [{"data": {"source": "a", "target": "b", "edit": "kept"}}],
+    },
+}
+PYG: Example = {
+    "x": [[1.0]] * 6,
+    "edge_index": [[0, 1, 2, 3, 0, 4, 1, 2, 3, 0, 4, 5], [1, 2, 3, 0, 4, 5, 0, 1, 2, 3, 0, 4]],
+    "num_nodes": 6,
+    "y": [1],
+    "node_ids": ["a", "b", "c", "d", "roof", "tail"],
+    "edits": _EDITS,
+    **_FACTS,
+}
 
 READY: Example = {
     "status": "ready",

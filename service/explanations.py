@@ -18,7 +18,9 @@ from service.denoisers import usable
 from service.faults import refuse
 from service.graphs_out import (
     ChosenGraph,
+    CytoscapeDocument,
     Format,
+    PygDocument,
     chosen_graph,
     require_answer,
     to_cytoscape,
@@ -28,7 +30,7 @@ from service.graphs_out import (
 from service.idempotency import Made, Submission, known, once, submission_of
 from service.jobs import until_ended
 from service.json_bodies import parse_model
-from service.openapi import IDEMPOTENCY_KEY, IF_NONE_MATCH, PREFER, answer, problems, takes
+from service.openapi import IDEMPOTENCY_KEY, IF_NONE_MATCH, PREFER, answer, either, problems, takes
 from service.pagination import IdFilter, PageQuery, page_from
 from service.questions import class_request, counterfactual_request
 from service.references import checked_id, named_by
@@ -144,10 +146,13 @@ def list_explanations(
     "and its counterfactual `alternative`, best first. SVG draws the closest miss where nothing "
     "was found. A PyG dict can be posted again as it is.",
     responses={
-        200: answer(
+        200: either(
             "The explanation, or one of its graphs.",
-            ExplanationResource,
-            examples.EXPLANATION,
+            {
+                "json": (ExplanationResource, examples.EXPLANATION),
+                "cytoscape": (CytoscapeDocument, examples.CYTOSCAPE),
+                "pyg": (PygDocument, examples.PYG),
+            },
             more={_SVG: examples.SVG, _GRAPHML: examples.GRAPHML},
         ),
         304: answer("The client has this answer already."),

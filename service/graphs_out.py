@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from service.faults import refuse
 from service.layout import layout
@@ -28,6 +30,33 @@ class Format(StrEnum):
     GRAPHML = "graphml"
     CYTOSCAPE = "cytoscape"
     PYG = "pyg"
+
+
+class CytoscapeDocument(BaseModel):
+    """What `to_cytoscape` writes."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    data: dict[str, Any]
+    directed: bool
+    multigraph: bool
+    elements: dict[Literal["nodes", "edges"], list[dict[str, Any]]]
+
+
+class PygDocument(BaseModel):
+    """What `to_pyg` writes; a posted graph may have this form."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    x: list[list[float]]
+    edge_index: Annotated[list[list[int]], Field(min_length=2, max_length=2)]
+    num_nodes: int
+    y: list[int]
+    node_ids: list[NodeId]
+    edits: list[Edit]
+    predicted_class: int
+    confidence: float
+    predicted_class_before: int | None = None
 
 
 @dataclass(frozen=True)

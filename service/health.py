@@ -141,9 +141,10 @@ def _look(database: Database) -> tuple[Check, list[Worker], dict[str, QueueState
 
 
 def _broker(context: Context) -> Check:
-    later = "jobs are accepted and start when it is back"
     if context.broker_answers is None:
-        return Check(ok=False, detail=f"none is configured (D4_REDIS_URL); {later}")
+        none = "none is configured (D4_REDIS_URL); jobs are accepted but nobody is told of them"
+        return Check(ok=False, detail=none)
     if not context.broker_answers():
-        return Check(ok=False, detail=f"does not answer; {later}")
+        away = "does not answer; jobs are accepted and start when it is back"
+        return Check(ok=False, detail=away)
     return Check(ok=True, detail="answers")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
@@ -73,16 +74,31 @@ def answer(
     example: Any = None,
     *,
     media_type: str = "application/json",
-    more: Mapping[str, Any] | None = None,
+    more: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """One entry of a route's `responses`; `more` are other media types with their examples."""
+    """One entry of a route's `responses`; `more` are texts of other media types."""
     found: dict[str, Any] = {"description": description}
     if example is not None:
-        schema = schema_of(model) if model else {"type": "string"}
+        schema: dict[str, Any] = schema_of(model) if model else {"type": "string"}
+        if media_type == "text/event-stream":  # OpenAPI 3.1 has no words for a stream of events
+            schema = {}
         found["content"] = {media_type: {"schema": schema, "example": example}}
-        for media, value in (more or {}).items():
-            kind = "string" if isinstance(value, str) else "object"
-            found["content"][media] = {"schema": {"type": kind}, "example": value}
+        for media, text in (more or {}).items():
+            found["content"][media] = {"schema": {"type": "string"}, "example": text}
+    return found
+
+
+def either(
+    description: str,
+    choices: Mapping[str, tuple[type[BaseModel], Any]],
+    more: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """As `answer`, for a JSON answer that has one of several forms, each with its example."""
+    found = answer(description, Problem, {}, more=more)
+    found["content"]["application/json"] = {
+        "schema": {"anyOf": [schema_of(model) for model, _ in choices.values()]},
+        "examples": {name: {"value": example} for name, (_, example) in choices.items()},
+    }
     return found
 
 
@@ -106,8 +122,12 @@ def problems(*statuses: HTTPStatus) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def describe(app: FastAPI) -> None:
-    """Makes `/openapi.json` complete: FastAPI only knows the models that it reads itself."""
+def describe(app: FastAPI, routers: Iterable[APIRouter]) -> None:
+    """Makes `/openapi.json` complete.
+
+    FastAPI only knows the models that it reads itself, and takes every null out of the examples.
+    """
+    routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -125,7 +145,22 @@ def describe(app: FastAPI) -> None:
             )
             components = schema.setdefault("components", {}).setdefault("schemas", {})
             components |= definitions["$defs"]
+            for route in routes:
+                if route.include_in_schema:
+                    _restore(route, schema["paths"][route.path])
             app.openapi_schema = schema
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _restore(route: APIRoute, methods: dict[str, Any]) -> None:
+    """Puts the route's own bodies and answers back, as they were written."""
+    for method in route.methods or ():
+        operation = methods[method.lower()]
+        body = (route.openapi_extra or {}).get("requestBody")
+        if body is not None:
+            operation["requestBody"] = body
+        for status, written in route.responses.items():
+            if "content" in written:
+                operation["responses"][str(status)]["content"] = written["content"]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, update
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from store.database import now, read_clock
+from store.database import now
 from store.job_states import Queue
 from store.tables import Worker
 
@@ -16,16 +17,15 @@ def beat(
     session: Session, *, name: str, queues: Sequence[Queue | str], device: str, pid: int
 ) -> None:
     """Says that a worker is alive and what it serves."""
-    at = read_clock(session)
-    worker = session.get(Worker, name)
-    if worker is None:
-        worker = Worker(name=name, started_at=at)
-        session.add(worker)
-    worker.queues = ",".join(queues)
-    worker.device = device
-    worker.pid = pid
-    worker.seen_at = at
-    session.flush()
+    says = {"queues": ",".join(queues), "device": device, "pid": pid}
+    if _say_again(session, name, says):
+        return
+    try:
+        with session.begin_nested():
+            session.add(Worker(name=name, **says))
+            session.flush()
+    except IntegrityError:  # the same worker has said so at this very moment
+        _say_again(session, name, says)
 
 
 def live(session: Session, within: float = 30.0) -> list[Worker]:
@@ -44,3 +44,14 @@ def leave(session: Session, name: str) -> None:
 
 def forget_silent(session: Session, within: float = 24 * 3600.0) -> None:
     session.execute(delete(Worker).where(Worker.seen_at < now() - within))
+
+
+def _say_again(session: Session, name: str, says: Mapping[str, str | int]) -> bool:
+    known = session.scalars(
+        update(Worker)
+        .where(Worker.name == name)
+        .values(**says, seen_at=now())
+        .returning(Worker.name)
+        .execution_options(synchronize_session=False)
+    ).one_or_none()
+    return known is not None

@@ -10,9 +10,10 @@ import socket
 import sys
 import warnings
 
-from celery.platforms import SecurityWarning
+from celery.exceptions import CPendingDeprecationWarning, SecurityWarning
+from sqlalchemy.exc import SQLAlchemyError
 
-from store import logs
+from store import logs, workers
 from store.errors import SettingsError
 from store.jobs import Queue
 from store.opened import Store
@@ -30,14 +31,23 @@ def main(arguments: list[str] | None = None) -> int:
         type=_queues,
         help=f"comma-separated, of {', '.join(known)} (default: all)",
     )
+    parser.add_argument(
+        "--check", action="store_true", help="exit with 0 if a worker of this host is alive, else 1"
+    )
     asked = parser.parse_args(arguments)
+    if asked.check:
+        return _check(Settings.from_environment())
     try:
         settings = Settings.from_environment()
         app = create_app(settings)
     except (SettingsError, NoBrokerError) as error:
         print(f"worker: {error}", file=sys.stderr)
         return 2
-    Store.open(settings).close()  # the schema is there before the first job, whoever starts first
+    try:
+        Store.open(settings).close()  # the schema is there before the first job
+    except (SQLAlchemyError, OSError) as error:
+        print(f"worker: the database cannot be opened: {error}", file=sys.stderr)
+        return 1
     logs.configure("worker", settings.log_level)
     os.environ[QUEUES] = asked.queues
     os.environ[PARENT] = str(os.getpid())
@@ -45,12 +55,14 @@ def main(arguments: list[str] | None = None) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, {SHUTDOWN})
     # Only JSON is accepted, so being root in a container gives a message no power.
     warnings.simplefilter("ignore", SecurityWarning)
+    # About late acknowledgement, at every lost connection; messages are acknowledged early here.
+    warnings.simplefilter("ignore", CPendingDeprecationWarning)
     app.worker_main(
         [
             "--quiet",
             "worker",
             f"--queues={asked.queues}",
-            f"--hostname={socket.gethostname()}-{secrets.token_hex(3)}@d4explain",
+            f"--hostname={_name_prefix()}{secrets.token_hex(3)}@d4explain",
             f"--loglevel={settings.log_level}",
             # Workers do not talk to each other: the database is where they meet.
             "--without-mingle",
@@ -59,6 +71,18 @@ def main(arguments: list[str] | None = None) -> int:
         ]
     )
     return 0
+
+
+def _name_prefix() -> str:
+    return f"{socket.gethostname()}-"
+
+
+def _check(settings: Settings) -> int:
+    with Store.open(settings, migrate=False) as store, store.database.reading() as session:
+        alive = [worker.name for worker in workers.live(session)]
+    here = [name for name in alive if name.startswith(_name_prefix())]
+    print(f"{len(here)} of {len(alive)} live workers are on this host")
+    return 0 if here else 1
 
 
 def _queues(text: str) -> str:

@@ -18,7 +18,7 @@ from store import workers
 from store.opened import Store
 from store.settings import Settings
 from worker.handlers import HANDLERS
-from worker.inheritance import PARENT, QUEUES, SHUTDOWN
+from worker.inheritance import LISTENED, PARENT, QUEUES
 from worker.loading import Library
 from worker.runner import Runner
 
@@ -50,8 +50,6 @@ def current() -> Child:
 def start(hostname: str) -> None:
     """Called once, before the first job; everything slow happens here and not in a job."""
     global _current  # noqa: PLW0603 — Celery hands nothing from here to its tasks
-    # First: threads inherit the mask, and all of them must leave these signals to the listener.
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, SHUTDOWN})
     settings = Settings.from_environment()
     torch.set_num_threads(_threads(settings))
     store = Store.open(settings, migrate=False)
@@ -80,7 +78,7 @@ def _listen(child: Child) -> None:
     main thread comes back from whatever torch is computing.
     """
     while True:
-        received = signal.sigwait({signal.SIGTERM, SHUTDOWN})
+        received = signal.sigwait(LISTENED)
         child.runner.shut_down()
         if received == signal.SIGTERM:
             # The watchdog ends a job that does not stop, so this takes no longer than its grace.

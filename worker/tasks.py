@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 from contextlib import suppress
 from typing import Any
 
@@ -12,7 +13,7 @@ from celery import shared_task, signals
 from store import logs
 from store.celery_config import TASK_NAME
 from store.settings import Settings
-from worker.inheritance import SHUTDOWN
+from worker.inheritance import LISTENED, SHUTDOWN
 
 
 def _run(job_id: str) -> None:
@@ -25,6 +26,8 @@ run = shared_task(name=TASK_NAME)(_run)
 
 
 def _start_child(sender: str | None = None, **_: Any) -> None:
+    # Before torch starts any thread: threads inherit the mask.
+    signal.pthread_sigmask(signal.SIG_BLOCK, LISTENED)
     from worker.child import start  # noqa: PLC0415
 
     start(sender or "worker")

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import signal
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from d4explain.command_errors import CommandError
 from d4explain.demo import Demo, DemoOptions
+from d4explain.errors import CommandError
 from d4explain.terminal import output
 from store.settings import Settings
 
@@ -21,6 +23,8 @@ def demo(
     ] = False,
 ) -> None:
     """Make a GNN, train its denoiser, explain graphs and classes: all over HTTP."""
+    # As Ctrl-C does: the stack is stopped on the way out.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     data_dir = Settings.from_environment().data_dir / "demo"
     verdict = Demo(DemoOptions(out, data_dir, graphs, keep), output()).run()
     if verdict.contradicted:

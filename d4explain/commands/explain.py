@@ -4,14 +4,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from d4explain.address import api_address
 from d4explain.client import Client
-from d4explain.command_errors import CommandError
 from d4explain.commands.options import Url, read_json
-from d4explain.resources import Explanation
-from d4explain.tables import class_table, counterfactual_table, mmd_line, summary_lines
-from d4explain.terminal import JobBars, messages, output
+from d4explain.errors import CommandError
+from d4explain.job_bars import JobBars
+from d4explain.tables import class_table, counterfactual_table, mmd_table, summary_lines
+from d4explain.terminal import messages, output
 from store.results import ClassResult, CounterfactualResult
 
 
@@ -56,10 +57,13 @@ def explain(
             result = client.result(explanation, on_progress=bars)
         if svg is not None:
             svg.write_bytes(client.drawing(explanation.id))
+        class_names = client.gnn(ids[0]).spec.get("class_names")
     if as_json:
         print(result.model_dump_json(indent=2))
     else:
-        _show(result, explanation, svg)
+        _show(result, class_names)
+        where = f", drawn in {svg}" if svg else ""
+        output().print(f"[dim]{explanation.id}{where}", soft_wrap=True)
 
 
 def graphs_of(document: Any, path: Path) -> list[dict[str, Any]]:
@@ -85,19 +89,15 @@ def _id_of(client: Client, kind: str, given: str) -> str:
     raise CommandError(f"nothing among the {kind} is called {given!r}")
 
 
-def _show(
-    result: CounterfactualResult | ClassResult, explanation: Explanation, svg: Path | None
-) -> None:
+def _show(result: CounterfactualResult | ClassResult, class_names: list[str] | None) -> None:
     console = output()
     if isinstance(result, CounterfactualResult):
-        console.print(counterfactual_table(result))
+        console.print(counterfactual_table(result, class_names))
         for line in summary_lines(result):
-            console.print(line)
+            console.print(line, soft_wrap=True)
     else:
-        console.print(class_table([result]))
+        console.print(class_table([result], class_names))
     if result.mmd is not None:
-        console.print(mmd_line(result.mmd))
+        console.print(mmd_table(result.mmd))
     for warning in result.warnings:
-        console.print(f"[yellow]{warning}")
-    where = f", drawn in {svg}" if svg else ""
-    console.print(f"[dim]{explanation.id}{where}")
+        console.print(f"[yellow]{escape(warning)}", soft_wrap=True)

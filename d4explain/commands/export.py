@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from d4explain.command_errors import CommandError
+from d4explain.errors import CommandError
 from d4explain.objects import load_object
 from d4explain.terminal import output
 

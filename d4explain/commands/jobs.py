@@ -4,13 +4,15 @@ from itertools import islice
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from d4explain.address import api_address
 from d4explain.client import Client
 from d4explain.commands.options import Url
+from d4explain.job_bars import JobBars, metric_words
 from d4explain.resources import Job
-from d4explain.terminal import JobBars, messages, metric_words, output
+from d4explain.terminal import messages, output
 from store.job_states import JobKind, JobState
 
 app = typer.Typer(help="List, watch, cancel and retry jobs.", no_args_is_help=True)
@@ -27,11 +29,15 @@ def list_jobs(
 ) -> None:
     """The newest jobs."""
     filters = {"state": state, "kind": kind}
-    table = Table("job", "kind", "state", "progress", "created", box=None)
+    table = Table(box=None)
+    for name in ("job", "kind", "state", "created"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("progress", ratio=1)
     with Client(api_address(url)) as client:
         given = {name: str(value) for name, value in filters.items() if value is not None}
         for job in islice(client.jobs(**given), limit):
-            table.add_row(job.id, job.kind, _state(job), _progress(job), job.created_at)
+            created = job.created_at[:16].replace("T", " ")
+            table.add_row(job.id, job.kind, _state(job), created, _progress(job))
     output().print(table if table.row_count else "no jobs")
 
 
@@ -68,13 +74,14 @@ def retry(job: JobId, url: Url = None) -> None:
 
 def _state(job: Job) -> str:
     colour = COLOURS.get(job.state, "default")
-    waits = f" [dim]for {job.waiting_for}[/]" if job.waiting_for else ""
-    return f"[{colour}]{job.state}[/]{waits}"
+    return f"[{colour}]{job.state}[/]"
 
 
 def _progress(job: Job) -> str:
     if job.error is not None:
-        return job.error.message[:60]
+        return escape(job.error.message)
+    if job.waiting_for is not None:
+        return f"waits for {job.waiting_for}"
     if job.progress is None:
         return ""
     return f"{job.progress.step}/{job.progress.total or '?'} {metric_words(job.progress.metrics)}"

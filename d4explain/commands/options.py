@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from d4explain.command_errors import CommandError
+from d4explain.errors import CommandError
 
 Url = Annotated[
     str | None,

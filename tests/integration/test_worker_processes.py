@@ -347,10 +347,11 @@ def test_a_killed_worker_is_replaced_from_the_checkpoint(stack: Stack, world: Wo
     assert world.worker_of(job_id) is not victim
 
     # The child alone: the parent starts a new one.
+    before = world.wait_for_checkpoint(job_id)
     stack.until(
-        lambda: world.job(job_id).progress["step"] > world.job(job_id).checkpoint["step"] > 0,  # type: ignore[index]
-        "the second attempt is on its way",
+        lambda: world.wait_for_checkpoint(job_id) > before, "the second attempt has a checkpoint"
     )
+    second_checkpoint = world.wait_for_checkpoint(job_id)
     owner = world.job(job_id).lease_owner
     assert owner is not None
     survivor = world.worker_of(job_id)
@@ -360,7 +361,7 @@ def test_a_killed_worker_is_replaced_from_the_checkpoint(stack: Stack, world: Wo
 
     world.wait_for(job_id, JobState.SUCCEEDED)
     assert 0 < first_checkpoint <= world.first_step_of(job_id, 2)
-    assert world.first_step_of(job_id, 2) < world.first_step_of(job_id, 3)
+    assert first_checkpoint < second_checkpoint <= world.first_step_of(job_id, 3)
     assert world.states(job_id) == [
         ("queued", 0),
         ("running", 1),

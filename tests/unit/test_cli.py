@@ -16,14 +16,14 @@ from rich.console import Console
 from d4explain.address import api_address
 from d4explain.checkup import Finding, examine
 from d4explain.cli import main
-from d4explain.command_errors import CommandError
 from d4explain.commands.explain import graphs_of
 from d4explain.demo import Verdict
+from d4explain.errors import CommandError
+from d4explain.job_bars import JobBars, metric_words
 from d4explain.lock import DataFolderLock
 from d4explain.ports import free_port
 from d4explain.resources import Job, Progress
-from d4explain.tables import counterfactual_table, summary_lines
-from d4explain.terminal import JobBars, edit_words, metric_words
+from d4explain.tables import counterfactual_table, edit_words, summary_lines
 from store.job_states import JobKind, JobState
 from store.results import CounterfactualResult, Edit
 
@@ -274,7 +274,7 @@ def printed(what: object) -> str:
 def test_counterfactuals_are_shown_with_edits_and_misses_with_reasons() -> None:
     lines = printed(counterfactual_table(result())).splitlines()
     row = next(line for line in lines if "0 → 1" in line)
-    for words in ("+([red]a, b)", "-(c, b)", "0.25", "0.80", "denoiser"):
+    for words in ("+[red]a:b", "-c:b", "0.25", "0.80", "denoiser"):
         assert words in row
     assert any("budget used up" in line for line in lines)
 
@@ -292,8 +292,8 @@ def test_node_ids_are_never_taken_for_markup() -> None:
 
 
 def test_metrics_are_short() -> None:
-    words = metric_words({"loss": 0.123456, "flip_rate": 0.5, "auc": None, "step": 3})
-    assert words == "loss 0.123  flip rate 0.5  step 3"
+    words = metric_words({"loss": 0.123456, "loss_cf": 1.0, "flip_rate": 0.5, "auc": None})
+    assert words == "loss 0.123  flip rate 0.5"
 
 
 def a_job(state: JobState, step: int) -> Job:

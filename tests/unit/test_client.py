@@ -202,8 +202,8 @@ def test_one_graph_and_many_are_asked_in_their_own_words() -> None:
         asked.append(json.loads(request.content))
         assert request.headers["Prefer"] == "wait=0"
         body = {"id": "exp_1", "kind": "counterfactual", "gnn": "gnn_1", "dataset": "set_1"}
-        body |= {"denoiser": "den_1", "state": "queued", "created_at": "now", "result": None}
-        return httpx.Response(202, json={**body, "job": job("queued")})
+        body |= {"denoiser": "den_1", "state": "queued", "created_at": "now"}
+        return httpx.Response(202, json={**body, "result": None, "job": job("queued")})
 
     with client_of(answer) as client:
         client.explain_counterfactual("gnn_1", "set_1", [GRAPH], seed=3)
@@ -221,8 +221,8 @@ def test_a_denoisers_config_says_only_what_was_chosen() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         assert json.loads(request.content)["config"] == {"recipe": "default", "steps": 5, "seed": 0}
         body = {"id": "den_1", "gnn": "gnn_1", "dataset": "set_1", "objective": "class"}
-        body |= {"state": "training", "metrics": None, "created_at": "now"}
-        return httpx.Response(202, json={**body, "job": job("queued")})
+        body |= {"state": "training", "created_at": "now"}
+        return httpx.Response(202, json={**body, "metrics": None, "job": job("queued")})
 
     with client_of(answer) as client:
         denoiser = client.train_denoiser("gnn_1", "set_1", "class", DenoiserConfig(steps=5))

@@ -34,6 +34,7 @@ torch.set_num_threads(1)
 CPU = torch.device("cpu")
 FEATURES = 2
 ANYTHING = EditRules(max_ratio=10.0)
+DEFAULTS = CounterfactualConfig()
 Pair = tuple[int, int]
 
 
@@ -88,7 +89,7 @@ def run(
     gnn: Gnn,
     graph: Graph,
     rules: EditRules = ANYTHING,
-    config: CounterfactualConfig = CounterfactualConfig(),
+    config: CounterfactualConfig = DEFAULTS,
     *,
     denoiser: Denoiser | None = None,
     seed: int = 0,
@@ -150,7 +151,9 @@ def obeys(rules: EditRules, graph: Graph, edges: frozenset[Pair]) -> bool:
 
 
 def flips(before: Tensor, after: Tensor, target: int | None = None) -> bool:
-    return int(after.argmax()) == target if target is not None else after.argmax() != before.argmax()
+    return (
+        int(after.argmax()) == target if target is not None else after.argmax() != before.argmax()
+    )
 
 
 def smallest_by_exhaustion(
@@ -158,7 +161,9 @@ def smallest_by_exhaustion(
 ) -> int | None:
     """Fewest edits of all flips among all edge sets, None if there is no flip."""
     pairs = list(combinations(range(graph.node_count), 2))
-    every = [frozenset(some) for size in range(len(pairs) + 1) for some in combinations(pairs, size)]
+    every = [
+        frozenset(some) for size in range(len(pairs) + 1) for some in combinations(pairs, size)
+    ]
     allowed = [edges for edges in every if obeys(rules, graph, edges)]
     with torch.no_grad():
         after = gnn(to_sparse([with_edges(graph, edges) for edges in allowed])).softmax(dim=1)
@@ -327,13 +332,14 @@ def test_counterfactuals_of_larger_graphs_are_minimal(seed: int) -> None:
         check_described(gnn, graph, rules, answer)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(5))
 def test_alternatives_are_really_different(seed: int) -> None:
     # constant features on a ring: nearly every edit has twins by symmetry
     ring = frozenset((min(i, (i + 1) % 7), max(i, (i + 1) % 7)) for i in range(7))
     graph = with_edges(random_graph(seed, 7, constant=True), ring)
     gnn = random_gnn(seed, graph, bias=0.3 * seed)
     found = run(gnn, graph, config=CounterfactualConfig(alternatives=8)).found
+    assert len(found) > 1
     for one, other in combinations(found, 2):
         edits, others = _pairs_of(one), _pairs_of(other)
         assert not edits <= others

@@ -24,7 +24,7 @@ from torch_geometric.nn import (
 )
 from torch_geometric.nn.aggr import MaxAggregation
 
-from d4explain.command_errors import CommandError
+from d4explain.errors import CommandError
 from d4explain.export import export
 from d4explain.objects import load_object
 from models.gnn.network import Gnn

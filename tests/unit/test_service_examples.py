@@ -113,13 +113,22 @@ def test_example_bodies_are_accepted_by_the_models_and_the_graph_reader(document
         for example in values(media):
             body = model.model_validate(example, strict=True)
             asked = body.root if isinstance(body, ExplanationIn) else body
-            assert isinstance(asked, CounterfactualIn | ClassIn | DatasetIn | DenoiserIn | PredictionsIn)
+            assert isinstance(
+                asked, CounterfactualIn | ClassIn | DatasetIn | DenoiserIn | PredictionsIn
+            )
             graphs = [*(getattr(asked, "graphs", None) or []), getattr(asked, "graph", None)]
             for graph in graphs:
                 if graph is not None:
                     assert read_graph(graph, "/graph", settings, None).edges
     form = document["paths"]["/v1/gnns"]["post"]["requestBody"]["content"]["multipart/form-data"]
     assert parse_spec(form["example"]["spec"]).classes == 2
+
+
+def test_the_limits_of_the_deployment_are_published(document, shared_api):
+    settings = shared_api.store.settings
+    description = document["info"]["description"]
+    assert f"| nodes of a graph | {settings.max_nodes:,} |" in description
+    assert f"| bytes of a JSON body | {settings.max_body_bytes:,} |" in description
 
 
 def test_every_reference_resolves(document):
@@ -152,5 +161,5 @@ def test_the_examples_answer_what_the_service_answers(shared_api, document):
         responses = document["paths"][path]["get"]["responses"]
         media = responses[str(answer.status_code)]["content"]["application/json"]
         assert valid(document, media, answer.json()) == []
-        assert answer.json().keys() == media["example"].keys()
+        assert answer.json().keys() == values(media)[0].keys()
     assert TypeAdapter(dict[str, dict]).validate_python(schemas)

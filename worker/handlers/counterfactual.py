@@ -10,11 +10,13 @@ from dataclasses import asdict
 from sqlalchemy.orm import Session
 
 from models.counterfactual import CounterfactualConfig, CounterfactualOutcome, explain
+from models.denoiser import Denoiser
 from models.edits import EditRules
+from models.gnn.network import Gnn
 from store import explanations
 from store.graph_sets import canonical_graph_hash
 from store.requests import CanonicalGraph, Constraints, CounterfactualRequest
-from store.results import CounterfactualAnswer, CounterfactualResult, Timings
+from store.results import CounterfactualResult, Timings
 from worker.distances import distance_to_reference
 from worker.loading import graph_of
 from worker.receipts import receipt
@@ -35,34 +37,17 @@ def explain_counterfactually(work: Work) -> Outcome:
     )
     loaded = time.monotonic()
     clock = _Clock(loaded, request.time_budget, work.control.should_stop)
-    answers: list[CounterfactualAnswer] = []
-    outcomes: list[CounterfactualOutcome] = []
-    found = 0
-    for position, document in enumerate(request.graphs):
-        work.control.progress("explaining", position, len(request.graphs), {"found": float(found)})
-        outcome = explain(
-            gnn,
-            denoiser,
-            graph_of(document),
-            rules_for(request.constraints, position),
-            config,
-            seed=seed_for(request.seed, document),
-            device=work.library.device,
-            should_stop=clock.for_one_of(len(request.graphs) - position),
-        )
-        work.control.raise_if_stopped()
-        outcomes.append(outcome)
-        answers.append(counterfactual_answer(document, outcome))
-        found += bool(outcome.found)
-    work.control.progress("explaining", len(answers), len(request.graphs), {"found": float(found)})
+    outcomes = _explained(work, request, gnn=gnn, denoiser=denoiser, config=config, clock=clock)
     explained = time.monotonic()
-    best = [outcome.found[0].graph for outcome in outcomes if outcome.found]
     distance = distance_to_reference(
-        best, work.library.reference_statistics(subjects.dataset), seed=request.seed
+        [outcome.found[0].graph for outcome in outcomes if outcome.found],
+        work.library.reference_statistics(subjects.dataset),
+        seed=request.seed,
     )
-    warnings = [*distance.warnings]
-    if clock.cut:
-        warnings.append(f"the time budget ended the search on {clock.cut} of {len(answers)} graphs")
+    answers = [
+        counterfactual_answer(document, outcome)
+        for document, outcome in zip(request.graphs, outcomes, strict=True)
+    ]
     result = CounterfactualResult(
         answers=answers,
         summary=summary(answers),
@@ -84,7 +69,7 @@ def explain_counterfactually(work: Work) -> Outcome:
                 "cut_by_time_budget": clock.cut,
             },
         ),
-        warnings=warnings,
+        warnings=[*clock.warnings(len(answers)), *distance.warnings],
     )
     digest = work.store.artifacts.put(result.model_dump_json().encode())
 
@@ -99,6 +84,36 @@ def explain_counterfactually(work: Work) -> Outcome:
     return Outcome(
         result={"kind": "explanation", "explanation": work.claim.subject_id}, record=record
     )
+
+
+def _explained(
+    work: Work,
+    request: CounterfactualRequest,
+    *,
+    gnn: Gnn,
+    denoiser: Denoiser,
+    config: CounterfactualConfig,
+    clock: _Clock,
+) -> list[CounterfactualOutcome]:
+    outcomes: list[CounterfactualOutcome] = []
+    total, found = len(request.graphs), 0
+    for position, document in enumerate(request.graphs):
+        work.control.progress("explaining", position, total, {"found": found})
+        outcome = explain(
+            gnn,
+            denoiser,
+            graph_of(document),
+            rules_for(request.constraints, position),
+            config,
+            seed=seed_for(request.seed, document),
+            device=work.library.device,
+            should_stop=clock.for_one_of(total - position),
+        )
+        work.control.raise_if_stopped()
+        outcomes.append(outcome)
+        found += bool(outcome.found)
+    work.control.progress("explaining", total, total, {"found": found})
+    return outcomes
 
 
 def seed_for(seed: int, document: CanonicalGraph) -> int:
@@ -139,6 +154,11 @@ class _Clock:
         self._end = None if budget is None else started + budget
         self._should_stop = should_stop
         self.cut = 0  # graphs whose search was ended
+
+    def warnings(self, graphs: int) -> list[str]:
+        if not self.cut:
+            return []
+        return [f"the time budget ended the search on {self.cut} of {graphs} graphs"]
 
     def for_one_of(self, left: int) -> Callable[[], bool]:
         if self._end is None:

@@ -1,0 +1,380 @@
+"""The store on a real PostgreSQL: the same promises, with real concurrency inside the database."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import create_engine, func, make_url, select, text
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
+
+from store import (
+    datasets,
+    denoisers,
+    explanations,
+    gnns,
+    idempotency,
+    jobs,
+    leads,
+    workers,
+)
+from store.artifacts import Artifacts
+from store.database import Database, read_clock
+from store.errors import Conflict, NotFound
+from store.gnn_spec import parse_spec
+from store.housekeeping import tidy
+from store.jobs import Claim, Job, JobKind, JobState
+from store.requests import DenoiserConfig
+from store.results import ProbeReport
+from store.tables import Denoiser, Explanation, Gnn, ReferenceSet, Table
+
+Answer = TypeVar("Answer")
+
+SERVER = os.environ.get("D4_TEST_POSTGRES", "postgresql+psycopg://postgres@127.0.0.1:5432/test")
+SPEC = parse_spec(
+    {
+        "features": 1,
+        "classes": 2,
+        "layers": [{"type": "pool", "op": "sum"}, {"type": "linear", "out": 2}],
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """A database of our own on the server, gone afterwards."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")
+    server = create_engine(
+        SERVER, isolation_level="AUTOCOMMIT", connect_args={"connect_timeout": 3}
+    )
+    name = f"d4_test_{secrets.token_hex(6)}"
+    try:
+        with server.connect() as connection:
+            connection.execute(text(f"CREATE DATABASE {name}"))
+    except OperationalError as error:
+        server.dispose()
+        pytest.skip(f"no PostgreSQL at {make_url(SERVER)} (set D4_TEST_POSTGRES): {error.orig}")
+    try:
+        yield make_url(SERVER).set(database=name).render_as_string(hide_password=False)
+    finally:
+        with server.connect() as connection:
+            connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+        server.dispose()
+
+
+@pytest.fixture(scope="module")
+def database(url: str) -> Iterator[Database]:
+    database = Database(url)
+    at_once(4, lambda _: _migrate(url))
+    yield database
+    database.close()
+
+
+def _migrate(url: str) -> None:
+    database = Database(url)
+    try:
+        database.migrate()
+    finally:
+        database.close()
+
+
+def at_once(count: int, work: Callable[[int], Answer]) -> list[Answer]:
+    """Runs the work in as many threads, all released at the same moment."""
+    start = threading.Barrier(count)
+
+    def run(number: int) -> Answer:
+        start.wait()
+        return work(number)
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(run, range(count)))
+
+
+def ready_gnn(session: Session) -> Gnn:
+    digest = secrets.token_hex(32)
+    gnn, job = gnns.create(session, name="g", spec=SPEC, weights_digest=digest)
+    claim = claimed(session, job.id)
+    gnns.finish(session, claim, ProbeReport(passed=True, checks=[]))
+    jobs.succeed(session, claim)
+    return gnn
+
+
+def reference_set(session: Session) -> ReferenceSet:
+    digest = secrets.token_hex(32)
+    return datasets.create(
+        session,
+        name="d",
+        gnn_features=1,
+        graphs_digest=digest,
+        sha256=digest,
+        graph_count=1,
+        label_counts={},
+        max_nodes=1,
+        mean_nodes=1.0,
+        mean_edges=0.0,
+    )
+
+
+def claimed(session: Session, job_id: str) -> Claim:
+    claim = jobs.claim(session, job_id, "worker", 60)
+    assert claim is not None
+    return claim
+
+
+def asked(session: Session, gnn_id: str, dataset_id: str) -> tuple[Explanation, Job]:
+    gnn = gnns.require_ready(session, gnn_id)
+    dataset = datasets.get(session, dataset_id)
+    denoiser, training = denoisers.get_or_create(
+        session,
+        gnn=gnn,
+        dataset=dataset,
+        objective="counterfactual",
+        config=DenoiserConfig(),
+    )
+    return explanations.create(
+        session,
+        kind="counterfactual",
+        gnn=gnn,
+        dataset=dataset,
+        denoiser=denoiser,
+        train_job=training,
+        request_digest="3" * 64,
+    )
+
+
+def test_migrations_build_exactly_the_tables_here_too(database: Database) -> None:
+    with database.engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, Table.metadata) == []
+
+
+def test_the_clock_does_not_stand_still_within_a_transaction(database: Database) -> None:
+    with database.transaction() as session:
+        first = read_clock(session)
+        time.sleep(0.02)
+        assert 0.01 < read_clock(session) - first < 5
+
+
+def test_of_many_claims_one_wins_here_too(database: Database) -> None:
+    with database.transaction() as session:
+        job = jobs.submit(session, kind=JobKind.PREDICT)
+
+    def claim(number: int) -> int | None:
+        with database.transaction() as session:
+            won = jobs.claim(session, job.id, f"worker {number}", 60)
+        return won.attempt if won else None
+
+    assert sorted(at_once(8, claim), key=str) == [1] + [None] * 7
+
+
+def test_a_job_is_due_for_one_dispatcher(database: Database) -> None:
+    with database.transaction() as session:
+        ids = {jobs.submit(session, kind=JobKind.PREDICT).id for _ in range(20)}
+
+    def announce(_: int) -> list[str]:
+        with database.transaction() as session:
+            return [job.id for job in jobs.due(session, 10)]
+
+    announced = [job_id for batch in at_once(4, announce) for job_id in batch]
+    announced += [job_id for batch in at_once(4, announce) for job_id in batch]
+    mine = [job_id for job_id in announced if job_id in ids]
+    assert sorted(mine) == sorted(ids)
+
+
+def test_silent_workers_jobs_are_reaped_once(database: Database) -> None:
+    with database.transaction() as session:
+        ids = [jobs.submit(session, kind=JobKind.PREDICT).id for _ in range(10)]
+        for job_id in ids:
+            jobs.claim(session, job_id, "worker", -1)
+
+    def reap(_: int) -> list[str]:
+        with database.transaction() as session:
+            return jobs.reap(session)
+
+    reaped = [job_id for batch in at_once(4, reap) for job_id in batch]
+    reaped += reap(0)
+    assert sorted(reaped) == sorted(ids)
+
+
+def test_a_denoiser_asked_for_by_many_is_trained_once(database: Database) -> None:
+    with database.transaction() as session:
+        gnn_id, dataset_id = ready_gnn(session).id, reference_set(session).id
+
+    def ask(_: int) -> tuple[str, str | None]:
+        with database.transaction() as session:
+            explanation, job = asked(session, gnn_id, dataset_id)
+        return explanation.denoiser_id, job.waiting_for
+
+    assert len(set(at_once(8, ask))) == 1
+    with database.reading() as session:
+        trainings = select(func.count()).where(Job.gnn_id == gnn_id, Job.kind == JobKind.TRAIN)
+        assert session.scalar(trainings) == 1
+
+
+@pytest.mark.parametrize("succeeds", [True, False])
+def test_nobody_waits_for_a_training_that_ended_meanwhile(
+    database: Database, succeeds: bool
+) -> None:
+    def finish(claim: Claim) -> None:
+        with database.transaction() as session:
+            if succeeds:
+                denoisers.finish(session, claim, weights_digest="5" * 64, shape={}, metrics={})
+                jobs.succeed(session, claim)
+            else:
+                jobs.fail(session, claim, "Error", "boom", retryable=False)
+
+    for _ in range(10):
+        with database.transaction() as session:
+            gnn_id, dataset_id = ready_gnn(session).id, reference_set(session).id
+            _, first = asked(session, gnn_id, dataset_id)
+            assert first.waiting_for is not None
+            claim = claimed(session, first.waiting_for)
+
+        def act(
+            number: int, claim: Claim = claim, gnn_id: str = gnn_id, dataset_id: str = dataset_id
+        ) -> str | None:
+            if number == 0:
+                finish(claim)
+                return None
+            with database.transaction() as session:
+                return asked(session, gnn_id, dataset_id)[1].id
+
+        asked_ids = [job_id for job_id in at_once(4, act) if job_id]
+        with database.reading() as session:
+            for job_id in asked_ids:
+                job = jobs.get(session, job_id)
+                if job.waiting_for is not None:  # only for a training that is still to come
+                    training = jobs.get(session, job.waiting_for)
+                    assert not training.state.is_terminal
+                    assert not succeeds
+            open_trainings = select(func.count()).where(
+                Job.gnn_id == gnn_id, Job.kind == JobKind.TRAIN, Job.state == JobState.QUEUED
+            )
+            assert (session.scalar(open_trainings) or 0) <= (0 if succeeds else 1)
+
+
+def test_deleting_and_using_at_once_leaves_no_orphan(database: Database) -> None:
+    for _ in range(10):
+        with database.transaction() as session:
+            gnn_id, dataset_id = ready_gnn(session).id, reference_set(session).id
+
+        def act(number: int, gnn_id: str = gnn_id, dataset_id: str = dataset_id) -> str:
+            try:
+                with database.transaction() as session:
+                    if number == 0:
+                        gnns.delete(session, gnn_id)
+                        return "deleted"
+                    asked(session, gnn_id, dataset_id)
+                    return "asked"
+            except (Conflict, NotFound) as refused:
+                return type(refused).__name__
+
+        deleted, *others = at_once(3, act)
+        assert (deleted, set(others)) in (("deleted", {"NotFound"}), ("Conflict", {"asked"}))
+
+
+def test_submitting_at_once_with_one_key_makes_one_job_here_too(database: Database) -> None:
+    key = secrets.token_hex(8)
+    request = {"key": key, "body_sha256": "a" * 64, "route": "POST /v1/x"}
+
+    def submit(_: int) -> str:
+        with database.transaction() as session:
+            known = idempotency.find(session, **request)
+            if known is not None:
+                return known
+            job = jobs.submit(session, kind=JobKind.PREDICT, subject_id=key)
+            return idempotency.remember(session, **request, resource=job.id)
+
+    answers = at_once(8, submit)
+    assert len(set(answers)) == 1
+    with database.reading() as session:
+        assert session.scalars(select(Job.id).where(Job.subject_id == key)).all() == answers[:1]
+
+
+def test_a_key_remembered_without_looking_first_is_settled_too(database: Database) -> None:
+    key = secrets.token_hex(8)
+
+    def remember(number: int) -> str:
+        with database.transaction() as session:
+            return idempotency.remember(
+                session, key=key, body_sha256="a" * 64, route="r", resource=f"job {number}"
+            )
+
+    assert len(set(at_once(6, remember))) == 1
+
+
+def test_one_process_leads(database: Database) -> None:
+    name = secrets.token_hex(8)
+
+    def take(number: int) -> bool:
+        with database.transaction() as session:
+            return leads.take(session, name, f"process {number}", 60)
+
+    assert sorted(at_once(6, take)) == [False] * 5 + [True]
+
+
+def test_workers_beat_at_the_same_time(database: Database) -> None:
+    name = secrets.token_hex(8)
+
+    def beat(number: int) -> None:
+        with database.transaction() as session:
+            workers.beat(session, name=name, queues=["light"], device="cpu", pid=number)
+
+    at_once(4, beat)
+    with database.reading() as session:
+        assert name in [worker.name for worker in workers.live(session)]
+
+
+def test_events_of_a_job_are_numbered_in_the_order_they_happened(database: Database) -> None:
+    with database.transaction() as session:
+        claim = claimed(session, jobs.submit(session, kind=JobKind.PREDICT).id)
+
+    def progress(number: int) -> None:
+        with database.transaction() as session:
+            jobs.record_progress(session, claim, {"step": number})
+
+    at_once(6, progress)
+    with database.reading() as session:
+        last = jobs.events(session, claim.job_id)[-1]
+        assert jobs.get(session, claim.job_id).progress == last.data
+
+
+def test_awkward_text_and_numbers_are_stored(database: Database) -> None:
+    with database.transaction() as session:
+        claim = claimed(session, jobs.submit(session, kind=JobKind.PREDICT).id)
+        jobs.record_progress(session, claim, {"loss": float("nan")})
+        jobs.fail(session, claim, "Error", "a\0b €", retryable=False)
+    with database.reading() as session:
+        job = jobs.get(session, claim.job_id)
+    assert job.progress == {"loss": None}
+    assert job.error is not None
+    assert job.error["message"] == "a�b €"
+
+
+def test_pages_and_deletion_work_here_too(
+    database: Database, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with database.transaction() as session:
+        gnn_id, dataset_id = ready_gnn(session).id, reference_set(session).id
+        _, job = asked(session, gnn_id, dataset_id)
+        assert job.waiting_for is not None
+        jobs.cancel(session, job.waiting_for)
+        gnns.delete(session, gnn_id)
+        datasets.delete(session, dataset_id)
+        assert session.scalars(select(Denoiser).where(Denoiser.gnn_id == gnn_id)).all() == []
+        first = jobs.page(session, None, 1)
+        second = jobs.page(session, first.next_cursor, 1)
+        assert first.items[0].created_at >= second.items[0].created_at
+        assert first.items[0].id != second.items[0].id
+    artifacts = Artifacts(str(tmp_path_factory.mktemp("artifacts")))
+    artifacts.put(b"unnamed")
+    assert tidy(database, artifacts, spare_seconds=-1) == 1

@@ -1,0 +1,269 @@
+"""Class explanations with tiny networks: confidence, size, features, seeds, regularisers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import networkx as nx
+import pytest
+import torch
+from torch import Tensor
+
+from models.class_explanation import ClassConfig, ClassGraph, explain_class
+from models.class_features import ClassParts
+from models.denoiser import Denoiser, DenoiserShape
+from models.errors import NoReferenceGraphsError, UnknownClassError
+from models.gnn.network import Gnn, predict
+from models.gnn.spec import ActivationLayer, GinLayer, GnnSpec, LinearLayer, PoolLayer
+from models.graphs import Graph, to_dense, to_sparse
+from models.regularisers import (
+    DEFAULT_WEIGHTS,
+    Candidates,
+    Connectivity,
+    Likelihood,
+    ReferenceShape,
+    Size,
+    Sparsity,
+    regularised,
+    regularisers_for,
+)
+
+torch.set_num_threads(1)
+
+CPU = torch.device("cpu")
+FEATURES = 2
+LAYERS = (GinLayer(6, 6), ActivationLayer("tanh"), GinLayer(6, 6), PoolLayer("sum"), LinearLayer(2))
+SMALL = {"chains": 4, "candidates": 6, "steps": 6}
+
+
+def erdos_renyi(seed: int, nodes: int, density: float) -> Graph:
+    rng = torch.Generator().manual_seed(seed)
+    edges = torch.triu(torch.rand(nodes, nodes, generator=rng) < density, diagonal=1).nonzero().T
+    return Graph(torch.randn(nodes, FEATURES, generator=rng), edges.contiguous())
+
+
+REFERENCE = [erdos_renyi(seed, 9 + seed % 3, 0.35) for seed in range(12)]
+
+
+def a_gnn(seed: int = 0, graphs: list[Graph] | None = None) -> Gnn:
+    """Random weights, with both classes equally likely on random graphs and far apart."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        gnn = Gnn(GnnSpec(FEATURES, 2, LAYERS)).eval()
+    last = gnn.layers[-1].linear
+    with torch.no_grad():
+        logits = gnn(to_sparse(graphs or [erdos_renyi(draw, 7, 0.5) for draw in range(64)]))
+        margin = logits[:, 1] - logits[:, 0]
+        last.weight.mul_(4 / margin.std())
+        last.bias.mul_(4 / margin.std())
+        last.bias[1] -= margin.mean() * 4 / margin.std()
+    return gnn
+
+
+def a_denoiser(seed: int = 0) -> Denoiser:
+    rng = torch.Generator().manual_seed(seed)
+    denoiser = Denoiser(DenoiserShape(FEATURES, hidden=8, blocks=2), rng)
+    with torch.no_grad():  # a new denoiser says nothing before it is trained
+        denoiser.head_out.copy_(0.3 * torch.randn(denoiser.head_out.shape, generator=rng))
+    return denoiser.eval()
+
+
+def run(config: ClassConfig, seed: int = 0, gnn: Gnn | None = None) -> list[ClassGraph]:
+    return explain_class(gnn or a_gnn(), a_denoiser(), REFERENCE, config, seed=seed, device=CPU)
+
+
+def networkx_of(graph: Graph) -> nx.Graph:
+    result = nx.Graph()
+    result.add_nodes_from((node, {"x": row}) for node, row in enumerate(graph.features.tolist()))
+    result.add_edges_from(graph.edges.T.tolist())
+    return result
+
+
+@pytest.mark.parametrize("sampler", ["guided", "paper"])
+@pytest.mark.parametrize("target", [0, 1])
+def test_explanations_are_more_confident_than_random_graphs(sampler: str, target: int) -> None:
+    # all nodes alike, so that only the edges count
+    reference = [Graph(torch.ones_like(graph.features), graph.edges) for graph in REFERENCE]
+    by_chance = [
+        Graph(torch.ones(7, FEATURES), erdos_renyi(seed, 7, 0.5).edges) for seed in range(100)
+    ]
+    gnn = a_gnn(target, by_chance)
+    config = ClassConfig(target, nodes=7, sampler=sampler, chains=8, candidates=10, steps=8)  # type: ignore[arg-type]
+    found = explain_class(gnn, a_denoiser(), reference, config, seed=0, device=CPU)
+    confidence = torch.stack([answer.probabilities[target] for answer in found]).mean()
+    assert confidence > predict(gnn, by_chance, CPU)[:, target].mean() + 0.2
+
+
+@pytest.mark.parametrize("sampler", ["guided", "paper"])
+def test_answers_say_what_is_true_and_are_ranked(sampler: str) -> None:
+    gnn = a_gnn()
+    found = run(ClassConfig(1, nodes=6, sampler=sampler, **SMALL), gnn=gnn)  # type: ignore[arg-type]
+    assert 1 <= len(found) <= SMALL["chains"]
+    confidence = [float(graph.probabilities[1]) for graph in found]
+    assert confidence == sorted(confidence, reverse=True)
+    known = {tuple(row) for graph in REFERENCE for row in graph.features.tolist()}
+    for answer in found:
+        assert answer.graph.node_count == 6
+        assert {tuple(row) for row in answer.graph.features.tolist()} <= known
+        with torch.no_grad():
+            expected = gnn(to_sparse([answer.graph])).softmax(dim=1)[0]
+        torch.testing.assert_close(answer.probabilities, expected)
+        assert answer.connected == nx.is_connected(networkx_of(answer.graph))
+        assert answer.likelihood < 0
+    for one, other in combinations(found, 2):
+        assert not nx.is_isomorphic(
+            networkx_of(one.graph),
+            networkx_of(other.graph),
+            node_match=lambda a, b: a["x"] == b["x"],
+        )
+
+
+def _summary(found: list[ClassGraph]) -> list[object]:
+    return [
+        (answer.graph.edges.tolist(), answer.graph.features.tolist(), answer.likelihood)
+        for answer in found
+    ]
+
+
+def test_the_seed_decides_and_nothing_else() -> None:
+    config = ClassConfig(0, **SMALL)  # type: ignore[arg-type]
+    torch.manual_seed(1)
+    global_state = torch.get_rng_state()
+    first = run(config, seed=3)
+    assert torch.equal(torch.get_rng_state(), global_state)
+    torch.manual_seed(2)
+    assert _summary(run(config, seed=3)) == _summary(first)
+    assert _summary(run(config, seed=4)) != _summary(first)
+
+
+def test_sizes_are_chosen_within_those_of_the_reference() -> None:
+    found = run(ClassConfig(0, **SMALL))  # type: ignore[arg-type]
+    assert all(6 <= answer.graph.node_count <= 11 for answer in found)
+    tiny = [erdos_renyi(seed, 4, 0.8) for seed in range(5)]
+    config = ClassConfig(0, **SMALL)  # type: ignore[arg-type]
+    small = explain_class(a_gnn(), a_denoiser(), tiny, config, seed=0, device=CPU)
+    assert all(answer.graph.node_count == 4 for answer in small)
+
+
+def test_more_nodes_than_any_reference_graph_has_are_possible() -> None:
+    found = run(ClassConfig(0, nodes=20, **SMALL))  # type: ignore[arg-type]
+    assert all(answer.graph.node_count == 20 for answer in found)
+
+
+def test_wrong_asks_are_refused() -> None:
+    with pytest.raises(NoReferenceGraphsError, match="class 0"):
+        explain_class(a_gnn(), a_denoiser(), [], ClassConfig(0), seed=0, device=CPU)
+    with pytest.raises(UnknownClassError, match="class 2"):
+        run(ClassConfig(2))
+    for wrong in ({"chains": 0}, {"candidates": 0}, {"steps": 0}, {"nodes": 0}):
+        with pytest.raises(ValueError, match="got"):
+            ClassConfig(0, **wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="sampler"):
+        ClassConfig(0, sampler="other")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("nodes", [None, 6])
+def test_progress_counts_up_to_its_total(nodes: int | None) -> None:
+    seen: list[tuple[int, int]] = []
+    explain_class(
+        a_gnn(),
+        a_denoiser(),
+        REFERENCE,
+        ClassConfig(0, nodes=nodes, **SMALL),  # type: ignore[arg-type]
+        seed=0,
+        device=CPU,
+        on_step=lambda step, steps: seen.append((step, steps)),
+    )
+    total = seen[-1][1]
+    assert seen == [(step, total) for step in range(1, total + 1)]
+
+
+@pytest.mark.parametrize(("asked", "found_any"), [(0, False), (1, True), (7, True)])
+def test_stopped_it_returns_the_best_so_far(asked: int, found_any: bool) -> None:
+    left = iter(range(asked))
+    found = explain_class(
+        a_gnn(),
+        a_denoiser(),
+        REFERENCE,
+        ClassConfig(0, **SMALL),  # type: ignore[arg-type]
+        seed=0,
+        device=CPU,
+        should_stop=lambda: next(left, None) is None,
+    )
+    assert bool(found) == found_any
+    assert len(found) <= SMALL["chains"]
+
+
+@dataclass(frozen=True)
+class FewEdges:
+    weight: float
+
+    def score(self, candidates: Candidates) -> Tensor:
+        return -candidates.edges
+
+
+def test_regularisers_of_ones_own_can_be_plugged_in() -> None:
+    def mean_edges(weight: float) -> float:
+        config = ClassConfig(0, nodes=7, regularisers=(FewEdges(weight),), **SMALL)  # type: ignore[arg-type]
+        found = run(config)
+        return sum(answer.graph.edge_count for answer in found) / len(found)
+
+    assert mean_edges(50.0) < mean_edges(0.0) - 2
+
+
+def _candidates(graphs: list[Graph]) -> Candidates:
+    batch = to_dense(graphs)
+    reference = ReferenceShape.of(to_dense(REFERENCE), torch.full((len(REFERENCE),), -20.0), 16)
+    return Candidates(batch, -torch.arange(1.0, len(graphs) + 1), reference)
+
+
+def test_regularisers_are_their_formulas() -> None:
+    graphs = [erdos_renyi(seed, nodes, 0.3) for seed, nodes in enumerate([5, 9, 10, 11, 8])]
+    candidates = _candidates(graphs)
+    terms = [r.score(candidates) for r in (Likelihood(1), Connectivity(1), Sparsity(1), Size(1))]
+    for position, graph in enumerate(graphs):
+        nodes = graph.node_count
+        own = networkx_of(graph)
+        like = [other for other in REFERENCE if other.node_count == nodes]
+        edges = sum(other.edge_count for other in like) / len(like) if like else nodes - 1
+        typical = -20.0 / nodes if like else 0.0
+        linked = sum(degree > 0 for _, degree in own.degree)
+        expected = [
+            -(position + 1) / nodes - typical,
+            1 - nx.number_connected_components(own),
+            -abs(graph.edge_count - edges) / edges,
+            -linked / 16,
+        ]
+        found = [float(term[position]) for term in terms]
+        assert found == pytest.approx(expected, abs=1e-5)
+
+
+def test_terms_are_weighted_and_added_to_the_log_confidence() -> None:
+    candidates = _candidates([erdos_renyi(seed, 9, 0.3) for seed in range(3)])
+    confidence = torch.tensor([0.5, 0.9, 0.1])
+    some = (Connectivity(2.0), Size(0.5))
+    expected = confidence.log() + 2 * some[0].score(candidates) + 0.5 * some[1].score(candidates)
+    torch.testing.assert_close(regularised(confidence.log(), candidates, some), expected)
+
+
+def test_regularisers_go_by_name() -> None:
+    chosen = regularisers_for({"likelihood": 0.0, "size": 1.5})
+    assert chosen == (Connectivity(DEFAULT_WEIGHTS["connectivity"]), Size(1.5))
+    with pytest.raises(ValueError, match="colour"):
+        regularisers_for({"colour": 1.0})  # type: ignore[dict-item]
+
+
+def test_parts_are_connected_pieces_of_reference_graphs() -> None:
+    parts = ClassParts(REFERENCE, torch.Generator().manual_seed(0))
+    for _ in range(20):
+        part = parts.draw(5)
+        assert part.node_count == 5
+        assert nx.is_connected(networkx_of(part))
+        matcher = (
+            nx.isomorphism.GraphMatcher(
+                networkx_of(whole), networkx_of(part), node_match=lambda a, b: a["x"] == b["x"]
+            )
+            for whole in REFERENCE
+        )
+        assert any(match.subgraph_is_isomorphic() for match in matcher)

@@ -1,0 +1,184 @@
+"""The judge and the search that fills it, against the GNN asked directly."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+import torch
+
+from models.edits import EditRules, EditSpace
+from models.flips import FORBIDDEN, FlipGoal, FlipJudge, StoppedError
+from models.gnn.network import Gnn, predict
+from models.gnn.spec import ActivationLayer, GcnLayer, GnnSpec, LinearLayer, PoolLayer
+from models.graphs import Graph, to_sparse
+from models.search import Search, SearchConfig, try_single_edits
+
+torch.set_num_threads(1)
+
+CPU = torch.device("cpu")
+LAYERS = (GcnLayer(6), ActivationLayer("tanh"), GcnLayer(6), PoolLayer("sum"), LinearLayer(3))
+
+
+def a_judge(
+    nodes: int = 7, *, rules: EditRules | None = None, bias: float = 0.0, target: int | None = None
+) -> FlipJudge:
+    rng = torch.Generator().manual_seed(nodes)
+    edges = torch.triu(torch.rand(nodes, nodes, generator=rng) < 0.4, diagonal=1).nonzero().T
+    graph = Graph(torch.randn(nodes, 2, generator=rng), edges.contiguous())
+    with torch.random.fork_rng():
+        torch.manual_seed(nodes)
+        gnn = Gnn(GnnSpec(2, 3, LAYERS)).eval()
+    before = int(predict(gnn, [graph], CPU)[0].argmax())
+    with torch.no_grad():
+        gnn.layers[-1].linear.bias[before] += bias
+    space = EditSpace.of(graph, rules or EditRules(max_ratio=10.0))
+    return FlipJudge(gnn, space, FlipGoal(before, target), CPU)
+
+
+def direct_margins(judge: FlipJudge, edit_sets: list[tuple[int, ...]]) -> torch.Tensor:
+    with torch.no_grad():
+        graphs = [judge.space.apply(edits) for edits in edit_sets]
+        logits = judge._gnn(to_sparse(graphs))
+    wanted = [column for column in range(3) if column != judge.goal.before]
+    return logits[:, wanted].amax(dim=1) - logits[:, judge.goal.before]
+
+
+def test_margins_are_those_of_the_sparse_gnn_alone_or_in_company() -> None:
+    judge = a_judge()
+    sets = list(combinations(range(judge.space.count), 2))
+    together = torch.tensor(judge.margins(sets))
+    torch.testing.assert_close(together, direct_margins(judge, sets), rtol=1e-4, atol=1e-5)
+    alone = torch.tensor([a_judge().margins([edits])[0] for edits in sets[:20]])
+    torch.testing.assert_close(alone, together[:20], rtol=1e-5, atol=1e-6)
+
+
+def test_known_margins_cost_nothing() -> None:
+    judge = a_judge()
+    judge.margins([(0,), (1,), (0,)])
+    assert judge.evaluations == 2
+    judge.margins([(1,), (0,)])
+    assert judge.evaluations == 2
+
+
+def test_forbidden_sets_are_neither_judged_nor_flips() -> None:
+    judge = a_judge(rules=EditRules(max_edits=1, max_ratio=10.0))
+    assert judge.margins([(0, 1)]) == [FORBIDDEN]
+    assert judge.verified_margins([(0, 1)]) == [FORBIDDEN]
+    assert judge.evaluations == 0
+    assert judge.flips() == []
+    assert judge.misses(3) == []
+
+
+@pytest.mark.parametrize("target", [None, 0, 1, 2])
+def test_a_positive_margin_is_a_flip_and_nothing_else_is(target: int | None) -> None:
+    rng = torch.Generator().manual_seed(0)
+    scores = torch.randn(200, 3, generator=rng)
+    goal = FlipGoal(before=1, target=target)
+    predicted = scores.argmax(dim=1)
+    met = predicted == target if target is not None else predicted != 1
+    assert torch.equal(goal.margin(scores) > 0, met)
+
+
+def test_gradients_are_slopes_of_the_margin() -> None:
+    judge = a_judge()
+    state = (2, 5)
+    (slopes,) = judge.gradients([state])
+    step = 1e-2
+    graphs = judge.space.dense([state])
+    for pair in range(judge.space.count):
+        source, target = int(judge.space.sources[pair]), int(judge.space.targets[pair])
+        towards = 1 - 2 * float(graphs.adjacency[0, source, target])
+        moved = []
+        for sign in (1, -1):
+            adjacency = graphs.adjacency.clone()
+            adjacency[0, source, target] += sign * towards * step
+            adjacency[0, target, source] += sign * towards * step
+            with torch.no_grad():
+                logits = judge._gnn.dense(graphs.with_adjacency(adjacency))
+            moved.append(float(judge.goal.margin(logits)))
+        assert float(slopes[pair]) == pytest.approx((moved[0] - moved[1]) / (2 * step), abs=2e-2)
+
+
+def test_single_effects_are_exact() -> None:
+    judge = a_judge()
+    guide = try_single_edits(judge, torch.zeros(judge.space.count), SearchConfig())
+    singles = [(pair,) for pair in range(judge.space.count)]
+    assert guide.pairs == list(range(judge.space.count))
+    expected = direct_margins(judge, singles) - direct_margins(judge, [()])
+    torch.testing.assert_close(guide.effects, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_of_too_many_pairs_edges_and_promising_ones_are_tried() -> None:
+    judge = a_judge(12)
+    plausibility = torch.linspace(0, 1, judge.space.count)
+    config = SearchConfig(full_pairs=40)
+    guide = try_single_edits(judge, plausibility, config)
+    assert len(guide.pairs) == 40
+    assert judge.evaluations == 42  # and the input, and its gradient
+    edges = judge.space.present.nonzero()[:, 0].tolist()
+    gradient = a_judge(12).gradients([()])[0]
+    steepest_edges = sorted(edges, key=lambda pair: -float(gradient[pair]))[:20]
+    assert {*steepest_edges, int(gradient.argmax()), judge.space.count - 1} <= set(guide.pairs)
+
+
+def test_large_graphs_try_fewer_pairs() -> None:
+    config = SearchConfig()
+    assert config.pairs_tried(50) == 2000
+    assert config.pairs_tried(512) * 512**2 <= config.full_cells
+
+
+def test_few_sets_are_tried_completely() -> None:
+    judge = a_judge(bias=50.0)
+    guide = try_single_edits(judge, torch.zeros(judge.space.count), SearchConfig())
+    search = Search(judge, guide, SearchConfig())
+    search.deepen()
+    before = judge.evaluations
+    judge.margins(list(combinations(range(judge.space.count), 2)))
+    assert judge.evaluations == before
+
+
+def test_the_best_state_tries_every_pair() -> None:
+    judge = a_judge(bias=50.0)
+    config = SearchConfig(all_sets=1)
+    guide = try_single_edits(judge, torch.zeros(judge.space.count), config)
+    search = Search(judge, guide, config)
+    search.deepen()
+    best = int(guide.effects.argmax())
+    before = judge.evaluations
+    judge.margins(
+        [tuple(sorted((best, pair))) for pair in range(judge.space.count) if pair != best]
+    )
+    assert judge.evaluations == before
+
+
+def test_exchange_makes_a_set_smaller() -> None:
+    plain = a_judge()
+    singles, pairs, triples = (
+        list(combinations(range(plain.space.count), size)) for size in (1, 2, 3)
+    )
+    # a bias lowers all margins alike: this one lets two edits flip, but never one
+    bias = (max(plain.margins(singles)) + max(plain.margins(pairs))) / 2
+    judge = a_judge(bias=bias)
+    guide = try_single_edits(judge, torch.zeros(judge.space.count), SearchConfig())
+    search = Search(judge, guide, SearchConfig())
+    # known flips are three edits without a flip of two among them
+    seen = a_judge(bias=bias)
+    of_two = [set(s) for s, m in zip(pairs, seen.margins(pairs), strict=True) if m > 0]
+    of_three = [
+        edits
+        for edits, margin in zip(triples, seen.margins(triples), strict=True)
+        if margin > 0 and not any(smaller <= set(edits) for smaller in of_two)
+    ]
+    judge.margins(of_three[:3])
+    assert len(judge.flips()[0]) == 3
+    search.exchange()
+    assert len(judge.flips()[0]) == 2
+
+
+def test_stopping_interrupts_between_calls() -> None:
+    judge = a_judge()
+    stopped = FlipJudge(judge._gnn, judge.space, judge.goal, CPU, should_stop=lambda: True)
+    with pytest.raises(StoppedError):
+        stopped.margins([(0,)])
+    assert stopped.verify([(0,)]).shape == (1, 3)  # the final verdict is still given
