@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import subprocess
+import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -32,7 +33,7 @@ from models.gnn.network import Gnn
 from models.synthetic import LabelledGraphs
 
 app = typer.Typer(add_completion=False, help=__doc__, no_args_is_help=True)
-console = Console()
+console = Console(width=None if sys.stdout.isatty() else 130)
 
 
 @app.callback()
@@ -56,7 +57,10 @@ def counterfactual(
         console.print(f"[red]{error}[/]")
         raise typer.Exit(2) from None
     gnn = _target_gnn(task, seed)
-    instances = task.test.graphs[:test]
+    order = torch.randperm(
+        len(task.test.graphs), generator=torch.Generator().manual_seed(seed)
+    ).tolist()
+    instances = [task.test.graphs[position] for position in order[:test]]
     rows = []
     for name, method, seconds in _methods(task, gnn, budget, seed):
         found = []

@@ -37,7 +37,11 @@ def checked_node_id(value: Any) -> int | str:
             "a node id should have 1 to {allowed} characters, has {sent}",
             {"allowed": MAX_ID_LENGTH, "sent": len(value)},
         )
-    if any(unicodedata.category(character) in {"Cc", "Cf", "Cs"} for character in value):
+    # U+FFFE and U+FFFF cannot stand in XML, which GraphML and SVG are.
+    if any(
+        unicodedata.category(character) in {"Cc", "Cf", "Cs"} or character in "\ufffe\uffff"
+        for character in value
+    ):
         raise PydanticCustomError("node_id", "a node id should have no control characters")
     if not unicodedata.is_normalized("NFC", value):
         raise PydanticCustomError("node_id", "a node id should be in Unicode normal form NFC")

@@ -16,6 +16,7 @@ import fsspec
 from store.errors import ArtifactCorrupt, ArtifactMissing
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_UNFINISHED = ".tmp"
 
 
 class Listed(NamedTuple):
@@ -64,11 +65,18 @@ class Artifacts:
 
     def listed(self) -> Iterator[Listed]:
         """Every artifact there is, in no order."""
-        found = self._files.find(self._root, detail=True) if self._files.exists(self._root) else {}
-        for path, details in found.items():
+        for path, details in self._found().items():
             name = path.rsplit("/", 1)[-1]
             if _DIGEST.fullmatch(name):
                 yield Listed(name, _modified_at(details))
+
+    def delete_unfinished(self, before: float) -> None:
+        """Removes what writers that were killed before that time have left."""
+        for path, details in self._found().items():
+            modified_at = _modified_at(details)
+            if path.endswith(_UNFINISHED) and modified_at is not None and modified_at < before:
+                with contextlib.suppress(FileNotFoundError):
+                    self._files.rm_file(path)
 
     def modified_at(self, digest: str) -> float | None:
         """When the artifact was last put; None if it is gone or nobody knows."""
@@ -76,6 +84,12 @@ class Artifacts:
             return _modified_at(self._files.info(self._path(digest)))
         except FileNotFoundError:
             return None
+
+    def _found(self) -> dict[str, dict[str, object]]:
+        if not self._files.exists(self._root):
+            return {}
+        found: dict[str, dict[str, object]] = self._files.find(self._root, detail=True)
+        return found
 
     def _path(self, digest: str) -> str:
         # The only names that ever become paths, so nothing a client sends can.
@@ -85,11 +99,12 @@ class Artifacts:
 
 
 def _write_durably(path: Path, data: bytes) -> None:
+    is_new_folder = not path.parent.exists()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if path.exists() and path.stat().st_size == len(data):
-        os.utime(path)  # young again, so that a sweep of old leftovers spares it
+    if path.exists() and path.read_bytes() == data:
+        os.utime(path)  # young again, so that housekeeping spares it
         return
-    unfinished = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
+    unfinished = path.with_name(f"{path.name}.{secrets.token_hex(8)}{_UNFINISHED}")
     try:
         with open(unfinished, "wb") as file:
             file.write(data)
@@ -100,6 +115,8 @@ def _write_durably(path: Path, data: bytes) -> None:
         unfinished.unlink(missing_ok=True)
         raise
     _sync_folder(path.parent)
+    if is_new_folder:
+        _sync_folder(path.parent.parent)
 
 
 def _sync_folder(folder: Path) -> None:

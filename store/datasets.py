@@ -50,11 +50,9 @@ def create(
 
 
 def get(session: Session, dataset_id: str, tenant: str = "default") -> ReferenceSet:
-    """The set, kept from deletion until the transaction ends."""
     dataset = session.scalar(
         select(ReferenceSet)
         .where(ReferenceSet.id == dataset_id, ReferenceSet.tenant_id == tenant)
-        .with_for_update(read=True, key_share=True)
         .execution_options(populate_existing=True)
     )
     if dataset is None:

@@ -24,10 +24,11 @@ def tidy(
     spare_seconds: float = SPARE_SECONDS,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Returns how many artifacts were removed."""
+    """Returns how many artifacts were removed; unfinished files are not counted."""
     with database.transaction() as session:
         idempotency.forget_expired(session)
         workers.forget_silent(session)
+    artifacts.delete_unfinished(before=time.time() - spare_seconds)
     # Listed first: whatever is named by a row afterwards is found in the second step.
     old = [listed for listed in artifacts.listed() if _age(listed.modified_at) > spare_seconds]
     with database.reading() as session:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import NoReturn
 
 from store.errors import InvalidInput
@@ -38,8 +39,7 @@ class _Refused(Exception):  # noqa: N818 - never leaves this module
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
         raise _Refused(f"the key {twice[:80]!r} appears twice in one object")
     return result
 

@@ -17,7 +17,7 @@ def beat(
     session: Session, *, name: str, queues: Sequence[Queue | str], device: str, pid: int
 ) -> None:
     """Says that a worker is alive and what it serves."""
-    says = {"queues": ",".join(queues), "device": device, "pid": pid}
+    says: dict[str, str | int] = {"queues": ",".join(queues), "device": device, "pid": pid}
     if _say_again(session, name, says):
         return
     try:

@@ -58,6 +58,7 @@ BAD_GRAPHS = {
     "huge integer id": (graph(nodes=nodes("a", "b", "c", 2**60)), "/nodes/3/id", "2^53"),
     "control in id": (graph(nodes=nodes("a", "b", "c", "x\ny")), "/nodes/3/id", "control"),
     "bidi in id": (graph(nodes=nodes("a", "b", "c", "x\u202ey")), "/nodes/3/id", "control"),
+    "not XML": (graph(nodes=nodes("a", "b", "c", "x\ufffe")), "/nodes/3/id", "control"),
     "not NFC": (graph(nodes=nodes("a", "b", "c", "e\u0301")), "/nodes/3/id", "NFC"),
     "id missing": (graph(nodes=[*NODES, {"x": [1.0]}]), "/nodes/4/id", "is required"),
     "too many nodes": (

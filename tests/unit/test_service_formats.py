@@ -8,7 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from service.graphs_out import chosen_graph
+from service.graphs_out import chosen_graph, to_graphml
 from service.layout import layout
 from service.svg import to_svg
 from store.results import (
@@ -52,6 +52,16 @@ def test_graphml_reads_back(api, answered):
     assert read.nodes["a"]["x0"] == 1.0
     assert read.graph["predicted_class"] == 1
     assert '"remove"' in read.graph["edits"]
+
+
+def test_graphml_keeps_hostile_and_whole_names(api):
+    names = ["<a>&\"'", "]]>", 7, "日本"]
+    chosen = chosen_graph(class_result(api, example(names, [(0, 1), (2, 3)], features=3)), 0, 0)
+    read = nx.read_graphml(io.BytesIO(to_graphml(chosen).encode()))
+    assert list(read.nodes) == [str(name) for name in names]
+    assert edge_set(read.edges) == {frozenset(names[:2]), frozenset(["7", "日本"])}
+    assert read.nodes["]]>"] == {"x0": 0.0, "x1": 1.0, "x2": 0.0}
+    assert isinstance(read.graph["predicted_class"], int)
 
 
 def test_cytoscape_reads_back(api, answered):

@@ -73,11 +73,12 @@ def test_corrupt_bytes_are_never_returned(tmp_path: Path) -> None:
         artifacts.get(DIGEST)
 
 
-def test_a_torn_file_is_replaced_by_the_next_put(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damaged", [b"", DATA[:3], b"some weightz"])
+def test_a_damaged_file_is_replaced_by_the_next_put(tmp_path: Path, damaged: bytes) -> None:
     artifacts = Artifacts(str(tmp_path))
     artifacts.put(DATA)
     (path,) = files(tmp_path)
-    path.write_bytes(DATA[:3])
+    path.write_bytes(damaged)
     artifacts.put(DATA)
     assert artifacts.get(DIGEST) == DATA
 
@@ -147,6 +148,11 @@ def test_housekeeping_removes_what_is_old_and_unnamed(tmp_path: Path, database: 
         if path.name != fresh:
             os.utime(path, (two_days_ago, two_days_ago))
     artifacts.put(b"again")
+    for name, age in (("old.tmp", 2 * 24 * 3600), ("young.tmp", 0)):
+        unfinished = tmp_path / "artifacts" / name
+        unfinished.write_bytes(b"half")
+        os.utime(unfinished, (time.time() - age, time.time() - age))
     assert tidy(database, artifacts) == 1
     kept = {listed.digest for listed in artifacts.listed()}
     assert kept == {named, checkpoint, fresh, put_again}
+    assert [path.name for path in (tmp_path / "artifacts").glob("*.tmp")] == ["young.tmp"]
