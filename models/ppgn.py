@@ -1,9 +1,9 @@
 """One block of the provably powerful graph network, with its gradient written out by hand.
 
-Most of a PPGN's time is memory traffic, not arithmetic. Automatic differentiation of the block
-copies and re-reads every [channel, batch, node, node] tensor several times; written out, the maps
-that share an input are one product, activations and their gradients work in place, and a training
-pass takes well under half the time. The tests compare it with automatic differentiation.
+Much of a PPGN's time is memory traffic. Written out, activations and their gradients work in place
+and the gradients of maps that share an input are one product: a training pass takes 0.7 of the
+time of the same operations under automatic differentiation (32 channels, one core, 22 to 50
+nodes). The tests compare the two.
 """
 
 from __future__ import annotations
@@ -66,8 +66,7 @@ class _Mixed(torch.autograd.Function):
         _relu_backward(gradient, mixed, into=of_mixed)
         of_paths = (product.T @ of_mixed).view(channels, batch, -1).mul_(scale[:, None])
         of_paths = of_paths.view(-1, nodes, nodes)
-        # a product with a copied transpose is twice as fast here as one with a transposed view
-        torch.bmm(of_paths, right.mT.contiguous(), out=of_left)
+        torch.bmm(of_paths, right.mT, out=of_left)
         torch.bmm(left.mT, of_paths, out=of_right)
         _relu_backward(of_factors, factors, into=of_factors)
 

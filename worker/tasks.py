@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 from contextlib import suppress
 from typing import Any
 
@@ -13,7 +12,8 @@ from celery import shared_task, signals
 from store import logs
 from store.celery_config import TASK_NAME
 from store.settings import Settings
-from worker.inheritance import LISTENED, SHUTDOWN
+from worker.guardian import Guardian
+from worker.inheritance import PARENT, SHUTDOWN
 
 
 def _run(job_id: str) -> None:
@@ -26,11 +26,11 @@ run = shared_task(name=TASK_NAME)(_run)
 
 
 def _start_child(sender: str | None = None, **_: Any) -> None:
-    # Before torch starts any thread: threads inherit the mask.
-    signal.pthread_sigmask(signal.SIG_BLOCK, LISTENED)
-    from worker.child import start  # noqa: PLC0415
+    guardian = Guardian(int(os.environ[PARENT]))
+    guardian.start()
+    from worker.child import start  # noqa: PLC0415 — this imports torch, which takes seconds
 
-    start(sender or "worker")
+    start(sender or "worker", guardian)
 
 
 def _configure_logs(**_: Any) -> None:

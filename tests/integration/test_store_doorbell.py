@@ -1,0 +1,134 @@
+"""The doorbell on a real Redis-protocol server, over TCP and over a Unix socket."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from store.doorbell import BrokerDown, Doorbell
+
+PASSWORD = "p/ss wörd"
+QUOTED = "p%2Fss%20w%C3%B6rd"
+
+
+class Server:
+    """Keeps nothing on disk: every start is one after a loss of all data."""
+
+    def __init__(self, folder: Path, transport: str) -> None:
+        self._socket = folder / "broker.sock"
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            self._port = listener.getsockname()[1] if transport == "tcp" else 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        if self._port:
+            return f"redis://:{QUOTED}@127.0.0.1:{self._port}/0"
+        return f"redis+socket://:{QUOTED}@{self._socket}"
+
+    @property
+    def client(self) -> redis.Redis:
+        if self._port:
+            return redis.Redis(port=self._port, password=PASSWORD)
+        return redis.Redis(unix_socket_path=str(self._socket), password=PASSWORD)
+
+    def start(self) -> None:
+        binary = shutil.which("valkey-server") or shutil.which("redis-server")
+        if binary is None:
+            pytest.skip("no valkey-server or redis-server on PATH")
+        options = {
+            "port": str(self._port),
+            "unixsocket": str(self._socket),
+            "requirepass": PASSWORD,
+            "save": "",
+        }
+        arguments = [part for name, value in options.items() for part in (f"--{name}", value)]
+        self._process = subprocess.Popen([binary, *arguments], stdout=subprocess.DEVNULL)
+        deadline = time.monotonic() + 10
+        while True:
+            with self.client as client:
+                try:
+                    client.ping()
+                    return
+                except redis.RedisError:
+                    assert time.monotonic() < deadline, "the server did not start"
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+@pytest.fixture(params=["tcp", "unix"])
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+    server = Server(tmp_path, request.param)
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def doorbell(server: Server) -> Iterator[Doorbell]:
+    doorbell = Doorbell(server.url)
+    yield doorbell
+    doorbell.close()
+
+
+def messages(server: Server, queue: str, priority: int) -> list[object]:
+    """The arguments of the tasks that wait, as kombu lays them down."""
+    key = queue if priority == 0 else f"{queue}\x06\x16{priority}"
+    with server.client as client:
+        return [json.loads(message)["headers"]["argsrepr"] for message in client.lrange(key, 0, -1)]
+
+
+def test_a_ring_is_one_message_in_its_queue(server: Server, doorbell: Doorbell) -> None:
+    assert doorbell.ping()
+    doorbell.ring("job_new", "train", 6)
+    doorbell.ring("job_recovered", "train", 0)
+    assert messages(server, "train", 6) == ["['job_new']"]
+    assert messages(server, "train", 0) == ["['job_recovered']"]
+    assert messages(server, "light", 6) == []
+
+
+def test_a_broker_that_is_down_is_said_soon_and_found_again(
+    server: Server, doorbell: Doorbell
+) -> None:
+    doorbell.ring("job_1", "light", 6)
+    epoch = doorbell.epoch()
+    assert doorbell.epoch() == epoch
+    server.kill()
+    for _ in range(2):
+        started = time.monotonic()
+        with pytest.raises(BrokerDown):
+            doorbell.ring("job_2", "light", 6)
+        with pytest.raises(BrokerDown):
+            doorbell.epoch()
+        assert not doorbell.ping()
+        assert time.monotonic() - started < 6
+    server.start()
+    doorbell.ring("job_3", "light", 6)
+    assert messages(server, "light", 6) == ["['job_3']"]
+    assert doorbell.epoch() != epoch  # its data was lost
+
+
+def test_a_wrong_password_is_a_broker_that_is_down(server: Server) -> None:
+    doorbell = Doorbell(server.url.replace(QUOTED, "guess"))
+    try:
+        with pytest.raises(BrokerDown):
+            doorbell.epoch()
+        with pytest.raises(BrokerDown):
+            doorbell.ring("job_1", "light", 6)
+        assert not doorbell.ping()
+    finally:
+        doorbell.close()
