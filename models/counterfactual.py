@@ -38,7 +38,9 @@ __all__ = [
 Sampler = Literal["guided", "paper"]
 
 _PROPOSALS: dict[Sampler, Proposals] = {
-    "guided": Proposals(noise_levels=(0.005, 0.01, 0.03, 0.1), noisy_per_level=3, draws_per_noisy=4),
+    "guided": Proposals(
+        noise_levels=(0.005, 0.01, 0.03, 0.1), noisy_per_level=3, draws_per_noisy=4
+    ),
     "paper": Proposals(
         noise_levels=(0.005, 0.01, 0.02, 0.05, 0.1), noisy_per_level=20, draws_per_noisy=1
     ),
@@ -73,7 +75,9 @@ class FoundEdit:
     target: int
     added: bool
     plausibility: float  # log-odds that the denoiser gives this edit on the input
-    by_denoiser: bool  # the whole edit set came out of a denoiser sample
+    # The whole edit set came out of a denoiser sample. Says where it was seen, not that it needed
+    # the denoiser: random samples of the same size can hold the same small flips.
+    by_denoiser: bool
 
 
 @dataclass(frozen=True)
