@@ -112,12 +112,15 @@ class Runner:
             log.info("succeeded")
             return True
         except LeaseLost:
-            log.warning("the lease is lost; nothing of this attempt is written")
+            _log_lost()
         except Stopped as stopped:
-            log.info("stopped: %s", stopped.reason.value)
-            self._commit_unless_lost(
-                claim, control, partial(_end_stopped, claim=claim, reason=stopped.reason)
-            )
+            if stopped.reason is StopReason.LEASE_LOST:
+                _log_lost()
+            else:
+                log.info("stopped: %s", stopped.reason.value)
+                self._commit_unless_lost(
+                    claim, control, partial(_end_stopped, claim=claim, reason=stopped.reason)
+                )
         except Exception as error:
             failure = failure_of(error)
             log.warning("the attempt failed: %s", failure.message, exc_info=True)
@@ -162,7 +165,7 @@ class Runner:
         try:
             self._commit(claim, control, ending)
         except LeaseLost:
-            log.warning("the lease is lost; the ending of this attempt is not written")
+            _log_lost()
 
     def _end_by_force(self, claim: Claim, reason: StopReason) -> None:
         """Called by the watchdog when the handler does not stop: ends job and process."""
@@ -197,6 +200,10 @@ class _CheckpointKeeper:
         """Nobody will resume a job that has succeeded."""
         if self._kept is not None:
             self._store.artifacts.delete(self._kept)
+
+
+def _log_lost() -> None:
+    log.warning("the lease is lost; nothing of this attempt is written")
 
 
 def _end_finished(session: Session, claim: Claim, outcome: Outcome) -> None:

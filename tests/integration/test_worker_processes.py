@@ -18,7 +18,10 @@ import numpy as np
 import psutil
 import pytest
 import safetensors.numpy
+import torch
 
+from models.recipes import Objective, recipe_for
+from models.training import Trainer
 from store import datasets, denoisers, explanations, gnns, graph_sets, jobs
 from store.dispatcher import Dispatcher
 from store.gnn_spec import GnnSpecDocument
@@ -32,11 +35,13 @@ from store.requests import (
 )
 from store.results import CounterfactualResult
 from store.tables import Gnn, Job, ReferenceSet
+from worker.loading import graph_of
 
 if TYPE_CHECKING:
     from conftest import Stack, WorkerProcess
 
-STEPS = 400  # seconds of training, and several checkpoints
+SECONDS = 8.0  # of training: time for several checkpoints and for whatever happens to it
+SMALL = {"hidden": 4, "blocks": 1}
 
 
 @dataclass
@@ -46,9 +51,10 @@ class World:
     stack: Stack
     gnn: Gnn
     dataset: ReferenceSet
+    steps_per_second: float  # of a training here and now
     seed: int = 0
 
-    def train(self, steps: int = STEPS) -> str:
+    def train(self, seconds: float = SECONDS) -> str:
         self.seed += 1  # another seed is another denoiser
         with self.stack.store.database.transaction() as session:
             _, job = denoisers.get_or_create(
@@ -56,7 +62,9 @@ class World:
                 gnn=self.gnn,
                 dataset=self.dataset,
                 objective="counterfactual",
-                config=DenoiserConfig(steps=steps, hidden=4, blocks=1, seed=self.seed),
+                config=DenoiserConfig(
+                    steps=round(seconds * self.steps_per_second), seed=self.seed, **SMALL
+                ),
             )
             assert job is not None
             return job.id
@@ -86,8 +94,8 @@ class World:
             if event.type is EventType.STATE
         ]
 
-    def first_step_of(self, job_id: str, attempt: int) -> int:
-        """The first progress that was written in that attempt."""
+    def first_step_of(self, job_id: str, attempt: int) -> int | None:
+        """The first progress that was written in that attempt, None if there is none yet."""
         with self.stack.store.database.reading() as session:
             events = jobs.events(session, job_id, limit=10_000)
         current = 0
@@ -96,7 +104,7 @@ class World:
                 current = event.data["attempt"]
             elif event.type is EventType.PROGRESS and current == attempt:
                 return int(event.data["step"])
-        raise AssertionError(f"attempt {attempt} wrote no progress")
+        return None
 
     def wait_for_checkpoint(self, job_id: str) -> int:
         self.stack.until(
@@ -183,7 +191,26 @@ def world(stack: Stack) -> World:
             mean_nodes=figures.mean_nodes,
             mean_edges=figures.mean_edges,
         )
-    return World(stack, gnn, dataset)
+    return World(stack, gnn, dataset, measured_speed(graphs))
+
+
+def measured_speed(graphs: Sequence[CanonicalGraph]) -> float:
+    """Steps per second of a training as small as those of these tests, without L_cf."""
+    recipe = recipe_for(Objective.COUNTERFACTUAL, alpha=0.0, **SMALL)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        trainer = Trainer(
+            [graph_of(graph) for graph in graphs],
+            None,
+            recipe,
+            seed=0,
+            device=torch.device("cpu"),
+        )
+        *_, last = trainer.run(until=100)
+    finally:
+        torch.set_num_threads(threads)
+    return last.step / last.seconds
 
 
 def pause(stack: Stack, worker: WorkerProcess) -> None:
@@ -217,7 +244,7 @@ def test_a_waiting_explanation_is_released_by_its_training(stack: Stack, world: 
             gnn=world.gnn,
             dataset=world.dataset,
             objective="counterfactual",
-            config=DenoiserConfig(steps=20, hidden=4, blocks=1, seed=1000),
+            config=DenoiserConfig(steps=20, seed=1000, **SMALL),
         )
         assert training is not None
         explanation, waiting = explanations.create(
@@ -247,7 +274,7 @@ def test_a_waiting_explanation_is_released_by_its_training(stack: Stack, world: 
 
 def test_queued_and_running_jobs_are_canceled(stack: Stack, world: World) -> None:
     stack.ensure_workers(2)
-    running = [world.train(100_000), world.train(100_000)]
+    running = [world.train(120), world.train(120)]
     for job_id in running:
         world.wait_for(job_id, JobState.RUNNING)
     queued = world.train()  # both workers are busy
@@ -273,7 +300,9 @@ def test_a_paused_worker_cannot_commit_late(stack: Stack, world: World) -> None:
     finally:
         paused.signal(signal.SIGCONT)
     world.wait_for(job_id, JobState.SUCCEEDED)
-    assert world.first_step_of(job_id, 2) >= step
+    resumed = world.first_step_of(job_id, 2)
+    assert resumed is not None
+    assert resumed >= step
     stack.until(lambda: bool(stack.logs("the lease is lost")), "the first attempt gave up")
     assert world.states(job_id)[-1] == ("succeeded", 2)
     assert [state for state, _ in world.states(job_id)].count("succeeded") == 1
@@ -319,7 +348,9 @@ def test_sigterm_hands_the_job_to_another_worker(stack: Stack, world: World) -> 
     assert time.monotonic() - asked < 5
     assert leaving.children() == []
     world.wait_for(job_id, JobState.SUCCEEDED)
-    assert world.first_step_of(job_id, 2) > step  # it wrote a checkpoint on leaving
+    resumed = world.first_step_of(job_id, 2)
+    assert resumed is not None
+    assert resumed > step  # it wrote a checkpoint on leaving
     assert world.job(job_id).attempts_used == 1  # a clean shutdown does not count
     assert world.states(job_id) == [
         ("queued", 0),
@@ -332,7 +363,7 @@ def test_sigterm_hands_the_job_to_another_worker(stack: Stack, world: World) -> 
 
 def test_a_killed_worker_is_replaced_from_the_checkpoint(stack: Stack, world: World) -> None:
     stack.ensure_workers(2)
-    job_id = world.train(600)
+    job_id = world.train(10)
     first_checkpoint = world.wait_for_checkpoint(job_id)
 
     # The parent alone: its child must not live on and must not finish the job.
@@ -351,6 +382,7 @@ def test_a_killed_worker_is_replaced_from_the_checkpoint(stack: Stack, world: Wo
     stack.until(
         lambda: world.wait_for_checkpoint(job_id) > before, "the second attempt has a checkpoint"
     )
+    stack.until(lambda: world.first_step_of(job_id, 2) is not None, "it says how far it is")
     second_checkpoint = world.wait_for_checkpoint(job_id)
     owner = world.job(job_id).lease_owner
     assert owner is not None
@@ -360,8 +392,11 @@ def test_a_killed_worker_is_replaced_from_the_checkpoint(stack: Stack, world: Wo
     assert survivor.is_alive
 
     world.wait_for(job_id, JobState.SUCCEEDED)
-    assert 0 < first_checkpoint <= world.first_step_of(job_id, 2)
-    assert first_checkpoint < second_checkpoint <= world.first_step_of(job_id, 3)
+    second, third = world.first_step_of(job_id, 2), world.first_step_of(job_id, 3)
+    assert second is not None
+    assert third is not None
+    assert 0 < first_checkpoint <= second
+    assert first_checkpoint < second_checkpoint <= third
     assert world.states(job_id) == [
         ("queued", 0),
         ("running", 1),
