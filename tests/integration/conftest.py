@@ -13,7 +13,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -204,9 +204,9 @@ class Stack:
         with self.store.database.reading() as session:
             return workers.live(session)
 
-    def start_service(self) -> ServiceProcess:
+    def start_service(self, port: int | None = None) -> ServiceProcess:
         """The API, answering; it runs a dispatcher of its own."""
-        port = free_port()
+        port = port or free_port()
         log = self.folder / f"service-{len(self.services)}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
@@ -246,7 +246,19 @@ class Stack:
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """Broker and store, with short leases so that recovery can be watched."""
-    folder = tmp_path_factory.mktemp("stack")
+    with opened_stack(tmp_path_factory.mktemp("stack")) as running:
+        yield running
+
+
+@pytest.fixture
+def stubborn_stack(tmp_path: Path) -> Iterator[Stack]:
+    """A stack that never gives a job up, however often its worker dies."""
+    with opened_stack(tmp_path, max_attempts=100) as running:
+        yield running
+
+
+@contextmanager
+def opened_stack(folder: Path, max_attempts: int = 3) -> Iterator[Stack]:
     broker = Broker(folder / "broker")
     settings = Settings(
         data_dir=folder / "data",
@@ -258,6 +270,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         cancel_grace_seconds=3.0,
         redispatch_seconds=15.0,
         job_time_limit_seconds=120.0,
+        max_attempts=max_attempts,
     )
     with Store.open(settings) as store:
         running = Stack(settings, store, broker, folder)

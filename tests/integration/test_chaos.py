@@ -1,0 +1,185 @@
+"""Everything is killed again and again while work comes in: nothing is lost or done twice."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import numpy as np
+import psutil
+import pytest
+import safetensors.numpy
+from sqlalchemy import func, select
+
+from store import jobs
+from store.jobs import EventType, JobState
+from store.tables import Job
+
+if TYPE_CHECKING:
+    from conftest import Stack
+
+PREDICTIONS, TRAININGS = 60, 12
+SECONDS_OF_CHAOS = 60.0
+SPEC = {
+    "features": 1,
+    "classes": 2,
+    "layers": [
+        {"type": "gin", "out": 2, "hidden": 2},
+        {"type": "pool", "op": "sum"},
+        {"type": "linear", "out": 2},
+    ],
+}
+# Class 1 if nodes + 2·edges > 16.
+WEIGHTS = {
+    "layers.0.conv.eps": np.zeros(1),
+    "layers.0.conv.nn.0.weight": np.ones((2, 1)),
+    "layers.0.conv.nn.0.bias": np.zeros(2),
+    "layers.0.conv.nn.2.weight": np.eye(2),
+    "layers.0.conv.nn.2.bias": np.zeros(2),
+    "layers.2.linear.weight": np.array([[0.0, 0.0], [0.5, 0.5]]),
+    "layers.2.linear.bias": np.array([0.0, -16.0]),
+}
+
+
+class Caller:
+    """A client that repeats a request under one key until the API has taken it."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._keys = 0
+
+    def post(self, path: str, **arguments: Any) -> dict[str, Any]:
+        self._keys += 1
+        headers = {"Idempotency-Key": f"chaos-{self._keys}", "Prefer": "wait=0"}
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            with suppress(httpx.TransportError):
+                answer = httpx.post(self._url + path, headers=headers, timeout=5, **arguments)
+                assert answer.status_code < 500, answer.text
+                assert answer.is_success, answer.text
+                document: dict[str, Any] = answer.json()
+                return document
+            time.sleep(0.1)
+        raise TimeoutError(f"{path} was not taken within 60 s")
+
+
+def _weights() -> bytes:
+    return bytes(safetensors.numpy.save({k: v.astype(np.float32) for k, v in WEIGHTS.items()}))
+
+
+def ring(nodes: int) -> dict[str, Any]:
+    return {
+        "nodes": [{"id": node, "x": [1.0]} for node in range(nodes)],
+        "edges": [{"source": node, "target": (node + 1) % nodes} for node in range(nodes)],
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_nothing_is_lost_and_nothing_commits_twice(stubborn_stack: Stack, seed: int) -> None:
+    stack = stubborn_stack
+    service = stack.start_service()
+    port = int(service.url.rsplit(":", 1)[1])
+    stack.ensure_workers(2)
+    caller = Caller(service.url)
+    files = {"spec": json.dumps(SPEC), "weights": _weights()}
+    gnn = caller.post("/v1/gnns", data={"name": "counter"}, files=files)["id"]
+    stack.until(lambda: _state_of_gnn(service.url, gnn) == "ready", "the GNN is ready")
+    dataset = caller.post(
+        "/v1/datasets", json={"name": "rings", "graphs": [ring(n) for n in (4, 5, 6, 7)]}
+    )["id"]
+
+    def predict(_: int) -> str:
+        body = caller.post(f"/v1/gnns/{gnn}/predictions", json={"graph": ring(5)})
+        return str(body["job"]["id"])
+
+    def train(position: int) -> str:
+        config = {"steps": 300, "hidden": 4, "blocks": 1, "seed": position}
+        body = {"gnn": gnn, "dataset": dataset, "objective": "class", "config": config}
+        return str(caller.post("/v1/denoisers", json=body)["job"]["id"])
+
+    draw = random.Random(seed)
+    work = [predict] * PREDICTIONS + [train] * TRAININGS
+    draw.shuffle(work)
+    submitted: list[str] = []
+    done: dict[str, int] = {}
+    started = time.monotonic()
+    next_kill = started + 2
+    for position, submit in enumerate(work):
+        submitted.append(submit(position))
+        while time.monotonic() < started + SECONDS_OF_CHAOS * (position + 1) / len(work):
+            if time.monotonic() >= next_kill:
+                name, kill = draw.choice(_killers(stack, port))
+                kill()
+                done[name] = done.get(name, 0) + 1
+                next_kill = time.monotonic() + draw.uniform(1, 4)
+            time.sleep(0.05)
+    stack.ensure_workers(2)
+    stack.until(lambda: _all_ended(stack, submitted), "every job has ended", 240)
+
+    assert sum(done.values()) >= 10, done
+    assert len(set(submitted)) == len(work)
+    with stack.store.database.reading() as session:
+        assert session.scalar(select(func.count()).select_from(Job)) == len(work) + 1  # and a probe
+        for job_id in submitted:
+            events = jobs.events(session, job_id, limit=100_000)
+            states = [event.data for event in events if event.type is EventType.STATE]
+            assert [state["state"] for state in states].count("succeeded") == 1, (job_id, states)
+            assert states[-1]["state"] == "succeeded", (job_id, states)
+            attempts = [state["attempt"] for state in states]
+            assert attempts == sorted(attempts), (job_id, states)
+
+
+def _killers(stack: Stack, port: int) -> list[tuple[str, Callable[[], None]]]:
+    def worker() -> None:
+        alive = [one for one in stack.workers if one.is_alive]
+        if alive:
+            alive[0].kill()
+        while sum(one.is_alive for one in stack.workers) < 2:
+            stack.start_worker()
+
+    def child() -> None:
+        for one in stack.workers:
+            for process in one.children()[-1:]:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+                return
+
+    def broker(*, forgets: bool) -> None:
+        stack.broker.kill()
+        if forgets:
+            stack.broker.forget()
+        time.sleep(0.3)
+        stack.broker.start()
+
+    def api() -> None:
+        stack.services[-1].kill()
+        stack.start_service(port)
+
+    return [
+        ("worker", worker),
+        ("child", child),
+        ("broker", lambda: broker(forgets=False)),
+        ("broker and its file", lambda: broker(forgets=True)),
+        ("api", api),
+    ]
+
+
+def _all_ended(stack: Stack, submitted: list[str]) -> bool:
+    with stack.store.database.reading() as session:
+        left = session.scalar(
+            select(func.count())
+            .select_from(Job)
+            .where(Job.id.in_(submitted), Job.state.in_([JobState.QUEUED, JobState.RUNNING]))
+        )
+    return left == 0
+
+
+def _state_of_gnn(url: str, gnn: str) -> str:
+    return str(httpx.get(f"{url}/v1/gnns/{gnn}", timeout=5).json()["state"])
