@@ -16,6 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 from d4explain.errors import CommandError
 from d4explain.ports import LOOPBACK, free_port
 from d4explain.processes import Command
+from store.redis_urls import for_redis_py
 
 OLDEST = (6, 2)  # what Celery 5.7 asks of the server
 _VERSION = re.compile(r"v=(\d+)\.(\d+)\.(\d+)")
@@ -122,9 +123,12 @@ def problem_with(url: str, timeout: float = 3.0) -> str | None:
     import redis  # noqa: PLC0415 - takes as long as the rest of the supervisor together
     from redis.exceptions import RedisError  # noqa: PLC0415
 
-    client = redis.Redis.from_url(
-        url, socket_connect_timeout=timeout, socket_timeout=timeout, retry=None
-    )
+    try:
+        client = redis.Redis.from_url(
+            for_redis_py(url), socket_connect_timeout=timeout, socket_timeout=timeout, retry=None
+        )
+    except ValueError as error:  # not the address of a Redis at all
+        return str(error)
     try:
         client.ping()
     except (RedisError, OSError) as error:

@@ -31,7 +31,7 @@ class DataFolderLock:
     def acquire(self, address: str) -> None:
         """Takes the folder, or fails with the pid and address of the stack that has it."""
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             file = self._path.open("a+", encoding="utf-8")
         except OSError as error:
             raise CommandError(

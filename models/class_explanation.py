@@ -77,7 +77,7 @@ def explain_class(
     should_stop: Callable[[], bool] = lambda: False,
     on_step: Callable[[int, int], None] = lambda step, steps: None,
 ) -> list[ClassGraph]:
-    """Graphs that the GNN gives the target class, most confident first, no two isomorphic.
+    """Graphs as sure of the target class as could be drawn, surest first, no two isomorphic.
 
     `reference` are graphs of that class; node features and sizes come from them. Stopped early,
     it returns the best so far, which is nothing before the first step.

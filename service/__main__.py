@@ -8,6 +8,7 @@ import socket
 import sys
 
 import uvicorn
+from sqlalchemy.exc import SQLAlchemyError
 
 from service.app import MAX_REQUESTS, create_app
 from service.context import Context
@@ -50,7 +51,12 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"service: {error}", file=sys.stderr)
         return 2
     configure("service", settings.log_level)
-    with Store.open(settings) as store:
+    try:
+        opened = Store.open(settings)
+    except (SQLAlchemyError, OSError) as error:
+        print(f"service: the database cannot be opened: {error}", file=sys.stderr)
+        return 1
+    with opened as store:
         doorbell = Doorbell(settings.redis_url) if settings.redis_url else None
         app = create_app(
             store,

@@ -103,7 +103,7 @@ def create_app(
     app.state.registry.register(JobFigures(store.database))
     for router in _ROUTERS:
         app.include_router(router)
-    errors.install(app)
+    errors.install(app, [*app.routes, *(route for router in _ROUTERS for route in router.routes)])
     describe(app, _ROUTERS)
     # The last one added is the outermost.
     app.add_middleware(BodyLimit, limit_for=_body_limits(store))

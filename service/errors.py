@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -14,6 +15,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
+from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.faults import MAX_FAULTS, Fault, InvalidRequestError, Place, pointer
@@ -104,9 +106,10 @@ def problem(
     return JSONResponse(content, int(status), headers=headers, media_type=MEDIA_TYPE)
 
 
-def install(app: FastAPI) -> None:
+def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
+    """`routes` are all that the application has, with those of its routers one by one."""
     app.add_exception_handler(ProblemError, _on_problem)
-    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(HTTPException, partial(_on_http, routes=routes))
     app.add_exception_handler(RequestValidationError, _on_validation)
     for kind in STATUSES:
         app.add_exception_handler(kind, _on_domain)
@@ -157,15 +160,30 @@ async def _on_domain(_: Request, error: Exception) -> JSONResponse:
     return problem(status, slug, _detail(error), _faults(error))
 
 
-async def _on_http(_: Request, error: Exception) -> JSONResponse:
+async def _on_http(
+    request: Request, error: Exception, *, routes: Sequence[BaseRoute]
+) -> JSONResponse:
     assert isinstance(error, HTTPException)
+    headers = dict(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(_methods_at(request, routes))
     slug = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
     details = {
         HTTPStatus.NOT_FOUND: "There is nothing at this address; /openapi.json lists what is.",
         HTTPStatus.METHOD_NOT_ALLOWED: "This address does not take this method.",
     }
     detail = details.get(HTTPStatus(error.status_code), str(error.detail))
-    return problem(error.status_code, slug, detail, headers=error.headers)
+    return problem(error.status_code, slug, detail, headers=headers)
+
+
+def _methods_at(request: Request, routes: Sequence[BaseRoute]) -> list[str]:
+    """Of all routes of this address; the router itself names those of the first one only."""
+    methods: set[str] = set()
+    for route in routes:
+        match, _ = route.matches(request.scope)
+        if match is not Match.NONE:
+            methods |= getattr(route, "methods", None) or set()
+    return sorted(methods)
 
 
 async def _on_validation(_: Request, error: Exception) -> JSONResponse:
@@ -185,6 +203,8 @@ async def _on_validation(_: Request, error: Exception) -> JSONResponse:
 
 def _detail(error: Exception) -> str:
     text = str(error)
+    if isinstance(error, InvalidRequestError):
+        return text  # begins with the name of the place
     return text[:1].upper() + text[1:]
 
 

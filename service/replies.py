@@ -27,13 +27,14 @@ def tagged(request: Request, response: Response) -> Response:
     """Adds a strong ETag; answers 304 to a client that has this very answer already."""
     tag = f'"{hashlib.sha256(response.body).hexdigest()[:32]}"'
     response.headers["ETag"] = tag
+    response.headers["Cache-Control"] = "private, no-cache"  # kept by the client, asked about again
     known = request.headers.get("if-none-match", "")
     tags = {candidate.strip().removeprefix("W/") for candidate in known.split(",")}
     if tag not in tags and "*" not in tags:
         return response
     kept = {"ETag": tag} | {
         name: response.headers[name]
-        for name in ("Retry-After", "Preference-Applied")
+        for name in ("Cache-Control", "Retry-After", "Preference-Applied")
         if name in response.headers
     }
     return Response(status_code=304, headers=kept)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from celery import Celery
 
 from store.job_states import Queue
+from store.redis_urls import for_celery
 from store.submission import Priority
 
 TASK_NAME = "d4explain.run"
@@ -13,7 +14,7 @@ TASK_NAME = "d4explain.run"
 def celery_settings(redis_url: str) -> dict[str, object]:
     """Settings of both sides; the lease in the database owns recovery, not the broker."""
     return {
-        "broker_url": _verifying(redis_url),
+        "broker_url": for_celery(redis_url),
         "broker_connection_timeout": 2,
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
@@ -53,10 +54,3 @@ def broker_app(name: str, redis_url: str) -> Celery:
     app = Celery(name, set_as_current=False)
     app.conf.update(celery_settings(redis_url))
     return app
-
-
-def _verifying(redis_url: str) -> str:
-    """Kombu checks the certificate of a rediss:// server only when it is told to."""
-    if not redis_url.startswith("rediss://") or "ssl_cert_reqs=" in redis_url:
-        return redis_url
-    return f"{redis_url}{'&' if '?' in redis_url else '?'}ssl_cert_reqs=required"

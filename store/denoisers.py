@@ -94,14 +94,13 @@ def finish(
     weights_digest: str,
     shape: JsonObject,
     metrics: JsonObject,
-    weights_sha256: str | None = None,
 ) -> Denoiser:
     """Makes the denoiser ready; call in the transaction that ends the training job."""
     job = held(session, claim)
     denoiser = get(session, job.denoiser_id or "", job.tenant_id)
     denoiser.state = DenoiserState.READY
     denoiser.weights_digest = weights_digest
-    denoiser.weights_sha256 = weights_sha256 or weights_digest
+    denoiser.weights_sha256 = weights_digest
     denoiser.shape = shape
     denoiser.metrics = metrics
     session.flush()

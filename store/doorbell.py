@@ -9,6 +9,7 @@ import redis
 from kombu.exceptions import OperationalError
 
 from store.celery_config import TASK_NAME, broker_app
+from store.redis_urls import for_redis_py
 
 _EPOCH_KEY = "d4explain:epoch"
 
@@ -33,7 +34,7 @@ class Doorbell:
     def __init__(self, redis_url: str) -> None:
         self._app = broker_app("d4explain.doorbell", redis_url)
         self._redis = redis.Redis.from_url(
-            _redis_py_url(redis_url),
+            for_redis_py(redis_url),
             socket_timeout=2,
             socket_connect_timeout=2,
             decode_responses=True,
@@ -67,10 +68,3 @@ class Doorbell:
     def close(self) -> None:
         self._redis.close()
         self._app.close()
-
-
-def _redis_py_url(url: str) -> str:
-    """Celery and redis-py write the address of a Unix socket differently."""
-    if not url.startswith("redis+socket://"):
-        return url
-    return "unix://" + url.removeprefix("redis+socket://").replace("virtual_host=", "db=")

@@ -41,7 +41,8 @@ class Settings:
     redis_url: str | None = _setting(
         "D4_REDIS_URL",
         None,
-        "Broker: `redis://`, `rediss://` or `redis+socket://`.",
+        "Broker: `redis://`, `rediss://` or `redis+socket://`; each deployment needs a database "
+        "number of its own.",
         shown="none: `d4explain up` starts its own",
     )
     artifacts: str = _setting(
@@ -147,6 +148,7 @@ def setting_rows() -> list[SettingRow]:
 _MAY_BE_ZERO = {"threads", "cancel_grace_seconds", "port"}
 _LAST_PORT = 65_535
 _LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+_BROKERS = ("redis://", "rediss://", "redis+socket://")
 
 
 def _parsed(setting: Field[Any], text: str) -> Any:
@@ -157,6 +159,9 @@ def _parsed(setting: Field[Any], text: str) -> Any:
         if text.upper() not in _LOG_LEVELS:
             raise SettingsError(f"{env} is {text!r}; it must be one of {', '.join(_LOG_LEVELS)}")
         return text.upper()
+    if setting.name == "redis_url" and not text.startswith(_BROKERS):
+        # Not shown, since it may hold a password.
+        raise SettingsError(f"{env} must begin with one of {', '.join(_BROKERS)}")
     if not isinstance(setting.default, int | float):
         return text
     kind = type(setting.default)

@@ -41,5 +41,6 @@ def failure_of(error: Exception) -> Failure:
 def _is_out_of_memory(error: Exception) -> bool:
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
-    # On the CPU torch has no type for it.
-    return isinstance(error, RuntimeError) and "not enough memory" in str(error)
+    # On the CPU torch has no type for it, and says it differently on Linux and elsewhere.
+    words = ("can't allocate memory", "not enough memory")
+    return isinstance(error, RuntimeError) and any(word in str(error) for word in words)

@@ -22,7 +22,7 @@ def explain(
     dataset: Annotated[str, typer.Option(help="Id or name of the reference set.")],
     graph: Annotated[
         Path | None,
-        typer.Argument(help="One graph, a list of graphs, or {graphs: […]} as JSON; - is stdin."),
+        typer.Argument(help="A graph, a list of graphs, {graph: …} or {graphs: […]}; - is stdin."),
     ] = None,
     target: Annotated[
         int | None,
@@ -68,8 +68,8 @@ def explain(
 
 def graphs_of(document: Any, path: Path) -> list[dict[str, Any]]:
     """The graphs in a file, however they are wrapped."""
-    if isinstance(document, dict) and "graphs" in document:
-        document = document["graphs"]
+    if isinstance(document, dict) and not {"nodes", "edge_index"} & document.keys():
+        document = document.get("graphs", document.get("graph", document))
     graphs = document if isinstance(document, list) else [document]
     if not graphs or not all(isinstance(item, dict) for item in graphs):
         raise CommandError(

@@ -13,6 +13,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,6 +59,15 @@ def wait_until_ready(address: str, stack: subprocess.Popen[bytes]) -> None:
     raise TimeoutError("the stack was not ready within 60 s")
 
 
+def resubmitted(address: str, body: bytes) -> dict[str, Any]:
+    """What the walk-through's question gives when it is sent again under the same key."""
+    headers = {"Content-Type": "application/json", "Idempotency-Key": "first-question"}
+    request = urllib.request.Request(f"{address}/v1/explanations", body, headers)
+    with urllib.request.urlopen(request, timeout=10) as again:
+        told: dict[str, Any] = json.load(again)
+        return told
+
+
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the walk-through needs curl")
 def test_the_walk_through_of_the_readme_runs_as_written(address: str, tmp_path: Path) -> None:
     script = walk_through()
@@ -86,4 +96,6 @@ def test_the_walk_through_of_the_readme_runs_as_written(address: str, tmp_path: 
     best = explained["counterfactuals"][0]
     assert best["prediction"]["predicted_class"] != explained["prediction"]["predicted_class"]
     assert (tmp_path / "explanation.svg").read_text().startswith("<svg")
+    sent = (tmp_path / "request.json").read_bytes().replace(b"\n", b"")  # as curl's -d @file does
+    assert resubmitted(address, sent) == answer
     assert '"kind":"class"' in run.stdout.replace(" ", "")

@@ -20,6 +20,8 @@ from pathlib import Path
 import psutil
 import pytest
 import redis
+from sqlalchemy import create_engine, make_url, text
+from sqlalchemy.exc import OperationalError
 
 from store import workers
 from store.dispatcher import Dispatcher
@@ -29,6 +31,8 @@ from store.settings import Settings
 from store.tables import Worker
 
 ROOT = Path(__file__).parents[2]
+POSTGRES = os.environ.get("D4_TEST_POSTGRES", "postgresql+psycopg://postgres@127.0.0.1:5432/test")
+REDIS = os.environ.get("D4_TEST_REDIS", "redis://127.0.0.1:6379/15")
 START_SECONDS = 90.0  # torch is imported by several processes at once on a small machine
 
 
@@ -257,12 +261,27 @@ def stubborn_stack(tmp_path: Path) -> Iterator[Stack]:
         yield running
 
 
+@pytest.fixture
+def scaled_out_stack(tmp_path: Path, postgres_url: str, redis_url: str) -> Iterator[Stack]:
+    """The same on a PostgreSQL and a Redis that were there before."""
+    with opened_stack(tmp_path, redis_url=redis_url, database_url=postgres_url) as running:
+        yield running
+
+
 @contextmanager
-def opened_stack(folder: Path, max_attempts: int = 3) -> Iterator[Stack]:
+def opened_stack(
+    folder: Path,
+    *,
+    max_attempts: int = 3,
+    redis_url: str | None = None,
+    database_url: str | None = None,
+) -> Iterator[Stack]:
+    """With a broker and an SQLite file of its own, unless it is told of others."""
     broker = Broker(folder / "broker")
     settings = Settings(
         data_dir=folder / "data",
-        redis_url=broker.url,
+        database_url=database_url or "",
+        redis_url=redis_url or broker.url,
         device="cpu",
         threads=1,
         lease_seconds=2.0,
@@ -275,10 +294,49 @@ def opened_stack(folder: Path, max_attempts: int = 3) -> Iterator[Stack]:
     with Store.open(settings) as store:
         running = Stack(settings, store, broker, folder)
         try:
-            broker.start()
+            if redis_url is None:
+                broker.start()
             yield running
         finally:
             running.kill_all()
+
+
+@pytest.fixture(scope="module")
+def postgres_url() -> Iterator[str]:
+    """A database of our own on the server, gone afterwards."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")
+    server = create_engine(
+        POSTGRES, isolation_level="AUTOCOMMIT", connect_args={"connect_timeout": 3}
+    )
+    name = f"d4_test_{secrets.token_hex(6)}"
+    try:
+        with server.connect() as connection:
+            connection.execute(text(f"CREATE DATABASE {name}"))
+    except OperationalError as error:
+        server.dispose()
+        pytest.skip(f"no PostgreSQL at {make_url(POSTGRES)} (set D4_TEST_POSTGRES): {error.orig}")
+    try:
+        yield make_url(POSTGRES).set(database=name).render_as_string(hide_password=False)
+    finally:
+        with server.connect() as connection:
+            connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+        server.dispose()
+
+
+@pytest.fixture
+def redis_url() -> Iterator[str]:
+    """An empty database of a running Redis, emptied again afterwards."""
+    with redis.Redis.from_url(REDIS, socket_timeout=2) as client:
+        try:
+            keys = client.dbsize()
+        except redis.RedisError as error:
+            pytest.skip(f"no Redis at {REDIS} (set D4_TEST_REDIS): {error}")
+        if keys:
+            pytest.skip(f"{REDIS} holds {keys} keys of somebody else (set D4_TEST_REDIS)")
+        try:
+            yield REDIS
+        finally:
+            client.flushdb()
 
 
 @pytest.fixture

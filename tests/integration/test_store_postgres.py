@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import threading
 import time
@@ -13,8 +12,7 @@ from typing import TypeVar
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import create_engine, func, make_url, select, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from store import (
@@ -39,7 +37,6 @@ from store.tables import Denoiser, Explanation, Gnn, ReferenceSet, Table
 
 Answer = TypeVar("Answer")
 
-SERVER = os.environ.get("D4_TEST_POSTGRES", "postgresql+psycopg://postgres@127.0.0.1:5432/test")
 SPEC = parse_spec(
     {
         "features": 1,
@@ -50,31 +47,9 @@ SPEC = parse_spec(
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    """A database of our own on the server, gone afterwards."""
-    pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")
-    server = create_engine(
-        SERVER, isolation_level="AUTOCOMMIT", connect_args={"connect_timeout": 3}
-    )
-    name = f"d4_test_{secrets.token_hex(6)}"
-    try:
-        with server.connect() as connection:
-            connection.execute(text(f"CREATE DATABASE {name}"))
-    except OperationalError as error:
-        server.dispose()
-        pytest.skip(f"no PostgreSQL at {make_url(SERVER)} (set D4_TEST_POSTGRES): {error.orig}")
-    try:
-        yield make_url(SERVER).set(database=name).render_as_string(hide_password=False)
-    finally:
-        with server.connect() as connection:
-            connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
-        server.dispose()
-
-
-@pytest.fixture(scope="module")
-def database(url: str) -> Iterator[Database]:
-    database = Database(url)
-    at_once(4, lambda _: _migrate(url))
+def database(postgres_url: str) -> Iterator[Database]:
+    database = Database(postgres_url)
+    at_once(4, lambda _: _migrate(postgres_url))
     yield database
     database.close()
 

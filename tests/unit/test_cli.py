@@ -189,9 +189,22 @@ def test_the_doctor_says_where_the_broker_comes_from(monkeypatch: pytest.MonkeyP
     assert not [check for check in found.values() if check.finding is Finding.BAD]
 
 
-@pytest.mark.parametrize("wrapped", [{"nodes": []}, [{"nodes": []}], {"graphs": [{"nodes": []}]}])
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        {"nodes": []},
+        [{"nodes": []}],
+        {"graphs": [{"nodes": []}]},
+        {"graph": {"nodes": []}},  # the body of a prediction, as in the README
+    ],
+)
 def test_graphs_are_found_however_they_are_wrapped(wrapped: object) -> None:
     assert graphs_of(wrapped, Path("g.json")) == [{"nodes": []}]
+
+
+def test_the_attributes_of_a_node_link_graph_are_not_the_graph() -> None:
+    document = {"nodes": [], "edges": [], "graph": {"name": "g"}}
+    assert graphs_of(document, Path("g.json")) == [document]
 
 
 def test_graphs_must_be_objects() -> None:

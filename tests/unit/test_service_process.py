@@ -102,14 +102,23 @@ def test_small_after_serving_a_drawing_and_quick_to_stop(process, deployment_of)
     assert "Traceback" not in (folder / "log").read_text()
 
 
-def test_a_wrong_setting_is_said_plainly():
+@pytest.mark.parametrize(
+    ("setting", "value", "code", "words"),
+    [
+        ("D4_PORT", "many", 2, "D4_PORT"),
+        ("D4_REDIS_URL", "amqp://host", 2, "D4_REDIS_URL"),
+        ("D4_DATABASE_URL", "no url", 1, "the database cannot be opened"),
+        ("D4_DATABASE_URL", "sqlite:////proc/nowhere/x", 1, "the database cannot be opened"),
+    ],
+)
+def test_a_wrong_setting_is_said_plainly(setting, value, code, words):
     done = subprocess.run(
         [sys.executable, "-m", "service"],
-        env={**os.environ, "D4_PORT": "many"},
+        env={**os.environ, setting: value},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 2
-    assert "D4_PORT" in done.stderr
+    assert done.returncode == code
+    assert words in done.stderr
     assert "Traceback" not in done.stderr

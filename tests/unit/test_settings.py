@@ -54,6 +54,12 @@ def test_nonsense_is_refused_by_name(env: str, text: str) -> None:
     assert repr(text) in str(refused.value)
 
 
+def test_a_broker_of_another_kind_is_refused_without_showing_its_password() -> None:
+    with pytest.raises(SettingsError, match="D4_REDIS_URL must begin with") as refused:
+        Settings.from_environment({"D4_REDIS_URL": "amqp://me:secret@host"})
+    assert "secret" not in str(refused.value)
+
+
 def test_another_process_sees_the_same_settings() -> None:
     settings = Settings.from_environment({"D4_DATA_DIR": "/srv/d4", "D4_LEASE_SECONDS": "3"})
     assert Settings.from_environment(settings.environment()) == settings

@@ -159,8 +159,16 @@ def test_without_any_server_the_error_names_all_ways_out() -> None:
         assert way in told.stdout
 
 
-def test_it_is_told_why_nobody_answers() -> None:
-    assert "refused" in str(problem_with(f"redis://127.0.0.1:{free_port()}"))
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        (f"redis://127.0.0.1:{free_port()}", "refused"),
+        ("redis+socket:///nowhere/redis.sock", "No such file"),
+        ("amqp://127.0.0.1", "scheme"),
+    ],
+)
+def test_it_is_told_why_nobody_answers(url: str, words: str) -> None:
+    assert words in str(problem_with(url))
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,13 @@ def test_a_second_holder_is_told_who_has_the_folder(tmp_path: Path) -> None:
     first.release()
 
 
+def test_a_new_folder_is_ours_alone(tmp_path: Path) -> None:
+    lock = DataFolderLock(tmp_path / "data")
+    lock.acquire("http://127.0.0.1:8400")
+    assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
+    lock.release()
+
+
 def test_a_released_folder_can_be_taken_again(tmp_path: Path) -> None:
     first = DataFolderLock(tmp_path)
     first.acquire("http://127.0.0.1:8400")

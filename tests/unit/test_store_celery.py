@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from store.celery_config import celery_settings
+from store.redis_urls import for_redis_py
 
 
 @pytest.mark.parametrize(
@@ -23,3 +24,15 @@ def test_messages_are_only_hints() -> None:
     assert settings["task_acks_late"] is False
     assert settings["task_ignore_result"] is True
     assert settings["accept_content"] == ["json"]
+
+
+@pytest.mark.parametrize(
+    ("url", "used"),
+    [
+        ("redis://host/3", "redis://host/3"),
+        ("redis+socket:///run/redis.sock", "unix:///run/redis.sock"),
+        ("redis+socket:///run/redis.sock?virtual_host=3", "unix:///run/redis.sock?db=3"),
+    ],
+)
+def test_redis_py_gets_the_address_in_its_own_words(url: str, used: str) -> None:
+    assert for_redis_py(url) == used

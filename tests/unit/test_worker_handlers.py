@@ -340,6 +340,21 @@ def test_an_unreadable_checkpoint_starts_the_training_over(world: World) -> None
     assert world.run(job.id).state is JobState.SUCCEEDED
 
 
+def test_a_training_that_runs_away_says_so_and_is_not_tried_again(world: World) -> None:
+    gnn = edge_counter(16.0)
+    with torch.no_grad():
+        for parameter in gnn.parameters():
+            parameter.fill_(1e30)
+    overflowing, _ = register(world.store, gnn)
+    odd = World(world.store, world.runner, overflowing, world.dataset)
+    _, job = odd.denoiser("counterfactual")
+    failed = odd.run(job.id)
+    assert (failed.state, failed.attempt) == (JobState.FAILED, 1)
+    assert failed.error is not None
+    assert failed.error["type"] == "invalid"
+    assert "the training ran away" in failed.error["message"]
+
+
 def test_counterfactuals_flip_with_the_callers_node_ids(world: World, trained: Denoiser) -> None:
     posted = ring(5)  # 5 + 2·5 = 15: one more edge makes 17 > 16
     request = CounterfactualRequest(graphs=[posted, ring(6)], seed=7)
@@ -455,6 +470,7 @@ def test_a_class_no_reference_graph_has_is_explained_with_a_warning(
     assert odd.run(job_id).state is JobState.SUCCEEDED
     result = ClassResult.model_validate_json(odd.answer(explanation_id))
     assert "no reference graph class 1" in result.warnings[0]
+    assert "the GNN gives 1 of 1 examples another class" in result.warnings
 
 
 def test_an_unknown_class_fails_with_the_reason(world: World, trained: Denoiser) -> None:

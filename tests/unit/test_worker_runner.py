@@ -15,6 +15,7 @@ from store.opened import Store
 from store.settings import Settings
 from store.tables import Job
 from worker.control import StopReason
+from worker.failures import failure_of
 from worker.loading import Library
 from worker.runner import Runner
 from worker.work import Handler, Outcome, Work
@@ -247,6 +248,13 @@ def test_passing_faults_are_tried_again_up_to_the_limit(
     assert failed.state is JobState.FAILED
     assert failed.error is not None
     assert [attempt["type"] for attempt in failed.error["attempts"]] == [kind, kind]
+
+
+def test_torch_without_memory_is_a_passing_fault() -> None:
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(10**15)
+    failure = failure_of(caught.value)
+    assert (failure.kind, failure.retryable) == ("out_of_memory", True)
 
 
 def test_wrong_input_fails_at_once_and_says_why(store: Store) -> None:

@@ -79,7 +79,12 @@ def explain_class_job(work: Work) -> Outcome:
                 "class_reference_graphs": len(reference.graphs),
             },
         ),
-        warnings=[*reference.warnings, *watch.warnings, *distance.warnings],
+        warnings=[
+            *reference.warnings,
+            *watch.warnings,
+            *_missed(found, request.target_class),
+            *distance.warnings,
+        ],
     )
     digest = work.store.artifacts.put(result.model_dump_json().encode())
 
@@ -154,6 +159,12 @@ class _Watch:
     def on_step(self, step: int, steps: int) -> None:
         self.steps = step
         self.control.progress("sampling", step, steps)
+
+
+def _missed(found: list[ClassGraph], target: int) -> list[str]:
+    """Low confidence alone does not say that another class has more."""
+    missed = sum(int(example.probabilities.argmax()) != target for example in found)
+    return [f"the GNN gives {missed} of {len(found)} examples another class"] if missed else []
 
 
 def _regularisers(request: ClassRequest) -> tuple[Regulariser, ...] | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -16,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from models.denoiser import Denoiser
 from models.recipes import Objective, Recipe, recipe_for
-from models.training import Trainer, TrainingProgress
+from models.training import NonFiniteGradientError, Trainer, TrainingProgress
 from store import denoisers
 from store.errors import ArtifactCorrupt, ArtifactMissing
 from store.requests import DenoiserConfig
@@ -31,7 +30,7 @@ log = logging.getLogger(__name__)
 class TrainingDivergedError(ValueError):
     def __init__(self, step: int) -> None:
         super().__init__(
-            f"the training ran away: its loss was not finite at step {step}; "
+            f"the training ran away: its gradient was not finite at step {step}; "
             "a smaller alpha, or features of a smaller scale, may help"
         )
 
@@ -63,14 +62,15 @@ def _trained(work: Work, trainer: Trainer) -> TrainingProgress:
     started_at = trainer.step
     next_checkpoint = time.monotonic() + seconds
     last = None
-    for last in trainer.run(should_stop=control.should_stop):
-        if not math.isfinite(last.loss):
-            raise TrainingDivergedError(last.step)
-        control.progress("training", last.step, last.steps, _metrics(last) | _outlook(last))
-        # None at the very end: an attempt that resumes always has a step left to report about.
-        if time.monotonic() >= next_checkpoint and trainer.step < trainer.steps:
-            control.checkpoint(save_tensors(trainer.state()), trainer.step)
-            next_checkpoint = time.monotonic() + seconds
+    try:
+        for last in trainer.run(should_stop=control.should_stop):
+            control.progress("training", last.step, last.steps, _metrics(last) | _outlook(last))
+            # None at the very end: an attempt that resumes has a step left to report about.
+            if time.monotonic() >= next_checkpoint and trainer.step < trainer.steps:
+                control.checkpoint(save_tensors(trainer.state()), trainer.step)
+                next_checkpoint = time.monotonic() + seconds
+    except NonFiniteGradientError as error:
+        raise TrainingDivergedError(trainer.step) from error
     if last is None or trainer.step < trainer.steps:
         if control.reason is StopReason.SHUTDOWN and trainer.step > started_at:
             control.checkpoint(save_tensors(trainer.state()), trainer.step)
