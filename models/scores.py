@@ -48,11 +48,6 @@ def cf_acc_curve(instances: Sequence[Instance], rule: CurveRule = CurveRule.STRI
     )
 
 
-def cf_acc_ratios() -> Tensor:
-    """The modification ratios at which the curve is taken."""
-    return torch.arange(_CURVE_POINTS, dtype=torch.float64) / _CURVE_DENOMINATOR
-
-
 def cf_acc_auc(curve: Tensor) -> float:
     """Area under the curve by trapezoids over 0.3, so that a curve of ones has area 1."""
     return float(torch.trapezoid(curve) / (curve.shape[0] - 1))

@@ -23,6 +23,7 @@ from service import (
 from service.context import Context
 from service.limits import BodyLimit, ConcurrencyLimit
 from service.openapi import describe
+from service.origins import OwnOrigin, hosts_of
 from service.telemetry import JobFigures, RequestMetrics, Telemetry
 from service.waiting import JobWatch
 from store.dispatcher import Dispatcher
@@ -107,6 +108,7 @@ def create_app(
     describe(app, _ROUTERS)
     # The last one added is the outermost.
     app.add_middleware(BodyLimit, limit_for=_body_limits(store))
+    app.add_middleware(OwnOrigin, hosts=hosts_of(store.settings.allowed_hosts, store.settings.host))
     app.add_middleware(ConcurrencyLimit, most=max_requests)
     app.add_middleware(errors.LastResort)
     app.add_middleware(Telemetry, metrics=RequestMetrics(app.state.registry))

@@ -424,6 +424,11 @@ _PROBLEMS: dict[HTTPStatus, tuple[str, str, list[dict[str, str]]]] = {
         "Line 3, column 17: Expecting ',' delimiter",
         [],
     ),
+    HTTPStatus.FORBIDDEN: (
+        "foreign-origin",
+        "Origin is another site; this API takes no requests from pages of other sites.",
+        [],
+    ),
     HTTPStatus.NOT_FOUND: (
         "not-found",
         "There is no gnn with the id 'gnn_01kaajwd2kq5w0v8yh4n'",

@@ -136,7 +136,7 @@ def retry_job(request: Request, context: ContextOf, job_id: str) -> Response:
 @router.get(
     "/v1/jobs/{job_id}/events",
     summary="Follow a job (server-sent events)",
-    description="`state`, `progress` and `log` events, from the first or after `Last-Event-ID`. "
+    description="`state` and `progress` events, from the first or after `Last-Event-ID`. "
     "The stream ends after the job's last event; a client that reconnects then gets 204, which "
     "tells an EventSource to stop.",
     response_class=Response,

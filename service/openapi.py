@@ -108,6 +108,7 @@ def problems(*statuses: HTTPStatus) -> dict[int | str, dict[str, Any]]:
         HTTPStatus.BAD_REQUEST,
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         HTTPStatus.UNPROCESSABLE_ENTITY,
+        HTTPStatus.FORBIDDEN,
         HTTPStatus.INTERNAL_SERVER_ERROR,
         HTTPStatus.SERVICE_UNAVAILABLE,
     )

@@ -117,10 +117,6 @@ def record_progress(session: Session, claim: Claim, progress: JsonObject) -> Non
     append(session, job, EventType.PROGRESS, shown)
 
 
-def record_log(session: Session, claim: Claim, data: JsonObject) -> None:
-    append(session, held(session, claim), EventType.LOG, _finite(data))
-
-
 def record_checkpoint(session: Session, claim: Claim, digest: str, step: int) -> None:
     """What the next attempt resumes from."""
     held(session, claim).checkpoint = {"digest": digest, "step": step}

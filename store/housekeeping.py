@@ -1,4 +1,4 @@
-"""Removes what nobody needs any more: superseded checkpoints, expired keys, silent workers."""
+"""Removes what nobody needs any more: old checkpoints, expired keys, progress of ended jobs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from store import idempotency, workers
+from store import idempotency, job_events, workers
 from store.artifacts import Artifacts
-from store.database import Database
+from store.database import Database, read_clock
 from store.tables import Denoiser, Explanation, Gnn, Job, ReferenceSet
 
 # Artifacts are written before the rows that name them; this is how long that may take.
@@ -28,6 +28,7 @@ def tidy(
     with database.transaction() as session:
         idempotency.forget_expired(session)
         workers.forget_silent(session)
+        job_events.forget_progress(session, ended_before=read_clock(session) - spare_seconds)
     artifacts.delete_unfinished(before=time.time() - spare_seconds)
     # Listed first: whatever is named by a row afterwards is found in the second step.
     old = [listed for listed in artifacts.listed() if _age(listed.modified_at) > spare_seconds]

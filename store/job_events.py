@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import select
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from store.job_states import EventType
@@ -39,4 +39,14 @@ def events(session: Session, job_id: str, after: int = 0, limit: int = 100) -> l
             .order_by(JobEvent.id)
             .limit(limit)
         )
+    )
+
+
+def forget_progress(session: Session, ended_before: float) -> None:
+    """Of jobs that ended long ago only their states stay: nobody follows them any more."""
+    ended = select(Job.id).where(Job.finished_at < ended_before)
+    session.execute(
+        delete(JobEvent)
+        .where(JobEvent.type == EventType.PROGRESS, JobEvent.job_id.in_(ended))
+        .execution_options(synchronize_session=False)
     )

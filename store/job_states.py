@@ -62,4 +62,3 @@ class DenoiserState(StrEnum):
 class EventType(StrEnum):
     STATE = "state"
     PROGRESS = "progress"
-    LOG = "log"

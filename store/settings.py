@@ -59,6 +59,12 @@ class Settings:
     )
     host: str = _setting("D4_HOST", "127.0.0.1", "Address the API listens on.")
     port: int = _setting("D4_PORT", 8400, "Port the API listens on.")
+    allowed_hosts: str = _setting(
+        "D4_ALLOWED_HOSTS",
+        "",
+        "Host names the API answers to, comma-separated, besides those of loopback; `*` is any.",
+        shown="loopback's only if bound there, else any",
+    )
     log_level: str = _setting(
         "D4_LOG_LEVEL", "INFO", "`DEBUG`, `INFO`, `WARNING` or `ERROR`; logs are JSON lines."
     )

@@ -253,7 +253,8 @@ def _deployment(opened: Store) -> Iterator[Deployment]:
 
     from service.app import create_app  # noqa: PLC0415
 
-    with TestClient(create_app(opened), raise_server_exceptions=False) as client:
+    app = create_app(opened)
+    with TestClient(app, "http://127.0.0.1", raise_server_exceptions=False) as client:
         yield Deployment(opened, client)
 
 

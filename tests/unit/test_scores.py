@@ -18,7 +18,6 @@ from models.scores import (
     ceiling,
     cf_acc_auc,
     cf_acc_curve,
-    cf_acc_ratios,
     changed_pairs,
     density,
     fidelity,
@@ -51,10 +50,6 @@ def test_curves_equal_their_definition_in_exact_arithmetic(explained: list[Insta
     ]
     assert cf_acc_curve(explained).tolist() == pytest.approx(strict)
     assert cf_acc_curve(explained, CurveRule.ONE_EDIT).tolist() == pytest.approx(one_edit)
-
-
-def test_ratios_are_the_ten_of_the_definition() -> None:
-    torch.testing.assert_close(cf_acc_ratios(), torch.linspace(0, 0.3, 10, dtype=torch.float64))
 
 
 def test_an_edit_count_that_is_exactly_allowed_counts() -> None:

@@ -180,7 +180,7 @@ class RecordingBell:
 def test_submitting_does_not_depend_on_the_broker(api, bell):
     dispatcher = Dispatcher(api.store.database, bell, api.store.settings)
     app = create_app(api.store, dispatcher=dispatcher)
-    with type(api.client)(app) as client:
+    with type(api.client)(app, "http://127.0.0.1") as client:
         api.client = client
         posted = api.explanation()
         assert posted["state"] == "queued"

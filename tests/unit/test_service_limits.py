@@ -86,7 +86,7 @@ def test_an_expected_continue_is_refused_before_the_body(served):
     url = served.client.base_url
     with socket.create_connection((url.host, url.port), timeout=10) as connection:
         connection.sendall(
-            b"POST /v1/datasets HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"POST /v1/datasets HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b"Content-Length: 104857600\r\nExpect: 100-continue\r\n\r\n"
         )
         assert connection.recv(100).startswith(b"HTTP/1.1 413 ")

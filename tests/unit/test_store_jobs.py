@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from store import jobs
 from store.database import Database, now, read_clock
 from store.errors import Conflict, LeaseLost, NotFound
+from store.job_events import forget_progress
 from store.job_policy import JobPolicy
 from store.jobs import Claim, Job, JobKind, JobState, Priority
 
@@ -126,7 +127,6 @@ def test_an_abandoned_job_goes_to_the_next_worker_and_the_first_is_fenced_off(
             lambda: jobs.expire(session, first),
             lambda: jobs.cancel_running(session, first),
             lambda: jobs.record_progress(session, first, {"step": 1}),
-            lambda: jobs.record_log(session, first, {"text": "late"}),
             lambda: jobs.record_checkpoint(session, first, "0" * 64, 1),
         ]
         for write in late:
@@ -380,3 +380,19 @@ def test_a_retry_is_a_new_job_of_the_same_request(database: Database) -> None:
         jobs.cancel(session, job.id)
         with pytest.raises(Conflict, match="deleted"):  # there is no GNN to predict with
             jobs.retry(session, job.id)
+
+
+def test_of_jobs_that_ended_long_ago_only_the_states_are_kept(database: Database) -> None:
+    ended, running = submitted(database), submitted(database)
+    for job_id in (ended, running):
+        claim = claimed(database, job_id)
+        with database.transaction() as session:
+            jobs.record_progress(session, claim, {"step": 1})
+            if job_id == ended:
+                jobs.succeed(session, claim)
+    with database.transaction() as session:
+        forget_progress(session, ended_before=read_clock(session) - 60)
+        assert "progress" in [event.type for event in jobs.events(session, ended)]
+        forget_progress(session, ended_before=read_clock(session) + 1)
+        assert [event.type for event in jobs.events(session, ended)] == ["state"] * 3
+        assert "progress" in [event.type for event in jobs.events(session, running)]
