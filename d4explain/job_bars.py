@@ -17,6 +17,7 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.table import Column
 
 from d4explain.resources import Job
 from store.job_states import JobState
@@ -24,6 +25,7 @@ from store.job_states import JobState
 QUIET_LINE_SECONDS = 10.0  # how often a bar is told in words where nothing can move
 
 UNSHOWN = {"loss_dist", "loss_cf", "seconds", "eta_seconds"}
+SHORT = {"flip_rate": "flips", "detection_auc": "AUC"}
 WORDS = {
     "probe": "probing the GNN",
     "predict": "predicting",
@@ -42,10 +44,14 @@ class JobBars:
         self._bars = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
-            BarColumn(bar_width=30),
-            MofNCompleteColumn(),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(table_column=Column(no_wrap=True, min_width=9)),
             TimeElapsedColumn(),
-            TextColumn("[dim]{task.fields[metrics]}"),
+            # On a narrow terminal the figures at the end give way, not the count.
+            TextColumn(
+                "[dim]{task.fields[metrics]}",
+                table_column=Column(no_wrap=True, overflow="ellipsis"),
+            ),
             console=console,
             disable=not console.is_terminal,
         )
@@ -92,7 +98,7 @@ class JobBars:
 def metric_words(metrics: dict[str, Any]) -> str:
     """The numbers that a person follows; parts of the loss and the clock are left out."""
     return "  ".join(
-        f"{name.replace('_', ' ')} {value:.3g}"
+        f"{SHORT.get(name, name)} {value:.3g}"
         for name, value in metrics.items()
         if isinstance(value, int | float) and name not in UNSHOWN
     )

@@ -306,7 +306,7 @@ def test_node_ids_are_never_taken_for_markup() -> None:
 
 def test_metrics_are_short() -> None:
     words = metric_words({"loss": 0.123456, "loss_cf": 1.0, "flip_rate": 0.5, "auc": None})
-    assert words == "loss 0.123  flip rate 0.5"
+    assert words == "loss 0.123  flips 0.5"
 
 
 def a_job(state: JobState, step: int) -> Job:
