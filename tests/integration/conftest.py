@@ -16,10 +16,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
 import psutil
 import pytest
 import redis
+import safetensors.numpy
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import OperationalError
 
@@ -245,6 +248,33 @@ class Stack:
         for running in [*self.workers, *self.services]:
             running.kill()
         self.broker.kill()
+
+
+class EdgeCounter(NamedTuple):
+    """A GNN as it is registered: class 1 if nodes + 2·edges > 16."""
+
+    spec: dict[str, Any]
+    weights: bytes
+
+
+@pytest.fixture(scope="session")
+def edge_counter() -> EdgeCounter:
+    layers = [
+        {"type": "gin", "out": 2, "hidden": 2},
+        {"type": "pool", "op": "sum"},
+        {"type": "linear", "out": 2},
+    ]
+    tensors = {
+        "layers.0.conv.eps": np.zeros(1),
+        "layers.0.conv.nn.0.weight": np.ones((2, 1)),
+        "layers.0.conv.nn.0.bias": np.zeros(2),
+        "layers.0.conv.nn.2.weight": np.eye(2),
+        "layers.0.conv.nn.2.bias": np.zeros(2),
+        "layers.2.linear.weight": np.array([[0.0, 0.0], [0.5, 0.5]]),
+        "layers.2.linear.bias": np.array([0.0, -16.0]),
+    }
+    data = safetensors.numpy.save({k: v.astype(np.float32) for k, v in tensors.items()})
+    return EdgeCounter({"features": 1, "classes": 2, "layers": layers}, bytes(data))
 
 
 @pytest.fixture(scope="module")

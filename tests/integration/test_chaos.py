@@ -10,10 +10,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import httpx
-import numpy as np
 import psutil
 import pytest
-import safetensors.numpy
 from sqlalchemy import func, select
 
 from store import jobs
@@ -21,29 +19,10 @@ from store.jobs import EventType, JobState
 from store.tables import Job
 
 if TYPE_CHECKING:
-    from conftest import Stack
+    from conftest import EdgeCounter, Stack
 
 PREDICTIONS, TRAININGS = 60, 12
 SECONDS_OF_CHAOS = 60.0
-SPEC = {
-    "features": 1,
-    "classes": 2,
-    "layers": [
-        {"type": "gin", "out": 2, "hidden": 2},
-        {"type": "pool", "op": "sum"},
-        {"type": "linear", "out": 2},
-    ],
-}
-# Class 1 if nodes + 2·edges > 16.
-WEIGHTS = {
-    "layers.0.conv.eps": np.zeros(1),
-    "layers.0.conv.nn.0.weight": np.ones((2, 1)),
-    "layers.0.conv.nn.0.bias": np.zeros(2),
-    "layers.0.conv.nn.2.weight": np.eye(2),
-    "layers.0.conv.nn.2.bias": np.zeros(2),
-    "layers.2.linear.weight": np.array([[0.0, 0.0], [0.5, 0.5]]),
-    "layers.2.linear.bias": np.array([0.0, -16.0]),
-}
 
 
 class Caller:
@@ -68,10 +47,6 @@ class Caller:
         raise TimeoutError(f"{path} was not taken within 60 s")
 
 
-def _weights() -> bytes:
-    return bytes(safetensors.numpy.save({k: v.astype(np.float32) for k, v in WEIGHTS.items()}))
-
-
 def ring(nodes: int) -> dict[str, Any]:
     return {
         "nodes": [{"id": node, "x": [1.0]} for node in range(nodes)],
@@ -82,13 +57,15 @@ def ring(nodes: int) -> dict[str, Any]:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", [0, 1])
-def test_nothing_is_lost_and_nothing_commits_twice(stubborn_stack: Stack, seed: int) -> None:
+def test_nothing_is_lost_and_nothing_commits_twice(
+    stubborn_stack: Stack, edge_counter: EdgeCounter, seed: int
+) -> None:
     stack = stubborn_stack
     service = stack.start_service()
     port = int(service.url.rsplit(":", 1)[1])
     stack.ensure_workers(2)
     caller = Caller(service.url)
-    files = {"spec": json.dumps(SPEC), "weights": _weights()}
+    files = {"spec": json.dumps(edge_counter.spec), "weights": edge_counter.weights}
     gnn = caller.post("/v1/gnns", data={"name": "counter"}, files=files)["id"]
     stack.until(lambda: _state_of_gnn(service.url, gnn) == "ready", "the GNN is ready")
     dataset = caller.post(

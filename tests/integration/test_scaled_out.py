@@ -6,35 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import httpx
-import safetensors.torch
-import torch
-
-from models.gnn.network import Gnn
-from models.gnn.spec import GinLayer, GnnSpec, LinearLayer, PoolLayer
 
 if TYPE_CHECKING:
-    from conftest import Stack
-
-SPEC = {
-    "features": 1,
-    "classes": 2,
-    "layers": [
-        {"type": "gin", "out": 4, "hidden": 4},
-        {"type": "pool", "op": "sum"},
-        {"type": "linear", "out": 2},
-    ],
-}
-
-
-def weights() -> bytes:
-    """Class 1 from nodes + 2·edges > 16 on, with the gradient that the probe asks for."""
-    gnn = Gnn(GnnSpec(1, 2, (GinLayer(out=4, hidden=4), PoolLayer("sum"), LinearLayer(2))))
-    state = {name: torch.zeros_like(value) for name, value in gnn.state_dict().items()}
-    state["layers.0.conv.nn.0.weight"].fill_(1)
-    state["layers.0.conv.nn.2.weight"].copy_(torch.eye(4))
-    state["layers.2.linear.weight"][1] = 0.25
-    state["layers.2.linear.bias"][1] = -16.0
-    return safetensors.torch.save(state)
+    from conftest import EdgeCounter, Stack
 
 
 def ring(nodes: int, *chords: tuple[int, int]) -> dict[str, Any]:
@@ -45,12 +19,14 @@ def ring(nodes: int, *chords: tuple[int, int]) -> dict[str, Any]:
     }
 
 
-def test_a_posted_graph_comes_back_explained(scaled_out_stack: Stack) -> None:
+def test_a_posted_graph_comes_back_explained(
+    scaled_out_stack: Stack, edge_counter: EdgeCounter
+) -> None:
     stack = scaled_out_stack
     api = stack.start_service().url
     stack.wait_for(stack.start_worker("train"), stack.start_worker("sample,light"))
     with httpx.Client(base_url=api, timeout=70) as client:
-        files = {"spec": json.dumps(SPEC), "weights": weights()}
+        files = {"spec": json.dumps(edge_counter.spec), "weights": edge_counter.weights}
         gnn = client.post("/v1/gnns", data={"name": "counter"}, files=files)
         assert gnn.status_code == 201, gnn.text
         graphs = [ring(n) for n in (4, 5, 6, 7)] + [ring(6, (0, 2)), ring(5, (0, 2))]

@@ -14,10 +14,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import psutil
 import pytest
-import safetensors.numpy
 import torch
 
 from models.recipes import Objective, recipe_for
@@ -38,7 +36,7 @@ from store.tables import Gnn, Job, ReferenceSet
 from worker.loading import graph_of
 
 if TYPE_CHECKING:
-    from conftest import Stack, WorkerProcess
+    from conftest import EdgeCounter, Stack, WorkerProcess
 
 SECONDS = 8.0  # of training: time for several checkpoints and for whatever happens to it
 SMALL = {"hidden": 4, "blocks": 1}
@@ -147,29 +145,8 @@ def ring(nodes: int, chords: Sequence[tuple[int, int]] = ()) -> CanonicalGraph:
 
 
 @pytest.fixture(scope="module")
-def world(stack: Stack) -> World:
-    spec = GnnSpecDocument.model_validate(
-        {
-            "features": 1,
-            "classes": 2,
-            "layers": [
-                {"type": "gin", "out": 2, "hidden": 2},
-                {"type": "pool", "op": "sum"},
-                {"type": "linear", "out": 2},
-            ],
-        }
-    )
-    # Class 1 if nodes + 2·edges > 16.
-    weights = {
-        "layers.0.conv.eps": np.zeros(1),
-        "layers.0.conv.nn.0.weight": np.ones((2, 1)),
-        "layers.0.conv.nn.0.bias": np.zeros(2),
-        "layers.0.conv.nn.2.weight": np.eye(2),
-        "layers.0.conv.nn.2.bias": np.zeros(2),
-        "layers.2.linear.weight": np.array([[0.0, 0.0], [0.5, 0.5]]),
-        "layers.2.linear.bias": np.array([0.0, -16.0]),
-    }
-    data = safetensors.numpy.save({k: v.astype(np.float32) for k, v in weights.items()})
+def world(stack: Stack, edge_counter: EdgeCounter) -> World:
+    spec = GnnSpecDocument.model_validate(edge_counter.spec)
     graphs = [ring(5), ring(6), ring(5, [(0, 2), (1, 3)]), ring(7, [(0, 2), (1, 4)])] * 5
     figures = graph_sets.describe(graphs)
     with stack.store.database.transaction() as session:
@@ -177,7 +154,7 @@ def world(stack: Stack) -> World:
             session,
             name="edge counter",
             spec=spec,
-            weights_digest=stack.store.artifacts.put(bytes(data)),
+            weights_digest=stack.store.artifacts.put(edge_counter.weights),
         )
         dataset = datasets.create(
             session,
