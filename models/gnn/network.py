@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from models.gnn.layers import GraphLayer, build
+from models.gnn.layers import GraphLayer, Jump, Keep, build
 from models.gnn.spec import GnnSpec
 from models.graphs import DenseGraphs, Graph, SparseGraphs, to_sparse
 
@@ -32,10 +32,7 @@ class Gnn(nn.Module):
 
     def forward(self, graphs: SparseGraphs) -> Tensor:
         """Logits [graph, class] by PyG's own layers: the truth about every discrete graph."""
-        values = graphs.features
-        for layer in self._graph_layers():
-            values = layer.sparse(values, graphs)
-        return values
+        return self._chain(graphs.features, lambda layer, values: layer.sparse(values, graphs))
 
     def dense(self, graphs: DenseGraphs) -> Tensor:
         """Logits [batch, class] as a differentiable function of a soft adjacency.
@@ -64,15 +61,20 @@ class Gnn(nn.Module):
         )
 
     def _dense_pass(self, graphs: DenseGraphs) -> Tensor:
-        values = graphs.features
-        for layer in self._graph_layers():
-            values = layer.dense(values, graphs)
-        return values
+        return self._chain(graphs.features, lambda layer, values: layer.dense(values, graphs))
 
-    def _graph_layers(self) -> Iterator[GraphLayer]:
+    def _chain(self, values: Tensor, apply: Callable[[GraphLayer, Tensor], Tensor]) -> Tensor:
+        """All layers in turn, in the form that `apply` chooses."""
+        kept: list[Tensor] = []
         for layer in self.layers:
-            assert isinstance(layer, GraphLayer)
-            yield layer
+            match layer:
+                case Keep():
+                    kept.append(values)
+                case Jump():
+                    values = layer.joined(kept)
+                case GraphLayer():
+                    values = apply(layer, values)
+        return values
 
 
 def predict(gnn: Gnn, graphs: Sequence[Graph], device: torch.device) -> Tensor:
