@@ -121,7 +121,11 @@ def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
     pools = [i for i, layer in enumerate(spec.layers) if layer.type == "pool"]
     if len(pools) != 1:
         faults.append(
-            Fault("/layers", f"has {len(pools)} pool layers; a GNN has exactly one pool layer")
+            Fault(
+                "/layers",
+                f"has {len(pools)} pool layers; a GNN has exactly one pool layer "
+                "(node classifiers, which have none, are not accepted yet)",
+            )
         )
     faults += [
         Fault(f"/layers/{i}", f"{layer.type} at position {i} comes after the pool; "

@@ -107,7 +107,10 @@ Layer: TypeAlias = (
 
 @dataclass(frozen=True)
 class GnnSpec:
-    """A graph classifier: `features` numbers per node in, `classes` logits per graph out."""
+    """A classifier: `features` numbers per node in, `classes` logits per graph out.
+
+    With a pool it classifies graphs; without, the marked node of each graph.
+    """
 
     features: int
     classes: int
@@ -123,10 +126,10 @@ class GnnSpec:
                     f"layers[{position}]: not a layer of the vocabulary; got {layer!r}"
                 )
         pools = [i for i, layer in enumerate(self.layers) if isinstance(layer, PoolLayer)]
-        if len(pools) != 1:
-            raise ValueError(f"layers: exactly one must be a pool; got {len(pools)} (at {pools})")
+        if len(pools) > 1:
+            raise ValueError(f"layers: at most one may be a pool; got {len(pools)} (at {pools})")
         for position, layer in enumerate(self.layers):
-            if isinstance(layer, _ON_NODES) and position > pools[0]:
+            if isinstance(layer, _ON_NODES) and pools and position > pools[0]:
                 raise ValueError(
                     f"layers[{position}]: {type(layer).__name__} needs nodes, "
                     f"but layers[{pools[0]}] has pooled them"
@@ -142,6 +145,15 @@ class GnnSpec:
             raise ValueError(
                 f"layers: the last linear layer must give {self.classes} classes; got {last.out}"
             )
+
+    @property
+    def classifies_nodes(self) -> bool:
+        return not any(isinstance(layer, PoolLayer) for layer in self.layers)
+
+    @property
+    def convolutions(self) -> int:
+        """How many layers look at neighbours, hence how many hops away an answer comes from."""
+        return sum(isinstance(layer, GcnLayer | GinLayer) for layer in self.layers)
 
     def widths(self) -> tuple[int, ...]:
         """How many numbers enter each layer, and at the end how many leave the last one."""
