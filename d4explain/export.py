@@ -28,6 +28,8 @@ from models.gnn.spec import (
     GcnLayer,
     GinLayer,
     GnnSpec,
+    JumpLayer,
+    KeepLayer,
     Layer,
     LinearLayer,
     PoolLayer,
@@ -45,6 +47,8 @@ TYPES: dict[type[Layer], str] = {
     DropoutLayer: "dropout",
     BatchNormLayer: "batch_norm",
     PoolLayer: "pool",
+    KeepLayer: "keep",
+    JumpLayer: "jump",
 }
 TOLERANCE = 1e-4  # of logits, relative to the largest; float32 in two orders of summation
 SAMPLE_GRAPHS = 24

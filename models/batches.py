@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -110,7 +111,7 @@ def split(graphs: Sequence[Graph], max_nodes: int, generator: torch.Generator) -
     A graph of one node has no pair to learn from.
     """
     usable = [graph for graph in graphs if graph.node_count > 1] or list(graphs)
-    usable = [Graph(graph.features.float().cpu(), graph.edges.cpu()) for graph in usable]
+    usable = [replace(graph.cpu(), features=graph.features.float().cpu()) for graph in usable]
     order = torch.randperm(len(usable), generator=generator).tolist()
     share = len(usable) // HELD_OUT_DIVISOR
     held_out: list[int] = []

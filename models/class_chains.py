@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -150,7 +150,7 @@ class Chains:
         )
         twice = noisy.repeat(2)
         features = torch.stack([noisy.features, fresh.features], dim=1).flatten(0, 1)
-        return DenseGraphs(twice.adjacency, features, twice.mask)
+        return replace(twice, features=features)
 
     def _measured_reference(self, sizes: Sequence[int]) -> ReferenceShape:
         drawn = [self._parts.draw(size) for size in sizes for _ in range(_PARTS_PER_SIZE)]
@@ -198,8 +198,10 @@ def _level(flip: float, graphs: DenseGraphs) -> NoiseLevel:
 
 
 def _joined(batches: Sequence[DenseGraphs]) -> DenseGraphs:
+    targets = [batch.targets for batch in batches if batch.targets is not None]
     return DenseGraphs(
         torch.cat([batch.adjacency for batch in batches]),
         torch.cat([batch.features for batch in batches]),
         torch.cat([batch.mask for batch in batches]),
+        torch.cat(targets) if targets else None,
     )

@@ -16,11 +16,7 @@ class ClassParts:
     """Random connected subgraphs of reference graphs, whose features belong together."""
 
     def __init__(self, reference: Sequence[Graph], generator: torch.Generator) -> None:
-        self._reference = [
-            Graph(graph.features.cpu(), graph.edges.cpu())
-            for graph in reference
-            if graph.node_count > 0
-        ]
+        self._reference = [graph.cpu() for graph in reference if graph.node_count > 0]
         self._neighbours: dict[int, list[list[int]]] = {}
         self._generator = generator
 
@@ -46,9 +42,13 @@ class ClassParts:
             )
             if part.node_count == nodes:
                 return part
-        features = self._reference[self._choose()].features
-        rows = torch.randint(features.shape[0], (nodes,), generator=self._generator)
-        return Graph(features[rows], torch.empty(2, 0, dtype=torch.int64))
+        graph = self._reference[self._choose()]
+        rows = torch.randint(graph.node_count, (nodes,), generator=self._generator)
+        no_edges = torch.empty(2, 0, dtype=torch.int64)
+        if graph.target is None:
+            return Graph(graph.features[rows], no_edges)
+        rows[0] = graph.target  # comes first, as in a connected subgraph
+        return Graph(graph.features[rows], no_edges, target=0)
 
     def _choose(self) -> int:
         return int(torch.randint(len(self._reference), (1,), generator=self._generator))

@@ -124,7 +124,7 @@ def explain(
     started = time.perf_counter()
     gnn.eval()
     denoiser.eval()
-    space = EditSpace.of(Graph(graph.features.cpu(), graph.edges.cpu()), rules)
+    space = EditSpace.of(graph.cpu(), rules)
     before = predict(gnn, [space.graph], device)[0]  # [class]
     goal = FlipGoal(int(before.argmax()), config.target_class)
     judge = FlipJudge(gnn, space, goal, device, should_stop)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from models.diffusion import NoiseLevel
+from models.errors import NoMarkedNodeError
 from models.graphs import DenseGraphs
 from models.ppgn import PpgnBlock, inverse_rms, normal_weight
 
@@ -34,6 +35,7 @@ class DenoiserShape:
     blocks: int = 4
     residual: bool = True
     steered: bool = False  # has a switch between the data's edges and counterfactual ones
+    marked: bool = False  # sees which node of each graph is marked, as one more feature
 
     def __post_init__(self) -> None:
         if self.features < 0 or self.hidden < 1 or self.blocks < 1:
@@ -55,8 +57,9 @@ class Denoiser(nn.Module):
         rng = torch.Generator().manual_seed(0) if generator is None else generator
         hidden = shape.hidden
         self.planes = normal_weight(hidden, INPUT_PLANES, rng)
-        self.source = normal_weight(hidden, shape.features, rng)
-        self.target = normal_weight(hidden, shape.features, rng)
+        inputs = shape.features + shape.marked
+        self.source = normal_weight(hidden, inputs, rng)
+        self.target = normal_weight(hidden, inputs, rng)
         self.noise_in = normal_weight(hidden, NOISE_FEATURES, rng)
         self.noise_bias = nn.Parameter(torch.zeros(hidden))
         self.noise_out = normal_weight(hidden, hidden, rng)
@@ -120,6 +123,8 @@ class Denoiser(nn.Module):
         pairs = (self.planes @ planes.flatten(1)).view(-1, batch, nodes, nodes)
         # asinh leaves one-hot and small features as they are and tames unscaled measurements
         features = torch.asinh(graphs.features)  # [batch, node, feature]
+        if self.shape.marked:
+            features = torch.cat([features, _mark(graphs)], dim=2)
         source = torch.einsum("cf,bnf->cbn", self.source, features)
         source = source + level[:, :, None]
         target = torch.einsum("cf,bnf->cbn", self.target, features)
@@ -147,6 +152,14 @@ def _observation(noisy: DenseGraphs, noise: NoiseLevel) -> Tensor:
     present = torch.log((1 - remove) / add)[:, None, None]
     absent = torch.log(remove / (1 - add))[:, None, None]
     return (absent + noisy.adjacency * (present - absent)) * noisy.pair_mask
+
+
+def _mark(graphs: DenseGraphs) -> Tensor:
+    """1 at each graph's marked node: [batch, node, 1]."""
+    if graphs.targets is None:
+        raise NoMarkedNodeError("this denoiser was made for node classifiers and")
+    mark = graphs.features.new_zeros(graphs.mask.shape)
+    return mark.scatter(1, graphs.targets[:, None], 1)[:, :, None]
 
 
 def _noise_features(noise: NoiseLevel) -> Tensor:

@@ -7,7 +7,8 @@ ones, so that a set that touches a frozen pair cannot even be written down.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -71,11 +72,11 @@ class EditSpace:
             _check_node(node, nodes)
             free[node, :] = False
             free[:, node] = False
-        for one, other in rules.frozen_pairs:
-            _check_node(one, nodes)
-            _check_node(other, nodes)
-            free[one, other] = False
-            free[other, one] = False
+        for node in chain.from_iterable(rules.frozen_pairs):
+            _check_node(node, nodes)
+        one, other = torch.tensor(sorted(rules.frozen_pairs), dtype=torch.long).reshape(-1, 2).T
+        free[one, other] = False
+        free[other, one] = False
         present = base.cpu() > 0.5
         free &= (present & rules.remove) | (~present & rules.add)
         sources, targets = torch.triu(free, diagonal=1).nonzero().T.contiguous()
@@ -115,7 +116,11 @@ class EditSpace:
         mask = torch.ones(
             len(edit_sets), self.graph.node_count, dtype=torch.bool, device=self.base.device
         )
-        return DenseGraphs(self.adjacency(edit_sets), features, mask)
+        marked = self.graph.target
+        targets = (
+            None if marked is None else mask.new_full((len(edit_sets),), marked, dtype=torch.long)
+        )
+        return DenseGraphs(self.adjacency(edit_sets), features, mask, targets)
 
     def apply(self, edits: EditSet) -> Graph:
         """The discrete graph after the edits, its edges sorted."""
@@ -129,7 +134,7 @@ class EditSpace:
             sizes = after.sum(dim=(1, 2)).tolist()
             edges = after.nonzero()[:, 1:].T  # [2, edge of all sets]
             graphs += [
-                Graph(self.graph.features, own.contiguous())
+                replace(self.graph, edges=own.contiguous())
                 for own in torch.split(edges, sizes, dim=1)
             ]
         return graphs

@@ -10,6 +10,20 @@ class UnknownNodeError(ValueError):
         super().__init__(f"rules freeze node {node}; the graph has nodes 0 to {nodes - 1}")
 
 
+class UnknownTargetError(ValueError):
+    """A node is to be explained that the graph does not have."""
+
+    def __init__(self, node: int, nodes: int) -> None:
+        super().__init__(f"node {node} was asked for; the graph has nodes 0 to {nodes - 1}")
+
+
+class NoMarkedNodeError(ValueError):
+    """Something is asked about a marked node of graphs that have none."""
+
+    def __init__(self, who: str) -> None:
+        super().__init__(f"{who} needs a marked node in every graph; set Graph.target")
+
+
 class UnknownClassError(ValueError):
     """A class is asked for that the GNN does not know."""
 

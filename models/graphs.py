@@ -15,6 +15,13 @@ class Graph:
 
     features: Tensor  # [node, feature]
     edges: Tensor  # [2, edge] int64
+    target: int | None = None  # the marked node, which a node classifier is asked about
+
+    def __post_init__(self) -> None:
+        if self.target is not None and not 0 <= self.target < self.node_count:
+            raise ValueError(
+                f"node {self.target} is marked; the graph has nodes 0 to {self.node_count - 1}"
+            )
 
     @property
     def node_count(self) -> int:
@@ -23,6 +30,9 @@ class Graph:
     @property
     def edge_count(self) -> int:
         return self.edges.shape[1]
+
+    def cpu(self) -> Graph:
+        return replace(self, features=self.features.cpu(), edges=self.edges.cpu())
 
 
 @dataclass(frozen=True)
@@ -33,6 +43,16 @@ class SparseGraphs:
     edge_index: Tensor  # [2, 2·edge], both directions
     graph_of_node: Tensor  # [node of all graphs]
     count: int
+    targets: Tensor | None = None  # [graph] int64, each one's marked node among all graphs' nodes
+
+    def to(self, device: torch.device) -> SparseGraphs:
+        return SparseGraphs(
+            self.features.to(device),
+            self.edge_index.to(device),
+            self.graph_of_node.to(device),
+            self.count,
+            None if self.targets is None else self.targets.to(device),
+        )
 
 
 @dataclass(frozen=True)
@@ -42,6 +62,7 @@ class DenseGraphs:
     adjacency: Tensor  # [batch, node, node]
     features: Tensor  # [batch, node, feature], zero on padding
     mask: Tensor  # [batch, node] bool, True where a node is real
+    targets: Tensor | None = None  # [batch] int64, the marked nodes
 
     @property
     def count(self) -> int:
@@ -56,8 +77,13 @@ class DenseGraphs:
     def with_adjacency(self, adjacency: Tensor) -> DenseGraphs:
         return replace(self, adjacency=adjacency)
 
-    def select(self, index: Tensor) -> DenseGraphs:
-        return DenseGraphs(self.adjacency[index], self.features[index], self.mask[index])
+    def select(self, index: Tensor | slice) -> DenseGraphs:
+        return DenseGraphs(
+            self.adjacency[index],
+            self.features[index],
+            self.mask[index],
+            None if self.targets is None else self.targets[index],
+        )
 
     def repeat(self, times: int) -> DenseGraphs:
         """Each graph `times` times in a row: graph 0, 0, …, 1, 1, …"""
@@ -65,11 +91,15 @@ class DenseGraphs:
             self.adjacency.repeat_interleave(times, dim=0),
             self.features.repeat_interleave(times, dim=0),
             self.mask.repeat_interleave(times, dim=0),
+            None if self.targets is None else self.targets.repeat_interleave(times),
         )
 
     def to(self, device: torch.device) -> DenseGraphs:
         return DenseGraphs(
-            self.adjacency.to(device), self.features.to(device), self.mask.to(device)
+            self.adjacency.to(device),
+            self.features.to(device),
+            self.mask.to(device),
+            None if self.targets is None else self.targets.to(device),
         )
 
 
@@ -80,11 +110,13 @@ def to_sparse(graphs: Sequence[Graph]) -> SparseGraphs:
     one_way = torch.cat(
         [graph.edges + start for graph, start in zip(graphs, starts, strict=True)], dim=1
     )
+    targets = _targets(graphs)
     return SparseGraphs(
         features=torch.cat([graph.features for graph in graphs]),
         edge_index=torch.cat([one_way, one_way.flip(0)], dim=1),
         graph_of_node=torch.repeat_interleave(torch.arange(len(graphs), device=device), sizes),
         count=len(graphs),
+        targets=None if targets is None else targets + starts,
     )
 
 
@@ -101,19 +133,32 @@ def to_dense(graphs: Sequence[Graph], nodes: int | None = None) -> DenseGraphs:
         adjacency[position, target, source] = 1
         features[position, : graph.node_count] = graph.features
         mask[position, : graph.node_count] = True
-    return DenseGraphs(adjacency, features, mask)
+    return DenseGraphs(adjacency, features, mask, _targets(graphs))
 
 
 def from_dense(graphs: DenseGraphs) -> list[Graph]:
     """The discrete graphs of a batch whose adjacency is 0/1 and whose padding comes last."""
     result = []
-    for adjacency, features, mask in zip(
-        graphs.adjacency, graphs.features, graphs.mask, strict=True
+    marked = [None] * graphs.count if graphs.targets is None else graphs.targets.tolist()
+    for adjacency, features, mask, target in zip(
+        graphs.adjacency, graphs.features, graphs.mask, marked, strict=True
     ):
         size = int(mask.sum())
         edges = torch.triu(adjacency[:size, :size] > 0.5, diagonal=1).nonzero().T.contiguous()
-        result.append(Graph(features[:size], edges))
+        result.append(Graph(features[:size], edges, target))
     return result
+
+
+def _targets(graphs: Sequence[Graph]) -> Tensor | None:
+    """The marked nodes [graph], None where no graph has one; a mixture is a mistake."""
+    marked = [graph.target for graph in graphs if graph.target is not None]
+    if not marked:
+        return None
+    if len(marked) < len(graphs):
+        raise ValueError(
+            f"{len(marked)} of {len(graphs)} graphs have a marked node; all must, or none"
+        )
+    return torch.tensor(marked, device=graphs[0].features.device)
 
 
 def like_sized(sizes: Sequence[int], pair_budget: int) -> list[list[int]]:

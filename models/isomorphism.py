@@ -28,6 +28,8 @@ def marked_codes(space: EditSpace, edit_sets: Sequence[EditSet]) -> list[int]:
     codes: list[int] = []
     per_pass = max(1, _CELLS_PER_PASS // max(space.graph.node_count, 1) ** 2)
     features = torch.unique(space.graph.features, dim=0, return_inverse=True)[1]
+    if space.graph.target is not None:
+        features[space.graph.target] = space.graph.node_count  # a colour that no other node has
     for start in range(0, len(edit_sets), per_pass):
         after = space.adjacency(edit_sets[start : start + per_pass]).numpy() > 0.5
         before = np.broadcast_to(space.base.numpy() > 0.5, after.shape)
@@ -41,6 +43,10 @@ def graph_codes(graphs: DenseGraphs) -> list[int]:
     rows = torch.unique(graphs.features.flatten(0, 1), dim=0, return_inverse=True)[1]
     # 0 is the colour of padding, which has no edges either
     colours = torch.where(graphs.mask, rows.view(graphs.mask.shape) + 1, 0)
+    if graphs.targets is not None:
+        # twice as many colours: the odd ones are of marked nodes
+        colours = 2 * colours
+        colours[torch.arange(graphs.count), graphs.targets] += 1
     return _refined(colours.numpy().astype(np.uint64), [graphs.adjacency.numpy() > 0.5])
 
 

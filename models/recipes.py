@@ -70,9 +70,9 @@ class Recipe:
                 f"noise must be within (0, .5], got {self.noise_low} to {self.noise_high}"
             )
 
-    def shape(self, features: int) -> DenoiserShape:
+    def shape(self, features: int, *, marked: bool = False) -> DenoiserShape:
         steered = self.steered and self.counterfactual_start < self.steps
-        return DenoiserShape(features, self.hidden, self.blocks, self.residual, steered)
+        return DenoiserShape(features, self.hidden, self.blocks, self.residual, steered, marked)
 
     @property
     def counterfactual_start(self) -> int:

@@ -25,10 +25,11 @@ def connected_subgraph(
 ) -> Graph:
     """The subgraph on a set of nodes grown from a random node by random neighbours.
 
-    It has fewer than `nodes` nodes where the component of the first node has fewer.
+    A marked node is where it grows from, and becomes node 0. It has fewer than `nodes` nodes where
+    the component of the first node has fewer.
     """
     choices = torch.rand(nodes, generator=generator).tolist()
-    first = int(choices[0] * graph.node_count)
+    first = int(choices[0] * graph.node_count) if graph.target is None else graph.target
     position = {first: 0}
     boundary = list(neighbours[first])
     for choice in choices[1:]:
@@ -46,4 +47,8 @@ def connected_subgraph(
     ]
     kept = torch.tensor(list(position))
     ends = torch.tensor(edges, dtype=torch.int64).reshape(-1, 2)
-    return Graph(graph.features[kept], ends.sort(dim=1).values.T.contiguous())
+    return Graph(
+        graph.features[kept],
+        ends.sort(dim=1).values.T.contiguous(),
+        target=None if graph.target is None else 0,
+    )

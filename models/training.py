@@ -15,6 +15,7 @@ from models.batches import Batches, split
 from models.denoiser import Denoiser
 from models.detection import detection_auc
 from models.diffusion import NoiseLevel, add_noise, density_noise, uniform_noise
+from models.errors import NoMarkedNodeError
 from models.gnn.network import Gnn
 from models.graphs import DenseGraphs, Graph
 from models.losses import concrete_sample, counterfactual_loss, distribution_loss, noise_weight
@@ -75,6 +76,11 @@ class Trainer:
                 raise ValueError("the counterfactual loss needs the GNN")
             if gnn.spec.classes < 2:
                 raise ValueError(f"a counterfactual needs 2 classes, got {gnn.spec.classes}")
+        marked = graphs[0].target is not None
+        if any((graph.target is not None) != marked for graph in graphs):
+            raise ValueError("all reference graphs must have a marked node, or none")
+        if gnn is not None and gnn.spec.classifies_nodes and not marked:
+            raise NoMarkedNodeError("a denoiser for a node classifier")
         self.step = 0
         self.steps = recipe.steps
         self._recipe = recipe
@@ -83,7 +89,8 @@ class Trainer:
         # a copy: the caller's GNN keeps its mode and its gradients
         self._gnn = None if gnn is None else _frozen(gnn, device)
         self._generator = torch.Generator().manual_seed(seed)
-        self._model = Denoiser(recipe.shape(graphs[0].features.shape[1]), self._generator)
+        shape = recipe.shape(graphs[0].features.shape[1], marked=marked)
+        self._model = Denoiser(shape, self._generator)
         self._model.to(device)
         self._average = {name: value.detach().clone() for name, value in self._parameters()}
         self._optimizer = torch.optim.Adam(self._model.parameters(), lr=recipe.learning_rate)

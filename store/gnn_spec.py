@@ -12,6 +12,8 @@ from store.errors import Fault, InvalidInput
 
 MAX_LAYERS = 32
 MAX_WIDTH = 1024
+# Jumps concatenate, and a jump behind a jump doubles: their width needs a limit of its own.
+MAX_JUMP_WIDTH = 8 * MAX_WIDTH
 MAX_FEATURES = 65_536  # of any deployment; settings.max_features is the limit of one
 MIN_CLASSES, MAX_CLASSES = 2, 256
 
@@ -63,6 +65,23 @@ class PoolDocument(Spec):
     op: Literal["mean", "sum", "max"]
 
 
+class KeepDocument(Spec):
+    """Remembers the node values for the jumps behind it."""
+
+    type: Literal["keep"]
+
+
+class JumpDocument(Spec):
+    """PyG's JumpingKnowledge of everything kept so far, in order; before the pool.
+
+    `cat` concatenates, `max` takes the maximum of values of one width. What the layer itself gets
+    counts only if it was kept.
+    """
+
+    type: Literal["jump"]
+    mode: Literal["cat", "max"]
+
+
 LayerDocument = Annotated[
     GcnDocument
     | GinDocument
@@ -70,7 +89,9 @@ LayerDocument = Annotated[
     | ActivationDocument
     | DropoutDocument
     | BatchNormDocument
-    | PoolDocument,
+    | PoolDocument
+    | KeepDocument
+    | JumpDocument,
     Field(discriminator="type"),
 ]
 # Printable, so that names can be shown, logged and stored anywhere.
@@ -100,15 +121,21 @@ def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
     pools = [i for i, layer in enumerate(spec.layers) if layer.type == "pool"]
     if len(pools) != 1:
         faults.append(
-            Fault("/layers", f"has {len(pools)} pool layers; a GNN has exactly one pool layer")
+            Fault(
+                "/layers",
+                f"has {len(pools)} pool layers; a GNN has exactly one pool layer "
+                "(node classifiers, which have none, are not accepted yet)",
+            )
         )
     faults += [
         Fault(f"/layers/{i}", f"{layer.type} at position {i} comes after the pool; "
-              "convolutions must come before it")
+              "convolutions, keeps and jumps must come before it")
         for i, layer in enumerate(spec.layers)
-        if layer.type in ("gcn", "gin") and pools and i > pools[0]
+        if layer.type in ("gcn", "gin", "keep", "jump") and pools and i > pools[0]
     ]  # fmt: skip
-    widening = [i for i, layer in enumerate(spec.layers) if layer.type in ("gcn", "gin", "linear")]
+    faults += _jump_faults(spec)
+    sets_width = ("gcn", "gin", "linear", "jump")
+    widening = [i for i, layer in enumerate(spec.layers) if layer.type in sets_width]
     last = spec.layers[widening[-1]] if widening else None
     if not isinstance(last, LinearDocument):
         place = f"/layers/{widening[-1]}" if widening else "/layers"
@@ -129,6 +156,53 @@ def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
             Fault("/class_names", f"has {len(spec.class_names)} names for {spec.classes} classes")
         )
     return faults
+
+
+def _jump_faults(spec: GnnSpecDocument) -> list[Fault]:
+    """Jumps that have nothing to join, or that would join it to something impossible."""
+    faults = []
+    widths = _widths(spec)
+    kept: list[int] = []
+    for i, layer in enumerate(spec.layers):
+        if isinstance(layer, KeepDocument):
+            kept.append(widths[i])
+        if not isinstance(layer, JumpDocument):
+            continue
+        place = f"/layers/{i}"
+        if not kept:
+            faults.append(Fault(place, f"jump at position {i} has no keep before it"))
+        elif layer.mode == "max" and len(set(kept)) > 1:
+            said = "max needs kept values of one width"
+            faults.append(Fault(f"{place}/mode", f"{said}; the widths are {_listed(kept)}"))
+        elif widths[i + 1] > MAX_JUMP_WIDTH:
+            said = f"the kept widths {_listed(kept)} give {widths[i + 1]} values per node"
+            faults.append(Fault(place, f"{said}; a jump gives at most {MAX_JUMP_WIDTH}"))
+    return faults
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(str(number) for number in numbers)
+
+
+def _widths(spec: GnnSpecDocument) -> list[int]:
+    """How many numbers per row enter each layer, and at the end how many leave the last one."""
+    widths = [spec.features]
+    kept: list[int] = []
+    for layer in spec.layers:
+        width = widths[-1]
+        match layer:
+            case GcnDocument(out=out) | GinDocument(out=out) | LinearDocument(out=out):
+                width = out
+            case KeepDocument():
+                kept.append(width)
+            case JumpDocument(mode="cat"):
+                width = sum(kept)
+            case JumpDocument(mode="max"):
+                width = max(kept, default=0)
+            case _:
+                pass
+        widths.append(width)
+    return widths
 
 
 def parse_spec(
@@ -159,13 +233,11 @@ class TensorShape(NamedTuple):
 def expected_tensors(spec: GnnSpecDocument) -> dict[str, TensorShape]:
     """Exactly the state_dict() of the GNN that the worker builds from this spec."""
     tensors: dict[str, TensorShape] = {}
-    width = spec.features
-    for i, layer in enumerate(spec.layers):
+    for i, (layer, width) in enumerate(zip(spec.layers, _widths(spec), strict=False)):
         match layer:
             case GcnDocument(out=out):
                 tensors[f"layers.{i}.conv.lin.weight"] = _floats(out, width)
                 tensors[f"layers.{i}.conv.bias"] = _floats(out)
-                width = out
             case GinDocument(out=out, hidden=hidden):
                 # PyG keeps eps also when it is not trained.
                 tensors[f"layers.{i}.conv.eps"] = _floats(1)
@@ -173,17 +245,17 @@ def expected_tensors(spec: GnnSpecDocument) -> dict[str, TensorShape]:
                 tensors[f"layers.{i}.conv.nn.0.bias"] = _floats(hidden)
                 tensors[f"layers.{i}.conv.nn.2.weight"] = _floats(out, hidden)
                 tensors[f"layers.{i}.conv.nn.2.bias"] = _floats(out)
-                width = out
             case LinearDocument(out=out, bias=bias):
                 tensors[f"layers.{i}.linear.weight"] = _floats(out, width)
                 if bias:
                     tensors[f"layers.{i}.linear.bias"] = _floats(out)
-                width = out
             case BatchNormDocument():
                 for name in ("weight", "bias", "running_mean", "running_var"):
                     tensors[f"layers.{i}.norm.{name}"] = _floats(width)
                 tensors[f"layers.{i}.norm.num_batches_tracked"] = TensorShape((), "int64")
-            case ActivationDocument() | DropoutDocument() | PoolDocument():
+            case ActivationDocument() | DropoutDocument():
+                pass
+            case PoolDocument() | KeepDocument() | JumpDocument():
                 pass
     return tensors
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from models.gnn.network import Gnn, predict
-from models.graphs import DenseGraphs, Graph, SparseGraphs, to_dense, to_sparse
+from models.graphs import Graph, to_dense, to_sparse
 from store.results import ProbeCheck, ProbeReport
 from worker.failures import failure_of
 
@@ -126,7 +126,7 @@ def _dense_equals_sparse(probe: _Probe) -> _Verdict:
 def _sees_edges(probe: _Probe) -> _Verdict:
     graphs = to_dense(probe.graphs).to(probe.device)
     adjacency = graphs.adjacency.clone().requires_grad_()
-    logits = probe.gnn.dense(DenseGraphs(adjacency, graphs.features, graphs.mask))
+    logits = probe.gnn.dense(graphs.with_adjacency(adjacency))
     # Squares: the logits' plain sum may be constant although each of them is not.
     (slope,) = torch.autograd.grad(logits.square().sum(), adjacency)
     largest = float((slope * graphs.pair_mask).abs().max())
@@ -160,14 +160,7 @@ _NEEDED_BY_OTHERS = ("shapes", "finite")
 
 
 def _forward(gnn: Gnn, graphs: list[Graph], device: torch.device) -> Tensor:
-    batch = to_sparse(graphs)
-    moved = SparseGraphs(
-        batch.features.to(device),
-        batch.edge_index.to(device),
-        batch.graph_of_node.to(device),
-        batch.count,
-    )
-    logits: Tensor = gnn(moved)
+    logits: Tensor = gnn(to_sparse(graphs).to(device))
     return logits.cpu()
 
 

@@ -18,6 +18,8 @@ from models.gnn.spec import (
     GcnLayer,
     GinLayer,
     GnnSpec,
+    JumpLayer,
+    KeepLayer,
     Layer,
     LinearLayer,
     PoolLayer,
@@ -129,6 +131,10 @@ def _layer(document: gnn_spec.LayerDocument) -> Layer:
             layer = BatchNormLayer()
         case gnn_spec.PoolDocument():
             layer = PoolLayer(op=document.op)
+        case gnn_spec.KeepDocument():
+            layer = KeepLayer()
+        case gnn_spec.JumpDocument():
+            layer = JumpLayer(mode=document.mode)
     return layer
 
 

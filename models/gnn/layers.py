@@ -6,7 +6,7 @@ hence they reach no real node, and pooling is the one place that has to mask the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -20,6 +20,9 @@ from models.gnn.spec import (
     DropoutLayer,
     GcnLayer,
     GinLayer,
+    JumpLayer,
+    JumpMode,
+    KeepLayer,
     Layer,
     LinearLayer,
     PoolLayer,
@@ -166,9 +169,27 @@ class Pool(GraphLayer):
         return total / graphs.mask.sum(dim=1, keepdim=True).clamp(min=1)
 
 
-def build(layer: Layer, width: int) -> GraphLayer:
+class Keep(nn.Module):
+    """Marks where the network remembers its node values; has no weights."""
+
+
+class Jump(nn.Module):
+    """PyG's JumpingKnowledge of what the network has kept; the same in both forms."""
+
+    def __init__(self, layer: JumpLayer) -> None:
+        super().__init__()
+        self.mode: JumpMode = layer.mode
+
+    def joined(self, kept: Sequence[Tensor]) -> Tensor:
+        """[…, width] of every keep, in order → […, width of all] or, for the maximum, […, width]"""
+        if self.mode == "cat":
+            return torch.cat(list(kept), dim=-1)
+        return torch.stack(list(kept)).amax(dim=0)
+
+
+def build(layer: Layer, width: int) -> GraphLayer | Keep | Jump:
     """The module of one layer that gets `width` numbers per row."""
-    module: GraphLayer
+    module: GraphLayer | Keep | Jump
     match layer:
         case GcnLayer():
             module = Gcn(width, layer)
@@ -184,4 +205,8 @@ def build(layer: Layer, width: int) -> GraphLayer:
             module = BatchNorm(width)
         case PoolLayer():
             module = Pool(layer)
+        case KeepLayer():
+            module = Keep()
+        case JumpLayer():
+            module = Jump(layer)
     return module

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from models.gnn.layers import GraphLayer, build
+from models.errors import NoMarkedNodeError
+from models.gnn.layers import GraphLayer, Jump, Keep, build
 from models.gnn.spec import GnnSpec
 from models.graphs import DenseGraphs, Graph, SparseGraphs, to_sparse
 
@@ -20,7 +21,10 @@ _VALUES_PER_CPU_PASS = 130_000
 
 
 class Gnn(nn.Module):
-    """The classifier that is explained; tensors are named `layers.<position in the spec>.…`."""
+    """The classifier that is explained; tensors are named `layers.<position in the spec>.…`.
+
+    A node classifier answers for the marked node of each graph.
+    """
 
     def __init__(self, spec: GnnSpec) -> None:
         super().__init__()
@@ -32,10 +36,14 @@ class Gnn(nn.Module):
 
     def forward(self, graphs: SparseGraphs) -> Tensor:
         """Logits [graph, class] by PyG's own layers: the truth about every discrete graph."""
-        values = graphs.features
-        for layer in self._graph_layers():
-            values = layer.sparse(values, graphs)
-        return values
+        rows = self._rows(graphs)
+        return rows[_marked(graphs.targets)] if self.spec.classifies_nodes else rows
+
+    def node_logits(self, graphs: SparseGraphs) -> Tensor:
+        """Logits [node of all graphs, class] of a node classifier: what it is trained on."""
+        if not self.spec.classifies_nodes:
+            raise ValueError("this GNN has a pool and classifies graphs, not nodes")
+        return self._rows(graphs)
 
     def dense(self, graphs: DenseGraphs) -> Tensor:
         """Logits [batch, class] as a differentiable function of a soft adjacency.
@@ -54,25 +62,29 @@ class Gnn(nn.Module):
         ranges = [slice(start, start + size) for start in range(0, graphs.count, size)]
         if len(ranges) < 2:
             return self._dense_pass(graphs)
-        return torch.cat(
-            [
-                self._dense_pass(
-                    DenseGraphs(graphs.adjacency[part], graphs.features[part], graphs.mask[part])
-                )
-                for part in ranges
-            ]
-        )
+        return torch.cat([self._dense_pass(graphs.select(part)) for part in ranges])
+
+    def _rows(self, graphs: SparseGraphs) -> Tensor:
+        return self._chain(graphs.features, lambda layer, values: layer.sparse(values, graphs))
 
     def _dense_pass(self, graphs: DenseGraphs) -> Tensor:
-        values = graphs.features
-        for layer in self._graph_layers():
-            values = layer.dense(values, graphs)
-        return values
+        rows = self._chain(graphs.features, lambda layer, values: layer.dense(values, graphs))
+        if not self.spec.classifies_nodes:
+            return rows
+        return rows[torch.arange(graphs.count, device=rows.device), _marked(graphs.targets)]
 
-    def _graph_layers(self) -> Iterator[GraphLayer]:
+    def _chain(self, values: Tensor, apply: Callable[[GraphLayer, Tensor], Tensor]) -> Tensor:
+        """All layers in turn, in the form that `apply` chooses."""
+        kept: list[Tensor] = []
         for layer in self.layers:
-            assert isinstance(layer, GraphLayer)
-            yield layer
+            match layer:
+                case Keep():
+                    kept.append(values)
+                case Jump():
+                    values = layer.joined(kept)
+                case GraphLayer():
+                    values = apply(layer, values)
+        return values
 
 
 def predict(gnn: Gnn, graphs: Sequence[Graph], device: torch.device) -> Tensor:
@@ -82,7 +94,7 @@ def predict(gnn: Gnn, graphs: Sequence[Graph], device: torch.device) -> Tensor:
     try:
         with torch.inference_mode():
             logits = [
-                gnn(_moved(to_sparse(graphs[start:stop]), device)).cpu()
+                gnn(to_sparse(graphs[start:stop]).to(device)).cpu()
                 for start, stop in _passes(graphs)
             ]
     finally:
@@ -105,10 +117,7 @@ def _passes(graphs: Sequence[Graph]) -> Iterator[tuple[int, int]]:
         yield start, len(graphs)
 
 
-def _moved(graphs: SparseGraphs, device: torch.device) -> SparseGraphs:
-    return SparseGraphs(
-        graphs.features.to(device),
-        graphs.edge_index.to(device),
-        graphs.graph_of_node.to(device),
-        graphs.count,
-    )
+def _marked(targets: Tensor | None) -> Tensor:
+    if targets is None:
+        raise NoMarkedNodeError("a GNN without a pool classifies nodes and")
+    return targets

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias, get_args
 
 ActivationKind: TypeAlias = Literal["relu", "leaky_relu", "elu", "gelu", "tanh", "sigmoid"]
 PoolOp: TypeAlias = Literal["mean", "sum", "max"]
+JumpMode: TypeAlias = Literal["cat", "max"]
 
 
 @dataclass(frozen=True)
@@ -73,14 +74,43 @@ class PoolLayer:
         _require_one_of("pool: op", self.op, get_args(PoolOp))
 
 
+@dataclass(frozen=True)
+class KeepLayer:
+    """Remembers the node values for the jumps behind it and hands them on unchanged."""
+
+
+@dataclass(frozen=True)
+class JumpLayer:
+    """Jumping knowledge (Xu et al. 2018): everything kept so far, in order, instead of the values.
+
+    What the layer itself gets counts only if it was kept.
+    """
+
+    mode: JumpMode
+
+    def __post_init__(self) -> None:
+        _require_one_of("jump: mode", self.mode, get_args(JumpMode))
+
+
 Layer: TypeAlias = (
-    GcnLayer | GinLayer | LinearLayer | ActivationLayer | DropoutLayer | BatchNormLayer | PoolLayer
+    GcnLayer
+    | GinLayer
+    | LinearLayer
+    | ActivationLayer
+    | DropoutLayer
+    | BatchNormLayer
+    | PoolLayer
+    | KeepLayer
+    | JumpLayer
 )
 
 
 @dataclass(frozen=True)
 class GnnSpec:
-    """A graph classifier: `features` numbers per node in, `classes` logits per graph out."""
+    """A classifier: `features` numbers per node in, `classes` logits per graph out.
+
+    With a pool it classifies graphs; without, the marked node of each graph.
+    """
 
     features: int
     classes: int
@@ -96,15 +126,16 @@ class GnnSpec:
                     f"layers[{position}]: not a layer of the vocabulary; got {layer!r}"
                 )
         pools = [i for i, layer in enumerate(self.layers) if isinstance(layer, PoolLayer)]
-        if len(pools) != 1:
-            raise ValueError(f"layers: exactly one must be a pool; got {len(pools)} (at {pools})")
+        if len(pools) > 1:
+            raise ValueError(f"layers: at most one may be a pool; got {len(pools)} (at {pools})")
         for position, layer in enumerate(self.layers):
-            if isinstance(layer, GcnLayer | GinLayer) and position > pools[0]:
+            if isinstance(layer, _ON_NODES) and pools and position > pools[0]:
                 raise ValueError(
                     f"layers[{position}]: {type(layer).__name__} needs nodes, "
                     f"but layers[{pools[0]}] has pooled them"
                 )
-        last = next((layer for layer in reversed(self.layers) if _width_of(layer)), None)
+        self._check_jumps()
+        last = next((layer for layer in reversed(self.layers) if isinstance(layer, _WIDTH)), None)
         if not isinstance(last, LinearLayer):
             raise ValueError(
                 "layers: the last one that sets the width must be a linear layer; got "
@@ -115,17 +146,53 @@ class GnnSpec:
                 f"layers: the last linear layer must give {self.classes} classes; got {last.out}"
             )
 
+    @property
+    def classifies_nodes(self) -> bool:
+        return not any(isinstance(layer, PoolLayer) for layer in self.layers)
+
+    @property
+    def convolutions(self) -> int:
+        """How many layers look at neighbours, hence how many hops away an answer comes from."""
+        return sum(isinstance(layer, GcnLayer | GinLayer) for layer in self.layers)
+
     def widths(self) -> tuple[int, ...]:
         """How many numbers enter each layer, and at the end how many leave the last one."""
         widths = [self.features]
+        kept: list[int] = []
         for layer in self.layers:
-            widths.append(_width_of(layer) or widths[-1])
+            width = widths[-1]
+            match layer:
+                case GcnLayer() | GinLayer() | LinearLayer():
+                    width = layer.out
+                case KeepLayer():
+                    kept.append(width)
+                case JumpLayer(mode="cat"):
+                    width = sum(kept)
+                case JumpLayer(mode="max"):
+                    width = kept[0]
+                case _:
+                    pass
+            widths.append(width)
         return tuple(widths)
 
+    def _check_jumps(self) -> None:
+        kept: list[int] = []
+        for position, layer in enumerate(self.layers):
+            if isinstance(layer, KeepLayer):
+                kept.append(position)
+            if not isinstance(layer, JumpLayer):
+                continue
+            if not kept:
+                raise ValueError(f"layers[{position}]: JumpLayer has no KeepLayer before it")
+            widths = [self.widths()[keep] for keep in kept]
+            if layer.mode == "max" and len(set(widths)) > 1:
+                raise ValueError(
+                    f"layers[{position}]: the maximum needs kept values of one width; got {widths}"
+                )
 
-def _width_of(layer: Layer) -> int | None:
-    """The width a layer gives, None if it keeps the one it gets."""
-    return layer.out if isinstance(layer, GcnLayer | GinLayer | LinearLayer) else None
+
+_ON_NODES = GcnLayer | GinLayer | KeepLayer | JumpLayer
+_WIDTH = GcnLayer | GinLayer | LinearLayer | JumpLayer
 
 
 def _require_positive(what: str, value: int) -> None:

@@ -28,7 +28,7 @@ from d4explain.errors import CommandError
 from d4explain.export import export
 from d4explain.objects import load_object
 from models.gnn.network import Gnn
-from models.gnn.spec import GcnLayer, GnnSpec, LinearLayer, PoolLayer
+from models.gnn.spec import GcnLayer, GnnSpec, JumpLayer, KeepLayer, LinearLayer, PoolLayer
 
 torch.set_num_threads(1)
 
@@ -107,8 +107,11 @@ def test_a_torch_sequential_of_layers_is_exported(tmp_path: Path) -> None:
 
 
 def test_our_own_gnn_is_exported_as_it_is(tmp_path: Path) -> None:
-    gnn = Gnn(GnnSpec(4, 2, (GcnLayer(8), PoolLayer("sum"), LinearLayer(2))))
+    jump = (KeepLayer(), GcnLayer(8), KeepLayer(), JumpLayer("cat"))
+    gnn = Gnn(GnnSpec(4, 2, (GcnLayer(8), *jump, PoolLayer("sum"), LinearLayer(2))))
     written = export(gnn, tmp_path)
+    layers = json.loads(written.spec.read_text())["layers"]
+    assert layers[3:5] == [{"type": "keep"}, {"type": "jump", "mode": "cat"}]
     assert load_file(written.weights).keys() == gnn.state_dict().keys()
 
 
@@ -129,7 +132,7 @@ def test_our_own_gnn_is_exported_as_it_is(tmp_path: Path) -> None:
         (pyg_model(GCNConv(4, 8), nn.BatchNorm1d(8, affine=False)), ["affine=False"]),
         (pyg_model(GCNConv(4, 8), mlp(8, 8)[0], torch.sin), ["the function sin"]),
         (pyg_model(GCNConv(4, 8)).double(), ["float64", "model.float()"]),
-        (nn.Sequential(GCNConv(4, 8), nn.Linear(8, 3)), ["exactly one must be a pool"]),
+        (nn.Sequential(GCNConv(4, 8), nn.Linear(8, 3)), ["has 0 pool layers", "node classifiers"]),
         (nn.Sequential(GCNConv(4, 9), MaxAggregation(), nn.Linear(8, 3)), ["layer 2", "8", "9"]),
         (nn.Linear(4, 3), ["Linear cannot be exported"]),
     ],

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from models.device import choose_device
-from models.gnn.layers import build
+from models.gnn.layers import GraphLayer, build
 from models.gnn.network import Gnn, predict
 from models.gnn.spec import (
     ActivationLayer,
@@ -19,6 +19,8 @@ from models.gnn.spec import (
     GcnLayer,
     GinLayer,
     GnnSpec,
+    JumpLayer,
+    KeepLayer,
     Layer,
     LinearLayer,
     PoolLayer,
@@ -54,7 +56,14 @@ convolutions = st.one_of(widths.map(GcnLayer), st.builds(GinLayer, widths, width
 @st.composite
 def specs(draw: st.DrawFn) -> GnnSpec:
     classes = draw(st.integers(2, 4))
-    before = draw(st.lists(st.one_of(convolutions, rowwise), max_size=6))
+    before = draw(st.lists(st.one_of(convolutions, rowwise, st.just(KeepLayer())), max_size=6))
+    if draw(st.booleans()):
+        before += [KeepLayer(), JumpLayer("cat"), *draw(st.lists(convolutions, max_size=1))]
+    if draw(st.booleans()):
+        width = draw(widths)
+        kept = [LinearLayer(width), KeepLayer(), GcnLayer(width), KeepLayer()]
+        if not any(isinstance(layer, KeepLayer) for layer in before):
+            before += [*kept, JumpLayer("max")]
     pool = PoolLayer(draw(st.sampled_from(["mean", "sum", "max"])))
     after = draw(st.lists(rowwise, max_size=3))
     layers = (*before, pool, *after, LinearLayer(classes))
@@ -107,6 +116,7 @@ def random_gnn(spec: GnnSpec, seed: int, dtype: torch.dtype) -> Gnn:
 def pyg_logits(spec: GnnSpec, state: dict[str, Tensor], graph: Graph) -> Tensor:
     """One graph through PyG and torch modules that know nothing of ours but the tensors."""
     values, width = graph.features, spec.features
+    kept: list[Tensor] = []
     edge_index = torch.cat([graph.edges, graph.edges.flip(0)], dim=1)
     for position, layer in enumerate(spec.layers):
 
@@ -135,6 +145,11 @@ def pyg_logits(spec: GnnSpec, state: dict[str, Tensor], graph: Graph) -> Tensor:
                 values = ACTIVATIONS[kind](values)
             case PoolLayer(op):
                 values = POOLS[op](values, torch.zeros(values.shape[0], dtype=torch.int64))
+            case KeepLayer():
+                kept.append(values)
+            case JumpLayer(mode):
+                values = pyg.JumpingKnowledge(mode)(kept)
+                width = values.shape[1]
             case DropoutLayer():
                 pass
     return values
@@ -177,6 +192,7 @@ LAYERS: list[Layer] = [
 @pytest.mark.parametrize("layer", LAYERS, ids=str)
 def test_each_layer_is_the_same_in_both_forms(layer: Layer, dtype: torch.dtype) -> None:
     module = build(layer, 3)
+    assert isinstance(module, GraphLayer)
     randomised(module, 1, dtype)
     graphs = random_graphs(2, 3, dtype)
     dense = to_dense(graphs, nodes=14)
@@ -248,6 +264,50 @@ def test_soft_edges_are_pyg_edge_weights(layer: GcnLayer | GinLayer) -> None:
                 summed = adding(values, torch.stack([source, target]), weight)
                 expected = module.conv.nn(summed + (1 + module.conv.eps) * values)
             assert_equal_logits(actual[number, :size], expected)
+
+
+@pytest.mark.parametrize("mode", ["cat", "max"])
+def test_a_stack_with_jumping_knowledge_is_pyg_s_own(mode: str) -> None:
+    """PyG's BasicGNN with jk, which has its own order of convolutions and activations."""
+    layers = (
+        *(GcnLayer(5), ActivationLayer("relu"), KeepLayer()) * 3,
+        JumpLayer(mode),  # type: ignore[arg-type]
+        LinearLayer(4),
+        PoolLayer("sum"),
+        LinearLayer(2),
+    )
+    spec = GnnSpec(3, 2, layers)
+    gnn = random_gnn(spec, 7, torch.float64)
+    theirs = pyg.GCN(3, 5, num_layers=3, out_channels=4, jk=mode).double().eval()
+    state = gnn.state_dict()
+    for number in range(3):
+        for name in ("lin.weight", "bias"):
+            theirs.state_dict()[f"convs.{number}.{name}"].copy_(
+                state[f"layers.{3 * number}.conv.{name}"]
+            )
+    theirs.lin.weight.data.copy_(state["layers.10.linear.weight"])
+    theirs.lin.bias.data.copy_(state["layers.10.linear.bias"])
+    graphs = to_sparse(random_graphs(3, 3, torch.float64))
+    with torch.no_grad():
+        rows = theirs(graphs.features, graphs.edge_index)
+        pooled = pyg.global_add_pool(rows, graphs.graph_of_node, size=graphs.count)
+        expected = pooled @ state["layers.12.linear.weight"].T + state["layers.12.linear.bias"]
+        assert_equal_logits(gnn(graphs), expected)
+
+
+def test_a_jump_joins_everything_kept_so_far_and_nothing_else() -> None:
+    layers = (KeepLayer(), LinearLayer(2), JumpLayer("cat"), LinearLayer(3), KeepLayer())
+    spec = GnnSpec(4, 2, (*layers, JumpLayer("cat"), PoolLayer("sum"), LinearLayer(2)))
+    assert spec.widths() == (4, 4, 2, 4, 3, 3, 7, 7, 2)
+    gnn = random_gnn(spec, 0, torch.float64)
+    graph = random_graphs(1, 4, torch.float64)[1]
+    state = gnn.state_dict()
+    rows = graph.features @ state["layers.3.linear.weight"].T + state["layers.3.linear.bias"]
+    pooled = torch.cat([graph.features, rows], dim=1).sum(dim=0, keepdim=True)
+    expected = pooled @ state["layers.7.linear.weight"].T + state["layers.7.linear.bias"]
+    with torch.no_grad():
+        assert_equal_logits(gnn(to_sparse([graph])), expected)
+        assert_equal_logits(gnn.dense(to_dense([graph])), expected)
 
 
 GRADIENT_SPECS = [
@@ -400,10 +460,27 @@ POOLED = (PoolLayer("sum"), LinearLayer(2))
         (lambda: DropoutLayer(float("nan")), r"dropout: p .* got nan"),
         (lambda: ActivationLayer("swish"), r"activation: kind .* relu.* got 'swish'"),
         (lambda: PoolLayer("min"), r"pool: op .* got 'min'"),
+        (lambda: JumpLayer("lstm"), r"jump: mode .* cat, max; got 'lstm'"),
+        (lambda: GnnSpec(1, 2, (JumpLayer("cat"), *POOLED)), r"layers\[0\]: .* no KeepLayer"),
+        (
+            lambda: GnnSpec(
+                1, 2, (KeepLayer(), GcnLayer(4), KeepLayer(), JumpLayer("max"), *POOLED)
+            ),
+            r"layers\[3\]: .* one width; got \[1, 4\]",
+        ),
+        (lambda: GnnSpec(1, 2, (*POOLED, KeepLayer())), r"layers\[2\]: KeepLayer needs nodes"),
+        (
+            lambda: GnnSpec(1, 2, (KeepLayer(), *POOLED, JumpLayer("cat"))),
+            r"layers\[3\]: JumpLayer needs nodes",
+        ),
+        (
+            lambda: GnnSpec(1, 2, (KeepLayer(), JumpLayer("cat"), PoolLayer("sum"))),
+            r"linear layer; got JumpLayer",
+        ),
         (lambda: GnnSpec(0, 2, POOLED), r"features .* got 0"),
         (lambda: GnnSpec(1, 1, POOLED), r"classes.* got 1"),
-        (lambda: GnnSpec(1, 2, (LinearLayer(2),)), r"exactly one must be a pool; got 0"),
-        (lambda: GnnSpec(1, 2, (*POOLED, *POOLED)), r"exactly one .* got 2"),
+        (lambda: GnnSpec(1, 2, (*POOLED, *POOLED)), r"at most one .* got 2"),
+        (lambda: GnnSpec(1, 2, (GcnLayer(2),)), r"linear layer; got GcnLayer"),
         (lambda: GnnSpec(1, 2, (*POOLED, GcnLayer(2))), r"layers\[2\]: GcnLayer .* layers\[0\]"),
         (lambda: GnnSpec(1, 2, (GcnLayer(2), PoolLayer("sum"))), r"linear layer; got GcnLayer"),
         (lambda: GnnSpec(1, 2, (PoolLayer("sum"),)), r"got none at all"),

@@ -11,6 +11,8 @@ from store.gnn_spec import GnnSpecDocument, expected_tensors, parse_spec
 from worker.loading import layers_of
 
 HEAD: list[dict[str, Any]] = [{"type": "pool", "op": "mean"}, {"type": "linear", "out": 3}]
+KEEP: dict[str, Any] = {"type": "keep"}
+CAT: dict[str, Any] = {"type": "jump", "mode": "cat"}
 
 
 def document(*layers: dict[str, Any], **others: Any) -> dict[str, Any]:
@@ -27,6 +29,26 @@ LAYERS: dict[str, list[dict[str, Any]]] = {
     "dropout": [{"type": "gcn", "out": 4}, {"type": "dropout", "p": 0.5}],
     "batch norm": [{"type": "gcn", "out": 4}, {"type": "batch_norm"}],
     "batch norm of the features": [{"type": "batch_norm"}, {"type": "gcn", "out": 4}],
+    "jump of one": [{"type": "keep"}, {"type": "jump", "mode": "max"}],
+    "jump": [
+        {"type": "keep"},
+        {"type": "gcn", "out": 8},
+        {"type": "keep"},
+        {"type": "jump", "mode": "cat"},
+        {"type": "batch_norm"},
+        {"type": "gcn", "out": 13},
+        {"type": "keep"},
+        {"type": "jump", "mode": "cat"},
+    ],
+    "jump to the maximum": [
+        {"type": "gcn", "out": 8},
+        {"type": "keep"},
+        {"type": "gin", "out": 8, "hidden": 3},
+        {"type": "keep"},
+        {"type": "linear", "out": 2},
+        {"type": "jump", "mode": "max"},
+        {"type": "batch_norm"},
+    ],
     "several": [
         {"type": "gin", "out": 8, "hidden": 7},
         {"type": "batch_norm"},
@@ -74,6 +96,42 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
         {**document(), "layers": [*HEAD, {"type": "gcn", "out": 4}, HEAD[1]]},
         "/layers/2",
         "before",
+    ),
+    "jump without keep": (
+        document({"type": "gcn", "out": 4}, {"type": "jump", "mode": "cat"}, {"type": "keep"}),
+        "/layers/1",
+        "no keep before it",
+    ),
+    "jump without mode": (document(KEEP, {"type": "jump"}), "/layers/1/mode", "required"),
+    "unknown jump": (
+        document({"type": "keep"}, {"type": "jump", "mode": "lstm"}),
+        "/layers/1/mode",
+        "'cat' or 'max'",
+    ),
+    "maximum of different widths": (
+        document({"type": "keep"}, {"type": "gcn", "out": 4}, {"type": "keep"},
+                 {"type": "jump", "mode": "max"}),
+        "/layers/3/mode",
+        "the widths are 5, 4",
+    ),
+    "jumps that grow without end": (
+        document({"type": "gcn", "out": 1024}, *[KEEP, CAT] * 9),
+        "/layers/10",
+        "1024, 1024, 2048, 4096, 8192 give 16384 values per node; a jump gives at most 8192",
+    ),
+    "jump after the pool": (
+        {**document(), "layers": [KEEP, HEAD[0], CAT, HEAD[1]]},
+        "/layers/2",
+        "before",
+    ),
+    "keep after the pool": (
+        {**document(), "layers": [HEAD[0], {"type": "keep"}, HEAD[1]]}, "/layers/1", "before",
+    ),
+    "ends in a jump": (
+        {**document(), "layers": [{"type": "linear", "out": 3}, {"type": "keep"},
+                                  {"type": "jump", "mode": "cat"}, HEAD[0]]},
+        "/layers/2",
+        "must be linear",
     ),
     "ends in a convolution": (
         {**document(), "layers": [{"type": "gcn", "out": 3}, HEAD[0]]},

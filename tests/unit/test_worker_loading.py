@@ -14,6 +14,8 @@ from models.gnn.spec import (
     DropoutLayer,
     GcnLayer,
     GinLayer,
+    JumpLayer,
+    KeepLayer,
     Layer,
     LinearLayer,
     PoolLayer,
@@ -78,6 +80,12 @@ def test_every_layer_is_mapped_and_has_the_tensors_the_gate_expects(
 @pytest.mark.parametrize("op", ["mean", "sum", "max"])
 def test_pools_are_mapped(op: str) -> None:
     assert layers_of(document(pool=op)).layers[0] == PoolLayer(op=op)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mode", ["cat", "max"])
+def test_jumping_knowledge_is_mapped(mode: str) -> None:
+    spec = layers_of(document({"type": "keep"}, {"type": "jump", "mode": mode}))
+    assert spec.layers[:2] == (KeepLayer(), JumpLayer(mode=mode))  # type: ignore[arg-type]
 
 
 @pytest.fixture

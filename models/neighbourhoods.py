@@ -1,0 +1,158 @@
+"""One node of one large graph as an instance of its own: the part that its class depends on.
+
+A GNN of L convolutions looks L hops far; normalised ones also see the degrees of the nodes L hops
+away, hence their neighbours one hop further. The (L + 1)-hop subgraph around a node therefore
+gives that node exactly the logits of the whole graph. Edits keep it so as long as they touch only
+nodes within L hops and add no shortcuts: an edge from near to far would pull nodes into sight whose
+own neighbours were left out. Edges between nodes whose hops differ by at most one are no shortcuts:
+no set of them, of any size, brings any node nearer than it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from models.edits import EditRules
+from models.errors import UnknownTargetError
+from models.gnn.network import Gnn, predict
+from models.graphs import Graph
+
+
+@dataclass(frozen=True)
+class NodeInstance:
+    """A node's neighbourhood, by hops and then by number: node 0 is the one in question."""
+
+    graph: Graph  # node 0 is marked
+    nodes: Tensor  # [node] int64, what the whole graph calls them
+    hops: Tensor  # [node] int64, from node 0
+    layers: int  # convolutions of the GNN
+    rim: int | None  # hops of the nearest node with neighbours left out, None if there is none
+
+    @property
+    def exact(self) -> bool:
+        """Whether node 0 gets the logits that it has in the whole graph."""
+        return self.rim is None or self.rim > self.layers
+
+    @property
+    def frozen_nodes(self) -> frozenset[int]:
+        """Nodes farther than the GNN looks: no edit may touch them."""
+        return frozenset((self.hops > self.layers).nonzero()[:, 0].tolist())
+
+    @property
+    def shortcuts(self) -> frozenset[tuple[int, int]]:
+        """Pairs whose edge might pull the rim into sight; never an edge of the graph.
+
+        They are more than one ring apart, where the rings nearer than the spare hops (between
+        layers + 1 and the rim) count as one: pulled to the centre they leave the rim out of sight.
+        """
+        if self.rim is None:
+            return frozenset()
+        spare = max(self.rim - self.layers - 1, 0)
+        ring = (self.hops[self.hops <= self.layers] - spare).clamp(min=0)  # ascending
+        apart = ring[None, :] - ring[:, None] > 1
+        return frozenset((one, other) for one, other in apart.nonzero().tolist())
+
+    def rules(self, rules: EditRules, *, shortcuts: bool = False) -> EditRules:
+        """The rules within this instance; those given speak of its nodes, not of the whole's.
+
+        With shortcuts, only `verify_on_whole` knows what an edited instance's node really gets.
+        """
+        pairs = frozenset() if shortcuts else self.shortcuts
+        return replace(
+            rules,
+            frozen_nodes=rules.frozen_nodes | self.frozen_nodes,
+            frozen_pairs=rules.frozen_pairs | pairs,
+        )
+
+
+def instance(
+    graph: Graph,
+    node: int,
+    layers: int,
+    *,
+    hops: int | None = None,
+    max_nodes: int | None = None,
+) -> NodeInstance:
+    """What a GNN of that many convolutions sees around a node of a large graph.
+
+    `hops` is layers + 1 unless more are asked for; with 2·layers there are no shortcuts. Where
+    hubs make that too large, the first `max_nodes` nodes by (hops, number) stay: near ones before
+    far ones, so that what stays is connected. Takes time and memory in the graph's nodes and
+    edges, never in their square.
+    """
+    radius = layers + 1 if hops is None else hops
+    if not 0 <= node < graph.node_count:
+        raise UnknownTargetError(node, graph.node_count)
+    if layers < 0 or radius < 0:
+        raise ValueError(f"layers and hops are not negative, got {layers} and {radius}")
+    if max_nodes is not None and max_nodes < 1:
+        raise ValueError(f"an instance has at least its own node, got max_nodes {max_nodes}")
+    distance = _hops_from(graph, node, radius)
+    reached = (distance >= 0).nonzero()[:, 0]
+    kept = reached[torch.argsort(distance[reached], stable=True)][:max_nodes]
+    place = torch.full_like(distance, -1)
+    place[kept] = torch.arange(len(kept), device=place.device)
+    ends = place[graph.edges]  # [2, edge], -1 outside
+    inside = (ends >= 0).all(dim=0)
+    # nodes of which some neighbour is not in the instance
+    cut = torch.where(ends[0] >= 0, *ends)[(ends >= 0).any(dim=0) & ~inside]
+    return NodeInstance(
+        graph=Graph(graph.features[kept], _sorted(ends[:, inside], len(kept)), target=0),
+        nodes=kept,
+        hops=distance[kept],
+        layers=layers,
+        rim=int(distance[kept][cut].min()) if len(cut) else None,
+    )
+
+
+def edited_whole(whole: Graph, instance: NodeInstance, edited: Graph) -> Graph:
+    """The whole graph with the instance's edits applied and its node marked."""
+    if edited.node_count != instance.graph.node_count:
+        raise ValueError(
+            f"edits keep the nodes: the instance has {instance.graph.node_count}, "
+            f"the edited graph {edited.node_count}"
+        )
+    before = _codes(instance.nodes[instance.graph.edges], whole.node_count)
+    after = _codes(instance.nodes[edited.edges], whole.node_count)
+    removed = before[~torch.isin(before, after)]
+    added = after[~torch.isin(after, before)]
+    codes = _codes(whole.edges, whole.node_count)
+    codes = torch.cat([codes[~torch.isin(codes, removed)], added])
+    edges = torch.stack([codes // whole.node_count, codes % whole.node_count])
+    return Graph(whole.features, edges, target=int(instance.nodes[0]))
+
+
+def verify_on_whole(
+    gnn: Gnn, whole: Graph, instance: NodeInstance, edited: Graph, device: torch.device
+) -> Tensor:
+    """Class probabilities [class] of the node by the sparse GNN on the whole edited graph."""
+    return predict(gnn, [edited_whole(whole, instance, edited)], device)[0]
+
+
+def _hops_from(graph: Graph, node: int, radius: int) -> Tensor:
+    """Hops of every node from the given one, -1 beyond the radius: [node]."""
+    hops = torch.full((graph.node_count,), -1, dtype=torch.int64, device=graph.edges.device)
+    hops[node] = 0
+    for step in range(1, radius + 1):
+        on_front = hops[graph.edges] == step - 1  # [2, edge]
+        # the other ends of the edges that the front has
+        neighbours = graph.edges.flip(0)[on_front]
+        fresh = neighbours[hops[neighbours] < 0]
+        if not len(fresh):
+            break
+        hops[fresh] = step
+    return hops
+
+
+def _sorted(ends: Tensor, nodes: int) -> Tensor:
+    """Edges with source < target, in order: [2, edge]."""
+    codes = _codes(ends, nodes).sort().values
+    return torch.stack([codes // nodes, codes % nodes])
+
+
+def _codes(edges: Tensor, nodes: int) -> Tensor:
+    """One number per edge, whichever end comes first: [edge]."""
+    return edges.amin(dim=0) * nodes + edges.amax(dim=0)
