@@ -27,7 +27,8 @@ from bench.counterfactual import (
     trained,
 )
 from bench.example_gnn import Training, accuracy, shown_progress, train
-from bench.tasks import DataMissingError, Task, load
+from bench.parts import DataError
+from bench.tasks import Task, load
 from models.counterfactual import CounterfactualConfig
 from models.gnn.network import Gnn
 from models.synthetic import LabelledGraphs
@@ -53,7 +54,7 @@ def counterfactual(
     """Ours, the paper's sampler and plain searches on the same GNN and the same graphs."""
     try:
         task = load(dataset, seed)
-    except DataMissingError as error:
+    except DataError as error:
         console.print(f"[red]{error}[/]")
         raise typer.Exit(2) from None
     gnn = _target_gnn(task, seed)
