@@ -71,9 +71,10 @@ class EditSpace:
             _check_node(node, nodes)
             free[node, :] = False
             free[:, node] = False
-        for one, other in rules.frozen_pairs:
-            _check_node(one, nodes)
-            _check_node(other, nodes)
+        if rules.frozen_pairs:
+            one, other = torch.tensor(sorted(rules.frozen_pairs)).T
+            _check_node(int(torch.minimum(one, other).min()), nodes)
+            _check_node(int(torch.maximum(one, other).max()), nodes)
             free[one, other] = False
             free[other, one] = False
         present = base.cpu() > 0.5
