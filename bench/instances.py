@@ -69,8 +69,10 @@ def fewest_edits(gnn: Gnn, instance: Explained) -> int | None:
     """1 or 2 if one or two edits flip the GNN, else None; tries every set of them."""
     space = EditSpace.of(instance.graph, instance.rules)
     goal = FlipGoal(int(predict(gnn, [instance.graph], CPU)[0].argmax()), None)
+    if space.budget < 1:
+        return None
     singles = torch.arange(space.count)[:, None]
-    effects = _margins(gnn, space, goal, singles) if space.budget >= 1 else torch.empty(0)
+    effects = _margins(gnn, space, goal, singles)
     if _verified(gnn, space, goal, singles[effects > 0]):
         return 1
     if space.budget < 2:

@@ -44,11 +44,11 @@ def code_digest() -> str:
 
 
 def _commit() -> str | None:
-    """The commit, marked if the code differs from it; None outside a repository."""
+    """The commit, marked if what is measured differs from it; None outside a repository."""
     head = _git("rev-parse", "HEAD")
     if not head:
         return None
-    return f"{head}-dirty" if _git("status", "--porcelain", "--untracked-files=no") else head
+    return f"{head}-dirty" if _git("status", "--porcelain", "models", "bench") else head
 
 
 def _git(*arguments: str) -> str:
