@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import platform
-import subprocess
 import sys
-import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,26 +13,25 @@ from typing import Annotated, Any
 import torch
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from bench.counterfactual import (
-    ALTERNATIVES,
-    Method,
-    Row,
-    answers,
-    baselines,
-    diffusion_method,
-    row,
-    trained,
-)
-from bench.example_gnn import Training, accuracy, shown_progress, train
-from bench.tasks import DataMissingError, Task, load
-from models.counterfactual import CounterfactualConfig
-from models.gnn.network import Gnn
-from models.synthetic import LabelledGraphs
+from bench.counterfactual import Answered, Detail, Row, row
+from bench.dump import dump
+from bench.gnn_training import shown_progress
+from bench.instances import EXHAUSTIVE_PAIRS, MOST_PAIRS, chosen, is_covered, restricted_count
+from bench.methods import METHODS
+from bench.parts import DataError
+from bench.provenance import provenance
+from bench.runs import Run
+from bench.shown import counterfactual_tables, gnn_table
+from bench.target_gnns import SECONDS, TargetGnn, target_gnn
+from bench.tasks import GRAPH_TASKS, Task, load
 
 app = typer.Typer(add_completion=False, help=__doc__, no_args_is_help=True)
 console = Console(width=None if sys.stdout.isatty() else 130)
+
+Seed = Annotated[int, typer.Option(help="of splits, weights, instances and samples")]
+Json = Annotated[Path | None, typer.Option("--json", help="file for the rows")]
 
 
 @app.callback()
@@ -43,118 +41,138 @@ def main() -> None:
 
 
 @app.command()
-def counterfactual(
-    dataset: Annotated[str, typer.Option(help="a benchmark's name or a TU zip")] = "ba3motif",
-    budget: Annotated[float, typer.Option(help="seconds of denoiser training")] = 60,
-    test: Annotated[int, typer.Option(help="held-out graphs to explain")] = 60,
-    seed: Annotated[int, typer.Option()] = 0,
-    out: Annotated[Path | None, typer.Option("--json", help="file for the rows")] = None,
+def gnns(
+    dataset: Annotated[
+        list[str] | None, typer.Option(help="a name or path; may be repeated; default: all names")
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="train each no longer than this")] = SECONDS,
+    seed: Seed = 0,
+    out: Json = None,
 ) -> None:
-    """Ours, the paper's sampler and plain searches on the same GNN and the same graphs."""
+    """Trains the GNNs that are explained and keeps them; test accuracy beside the paper's."""
+    rows = []
+    for name in dataset or GRAPH_TASKS:
+        task = _task(name, seed)
+        target = _target(task, seed, seconds)
+        figures = {"dataset": task.name, **asdict(target.metrics), "cached": target.cached}
+        rows.append({**figures, **provenance(seed)})
+    console.print(gnn_table(rows))
+    _write(out, rows)
+
+
+@app.command()
+def counterfactual(
+    *,
+    dataset: Annotated[
+        str, typer.Option(help="a name, a TU folder or zip, or a SMILES csv")
+    ] = "ba3motif",
+    budget: Annotated[float, typer.Option(help="seconds of training per denoiser")] = 60,
+    test: Annotated[int, typer.Option(min=1, help="held-out graphs to explain")] = 60,
+    method: Annotated[
+        list[str] | None, typer.Option(help="may be repeated; default: all methods")
+    ] = None,
+    seed: Seed = 0,
+    out: Json = None,
+    dump_to: Annotated[
+        Path | None, typer.Option("--dump", help="folder for GNN, instances and all edits")
+    ] = None,
+) -> None:
+    """Ours, ours without each part, the paper's sampler and plain searches on the same GNN."""
+    names = _methods(method)
+    task = _task(dataset, seed)
+    target = _target(task, seed, SECONDS)
+    instances = chosen(task, test, seed)
+    restricted = restricted_count(instances)
+    covered = [is_covered(instance) for instance in instances]
+    share = sum(covered) / len(covered)
+    with _steps() as show:
+        run = Run(target, task.train.graphs, instances, budget=budget, seed=seed, on_step=show)
+        answers = {name: run.answers(name) for name in names}
+        fewest = run.fewest()
+    results: list[tuple[Row, Detail]] = []
+    documents: list[dict[str, Any]] = []
+    for name, (given, train_seconds, origin) in answers.items():
+        figures, detail = row(
+            task.name,
+            name,
+            target.gnn,
+            answers=given,
+            held_out=task.validation.graphs,
+            fewest=fewest,
+            covered=covered,
+            train_seconds=train_seconds,
+        )
+        results.append((figures, detail))
+        documents.append({**asdict(figures), **origin, "budget": budget})
+    for table in counterfactual_tables(results):
+        console.print(table)
+    console.print(
+        f"exhaustive search to two edits covers {share:.0%} of the graphs (at most "
+        f"{EXHAUSTIVE_PAIRS} pairs); {restricted} of {len(instances)} have more than {MOST_PAIRS} "
+        "pairs: there all methods may edit the edges and the pairs nearest by hops only"
+    )
+    _write(out, documents)
+    if dump_to is not None:
+        given_by: dict[str, list[Answered]] = {name: kept[0] for name, kept in answers.items()}
+        dump(dump_to, target, instances, given_by)
+        console.print(f"GNN, instances and edits written to {dump_to}")
+
+
+def _methods(asked: list[str] | None) -> list[str]:
+    unknown = sorted(set(asked or ()).difference(METHODS))
+    if unknown:
+        console.print(f"[red]no method {', '.join(unknown)}; there are {', '.join(METHODS)}[/]")
+        raise typer.Exit(2)
+    return [name for name in METHODS if not asked or name in asked]
+
+
+def _task(name: str, seed: int) -> Task:
     try:
-        task = load(dataset, seed)
-    except DataMissingError as error:
+        return load(name, seed)
+    except DataError as error:
         console.print(f"[red]{error}[/]")
         raise typer.Exit(2) from None
-    gnn = _target_gnn(task, seed)
-    order = torch.randperm(
-        len(task.test.graphs), generator=torch.Generator().manual_seed(seed)
-    ).tolist()
-    instances = [task.test.graphs[position] for position in order[:test]]
-    rows = []
-    for name, method, seconds in _methods(task, gnn, budget, seed):
-        found = []
-        with console.status(f"{name}: explaining {len(instances)} graphs"):
-            for position, answer in enumerate(answers(method, instances, seed)):
-                found.append(answer)
-                if position % 10 == 9:
-                    console.log(f"{name}: {position + 1} of {len(instances)}")
-        rows.append(
-            row(
-                task.name,
-                name,
-                gnn,
-                found=found,
-                held_out=task.validation.graphs,
-                train_seconds=seconds,
-            )
-        )
-    _show(rows)
-    if out is not None:
-        document = {"rows": [asdict(one) for one in rows], "run": _provenance(seed, budget)}
-        out.write_text(json.dumps(document, indent=2) + "\n")
-        console.print(f"written to {out}")
 
 
-def _methods(task: Task, gnn: Gnn, budget: float, seed: int) -> list[tuple[str, Method, float]]:
-    with console.status(f"training both denoisers, {budget:.0f} s each"):
-        ours, ours_seconds = trained(task.train.graphs, gnn, "default", budget, seed)
-        papers, papers_seconds = trained(task.train.graphs, gnn, "paper", budget, seed)
-    config = CounterfactualConfig(alternatives=ALTERNATIVES)
-    paper_config = CounterfactualConfig(alternatives=ALTERNATIVES, sampler="paper")
-    return [
-        ("d4", diffusion_method(gnn, ours, config), ours_seconds),
-        ("d4_paper", diffusion_method(gnn, papers, paper_config), papers_seconds),
-        *((name, method, 0.0) for name, method in baselines(gnn).items()),
-    ]
-
-
-def _target_gnn(task: Task, seed: int) -> Gnn:
+def _target(task: Task, seed: int, seconds: float) -> TargetGnn:
     with shown_progress(console) as show:
-        data = LabelledGraphs(task.train.graphs, task.train.labels)
-        gnn = train(data, Training(epochs=15, seconds=120), seed, show)
-    reached = accuracy(gnn, task.test.graphs, task.test.labels)
-    console.print(f"{task.name}: GNN test accuracy {reached:.3f}")
-    return gnn
-
-
-def _show(rows: list[Row]) -> None:
-    first = rows[0]
-    table = Table(
-        title=f"{first.dataset}, {first.n} held-out graphs; ceiling {first.ceiling:.3f}, "
-        f"MMD floor {first.mmd_floor:.3f}"
+        target = target_gnn(task, seed, show, seconds=seconds)
+    console.print(
+        f"{task.name}: GNN test accuracy {target.metrics.test_accuracy:.3f}, "
+        + ("kept in" if target.cached else "now kept in")
+        + f" {target.folder}"
     )
-    columns = (
-        ("method", "method"),
-        ("auc_strict", "AUC strict"),
-        ("auc_one_edit", "AUC one-edit"),
-        ("fidelity_auc", "fidelity AUC"),
-        ("flip_rate", "flips ≤ .3"),
-        ("mean_edits", "edits"),
-        ("mmd_heldout", "MMD held-out"),
-        ("alternatives3", "≥ 3 answers"),
-        ("gnn_evaluations", "GNN evals"),
-        ("cpu_seconds", "CPU s"),
-    )
-    for _, title in columns:
-        table.add_column(title, justify="left" if title == "method" else "right")
-    for one in rows:
-        values = asdict(one)
-        table.add_row(*(_cell(values[key]) for key, _ in columns))
-    console.print(table)
+    return target
 
 
-def _cell(value: str | float | None) -> str:
-    if isinstance(value, str):
-        return value
-    if value is None:
-        return "-"
-    return f"{value:.0f}" if value >= 100 else f"{value:.3f}"
+@contextmanager
+def _steps() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on a terminal; elsewhere a line per quarter of the way."""
+    if not console.is_terminal:
+
+        def line(what: str, done: int, count: int) -> None:
+            if done % max(count // 4, 1) == 0 or done == count:
+                console.log(f"{what}: {done} of {count}")
+
+        yield line
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=console) as bar:
+        started: dict[str, Any] = {}
+
+        def step(what: str, done: int, count: int) -> None:
+            if what not in started:
+                started[what] = bar.add_task(what, total=count)
+            bar.update(started[what], completed=done)
+
+        yield step
 
 
-def _provenance(seed: int, budget: float) -> dict[str, Any]:
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
-    ).stdout.strip()
-    return {
-        "seed": seed,
-        "budget_seconds": budget,
-        "commit": commit or None,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "machine": f"{platform.machine()}, 1 torch thread",
-        "date": time.strftime("%Y-%m-%d"),
-    }
+def _write(out: Path | None, rows: list[dict[str, Any]]) -> None:
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(json.dumps(rows, indent=2) + "\n")
+        console.print(f"written to {out}")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from models.errors import UnknownClassError
 from models.flips import FORBIDDEN, FlipGoal, FlipJudge, StoppedError
 from models.gnn.network import Gnn, predict
 from models.graphs import Graph, to_dense
-from models.proposals import Proposals, draw, pruned_flips
+from models.proposals import Proposals, draw, pruned_flips, scattered
 from models.pruning import prune
 from models.ranking import choose, distinct_count, shortlist
 from models.search import Search, SearchConfig, try_single_edits
@@ -57,6 +57,9 @@ class CounterfactualConfig:
     sampler: Sampler = "guided"
     proposals: Proposals | None = None  # None: the sampler's own
     search: SearchConfig = field(default_factory=SearchConfig)
+    # Both are for measuring what a part is worth:
+    prune: bool = True  # False: flips are returned with the edits they do not need
+    informed: bool = True  # False: what the denoiser says is said of random pairs instead
 
     def __post_init__(self) -> None:
         if self.alternatives < 1:
@@ -183,6 +186,9 @@ class _Run:
         self._by_denoiser: set[EditSet] = set()
         clean = to_dense([self._space.graph]).to(device)
         self._plausibility = self._space.of_pairs(plausibility(denoiser, clean)[0].cpu())
+        if not config.informed:
+            order = torch.randperm(self._space.count, generator=generator)
+            self._plausibility = self._plausibility[order]
 
     def sample(self) -> None:
         tried: list[EditSet] = []
@@ -250,6 +256,8 @@ class _Run:
             self._generator,
             self._device,
         )
+        if not self._config.informed:
+            drawn = scattered(drawn, self._space.count, self._generator)
         self.samples = len(drawn)
         return [edits for edits in drawn if edits]
 
@@ -264,6 +272,7 @@ class _Run:
             guide,
             plausibility_weight=config.plausibility_weight,
             wanted=self._config.alternatives,
+            minimal=self._config.prune,
         )
         self._by_denoiser.update(proposed)
         search = Search(self._judge, guide, config)
@@ -296,7 +305,7 @@ class _Run:
         candidates = self._shortlist() or self._judge.misses(_CHECKED_MISSES)
         margins = self._judge.verified_margins(candidates)
         flips = [edits for edits, margin in zip(candidates, margins, strict=True) if margin > 0]
-        minimal = prune(flips, self._judge.verified_margins)
+        minimal = prune(flips, self._judge.verified_margins) if self._config.prune else flips
         for edits, pruned in zip(flips, minimal, strict=True):
             if edits in self._by_denoiser:
                 self._by_denoiser.add(pruned)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
 import torch
 from torch import Tensor
@@ -72,11 +71,12 @@ class EditSpace:
             _check_node(node, nodes)
             free[node, :] = False
             free[:, node] = False
-        for node in chain.from_iterable(rules.frozen_pairs):
-            _check_node(node, nodes)
-        one, other = torch.tensor(sorted(rules.frozen_pairs), dtype=torch.long).reshape(-1, 2).T
-        free[one, other] = False
-        free[other, one] = False
+        if rules.frozen_pairs:
+            one, other = torch.tensor(sorted(rules.frozen_pairs)).T
+            _check_node(int(torch.minimum(one, other).min()), nodes)
+            _check_node(int(torch.maximum(one, other).max()), nodes)
+            free[one, other] = False
+            free[other, one] = False
         present = base.cpu() > 0.5
         free &= (present & rules.remove) | (~present & rules.add)
         sources, targets = torch.triu(free, diagonal=1).nonzero().T.contiguous()

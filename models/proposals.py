@@ -68,6 +68,14 @@ def draw(
     return [tuple(row.nonzero()[:, 0].tolist()) for row in toggled]
 
 
+def scattered(samples: Sequence[EditSet], pairs: int, generator: torch.Generator) -> list[EditSet]:
+    """Sets of the same sizes at random pairs: what the samples are to be compared with."""
+    return [
+        tuple(sorted(torch.randperm(pairs, generator=generator)[: len(edits)].tolist()))
+        for edits in samples
+    ]
+
+
 def pruned_flips(
     samples: Sequence[EditSet],
     judge: FlipJudge,
@@ -75,8 +83,9 @@ def pruned_flips(
     *,
     plausibility_weight: float,
     wanted: int,
+    minimal: bool = True,
 ) -> list[EditSet]:
-    """The smallest flips that the samples hold, without the edits they do not need.
+    """The smallest flips that the samples hold; if `minimal`, without the edits they do not need.
 
     A sample's edits are ordered by single effect, and again by effect and plausibility. Prefixes
     of growing length are tried until as many flips as wanted are known; each is then pruned. Most
@@ -99,7 +108,7 @@ def pruned_flips(
         )
         if len(flips) >= wanted:
             break
-    return list(dict.fromkeys(prune(list(flips), judge.margins)))
+    return list(dict.fromkeys(prune(list(flips), judge.margins) if minimal else flips))
 
 
 def _lengths(budget: int) -> list[int]:

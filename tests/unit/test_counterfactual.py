@@ -26,7 +26,7 @@ from models.errors import UnknownClassError, UnknownNodeError
 from models.gnn.network import Gnn
 from models.gnn.spec import ActivationLayer, GcnLayer, GinLayer, GnnSpec, LinearLayer, PoolLayer
 from models.graphs import DenseGraphs, Graph, to_dense, to_sparse
-from models.proposals import Proposals
+from models.proposals import Proposals, scattered
 from models.search import SearchConfig
 
 torch.set_num_threads(1)
@@ -497,6 +497,49 @@ def test_a_sample_beyond_the_budget_is_projected_and_pruned() -> None:
     outcome = run(gnn, graph, rules, denoiser=FixedDenoiser(opposite))
     assert outcome.found[0].by_denoiser
     check_minimal(gnn, graph, rules, outcome.found[0])
+
+
+def test_unpruned_flips_keep_the_edits_they_do_not_need() -> None:
+    graph = random_graph(2, 6)
+    gnn = random_gnn(2, graph)
+    opposite = 1 - to_dense([graph]).adjacency[0] - torch.eye(6)
+    found = {
+        prune: run(
+            gnn,
+            graph,
+            config=CounterfactualConfig(alternatives=50, prune=prune),
+            denoiser=FixedDenoiser(opposite),
+        ).found
+        for prune in (True, False)
+    }
+    before = probabilities(gnn, graph)
+    assert all(flips(before, probabilities(gnn, answer.graph)) for answer in found[False])
+    assert len(found[False][0].edits) == len(found[True][0].edits)  # search finds small ones anyway
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_without_information_answers_are_as_valid(seed: int) -> None:
+    graph = random_graph(seed, 8, 0.3)
+    gnn = random_gnn(seed, graph, bias=1.0)
+    config = CounterfactualConfig(informed=False)
+    first, second = run(gnn, graph, config=config), run(gnn, graph, config=config)
+    assert [edges_of(answer.graph) for answer in first.found] == [
+        edges_of(answer.graph) for answer in second.found
+    ]
+    assert first.samples == run(gnn, graph).samples
+    for answer in first.found:
+        check_minimal(gnn, graph, ANYTHING, answer)
+
+
+def test_scattered_samples_have_the_sizes_and_nothing_else_of_the_originals() -> None:
+    samples = [(0, 1, 2), (), (4,), tuple(range(30))]
+    rng = torch.Generator().manual_seed(0)
+    scattered_samples = [scattered(samples, 30, rng) for _ in range(200)]
+    for drawn in scattered_samples:
+        assert [len(edits) for edits in drawn] == [3, 0, 1, 30]
+        assert all(list(edits) == sorted(set(edits)) for edits in drawn)
+    singles = {drawn[2][0] for drawn in scattered_samples}
+    assert singles == set(range(30))  # every pair is as likely
 
 
 def test_work_is_counted() -> None:

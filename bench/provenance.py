@@ -1,0 +1,60 @@
+"""Where a figure comes from: code, versions, machine, date."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import subprocess
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+_ROOT = Path(__file__).resolve().parent.parent
+_PACKAGES = ("torch", "torch-geometric", "numpy", "networkx")
+# What decides an answer; how it is counted and printed may change without asking again.
+_DECIDING = ("models/**/*.py", "bench/methods.py", "bench/instances.py")
+
+
+def provenance(seed: int) -> dict[str, Any]:
+    return {
+        "seed": seed,
+        "versions": {
+            "python": platform.python_version(),
+            **{package: version(package) for package in _PACKAGES},
+        },
+        "commit": _commit(),
+        "machine": (
+            f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, "
+            f"{torch.get_num_threads()} torch thread"
+        ),
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def code_digest() -> str:
+    content = hashlib.sha256()
+    for pattern in _DECIDING:
+        for file in sorted(_ROOT.glob(pattern)):
+            content.update(file.read_bytes())
+    return content.hexdigest()
+
+
+def _commit() -> str | None:
+    """The commit, marked if what is measured differs from it; None outside a repository."""
+    head = _git("rev-parse", "HEAD")
+    if not head:
+        return None
+    return f"{head}-dirty" if _git("status", "--porcelain", "models", "bench") else head
+
+
+def _git(*arguments: str) -> str:
+    try:
+        return subprocess.run(
+            ["git", "-C", str(_ROOT), *arguments], capture_output=True, text=True, check=True
+        ).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""

@@ -1,0 +1,144 @@
+"""One comparison on one GNN: trained denoisers and answers are kept, so that it can be resumed.
+
+What is kept is found by the GNN, the instances, the budget, the seed and the code that decides the
+answers; a change in any of them starts anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from bench.counterfactual import Answered
+from bench.instances import CPU, Explained, fewest_edits, is_covered
+from bench.methods import DIFFUSION, Method, TrainedFor, diffusion_method, plain_method
+from bench.provenance import code_digest, provenance
+from bench.target_gnns import CACHE, TargetGnn
+from models.denoiser import Denoiser
+from models.graphs import Graph
+from models.training import Trainer
+
+_TIMED_STEPS = 20
+
+OnStep = Callable[[str, int, int], None]  # what, done, of how many
+
+
+class Run:
+    def __init__(
+        self,
+        target: TargetGnn,
+        reference: Sequence[Graph],
+        instances: Sequence[Explained],
+        *,
+        budget: float,
+        seed: int,
+        on_step: OnStep,
+        cache: Path = CACHE,
+    ) -> None:
+        self.target = target
+        self.instances = list(instances)
+        self.budget = budget
+        self.seed = seed
+        self._reference = reference
+        self._on_step = on_step
+        key = json.dumps([target.folder.name, len(self.instances), budget, seed, code_digest()])
+        digest = hashlib.sha256(key.encode()).hexdigest()[:12]
+        self.folder = cache / "counterfactual" / f"{target.folder.name}-{digest}"
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def answers(self, name: str) -> tuple[list[Answered], float, dict[str, Any]]:
+        """Of every instance, with the seconds of training and where they come from."""
+        file = self.folder / f"{name}.json"
+        if not file.is_file():
+            _write_json(file, self._answered(name))
+        kept = json.loads(file.read_text())
+        answers = [
+            Answered(
+                instance,
+                tuple(tuple((a, b) for a, b in edits) for edits in one["found"]),
+                one["gnn_evaluations"],
+                one["cpu_seconds"],
+            )
+            for instance, one in zip(self.instances, kept["answers"], strict=True)
+        ]
+        return answers, kept["train_seconds"], kept["provenance"]
+
+    def fewest(self) -> list[int | None]:
+        """By exhaustive search to two edits; None also where it is not covered."""
+        file = self.folder / "exhaustive.json"
+        if not file.is_file():
+            found = []
+            for place, instance in enumerate(self.instances):
+                covered = is_covered(instance)
+                found.append(fewest_edits(self.target.gnn, instance) if covered else None)
+                self._on_step("exhaustive search to two edits", place + 1, len(self.instances))
+            _write_json(file, found)
+        kept: list[int | None] = json.loads(file.read_text())
+        return kept
+
+    def _answered(self, name: str) -> dict[str, Any]:
+        method, train_seconds = self._method(name)
+        answers = []
+        for place, instance in enumerate(self.instances):
+            started = time.process_time()
+            answer = method(instance, self.seed + place)
+            answers.append(
+                {
+                    "found": answer.found,
+                    "gnn_evaluations": answer.gnn_evaluations,
+                    "cpu_seconds": time.process_time() - started,
+                }
+            )
+            self._on_step(name, place + 1, len(self.instances))
+        return {
+            "answers": answers,
+            "train_seconds": train_seconds,
+            "provenance": provenance(self.seed),
+        }
+
+    def _method(self, name: str) -> tuple[Method, float]:
+        if name not in DIFFUSION:
+            return plain_method(self.target.gnn, name), 0.0
+        diffusion = DIFFUSION[name]
+        denoiser, seconds = self._denoiser(diffusion.denoiser)
+        return diffusion_method(self.target.gnn, denoiser, diffusion.config), seconds
+
+    def _denoiser(self, kind: TrainedFor) -> tuple[Denoiser, float]:
+        """Steps are chosen so that the training takes about the budget."""
+        file = self.folder / f"denoiser-{kind.value}.safetensors"
+        features = self._reference[0].features.shape[1]
+        if not file.is_file():
+            gnn = self.target.gnn
+            trial = Trainer(self._reference, gnn, kind.recipe(), seed=self.seed, device=CPU)
+            began = time.monotonic()
+            *_, last = trial.run(
+                until=_TIMED_STEPS, should_stop=lambda: time.monotonic() - began > self.budget / 10
+            )
+            steps = max(1, round(self.budget * last.step / last.seconds))
+            recipe = kind.recipe(steps)
+            trainer = Trainer(self._reference, gnn, recipe, seed=self.seed, device=CPU)
+            for last in trainer.run():
+                self._on_step(f"training the denoiser, recipe {kind.value}", last.step, steps)
+            aside = file.with_suffix(".partial")
+            said = {"steps": str(steps), "seconds": str(last.seconds)}
+            save_file(dict(trainer.denoiser().state_dict()), aside, metadata=said)
+            os.replace(aside, file)
+        with safe_open(file, framework="pt") as opened:
+            said = opened.metadata()
+        denoiser = Denoiser(kind.recipe(int(said["steps"])).shape(features))
+        denoiser.load_state_dict(load_file(file))
+        return denoiser.eval(), float(said["seconds"])
+
+
+def _write_json(file: Path, document: object) -> None:
+    aside = file.with_suffix(".partial")
+    aside.write_text(json.dumps(document) + "\n")
+    os.replace(aside, file)

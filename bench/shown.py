@@ -1,0 +1,87 @@
+"""Results as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.table import Table
+
+from bench.counterfactual import Detail, Row
+
+_FIRST = {
+    "method": "method",
+    "auc_strict": "AUC strict",
+    "auc_one_edit": "AUC one-edit",
+    "fidelity_auc": "fidelity AUC",
+    "mean_edits": "edits",
+    "flip_rate": "flips ≤ .3",
+    "mmd_heldout": "MMD held-out",
+    "alternatives3": "≥ 3 answers",
+    "share_not_minimal": "not minimal",
+    "gnn_evaluations": "GNN evals",
+    "cpu_seconds": "CPU s",
+    "train_seconds": "train s",
+}
+
+
+def gnn_table(rows: Sequence[dict[str, Any]]) -> Table:
+    table = Table(title="target GNNs")
+    table.add_column("data set")
+    for title in ("test accuracy", "paper", "validation", "graphs", "skipped", "epochs", "seconds"):
+        table.add_column(title, justify="right")
+    for one in rows:
+        keys = ("test_accuracy", "paper_accuracy", "validation_accuracy")
+        table.add_row(
+            one["dataset"],
+            *(_cell(one[key]) for key in keys),
+            *(str(one[key]) for key in ("train_graphs", "skipped", "epochs")),
+            f"{one['seconds']:.0f}",
+        )
+    return table
+
+
+def counterfactual_tables(results: Sequence[tuple[Row, Detail]]) -> list[Table]:
+    first = results[0][0]
+    main = Table(
+        title=f"{first.dataset}, {first.n} held-out graphs; ceiling {first.ceiling:.3f}, "
+        f"MMD floor {first.mmd_floor:.3f}"
+    )
+    for title in _FIRST.values():
+        is_name = title == "method"
+        main.add_column(title, justify="left" if is_name else "right", no_wrap=is_name)
+    more = Table(title="the same answers in detail")
+    more.add_column("method", no_wrap=True)
+    for title in (
+        *("of ceiling", "flips ≤ .05", "≤ .1", "added : removed", "connected", "before"),
+        *("answers", "MMD to input", "degree", "clustering", "spectrum"),
+    ):
+        more.add_column(title, justify="right")
+    for one, detail in results:
+        values = asdict(one)
+        main.add_row(*(_cell(values[key]) for key in _FIRST))
+        parts = detail.mmd
+        more.add_row(
+            one.method,
+            _cell(one.auc_strict / one.ceiling if one.ceiling else None),
+            *(_cell(value) for value in (one.flip_rate_005, one.flip_rate_01)),
+            f"{detail.added} : {detail.removed}",
+            *(_cell(value) for value in (detail.connected, detail.connected_before)),
+            *(_cell(value) for value in (one.alternatives, one.mmd_sum)),
+            *(
+                _cell(value)
+                for value in (
+                    (parts.degree, parts.clustering, parts.spectrum) if parts else (None,) * 3
+                )
+            ),
+        )
+    return [main, more]
+
+
+def _cell(value: str | float | None) -> str:
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if value >= 100 else f"{value:.3f}"

@@ -1,0 +1,208 @@
+"""The counterfactual comparison: its instances, its exhaustive check, its rows, its whole run."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from itertools import combinations
+from pathlib import Path
+
+import networkx as nx
+import pytest
+import torch
+from safetensors.torch import load_file
+from typer.testing import CliRunner
+
+from bench.__main__ import app
+from bench.counterfactual import Answered, row, toggled
+from bench.instances import Explained, candidate_pairs, chosen, fewest_edits, is_covered
+from bench.methods import METHODS
+from bench.parts import Part
+from bench.tasks import Task
+from models.edits import EditRules, EditSpace
+from models.gnn.network import Gnn, predict
+from models.gnn.spec import ActivationLayer, GinLayer, GnnSpec, LinearLayer, PoolLayer
+from models.graphs import Graph
+from store.gnn_spec import GnnSpecDocument
+from worker.loading import layers_of
+
+torch.set_num_threads(1)
+CPU = torch.device("cpu")
+ROW_KEYS = [
+    *("dataset", "method", "n", "auc_strict", "ceiling", "auc_one_edit", "fidelity_auc"),
+    *("mean_edits", "flip_rate", "flip_rate_005", "flip_rate_01", "mmd_sum", "mmd_heldout"),
+    *("mmd_floor", "alternatives", "alternatives3", "share_not_minimal", "gnn_evaluations"),
+    *("cpu_seconds", "train_seconds"),
+]
+
+
+def random_graph(seed: int, nodes: int, density: float = 0.3) -> Graph:
+    rng = torch.Generator().manual_seed(seed)
+    edges = torch.triu(torch.rand(nodes, nodes, generator=rng) < density, diagonal=1).nonzero().T
+    return Graph(torch.randn(nodes, 2, generator=rng), edges.contiguous())
+
+
+def random_gnn(seed: int, graph: Graph, bias: float) -> Gnn:
+    """The input's logits differ by the bias, in units of how far single edits move them."""
+    layers = (GinLayer(6, 6), ActivationLayer("tanh"), PoolLayer("sum"), LinearLayer(2))
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        gnn = Gnn(GnnSpec(2, 2, layers)).eval()
+    pairs = [(pair,) for pair in combinations(range(graph.node_count), 2)]
+    near = predict(gnn, [graph, *(toggled(graph, pair) for pair in pairs)], CPU).log()
+    apart = near[:, 0] - near[:, 1]
+    last = gnn.layers[-1].linear
+    with torch.no_grad():
+        last.bias[0] += bias * apart.std() - apart[0]
+    return gnn
+
+
+def any_edit(graph: Graph, ratio: float = 1.0) -> Explained:
+    return Explained(graph, EditRules(max_ratio=ratio), restricted=False)
+
+
+def test_candidate_pairs_are_the_edges_then_the_nearest() -> None:
+    graph = Graph(torch.ones(12, 1), torch.stack([torch.arange(10), torch.arange(1, 11)]))
+    pairs = candidate_pairs(graph, 25, torch.Generator().manual_seed(0))
+    distances = [abs(a - b) for a, b in pairs]
+    assert distances == [1] * 10 + [2] * 9 + [3] * 6
+    everything = candidate_pairs(graph, 100, torch.Generator().manual_seed(0))
+    assert len(everything) == 66
+    assert all(11 in pair for pair in everything[-11:])  # the node that cannot be reached is last
+
+
+def test_large_graphs_may_be_edited_at_2000_pairs_their_edges_among_them() -> None:
+    large, small = random_graph(0, 70, 0.04), random_graph(1, 40, 0.1)
+    part = Part([large, small], torch.tensor([0, 1]))
+    instances = chosen(Task("x", 2, part, part, part), 2, 0)
+    by_size = {instance.graph.node_count: instance for instance in instances}
+    assert by_size[70].restricted
+    assert not by_size[40].restricted
+    space = EditSpace.of(large, by_size[70].rules)
+    assert space.count == 2000
+    assert int(space.present.sum()) == large.edge_count
+    assert EditSpace.of(small, by_size[40].rules).count == 40 * 39 // 2
+    assert not is_covered(by_size[40])  # more than 600 pairs
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_fewest_edits_agrees_with_trying_everything_sparsely(seed: int) -> None:
+    graph = random_graph(seed, 7)
+    gnn = random_gnn(seed, graph, bias=float(seed))
+    (before,) = predict(gnn, [graph], CPU).argmax(dim=1).tolist()
+    pairs = list(combinations(range(7), 2))
+    expected = None
+    for size in (2, 1):
+        tried = [toggled(graph, edits) for edits in combinations(pairs, size)]
+        if size <= graph.edge_count and (predict(gnn, tried, CPU).argmax(dim=1) != before).any():
+            expected = size
+    assert fewest_edits(gnn, any_edit(graph)) == expected
+
+
+def test_fewest_edits_keeps_to_the_budget() -> None:
+    graph = random_graph(1, 7)
+    gnn = random_gnn(1, graph, bias=0.1)
+    assert fewest_edits(gnn, any_edit(graph)) == 1
+    assert fewest_edits(gnn, any_edit(graph, ratio=0.0)) is None
+
+
+def test_a_row_counts_what_it_says() -> None:
+    graphs = [random_graph(seed, 8, 0.5) for seed in range(4)]
+    gnn = random_gnn(0, graphs[0], bias=0.1)
+    nothing: tuple[()] = ()
+    found = [(((0, 1),), ((2, 3), (4, 5)), ((1, 2), (3, 4))), (((0, 1), (2, 3)),), nothing, nothing]
+    answers = [
+        Answered(any_edit(graph), edits, gnn_evaluations=10, cpu_seconds=0.5)
+        for graph, edits in zip(graphs, found, strict=True)
+    ]
+    figures, detail = row(
+        "x",
+        "d4",
+        gnn,
+        answers=answers,
+        held_out=graphs,
+        fewest=[1, 1, 2, None],
+        covered=[True, True, True, False],
+        train_seconds=3.0,
+    )
+    assert (figures.n, figures.flip_rate, figures.mean_edits) == (4, 0.5, 1.5)
+    assert (figures.alternatives, figures.alternatives3) == (1.0, 0.5)
+    # of the three covered, the second needs one edit less and the third was not found
+    assert figures.share_not_minimal == pytest.approx(2 / 3)
+    assert (figures.gnn_evaluations, figures.cpu_seconds) == (10, 0.5)
+    toggled_pairs = [(0, (0, 1)), (1, (0, 1)), (1, (2, 3))]  # of the best answers
+    removed = sum(list(pair) in graphs[place].edges.T.tolist() for place, pair in toggled_pairs)
+    assert (detail.added, detail.removed) == (3 - removed, removed)
+
+
+def rings_and_paths(path: Path) -> Path:
+    """40 graphs of 6 to 9 nodes in the TU format; class 1 is a ring."""
+    edges, indicator, labels, first = [], [], [], 1
+    for place in range(40):
+        nodes = 6 + place % 4
+        network = nx.cycle_graph(nodes) if place % 2 else nx.path_graph(nodes)
+        edges += [f"{first + a}, {first + b}" for a, b in network.edges]
+        indicator += [str(place + 1)] * nodes
+        labels.append(str(place % 2))
+        first += nodes
+    with zipfile.ZipFile(path, "w") as archive:
+        for ending, lines in (
+            ("A", edges),
+            ("graph_indicator", indicator),
+            ("graph_labels", labels),
+        ):
+            archive.writestr(f"R/R_{ending}.txt", "\n".join(lines) + "\n")
+    return path
+
+
+def test_the_whole_run_resumes_and_its_dump_can_be_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where results are kept
+    arguments = ["counterfactual", "--dataset", str(rings_and_paths(tmp_path / "rings.zip"))]
+    arguments += ["--budget", "0.2", "--test", "4", "--json", "rows.json", "--dump", "dump"]
+    runner = CliRunner()
+    first = runner.invoke(app, arguments, catch_exceptions=False)
+    assert first.exit_code == 0, first.output
+    rows = json.loads(Path("rows.json").read_text())
+    assert [one["method"] for one in rows] == list(METHODS)
+    origin = ["seed", "versions", "commit", "machine", "date", "budget"]
+    assert all(list(one) == ROW_KEYS + origin for one in rows)
+    by_method = {one["method"]: one for one in rows}
+    assert by_method["d4"]["auc_strict"] >= by_method["greedy"]["auc_strict"]
+    check_dump(Path("dump"))
+
+    second = runner.invoke(app, arguments, catch_exceptions=False)
+    assert "training" not in second.output
+    assert json.loads(Path("rows.json").read_text()) == rows
+
+
+def check_dump(folder: Path) -> None:
+    """Every answer flips the dumped GNN, and its edits are what they are called."""
+    spec = GnnSpecDocument.model_validate_json((folder / "spec.json").read_text())
+    gnn = Gnn(layers_of(spec))
+    gnn.load_state_dict(load_file(folder / "weights.safetensors"))
+    instances = json.loads((folder / "instances.json").read_text())
+    edits = json.loads((folder / "edits.json").read_text())
+    assert sorted(edits) == sorted(METHODS)
+    checked = 0
+    for answers in edits.values():
+        for instance, alternatives in zip(instances, answers, strict=True):
+            features = torch.tensor([node["x"] for node in instance["nodes"]])
+            for alternative in alternatives:
+                edges = {(edge["source"], edge["target"]) for edge in instance["edges"]}
+                for source, target, action in alternative:
+                    assert ((source, target) in edges) == (action == "remove")
+                    edges ^= {(source, target)}
+                after = Graph(features, torch.tensor(sorted(edges)).view(-1, 2).T)
+                assert int(predict(gnn, [after], CPU)[0].argmax()) != instance["label"]
+                checked += 1
+    assert checked
+
+
+def test_unknown_methods_and_data_are_refused() -> None:
+    runner = CliRunner()
+    unknown = runner.invoke(app, ["counterfactual", "--method", "magic"])
+    assert (unknown.exit_code, "no method magic" in unknown.output) == (2, True)
+    missing = runner.invoke(app, ["gnns", "--dataset", "nowhere"])
+    assert (missing.exit_code, "no data set 'nowhere'" in missing.output) == (2, True)
