@@ -11,10 +11,12 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from safetensors.torch import load_file
 
 from bench.gnn_training import EpochReport, Training, accuracy, train
+from bench.provenance import provenance
 from bench.tasks import Task
 from d4explain.export import export
 from models.gnn.network import Gnn
@@ -71,6 +73,7 @@ class TargetMetrics:
     parameters: int
     epochs: int  # fewer than planned if time ran out
     seconds: float
+    provenance: dict[str, Any]  # of the training, however late it is read
 
 
 @dataclass(frozen=True)
@@ -137,6 +140,7 @@ def target_gnn(
         parameters=sum(parameter.numel() for parameter in gnn.parameters()),
         epochs=epochs,
         seconds=time.monotonic() - began,
+        provenance=provenance(seed),
     )
     _keep(gnn, metrics, folder)
     return TargetGnn(gnn, metrics, folder, cached=False)
