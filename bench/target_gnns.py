@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +147,9 @@ def target_gnn(
 
 
 def _key(spec: GnnSpec, recipe: TargetRecipe, task: Task, seed: int) -> str:
-    content = json.dumps([repr(spec), asdict(recipe), task.digest, seed], sort_keys=True)
+    # the names of the figures: what an earlier version kept is not read by a later one
+    figures = [field.name for field in fields(TargetMetrics)]
+    content = json.dumps([repr(spec), asdict(recipe), task.digest, seed, figures], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 
