@@ -21,7 +21,6 @@ from bench.gnn_training import shown_progress
 from bench.instances import EXHAUSTIVE_PAIRS, MOST_PAIRS, chosen, is_covered, restricted_count
 from bench.methods import METHODS
 from bench.parts import DataError
-from bench.provenance import provenance
 from bench.runs import Run
 from bench.shown import counterfactual_tables, gnn_table
 from bench.target_gnns import SECONDS, TargetGnn, target_gnn
@@ -54,8 +53,9 @@ def gnns(
     for name in dataset or GRAPH_TASKS:
         task = _task(name, seed)
         target = _target(task, seed, seconds)
-        figures = {"dataset": task.name, **asdict(target.metrics), "cached": target.cached}
-        rows.append({**figures, **provenance(seed)})
+        figures = asdict(target.metrics)
+        origin = figures.pop("provenance")
+        rows.append({"dataset": task.name, **figures, "cached": target.cached, **origin})
     console.print(gnn_table(rows))
     _write(out, rows)
 

@@ -16,7 +16,7 @@ import torch
 _ROOT = Path(__file__).resolve().parent.parent
 _PACKAGES = ("torch", "torch-geometric", "numpy", "networkx")
 # What decides an answer; how it is counted and printed may change without asking again.
-_DECIDING = ("models/**/*.py", "bench/methods.py", "bench/instances.py")
+_DECIDING = ("models/**/*.py", "bench/methods.py", "bench/instances.py", "bench/runs.py")
 
 
 def provenance(seed: int) -> dict[str, Any]:

@@ -9,12 +9,14 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 from safetensors.torch import load_file
 
 from bench.gnn_training import EpochReport, Training, accuracy, train
+from bench.provenance import provenance
 from bench.tasks import Task
 from d4explain.export import export
 from models.gnn.network import Gnn
@@ -71,6 +73,7 @@ class TargetMetrics:
     parameters: int
     epochs: int  # fewer than planned if time ran out
     seconds: float
+    provenance: dict[str, Any]  # of the training, however late it is read
 
 
 @dataclass(frozen=True)
@@ -137,13 +140,16 @@ def target_gnn(
         parameters=sum(parameter.numel() for parameter in gnn.parameters()),
         epochs=epochs,
         seconds=time.monotonic() - began,
+        provenance=provenance(seed),
     )
     _keep(gnn, metrics, folder)
     return TargetGnn(gnn, metrics, folder, cached=False)
 
 
 def _key(spec: GnnSpec, recipe: TargetRecipe, task: Task, seed: int) -> str:
-    content = json.dumps([repr(spec), asdict(recipe), task.digest, seed], sort_keys=True)
+    # the names of the figures: what an earlier version kept is not read by a later one
+    figures = [field.name for field in fields(TargetMetrics)]
+    content = json.dumps([repr(spec), asdict(recipe), task.digest, seed, figures], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 

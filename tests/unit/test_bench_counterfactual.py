@@ -177,6 +177,24 @@ def test_the_whole_run_resumes_and_its_dump_can_be_checked(
     assert json.loads(Path("rows.json").read_text()) == rows
 
 
+def test_gnns_are_listed_with_where_they_come_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = ["gnns", "--dataset", str(rings_and_paths(tmp_path / "rings.zip"))]
+    arguments += ["--seconds", "0", "--seed", "3", "--json", "rows.json"]
+    listed = []
+    for _ in range(2):
+        answer = CliRunner().invoke(app, arguments, catch_exceptions=False)
+        assert answer.exit_code == 0, answer.output
+        (one,) = json.loads(Path("rows.json").read_text())
+        listed.append(one)
+    assert [one.pop("cached") for one in listed] == [False, True]
+    assert listed[0] == listed[1]
+    assert (listed[0]["dataset"], listed[0]["seed"], listed[0]["epochs"]) == ("rings", 3, 1)
+    assert {"versions", "commit", "machine", "date", "test_accuracy"} <= listed[0].keys()
+
+
 def check_dump(folder: Path) -> None:
     """Every answer flips the dumped GNN, and its edits are what they are called."""
     spec = GnnSpecDocument.model_validate_json((folder / "spec.json").read_text())
