@@ -57,7 +57,8 @@ def random_gnn(seed: int, like: Graph, classes: int = 2, *, bias: float = 0.0) -
     last = gnn.layers[-1].linear
     with torch.no_grad():
         logits = gnn(to_sparse(graphs))
-        scale = logits.std(dim=0).clamp(min=1e-3)
+        # not less: a nearly constant GNN would be blown up together with its rounding errors
+        scale = logits.std(dim=0).clamp(min=0.05)
         last.weight.copy_(last.weight / scale[:, None])
         last.bias.copy_((last.bias - logits.mean(dim=0)) / scale)
         last.bias[0] += bias
