@@ -6,6 +6,7 @@ hence they reach no real node, and pooling is the one place that has to mask the
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 import torch
@@ -31,16 +32,16 @@ from models.gnn.spec import (
 from models.graphs import DenseGraphs, SparseGraphs
 
 
-class GraphLayer(nn.Module):
+class GraphLayer(nn.Module, ABC):
     """One layer with shared weights in two forms, equal wherever the adjacency is 0/1."""
 
+    @abstractmethod
     def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
         """[node of all graphs, width] → the same; [graph, width] behind the pool."""
-        raise NotImplementedError
 
+    @abstractmethod
     def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
         """[batch, node, width] → the same; [batch, width] behind the pool."""
-        raise NotImplementedError
 
 
 class Gcn(GraphLayer):
@@ -86,8 +87,9 @@ class Gin(GraphLayer):
 class Rowwise(GraphLayer):
     """A layer that treats every row alone, so that both forms are the same."""
 
+    @abstractmethod
     def rows(self, values: Tensor) -> Tensor:
-        raise NotImplementedError
+        """[row, width] → [row, width]."""
 
     def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
         return self.rows(values)
