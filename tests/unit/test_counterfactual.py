@@ -121,7 +121,7 @@ def probabilities(gnn: Gnn, graph: Graph) -> Tensor:
 
 
 def rounding(gnn: Gnn, graph: Graph) -> float:
-    """What sums in another order, as in a larger batch, may change: 1e-6 of the terms added up.
+    """What sums in another order, as in a larger batch, may change: an epsilon of the terms.
 
     `random_gnn` stretches the logits, and with them the rounding of terms that cancel.
     """
@@ -132,7 +132,7 @@ def rounding(gnn: Gnn, graph: Graph) -> float:
             values = layer.sparse(values, graphs)
         head = gnn.layers[-1].linear
         terms = values.abs() @ head.weight.abs().T + head.bias.abs()
-    return max(1e-5, 1e-6 * float(terms.max()))
+    return max(1e-5, torch.finfo(terms.dtype).eps * float(terms.max()))
 
 
 def networkx_of(graph: Graph, edges: frozenset[Pair] | None = None) -> nx.Graph:
