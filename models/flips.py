@@ -108,9 +108,12 @@ class FlipJudge:
         return [margin_of[edits] for edits in edit_sets]
 
     def flips(self) -> list[EditSet]:
-        """Every set that flipped the dense GNN so far, smallest first."""
+        """Every non-empty set that flipped the dense GNN so far, smallest first.
+
+        An input on the border may be one by rounding; the input itself is never an answer.
+        """
         return sorted(
-            (edits for edits, margin in self._margins.items() if margin > 0),
+            (edits for edits, margin in self._margins.items() if edits and margin > 0),
             key=lambda edits: (len(edits), edits),
         )
 

@@ -21,8 +21,9 @@ from models.counterfactual import (
 )
 from models.denoiser import Denoiser, DenoiserShape
 from models.diffusion import NoiseLevel
-from models.edits import EditRules
+from models.edits import EditRules, EditSpace
 from models.errors import UnknownClassError, UnknownNodeError
+from models.flips import FlipGoal, FlipJudge
 from models.gnn.network import Gnn
 from models.gnn.spec import ActivationLayer, GcnLayer, GinLayer, GnnSpec, LinearLayer, PoolLayer
 from models.graphs import DenseGraphs, Graph, to_dense, to_sparse
@@ -587,3 +588,17 @@ def test_work_is_counted() -> None:
 def test_nonsense_settings_are_refused(wrong: Callable[[], object]) -> None:
     with pytest.raises(ValueError, match="got"):
         wrong()
+
+
+def test_the_input_itself_is_no_flip_where_both_forms_of_the_gnn_disagree() -> None:
+    """On the border the dense form may give the input another class than the sparse one."""
+    graph = random_graph(3, 5, 0.5)
+    gnn = random_gnn(3, graph)
+    other = 1 - int(probabilities(gnn, graph).argmax())
+    space = EditSpace.of(graph, EditRules(max_ratio=1.0))
+    judge = FlipJudge(gnn, space, FlipGoal(before=other, target=None), torch.device("cpu"))
+    (unedited,) = judge.margins([()])
+    assert unedited > 0
+    judge.margins([(pair,) for pair in range(space.count)])
+    assert () not in judge.flips()
+    assert judge.flips()
