@@ -114,7 +114,6 @@ class Run:
     def _denoiser(self, kind: TrainedFor) -> tuple[Denoiser, float]:
         """Steps are chosen so that the training takes about the budget on an idle machine."""
         file = self.folder / f"denoiser-{kind.value}.safetensors"
-        features = self._reference[0].features.shape[1]
         if not file.is_file():
             gnn = self.target.gnn
             trial = Trainer(self._reference, gnn, kind.recipe(), seed=self.seed, device=CPU)
@@ -135,7 +134,12 @@ class Run:
             os.replace(aside, file)
         with safe_open(file, framework="pt") as opened:
             said = opened.metadata()
-        denoiser = Denoiser(kind.recipe(int(said["steps"])).shape(features))
+        shape = kind.recipe(int(said["steps"])).shape(
+            self._reference[0].features.shape[1],
+            marked=self._reference[0].target is not None,
+            gnn=self.target.gnn.spec,
+        )
+        denoiser = Denoiser(shape)
         denoiser.load_state_dict(load_file(file))
         return denoiser.eval(), float(said["seconds"])
 

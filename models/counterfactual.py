@@ -15,16 +15,17 @@ import torch
 from torch import Tensor
 
 from models.connectivity import component_counts
-from models.denoiser import Denoiser, plausibility
+from models.denoiser import Denoiser
 from models.edits import EditRules, EditSet, EditSpace
 from models.errors import UnknownClassError
 from models.flips import FORBIDDEN, FlipGoal, FlipJudge, StoppedError
 from models.gnn.network import Gnn, predict
-from models.graphs import Graph, to_dense
+from models.graphs import Graph
 from models.proposals import Proposals, draw, pruned_flips, scattered
 from models.pruning import prune
 from models.ranking import choose, distinct_count, shortlist
-from models.search import Search, SearchConfig, try_single_edits
+from models.scouting import Scout
+from models.search import Guide, Search, SearchConfig, try_single_edits
 
 __all__ = [
     "CounterfactualConfig",
@@ -48,6 +49,7 @@ _PROPOSALS: dict[Sampler, Proposals] = {
 _KEPT_FLIPS = 64  # flips that are verified and chosen from; fewer for large graphs
 _KEPT_CELLS = 2**22
 _CHECKED_MISSES = 8
+_SAMPLED_DEPTH = 2  # that the search has finished when the denoiser's samples are asked for
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,8 @@ class FoundEdit:
     target: int
     added: bool
     plausibility: float  # log-odds that the denoiser gives this edit on the input
-    # The whole edit set came out of a denoiser sample. Says where it was seen, not that it needed
-    # the denoiser: random samples of the same size can hold the same small flips.
+    # The denoiser put the edit set forward: it is a sample's, or of the pairs that the denoiser
+    # foretold to matter while not all could be tried. Otherwise all pairs were tried.
     by_denoiser: bool
 
 
@@ -184,11 +186,15 @@ class _Run:
         self._device = device
         self._stopped = False
         self._by_denoiser: set[EditSet] = set()
-        clean = to_dense([self._space.graph]).to(device)
-        self._plausibility = self._space.of_pairs(plausibility(denoiser, clean)[0].cpu())
-        if not config.informed:
-            order = torch.randperm(self._space.count, generator=generator)
-            self._plausibility = self._plausibility[order]
+        self._scout = Scout(denoiser, judge, device, informed=config.informed, generator=generator)
+        self._plausibility = self._scout.plausibility
+        pool = config.search.pool
+        self._chosen_from_pool = (
+            config.sampler == "guided"
+            and self._scout.foresees
+            and pool is not None
+            and pool < self._space.count
+        )
 
     def sample(self) -> None:
         tried: list[EditSet] = []
@@ -228,7 +234,7 @@ class _Run:
         self, edits: EditSet, graph: Graph, probabilities: Tensor, connected: bool
     ) -> FoundCounterfactual:
         space = self._space
-        by_denoiser = edits in self._by_denoiser
+        by_denoiser = self._chosen_from_pool or edits in self._by_denoiser
         found = tuple(
             FoundEdit(
                 source=int(space.sources[pair]),
@@ -262,24 +268,29 @@ class _Run:
         return [edits for edits in drawn if edits]
 
     def _search(self) -> None:
-        """Fills the judge with flips: single edits, denoiser samples, then the beam."""
+        """Fills the judge with flips: single edits, the beam, denoiser samples where both fail."""
         config = self._config.search
-        guide = try_single_edits(self._judge, self._plausibility, config)
+        guide = try_single_edits(self._judge, self._scout, config)
         self.depth = 1
+        search = Search(self._judge, self._scout, guide, config)
+        while not self._enough(search.depth) and search.depth < self._space.budget:
+            if search.depth == _SAMPLED_DEPTH:
+                self._sample_flips(guide)
+            search.deepen()
+            self.depth = search.depth
+        search.exchange()
+
+    def _sample_flips(self, guide: Guide) -> None:
+        """What two edits do not reach a sample often does; pruned, it bounds the search."""
         proposed = pruned_flips(
             self._draw(),
             self._judge,
             guide,
-            plausibility_weight=config.plausibility_weight,
+            plausibility_weight=self._config.search.plausibility_weight,
             wanted=self._config.alternatives,
             minimal=self._config.prune,
         )
         self._by_denoiser.update(proposed)
-        search = Search(self._judge, guide, config)
-        while not self._enough(search.depth) and search.depth < self._space.budget:
-            search.deepen()
-            self.depth = search.depth
-        search.exchange()
 
     def _enough(self, depth: int) -> bool:
         """Whether a depth with flips is passed by one, or has all the alternatives asked for."""
@@ -301,15 +312,25 @@ class _Run:
             self.nearest = self._nearest(distinct)
 
     def _choose_pruned(self) -> None:
-        # where both forms of the GNN differ by rounding, the nearest miss may be a flip
-        candidates = self._shortlist() or self._judge.misses(_CHECKED_MISSES)
-        margins = self._judge.verified_margins(candidates)
-        flips = [edits for edits, margin in zip(candidates, margins, strict=True) if margin > 0]
-        minimal = prune(flips, self._judge.verified_margins) if self._config.prune else flips
-        for edits, pruned in zip(flips, minimal, strict=True):
-            if edits in self._by_denoiser:
-                self._by_denoiser.add(pruned)
-        self.chosen = choose(self._space, minimal, self._config.alternatives)
+        """The best of the flips known, as the sparse GNN sees them.
+
+        Dense and sparse form differ by rounding only, so that the choice is made first and nearly
+        always stands; what does not is struck out, and the next best are asked for.
+        """
+        # the nearest miss too may be a flip by rounding
+        left = self._shortlist() or self._judge.misses(_CHECKED_MISSES)
+        kept: list[EditSet] = []
+        while left and len(kept) < self._config.alternatives:
+            asked = choose(self._space, left, self._config.alternatives)
+            margins = self._judge.verified_margins(asked)
+            flips = [edits for edits, margin in zip(asked, margins, strict=True) if margin > 0]
+            minimal = prune(flips, self._judge.verified_margins) if self._config.prune else flips
+            for edits, pruned in zip(flips, minimal, strict=True):
+                if edits in self._by_denoiser:
+                    self._by_denoiser.add(pruned)
+            kept = choose(self._space, [*kept, *minimal], self._config.alternatives)
+            left = [edits for edits in left if edits not in asked]
+        self.chosen = kept
         if not self.chosen:
             self.nearest = self._nearest(self._judge.misses(_CHECKED_MISSES))
 

@@ -9,11 +9,13 @@ last without being masked again; what a bias would do is done by the constant in
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from models.diffusion import NoiseLevel
+from models.effects import GnnView
 from models.errors import NoMarkedNodeError
 from models.graphs import DenseGraphs
 from models.ppgn import PpgnBlock, inverse_rms, normal_weight
@@ -36,10 +38,24 @@ class DenoiserShape:
     residual: bool = True
     steered: bool = False  # has a switch between the data's edges and counterfactual ones
     marked: bool = False  # sees which node of each graph is marked, as one more feature
+    classes: int = 0  # of the GNN whose answers the effect head foretells; 0: there is no such head
+    gnn_width: int = 0  # numbers that the GNN's convolutions say about a node, for that head
 
     def __post_init__(self) -> None:
-        if self.features < 0 or self.hidden < 1 or self.blocks < 1:
+        if (
+            min(self.features, self.classes, self.gnn_width) < 0
+            or self.hidden < 1
+            or self.blocks < 1
+        ):
             raise ValueError(f"a denoiser needs channels and blocks, got {self}")
+
+
+class Reading(NamedTuple):
+    """What a denoiser says about toggling each pair of a graph as it is."""
+
+    plausibility: Tensor  # [batch, node, node] how much likelier the graph becomes: (1 - 2A)·f
+    # [class, batch, node, node] how the GNN's logits change, mean 0; None without an effect head
+    effects: Tensor | None
 
 
 class Denoiser(nn.Module):
@@ -69,6 +85,14 @@ class Denoiser(nn.Module):
         )
         self.head_in = normal_weight(hidden, hidden, rng)
         self.head_out = nn.Parameter(torch.zeros(1, hidden))
+        if shape.classes:
+            self.effect_in = normal_weight(hidden, hidden + shape.classes, rng)
+            self.effect_source = normal_weight(hidden, shape.gnn_width, rng)
+            self.effect_target = normal_weight(hidden, shape.gnn_width, rng)
+            self.effect_out = nn.Parameter(torch.zeros(shape.classes, hidden))
+            self.slope_gain = nn.Parameter(torch.ones(()))
+            # the size of a usual change of the GNN's logits: measured before training, not learnt
+            self.effect_scale = nn.Parameter(torch.ones(()), requires_grad=False)
 
     def forward(
         self, noisy: DenseGraphs, noise: NoiseLevel, steered: Tensor | None = None
@@ -79,29 +103,69 @@ class Denoiser(nn.Module):
         nothing to a denoiser without the switch.
         """
         on = torch.ones_like(noise.add) if steered is None else steered.to(noise.add.dtype)
-        logits = self._network(noisy, noise, on)
-        if self.shape.residual:
-            logits = logits + _observation(noisy, noise)
-        return logits
+        return self._logits(self._state(noisy, noise, on), noisy, noise)
+
+    def with_effects(
+        self, noisy: DenseGraphs, noise: NoiseLevel, steered: Tensor, view: GnnView
+    ) -> tuple[Tensor, Tensor]:
+        """The logits as `forward` gives them, and the effects in units of `effect_scale`.
+
+        An effect is what toggling the pair in the noisy graph does to the GNN's logits, whose mean
+        over classes stays 0: [class, batch, node, node]. `view` is the GNN's own of that graph.
+        """
+        state = self._state(noisy, noise, steered.to(noise.add.dtype))
+        return self._logits(state, noisy, noise), self._effects(state, noisy, view)
+
+    def read(self, graphs: DenseGraphs, view: GnnView | None = None) -> Reading:
+        """What one pass says about toggling each pair of discrete graphs.
+
+        Without the GNN's view, or without an effect head, it says nothing about effects.
+        """
+        noise = NoiseLevel.symmetric(graphs.adjacency.new_full((graphs.count,), CLEAN_FLIP))
+        with torch.inference_mode():
+            state = self._state(graphs, noise, torch.zeros_like(noise.add))
+            plausibility = (1 - 2 * graphs.adjacency) * self._log_odds(state, graphs, noise)
+            if view is None or not self.shape.classes:
+                return Reading(plausibility, None)
+            effects = self._effects(state, graphs, view) * self.effect_scale
+            return Reading(plausibility, effects)
 
     def edge_log_odds(self, graphs: DenseGraphs, noise: NoiseLevel) -> Tensor:
         """f: the log-odds of an edge given the rest of the graph, without its own observation."""
-        logits = self._network(graphs, noise, torch.zeros_like(noise.add))
-        if not self.shape.residual:
-            logits = logits - _observation(graphs, noise)
-        return logits
+        state = self._state(graphs, noise, torch.zeros_like(noise.add))
+        return self._log_odds(state, graphs, noise)
 
-    def _network(self, graphs: DenseGraphs, noise: NoiseLevel, steered: Tensor) -> Tensor:
-        batch, nodes = graphs.mask.shape
+    def _logits(self, state: Tensor, graphs: DenseGraphs, noise: NoiseLevel) -> Tensor:
+        logits = self._edges(state, graphs)
+        return logits + _observation(graphs, noise) if self.shape.residual else logits
+
+    def _log_odds(self, state: Tensor, graphs: DenseGraphs, noise: NoiseLevel) -> Tensor:
+        logits = self._edges(state, graphs)
+        return logits if self.shape.residual else logits - _observation(graphs, noise)
+
+    def _state(self, graphs: DenseGraphs, noise: NoiseLevel, steered: Tensor) -> Tensor:
+        """What the blocks make of the graphs, normed over channels: [channel, pair of all]."""
         sizes = graphs.mask.sum(1).clamp(min=1).to(graphs.adjacency.dtype)  # [batch]
         state = self._embed(graphs, self._level(noise, steered))  # [channel, batch, node, node]
         for block in self.blocks:
             state = block(state, sizes)
-        flat = state.flatten(1)  # [channel, pair of all graphs]
-        flat = flat * inverse_rms(flat)
-        logits = self.head_out @ torch.relu_(self.head_in @ flat)
-        logits = logits.view(batch, nodes, nodes)
-        return (logits + logits.mT) / 2 * graphs.pair_mask
+        flat = state.flatten(1)
+        return flat * inverse_rms(flat)
+
+    def _edges(self, state: Tensor, graphs: DenseGraphs) -> Tensor:
+        logits = self.head_out @ torch.relu_(self.head_in @ state)
+        return _symmetric(logits.view(graphs.adjacency.shape), graphs)
+
+    def _effects(self, state: Tensor, graphs: DenseGraphs, view: GnnView) -> Tensor:
+        """The GNN's slopes, corrected by what is known about each pair and its two ends."""
+        slopes = (view.slopes / self.effect_scale).flatten(1)  # [class, pair of all graphs]
+        states = torch.asinh(view.states)  # [batch, node, width]
+        source = torch.einsum("cf,bnf->cbn", self.effect_source, states)
+        target = torch.einsum("cf,bnf->cbn", self.effect_target, states)
+        known = (source[:, :, :, None] + target[:, :, None, :]).flatten(1)
+        known = known + self.effect_in @ torch.cat([state, torch.asinh(slopes)])
+        effects = self.effect_out @ torch.relu_(known) + self.slope_gain * slopes
+        return _symmetric(effects.view(self.shape.classes, *graphs.adjacency.shape), graphs)
 
     def _level(self, noise: NoiseLevel, steered: Tensor) -> Tensor:
         """What is known of the whole graph: a small MLP of the noise, and the switch."""
@@ -132,15 +196,9 @@ class Denoiser(nn.Module):
         return torch.addcmul(pairs, ends, real)
 
 
-def plausibility(denoiser: Denoiser, graphs: DenseGraphs) -> Tensor:
-    """How much likelier the graph becomes by toggling each pair: (1 - 2A)·f, [batch, node, node].
-
-    One pass on the clean graph at a = b = .02; an edit set's plausibility is the sum of its pairs'.
-    """
-    flip = graphs.adjacency.new_full((graphs.count,), CLEAN_FLIP)
-    with torch.no_grad():
-        log_odds = denoiser.edge_log_odds(graphs, NoiseLevel.symmetric(flip))
-    return (1 - 2 * graphs.adjacency) * log_odds
+def _symmetric(values: Tensor, graphs: DenseGraphs) -> Tensor:
+    """[…, batch, node, node] values, the same whichever end comes first, 0 off the pairs."""
+    return (values + values.mT) / 2 * graphs.pair_mask
 
 
 def _observation(noisy: DenseGraphs, noise: NoiseLevel) -> Tensor:

@@ -50,7 +50,7 @@ class FlipJudge:
         self.space = space
         self.goal = goal
         self.evaluations = 0
-        self._gnn = gnn
+        self.gnn = gnn
         self._device = device
         self._should_stop = should_stop
         self._margins: dict[EditSet, float] = {}
@@ -68,7 +68,7 @@ class FlipJudge:
             allowed = [edits for edits, verdict in zip(some, verdicts, strict=True) if verdict]
             if allowed:
                 with torch.inference_mode():
-                    logits = self._gnn.dense(self.space.dense(allowed).to(self._device))
+                    logits = self.gnn.dense(self.space.dense(allowed).to(self._device))
                 known.update(zip(allowed, self.goal.margin(logits).tolist(), strict=True))
                 self.evaluations += len(allowed)
         return [known[edits] for edits in edit_sets]
@@ -80,7 +80,7 @@ class FlipJudge:
             graphs = self.space.dense(some).to(self._device)
             with torch.inference_mode(mode=False), torch.enable_grad():
                 adjacency = graphs.adjacency.clone().requires_grad_()
-                margin = self.goal.margin(self._gnn.dense(graphs.with_adjacency(adjacency)))
+                margin = self.goal.margin(self.gnn.dense(graphs.with_adjacency(adjacency)))
                 (slope,) = torch.autograd.grad(margin.sum(), adjacency)
             self.evaluations += len(some)
             # an undirected edge is two entries of the adjacency
@@ -92,7 +92,7 @@ class FlipJudge:
         """Probabilities of the discrete graphs by the sparse GNN: [set, class]."""
         new = list(dict.fromkeys(edits for edits in edit_sets if edits not in self._verified))
         if new:
-            probabilities = predict(self._gnn, self.space.apply_all(new), self._device)
+            probabilities = predict(self.gnn, self.space.apply_all(new), self._device)
             self._verified.update(zip(new, probabilities, strict=True))
             self.evaluations += len(new)
         return torch.stack([self._verified[edits] for edits in edit_sets])

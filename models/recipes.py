@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Literal
 
 from models.denoiser import DenoiserShape
+from models.gnn.spec import GnnSpec
 
 
 class Objective(Enum):
@@ -30,6 +31,7 @@ class Recipe:
     alpha: float  # L = L_dist + alpha·L_cf
     counterfactual_share: float  # share of the steps, at the end, that have L_cf
     steered: bool  # L_cf trains the denoiser's switched-on answer only, on half of each batch
+    effect_weight: float  # of the effect head's loss; 0: the denoiser has no such head
     # optimisation
     steps: int
     learning_rate: float
@@ -47,6 +49,8 @@ class Recipe:
     # losses, continued
     diffusion_steps: int = 50  # T in the paper's weight 1 - 2·flip + 1/T
     temperature: float = 0.5  # of the Concrete sample, λ
+    effect_toggles: int = 32  # per graph, of edges and of absent pairs each
+    effect_noise: float = 0.06  # a noisier graph than this tells nothing about edits of real ones
     # memory: a batch holds at most this many padded node pairs, a graph at most this many nodes
     pair_budget: int = 40_000
     max_nodes: int = 128
@@ -60,6 +64,11 @@ class Recipe:
                 raise ValueError(f"{field} is a share in [0, 1], got {getattr(self, field)}")
         if not 0 <= self.ema < 1:
             raise ValueError(f"ema must be in [0, 1), got {self.ema}")
+        if self.effect_weight < 0 or self.effect_toggles < 1:
+            raise ValueError(
+                "effect_weight must not be negative and effect_toggles be 1 at least, got "
+                f"{self.effect_weight}, {self.effect_toggles}"
+            )
         if self.alpha < 0 or self.learning_rate <= 0 or self.temperature <= 0:
             raise ValueError(
                 "alpha must not be negative, learning_rate and temperature must be positive, "
@@ -70,9 +79,21 @@ class Recipe:
                 f"noise must be within (0, .5], got {self.noise_low} to {self.noise_high}"
             )
 
-    def shape(self, features: int, *, marked: bool = False) -> DenoiserShape:
-        steered = self.steered and self.counterfactual_start < self.steps
-        return DenoiserShape(features, self.hidden, self.blocks, self.residual, steered, marked)
+    def shape(
+        self, features: int, *, marked: bool = False, gnn: GnnSpec | None = None
+    ) -> DenoiserShape:
+        """Of a denoiser for graphs of so many features, to be used with this GNN if any."""
+        foretold = gnn if self.effect_weight else None
+        return DenoiserShape(
+            features=features,
+            hidden=self.hidden,
+            blocks=self.blocks,
+            residual=self.residual,
+            steered=self.steered and self.counterfactual_start < self.steps,
+            marked=marked,
+            classes=foretold.classes if foretold else 0,
+            gnn_width=foretold.state_width if foretold else 0,
+        )
 
     @property
     def counterfactual_start(self) -> int:
@@ -94,6 +115,7 @@ _DEFAULT = Recipe(
     alpha=0.2,
     counterfactual_share=0.25,
     steered=True,
+    effect_weight=1.0,
     steps=1000,
     learning_rate=2e-3,
     decay="cosine",
@@ -115,6 +137,7 @@ _PAPER = Recipe(
     alpha=0.05,
     counterfactual_share=1.0,
     steered=False,
+    effect_weight=0.0,
     steps=200,
     learning_rate=1e-3,
     decay="exponential",
@@ -131,6 +154,7 @@ _RECIPES: dict[tuple[Objective, str], Recipe] = {
         _DEFAULT,
         objective=Objective.CLASS,
         alpha=0.0,
+        effect_weight=0.0,
         steps=500,
         subgraph_share=0.8,
         noise_high=0.5,

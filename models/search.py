@@ -15,27 +15,30 @@ from torch import Tensor
 
 from models.edits import EditSet, EditSpace, SmallestSets
 from models.flips import FORBIDDEN, FlipJudge
-
-_BASES = 24  # sets with two edits dropped that an exchange adds one to
+from models.scouting import Scout
 
 
 @dataclass(frozen=True)
 class SearchConfig:
-    """How wide the search looks; the defaults are those measured in the method notes."""
+    """How wide the search looks."""
 
-    states_by_margin: int = 3
+    pool: int | None = 32  # pairs tried first of all and in the best state; None: all pairs
+    states_by_margin: int = 6
     states_by_plausibility: int = 3  # ranked by margin + plausibility_weight · plausibility
     plausibility_weight: float = 0.3
-    expansions: int = 16  # per criterion, for every state but the best
+    expansions: int = 8  # per criterion, for every state but the best
     full_pairs: int = 2000  # of more pairs only the most promising ones are tried
     full_cells: int = 2**26  # and so few that their adjacencies have at most so many entries
     all_sets: int = 1024  # a depth with at most so many edit sets is tried completely
     full_depth: int = 16  # beyond, the best state too tries its most promising pairs only
-    exchanged: int = 4  # flips that are tried to be made smaller by exchange
+    exchanged: int = 8  # flips that are tried to be made smaller by exchange
+    bases: int = 24  # sets with two edits dropped that an exchange adds one to
 
     def __post_init__(self) -> None:
         if min(self.states_by_margin, self.expansions, self.full_pairs, self.all_sets) < 1:
             raise ValueError(f"a search looks at one state and one edit at least, got {self}")
+        if self.pool is not None and self.pool < 1:
+            raise ValueError(f"a pool holds one pair at least, got {self.pool}")
 
     def pairs_tried(self, nodes: int) -> int:
         return max(self.expansions, min(self.full_pairs, self.full_cells // max(nodes, 1) ** 2))
@@ -45,30 +48,49 @@ class SearchConfig:
 class Guide:
     """What is known about single edits before two of them are combined."""
 
-    pairs: list[int]  # positions of the pairs to try, all of them unless there are too many
-    effects: Tensor  # [pair] margin gained by the single edit; by its gradient where not tried
+    tried: list[int]  # positions of the pairs whose single edit the GNN has judged
+    effects: Tensor  # [pair] margin gained by the single edit; as foretold where not tried
     plausibility: Tensor  # [pair] log-odds that the denoiser gives the single edit
 
     def mixed(self, weight: float) -> Tensor:
         return self.effects + weight * self.plausibility
 
 
-def try_single_edits(judge: FlipJudge, plausibility: Tensor, config: SearchConfig) -> Guide:
-    """Depth 1: every pair exactly, or of too many pairs the most promising ones.
+def try_single_edits(judge: FlipJudge, scout: Scout, config: SearchConfig) -> Guide:
+    """Depth 1: every pair exactly, or the most promising ones.
 
-    Promising are the edges of the graph (at most for one half) and, in turns, the pairs with the
-    greatest gradient and those with the greatest plausibility.
+    A scout that foresees effects names a pool. Without one all pairs are tried, or of too many
+    the edges of the graph (at most for one half) and, in turns, the pairs with the greatest
+    slopes and those with the greatest plausibility.
     """
     count = judge.space.count
-    effects = torch.zeros(count)
     pairs = list(range(count))
     affordable = config.pairs_tried(judge.space.graph.node_count)
-    if count > affordable:
-        effects = judge.gradients([()])[0]
-        pairs = _most_promising(judge.space, effects, plausibility, affordable)
+    if scout.foresees and config.pool is not None and config.pool < count:
+        pairs = _pool(scout.gains, scout.plausibility, config)
+    elif count > affordable:
+        pairs = _most_promising(judge.space, scout.gains, scout.plausibility, affordable)
     unedited, *edited = judge.margins([(), *((pair,) for pair in pairs)])
+    effects = scout.gains.clone() if len(pairs) < count else torch.zeros(count)
     effects[pairs] = torch.tensor(edited) - unedited
-    return Guide(pairs, effects, plausibility)
+    return Guide(pairs, effects, scout.plausibility)
+
+
+def _pool(gains: Tensor, plausibility: Tensor, config: SearchConfig) -> list[int]:
+    """Three quarters by foretold gain, the rest by gain and plausibility together."""
+    assert config.pool is not None
+    mixed = gains + config.plausibility_weight * plausibility
+    chosen = dict.fromkeys(_best(gains, config.pool - config.pool // 4))
+    for pair in _best(mixed, config.pool):
+        if len(chosen) >= config.pool:
+            break
+        chosen[pair] = None
+    return sorted(chosen)
+
+
+def _best(values: Tensor, count: int) -> list[int]:
+    order: list[int] = values.argsort(descending=True, stable=True)[:count].tolist()
+    return order
 
 
 def _most_promising(
@@ -88,20 +110,23 @@ def _most_promising(
 class Search:
     """Goes deeper edit by edit until a flip is known; `depth` says how far it got."""
 
-    def __init__(self, judge: FlipJudge, guide: Guide, config: SearchConfig) -> None:
+    def __init__(self, judge: FlipJudge, scout: Scout, guide: Guide, config: SearchConfig) -> None:
         self.depth = 1
         self._judge = judge
+        self._scout = scout
         self._guide = guide
         self._config = config
+        # a scout that foresees nothing says nothing about the pairs that were too many to try
+        self._pairs = list(range(judge.space.count)) if scout.foresees else guide.tried
         self._by_effect = self._top(guide.effects)
         self._by_both = self._top(guide.mixed(config.plausibility_weight))
-        self._level: list[EditSet] = [(pair,) for pair in guide.pairs]
+        self._level: list[EditSet] = [(pair,) for pair in guide.tried]
 
     def deepen(self) -> None:
         """Tries sets of one more edit: all of them if they are few, else what the beam reaches."""
         self.depth += 1
-        if math.comb(len(self._guide.pairs), self.depth) <= self._config.all_sets:
-            children = list(combinations(self._guide.pairs, self.depth))
+        if math.comb(len(self._pairs), self.depth) <= self._config.all_sets:
+            children = list(combinations(self._pairs, self.depth))
         else:
             children = self._expanded(self._beam())
         # more than a known flip is no new answer
@@ -115,7 +140,9 @@ class Search:
         smallest = self._smallest_flips()
         while smallest and len(smallest[0]) >= 3:
             kept = list(dict.fromkeys(some for edits in smallest for some in _without_two(edits)))
-            self._judge.margins(self._expanded_narrowly(self._by_margin(kept)[:_BASES]))
+            self._judge.margins(
+                self._expanded_narrowly(self._by_margin(kept)[: self._config.bases])
+            )
             before, smallest = smallest, self._smallest_flips()
             if len(smallest[0]) == len(before[0]):
                 break
@@ -152,27 +179,38 @@ class Search:
         return list(dict.fromkeys(edits for edits, _ in chosen))
 
     def _expanded(self, states: Sequence[EditSet]) -> list[EditSet]:
+        """The best state with all pairs or with its pool, the others with a few."""
         if not states:
             return []
+        widest = self._config.pool if self._scout.foresees else None
         if self.depth > self._config.full_depth:
-            return self._expanded_narrowly(states)
-        best = _children(states[0], self._guide.pairs)
-        return list(dict.fromkeys([*best, *self._expanded_narrowly(states[1:])]))
+            widest = self._config.expansions
+        if widest is None:
+            best = _children(states[0], self._pairs)
+            return list(dict.fromkeys([*best, *self._expanded_narrowly(states[1:])]))
+        gains = self._scout.gains_at(states)
+        best = self._promising(states[0], gains[0], widest)
+        return list(dict.fromkeys([*best, *self._expanded_narrowly(states[1:], gains[1:])]))
 
-    def _expanded_narrowly(self, states: Sequence[EditSet]) -> list[EditSet]:
-        """Each state with its most promising edits: by single effect, by gradient, by both."""
+    def _expanded_narrowly(
+        self, states: Sequence[EditSet], gains: Tensor | None = None
+    ) -> list[EditSet]:
+        """Each state with its most promising edits: by single effect, by foretold gain, by both."""
         if not states:
             return []
-        gradients = self._judge.gradients(states)
+        gains = self._scout.gains_at(states) if gains is None else gains
         children: dict[EditSet, None] = {}
-        for state, gradient in zip(states, gradients, strict=True):
-            promising = [*self._by_effect, *self._top(gradient), *self._by_both]
-            children.update(dict.fromkeys(_children(state, promising)))
+        for state, gain in zip(states, gains, strict=True):
+            children.update(dict.fromkeys(self._promising(state, gain, self._config.expansions)))
         return list(children)
 
-    def _top(self, values: Tensor) -> list[int]:
-        pairs = torch.tensor(self._guide.pairs, dtype=torch.long)
-        order = values[pairs].argsort(descending=True, stable=True)[: self._config.expansions]
+    def _promising(self, state: EditSet, gain: Tensor, count: int) -> list[EditSet]:
+        return _children(state, [*self._by_effect, *self._top(gain, count), *self._by_both])
+
+    def _top(self, values: Tensor, count: int | None = None) -> list[int]:
+        pairs = torch.tensor(self._pairs, dtype=torch.long)
+        wanted = self._config.expansions if count is None else count
+        order = values[pairs].argsort(descending=True, stable=True)[:wanted]
         chosen: list[int] = pairs[order].tolist()
         return chosen
 

@@ -15,15 +15,17 @@ from models.batches import Batches, split
 from models.denoiser import Denoiser
 from models.detection import detection_auc
 from models.diffusion import NoiseLevel, add_noise, density_noise, uniform_noise
+from models.effects import drawn_toggles, effect_loss, logit_changes, look
 from models.errors import NoMarkedNodeError
 from models.gnn.network import Gnn
-from models.graphs import DenseGraphs, Graph
+from models.graphs import DenseGraphs, Graph, to_dense
 from models.losses import concrete_sample, counterfactual_loss, distribution_loss, noise_weight
 from models.recipes import Recipe
 
 MEASUREMENTS = 10  # of the detection AUC in a whole training
 SMOOTHING = 0.95
 GRADIENT_NORM = 1.0
+MEASURED_GRAPHS = 16  # whose single toggles say how much the GNN's logits usually move
 RESTART = 0.5  # of the learning rate, where L_cf sets in
 
 
@@ -89,14 +91,20 @@ class Trainer:
         # a copy: the caller's GNN keeps its mode and its gradients
         self._gnn = None if gnn is None else _frozen(gnn, device)
         self._generator = torch.Generator().manual_seed(seed)
-        shape = recipe.shape(graphs[0].features.shape[1], marked=marked)
+        shape = recipe.shape(
+            graphs[0].features.shape[1],
+            marked=marked,
+            gnn=None if gnn is None else gnn.spec,
+        )
         self._model = Denoiser(shape, self._generator)
         self._model.to(device)
-        self._average = {name: value.detach().clone() for name, value in self._parameters()}
-        self._optimizer = torch.optim.Adam(self._model.parameters(), lr=recipe.learning_rate)
         parts = split(graphs, recipe.max_nodes, self._generator)
         self._held_out = parts.held_out
         self._batches = Batches(parts.training, recipe, self._generator)
+        if shape.classes:
+            self._measure_effects()
+        self._average = {name: value.detach().clone() for name, value in self._parameters()}
+        self._optimizer = torch.optim.Adam(self._model.parameters(), lr=recipe.learning_rate)
         self._smoothed: dict[str, float] = {}
         self._seconds = 0.0
 
@@ -166,7 +174,12 @@ class Trainer:
         noisy = add_noise(clean, noise, self._generator).to(self._device)
         clean, noise = clean.to(self._device), noise.to(self._device)
         steered = self._steered(clean.count)
-        logits = self._model(noisy, noise, steered)
+        effects = None
+        if self._gnn is not None and self._model.shape.classes:
+            view = look(self._gnn, noisy)
+            logits, effects = self._model.with_effects(noisy, noise, steered, view)
+        else:
+            logits = self._model(noisy, noise, steered)
 
         weight = noise_weight(noise, recipe.weighting, recipe.diffusion_steps)
         dist = (weight * distribution_loss(logits, clean, recipe.normalisation)).mean()
@@ -180,8 +193,10 @@ class Trainer:
             answers = self._gnn.dense(sample)
             per_graph = counterfactual_loss(answers, predicted)
             cf = per_graph.mean()
-            loss = dist + recipe.alpha * per_graph.sum() / clean.count
+            loss = dist + self._alpha() * per_graph.sum() / clean.count
             flip_rate = (answers.argmax(1) != predicted).float().mean().item()
+        if effects is not None:
+            loss = loss + recipe.effect_weight * self._effect_loss(effects, noisy, noise)
 
         self._optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -194,6 +209,36 @@ class Trainer:
         self.step += 1
         self._update_average()
         return _StepLosses(dist.item(), None if cf is None else cf.item(), flip_rate)
+
+    def _alpha(self) -> float:
+        """The weight of L_cf, the smaller the more single toggles move the GNN's logits.
+
+        L_cf is in units of those logits: unscaled, that of a GNN with large ones drowns the rest.
+        """
+        if not self._model.shape.classes:
+            return self._recipe.alpha
+        return self._recipe.alpha / max(1.0, float(self._model.effect_scale))
+
+    def _effect_loss(self, effects: Tensor, noisy: DenseGraphs, noise: NoiseLevel) -> Tensor:
+        """Of single toggles of the graphs that are hardly noisy: near what will be explained."""
+        assert self._gnn is not None
+        index = (noise.remove <= self._recipe.effect_noise).nonzero()[:, 0]
+        if not len(index):
+            return effects.new_zeros(())
+        near = noisy.select(index)
+        toggles = drawn_toggles(near, self._recipe.effect_toggles, self._generator)
+        change = logit_changes(self._gnn, near, toggles)
+        return effect_loss(toggles.of(effects[:, index]), change, self._model.effect_scale)
+
+    def _measure_effects(self) -> None:
+        """Sets the scale of the effect head: the root mean square of single toggles' effects."""
+        assert self._gnn is not None
+        generator = torch.Generator().manual_seed(self._seed)
+        graphs = to_dense(self._held_out[:MEASURED_GRAPHS]).to(self._device)
+        toggles = drawn_toggles(graphs, self._recipe.effect_toggles, generator)
+        size = logit_changes(self._gnn, graphs, toggles).square().mean().sqrt()
+        # a GNN whose logits no toggle moves has nothing to learn from
+        self._model.effect_scale.data.copy_(size if size > 0 else torch.ones(()))
 
     def _steered(self, count: int) -> Tensor:
         """Which graphs of a batch have the switch on, and with it L_cf: [batch] bool."""
@@ -246,7 +291,7 @@ class Trainer:
         return TrainingProgress(
             step=self.step,
             steps=self.steps,
-            loss=dist if cf is None else dist + self._recipe.alpha * cf,
+            loss=dist if cf is None else dist + self._alpha() * cf,
             loss_dist=dist,
             loss_cf=cf,
             flip_rate=self._smoothed.get("flip_rate"),

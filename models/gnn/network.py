@@ -20,6 +20,13 @@ _ROWS_PER_PASS = 100_000
 _VALUES_PER_CPU_PASS = 130_000
 
 
+Watch = Callable[[int, Tensor], None]  # position of a layer, what it gets
+
+
+def _ignore(position: int, values: Tensor) -> None:
+    pass
+
+
 class Gnn(nn.Module):
     """The classifier that is explained; tensors are named `layers.<position in the spec>.…`.
 
@@ -64,19 +71,43 @@ class Gnn(nn.Module):
             return self._dense_pass(graphs)
         return torch.cat([self._dense_pass(graphs.select(part)) for part in ranges])
 
+    def dense_states(self, graphs: DenseGraphs) -> tuple[Tensor, Tensor]:
+        """Logits as `dense` gives them, and what all convolutions say about each node.
+
+        [batch, class] and [batch, node, spec.state_width]; rows of padding hold anything.
+        """
+        wanted = set(self.spec.state_positions)
+        seen: list[Tensor] = []
+
+        def watch(position: int, values: Tensor) -> None:
+            if position in wanted:
+                seen.append(values)
+
+        logits = self._dense_pass(graphs, watch)
+        empty = graphs.features.new_empty(*graphs.mask.shape, 0)
+        return logits, torch.cat([empty, *seen], dim=2)
+
     def _rows(self, graphs: SparseGraphs) -> Tensor:
         return self._chain(graphs.features, lambda layer, values: layer.sparse(values, graphs))
 
-    def _dense_pass(self, graphs: DenseGraphs) -> Tensor:
-        rows = self._chain(graphs.features, lambda layer, values: layer.dense(values, graphs))
+    def _dense_pass(self, graphs: DenseGraphs, watch: Watch = _ignore) -> Tensor:
+        rows = self._chain(
+            graphs.features, lambda layer, values: layer.dense(values, graphs), watch
+        )
         if not self.spec.classifies_nodes:
             return rows
         return rows[torch.arange(graphs.count, device=rows.device), _marked(graphs.targets)]
 
-    def _chain(self, values: Tensor, apply: Callable[[GraphLayer, Tensor], Tensor]) -> Tensor:
-        """All layers in turn, in the form that `apply` chooses."""
+    def _chain(
+        self,
+        values: Tensor,
+        apply: Callable[[GraphLayer, Tensor], Tensor],
+        watch: Watch = _ignore,
+    ) -> Tensor:
+        """All layers in turn, in the form that `apply` chooses; `watch` sees what each one gets."""
         kept: list[Tensor] = []
-        for layer in self.layers:
+        for position, layer in enumerate(self.layers):
+            watch(position, values)
             match layer:
                 case Keep():
                     kept.append(values)

@@ -153,7 +153,25 @@ class GnnSpec:
     @property
     def convolutions(self) -> int:
         """How many layers look at neighbours, hence how many hops away an answer comes from."""
-        return sum(isinstance(layer, GcnLayer | GinLayer) for layer in self.layers)
+        return sum(isinstance(layer, _CONVOLUTION) for layer in self.layers)
+
+    @property
+    def state_positions(self) -> tuple[int, ...]:
+        """The layers that get what a convolution made of the nodes, normed and activated."""
+        positions = []
+        fresh = False
+        for position, layer in enumerate(self.layers):
+            if fresh and not isinstance(layer, BatchNormLayer | ActivationLayer | DropoutLayer):
+                positions.append(position)
+                fresh = False
+            fresh = fresh or isinstance(layer, _CONVOLUTION)
+        return tuple(positions)
+
+    @property
+    def state_width(self) -> int:
+        """Numbers that all convolutions together say about a node."""
+        widths = self.widths()
+        return sum(widths[position] for position in self.state_positions)
 
     def widths(self) -> tuple[int, ...]:
         """How many numbers enter each layer, and at the end how many leave the last one."""
@@ -191,7 +209,8 @@ class GnnSpec:
                 )
 
 
-_ON_NODES = GcnLayer | GinLayer | KeepLayer | JumpLayer
+_CONVOLUTION = GcnLayer | GinLayer
+_ON_NODES = _CONVOLUTION | KeepLayer | JumpLayer
 _WIDTH = GcnLayer | GinLayer | LinearLayer | JumpLayer
 
 

@@ -492,10 +492,20 @@ def test_stopped_later_it_keeps_what_it_found(calls: int) -> None:
         check_minimal(gnn, graph, rules, answer)
 
 
+def hard_to_flip(graph: Graph) -> Gnn:
+    """A GNN that no two edits of the graph flip, but three do."""
+    for bias in torch.arange(0.5, 20, 0.25).tolist():
+        gnn = random_gnn(2, graph, bias=bias)
+        found = run(gnn, graph, config=CounterfactualConfig(alternatives=1)).found
+        if found and len(found[0].edits) == 3:
+            return gnn
+    raise AssertionError("no such bias")
+
+
 @pytest.mark.parametrize("sampler", ["guided", "paper"])
 def test_answers_of_the_denoiser_are_told_from_those_of_the_search(sampler: str) -> None:
-    graph = random_graph(2, 6)
-    gnn = random_gnn(2, graph)
+    graph = random_graph(2, 7)
+    gnn = hard_to_flip(graph)
     config = CounterfactualConfig(alternatives=4, sampler=sampler)  # type: ignore[arg-type]
     clean = to_dense([graph]).adjacency[0]
     silent = run(gnn, graph, config=config, denoiser=FixedDenoiser(clean))
@@ -511,13 +521,14 @@ def test_answers_of_the_denoiser_are_told_from_those_of_the_search(sampler: str)
 
 
 def test_a_sample_beyond_the_budget_is_projected_and_pruned() -> None:
-    graph = random_graph(2, 6)
-    gnn = random_gnn(2, graph)
-    opposite = 1 - to_dense([graph]).adjacency[0] - torch.eye(6)
-    rules = EditRules(max_edits=2, max_ratio=10.0)
+    graph = random_graph(2, 7)
+    gnn = hard_to_flip(graph)
+    opposite = 1 - to_dense([graph]).adjacency[0] - torch.eye(7)
+    rules = EditRules(max_edits=3, max_ratio=10.0)
     outcome = run(gnn, graph, rules, denoiser=FixedDenoiser(opposite))
-    assert outcome.found[0].by_denoiser
-    check_minimal(gnn, graph, rules, outcome.found[0])
+    assert any(answer.by_denoiser for answer in outcome.found)
+    for answer in outcome.found:
+        check_minimal(gnn, graph, rules, answer)
 
 
 def test_unpruned_flips_keep_the_edits_they_do_not_need() -> None:
@@ -564,9 +575,11 @@ def test_scattered_samples_have_the_sizes_and_nothing_else_of_the_originals() ->
 
 
 def test_work_is_counted() -> None:
-    graph = random_graph(2, 6)
+    graph = random_graph(2, 7)
     plan = Proposals(noise_levels=(0.05, 0.2), noisy_per_level=3, draws_per_noisy=2)
-    outcome = run(random_gnn(2, graph), graph, config=CounterfactualConfig(proposals=plan))
+    config = CounterfactualConfig(proposals=plan)
+    assert run(random_gnn(2, graph), graph, config=config).samples == 0  # one edit is enough
+    outcome = run(hard_to_flip(graph), graph, config=config)
     assert outcome.samples == 12
     assert outcome.gnn_evaluations > 15  # all pairs at least
     assert outcome.depth >= 1
@@ -583,6 +596,7 @@ def test_work_is_counted() -> None:
         lambda: Proposals(noise_levels=(0.6,), noisy_per_level=1, draws_per_noisy=1),
         lambda: Proposals(noise_levels=(), noisy_per_level=1, draws_per_noisy=1),
         lambda: SearchConfig(full_pairs=0),
+        lambda: SearchConfig(pool=0),
     ],
 )
 def test_nonsense_settings_are_refused(wrong: Callable[[], object]) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from models.denoiser import Denoiser, DenoiserShape, plausibility
+from models.denoiser import Denoiser, DenoiserShape
 from models.diffusion import NoiseLevel
 from models.graphs import DenseGraphs, Graph, to_dense
 from models.ppgn import PpgnBlock
@@ -215,7 +215,7 @@ def test_huge_features_do_not_drown_the_edges() -> None:
 def test_plausibility_is_the_signed_log_odds_of_the_clean_graph() -> None:
     graphs = to_dense([random_graph(6, 1), random_graph(4, 2)])
     denoiser = random_denoiser()
-    found = plausibility(denoiser, graphs)
+    found = denoiser.read(graphs).plausibility
     log_odds = denoiser.edge_log_odds(graphs, level(0.02, 0.02, 2)).detach()
     torch.testing.assert_close(found[graphs.adjacency == 1], -log_odds[graphs.adjacency == 1])
     torch.testing.assert_close(found[graphs.adjacency == 0], log_odds[graphs.adjacency == 0])
@@ -231,10 +231,10 @@ def test_switch_changes_proposals_and_not_plausibility() -> None:
     mixed = denoiser(graphs, noise, torch.tensor([True, False]))
     torch.testing.assert_close(mixed[0], on[0])
     torch.testing.assert_close(mixed[1], off[1])
-    before = plausibility(denoiser, graphs)
+    before = denoiser.read(graphs).plausibility
     with torch.no_grad():
         denoiser.switch.add_(1)
-    assert torch.equal(plausibility(denoiser, graphs), before)
+    assert torch.equal(denoiser.read(graphs).plausibility, before)
 
 
 def test_graphs_without_node_features_are_accepted() -> None:

@@ -42,11 +42,14 @@ def gnn(data: NodeDataset) -> Gnn:
         torch.manual_seed(0)
         gnn = Gnn(spec)
     optimizer = torch.optim.Adam(gnn.parameters(), lr=1e-2)
+    # at full rate a last step may undo what the batch norm's averages have learned
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, EPOCHS)
     graphs = to_sparse([data.graph])
     for _ in range(EPOCHS):
         optimizer.zero_grad()
         cross_entropy(gnn.node_logits(graphs), data.labels).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
+        schedule.step()
     return gnn.eval()
 
 

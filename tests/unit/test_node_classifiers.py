@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from models.class_explanation import ClassConfig, explain_class
 from models.counterfactual import CounterfactualConfig, explain
-from models.denoiser import Denoiser, DenoiserShape, plausibility
+from models.denoiser import Denoiser, DenoiserShape
 from models.edits import EditRules, EditSpace
 from models.errors import NoMarkedNodeError
 from models.gnn.network import Gnn, predict
@@ -133,7 +133,7 @@ def test_graphs_without_a_mark_are_refused_by_node_classifiers() -> None:
     with pytest.raises(NoMarkedNodeError):
         gnn.dense(to_dense([graph]))
     with pytest.raises(NoMarkedNodeError, match="denoiser"):
-        plausibility(marked_denoiser(), to_dense([graph]))
+        marked_denoiser().read(to_dense([graph]))
     pooled = Gnn(GnnSpec(FEATURES, 2, (PoolLayer("sum"), LinearLayer(2))))
     with pytest.raises(ValueError, match="classifies graphs"):
         pooled.node_logits(to_sparse([graph]))
@@ -217,12 +217,12 @@ def test_the_denoiser_sees_the_mark_and_nothing_changes_without_it() -> None:
     graph = marked_graph(5, 6, constant=True)
     assert graph.target is not None
     elsewhere = replace(graph, target=(graph.target + 1) % 6)
-    answers = plausibility(marked_denoiser(), to_dense([graph, elsewhere]))
+    answers = marked_denoiser().read(to_dense([graph, elsewhere])).plausibility
     assert not torch.allclose(answers[0], answers[1])
     unseeing = Denoiser(plain)
     with torch.no_grad():
         unseeing.head_out.normal_(generator=rng(1))
-    answers = plausibility(unseeing, to_dense([graph, elsewhere]))
+    answers = unseeing.read(to_dense([graph, elsewhere])).plausibility
     torch.testing.assert_close(answers[0], answers[1])
 
 
@@ -237,8 +237,8 @@ def test_the_denoiser_follows_the_order_of_the_nodes(seed: int, nodes: int, padd
     moved = Graph(
         graph.features[order], place[graph.edges].sort(dim=0).values, int(place[graph.target])
     )
-    answer = plausibility(denoiser, to_dense([graph]))[0]
-    other = plausibility(denoiser, to_dense([moved], nodes=nodes + padding))[0]
+    answer = denoiser.read(to_dense([graph])).plausibility[0]
+    other = denoiser.read(to_dense([moved], nodes=nodes + padding)).plausibility[0]
     torch.testing.assert_close(other[:nodes, :nodes], answer[order][:, order])
 
 

@@ -7,11 +7,13 @@ from itertools import combinations
 import pytest
 import torch
 
+from models.denoiser import Denoiser, DenoiserShape
 from models.edits import EditRules, EditSpace
 from models.flips import FORBIDDEN, FlipGoal, FlipJudge, StoppedError
 from models.gnn.network import Gnn, predict
 from models.gnn.spec import ActivationLayer, GcnLayer, GnnSpec, LinearLayer, PoolLayer
 from models.graphs import Graph, to_sparse
+from models.scouting import Scout
 from models.search import Search, SearchConfig, try_single_edits
 
 torch.set_num_threads(1)
@@ -36,10 +38,24 @@ def a_judge(
     return FlipJudge(gnn, space, FlipGoal(before, target), CPU)
 
 
+def a_scout(judge: FlipJudge, *, foresees: bool = False, informed: bool = True) -> Scout:
+    """Of a denoiser that finds every edit as plausible as any other."""
+    spec = judge.gnn.spec
+    shape = DenoiserShape(
+        2,
+        hidden=4,
+        blocks=1,
+        classes=spec.classes if foresees else 0,
+        gnn_width=spec.state_width if foresees else 0,
+    )
+    rng = torch.Generator().manual_seed(0)
+    return Scout(Denoiser(shape), judge, CPU, informed=informed, generator=rng)
+
+
 def direct_margins(judge: FlipJudge, edit_sets: list[tuple[int, ...]]) -> torch.Tensor:
     with torch.no_grad():
         graphs = [judge.space.apply(edits) for edits in edit_sets]
-        logits = judge._gnn(to_sparse(graphs))
+        logits = judge.gnn(to_sparse(graphs))
     wanted = [column for column in range(3) if column != judge.goal.before]
     return logits[:, wanted].amax(dim=1) - logits[:, judge.goal.before]
 
@@ -95,16 +111,16 @@ def test_gradients_are_slopes_of_the_margin() -> None:
             adjacency[0, source, target] += sign * towards * step
             adjacency[0, target, source] += sign * towards * step
             with torch.no_grad():
-                logits = judge._gnn.dense(graphs.with_adjacency(adjacency))
+                logits = judge.gnn.dense(graphs.with_adjacency(adjacency))
             moved.append(float(judge.goal.margin(logits)))
         assert float(slopes[pair]) == pytest.approx((moved[0] - moved[1]) / (2 * step), abs=2e-2)
 
 
 def test_single_effects_are_exact() -> None:
     judge = a_judge()
-    guide = try_single_edits(judge, torch.zeros(judge.space.count), SearchConfig())
+    guide = try_single_edits(judge, a_scout(judge), SearchConfig())
     singles = [(pair,) for pair in range(judge.space.count)]
-    assert guide.pairs == list(range(judge.space.count))
+    assert guide.tried == list(range(judge.space.count))
     expected = direct_margins(judge, singles) - direct_margins(judge, [()])
     torch.testing.assert_close(guide.effects, expected, rtol=1e-4, atol=1e-5)
 
@@ -113,13 +129,45 @@ def test_of_too_many_pairs_edges_and_promising_ones_are_tried() -> None:
     judge = a_judge(12)
     plausibility = torch.linspace(0, 1, judge.space.count)
     config = SearchConfig(full_pairs=40)
-    guide = try_single_edits(judge, plausibility, config)
-    assert len(guide.pairs) == 40
+    scout = a_scout(judge)
+    scout.plausibility = plausibility
+    guide = try_single_edits(judge, scout, config)
+    assert len(guide.tried) == 40
     assert judge.evaluations == 42  # and the input, and its gradient
     edges = judge.space.present.nonzero()[:, 0].tolist()
     gradient = a_judge(12).gradients([()])[0]
     steepest_edges = sorted(edges, key=lambda pair: -float(gradient[pair]))[:20]
-    assert {*steepest_edges, int(gradient.argmax()), judge.space.count - 1} <= set(guide.pairs)
+    assert {*steepest_edges, int(gradient.argmax()), judge.space.count - 1} <= set(guide.tried)
+
+
+def test_an_untrained_effect_head_foretells_the_slopes() -> None:
+    judge = a_judge()
+    states = [(), (2, 5)]
+    scout = a_scout(judge, foresees=True)
+    slopes = a_judge().gradients(states)
+    torch.testing.assert_close(scout.gains, slopes[0], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(scout.gains_at(states), slopes, rtol=1e-4, atol=1e-5)
+
+
+def test_with_foresight_only_a_pool_is_tried() -> None:
+    judge = a_judge(12)
+    scout = a_scout(judge, foresees=True)
+    guide = try_single_edits(judge, scout, SearchConfig(pool=10))
+    assert len(guide.tried) == 10
+    assert judge.evaluations == 12  # and the input, and the look at it
+    assert int(scout.gains.argmax()) in guide.tried
+    untried = [pair for pair in range(judge.space.count) if pair not in guide.tried]
+    assert torch.equal(guide.effects[untried], scout.gains[untried])
+    exact = direct_margins(judge, [(pair,) for pair in guide.tried]) - direct_margins(judge, [()])
+    torch.testing.assert_close(guide.effects[guide.tried], exact, rtol=1e-4, atol=1e-5)
+
+
+def test_without_information_there_is_no_foresight() -> None:
+    judge = a_judge(12)
+    guide = try_single_edits(
+        judge, a_scout(judge, foresees=True, informed=False), SearchConfig(pool=10)
+    )
+    assert guide.tried == list(range(judge.space.count))
 
 
 def test_large_graphs_try_fewer_pairs() -> None:
@@ -130,8 +178,8 @@ def test_large_graphs_try_fewer_pairs() -> None:
 
 def test_few_sets_are_tried_completely() -> None:
     judge = a_judge(bias=50.0)
-    guide = try_single_edits(judge, torch.zeros(judge.space.count), SearchConfig())
-    search = Search(judge, guide, SearchConfig())
+    guide = try_single_edits(judge, a_scout(judge), SearchConfig())
+    search = Search(judge, a_scout(judge), guide, SearchConfig())
     search.deepen()
     before = judge.evaluations
     judge.margins(list(combinations(range(judge.space.count), 2)))
@@ -141,8 +189,8 @@ def test_few_sets_are_tried_completely() -> None:
 def test_the_best_state_tries_every_pair() -> None:
     judge = a_judge(bias=50.0)
     config = SearchConfig(all_sets=1)
-    guide = try_single_edits(judge, torch.zeros(judge.space.count), config)
-    search = Search(judge, guide, config)
+    guide = try_single_edits(judge, a_scout(judge), config)
+    search = Search(judge, a_scout(judge), guide, config)
     search.deepen()
     best = int(guide.effects.argmax())
     before = judge.evaluations
@@ -160,8 +208,8 @@ def test_exchange_makes_a_set_smaller() -> None:
     # a bias lowers all margins alike: this one lets two edits flip, but never one
     bias = (max(plain.margins(singles)) + max(plain.margins(pairs))) / 2
     judge = a_judge(bias=bias)
-    guide = try_single_edits(judge, torch.zeros(judge.space.count), SearchConfig())
-    search = Search(judge, guide, SearchConfig())
+    guide = try_single_edits(judge, a_scout(judge), SearchConfig())
+    search = Search(judge, a_scout(judge), guide, SearchConfig())
     # known flips are three edits without a flip of two among them
     seen = a_judge(bias=bias)
     of_two = [set(s) for s, m in zip(pairs, seen.margins(pairs), strict=True) if m > 0]
@@ -178,7 +226,7 @@ def test_exchange_makes_a_set_smaller() -> None:
 
 def test_stopping_interrupts_between_calls() -> None:
     judge = a_judge()
-    stopped = FlipJudge(judge._gnn, judge.space, judge.goal, CPU, should_stop=lambda: True)
+    stopped = FlipJudge(judge.gnn, judge.space, judge.goal, CPU, should_stop=lambda: True)
     with pytest.raises(StoppedError):
         stopped.margins([(0,)])
     assert stopped.verify([(0,)]).shape == (1, 3)  # the final verdict is still given

@@ -13,9 +13,10 @@ from torch import Tensor
 
 from models.batches import Batches, split
 from models.detection import area_under_roc
+from models.effects import drawn_toggles, logit_changes, look
 from models.gnn.network import Gnn
 from models.gnn.spec import ActivationLayer, GcnLayer, GnnSpec, LinearLayer, PoolLayer
-from models.graphs import Graph
+from models.graphs import Graph, to_dense
 from models.recipes import Objective, Recipe, recipe_for
 from models.subgraphs import connected_subgraph, neighbours_of
 from models.training import NonFiniteGradientError, Trainer
@@ -68,6 +69,7 @@ def test_training_learns_what_the_graphs_have_in_common() -> None:
         recipe_for(Objective.COUNTERFACTUAL, steps=200, hidden=16, blocks=2, alpha=0.0),
         batch_graphs=16,
         learning_rate=5e-3,
+        effect_weight=0.0,
     )
     progress = list(trainer(recipe).run())
     first, last = progress[0], progress[-1]
@@ -78,6 +80,32 @@ def test_training_learns_what_the_graphs_have_in_common() -> None:
     assert last.detection_auc > 0.95
     assert last.loss_cf is None
     assert all(one.seconds < other.seconds for one, other in pairwise(progress))
+
+
+def test_the_effect_head_learns_what_edits_do_to_the_gnn() -> None:
+    recipe = replace(
+        recipe_for(Objective.COUNTERFACTUAL, steps=300, hidden=16, blocks=2, alpha=0.0),
+        batch_graphs=16,
+        learning_rate=5e-3,
+    )
+    gnn, graphs = small_gnn(), to_dense(cycles())
+    training = trainer(recipe)
+    untrained = training.denoiser()
+    for _ in training.run():
+        pass
+    toggles = drawn_toggles(graphs, 12, torch.Generator().manual_seed(7))
+    change = logit_changes(gnn, graphs, toggles)
+    view = look(gnn, graphs)
+    missed = []
+    for denoiser in (untrained, training.denoiser()):
+        effects = denoiser.read(graphs, view).effects
+        assert effects is not None
+        missed.append(float((toggles.of(effects) - change).square().mean()))
+    # untrained it foretells the slopes
+    assert missed[0] == pytest.approx(
+        float((toggles.of(view.slopes) - change).square().mean()), rel=1e-4
+    )
+    assert missed[1] < 0.2 * missed[0]
 
 
 @pytest.mark.parametrize("name", ["default", "paper"])

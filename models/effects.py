@@ -1,0 +1,86 @@
+"""What toggling one pair does to the GNN's logits: what the denoiser's effect head learns."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from models.gnn.network import Gnn
+from models.graphs import DenseGraphs
+
+
+class GnnView(NamedTuple):
+    """What the GNN itself says about each graph of a batch, at the cost of one pass."""
+
+    logits: Tensor  # [batch, class]
+    slopes: Tensor  # [class, batch, node, node] first-order effects of toggles on the logits
+    states: Tensor  # [batch, node, width] what its convolutions say about each node
+
+
+class Toggles(NamedTuple):
+    """Single toggled pairs of the graphs of a batch."""
+
+    graph: Tensor  # [toggle] int64, position in the batch
+    source: Tensor  # [toggle] int64
+    target: Tensor  # [toggle] int64
+
+    def of(self, values: Tensor) -> Tensor:
+        """The entries of [class, batch, node, node] values at the toggles: [toggle, class]."""
+        return values[:, self.graph, self.source, self.target].T
+
+
+def drawn_toggles(graphs: DenseGraphs, per_kind: int, generator: torch.Generator) -> Toggles:
+    """Of every graph up to so many of its edges and of its absent pairs, at random."""
+    upper = torch.triu(graphs.pair_mask.cpu(), diagonal=1).flatten(1)  # [batch, pair]
+    present = (graphs.adjacency.cpu() > 0.5).flatten(1)
+    order = torch.rand(upper.shape, generator=generator)
+    chosen = []
+    for kind in (upper & present, upper & ~present):
+        ranked = torch.where(kind, order, torch.inf)
+        count = min(per_kind, ranked.shape[1])
+        values, places = ranked.topk(count, dim=1, largest=False)
+        row, column = (values < torch.inf).nonzero(as_tuple=True)
+        chosen.append(torch.stack([row, places[row, column]]))
+    row, place = torch.cat(chosen, dim=1)
+    nodes = graphs.mask.shape[1]
+    found = Toggles(row, place // nodes, place % nodes)
+    return Toggles(*(part.to(graphs.adjacency.device) for part in found))
+
+
+def logit_changes(gnn: Gnn, graphs: DenseGraphs, toggles: Toggles) -> Tensor:
+    """By how much each toggle moves the logits, their mean over classes at 0: [toggle, class]."""
+    with torch.no_grad():
+        before = gnn.dense(graphs)  # [batch, class]
+        after = graphs.select(toggles.graph)
+        adjacency = after.adjacency.clone()
+        place = torch.arange(len(toggles.graph), device=adjacency.device)
+        toggled = 1 - adjacency[place, toggles.source, toggles.target]
+        adjacency[place, toggles.source, toggles.target] = toggled
+        adjacency[place, toggles.target, toggles.source] = toggled
+        change = gnn.dense(after.with_adjacency(adjacency)) - before[toggles.graph]
+    return change - change.mean(dim=1, keepdim=True)
+
+
+def look(gnn: Gnn, graphs: DenseGraphs) -> GnnView:
+    """One forward pass and a backward one per class but the last."""
+    with torch.inference_mode(mode=False), torch.enable_grad():
+        adjacency = graphs.adjacency.clone().requires_grad_()
+        logits, states = gnn.dense_states(graphs.with_adjacency(adjacency))
+        centred = (logits - logits.mean(dim=1, keepdim=True)).sum(dim=0)  # [class]
+        found = [torch.autograd.grad(one, adjacency, retain_graph=True)[0] for one in centred[:-1]]
+    # the mean over classes is 0, so that the last one follows from the others
+    slopes = torch.stack([*found, -torch.stack(found).sum(dim=0)])
+    # an undirected edge is two entries of the adjacency
+    slopes = (slopes + slopes.mT) * (1 - 2 * graphs.adjacency)
+    return GnnView(logits.detach(), slopes, states.detach())
+
+
+def effect_loss(predicted: Tensor, change: Tensor, scale: Tensor) -> Tensor:
+    """How far predicted changes, in units of the scale, are from the true ones: a number.
+
+    Linear beyond one unit: the few toggles that overthrow a GNN are not to drown the others.
+    """
+    return F.smooth_l1_loss(predicted, change / scale)

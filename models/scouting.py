@@ -1,0 +1,86 @@
+"""What is known about a graph's edits before the GNN has judged them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from models.denoiser import Denoiser
+from models.edits import EditSet
+from models.effects import look
+from models.flips import FlipJudge
+
+# Node triples that the denoiser reads in one pass, and for one depth of a search: its matrix
+# products grow with N³. Beyond, the GNN's own slopes have to do.
+_TRIPLES_PER_PASS = 2**21
+_TRIPLES_PER_DEPTH = 2**25
+
+
+class Scout:
+    """Foretells for one graph which further edits move the GNN, and how plausible they are.
+
+    With an effect head the denoiser corrects the GNN's slopes; without one, or if `informed` is
+    False, the slopes alone are the answer, which are no reason to leave any pair untried.
+    """
+
+    def __init__(
+        self,
+        denoiser: Denoiser,
+        judge: FlipJudge,
+        device: torch.device,
+        *,
+        informed: bool,
+        generator: torch.Generator,
+    ) -> None:
+        self._denoiser = denoiser
+        self._judge = judge
+        self._device = device
+        self.foresees = informed and denoiser.shape.classes > 0
+        space = judge.space
+        self._gains: Tensor | None = None
+        if self.foresees:
+            self._gains, self.plausibility = (rows[0] for rows in self._read([()]))
+        else:
+            clean = space.dense([()]).to(device)
+            self.plausibility = space.of_pairs(denoiser.read(clean).plausibility[0].cpu())
+        if not informed:
+            order = torch.randperm(space.count, generator=generator)
+            self.plausibility = self.plausibility[order]
+
+    @property
+    def gains(self) -> Tensor:
+        """By how much each edit of the unedited graph should raise the margin: [pair]."""
+        if self._gains is None:
+            self._gains = self._judge.gradients([()])[0]
+        return self._gains
+
+    def gains_at(self, states: Sequence[EditSet]) -> Tensor:
+        """By how much one more edit should raise the margin of each state: [state, pair]."""
+        if not self.foresees:
+            return self._judge.gradients(states)
+        nodes = self._judge.space.graph.node_count
+        count = min(len(states), _TRIPLES_PER_DEPTH // nodes**3)
+        rows = [self._read(states[:count])[0]] if count else []
+        if count < len(states):
+            rows.append(self._judge.gradients(states[count:]))
+        return torch.cat(rows)
+
+    def _read(self, states: Sequence[EditSet]) -> tuple[Tensor, Tensor]:
+        """Gains and plausibilities: [state, pair] each."""
+        space, goal = self._judge.space, self._judge.goal
+        per_pass = max(1, _TRIPLES_PER_PASS // max(space.graph.node_count, 1) ** 3)
+        gains, plausible = [], []
+        for start in range(0, len(states), per_pass):
+            graphs = space.dense(states[start : start + per_pass]).to(self._device)
+            view = look(self._judge.gnn, graphs)
+            self._judge.evaluations += graphs.count
+            reading = self._denoiser.read(graphs, view)
+            assert reading.effects is not None
+            effects = space.of_pairs(reading.effects.cpu())  # [class, state, pair]
+            logits = view.logits.cpu().T[:, :, None]  # [class, state, 1]
+            after = goal.margin((logits + effects).flatten(1).T).view(effects.shape[1:])
+            gains.append(after - goal.margin(view.logits.cpu())[:, None])
+            plausible.append(space.of_pairs(reading.plausibility.cpu()))
+        return torch.cat(gains), torch.cat(plausible)
