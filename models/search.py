@@ -44,6 +44,28 @@ class SearchConfig:
         return max(self.expansions, min(self.full_pairs, self.full_cells // max(nodes, 1) ** 2))
 
 
+# How much work an answer is worth: a wider search finds smaller and more flips.
+PRESETS: dict[str, SearchConfig] = {
+    "fast": SearchConfig(
+        pool=16,
+        states_by_margin=3,
+        states_by_plausibility=1,
+        expansions=6,
+        exchanged=2,
+        bases=8,
+    ),
+    "balanced": SearchConfig(),
+    "thorough": SearchConfig(
+        pool=None,
+        states_by_margin=12,
+        states_by_plausibility=4,
+        expansions=16,
+        exchanged=16,
+        bases=48,
+    ),
+}
+
+
 @dataclass(frozen=True)
 class Guide:
     """What is known about single edits before two of them are combined."""
