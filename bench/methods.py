@@ -3,7 +3,8 @@
 An ablation differs from `d4` in one thing:
 
 - `d4_no_denoiser`: the same search and choice; plausibilities and samples, as many and as large,
-  are dealt to random pairs.
+  are dealt to random pairs. With nothing foretold about them, all pairs are tried.
+- `d4_slopes`: the same, but the pairs to try are chosen by the GNN's own slopes.
 - `d4_no_lcf`: the denoiser was trained without the counterfactual loss (alpha = 0).
 - `d4_no_guidance`: the beam ignores plausibility.
 - `d4_no_pruning`: flips are returned as they were found.
@@ -26,6 +27,7 @@ from models.gnn.network import Gnn
 from models.proposals import Proposals
 from models.recipes import Objective, Recipe, recipe_for
 from models.scores import changed_pairs
+from models.scouting import Foresight
 from models.search import SearchConfig
 
 ALTERNATIVES = 5
@@ -66,7 +68,11 @@ class Diffusion:
 DIFFUSION = {
     "d4": Diffusion(TrainedFor.OURS, CounterfactualConfig(alternatives=ALTERNATIVES)),
     "d4_no_denoiser": Diffusion(
-        TrainedFor.OURS, CounterfactualConfig(alternatives=ALTERNATIVES, informed=False)
+        TrainedFor.OURS, CounterfactualConfig(alternatives=ALTERNATIVES, foresight=Foresight.NONE)
+    ),
+    "d4_slopes": Diffusion(
+        TrainedFor.OURS,
+        CounterfactualConfig(alternatives=ALTERNATIVES, foresight=Foresight.SLOPES),
     ),
     "d4_no_lcf": Diffusion(TrainedFor.WITHOUT_LCF, CounterfactualConfig(alternatives=ALTERNATIVES)),
     "d4_no_guidance": Diffusion(

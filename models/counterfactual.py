@@ -24,7 +24,7 @@ from models.graphs import Graph
 from models.proposals import Proposals, draw, pruned_flips, scattered
 from models.pruning import prune
 from models.ranking import choose, distinct_count, shortlist
-from models.scouting import Scout
+from models.scouting import Foresight, Scout
 from models.search import Guide, Search, SearchConfig, try_single_edits
 
 __all__ = [
@@ -61,7 +61,7 @@ class CounterfactualConfig:
     search: SearchConfig = field(default_factory=SearchConfig)
     # Both are for measuring what a part is worth:
     prune: bool = True  # False: flips are returned with the edits they do not need
-    informed: bool = True  # False: what the denoiser says is said of random pairs instead
+    foresight: Foresight = Foresight.DENOISER
 
     def __post_init__(self) -> None:
         if self.alternatives < 1:
@@ -186,11 +186,14 @@ class _Run:
         self._device = device
         self._stopped = False
         self._by_denoiser: set[EditSet] = set()
-        self._scout = Scout(denoiser, judge, device, informed=config.informed, generator=generator)
+        self._scout = Scout(
+            denoiser, judge, device, foresight=config.foresight, generator=generator
+        )
         self._plausibility = self._scout.plausibility
         pool = config.search.pool
         self._chosen_from_pool = (
             config.sampler == "guided"
+            and config.foresight is Foresight.DENOISER
             and self._scout.foresees
             and pool is not None
             and pool < self._space.count
@@ -262,7 +265,7 @@ class _Run:
             self._generator,
             self._device,
         )
-        if not self._config.informed:
+        if self._config.foresight is not Foresight.DENOISER:
             drawn = scattered(drawn, self._space.count, self._generator)
         self.samples = len(drawn)
         return [edits for edits in drawn if edits]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 
 import torch
 from torch import Tensor
@@ -18,11 +19,19 @@ _TRIPLES_PER_PASS = 2**21
 _TRIPLES_PER_DEPTH = 2**25
 
 
+class Foresight(Enum):
+    """Where the pool of pairs to try comes from; all but the first are for measuring it."""
+
+    DENOISER = "denoiser"
+    SLOPES = "slopes"  # of the GNN alone; what the denoiser says is said of random pairs instead
+    NONE = "none"  # the same, and the slopes are no reason to leave any pair untried
+
+
 class Scout:
     """Foretells for one graph which further edits move the GNN, and how plausible they are.
 
-    With an effect head the denoiser corrects the GNN's slopes; without one, or if `informed` is
-    False, the slopes alone are the answer, which are no reason to leave any pair untried.
+    With an effect head the denoiser corrects the GNN's slopes; without one the slopes alone are
+    the answer, and no pair is left untried.
     """
 
     def __init__(
@@ -31,21 +40,22 @@ class Scout:
         judge: FlipJudge,
         device: torch.device,
         *,
-        informed: bool,
+        foresight: Foresight,
         generator: torch.Generator,
     ) -> None:
         self._denoiser = denoiser
         self._judge = judge
         self._device = device
-        self.foresees = informed and denoiser.shape.classes > 0
+        self._reads_effects = foresight is Foresight.DENOISER and denoiser.shape.classes > 0
+        self.foresees = self._reads_effects or foresight is Foresight.SLOPES
         space = judge.space
         self._gains: Tensor | None = None
-        if self.foresees:
+        if self._reads_effects:
             self._gains, self.plausibility = (rows[0] for rows in self._read([()]))
         else:
             clean = space.dense([()]).to(device)
             self.plausibility = space.of_pairs(denoiser.read(clean).plausibility[0].cpu())
-        if not informed:
+        if foresight is not Foresight.DENOISER:
             order = torch.randperm(space.count, generator=generator)
             self.plausibility = self.plausibility[order]
 
@@ -58,7 +68,7 @@ class Scout:
 
     def gains_at(self, states: Sequence[EditSet]) -> Tensor:
         """By how much one more edit should raise the margin of each state: [state, pair]."""
-        if not self.foresees:
+        if not self._reads_effects:
             return self._judge.gradients(states)
         nodes = self._judge.space.graph.node_count
         count = min(len(states), _TRIPLES_PER_DEPTH // nodes**3)

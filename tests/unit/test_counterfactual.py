@@ -28,6 +28,7 @@ from models.gnn.network import Gnn
 from models.gnn.spec import ActivationLayer, GcnLayer, GinLayer, GnnSpec, LinearLayer, PoolLayer
 from models.graphs import DenseGraphs, Graph, to_dense, to_sparse
 from models.proposals import Proposals, scattered
+from models.scouting import Foresight
 from models.search import SearchConfig
 
 torch.set_num_threads(1)
@@ -553,7 +554,7 @@ def test_unpruned_flips_keep_the_edits_they_do_not_need() -> None:
 def test_without_information_answers_are_as_valid(seed: int) -> None:
     graph = random_graph(seed, 8, 0.3)
     gnn = random_gnn(seed, graph, bias=1.0)
-    config = CounterfactualConfig(informed=False)
+    config = CounterfactualConfig(foresight=Foresight.NONE)
     first, second = run(gnn, graph, config=config), run(gnn, graph, config=config)
     assert [edges_of(answer.graph) for answer in first.found] == [
         edges_of(answer.graph) for answer in second.found

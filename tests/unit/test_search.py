@@ -13,7 +13,7 @@ from models.flips import FORBIDDEN, FlipGoal, FlipJudge, StoppedError
 from models.gnn.network import Gnn, predict
 from models.gnn.spec import ActivationLayer, GcnLayer, GnnSpec, LinearLayer, PoolLayer
 from models.graphs import Graph, to_sparse
-from models.scouting import Scout
+from models.scouting import Foresight, Scout
 from models.search import Search, SearchConfig, try_single_edits
 
 torch.set_num_threads(1)
@@ -38,7 +38,9 @@ def a_judge(
     return FlipJudge(gnn, space, FlipGoal(before, target), CPU)
 
 
-def a_scout(judge: FlipJudge, *, foresees: bool = False, informed: bool = True) -> Scout:
+def a_scout(
+    judge: FlipJudge, *, foresees: bool = False, foresight: Foresight = Foresight.DENOISER
+) -> Scout:
     """Of a denoiser that finds every edit as plausible as any other."""
     spec = judge.gnn.spec
     shape = DenoiserShape(
@@ -49,7 +51,7 @@ def a_scout(judge: FlipJudge, *, foresees: bool = False, informed: bool = True) 
         gnn_width=spec.state_width if foresees else 0,
     )
     rng = torch.Generator().manual_seed(0)
-    return Scout(Denoiser(shape), judge, CPU, informed=informed, generator=rng)
+    return Scout(Denoiser(shape), judge, CPU, foresight=foresight, generator=rng)
 
 
 def direct_margins(judge: FlipJudge, edit_sets: list[tuple[int, ...]]) -> torch.Tensor:
@@ -165,7 +167,7 @@ def test_with_foresight_only_a_pool_is_tried() -> None:
 def test_without_information_there_is_no_foresight() -> None:
     judge = a_judge(12)
     guide = try_single_edits(
-        judge, a_scout(judge, foresees=True, informed=False), SearchConfig(pool=10)
+        judge, a_scout(judge, foresees=True, foresight=Foresight.NONE), SearchConfig(pool=10)
     )
     assert guide.tried == list(range(judge.space.count))
 
