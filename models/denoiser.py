@@ -39,6 +39,7 @@ class DenoiserShape:
     steered: bool = False  # has a switch between the data's edges and counterfactual ones
     marked: bool = False  # sees which node of each graph is marked, as one more feature
     classes: int = 0  # of the GNN whose answers the effect head foretells; 0: there is no such head
+    clean_flip: float = CLEAN_FLIP  # the noise level at which a clean graph is read
     gnn_width: int = 0  # numbers that the GNN's convolutions say about a node, for that head
 
     def __post_init__(self) -> None:
@@ -121,7 +122,9 @@ class Denoiser(nn.Module):
 
         Without the GNN's view, or without an effect head, it says nothing about effects.
         """
-        noise = NoiseLevel.symmetric(graphs.adjacency.new_full((graphs.count,), CLEAN_FLIP))
+        noise = NoiseLevel.symmetric(
+            graphs.adjacency.new_full((graphs.count,), self.shape.clean_flip)
+        )
         with torch.inference_mode():
             state = self._state(graphs, noise, torch.zeros_like(noise.add))
             plausibility = (1 - 2 * graphs.adjacency) * self._log_odds(state, graphs, noise)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from statistics import median
 from typing import Literal
 
 from models.denoiser import DenoiserShape
 from models.gnn.spec import GnnSpec
+from models.graphs import Graph
+
+_USUAL_PAIRS = 435  # of the graphs, of 30 nodes, for which the noise was chosen
 
 
 class Objective(Enum):
@@ -51,6 +56,10 @@ class Recipe:
     temperature: float = 0.5  # of the Concrete sample, λ
     effect_toggles: int = 32  # per graph, of edges and of absent pairs each
     effect_noise: float = 0.06  # a noisier graph than this tells nothing about edits of real ones
+    # stopping: a training ends when so many measurements in a row were no better than one before
+    patience: int = 4  # 0: it takes all its steps
+    validity_ratio: float = 0.1  # of a graph's edges, that foretold edits may toggle to flip it
+    clean_flip: float = 0.02  # the noise level at which a clean graph is read
     # memory: a batch holds at most this many padded node pairs, a graph at most this many nodes
     pair_budget: int = 40_000
     max_nodes: int = 128
@@ -92,7 +101,21 @@ class Recipe:
             steered=self.steered and self.counterfactual_start < self.steps,
             marked=marked,
             classes=foretold.classes if foretold else 0,
+            clean_flip=self.clean_flip,
             gnn_width=foretold.state_width if foretold else 0,
+        )
+
+    def fitted(self, graphs: Sequence[Graph]) -> Recipe:
+        """The recipe for these graphs: as many pairs flip in large ones as in those of 30 nodes."""
+        if self.noise == "paper" or self.objective is Objective.CLASS:
+            return self
+        sizes = [min(graph.node_count, self.max_nodes) for graph in graphs]
+        scale = min(1.0, _USUAL_PAIRS / max(1.0, median(size * (size - 1) / 2 for size in sizes)))
+        return replace(
+            self,
+            noise_low=self.noise_low * scale,
+            effect_noise=self.effect_noise * scale,
+            clean_flip=self.clean_flip * scale,
         )
 
     @property
@@ -144,6 +167,7 @@ _PAPER = Recipe(
     ema=0.0,
     batch_graphs=32,
     subgraph_share=0.0,
+    patience=0,
 )
 
 _RECIPES: dict[tuple[Objective, str], Recipe] = {

@@ -21,8 +21,11 @@ from models.gnn.network import Gnn
 from models.graphs import DenseGraphs, Graph, to_dense
 from models.losses import concrete_sample, counterfactual_loss, distribution_loss, noise_weight
 from models.recipes import Recipe
+from models.validity import foretold_validity
 
-MEASUREMENTS = 10  # of the detection AUC in a whole training
+MEASUREMENTS = 10  # on held-out graphs, in a whole training
+SHORTEST = 20  # steps between two of them
+BETTER = 0.002  # that a measurement must gain to count
 SMOOTHING = 0.95
 GRADIENT_NORM = 1.0
 MEASURED_GRAPHS = 16  # whose single toggles say how much the GNN's logits usually move
@@ -44,7 +47,8 @@ class TrainingProgress:
     loss_dist: float
     loss_cf: float | None  # None while the loss has no L_cf
     flip_rate: float | None  # share of the denoiser's samples that change the GNN's answer
-    detection_auc: float | None  # the last one measured, on held-out graphs
+    detection_auc: float | None  # this and the next are the last measured, on held-out graphs
+    validity: float | None  # share of the graphs that the foretold edits flip
     seconds: float  # of training, over all attempts
 
 
@@ -83,6 +87,7 @@ class Trainer:
             raise ValueError("all reference graphs must have a marked node, or none")
         if gnn is not None and gnn.spec.classifies_nodes and not marked:
             raise NoMarkedNodeError("a denoiser for a node classifier")
+        recipe = recipe.fitted(graphs)
         self.step = 0
         self.steps = recipe.steps
         self._recipe = recipe
@@ -107,13 +112,22 @@ class Trainer:
         self._optimizer = torch.optim.Adam(self._model.parameters(), lr=recipe.learning_rate)
         self._smoothed: dict[str, float] = {}
         self._seconds = 0.0
+        self._best: dict[str, Tensor] = {}
+        self._best_score = -math.inf
+        self._no_better = 0  # measurements since the best one
+
+    @property
+    def finished(self) -> bool:
+        """Whether all steps are taken, or measuring has shown that more do not help."""
+        patience = self._recipe.patience
+        return self.step >= self.steps or 0 < patience <= self._no_better
 
     def run(
         self, *, should_stop: Callable[[], bool] = lambda: False, until: int | None = None
     ) -> Iterator[TrainingProgress]:
-        """One step at a time, to the end, to step `until` or until told to stop."""
+        """One step at a time, until finished, to step `until` or until told to stop."""
         end = self.steps if until is None else min(until, self.steps)
-        while self.step < end and not should_stop():
+        while self.step < end and not self.finished and not should_stop():
             started = time.perf_counter()
             losses = self._take_step()
             self._smooth("dist", losses.dist)
@@ -126,18 +140,22 @@ class Trainer:
             yield self._progress()
 
     def denoiser(self) -> Denoiser:
-        """The averaged weights, in eval mode, on the CPU."""
-        return self._averaged().cpu()
+        """The averaged weights that measured best, or the present ones; eval mode, on the CPU."""
+        stops = self._recipe.patience > 0
+        return self._with(self._best if stops and self._best else self._average).cpu()
 
     def state(self) -> dict[str, Tensor]:
         tensors = {
             "step": torch.tensor(self.step),
             "generator": self._generator.get_state(),
             "seconds": torch.tensor(self._seconds, dtype=torch.float64),
+            "best_score": torch.tensor(self._best_score, dtype=torch.float64),
+            "no_better": torch.tensor(self._no_better),
         }
         tensors |= {f"batches.{name}": value for name, value in self._batches.state().items()}
         for name, number in self._smoothed.items():
             tensors[f"smoothed.{name}"] = torch.tensor(number, dtype=torch.float64)
+        tensors |= {f"best.{name}": value.cpu().clone() for name, value in self._best.items()}
         for name, parameter in self._parameters():
             tensors[f"weights.{name}"] = parameter.detach().cpu().clone()
             tensors[f"average.{name}"] = self._average[name].cpu().clone()
@@ -154,10 +172,15 @@ class Trainer:
             name: float(value) for name, value in _under("smoothed.", tensors).items()
         }
         self._model.load_state_dict(_under("weights.", tensors))
-        self._average = {
-            name: value.to(self._device, copy=True)
-            for name, value in _under("average.", tensors).items()
-        }
+        self._best_score = float(tensors["best_score"])
+        self._no_better = int(tensors["no_better"])
+        self._average, self._best = (
+            {
+                name: value.to(self._device, copy=True)
+                for name, value in _under(kind, tensors).items()
+            }
+            for kind in ("average.", "best.")
+        )
         named = dict(self._parameters())
         self._optimizer.state.clear()
         for key, value in _under("adam.", tensors).items():
@@ -268,12 +291,15 @@ class Trainer:
             self._average[name].lerp_(parameter.detach(), 1 - keep)
 
     def _is_measured(self) -> bool:
-        return self.step == self.steps or self.step % max(1, self.steps // MEASUREMENTS) == 0
+        every = max(SHORTEST, self.steps // MEASUREMENTS)
+        return self.step == self.steps or self.step % every == 0
 
     def _measure(self) -> None:
+        """Held-out graphs tell how good the averaged weights are; the best ones are kept."""
+        denoiser = self._with(self._average)
         # its own generator: the same noise every time, and training draws on undisturbed
         auc = detection_auc(
-            self._averaged(),
+            denoiser,
             self._held_out,
             torch.Generator().manual_seed(self._seed),
             device=self._device,
@@ -281,6 +307,23 @@ class Trainer:
         )
         if auc is not None:
             self._smoothed["detection_auc"] = auc
+        validity = None
+        if self._gnn is not None and self._model.shape.classes:
+            validity = foretold_validity(
+                denoiser,
+                self._gnn,
+                self._held_out,
+                ratio=self._recipe.validity_ratio,
+                device=self._device,
+            )
+        if validity is None:
+            return
+        self._smoothed["validity"] = validity
+        score = validity + (auc or 0.0)
+        self._no_better += 1
+        if score > self._best_score + BETTER:
+            self._best_score, self._no_better = score, 0
+            self._best = {name: value.clone() for name, value in self._average.items()}
 
     def _smooth(self, name: str, value: float) -> None:
         before = self._smoothed.get(name, value)
@@ -296,12 +339,13 @@ class Trainer:
             loss_cf=cf,
             flip_rate=self._smoothed.get("flip_rate"),
             detection_auc=self._smoothed.get("detection_auc"),
+            validity=self._smoothed.get("validity"),
             seconds=self._seconds,
         )
 
-    def _averaged(self) -> Denoiser:
+    def _with(self, weights: Mapping[str, Tensor]) -> Denoiser:
         denoiser = Denoiser(self._model.shape)
-        denoiser.load_state_dict(self._average)
+        denoiser.load_state_dict(weights)
         return denoiser.to(self._device).eval()
 
     def _parameters(self) -> list[tuple[str, torch.nn.Parameter]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import networkx as nx
 import pytest
@@ -14,12 +14,13 @@ from torch import Tensor
 from models.batches import Batches, split
 from models.detection import area_under_roc
 from models.effects import drawn_toggles, logit_changes, look
-from models.gnn.network import Gnn
+from models.gnn.network import Gnn, predict
 from models.gnn.spec import ActivationLayer, GcnLayer, GnnSpec, LinearLayer, PoolLayer
 from models.graphs import Graph, to_dense
 from models.recipes import Objective, Recipe, recipe_for
 from models.subgraphs import connected_subgraph, neighbours_of
 from models.training import NonFiniteGradientError, Trainer
+from models.validity import foretold_validity
 
 torch.set_num_threads(1)
 
@@ -207,13 +208,69 @@ def test_the_gnn_is_left_as_it_was() -> None:
 
 
 def test_the_result_is_the_average_and_not_the_last_weights() -> None:
-    training = trainer(small(Objective.COUNTERFACTUAL))
+    training = trainer(replace(small(Objective.COUNTERFACTUAL), patience=0))
     state = finished(training)
     denoiser = training.denoiser()
     assert not denoiser.training
     for name, value in denoiser.state_dict().items():
         assert torch.equal(value, state[f"average.{name}"])
     assert not torch.equal(state["average.planes"], state["weights.planes"])
+
+
+def test_a_training_stops_when_measuring_gains_nothing_and_keeps_the_best() -> None:
+    recipe = replace(small(Objective.COUNTERFACTUAL, steps=400), patience=2, learning_rate=1e-9)
+    training = trainer(recipe)
+    state = finished(training)
+    assert training.finished
+    # the first of ten measurements is the best there is: nothing is learnt
+    assert training.step == 120
+    assert int(state["no_better"]) == 2
+    for name, value in training.denoiser().state_dict().items():
+        assert torch.equal(value, state[f"best.{name}"])
+    assert not list(training.run())
+    patient = trainer(replace(recipe, patience=0, steps=20))
+    assert sum(1 for _ in patient.run()) == 20
+
+
+def test_what_measured_best_survives_a_resumption() -> None:
+    recipe = replace(small(Objective.COUNTERFACTUAL, steps=60), patience=2)
+    first = trainer(recipe)
+    for _ in first.run(until=30):
+        pass
+    kept = first.state()
+    assert float(kept["best_score"]) > 0
+    again = trainer(recipe)
+    again.load_state(kept)
+    assert_same(finished(again), finished(first))
+
+
+def test_large_graphs_get_as_many_flips_as_small_ones() -> None:
+    recipe = recipe_for(Objective.COUNTERFACTUAL)
+    assert recipe.fitted([cycle(30)] * 3) == recipe
+    assert recipe.fitted([cycle(8)] * 3) == recipe
+    large = recipe.fitted([cycle(100)] * 3)
+    assert large.noise_low * 4950 == pytest.approx(recipe.noise_low * 435)
+    assert large.shape(1).clean_flip == large.clean_flip < recipe.clean_flip
+    paper = recipe_for(Objective.COUNTERFACTUAL, "paper")
+    assert paper.fitted([cycle(100)]) == paper
+
+
+def test_validity_counts_flips_by_foretold_edits() -> None:
+    graphs = cycles()
+    training = trainer(small(Objective.COUNTERFACTUAL))
+    denoiser, gnn = training.denoiser(), small_gnn()
+    measured = foretold_validity(denoiser, gnn, graphs, ratio=0.1, device=CPU)
+    by_hand = []
+    for graph in graphs:
+        (slopes,) = look(gnn, to_dense([graph])).slopes[:1]
+        before = int(predict(gnn, [graph], CPU)[0].argmax())
+        towards = slopes[0] * (1 if before else -1)
+        pairs = list(combinations(range(graph.node_count), 2))
+        source, target = max(pairs, key=lambda pair: float(towards[pair]))
+        edges = {tuple(edge) for edge in graph.edges.T.tolist()} ^ {(source, target)}
+        edited = Graph(graph.features, torch.tensor(sorted(edges)).T)
+        by_hand.append(int(predict(gnn, [edited], CPU)[0].argmax()) != before)
+    assert measured == pytest.approx(sum(by_hand) / len(by_hand))
 
 
 def test_paper_result_is_the_last_weights() -> None:

@@ -43,7 +43,7 @@ def train_denoiser(work: Work) -> Outcome:
     denoiser = trainer.denoiser()
     weights = _weights(denoiser)
     digest = work.store.artifacts.put(weights)
-    metrics = _metrics(last) | {"seconds": figure(last.seconds), "steps": float(last.steps)}
+    metrics = _metrics(last) | {"seconds": figure(last.seconds), "steps": float(last.step)}
 
     def record(session: Session) -> None:
         denoisers.finish(
@@ -66,12 +66,12 @@ def _trained(work: Work, trainer: Trainer) -> TrainingProgress:
         for last in trainer.run(should_stop=control.should_stop):
             control.progress("training", last.step, last.steps, _metrics(last) | _outlook(last))
             # None at the very end: an attempt that resumes has a step left to report about.
-            if time.monotonic() >= next_checkpoint and trainer.step < trainer.steps:
+            if time.monotonic() >= next_checkpoint and not trainer.finished:
                 control.checkpoint(save_tensors(trainer.state()), trainer.step)
                 next_checkpoint = time.monotonic() + seconds
     except NonFiniteGradientError as error:
         raise TrainingDivergedError(trainer.step) from error
-    if last is None or trainer.step < trainer.steps:
+    if last is None or not trainer.finished:
         if control.reason is StopReason.SHUTDOWN and trainer.step > started_at:
             control.checkpoint(save_tensors(trainer.state()), trainer.step)
         control.raise_if_stopped()
@@ -130,6 +130,7 @@ def _metrics(progress: TrainingProgress) -> dict[str, float]:
         "loss_cf": progress.loss_cf,
         "flip_rate": progress.flip_rate,
         "detection_auc": progress.detection_auc,
+        "validity": progress.validity,
     }
     return {name: figure(value) for name, value in figures.items() if value is not None}
 

@@ -1,0 +1,48 @@
+"""How often the edits that a denoiser foretells flip the GNN: what its training is stopped by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from models.denoiser import Denoiser
+from models.edits import EditRules, EditSpace
+from models.effects import look
+from models.flips import FlipGoal
+from models.gnn.network import Gnn
+from models.graphs import Graph
+
+
+def foretold_validity(
+    denoiser: Denoiser,
+    gnn: Gnn,
+    graphs: Sequence[Graph],
+    *,
+    ratio: float,
+    device: torch.device,
+) -> float | None:
+    """Share of the graphs that the foretold edits flip, as discrete graphs, within the ratio.
+
+    Tried are the best foretold pair, the best two, … up to ratio·|E| of them, at least one.
+    `None` if no graph has a pair to toggle.
+    """
+    flipped: list[bool] = []
+    for graph in graphs:
+        space = EditSpace.of(graph, EditRules())
+        if not space.count:
+            continue
+        clean = space.dense([()]).to(device)
+        view = look(gnn, clean)
+        goal = FlipGoal(int(view.logits[0].argmax()), None)
+        effects = denoiser.read(clean, view).effects
+        if effects is None:
+            return None
+        foretold = view.logits + space.of_pairs(effects[:, 0]).T  # [pair, class]
+        most = min(space.count, max(1, int(ratio * graph.edge_count)))
+        best = goal.margin(foretold).argsort(descending=True, stable=True)[:most].tolist()
+        prefixes = [tuple(sorted(best[: length + 1])) for length in range(most)]
+        with torch.inference_mode():
+            margins = goal.margin(gnn.dense(space.dense(prefixes).to(device)))
+        flipped.append(bool((margins > 0).any()))
+    return sum(flipped) / len(flipped) if flipped else None
