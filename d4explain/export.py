@@ -33,6 +33,7 @@ from models.gnn.spec import (
     Layer,
     LinearLayer,
     PoolLayer,
+    SageLayer,
 )
 from models.graphs import Graph, SparseGraphs, to_sparse
 from store.errors import InvalidInput
@@ -42,6 +43,7 @@ from store.weights import check_weights
 TYPES: dict[type[Layer], str] = {
     GcnLayer: "gcn",
     GinLayer: "gin",
+    SageLayer: "sage",
     LinearLayer: "linear",
     ActivationLayer: "activation",
     DropoutLayer: "dropout",
