@@ -34,6 +34,17 @@ class GinLayer:
 
 
 @dataclass(frozen=True)
+class SageLayer:
+    """PyG's SAGEConv with its defaults: W_l · mean of the neighbours + b + W_r · own values."""
+
+    out: int
+    bias: bool = True
+
+    def __post_init__(self) -> None:
+        _require_positive("sage: out", self.out)
+
+
+@dataclass(frozen=True)
 class LinearLayer:
     out: int
     bias: bool = True
@@ -95,6 +106,7 @@ class JumpLayer:
 Layer: TypeAlias = (
     GcnLayer
     | GinLayer
+    | SageLayer
     | LinearLayer
     | ActivationLayer
     | DropoutLayer
@@ -153,7 +165,7 @@ class GnnSpec:
     @property
     def convolutions(self) -> int:
         """How many layers look at neighbours, hence how many hops away an answer comes from."""
-        return sum(isinstance(layer, _CONVOLUTION) for layer in self.layers)
+        return sum(isinstance(layer, _CONVOLUTIONS) for layer in self.layers)
 
     @property
     def state_positions(self) -> tuple[int, ...]:
@@ -164,7 +176,7 @@ class GnnSpec:
             if fresh and not isinstance(layer, BatchNormLayer | ActivationLayer | DropoutLayer):
                 positions.append(position)
                 fresh = False
-            fresh = fresh or isinstance(layer, _CONVOLUTION)
+            fresh = fresh or isinstance(layer, _CONVOLUTIONS)
         return tuple(positions)
 
     @property
@@ -173,6 +185,17 @@ class GnnSpec:
         widths = self.widths()
         return sum(widths[position] for position in self.state_positions)
 
+    @property
+    def sight(self) -> int:
+        """Hops around a node that hold all its logits depend on.
+
+        As many as there are convolutions, and one more where one of them is normalised by both
+        ends' degrees: a GCN reads the degrees of the farthest nodes it sees, hence whether they
+        have neighbours. GIN and SAGE read nothing of them but their values.
+        """
+        normalised = any(isinstance(layer, GcnLayer) for layer in self.layers)
+        return self.convolutions + normalised
+
     def widths(self) -> tuple[int, ...]:
         """How many numbers enter each layer, and at the end how many leave the last one."""
         widths = [self.features]
@@ -180,7 +203,7 @@ class GnnSpec:
         for layer in self.layers:
             width = widths[-1]
             match layer:
-                case GcnLayer() | GinLayer() | LinearLayer():
+                case GcnLayer() | GinLayer() | SageLayer() | LinearLayer():
                     width = layer.out
                 case KeepLayer():
                     kept.append(width)
@@ -209,9 +232,9 @@ class GnnSpec:
                 )
 
 
-_CONVOLUTION = GcnLayer | GinLayer
-_ON_NODES = _CONVOLUTION | KeepLayer | JumpLayer
-_WIDTH = GcnLayer | GinLayer | LinearLayer | JumpLayer
+_CONVOLUTIONS = GcnLayer | GinLayer | SageLayer
+_ON_NODES = _CONVOLUTIONS | KeepLayer | JumpLayer
+_WIDTH = _CONVOLUTIONS | LinearLayer | JumpLayer
 
 
 def _require_positive(what: str, value: int) -> None:
