@@ -25,7 +25,7 @@ from models.proposals import Proposals, draw, pruned_flips, scattered
 from models.pruning import prune
 from models.ranking import choose, distinct_count, shortlist
 from models.scouting import Foresight, Scout
-from models.search import Guide, Search, SearchConfig, try_single_edits
+from models.search import Guide, Search, SearchConfig
 
 __all__ = [
     "CounterfactualConfig",
@@ -40,7 +40,7 @@ Sampler = Literal["guided", "paper"]
 
 _PROPOSALS: dict[Sampler, Proposals] = {
     "guided": Proposals(
-        noise_levels=(0.005, 0.01, 0.03, 0.1), noisy_per_level=3, draws_per_noisy=4
+        noise_levels=(0.005, 0.01, 0.03, 0.1), noisy_per_level=2, draws_per_noisy=2
     ),
     "paper": Proposals(
         noise_levels=(0.005, 0.01, 0.02, 0.05, 0.1), noisy_per_level=20, draws_per_noisy=1
@@ -272,10 +272,9 @@ class _Run:
 
     def _search(self) -> None:
         """Fills the judge with flips: single edits, the beam, denoiser samples where both fail."""
-        config = self._config.search
-        guide = try_single_edits(self._judge, self._scout, config)
+        search = Search(self._judge, self._scout, self._config.search, self._has_alternatives)
+        guide = search.begin()
         self.depth = 1
-        search = Search(self._judge, self._scout, guide, config)
         while not self._enough(search.depth) and search.depth < self._space.budget:
             if search.depth == _SAMPLED_DEPTH:
                 self._sample_flips(guide)
@@ -297,10 +296,15 @@ class _Run:
 
     def _enough(self, depth: int) -> bool:
         """Whether a depth with flips is passed by one, or has all the alternatives asked for."""
-        flips = [edits for edits in self._shortlist() if len(edits) <= depth]
-        if not flips:
+        flips = self._judge.flips()
+        if not flips or len(flips[0]) > depth:
             return False
-        return len(flips[0]) < depth or (
+        return len(flips[0]) < depth or self._has_alternatives(depth)
+
+    def _has_alternatives(self, depth: int) -> bool:
+        """Whether as many really different flips as asked for are known, of that many edits."""
+        flips = [edits for edits in self._shortlist() if len(edits) <= depth]
+        return len(flips) >= self._config.alternatives and (
             distinct_count(self._space, flips) >= self._config.alternatives
         )
 
@@ -327,7 +331,7 @@ class _Run:
             asked = choose(self._space, left, self._config.alternatives)
             margins = self._judge.verified_margins(asked)
             flips = [edits for edits, margin in zip(asked, margins, strict=True) if margin > 0]
-            minimal = prune(flips, self._judge.verified_margins) if self._config.prune else flips
+            minimal = prune(flips, self._judge.sure_margins) if self._config.prune else flips
             for edits, pruned in zip(flips, minimal, strict=True):
                 if edits in self._by_denoiser:
                     self._by_denoiser.add(pruned)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -17,6 +18,9 @@ from models.flips import FlipJudge
 # products grow with N³. Beyond, the GNN's own slopes have to do.
 _TRIPLES_PER_PASS = 2**21
 _TRIPLES_PER_DEPTH = 2**25
+
+
+T = TypeVar("T")
 
 
 class Foresight(Enum):
@@ -46,6 +50,7 @@ class Scout:
         self._denoiser = denoiser
         self._judge = judge
         self._device = device
+        self._generator = generator
         self._reads_effects = foresight is Foresight.DENOISER and denoiser.shape.classes > 0
         self.foresees = self._reads_effects or foresight is Foresight.SLOPES
         space = judge.space
@@ -65,6 +70,11 @@ class Scout:
         if self._gains is None:
             self._gains = self._judge.gradients([()])[0]
         return self._gains
+
+    def shuffled(self, sets: list[T]) -> list[T]:
+        """In random order, for what nothing is foretold about."""
+        order = torch.randperm(len(sets), generator=self._generator).tolist()
+        return [sets[place] for place in order]
 
     def gains_at(self, states: Sequence[EditSet]) -> Tensor:
         """By how much one more edit should raise the margin of each state: [state, pair]."""

@@ -6,7 +6,7 @@ The beam's first state always tries all pairs, so the search finds whatever gree
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -32,6 +32,9 @@ class SearchConfig:
     all_sets: int = 1024  # a depth with at most so many edit sets is tried completely
     full_depth: int = 16  # beyond, the best state too tries its most promising pairs only
     exchanged: int = 8  # flips that are tried to be made smaller by exchange
+    portion: int = 16  # sets judged before it is asked whether that is enough
+    narrow: int = 3  # the beam is so many times narrower where only alternatives are missing
+    exchanges: int = 96  # sets that an exchange tries
     bases: int = 24  # sets with two edits dropped that an exchange adds one to
 
     def __post_init__(self) -> None:
@@ -61,6 +64,7 @@ PRESETS: dict[str, SearchConfig] = {
         states_by_plausibility=4,
         expansions=16,
         exchanged=16,
+        exchanges=2000,
         bases=48,
     ),
 }
@@ -78,36 +82,34 @@ class Guide:
         return self.effects + weight * self.plausibility
 
 
-def try_single_edits(judge: FlipJudge, scout: Scout, config: SearchConfig) -> Guide:
-    """Depth 1: every pair exactly, or the most promising ones.
+def first_pairs(judge: FlipJudge, scout: Scout, config: SearchConfig) -> list[int]:
+    """The pairs to try as single edits, in the order to try them.
 
-    A scout that foresees effects names a pool. Without one all pairs are tried, or of too many
-    the edges of the graph (at most for one half) and, in turns, the pairs with the greatest
-    slopes and those with the greatest plausibility.
+    A scout that foresees effects names a pool, best first. Without one it is all pairs, or of too
+    many the edges of the graph (at most for one half) and, in turns, the pairs with the greatest
+    slopes and those with the greatest plausibility; in random order, as nothing is known.
     """
     count = judge.space.count
-    pairs = list(range(count))
     affordable = config.pairs_tried(judge.space.graph.node_count)
-    if scout.foresees and config.pool is not None and config.pool < count:
-        pairs = _pool(scout.gains, scout.plausibility, config)
-    elif count > affordable:
+    if scout.foresees and config.pool is not None:
+        return _pool(scout.gains, scout.plausibility, config)
+    pairs = list(range(count))
+    if count > affordable:
         pairs = _most_promising(judge.space, scout.gains, scout.plausibility, affordable)
-    unedited, *edited = judge.margins([(), *((pair,) for pair in pairs)])
-    effects = scout.gains.clone() if len(pairs) < count else torch.zeros(count)
-    effects[pairs] = torch.tensor(edited) - unedited
-    return Guide(pairs, effects, scout.plausibility)
+    return scout.shuffled(pairs)
 
 
 def _pool(gains: Tensor, plausibility: Tensor, config: SearchConfig) -> list[int]:
-    """Three quarters by foretold gain, the rest by gain and plausibility together."""
+    """Three quarters by foretold gain, every fourth by gain and plausibility together."""
     assert config.pool is not None
-    mixed = gains + config.plausibility_weight * plausibility
-    chosen = dict.fromkeys(_best(gains, config.pool - config.pool // 4))
-    for pair in _best(mixed, config.pool):
-        if len(chosen) >= config.pool:
-            break
+    by_gain = _best(gains, config.pool)
+    by_both = iter(_best(gains + config.plausibility_weight * plausibility, config.pool))
+    chosen: dict[int, None] = {}
+    for place, pair in enumerate(by_gain, 1):
         chosen[pair] = None
-    return sorted(chosen)
+        if place % 3 == 0:
+            chosen[next(by_both)] = None
+    return list(chosen)[: config.pool]
 
 
 def _best(values: Tensor, count: int) -> list[int]:
@@ -130,41 +132,74 @@ def _most_promising(
 
 
 class Search:
-    """Goes deeper edit by edit until a flip is known; `depth` says how far it got."""
+    """Goes deeper edit by edit until enough flips are known; `depth` says how far it got.
 
-    def __init__(self, judge: FlipJudge, scout: Scout, guide: Guide, config: SearchConfig) -> None:
-        self.depth = 1
+    What is tried comes in portions, most promising first, and `enough` is asked after each.
+    """
+
+    def __init__(
+        self,
+        judge: FlipJudge,
+        scout: Scout,
+        config: SearchConfig,
+        enough: Callable[[int], bool] = lambda depth: False,
+    ) -> None:
+        self.depth = 0
         self._judge = judge
         self._scout = scout
-        self._guide = guide
         self._config = config
+        self._enough = enough
+        self._level: list[EditSet] = []
+
+    def begin(self) -> Guide:
+        """Depth 1: single edits, all of them unless there is a reason to leave some out."""
+        self.depth = 1
+        pairs = first_pairs(self._judge, self._scout, self._config)
+        self._level = self._try([(pair,) for pair in pairs])
+        tried = sorted(pair for (pair,) in self._level)
+        complete = len(tried) == self._judge.space.count
+        effects = torch.zeros(len(self._scout.plausibility)) if complete else self._scout.gains
+        effects = effects.clone()
+        unedited, *edited = self._judge.margins([(), *((pair,) for pair in tried)])
+        effects[tried] = torch.tensor(edited) - unedited
+        self.guide = Guide(tried, effects, self._scout.plausibility)
         # a scout that foresees nothing says nothing about the pairs that were too many to try
-        self._pairs = list(range(judge.space.count)) if scout.foresees else guide.tried
-        self._by_effect = self._top(guide.effects)
-        self._by_both = self._top(guide.mixed(config.plausibility_weight))
-        self._level: list[EditSet] = [(pair,) for pair in guide.tried]
+        self._pairs = (
+            list(range(self._judge.space.count)) if self._scout.foresees else sorted(pairs)
+        )
+        self._by_effect = self._top(effects)
+        self._by_both = self._top(self.guide.mixed(self._config.plausibility_weight))
+        return self.guide
 
     def deepen(self) -> None:
-        """Tries sets of one more edit: all of them if they are few, else what the beam reaches."""
+        """Tries sets of one more edit: all of them if they are few, else what the beam reaches.
+
+        Where flips are known already, only alternatives are missing, and a narrow beam will do.
+        """
         self.depth += 1
+        flips = SmallestSets(self._judge.flips())
         if math.comb(len(self._pairs), self.depth) <= self._config.all_sets:
             children = list(combinations(self._pairs, self.depth))
         else:
-            children = self._expanded(self._beam())
+            children = self._expanded(self._beam(narrow=bool(flips.kept)))
         # more than a known flip is no new answer
-        flips = SmallestSets(self._judge.flips())
-        children = [edits for edits in children if not flips.covers(edits)]
-        self._judge.margins(children)
-        self._level = children
+        self._level = self._try([edits for edits in children if not flips.covers(edits)])
+
+    def _try(self, edit_sets: Sequence[EditSet]) -> list[EditSet]:
+        """Judges portion by portion until enough is known; returns what was judged."""
+        for start in range(0, len(edit_sets), self._config.portion):
+            self._judge.margins(edit_sets[start : start + self._config.portion])
+            if self._enough(self.depth):
+                return list(edit_sets[: start + self._config.portion])
+        return list(edit_sets)
 
     def exchange(self) -> None:
         """Looks for a smaller flip near the smallest ones: drop every two edits, add one."""
         smallest = self._smallest_flips()
         while smallest and len(smallest[0]) >= 3:
             kept = list(dict.fromkeys(some for edits in smallest for some in _without_two(edits)))
-            self._judge.margins(
-                self._expanded_narrowly(self._by_margin(kept)[: self._config.bases])
-            )
+            bases = self._by_margin(kept)[: self._config.bases]
+            self._judge.margins(self._expanded(bases)[: self._config.exchanges])
             before, smallest = smallest, self._smallest_flips()
             if len(smallest[0]) == len(before[0]):
                 break
@@ -178,7 +213,7 @@ class Search:
         margin_of = dict(zip(edit_sets, self._judge.margins(edit_sets), strict=True))
         return sorted(edit_sets, key=lambda edits: (-margin_of[edits], edits))
 
-    def _beam(self) -> list[EditSet]:
+    def _beam(self, *, narrow: bool) -> list[EditSet]:
         """The states to go on from, best margin first; flips are not edited further."""
         margins = self._judge.margins(self._level)
         open_states = [
@@ -188,7 +223,7 @@ class Search:
         ]
         by_margin = sorted(open_states, key=lambda state: (-state[1], state[0]))
         weight = self._config.plausibility_weight
-        plausible = self._guide.plausibility.tolist()
+        plausible = self.guide.plausibility.tolist()
         by_both = sorted(
             open_states,
             key=lambda state: (
@@ -196,12 +231,13 @@ class Search:
                 state[0],
             ),
         )
-        chosen = by_margin[: self._config.states_by_margin]
-        chosen += by_both[: self._config.states_by_plausibility]
+        share = self._config.narrow if narrow else 1
+        chosen = by_margin[: -(-self._config.states_by_margin // share)]
+        chosen += by_both[: self._config.states_by_plausibility // share]
         return list(dict.fromkeys(edits for edits, _ in chosen))
 
     def _expanded(self, states: Sequence[EditSet]) -> list[EditSet]:
-        """The best state with all pairs or with its pool, the others with a few."""
+        """The best state with all pairs or with its pool, the others with a few; best first."""
         if not states:
             return []
         widest = self._config.pool if self._scout.foresees else None
@@ -209,25 +245,36 @@ class Search:
             widest = self._config.expansions
         if widest is None:
             best = _children(states[0], self._pairs)
-            return list(dict.fromkeys([*best, *self._expanded_narrowly(states[1:])]))
+            narrow = self._expanded_narrowly(states[1:])
+            return self._scout.shuffled(list(dict.fromkeys([*best, *narrow])))
         gains = self._scout.gains_at(states)
-        best = self._promising(states[0], gains[0], widest)
-        return list(dict.fromkeys([*best, *self._expanded_narrowly(states[1:], gains[1:])]))
+        margins = self._judge.margins(states)
+        foretold: dict[EditSet, float] = {}
+        for place, (state, margin) in enumerate(zip(states, margins, strict=True)):
+            width = self._config.expansions if place else widest
+            chosen = self._promising(gains[place], width)
+            values = (margin + gains[place]).tolist()
+            for pair in chosen:
+                if pair not in state:
+                    child = tuple(sorted((*state, pair)))
+                    foretold[child] = max(foretold.get(child, -math.inf), values[pair])
+        if not self._scout.foresees:
+            return self._scout.shuffled(list(foretold))
+        return sorted(foretold, key=lambda child: (-foretold[child], child))
 
-    def _expanded_narrowly(
-        self, states: Sequence[EditSet], gains: Tensor | None = None
-    ) -> list[EditSet]:
-        """Each state with its most promising edits: by single effect, by foretold gain, by both."""
+    def _expanded_narrowly(self, states: Sequence[EditSet]) -> list[EditSet]:
+        """Each state with its most promising edits."""
         if not states:
             return []
-        gains = self._scout.gains_at(states) if gains is None else gains
         children: dict[EditSet, None] = {}
-        for state, gain in zip(states, gains, strict=True):
-            children.update(dict.fromkeys(self._promising(state, gain, self._config.expansions)))
+        for state, gain in zip(states, self._scout.gains_at(states), strict=True):
+            promising = self._promising(gain, self._config.expansions)
+            children.update(dict.fromkeys(_children(state, promising)))
         return list(children)
 
-    def _promising(self, state: EditSet, gain: Tensor, count: int) -> list[EditSet]:
-        return _children(state, [*self._by_effect, *self._top(gain, count), *self._by_both])
+    def _promising(self, gain: Tensor, count: int) -> list[int]:
+        """Pairs by single effect, by foretold gain, and by effect and plausibility together."""
+        return list(dict.fromkeys([*self._by_effect, *self._top(gain, count), *self._by_both]))
 
     def _top(self, values: Tensor, count: int | None = None) -> list[int]:
         pairs = torch.tensor(self._pairs, dtype=torch.long)

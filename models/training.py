@@ -15,13 +15,13 @@ from models.batches import Batches, split
 from models.denoiser import Denoiser
 from models.detection import detection_auc
 from models.diffusion import NoiseLevel, add_noise, density_noise, uniform_noise
-from models.effects import drawn_toggles, effect_loss, logit_changes, look
+from models.effects import Toggles, drawn_toggles, effect_loss, logit_changes, look
 from models.errors import NoMarkedNodeError
 from models.gnn.network import Gnn
 from models.graphs import DenseGraphs, Graph, to_dense
 from models.losses import concrete_sample, counterfactual_loss, distribution_loss, noise_weight
 from models.recipes import Recipe
-from models.validity import foretold_validity
+from models.validity import foretold_share, foretold_validity
 
 MEASUREMENTS = 10  # on held-out graphs, in a whole training
 SHORTEST = 20  # steps between two of them
@@ -256,12 +256,15 @@ class Trainer:
     def _measure_effects(self) -> None:
         """Sets the scale of the effect head: the root mean square of single toggles' effects."""
         assert self._gnn is not None
-        generator = torch.Generator().manual_seed(self._seed)
-        graphs = to_dense(self._held_out[:MEASURED_GRAPHS]).to(self._device)
-        toggles = drawn_toggles(graphs, self._recipe.effect_toggles, generator)
-        size = logit_changes(self._gnn, graphs, toggles).square().mean().sqrt()
+        size = logit_changes(self._gnn, *self._measured_toggles()).square().mean().sqrt()
         # a GNN whose logits no toggle moves has nothing to learn from
         self._model.effect_scale.data.copy_(size if size > 0 else torch.ones(()))
+
+    def _measured_toggles(self) -> tuple[DenseGraphs, Toggles]:
+        """The same single toggles of the same held-out graphs, every time."""
+        generator = torch.Generator().manual_seed(self._seed)
+        graphs = to_dense(self._held_out[:MEASURED_GRAPHS]).to(self._device)
+        return graphs, drawn_toggles(graphs, self._recipe.effect_toggles, generator)
 
     def _steered(self, count: int) -> Tensor:
         """Which graphs of a batch have the switch on, and with it L_cf: [batch] bool."""
@@ -307,19 +310,20 @@ class Trainer:
         )
         if auc is not None:
             self._smoothed["detection_auc"] = auc
-        validity = None
-        if self._gnn is not None and self._model.shape.classes:
-            validity = foretold_validity(
-                denoiser,
-                self._gnn,
-                self._held_out,
-                ratio=self._recipe.validity_ratio,
-                device=self._device,
-            )
-        if validity is None:
+        if self._gnn is None or not self._model.shape.classes:
             return
-        self._smoothed["validity"] = validity
-        score = validity + (auc or 0.0)
+        validity = foretold_validity(
+            denoiser,
+            self._gnn,
+            self._held_out,
+            ratio=self._recipe.validity_ratio,
+            device=self._device,
+        )
+        share = foretold_share(denoiser, self._gnn, *self._measured_toggles())
+        if validity is not None:
+            self._smoothed["validity"] = validity
+        # few graphs are held out: validity alone would call every training a plateau
+        score = sum(value for value in (validity, auc, share) if value is not None)
         self._no_better += 1
         if score > self._best_score + BETTER:
             self._best_score, self._no_better = score, 0

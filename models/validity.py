@@ -1,4 +1,4 @@
-"""How often the edits that a denoiser foretells flip the GNN: what its training is stopped by."""
+"""How good a denoiser's foresight is on held-out graphs: what its training is stopped by."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import torch
 
 from models.denoiser import Denoiser
 from models.edits import EditRules, EditSpace
-from models.effects import look
+from models.effects import Toggles, logit_changes, look
 from models.flips import FlipGoal
 from models.gnn.network import Gnn
-from models.graphs import Graph
+from models.graphs import DenseGraphs, Graph
 
 
 def foretold_validity(
@@ -46,3 +46,16 @@ def foretold_validity(
             margins = goal.margin(gnn.dense(space.dense(prefixes).to(device)))
         flipped.append(bool((margins > 0).any()))
     return sum(flipped) / len(flipped) if flipped else None
+
+
+def foretold_share(
+    denoiser: Denoiser, gnn: Gnn, graphs: DenseGraphs, toggles: Toggles
+) -> float | None:
+    """How much of what toggles do to the GNN's logits is foretold: 1 - Σ|missed| / Σ|change|."""
+    effects = denoiser.read(graphs, look(gnn, graphs)).effects
+    if effects is None:
+        return None
+    change = logit_changes(gnn, graphs, toggles)
+    size = change.abs().sum()
+    missed = (toggles.of(effects) - change).abs().sum()
+    return float(1 - missed / size) if size > 0 else None

@@ -14,7 +14,7 @@ from models.gnn.network import Gnn, predict
 from models.gnn.spec import ActivationLayer, GcnLayer, GnnSpec, LinearLayer, PoolLayer
 from models.graphs import Graph, to_sparse
 from models.scouting import Foresight, Scout
-from models.search import Search, SearchConfig, try_single_edits
+from models.search import Guide, Search, SearchConfig
 
 torch.set_num_threads(1)
 
@@ -52,6 +52,14 @@ def a_scout(
     )
     rng = torch.Generator().manual_seed(0)
     return Scout(Denoiser(shape), judge, CPU, foresight=foresight, generator=rng)
+
+
+def begun(
+    judge: FlipJudge, scout: Scout, config: SearchConfig | None = None
+) -> tuple[Search, Guide]:
+    """A search that never has enough, after its first depth."""
+    search = Search(judge, scout, config or SearchConfig())
+    return search, search.begin()
 
 
 def direct_margins(judge: FlipJudge, edit_sets: list[tuple[int, ...]]) -> torch.Tensor:
@@ -120,7 +128,7 @@ def test_gradients_are_slopes_of_the_margin() -> None:
 
 def test_single_effects_are_exact() -> None:
     judge = a_judge()
-    guide = try_single_edits(judge, a_scout(judge), SearchConfig())
+    _, guide = begun(judge, a_scout(judge))
     singles = [(pair,) for pair in range(judge.space.count)]
     assert guide.tried == list(range(judge.space.count))
     expected = direct_margins(judge, singles) - direct_margins(judge, [()])
@@ -133,7 +141,7 @@ def test_of_too_many_pairs_edges_and_promising_ones_are_tried() -> None:
     config = SearchConfig(full_pairs=40)
     scout = a_scout(judge)
     scout.plausibility = plausibility
-    guide = try_single_edits(judge, scout, config)
+    _, guide = begun(judge, scout, config)
     assert len(guide.tried) == 40
     assert judge.evaluations == 42  # and the input, and its gradient
     edges = judge.space.present.nonzero()[:, 0].tolist()
@@ -154,7 +162,7 @@ def test_an_untrained_effect_head_foretells_the_slopes() -> None:
 def test_with_foresight_only_a_pool_is_tried() -> None:
     judge = a_judge(12)
     scout = a_scout(judge, foresees=True)
-    guide = try_single_edits(judge, scout, SearchConfig(pool=10))
+    _, guide = begun(judge, scout, SearchConfig(pool=10))
     assert len(guide.tried) == 10
     assert judge.evaluations == 12  # and the input, and the look at it
     assert int(scout.gains.argmax()) in guide.tried
@@ -166,9 +174,8 @@ def test_with_foresight_only_a_pool_is_tried() -> None:
 
 def test_without_information_there_is_no_foresight() -> None:
     judge = a_judge(12)
-    guide = try_single_edits(
-        judge, a_scout(judge, foresees=True, foresight=Foresight.NONE), SearchConfig(pool=10)
-    )
+    scout = a_scout(judge, foresees=True, foresight=Foresight.NONE)
+    _, guide = begun(judge, scout, SearchConfig(pool=10))
     assert guide.tried == list(range(judge.space.count))
 
 
@@ -180,8 +187,7 @@ def test_large_graphs_try_fewer_pairs() -> None:
 
 def test_few_sets_are_tried_completely() -> None:
     judge = a_judge(bias=50.0)
-    guide = try_single_edits(judge, a_scout(judge), SearchConfig())
-    search = Search(judge, a_scout(judge), guide, SearchConfig())
+    search, _ = begun(judge, a_scout(judge))
     search.deepen()
     before = judge.evaluations
     judge.margins(list(combinations(range(judge.space.count), 2)))
@@ -191,8 +197,7 @@ def test_few_sets_are_tried_completely() -> None:
 def test_the_best_state_tries_every_pair() -> None:
     judge = a_judge(bias=50.0)
     config = SearchConfig(all_sets=1)
-    guide = try_single_edits(judge, a_scout(judge), config)
-    search = Search(judge, a_scout(judge), guide, config)
+    search, guide = begun(judge, a_scout(judge), config)
     search.deepen()
     best = int(guide.effects.argmax())
     before = judge.evaluations
@@ -210,8 +215,7 @@ def test_exchange_makes_a_set_smaller() -> None:
     # a bias lowers all margins alike: this one lets two edits flip, but never one
     bias = (max(plain.margins(singles)) + max(plain.margins(pairs))) / 2
     judge = a_judge(bias=bias)
-    guide = try_single_edits(judge, a_scout(judge), SearchConfig())
-    search = Search(judge, a_scout(judge), guide, SearchConfig())
+    search, _ = begun(judge, a_scout(judge))
     # known flips are three edits without a flip of two among them
     seen = a_judge(bias=bias)
     of_two = [set(s) for s, m in zip(pairs, seen.margins(pairs), strict=True) if m > 0]
@@ -232,3 +236,32 @@ def test_stopping_interrupts_between_calls() -> None:
     with pytest.raises(StoppedError):
         stopped.margins([(0,)])
     assert stopped.verify([(0,)]).shape == (1, 3)  # the final verdict is still given
+
+
+def test_a_search_stops_between_portions_when_that_is_enough() -> None:
+    judge = a_judge(12)
+    asked: list[int] = []
+
+    def enough(depth: int) -> bool:
+        asked.append(depth)
+        return len(asked) == 2
+
+    scout = a_scout(judge)
+    guide = Search(judge, scout, SearchConfig(portion=10), enough).begin()
+    assert asked == [1, 1]
+    assert len(guide.tried) == 20
+    slopes = a_judge(12).gradients([()])[0]
+    untried = [pair for pair in range(judge.space.count) if pair not in guide.tried]
+    torch.testing.assert_close(guide.effects[untried], slopes[untried], rtol=1e-4, atol=1e-5)
+
+
+def test_doubtful_margins_are_verified_and_clear_ones_are_not() -> None:
+    judge = a_judge()
+    sets = [(pair,) for pair in range(judge.space.count)]
+    dense = judge.margins(sets)
+    clear = [edits for edits, margin in zip(sets, dense, strict=True) if abs(margin) > 0.1]
+    before = judge.evaluations
+    assert judge.sure_margins(clear) == judge.margins(clear)
+    assert judge.evaluations == before
+    assert judge.sure_margins([(0, 1)]) == judge.verified_margins([(0, 1)])
+    assert judge.evaluations == before + 1
