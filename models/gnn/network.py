@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from models.errors import NoMarkedNodeError
-from models.gnn.layers import GraphLayer, Jump, Keep, build
+from models.gnn.layers import GraphLayer, Jump, Keep, Rowwise, build
 from models.gnn.spec import GnnSpec
 from models.graphs import DenseGraphs, Graph, SparseGraphs, to_sparse
 
@@ -55,28 +56,52 @@ class Gnn(nn.Module):
             raise RuntimeError(
                 "the dense form is defined for eval mode only; this GNN is in training mode"
             )
+        # Candidates of one graph share its features: what comes before the first edge is read is
+        # the same for all, and of a thousand features per node it would be nearly all the work.
+        shared = graphs.count > 1 and graphs.features.stride(0) == 0
+        leading = self._leading() if shared else []
+        first = len(leading)
+        if leading:
+            values = graphs.features[:1]
+            for layer in leading:
+                values = layer.rows(values)
+            graphs = replace(graphs, features=values.expand(graphs.count, -1, -1))
         if torch.is_grad_enabled() or graphs.adjacency.device.type != "cpu":
-            return self._dense_pass(graphs)
-        values_per_graph = graphs.mask.shape[1] * max(self.spec.widths())
+            return self._dense_pass(graphs, first)
+        values_per_graph = graphs.mask.shape[1] * max(self.spec.widths()[first:])
         size = max(_VALUES_PER_CPU_PASS // values_per_graph, 1)
         ranges = [slice(start, start + size) for start in range(0, graphs.count, size)]
         if len(ranges) < 2:
-            return self._dense_pass(graphs)
-        return torch.cat([self._dense_pass(graphs.select(part)) for part in ranges])
+            return self._dense_pass(graphs, first)
+        return torch.cat([self._dense_pass(graphs.select(part), first) for part in ranges])
+
+    def _leading(self) -> list[Rowwise]:
+        """The layers at the beginning that treat every node alone."""
+        leading = []
+        for layer in self.layers:
+            if not isinstance(layer, Rowwise):
+                break
+            leading.append(layer)
+        return leading
 
     def _rows(self, graphs: SparseGraphs) -> Tensor:
         return self._chain(graphs.features, lambda layer, values: layer.sparse(values, graphs))
 
-    def _dense_pass(self, graphs: DenseGraphs) -> Tensor:
-        rows = self._chain(graphs.features, lambda layer, values: layer.dense(values, graphs))
+    def _dense_pass(self, graphs: DenseGraphs, first: int) -> Tensor:
+        """The layers from `first` on; the graphs' features are what those before it gave."""
+        rows = self._chain(
+            graphs.features, lambda layer, values: layer.dense(values, graphs), first
+        )
         if not self.spec.classifies_nodes:
             return rows
         return rows[torch.arange(graphs.count, device=rows.device), _marked(graphs.targets)]
 
-    def _chain(self, values: Tensor, apply: Callable[[GraphLayer, Tensor], Tensor]) -> Tensor:
-        """All layers in turn, in the form that `apply` chooses."""
+    def _chain(
+        self, values: Tensor, apply: Callable[[GraphLayer, Tensor], Tensor], first: int = 0
+    ) -> Tensor:
+        """The layers in turn, in the form that `apply` chooses."""
         kept: list[Tensor] = []
-        for layer in self.layers:
+        for layer in self.layers[first:]:
             match layer:
                 case Keep():
                     kept.append(values)

@@ -390,6 +390,23 @@ def test_a_large_dense_batch_equals_its_parts() -> None:
         assert gnn.dense(batch.select(torch.arange(0))).shape == (0, 2)
 
 
+@settings(max_examples=30, deadline=None)
+@given(spec=specs(), seed=seeds, with_gradient=st.booleans())
+def test_shared_features_are_read_once_and_that_does_not_show(
+    spec: GnnSpec, seed: int, with_gradient: bool
+) -> None:
+    gnn = random_gnn(spec, seed, torch.float64).requires_grad_(False)
+    graph = random_graphs(seed, spec.features, torch.float64)[2]
+    graphs = to_dense([graph]).repeat(5)
+    rng = torch.Generator().manual_seed(seed)
+    adjacency = torch.rand(graphs.adjacency.shape, generator=rng, dtype=torch.float64)
+    adjacency = (adjacency + adjacency.mT) / 2 * graphs.pair_mask
+    copied = DenseGraphs(adjacency, graphs.features, graphs.mask)
+    shared = DenseGraphs(adjacency, graphs.features[:1].expand(5, -1, -1), graphs.mask)
+    with torch.set_grad_enabled(with_gradient):
+        assert_equal_logits(gnn.dense(shared), gnn.dense(copied))
+
+
 def test_dense_refuses_training_mode() -> None:
     gnn = Gnn(GnnSpec(1, 2, (PoolLayer("sum"), LinearLayer(2)))).train()
     with pytest.raises(RuntimeError, match="training mode"):
