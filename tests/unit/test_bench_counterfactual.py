@@ -32,7 +32,7 @@ ROW_KEYS = [
     *("dataset", "method", "n", "auc_strict", "ceiling", "auc_one_edit", "fidelity_auc"),
     *("mean_edits", "flip_rate", "flip_rate_005", "flip_rate_01", "mmd_sum", "mmd_heldout"),
     *("mmd_floor", "alternatives", "alternatives3", "share_not_minimal", "gnn_evaluations"),
-    *("cpu_seconds", "train_seconds"),
+    *("cpu_seconds", "train_seconds", "curve"),
 ]
 
 
