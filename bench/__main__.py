@@ -50,6 +50,7 @@ def main() -> None:
 @app.command()
 def gnns(
     context: typer.Context,
+    *,
     dataset: Annotated[
         list[str] | None, typer.Option(help="a name or path; may be repeated; default: all names")
     ] = None,

@@ -27,7 +27,7 @@ _COLOURS = {
 _OTHER = "#c9c9c9"
 _COLUMNS = 3
 _CURVE_END = 0.3
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "svg.hashsalt": "d4explain",  # ids in the file are not random
     "svg.fonttype": "none",  # text stays text: smaller, and searchable
     "font.size": 8,

@@ -206,7 +206,7 @@ def _origins(rows: Sequence[Row]) -> str:
         values = [f"`{_short(value)}`" for value in values] if key == "commit" else values
         if values:
             said.append(f"{word} {', '.join(values)}".strip())
-    versions = next((row["versions"] for row in rows if row.get("versions")), {})
+    versions: Mapping[str, str] = next((row["versions"] for row in rows if row.get("versions")), {})
     said += [f"{name} {number}" for name, number in versions.items()]
     block = "\n```sh\n" + "\n".join(commands) + "\n```\n" if commands else ""
     line = "; ".join(said)
@@ -244,7 +244,7 @@ def _is_name(key: str) -> bool:
 
 def _cell(value: object, key: str = "") -> str:
     if value is None:
-        return "–"
+        return "-"
     if isinstance(value, float):
         return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3f}"
     return f"`{value}`" if key == "method" and value != "class kept" else str(value)

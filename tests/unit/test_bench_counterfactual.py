@@ -166,10 +166,11 @@ def test_the_whole_run_resumes_and_its_dump_can_be_checked(
     assert first.exit_code == 0, first.output
     rows = json.loads(Path("rows.json").read_text())
     assert [one["method"] for one in rows] == list(METHODS)
-    origin = ["seed", "versions", "commit", "machine", "date", "budget"]
+    origin = ["seed", "versions", "commit", "machine", "date", "budget", "command"]
     assert all(list(one) == ROW_KEYS + origin for one in rows)
     by_method = {one["method"]: one for one in rows}
     assert by_method["d4"]["auc_strict"] >= by_method["greedy"]["auc_strict"]
+    assert Path("rows.png").read_bytes().startswith(b"\x89PNG")
     check_dump(Path("dump"))
 
     second = runner.invoke(app, arguments, catch_exceptions=False)
