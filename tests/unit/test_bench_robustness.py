@@ -173,16 +173,17 @@ def test_the_whole_run_resumes_and_is_kept(tmp_path: Path, monkeypatch: pytest.M
     lines = [f"{text},{place % 2}" for place, text in enumerate(smiles)]
     Path("tiny.csv").write_text("smiles,p_np\n" + "\n".join(lines) + "\n")
     arguments = ["robustness", "--dataset", "tiny.csv", "--budget", "0.2", "--test", "1"]
-    arguments += ["--json", "rows.json", "--keep"]
+    arguments += ["--method", "d4", "--method", "random", "--json", "rows.json", "--keep"]
     first = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert first.exit_code == 0, first.output
     rows = json.loads(Path("rows.json").read_text())
     assert [(row["method"], row["noise"]) for row in rows] == [
-        (method, noise) for method in RANKINGS for noise in NOISE
+        (method, noise) for method in ("d4", "random") for noise in NOISE
     ]
     assert all(row["top_k_accuracy"] == 1.0 for row in rows if row["noise"] == 0)
     assert rows[0]["command"] == (
-        "python -m bench robustness --dataset tiny.csv --budget 0.2 --test 1 --seed 0"
+        "python -m bench robustness --dataset tiny.csv --budget 0.2 --test 1 "
+        "--method d4 --method random --seed 0"
     )
     assert json.loads(Path("bench/results/robustness-tiny.json").read_text()) == rows
     assert Path("rows.png").is_file()
