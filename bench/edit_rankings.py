@@ -1,7 +1,7 @@
 """Rankings of a graph's edits, most relevant first, as long as a modification ratio allows.
 
-- `d4`: by the smoothed effect and plausibility of each edit. Where the edits of the ranking do not
-  flip the GNN, its last ones give way to the fewest that `explain` finds to complete a flip.
+- `d4`: by the effect of each edit on the graph that the denoiser believes in. Where the
+  ranking does not flip the GNN, its last edits give way to the fewest that `explain` needs for it.
 - `d4_answers`: the edits of what `explain` returns, best answer first, then as `d4`.
 - `greedy`: in the order in which greedy search takes them, beyond the flip too.
 - `gnnexplainer`: removals only, the edges first that the prediction needs most.
@@ -67,7 +67,7 @@ def ranked_edits(
 ) -> list[Edit]:
     """By smoothed score; completed to a flip if it is none."""
     space = EditSpace.of(graph, rules)
-    ordered = _by_score(gnn, denoiser, space, smoothing or Smoothing(), seed)
+    ordered = _by_score(gnn, denoiser, space, smoothing or Smoothing())
     length = min(space.budget, len(ordered))
     if is_flipped(gnn, graph, ordered[:length]):
         return ordered[:length]
@@ -96,7 +96,7 @@ def answers_first(
     """The edits of the explanation that is returned to users, then by smoothed score."""
     space = EditSpace.of(graph, rules)
     answers = _answers(gnn, denoiser, graph, rules, seed, alternatives=ALTERNATIVES)
-    ordered = _by_score(gnn, denoiser, space, Smoothing(), seed)
+    ordered = _by_score(gnn, denoiser, space, Smoothing())
     return _first_seen([*answers, *ordered], space.budget)
 
 
@@ -110,12 +110,9 @@ def _answers(
     ]
 
 
-def _by_score(
-    gnn: Gnn, denoiser: Denoiser, space: EditSpace, smoothing: Smoothing, seed: int
-) -> list[Edit]:
+def _by_score(gnn: Gnn, denoiser: Denoiser, space: EditSpace, smoothing: Smoothing) -> list[Edit]:
     goal = _goal(gnn, space.graph)
-    generator = torch.Generator().manual_seed(seed)
-    scores = smoothed_scores(gnn, denoiser, space, goal, smoothing=smoothing, generator=generator)
+    scores = smoothed_scores(gnn, denoiser, space, goal, smoothing)
     return _edits(space, scores.argsort(descending=True, stable=True).tolist())
 
 

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bench.kept import Row
+from bench.paper import CLASS_CONFIDENCE, GNN_ACCURACY
 
 _COLOURS = {
     "d4": "#0b6e4f",
@@ -75,8 +76,8 @@ def _gnn_accuracy(rows: Sequence[Row]) -> Figure | None:
     for place, name in enumerate(names):
         row = next(row for row in rows if row["dataset"] == name)
         axes.bar(place - 0.2, row["test_accuracy"], 0.38, color=_COLOURS["d4"])
-        if row.get("paper_accuracy") is not None:
-            axes.bar(place + 0.2, row["paper_accuracy"], 0.38, color=_OTHER)
+        if name in GNN_ACCURACY:
+            axes.bar(place + 0.2, GNN_ACCURACY[name], 0.38, color=_OTHER)
     axes.bar(0, 0, color=_COLOURS["d4"], label="ours")
     axes.bar(0, 0, color=_OTHER, label="paper")
     axes.set_xticks(range(len(names)), names, rotation=20, ha="right")
@@ -141,6 +142,10 @@ def _class_confidence(rows: Sequence[Row]) -> Figure | None:
             ]
             places = [place + (shift + 0.5) * width - 0.4 for place in range(len(cases))]
             axes.bar(places, heights, width, color=_COLOURS.get(method, _OTHER), label=method)
+        paper = CLASS_CONFIDENCE.get(dataset, {})
+        for place, (_, nodes) in enumerate(cases):
+            if nodes in paper:
+                axes.hlines(paper[nodes], place - 0.45, place + 0.45, color="black", label="paper")
         ticks = [f"{label}, {nodes}" for label, nodes in cases]
         axes.set_xticks(range(len(cases)), ticks, rotation=40, ha="right")
         axes.set_xlabel("class, nodes")

@@ -96,7 +96,7 @@ def _counterfactual_over_sets(results: Results) -> Iterator[Verdict]:
             gained.append(ours["auc_strict"] - greedy["auc_strict"] >= 0.02 - _ROUNDING)
     yield _counted("AUC strict ≥ greedy's + .02", gained, wanted=2)
     for start in ("denoiser: ", "AUC one-edit"):
-        some = [one for one in every if one.target.startswith(start)]
+        some = [one for one in every if one.target.startswith(start) and one.reached is not None]
         if some:
             yield _counted(some[0].target, [bool(one.reached) for one in some], wanted=6)
 

@@ -21,6 +21,7 @@ from bench.robustness import (
     compared,
     explainable,
     robustness_rows,
+    seed_of,
     top_k_accuracy,
 )
 from bench.smoothing import Smoothing
@@ -125,7 +126,7 @@ def test_the_smoothed_ranking_is_completed_to_a_flip_where_there_is_one() -> Non
     flipped = by_greedy = 0
     for seed in range(8):
         graph = random_graph(seed)
-        edits = ranked_edits(gnn, denoiser, graph, RULES, seed=0, smoothing=Smoothing(copies=2))
+        edits = ranked_edits(gnn, denoiser, graph, RULES, seed=0, smoothing=Smoothing((0.1,)))
         flipped += is_flipped(gnn, graph, edits)
         by_greedy += is_flipped(gnn, graph, ranking("greedy", gnn, None)(graph, RULES, 0))
     assert flipped >= by_greedy > 0
@@ -151,6 +152,19 @@ def test_gnnexplainer_repeats_itself_and_leaves_no_trace_on_the_gnn() -> None:
     assert torch.equal(importance, edge_importance(gnn, graph, seed=0))
     assert torch.equal(gnn(to_sparse([graph])), before)
     assert all(parameter.grad is None for parameter in gnn.parameters())
+
+
+def test_a_graph_has_its_own_seed() -> None:
+    graph, other = random_graph(0), random_graph(1)
+    assert seed_of(graph, 0) == seed_of(replace(graph, edges=graph.edges.flip(1)), 0)
+    assert len({seed_of(graph, 0), seed_of(graph, 1), seed_of(other, 0)}) == 3
+
+
+def test_random_edits_are_not_robust() -> None:
+    gnn, graph = random_gnn(1), random_graph(2, nodes=20, edges=40)
+    found = compared(gnn, ranking("random", gnn, None), graph, RULES, seed=0, noise_seeds=5)
+    noisy_ones = [one.accuracy for one in found if one.noise and one.accuracy is not None]
+    assert sum(noisy_ones) / len(noisy_ones) < 0.2  # 8 of 190 pairs are chosen
 
 
 def test_rows_count_what_was_kept() -> None:
