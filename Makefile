@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo serve test test-all check bench clean
+.PHONY: install demo serve test test-all check bench report clean
 
 install: $(STAMP)
 
@@ -37,6 +37,10 @@ check: install
 
 bench: install
 	$(BIN)/python -m bench counterfactual --dataset ba3motif --budget 60 --test 60
+
+# docs/benchmarks.md and its plots from what `python -m bench … --keep` left in bench/results
+report: install
+	$(BIN)/python -m bench report
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .d4explain demo-results

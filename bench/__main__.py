@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -17,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from bench.counterfactual import Answered, Detail, Row, row
 from bench.dump import dump
+from bench.edit_rankings import RANKINGS
 from bench.gnn_recipes import SECONDS
 from bench.gnn_training import shown_progress
 from bench.instances import (
@@ -27,10 +28,14 @@ from bench.instances import (
     is_covered,
     restricted_count,
 )
+from bench.kept import document, keep
 from bench.methods import METHODS
 from bench.parts import DataError
+from bench.plots import draw
+from bench.report import PAGE, write_report
+from bench.robustness import DATASETS, NOISE_SEEDS, RobustnessRun, robustness_rows
 from bench.runs import Run
-from bench.shown import counterfactual_tables, gnn_table
+from bench.shown import counterfactual_tables, gnn_table, robustness_table
 from bench.target_gnns import TargetGnn, target_gnn
 from bench.tasks import TASKS, Task, load
 
@@ -38,7 +43,10 @@ app = typer.Typer(add_completion=False, help=__doc__, no_args_is_help=True)
 console = Console(width=None if sys.stdout.isatty() else 130)
 
 Seed = Annotated[int, typer.Option(help="of splits, weights, instances and samples")]
-Json = Annotated[Path | None, typer.Option("--json", help="file for the rows")]
+Json = Annotated[
+    Path | None, typer.Option("--json", help="file for the rows; a plot of them goes beside it")
+]
+Keep = Annotated[bool, typer.Option("--keep", help="the report is to show the rows")]
 
 
 @app.callback()
@@ -49,12 +57,15 @@ def main() -> None:
 
 @app.command()
 def gnns(
+    context: typer.Context,
+    *,
     dataset: Annotated[
         list[str] | None, typer.Option(help="a name or path; may be repeated; default: all names")
     ] = None,
     seconds: Annotated[float, typer.Option(help="train each no longer than this")] = SECONDS,
     seed: Seed = 0,
     out: Json = None,
+    kept: Keep = False,
 ) -> None:
     """Trains the GNNs that are explained and keeps them; test accuracy beside the paper's."""
     rows = []
@@ -65,11 +76,12 @@ def gnns(
         origin = figures.pop("provenance")
         rows.append({"dataset": task.name, **figures, "cached": target.cached, **origin})
     console.print(gnn_table(rows))
-    _write(out, rows)
+    _write(context, rows, out, kept)
 
 
 @app.command()
 def counterfactual(
+    context: typer.Context,
     *,
     dataset: Annotated[
         str, typer.Option(help="a name, a TU folder or zip, or a SMILES csv")
@@ -81,12 +93,13 @@ def counterfactual(
     ] = None,
     seed: Seed = 0,
     out: Json = None,
+    kept: Keep = False,
     dump_to: Annotated[
         Path | None, typer.Option("--dump", help="folder for GNN, instances and all edits")
     ] = None,
 ) -> None:
     """Ours, ours without each part, the paper's sampler and plain searches on the same GNN."""
-    names = _methods(method)
+    names = _methods(method, METHODS)
     task = _task(dataset, seed)
     target = _target(task, seed, SECONDS)
     instances = chosen(task, test, seed)
@@ -140,19 +153,64 @@ def counterfactual(
             f"{len(instances) - spare} test nodes and {spare} validation nodes; "
             f"{refuted} answers did not hold on the whole graph and are not counted"
         )
-    _write(out, documents)
+    _write(context, documents, out, kept)
     if dump_to is not None:
-        given_by: dict[str, list[Answered]] = {name: kept[0] for name, kept in answers.items()}
+        given_by: dict[str, list[Answered]] = {name: given[0] for name, given in answers.items()}
         dump(dump_to, target, instances, given_by)
         console.print(f"GNN, instances and edits written to {dump_to}")
 
 
-def _methods(asked: list[str] | None) -> list[str]:
-    unknown = sorted(set(asked or ()).difference(METHODS))
+@app.command()
+def robustness(
+    context: typer.Context,
+    *,
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option(help="a name or path; may be repeated; default: those of the paper"),
+    ] = None,
+    budget: Annotated[float, typer.Option(help="seconds of training of the denoiser")] = 60,
+    test: Annotated[int, typer.Option(min=1, help="held-out graphs to explain")] = 20,
+    method: Annotated[
+        list[str] | None, typer.Option(help="may be repeated; default: all methods")
+    ] = None,
+    seed: Seed = 0,
+    out: Json = None,
+    kept: Keep = False,
+) -> None:
+    """Top-K accuracy: how much of an explanation stays when the graph is noisy."""
+    names = _methods(method, RANKINGS)
+    documents: list[dict[str, Any]] = []
+    for name in dataset or DATASETS:
+        task = _task(name, seed)
+        target = _target(task, seed, SECONDS)
+        rows = []
+        with _steps() as show:
+            instances = chosen(task, test, seed)
+            run = Run(target, task.train.graphs, instances, budget=budget, seed=seed, on_step=show)
+            comparison = RobustnessRun(run)
+            for one in names:
+                graphs, origin = comparison.compared(one, show)
+                fresh = robustness_rows(task.name, one, graphs, NOISE_SEEDS)
+                rows += fresh
+                documents += [{**asdict(row), **origin, "budget": budget} for row in fresh]
+        console.print(robustness_table(rows))
+    _write(context, documents, out, kept)
+
+
+@app.command()
+def report() -> None:
+    """Writes docs/benchmarks.md and its plots from the kept results; run it where the docs are."""
+    results = write_report()
+    count = sum(map(len, results.of.values()))
+    console.print(f"{PAGE} written from {count} kept rows")
+
+
+def _methods(asked: list[str] | None, known: Sequence[str]) -> list[str]:
+    unknown = sorted(set(asked or ()).difference(known))
     if unknown:
-        console.print(f"[red]no method {', '.join(unknown)}; there are {', '.join(METHODS)}[/]")
+        console.print(f"[red]no method {', '.join(unknown)}; there are {', '.join(known)}[/]")
         raise typer.Exit(2)
-    return [name for name in METHODS if not asked or name in asked]
+    return [name for name in known if not asked or name in asked]
 
 
 def _task(name: str, seed: int) -> Task:
@@ -197,11 +255,36 @@ def _steps() -> Iterator[Callable[[str, int, int], None]]:
         yield step
 
 
-def _write(out: Path | None, rows: list[dict[str, Any]]) -> None:
+def _write(
+    context: typer.Context, rows: list[dict[str, Any]], out: Path | None, kept: bool
+) -> None:
+    """The rows with the command that made them, where they were asked for."""
+    name = str(context.info_name)
+    said = [{**row, "command": _command(context)} for row in rows]
+    files: list[Path] = []
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(json.dumps(rows, indent=2) + "\n")
-        console.print(f"written to {out}")
+        out.write_text(document(said))
+        files.append(out)
+        plot = out.with_suffix(".png")
+        if draw(name, said, plot):
+            files.append(plot)
+    if kept:
+        files += keep(name, said)
+    if files:
+        console.print(f"written to {', '.join(map(str, files))}")
+
+
+def _command(context: typer.Context) -> str:
+    """As it is typed to get the same rows; where they are written does not matter."""
+    words = ["python", "-m", "bench", str(context.info_name)]
+    for parameter in context.command.params:
+        value = context.params.get(str(parameter.name))
+        if value is None or isinstance(value, bool | Path):
+            continue
+        for one in value if isinstance(value, list | tuple) else [value]:
+            words += [parameter.opts[0], f"{one:g}" if isinstance(one, float) else str(one)]
+    return shlex.join(words)
 
 
 if __name__ == "__main__":

@@ -130,10 +130,10 @@ class Run:
         if name not in DIFFUSION:
             return plain_method(self.target.gnn, name), 0.0
         diffusion = DIFFUSION[name]
-        denoiser, seconds = self._denoiser(diffusion.denoiser)
+        denoiser, seconds = self.denoiser(diffusion.denoiser)
         return diffusion_method(self.target.gnn, denoiser, diffusion.config), seconds
 
-    def _denoiser(self, kind: TrainedFor) -> tuple[Denoiser, float]:
+    def denoiser(self, kind: TrainedFor) -> tuple[Denoiser, float]:
         """Steps are chosen so that the training takes about the budget on an idle machine."""
         file = self.folder / f"denoiser-{kind.value}.safetensors"
         if not file.is_file():

@@ -9,6 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from bench.counterfactual import Detail, Row
+from bench.robustness import RobustnessRow
 
 _FIRST = {
     "method": "method",
@@ -81,6 +82,25 @@ def counterfactual_tables(results: Sequence[tuple[Row, Detail]]) -> list[Table]:
             ),
         )
     return [main, more]
+
+
+def robustness_table(rows: Sequence[RobustnessRow]) -> Table:
+    """A line per method, a column per noise."""
+    first = rows[0]
+    table = Table(
+        title=f"{first.dataset}, {first.n} held-out graphs: Top-{first.k} accuracy by noise"
+    )
+    table.add_column("method", no_wrap=True)
+    noises = list(dict.fromkeys(row.noise for row in rows))
+    for title in (*(f"{noise:.0%}" for noise in noises), "flips"):
+        table.add_column(title, justify="right")
+    for method in dict.fromkeys(row.method for row in rows):
+        own = [row for row in rows if row.method == method]
+        flips = sum(row.flips for row in own) / len(own)
+        table.add_row(method, *(_cell(row.top_k_accuracy) for row in own), _cell(flips))
+    kept = [row.kept for row in rows if row.method == first.method]
+    table.add_row("class kept", *map(_cell, kept), "")
+    return table
 
 
 def _cell(value: str | float | None) -> str:

@@ -1,0 +1,258 @@
+"""The report: targets, tables and plots of made-up rows; what is missing is said to be."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from bench.__main__ import app
+from bench.kept import COMMANDS, Results, keep, read
+from bench.paper import SETS
+from bench.plots import draw, draw_all
+from bench.report import NOTES, write_report
+from bench.targets import Verdict, count_reached, verdicts
+
+ORIGIN = {"seed": 0, "commit": "0123456789abcdef", "machine": "a machine", "date": "2026-01-02"}
+AUC = "AUC strict ≥ greedy's"
+
+
+def counterfactual(dataset: str, method: str, **changed: Any) -> dict[str, Any]:
+    return {
+        **{"dataset": dataset, "method": method, "n": 60, "auc_strict": 0.8, "ceiling": 0.9},
+        **{"auc_one_edit": 0.95, "fidelity_auc": 0.5, "mean_edits": 1.5, "flip_rate": 1.0},
+        **{"flip_rate_005": 0.4, "flip_rate_01": 0.8, "mmd_sum": 0.05, "mmd_heldout": 0.04},
+        **{"mmd_floor": 0.02, "alternatives": 5.0, "alternatives3": 0.9, "cpu_seconds": 0.1},
+        **{"share_not_minimal": 0.01, "gnn_evaluations": 300.0, "train_seconds": 60.0},
+        **{"curve": [place / 10 for place in range(10)], "command": "python -m bench x"},
+        **ORIGIN,
+        **changed,
+    }
+
+
+def class_row(method: str, **changed: Any) -> dict[str, Any]:
+    return {
+        **{"dataset": "mutagenicity", "label": 1, "nodes": 7, "method": method, "k": 20, "t": 50},
+        **{"n": 100, "confidence": 0.9, "density": 0.3, "connected": 1.0, "valence_broken": 0.0},
+        **{"unique": 0.9, "motif_rate": None, "mmd_heldout": 0.02, "seconds": 7.0},
+        **{"recurrence": 0.5},
+        **changed,
+    }
+
+
+def curve(method: str, *accuracies: float) -> list[dict[str, Any]]:
+    about = {"dataset": "bbbp", "method": method, "k": 5, "ratio": 0.2, "n": 20, "seeds": 5}
+    return [
+        {**about, "noise": noise, "top_k_accuracy": value, "kept": 1.0, "flips": 0.9, **ORIGIN}
+        for noise, value in zip((0.0, 0.02, 0.1), accuracies, strict=True)
+    ]
+
+
+def judged(command: str, rows: list[dict[str, Any]]) -> dict[tuple[str, str], Verdict]:
+    return {(one.dataset, one.target): one for one in verdicts(Results({command: rows}))}
+
+
+def everything() -> dict[str, list[dict[str, Any]]]:
+    return {
+        "gnns": [
+            {"dataset": "bbbp", "test_accuracy": 0.88, "paper_accuracy": 0.85, **ORIGIN},
+            {"dataset": "mutag", "test_accuracy": 0.72, "paper_accuracy": None, **ORIGIN},
+        ],
+        "counterfactual": [counterfactual("bbbp", name) for name in ("d4", "greedy", "random")],
+        "classes": [class_row(name) for name in ("d4", "d4_paper", "real_best20")],
+        "robustness": [*curve("d4", 1.0, 0.8, 0.7), *curve("greedy", 1.0, 0.5, 0.4)],
+    }
+
+
+@pytest.mark.parametrize(("accuracy", "reached"), [(0.83, True), (0.829, False)])
+def test_gnns_are_compared_with_the_paper(accuracy: float, reached: bool) -> None:
+    rows = [{"dataset": "bbbp", "test_accuracy": accuracy}, {"dataset": "x", "test_accuracy": 0.1}]
+    (only,) = verdicts(Results({"gnns": rows}))
+    assert (only.dataset, only.reached) == ("bbbp", reached)
+
+
+def test_counterfactual_targets() -> None:
+    rows = [
+        counterfactual("bbbp", "d4", mmd_heldout=0.036, cpu_seconds=0.3, cpu_seconds_n60=0.15),
+        counterfactual("bbbp", "greedy"),
+        counterfactual("bbbp", "d4_no_denoiser", gnn_evaluations=900.0, auc_strict=0.804),
+        counterfactual("nci1", "d4", alternatives3=0.7, share_not_minimal=0.03, auc_one_edit=0.7),
+    ]
+    found = judged("counterfactual", rows)
+    by_start = {
+        (dataset, target.split(" ")[0]): one.reached for (dataset, target), one in found.items()
+    }
+    assert found["bbbp", AUC].reached
+    assert found["bbbp", AUC].figures == "0.800 : 0.800"
+    assert by_start["bbbp", "excess"]  # .016 of .020
+    assert by_start["bbbp", "denoiser:"]
+    assert found["bbbp", "CPU seconds ≤ .2 (N ≤ 60)"].reached
+    assert found["nci1", AUC].reached is None  # greedy was not measured
+    assert found["nci1", "≥ 3 answers for ≥ .8"].reached is False
+    assert found["nci1", "not minimal ≤ .02"].reached is False
+    assert found["nci1", "AUC one-edit ≥ the paper's"].reached is False
+    assert by_start["nci1", "denoiser:"] is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "reached"),
+    [
+        ({"gnn_evaluations": 301.0}, False),
+        ({"auc_strict": 0.79}, False),
+        ({"gnn_evaluations": 900.0, "mmd_gain_low": 0.001, "mmd_gain_high": 0.01}, True),
+        ({"gnn_evaluations": 900.0, "mmd_gain_low": -0.001, "mmd_gain_high": 0.01}, False),
+    ],
+)
+def test_the_denoiser_earns_its_place_by_work_or_by_naturalness(
+    changed: dict[str, float], reached: bool
+) -> None:
+    rows = [
+        counterfactual("x", "d4", **changed),
+        counterfactual("x", "d4_no_denoiser", gnn_evaluations=900.0),
+    ]
+    (verdict,) = [
+        one for (_, target), one in judged("counterfactual", rows).items() if "denoiser" in target
+    ]
+    assert verdict.reached is reached
+
+
+@pytest.mark.parametrize(
+    ("gains", "measured", "reached"), [(2, 3, True), (1, 3, None), (1, 8, False), (0, 7, False)]
+)
+def test_targets_over_sets_are_undecided_until_enough_are_measured(
+    gains: int, measured: int, reached: bool | None
+) -> None:
+    rows = []
+    for place, name in enumerate(SETS[:measured]):
+        more = 0.02 if place < gains else 0.019
+        rows.append(counterfactual(name, "d4", auc_strict=0.7 + more))
+        rows.append(counterfactual(name, "greedy", auc_strict=0.7))
+    found = judged("counterfactual", rows)
+    assert found["all", f"{AUC} + .02, on 2 of 8 sets"].reached is reached
+
+
+def test_ba3motif_counts_once_over_sets() -> None:
+    names = ("ba3motif", "ba3motif_roles")
+    rows = [counterfactual(name, method) for name in names for method in ("d4", "greedy")]
+    over = [one for one in verdicts(Results({"counterfactual": rows})) if one.dataset == "all"]
+    assert {one.figures.partition(" of ")[2] for one in over} == {"1 measured"}
+
+
+def test_class_targets() -> None:
+    rows = [
+        class_row("d4"),
+        class_row("d4", k=10, confidence=0.1),  # of the grid: not judged
+        class_row("d4_paper", mmd_heldout=0.04),
+        class_row("real_best20", unique=0.46),
+    ]
+    found = judged("classes", rows)
+    assert {dataset for dataset, _ in found} == {"mutagenicity, class 1, N = 7"}
+    reached = {target: one.reached for (_, target), one in found.items()}
+    assert reached == {
+        "confidence ≥ the paper's less .005": True,
+        "all connected": True,
+        "no valence broken": True,
+        "unique ≥ twice `real_best20`'s": False,
+        "held-out MMD ≤ half of `d4_paper`'s": True,
+        "seconds ≤ 60": True,
+    }
+
+
+def test_robustness_targets() -> None:
+    rows = [
+        *curve("d4", 1.0, 0.8, 0.5),
+        *curve("greedy", 1.0, 0.7, 0.4),
+        *curve("gnnexplainer", 1.0, 0.7, 0.5),
+    ]
+    found = judged("robustness", rows)
+    assert found["bbbp", "Top-K accuracy 1 without noise"].reached
+    assert found["bbbp", "above `greedy` at every noise"].figures == "by +0.100 to +0.100"
+    assert found["bbbp", "above `gnnexplainer` at every noise"].reached is False
+    over = [one for one in found.values() if one.dataset == "all"]
+    assert [one.reached for one in over] == [None]  # two other sets could still reach it
+
+
+def test_verdicts_are_counted_in_words() -> None:
+    some = [Verdict("x", "x", "x", "x", reached) for reached in (True, None, True)]
+    assert count_reached(some) == "2 reached, 1 undecided"
+
+
+def test_what_is_kept_is_read_again_by_data_set(tmp_path: Path) -> None:
+    keep("gnns", [{"dataset": "b", "x": 1}, {"dataset": "a", "x": 2}], tmp_path)
+    keep("gnns", [{"dataset": "b", "x": 3}], tmp_path)
+    assert [row["x"] for row in read(tmp_path).rows("gnns")] == [2, 3]
+    assert read(tmp_path / "nowhere").rows("classes") == []
+
+
+def test_the_page_has_every_table_plot_and_verdict(tmp_path: Path) -> None:
+    for command, rows in everything().items():
+        keep(command, rows, tmp_path / "results")
+    page = tmp_path / "docs" / "benchmarks.md"
+    write_report(tmp_path / "results", page)
+    text = page.read_text()
+    assert text.startswith("<!-- Generated by")
+    assert "| bbbp | 0.880 | 0.850 |" in text
+    assert "| `d4` | 1.000 | 0.800 | 0.700 | 0.900 |" in text
+    assert "the paper's CF-ACC AUC 0.781" in text
+    assert "python -m bench x\n" in text
+    assert "Commit `0123456`; seed 0; 2026-01-02; a machine." in text
+    assert "| bbbp | Top-K accuracy 1 without noise | 1.000 | reached |" in text
+    assert "No results are kept" not in text
+    plots = re.findall(r"!\[.*\]\((plots/.*\.svg)\)", text)
+    assert [Path(plot).stem for plot in plots] == [
+        *("gnn-accuracy", "cf-acc-curves", "naturalness", "class-confidence", "robustness")
+    ]
+    for plot in plots:
+        assert (page.parent / plot).stat().st_size < 100_000
+
+
+def test_missing_results_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    keep("gnns", everything()["gnns"])
+    done = CliRunner().invoke(app, ["report"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    text = Path("docs/benchmarks.md").read_text()
+    assert "No results are kept of: counterfactuals, class explanations, robustness." in text
+    assert sorted(file.name for file in Path("docs/plots").iterdir()) == ["gnn-accuracy.svg"]
+
+
+def test_rows_of_an_earlier_version_are_shown_without_what_they_lack(tmp_path: Path) -> None:
+    rows = [
+        {key: value for key, value in row.items() if key not in ("curve", "command", "commit")}
+        for row in everything()["counterfactual"]
+    ]
+    keep("counterfactual", rows, tmp_path)
+    write_report(tmp_path, tmp_path / "page.md")
+    assert sorted(file.name for file in (tmp_path / "plots").iterdir()) == ["naturalness.svg"]
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".png"])
+def test_the_same_rows_give_the_same_bytes(tmp_path: Path, suffix: str) -> None:
+    for command, rows in everything().items():
+        files = [tmp_path / f"{command}-{place}{suffix}" for place in range(2)]
+        assert all(draw(command, rows, file) for file in files)
+        assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_commands_without_rows_or_figures_draw_nothing(tmp_path: Path) -> None:
+    assert not draw("unknown", [{"dataset": "x"}], tmp_path / "x.png")
+    assert [draw_all(command, [], tmp_path) for command in COMMANDS] == [[]] * len(COMMANDS)
+    assert not list(tmp_path.iterdir())
+
+
+def test_notes_hold_no_figures() -> None:
+    notes = sorted(NOTES.glob("*.md"))
+    assert {note.stem for note in notes} == {"head", *COMMANDS}
+    for note in notes:
+        assert not re.findall(r"\d*\.\d+|\d+ ?%", note.read_text()), note.name
+
+
+def test_kept_results_are_rows_of_known_commands() -> None:
+    folder = Path(__file__).resolve().parents[2] / "bench" / "results"
+    for file in sorted(folder.glob("*.json")):
+        assert file.name.partition("-")[0] in COMMANDS
+        assert all("dataset" in row for row in json.loads(file.read_text()))
