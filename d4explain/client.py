@@ -149,7 +149,10 @@ class Client:
     def explain_counterfactual(
         self, gnn_id: str, dataset_id: str, graphs: Sequence[GraphJson], **options: Any
     ) -> Explanation:
-        """Asks for the smallest realistic changes; `options` as in POST /v1/explanations."""
+        """Asks for the smallest realistic changes.
+
+        `options` as in POST /v1/explanations, such as preset="fast".
+        """
         body = {"kind": "counterfactual", "gnn": gnn_id, "dataset": dataset_id, **options}
         if len(graphs) == 1:
             body["graph"] = dict(graphs[0])
@@ -160,7 +163,7 @@ class Client:
     def explain_class(
         self, gnn_id: str, dataset_id: str, target_class: int, **options: Any
     ) -> Explanation:
-        """Asks what a typical graph of a class looks like to the GNN."""
+        """Asks what a typical graph of a class looks like to the GNN; `options` as above."""
         body = {"kind": "class", "gnn": gnn_id, "dataset": dataset_id, **options}
         return self._explain({**body, "target_class": target_class})
 

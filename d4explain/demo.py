@@ -247,8 +247,8 @@ class Demo:
             f"({verdict.flip_rate:.0%}) flipped within a modification ratio of {MOST_RATIO}[/]"
         )
         self._say(
-            f"edits: {answer.summary.edits_by_denoiser} proposed by the denoiser, "
-            f"{answer.summary.edits_by_search} found by search"
+            f"edits: {answer.summary.edits_by_denoiser} put forward by the denoiser, "
+            f"{answer.summary.edits_by_search} found by trying all pairs"
         )
         drawings = len(list((out / "svg").glob("*.svg")))
         self._say(f"results: {drawings} drawings in {out / 'svg'}")

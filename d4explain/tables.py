@@ -81,8 +81,8 @@ def summary_lines(result: CounterfactualResult) -> list[str]:
         f"ratio {number(summary.mean_modification_ratio)}, "
         f"fidelity {number(summary.mean_fidelity)}, "
         f"confidence {number(summary.mean_confidence)}",
-        f"edits proposed by the denoiser {summary.edits_by_denoiser}, "
-        f"found by search {summary.edits_by_search}",
+        f"edits put forward by the denoiser {summary.edits_by_denoiser}, "
+        f"found by trying all pairs {summary.edits_by_search}",
     ]
 
 

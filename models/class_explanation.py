@@ -59,6 +59,20 @@ class ClassConfig:
 
 
 @dataclass(frozen=True)
+class ClassEffort:
+    candidates: int
+    steps: int
+
+
+# How much work an answer is worth, for those who do not choose K and T themselves.
+CLASS_PRESETS: dict[str, ClassEffort] = {
+    "fast": ClassEffort(candidates=10, steps=10),
+    "balanced": ClassEffort(candidates=ClassConfig.candidates, steps=ClassConfig.steps),
+    "thorough": ClassEffort(candidates=30, steps=50),
+}
+
+
+@dataclass(frozen=True)
 class ClassGraph:
     graph: Graph
     probabilities: Tensor  # [class], by the sparse GNN

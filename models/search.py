@@ -1,6 +1,6 @@
 """Search for small flipping edit sets: exact where all sets can be tried, a beam beyond.
 
-The beam's first state always tries all pairs, so the search finds whatever greedy search finds.
+Without a pool the beam's first state tries all pairs: the search finds what greedy search finds.
 """
 
 from __future__ import annotations

@@ -239,6 +239,7 @@ MANY_IN: Example = {
     "dataset": SET_ID,
     "graphs": [NODE_LINK_GRAPH, PYG_GRAPH],
     "target_class": 1,
+    "preset": "fast",
     "denoiser": {"recipe": "default", "steps": 2000, "seed": 7},
 }
 CLASS_IN: Example = {
@@ -314,7 +315,7 @@ _RESULT: Example = {
         "dataset_sha256": _SHA,
         "denoiser_sha256": _SHA,
         "denoiser_key": _SHA,
-        "config": {"sampler": "guided", "alternatives": 2},
+        "config": {"sampler": "guided", "preset": "balanced", "alternatives": 2},
         "seed": 7,
         "device": "cpu",
         "versions": {"d4explain": "0.1.0", "torch": "2.13.0"},

@@ -30,6 +30,12 @@ def counterfactual_request(
 ) -> CounterfactualRequest:
     if asked.target_class is not None:
         check_class(asked.target_class, gnn)
+    if asked.sampler == "paper" and asked.preset != "balanced":
+        refuse(
+            "/preset",
+            f"is {shown(asked.preset)}; presets are for the search of the sampler 'guided', "
+            "and the sampler 'paper' does not search",
+        )
     graphs = posted_graphs(asked, gnn, settings)
     for index, graph in enumerate(graphs):
         if not graph.edges:
@@ -41,6 +47,7 @@ def counterfactual_request(
         alternatives=asked.alternatives,
         constraints=_constraints(asked.constraints, graphs, single=asked.graph is not None),
         sampler=asked.sampler,
+        preset=asked.preset,
         time_budget=asked.time_budget,
         seed=asked.seed,
     )

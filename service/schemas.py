@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from service.graph_schemas import MAX_LABEL, MAX_SAFE_INTEGER, GraphIn, NodeIdIn
-from store.requests import DenoiserConfig
+from store.requests import DenoiserConfig, Preset
 
 MAX_NAME_LENGTH = 200
 
@@ -101,6 +101,15 @@ class CounterfactualIn(Body):
     alternatives: Annotated[int, Field(ge=1, le=16)] = 3
     constraints: ConstraintsIn = ConstraintsIn()
     sampler: Literal["guided", "paper"] = "guided"
+    preset: Preset = Field(
+        "balanced",
+        description="How much work an answer is worth. "
+        "`fast` tries a small pool of node pairs, for dashboards and many graphs. "
+        "`balanced` tries a larger pool and goes on from more edited graphs. "
+        "`thorough` tries every pair at the start, so that no flip by a single edit is missed (of "
+        "more than 2,000 pairs only the most promising are tried), and has the widest beam. "
+        "The sampler `paper` does not search and takes the default only.",
+    )
     seed: Seed = 0
     time_budget: Seconds | None = Field(None, description="Seconds for the whole job.")
     denoiser: DenoiserChoice | None = Field(
@@ -119,8 +128,19 @@ class ClassIn(Body):
         None, description="Nodes of the pattern; chosen automatically if not given."
     )
     examples: Annotated[int, Field(ge=1, le=64)] = 8
-    candidates: Annotated[int, Field(ge=1, le=200)] = 20
-    steps: Annotated[int, Field(ge=1, le=1000)] = 30
+    preset: Preset = Field(
+        "balanced",
+        description="How much work an answer is worth, where `candidates` and `steps` are not "
+        "given. `fast`: 10 candidates, 10 steps, for a first look. "
+        "`balanced`: 20 candidates, 30 steps. "
+        "`thorough`: 30 candidates, 50 steps, for classes that are hard to reach.",
+    )
+    candidates: Annotated[int, Field(ge=1, le=200)] | None = Field(
+        None, description="Graphs that the GNN chooses from at each step; by `preset` if not given."
+    )
+    steps: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        None, description="Denoising steps of every example; by `preset` if not given."
+    )
     regularisers: dict[
         Literal["likelihood", "connectivity", "sparsity", "size"],
         Annotated[float, Field(ge=0, le=1e6)],

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from store.results import NodeId
 
 Pair = tuple[int, int]
+Preset = Literal["fast", "balanced", "thorough"]  # how much work an answer is worth
 
 
 class Asked(BaseModel):
@@ -54,6 +55,7 @@ class CounterfactualRequest(Asked):
     alternatives: Annotated[int, Field(ge=1, le=16)] = 3
     constraints: Constraints = Constraints()
     sampler: Literal["guided", "paper"] = "guided"
+    preset: Preset = "balanced"  # how wide the guided sampler searches
     time_budget: Annotated[float, Field(gt=0, le=3600)] | None = None  # seconds, whole job
     seed: int = 0
 
@@ -63,8 +65,9 @@ class ClassRequest(Asked):
     target_class: int
     nodes: Annotated[int, Field(ge=2, le=128)] | None = None  # None: chosen automatically
     examples: Annotated[int, Field(ge=1, le=64)] = 8  # R chains
-    candidates: Annotated[int, Field(ge=1, le=200)] = 20  # K
-    steps: Annotated[int, Field(ge=1, le=1000)] = 30  # T
+    preset: Preset = "balanced"
+    candidates: Annotated[int, Field(ge=1, le=200)] | None = None  # K; None: by the preset
+    steps: Annotated[int, Field(ge=1, le=1000)] | None = None  # T; None: by the preset
     regularisers: dict[Literal["likelihood", "connectivity", "sparsity", "size"], float] = {}
     sampler: Literal["guided", "paper"] = "guided"
     time_budget: Annotated[float, Field(gt=0, le=3600)] | None = None

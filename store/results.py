@@ -5,11 +5,20 @@ Node ids are the caller's own everywhere.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 NodeId = int | str
+Finder = Annotated[
+    Literal["denoiser", "search"],
+    Field(
+        description="`denoiser`: the edits are those of a denoiser sample, or were chosen among "
+        "the node pairs that the denoiser foretold to move the GNN most, as no others were tried. "
+        "`search`: all pairs were tried, as on small graphs, with the preset `thorough` and with "
+        "denoisers that foretell nothing. All edits of one counterfactual say the same."
+    ),
+]
 
 
 class Document(BaseModel):
@@ -41,7 +50,7 @@ class Edit(Document):
     source: NodeId
     target: NodeId
     plausibility: float  # log-odds the denoiser gives this edit on the input graph
-    proposed_by: Literal["denoiser", "search"]
+    proposed_by: Finder
 
 
 class Mmd(Document):
@@ -66,7 +75,7 @@ class Counterfactual(Document):
     fidelity: float  # p_before[y] − p_after[y], y the class before
     modification_ratio: float  # edits / edges of the input
     connected: bool
-    found_by: Literal["denoiser", "search"]
+    found_by: Finder
 
 
 class ClosestMiss(Document):
@@ -111,7 +120,7 @@ class Summary(Document):
     mean_modification_ratio: float | None
     mean_fidelity: float | None
     mean_confidence: float | None
-    edits_by_denoiser: int
+    edits_by_denoiser: int  # by the edits' `proposed_by`
     edits_by_search: int
 
 

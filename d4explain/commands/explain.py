@@ -13,6 +13,7 @@ from d4explain.errors import CommandError
 from d4explain.job_bars import JobBars
 from d4explain.tables import class_table, counterfactual_table, mmd_table, summary_lines
 from d4explain.terminal import messages, output
+from store.requests import Preset
 from store.results import ClassResult, CounterfactualResult
 
 
@@ -30,6 +31,7 @@ def explain(
     ] = None,
     alternatives: Annotated[int, typer.Option(min=1, max=16)] = 3,
     max_ratio: Annotated[float, typer.Option(help="Most edits over the graph's edges.")] = 0.3,
+    preset: Annotated[Preset, typer.Option(help="How much work the answer is worth.")] = "balanced",
     seed: Annotated[int, typer.Option(min=0)] = 0,
     svg: Annotated[Path | None, typer.Option(help="Draw the answer into this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole answer.")] = False,
@@ -45,6 +47,7 @@ def explain(
             options: dict[str, Any] = {
                 "alternatives": alternatives,
                 "constraints": {"max_ratio": max_ratio},
+                "preset": preset,
                 "seed": seed,
             }
             if target is not None:
@@ -52,7 +55,7 @@ def explain(
             explanation = client.explain_counterfactual(*ids, graphs, **options)
         else:
             assert target is not None
-            explanation = client.explain_class(*ids, target, seed=seed)
+            explanation = client.explain_class(*ids, target, preset=preset, seed=seed)
         with JobBars(messages()) as bars:
             result = client.result(explanation, on_progress=bars)
         if svg is not None:

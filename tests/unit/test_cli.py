@@ -7,8 +7,11 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any, ClassVar, get_args
 
 import pytest
 from rich.console import Console
@@ -25,6 +28,7 @@ from d4explain.ports import free_port
 from d4explain.resources import Job, Progress
 from d4explain.tables import counterfactual_table, edit_words, summary_lines
 from store.job_states import JobKind, JobState
+from store.requests import Preset
 from store.results import CounterfactualResult, Edit
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("D4_")}
@@ -296,7 +300,7 @@ def test_the_summary_tells_denoiser_and_search_apart() -> None:
     flips, edits = summary_lines(result())
     assert "1 of 2 graphs (50%)" in flips
     assert "denoiser 1" in edits
-    assert "search 1" in edits
+    assert "all pairs 1" in edits
 
 
 def test_node_ids_are_never_taken_for_markup() -> None:
@@ -332,6 +336,54 @@ def test_bars_become_lines_where_nothing_can_move(tmp_path: Path) -> None:
 )
 def test_the_demos_verdict(flipped: int, contradicted: int, passed: bool) -> None:
     assert Verdict(graphs=25, flipped=flipped, contradicted=contradicted).passed is passed
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """Keeps what is posted, and refuses it."""
+
+    posted: ClassVar[list[dict[str, Any]]] = []
+
+    def do_POST(self) -> None:
+        length = int(self.headers["Content-Length"])
+        self.posted.append(json.loads(self.rfile.read(length)))
+        self.send_response(422)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing on the terminal."""
+
+
+@pytest.mark.parametrize(
+    ("given", "preset"), [((), "balanced"), (("--preset", "thorough"), "thorough")]
+)
+@pytest.mark.parametrize("subject", [("g.json",), ("--class", "1")])
+def test_the_preset_is_posted(
+    given: tuple[str, ...],
+    preset: str,
+    subject: tuple[str, ...],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "g.json").write_text(json.dumps({"edge_index": [[0], [1]], "num_nodes": 2}))
+    with HTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        names = ("--gnn", "gnn_1", "--dataset", "set_1", "--url", url)
+        said = complaint(capsys, "explain", *subject, *names, *given)
+    assert "422" in said
+    assert Refusing.posted.pop()["preset"] == preset
+
+
+def test_an_unknown_preset_is_answered_with_those_there_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(("explain", "--gnn", "gnn_1", "--dataset", "set_1", "--preset", "slow"))
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    for preset in get_args(Preset):
+        assert f"'{preset}'" in said
 
 
 def test_json_from_stdin_is_read(tmp_path: Path) -> None:

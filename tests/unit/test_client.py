@@ -207,12 +207,12 @@ def test_one_graph_and_many_are_asked_in_their_own_words() -> None:
 
     with client_of(answer) as client:
         client.explain_counterfactual("gnn_1", "set_1", [GRAPH], seed=3)
-        client.explain_counterfactual("gnn_1", "set_1", [GRAPH, GRAPH])
+        client.explain_counterfactual("gnn_1", "set_1", [GRAPH, GRAPH], preset="fast")
         client.explain_class("gnn_1", "set_1", 2, examples=4)
     common = {"gnn": "gnn_1", "dataset": "set_1"}
     assert asked == [
         {"kind": "counterfactual", **common, "graph": GRAPH, "seed": 3},
-        {"kind": "counterfactual", **common, "graphs": [GRAPH, GRAPH]},
+        {"kind": "counterfactual", **common, "graphs": [GRAPH, GRAPH], "preset": "fast"},
         {"kind": "class", **common, "target_class": 2, "examples": 4},
     ]
 

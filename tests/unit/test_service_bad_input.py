@@ -305,6 +305,12 @@ BAD_EXPLANATIONS = {
     "no alternatives": ({"alternatives": 0}, "/alternatives", "greater than or equal to 1"),
     "many alternatives": ({"alternatives": 17}, "/alternatives", "less than or equal to 16"),
     "sampler": ({"sampler": "magic"}, "/sampler", "'guided' or 'paper'"),
+    "preset": ({"preset": "slow"}, "/preset", "'fast', 'balanced' or 'thorough'"),
+    "preset where nothing is searched": (
+        {"sampler": "paper", "preset": "thorough"},
+        "/preset",
+        '"thorough"; presets are for the search',
+    ),
     "seed": ({"seed": -1}, "/seed", "greater than or equal to 0"),
     "large seed": ({"seed": 2**53}, "/seed", "less than or equal to"),
     "time budget": ({"time_budget": 0}, "/time_budget", "greater than 0"),
@@ -373,6 +379,16 @@ BAD_EXPLANATIONS = {
         {"kind": "class", "graph": None, "target_class": 0, "nodes": 1},
         "/nodes",
         "greater than",
+    ),
+    "class preset": (
+        {"kind": "class", "graph": None, "target_class": 0, "preset": "slow"},
+        "/preset",
+        "'fast', 'balanced' or 'thorough'",
+    ),
+    "class candidates": (
+        {"kind": "class", "graph": None, "target_class": 0, "candidates": 0},
+        "/candidates",
+        "greater than or equal to 1",
     ),
     "class regulariser": (
         {"kind": "class", "graph": None, "target_class": 0, "regularisers": {"beauty": 1}},

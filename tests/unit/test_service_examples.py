@@ -8,6 +8,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import TypeAdapter
 
+from models.class_explanation import CLASS_PRESETS
+from models.search import PRESETS
 from service.graphs_in import read_graph
 from service.schemas import (
     ClassIn,
@@ -129,6 +131,19 @@ def test_the_limits_of_the_deployment_are_published(document, shared_api):
     description = document["info"]["description"]
     assert f"| nodes of a graph | {settings.max_nodes:,} |" in description
     assert f"| bytes of a JSON body | {settings.max_body_bytes:,} |" in description
+
+
+def test_presets_are_described_as_they_are(document):
+    schemas = document["components"]["schemas"]
+    described = schemas["CounterfactualIn"]["properties"]["preset"]
+    assert described["default"] == "balanced"
+    assert described["enum"] == list(PRESETS)
+    for name in PRESETS:
+        assert f"`{name}`" in described["description"]
+    assert f"{PRESETS['thorough'].full_pairs:,} pairs" in described["description"]
+    described = schemas["ClassIn"]["properties"]["preset"]["description"]
+    for name, effort in CLASS_PRESETS.items():
+        assert f"`{name}`: {effort.candidates} candidates, {effort.steps} steps" in described
 
 
 def test_every_reference_resolves(document):

@@ -108,6 +108,21 @@ def test_a_class_question_is_settled_with_its_defaults(api):
     assert posted["job"]["kind"] == "class_explanation"
 
 
+def test_presets_reach_the_worker(api):
+    gnn, dataset = api.gnn(), api.dataset()
+    posted = api.explanation(gnn=gnn, dataset=dataset, preset="fast")
+    assert CounterfactualRequest.model_validate(question(api, posted["id"])).preset == "fast"
+    # the default may also be said where presets mean nothing
+    posted = api.explanation(gnn=gnn, dataset=dataset, sampler="paper", preset="balanced")
+    assert CounterfactualRequest.model_validate(question(api, posted["id"])).preset == "balanced"
+
+    body = {"kind": "class", "gnn": gnn, "dataset": dataset, "target_class": 1}
+    body |= {"sampler": "paper", "preset": "thorough", "steps": 7, "candidates": None}
+    posted = api.client.post("/v1/explanations", json=body).json()
+    asked = ClassRequest.model_validate(question(api, posted["id"]))
+    assert (asked.preset, asked.steps, asked.candidates) == ("thorough", 7, None)
+
+
 def test_one_training_serves_all_who_ask_for_the_same(api):
     gnn, dataset = api.gnn(), api.dataset()
     first = api.explanation(gnn=gnn, dataset=dataset)

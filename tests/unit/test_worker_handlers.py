@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 import torch
 from safetensors.torch import save
 
+from models.class_explanation import CLASS_PRESETS
+from models.counterfactual import CounterfactualConfig
 from models.gnn.network import Gnn
+from models.search import PRESETS
 from store import datasets, denoisers, explanations, gnns, graph_sets, jobs
 from store.gnn_spec import GnnSpecDocument
 from store.job_states import DenoiserState, GnnState
@@ -24,6 +28,7 @@ from store.requests import (
     CounterfactualRequest,
     DenoiserConfig,
     PredictionRequest,
+    Preset,
 )
 from store.results import ClassResult, CounterfactualResult, PredictionResult
 from store.settings import Settings
@@ -392,6 +397,37 @@ def test_counterfactuals_flip_with_the_callers_node_ids(world: World, trained: D
     assert result.receipt.work["gnn_evaluations"] > 0
     assert result.receipt.seed == 7
     assert result.receipt.config["sampler"] == "guided"
+    assert result.receipt.config["preset"] == "balanced"
+
+
+@pytest.mark.parametrize("preset", get_args(Preset))
+def test_a_preset_is_in_the_receipt_with_what_it_means(
+    world: World, trained: Denoiser, preset: Preset
+) -> None:
+    request = CounterfactualRequest(graphs=[ring(5)], preset=preset)
+    explanation_id, job_id = world.ask(request, trained)
+    assert world.run(job_id).state is JobState.SUCCEEDED
+    result = CounterfactualResult.model_validate_json(world.answer(explanation_id))
+    assert result.answers[0].found
+    assert result.receipt.config["preset"] == preset
+    assert result.receipt.config["search"] == asdict(PRESETS[preset])
+
+
+def test_a_wider_preset_has_the_gnn_judge_more_graphs(world: World, trained: Denoiser) -> None:
+    judged = {}
+    for preset in get_args(Preset):
+        request = CounterfactualRequest(graphs=[ring(14)], preset=preset)  # 91 pairs
+        explanation_id, job_id = world.ask(request, trained)
+        assert world.run(job_id).state is JobState.SUCCEEDED
+        result = CounterfactualResult.model_validate_json(world.answer(explanation_id))
+        judged[preset] = result.receipt.work["gnn_evaluations"]
+    assert judged["fast"] < judged["balanced"] < judged["thorough"]
+
+
+def test_presets_have_the_same_names_everywhere() -> None:
+    assert get_args(Preset) == tuple(PRESETS) == tuple(CLASS_PRESETS)
+    assert CounterfactualRequest(graphs=[]).preset == ClassRequest(target_class=0).preset
+    assert PRESETS["balanced"] == CounterfactualConfig().search
 
 
 def test_an_answer_does_not_depend_on_its_batch_mates(world: World, trained: Denoiser) -> None:
@@ -458,6 +494,35 @@ def test_a_class_is_explained_by_ranked_examples(
     assert result.mmd is not None
     assert result.warnings == []
     assert result.receipt.work["class_reference_graphs"] == 15
+
+
+@pytest.mark.parametrize(
+    ("asked", "candidates", "steps"),
+    [
+        ({}, 20, 30),
+        ({"preset": "fast"}, 10, 10),
+        ({"preset": "thorough"}, 30, 50),
+        ({"preset": "thorough", "candidates": 3}, 3, 50),
+        ({"preset": "fast", "steps": 2}, 10, 2),
+        ({"candidates": 4, "steps": 3}, 4, 3),
+    ],
+)
+def test_a_class_preset_fills_in_what_is_not_asked_for(
+    world: World,
+    trained_for_classes: Denoiser,
+    asked: dict[str, Any],
+    candidates: int,
+    steps: int,
+) -> None:
+    request = ClassRequest(target_class=1, nodes=5, examples=1, **asked)
+    explanation_id, job_id = world.ask(request, trained_for_classes)
+    done = world.run(job_id)
+    assert done.state is JobState.SUCCEEDED
+    result = ClassResult.model_validate_json(world.answer(explanation_id))
+    config, work = result.receipt.config, result.receipt.work
+    assert config["preset"] == asked.get("preset", "balanced")
+    assert (config["candidates"], config["steps"]) == (candidates, steps)
+    assert (work["candidates"], work["steps"]) == (candidates, steps)
 
 
 def test_a_class_no_reference_graph_has_is_explained_with_a_warning(

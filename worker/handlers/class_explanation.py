@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from sqlalchemy.orm import Session
 
-from models.class_explanation import ClassConfig, ClassGraph, explain_class
+from models.class_explanation import CLASS_PRESETS, ClassConfig, ClassGraph, explain_class
 from models.graphs import Graph
 from models.mmd import statistics
 from models.regularisers import DEFAULT_WEIGHTS, Regulariser, regularisers_for
@@ -32,12 +32,13 @@ def explain_class_job(work: Work) -> Outcome:
     subjects = subjects_of(work)
     gnn, denoiser = work.library.gnn(subjects.gnn), work.library.denoiser(subjects.denoiser)
     reference = _class_reference(work, subjects, request.target_class)
+    effort = CLASS_PRESETS[request.preset]
     config = ClassConfig(
         target_class=request.target_class,
         nodes=request.nodes,
         chains=request.examples,
-        candidates=request.candidates,
-        steps=request.steps,
+        candidates=effort.candidates if request.candidates is None else request.candidates,
+        steps=effort.steps if request.steps is None else request.steps,
         sampler=request.sampler,
         regularisers=_regularisers(request),
     )
@@ -178,6 +179,8 @@ def _regularisers(request: ClassRequest) -> tuple[Regulariser, ...] | None:
 
 def _resolved(request: ClassRequest, config: ClassConfig) -> dict[str, object]:
     return request.model_dump(mode="json", exclude={"kind", "seed"}) | {
+        "candidates": config.candidates,
+        "steps": config.steps,
         "regularisers": {
             type(term).__name__.lower(): term.weight for term in config.resolved_regularisers
         },

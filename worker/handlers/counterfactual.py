@@ -13,6 +13,7 @@ from models.counterfactual import CounterfactualConfig, CounterfactualOutcome, e
 from models.denoiser import Denoiser
 from models.edits import EditRules
 from models.gnn.network import Gnn
+from models.search import PRESETS
 from store import explanations
 from store.graph_sets import canonical_graph_hash
 from store.requests import CanonicalGraph, Constraints, CounterfactualRequest
@@ -34,6 +35,7 @@ def explain_counterfactually(work: Work) -> Outcome:
         target_class=request.target_class,
         alternatives=request.alternatives,
         sampler=request.sampler,
+        search=PRESETS[request.preset],
     )
     loaded = time.monotonic()
     clock = _Clock(loaded, request.time_budget, work.control.should_stop)
@@ -142,7 +144,11 @@ def _resolved(request: CounterfactualRequest, config: CounterfactualConfig) -> d
     constraints = request.constraints.model_dump(
         mode="json", exclude={"frozen_nodes", "frozen_edges"}
     )
-    return settings | {"constraints": constraints, "time_budget": request.time_budget}
+    return settings | {
+        "preset": request.preset,
+        "constraints": constraints,
+        "time_budget": request.time_budget,
+    }
 
 
 class _Clock:
