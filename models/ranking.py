@@ -13,6 +13,8 @@ from models.edits import EditSet, EditSpace, SmallestSets
 from models.flips import FlipJudge
 from models.isomorphism import marked_codes
 
+_PER_COMPONENT = 0.02  # as strange as this much of earth mover's distance
+
 
 def shortlist(judge: FlipJudge, plausibility: Tensor, count: int) -> list[EditSet]:
     """Known flips worth a verdict, smallest first; of too many of one size, a mixed choice.
@@ -38,11 +40,11 @@ def shortlist(judge: FlipJudge, plausibility: Tensor, count: int) -> list[EditSe
     return smallest.kept
 
 
-def unnaturalness(space: EditSpace, edit_sets: Sequence[EditSet]) -> list[tuple[int, float]]:
+def unnaturalness(space: EditSpace, edit_sets: Sequence[EditSet]) -> list[float]:
     """How far each edited graph strays from the input; small is natural.
 
-    First the change in the number of connected components, then the earth mover's distances of
-    degrees (over the mean degree), clustering coefficients and normalised Laplacian spectra. Both
+    The earth mover's distances of degrees (over the mean degree), clustering coefficients and
+    normalised Laplacian spectra, and a little for every connected component more or less. Both
     graphs have the same nodes, so a distance is the mean gap between sorted values. Likelihood is
     left out on purpose: its arg max seeks modes and measures worse.
     """
@@ -52,16 +54,16 @@ def unnaturalness(space: EditSpace, edit_sets: Sequence[EditSet]) -> list[tuple[
     for values in _statistics(after.adjacency):
         ordered = values.sort(dim=1).values
         strayed += (ordered - ordered[:1]).abs().mean(dim=1)
-    change = (components - components[0]).abs()
-    return list(zip(change[1:].tolist(), strayed[1:].tolist(), strict=True))
+    strayed += _PER_COMPONENT * (components - components[0]).abs()
+    return strayed[1:].tolist()
 
 
 def choose(space: EditSpace, edit_sets: Sequence[EditSet], count: int) -> list[EditSet]:
     """The best sets of a ranking by (edits, unnaturalness), none a near-duplicate of another.
 
     No chosen set contains another, and no two are the same up to a symmetry of the graph. Among
-    sets that are equally small and keep the components alike, those that share fewest edits with
-    the ones already chosen go first.
+    sets that are equally small, those that share fewest edits with the ones already chosen go
+    first.
     """
     distinct = SmallestSets(edit_sets).kept
     strangeness = dict(zip(distinct, unnaturalness(space, distinct), strict=True))
@@ -77,9 +79,8 @@ def choose(space: EditSpace, edit_sets: Sequence[EditSet], count: int) -> list[E
             left,
             key=lambda edits: (
                 len(edits),
-                strangeness[edits][0],
                 max((_shared(edits, other) for other in chosen), default=0.0),
-                strangeness[edits][1],
+                strangeness[edits],
                 edits,
             ),
         )

@@ -128,11 +128,9 @@ def test_unnaturalness_is_the_distance_to_the_input(graph: Graph, data: st.DataO
     if space.count == 0:
         return
     edits = tuple(sorted(data.draw(st.sets(st.integers(0, space.count - 1), min_size=1))))
-    ((parts, distance),) = unnaturalness(space, [edits])
+    (distance,) = unnaturalness(space, [edits])
     before, after = networkx_of(graph), networkx_of(space.apply(edits))
-    assert parts == abs(
-        nx.number_connected_components(before) - nx.number_connected_components(after)
-    )
+    parts = nx.number_connected_components(before) - nx.number_connected_components(after)
     mean_degree = max(1.0, float(np.mean([d for _, d in before.degree])))
     expected = sum(
         wasserstein_distance(statistic(before), statistic(after)) / scale
@@ -142,18 +140,18 @@ def test_unnaturalness_is_the_distance_to_the_input(graph: Graph, data: st.DataO
             (lambda g: nx.normalized_laplacian_spectrum(g).real, 1.0),
         )
     )
-    assert distance == pytest.approx(expected, abs=1e-4)
+    assert distance == pytest.approx(expected + 0.02 * abs(parts), abs=1e-4)
 
 
-def test_fewer_edits_go_first_then_whole_graphs() -> None:
-    # a path 0-1-2-3: without its middle it falls apart, with a chord it does not
+def test_fewer_edits_go_first_then_natural_ones() -> None:
+    # a path 0-1-2-3: without its middle it falls apart, a chord makes a triangle, which is stranger
     space = EditSpace.of(graph_of(4, {(0, 1), (1, 2), (2, 3)}), EditRules(max_ratio=10.0))
     pairs = list(zip(space.sources.tolist(), space.targets.tolist(), strict=True))
     middle, chord, ends = pairs.index((1, 2)), pairs.index((0, 2)), pairs.index((0, 3))
     first_edge = pairs.index((0, 1))
     both = tuple(sorted((first_edge, ends)))
-    assert choose(space, [(middle,), both, (chord,)], 3) == [(chord,), (middle,), both]
-    assert choose(space, [(middle,), both, (chord,)], 1) == [(chord,)]
+    assert choose(space, [(middle,), both, (chord,)], 3) == [(middle,), (chord,), both]
+    assert choose(space, [(middle,), both, (chord,)], 1) == [(middle,)]
 
 
 def test_supersets_and_symmetric_twins_are_dropped() -> None:
