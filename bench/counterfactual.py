@@ -22,6 +22,8 @@ from models.scores import (
     is_connected,
 )
 
+SMALL_NODES = 60
+
 
 @dataclass(frozen=True)
 class Answered:
@@ -61,6 +63,8 @@ class Row:
     share_not_minimal: float | None
     gnn_evaluations: float
     cpu_seconds: float
+    cpu_seconds_n60: float | None  # of the instances of at most 60 nodes
+    share_covered: float  # by exhaustive search
     refuted_on_whole: int
     train_seconds: float
     curve: list[float]  # strict CF-ACC at r = 0, 1/30, …, .3
@@ -109,6 +113,9 @@ def row(
         for answer, few, is_covered in zip(answers, fewest, covered, strict=True)
         if is_covered
     ]
+    small = [
+        answer.cpu_seconds for answer in answers if answer.instance.graph.node_count <= SMALL_NODES
+    ]
     figures = Row(
         dataset=dataset,
         method=method,
@@ -129,6 +136,8 @@ def row(
         share_not_minimal=_mean(worse) if worse else None,
         gnn_evaluations=_mean([answer.gnn_evaluations for answer in answers]),
         cpu_seconds=_mean([answer.cpu_seconds for answer in answers]),
+        cpu_seconds_n60=_mean(small) if small else None,
+        share_covered=_mean(covered),
         refuted_on_whole=sum(answer.refuted for answer in answers),
         train_seconds=train_seconds,
         curve=curve.tolist(),

@@ -32,7 +32,14 @@ ROW_KEYS = [
     *("dataset", "method", "n", "auc_strict", "ceiling", "auc_one_edit", "fidelity_auc"),
     *("mean_edits", "flip_rate", "flip_rate_005", "flip_rate_01", "mmd_sum", "mmd_heldout"),
     *("mmd_floor", "alternatives", "alternatives3", "share_not_minimal", "gnn_evaluations"),
-    *("cpu_seconds", "refuted_on_whole", "train_seconds", "curve"),
+    *(
+        "cpu_seconds",
+        "cpu_seconds_n60",
+        "share_covered",
+        "refuted_on_whole",
+        "train_seconds",
+        "curve",
+    ),
 ]
 
 
