@@ -15,14 +15,18 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from bench.counterfactual import Answered, Detail, Row, row
+from bench.class_figures import ClassRow
+from bench.class_methods import EXPLANATIONS
+from bench.classes import DATASETS, class_rows
+from bench.counterfactual import Answered, Detail, Row
+from bench.counterfactual import row as counterfactual_row
 from bench.dump import dump
 from bench.gnn_training import shown_progress
 from bench.instances import EXHAUSTIVE_PAIRS, MOST_PAIRS, chosen, is_covered, restricted_count
 from bench.methods import METHODS
 from bench.parts import DataError
 from bench.runs import Run
-from bench.shown import counterfactual_tables, gnn_table
+from bench.shown import class_tables, counterfactual_tables, gnn_table
 from bench.target_gnns import SECONDS, TargetGnn, target_gnn
 from bench.tasks import GRAPH_TASKS, Task, load
 
@@ -92,7 +96,7 @@ def counterfactual(
     results: list[tuple[Row, Detail]] = []
     documents: list[dict[str, Any]] = []
     for name, (given, train_seconds, origin) in answers.items():
-        figures, detail = row(
+        figures, detail = counterfactual_row(
             task.name,
             name,
             target.gnn,
@@ -116,6 +120,42 @@ def counterfactual(
         given_by: dict[str, list[Answered]] = {name: kept[0] for name, kept in answers.items()}
         dump(dump_to, target, instances, given_by)
         console.print(f"GNN, instances and edits written to {dump_to}")
+
+
+@app.command()
+def classes(
+    *,
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option(help="a name or path; may be repeated; default: those of the paper"),
+    ] = None,
+    budget: Annotated[float, typer.Option(help="seconds of training per denoiser")] = 60,
+    explanations: Annotated[int, typer.Option(min=1, help="per row")] = EXPLANATIONS,
+    full: Annotated[bool, typer.Option("--full", help="with the paper's grid of K and T")] = False,
+    seed: Seed = 0,
+    out: Json = None,
+) -> None:
+    """Ours, the paper's sampler, real subgraphs and hill climbing as explanations of classes."""
+    rows: list[ClassRow] = []
+    documents: list[dict[str, Any]] = []
+    for name in dataset or DATASETS:
+        task = _task(name, seed)
+        target = _target(task, seed, SECONDS)
+        with _steps() as show:
+            for row, document in class_rows(
+                task,
+                target,
+                budget=budget,
+                explanations=explanations,
+                full=full,
+                seed=seed,
+                on_step=show,
+            ):
+                rows.append(row)
+                documents.append(document)
+        _write(out, documents)
+    for table in class_tables(rows):
+        console.print(table)
 
 
 def _methods(asked: list[str] | None) -> list[str]:

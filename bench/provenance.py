@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import time
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -35,9 +36,9 @@ def provenance(seed: int) -> dict[str, Any]:
     }
 
 
-def code_digest() -> str:
+def code_digest(deciding: Sequence[str] = _DECIDING) -> str:
     content = hashlib.sha256()
-    for pattern in _DECIDING:
+    for pattern in deciding:
         for file in sorted(_ROOT.glob(pattern)):
             content.update(file.read_bytes())
     return content.hexdigest()

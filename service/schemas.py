@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from service.graph_schemas import MAX_LABEL, MAX_SAFE_INTEGER, GraphIn, NodeIdIn
-from store.requests import DenoiserConfig
+from store.requests import DenoiserConfig, RegulariserName
 
 MAX_NAME_LENGTH = 200
 
@@ -122,7 +122,7 @@ class ClassIn(Body):
     candidates: Annotated[int, Field(ge=1, le=200)] = 20
     steps: Annotated[int, Field(ge=1, le=1000)] = 30
     regularisers: dict[
-        Literal["likelihood", "connectivity", "sparsity", "size"],
+        RegulariserName,
         Annotated[float, Field(ge=0, le=1e6)],
     ] = {}
     sampler: Literal["guided", "paper"] = "guided"

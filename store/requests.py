@@ -58,6 +58,9 @@ class CounterfactualRequest(Asked):
     seed: int = 0
 
 
+RegulariserName = Literal["likelihood", "connectivity", "valence", "recurrence", "sparsity", "size"]
+
+
 class ClassRequest(Asked):
     kind: Literal["class"] = "class"
     target_class: int
@@ -65,7 +68,7 @@ class ClassRequest(Asked):
     examples: Annotated[int, Field(ge=1, le=64)] = 8  # R chains
     candidates: Annotated[int, Field(ge=1, le=200)] = 20  # K
     steps: Annotated[int, Field(ge=1, le=1000)] = 30  # T
-    regularisers: dict[Literal["likelihood", "connectivity", "sparsity", "size"], float] = {}
+    regularisers: dict[RegulariserName, float] = {}
     sampler: Literal["guided", "paper"] = "guided"
     time_budget: Annotated[float, Field(gt=0, le=3600)] | None = None
     seed: int = 0
