@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -31,6 +31,7 @@ class Answered:
     found: tuple[Edits, ...]
     gnn_evaluations: int
     cpu_seconds: float
+    refuted: int = 0  # answers of a node's instance that did not hold on the whole graph: not found
 
     @property
     def edits(self) -> int | None:
@@ -60,6 +61,7 @@ class Row:
     share_not_minimal: float | None
     gnn_evaluations: float
     cpu_seconds: float
+    refuted_on_whole: int
     train_seconds: float
 
 
@@ -77,7 +79,8 @@ class Detail:
 def toggled(graph: Graph, edits: Edits) -> Graph:
     """The graph after the pairs were toggled, its edges sorted."""
     edges = set(map(tuple, graph.edges.T.tolist())).symmetric_difference(edits)
-    return Graph(graph.features, torch.tensor(sorted(edges)).view(-1, 2).T.contiguous())
+    sorted_edges = torch.tensor(sorted(edges), dtype=torch.int64).view(-1, 2).T.contiguous()
+    return replace(graph, edges=sorted_edges)
 
 
 def row(
@@ -124,6 +127,7 @@ def row(
         share_not_minimal=_mean(worse) if worse else None,
         gnn_evaluations=_mean([answer.gnn_evaluations for answer in answers]),
         cpu_seconds=_mean([answer.cpu_seconds for answer in answers]),
+        refuted_on_whole=sum(answer.refuted for answer in answers),
         train_seconds=train_seconds,
     )
     return figures, _detail(flips, edited, against_held_out)

@@ -22,6 +22,7 @@ def dump(
 ) -> None:
     """spec.json, weights.safetensors, instances.json (label: the GNN's own) and edits.json.
 
+    An instance of a node set also says which of its nodes is the target.
     edits.json maps a method to one entry per instance: a list of alternatives, best first, each a
     list of [source, target, "add" or "remove"].
     """
@@ -30,7 +31,10 @@ def dump(
         shutil.copyfile(target.folder / name, folder / name)
     graphs = [instance.graph for instance in instances]
     predicted = predict(target.gnn, graphs, CPU).argmax(dim=1).tolist()
-    documents = [node_link(graph, label) for graph, label in zip(graphs, predicted, strict=True)]
+    documents = [
+        node_link(graph, label) | ({} if graph.target is None else {"target": graph.target})
+        for graph, label in zip(graphs, predicted, strict=True)
+    ]
     (folder / "instances.json").write_text(json.dumps(documents) + "\n")
     edits = {method: [_named(answer) for answer in given] for method, given in answers.items()}
     (folder / "edits.json").write_text(json.dumps(edits) + "\n")

@@ -1,4 +1,4 @@
-"""Which held-out graphs are explained, with which edits allowed, and how few edits could do."""
+"""Which held-out graphs or nodes are explained, with which edits, and how few edits could do."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from models.edits import EditRules, EditSpace
 from models.flips import FlipGoal
 from models.gnn.network import Gnn, predict
 from models.graphs import DenseGraphs, Graph
+from models.neighbourhoods import NodeInstance
 
 CPU = torch.device("cpu")
 MAX_RATIO = 0.3
-MOST_PAIRS = 2000  # that any method may edit; larger graphs get a stated choice of so many
-EXHAUSTIVE_PAIRS = 600  # of graphs whose every one or two edits are tried
+MOST_PAIRS = 2000  # that any method may edit; larger instances get a stated choice of so many
+NEAR_TARGET = 2  # hops: of a large node instance, an added edge has one end so near
+EXHAUSTIVE_PAIRS = 600  # allowed ones, of instances whose every one or two edits are tried
 _CELLS_AT_ONCE = 2**19
 
 
@@ -29,20 +31,63 @@ class Explained:
     graph: Graph
     rules: EditRules
     restricted: bool  # not all pairs may be edited
+    node: NodeInstance | None = None  # where the graph lies in the whole, if a node is explained
+    from_validation: bool = False  # the test part was too small
 
 
 def chosen(task: Task, count: int, seed: int) -> list[Explained]:
-    """`count` test graphs in seeded random order, all classes alike."""
+    """`count` test instances in seeded random order, all classes alike.
+
+    Where a node set has fewer test nodes, validation nodes follow in seeded random order: the GNN
+    was chosen on them but not trained on them. Training nodes are never explained.
+    """
     generator = torch.Generator().manual_seed(seed)
-    order = torch.randperm(len(task.test.graphs), generator=generator).tolist()
-    return [_explained(task.test.graphs[position], seed) for position in order[:count]]
+    order = torch.randperm(len(task.test.graphs), generator=generator).tolist()[:count]
+    if task.whole is None:
+        return [_explained_graph(task.test.graphs[position], seed) for position in order]
+    result = [_explained_node(task.whole.test[position], seed) for position in order]
+    spare = torch.randperm(len(task.whole.validation), generator=generator).tolist()
+    for position in spare[: count - len(result)]:
+        explained = _explained_node(task.whole.validation[position], seed)
+        result.append(replace(explained, from_validation=True))
+    return result
 
 
 def delete_only(instance: Explained) -> EditRules:
     return replace(instance.rules, add=False)
 
 
-def _explained(graph: Graph, seed: int) -> Explained:
+def _explained_node(node: NodeInstance, seed: int) -> Explained:
+    rules = node.rules(EditRules(max_ratio=MAX_RATIO))
+    space = EditSpace.of(node.graph, rules)
+    if space.count <= MOST_PAIRS:
+        return Explained(node.graph, rules, restricted=False, node=node)
+    kept = pairs_near_target(space, node.hops, MOST_PAIRS, torch.Generator().manual_seed(seed))
+    allowed = set(zip(space.sources.tolist(), space.targets.tolist(), strict=True))
+    frozen = rules.frozen_pairs | allowed.difference(kept)
+    return Explained(node.graph, replace(rules, frozen_pairs=frozen), restricted=True, node=node)
+
+
+def pairs_near_target(
+    space: EditSpace, hops: torch.Tensor, most: int, generator: torch.Generator
+) -> list[tuple[int, int]]:
+    """Of the allowed pairs, the edges and then those with an end at most two hops from the target.
+
+    Edges and pairs both come by how near they are to the target, by the sum of their ends' `hops`
+    [node]; those alike in random order.
+    """
+    shuffled = torch.randperm(space.count, generator=generator)
+    near = hops[space.sources] + hops[space.targets]  # [pair]
+    by_distance = shuffled[near[shuffled].argsort(stable=True)]
+    touching = torch.minimum(hops[space.sources], hops[space.targets]) <= NEAR_TARGET
+    present = space.present
+    order = torch.cat(
+        [by_distance[present[by_distance]], by_distance[(touching & ~present)[by_distance]]]
+    )[:most]
+    return list(zip(space.sources[order].tolist(), space.targets[order].tolist(), strict=True))
+
+
+def _explained_graph(graph: Graph, seed: int) -> Explained:
     rules = EditRules(max_ratio=MAX_RATIO)
     nodes = graph.node_count
     if nodes * (nodes - 1) // 2 <= MOST_PAIRS:
@@ -90,9 +135,8 @@ def fewest_edits(gnn: Gnn, instance: Explained) -> int | None:
 
 
 def is_covered(instance: Explained) -> bool:
-    """Whether every one or two edits of the graph are tried."""
-    nodes = instance.graph.node_count
-    return not instance.restricted and nodes * (nodes - 1) // 2 <= EXHAUSTIVE_PAIRS
+    """Whether every one or two edits that the rules allow are tried."""
+    return EditSpace.of(instance.graph, instance.rules).count <= EXHAUSTIVE_PAIRS
 
 
 def _margins(gnn: Gnn, space: EditSpace, goal: FlipGoal, sets: torch.Tensor) -> torch.Tensor:
@@ -109,7 +153,9 @@ def _margins(gnn: Gnn, space: EditSpace, goal: FlipGoal, sets: torch.Tensor) -> 
             after[row, target, source] = toggled
             features = space.graph.features.expand(len(some), -1, -1)
             mask = torch.ones(after.shape[:2], dtype=torch.bool)
-            found.append(goal.margin(gnn.dense(DenseGraphs(after, features, mask))))
+            node = space.graph.target
+            marked = None if node is None else torch.full((len(some),), node)
+            found.append(goal.margin(gnn.dense(DenseGraphs(after, features, mask, marked))))
     return torch.cat(found) if found else torch.empty(0)
 
 

@@ -17,13 +17,14 @@ from typing import Any
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from bench.counterfactual import Answered
+from bench.counterfactual import Answered, toggled
 from bench.instances import CPU, Explained, fewest_edits, is_covered
-from bench.methods import DIFFUSION, Method, TrainedFor, diffusion_method, plain_method
+from bench.methods import DIFFUSION, Edits, Method, TrainedFor, diffusion_method, plain_method
 from bench.provenance import code_digest, provenance
 from bench.target_gnns import CACHE, TargetGnn
 from models.denoiser import Denoiser
 from models.graphs import Graph
+from models.neighbourhoods import verify_on_whole
 from models.training import Trainer
 
 _TIMED_STEPS = 20
@@ -41,14 +42,17 @@ class Run:
         budget: float,
         seed: int,
         on_step: OnStep,
+        whole: Graph | None = None,
         cache: Path = CACHE,
     ) -> None:
+        """`whole` is the graph that node instances come from: their answers must hold there too."""
         self.target = target
         self.instances = list(instances)
         self.budget = budget
         self.seed = seed
         self._reference = reference
         self._on_step = on_step
+        self._whole = whole
         key = json.dumps([target.folder.name, len(self.instances), budget, seed, code_digest()])
         digest = hashlib.sha256(key.encode()).hexdigest()[:12]
         self.folder = cache / "counterfactual" / f"{target.folder.name}-{digest}"
@@ -66,6 +70,7 @@ class Run:
                 tuple(tuple((a, b) for a, b in edits) for edits in one["found"]),
                 one["gnn_evaluations"],
                 one["cpu_seconds"],
+                one["refuted"],
             )
             for instance, one in zip(self.instances, kept["answers"], strict=True)
         ]
@@ -90,11 +95,14 @@ class Run:
         for place, instance in enumerate(self.instances):
             started = time.process_time()
             answer = method(instance, self.seed + place)
+            seconds = time.process_time() - started
+            held = self._held_on_whole(instance, answer.found)
             answers.append(
                 {
-                    "found": answer.found,
+                    "found": held,
                     "gnn_evaluations": answer.gnn_evaluations,
-                    "cpu_seconds": time.process_time() - started,
+                    "cpu_seconds": seconds,
+                    "refuted": len(answer.found) - len(held),
                 }
             )
             self._on_step(name, place + 1, len(self.instances))
@@ -103,6 +111,19 @@ class Run:
             "train_seconds": train_seconds,
             "provenance": provenance(self.seed),
         }
+
+    def _held_on_whole(self, instance: Explained, found: Sequence[Edits]) -> list[Edits]:
+        """The answers that flip the node's class in the whole graph too; all of a graph's."""
+        if instance.node is None or self._whole is None:
+            return list(found)
+        gnn, node, whole = self.target.gnn, instance.node, self._whole
+        before = int(verify_on_whole(gnn, whole, node, node.graph, CPU).argmax())
+        return [
+            edits
+            for edits in found
+            if int(verify_on_whole(gnn, whole, node, toggled(node.graph, edits), CPU).argmax())
+            != before
+        ]
 
     def _method(self, name: str) -> tuple[Method, float]:
         if name not in DIFFUSION:
@@ -114,7 +135,7 @@ class Run:
     def _denoiser(self, kind: TrainedFor) -> tuple[Denoiser, float]:
         """Steps are chosen so that the training takes about the budget on an idle machine."""
         file = self.folder / f"denoiser-{kind.value}.safetensors"
-        features = self._reference[0].features.shape[1]
+        first = self._reference[0]
         if not file.is_file():
             gnn = self.target.gnn
             trial = Trainer(self._reference, gnn, kind.recipe(), seed=self.seed, device=CPU)
@@ -135,7 +156,11 @@ class Run:
             os.replace(aside, file)
         with safe_open(file, framework="pt") as opened:
             said = opened.metadata()
-        denoiser = Denoiser(kind.recipe(int(said["steps"])).shape(features))
+        denoiser = Denoiser(
+            kind.recipe(int(said["steps"])).shape(
+                first.features.shape[1], marked=first.target is not None
+            )
+        )
         denoiser.load_state_dict(load_file(file))
         return denoiser.eval(), float(said["seconds"])
 

@@ -47,14 +47,18 @@ _CLASS = {
 def gnn_table(rows: Sequence[dict[str, Any]]) -> Table:
     table = Table(title="target GNNs")
     table.add_column("data set")
-    for title in ("test accuracy", "paper", "validation", "graphs", "skipped", "epochs", "seconds"):
+    for title in (
+        *("test accuracy", "paper", "validation", "train", "test", "skipped", "epochs"),
+        "seconds",
+    ):
         table.add_column(title, justify="right")
     for one in rows:
         keys = ("test_accuracy", "paper_accuracy", "validation_accuracy")
         table.add_row(
             one["dataset"],
             *(_cell(one[key]) for key in keys),
-            *(str(one[key]) for key in ("train_graphs", "skipped", "epochs")),
+            f"{one['train_count']} {one['counted']}",
+            *(str(one[key]) for key in ("test_count", "skipped", "epochs")),
             f"{one['seconds']:.0f}",
         )
     return table
@@ -63,7 +67,7 @@ def gnn_table(rows: Sequence[dict[str, Any]]) -> Table:
 def counterfactual_tables(results: Sequence[tuple[Row, Detail]]) -> list[Table]:
     first = results[0][0]
     main = Table(
-        title=f"{first.dataset}, {first.n} held-out graphs; ceiling {first.ceiling:.3f}, "
+        title=f"{first.dataset}, {first.n} instances; ceiling {first.ceiling:.3f}, "
         f"MMD floor {first.mmd_floor:.3f}"
     )
     for title in _FIRST.values():

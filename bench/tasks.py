@@ -1,4 +1,4 @@
-"""The benchmark data sets as graph-classification tasks with a seeded split."""
+"""The benchmark data sets as tasks: graphs with a seeded split, or nodes with their release's."""
 
 from __future__ import annotations
 
@@ -14,6 +14,15 @@ import torch
 from torch import Tensor
 
 from bench.molecules import read_smiles
+from bench.node_tasks import (
+    WEBKB_SPLITS,
+    NodeData,
+    WholeGraph,
+    marked_part,
+    read_masked,
+    read_webkb,
+    surrounded,
+)
 from bench.parts import DataMissingError, Part
 from bench.tu import read_tu
 from models.graphs import Graph
@@ -25,12 +34,15 @@ _ROLE_SEED = 3  # of the published graphs' features, which are the same whatever
 
 @dataclass(frozen=True)
 class Task:
+    """Labelled graphs in three parts; of a node task they are its nodes' instances, marked."""
+
     name: str
     classes: int
     train: Part
     validation: Part
     test: Part
     skipped: int = 0  # rows of the file that are no graph
+    whole: WholeGraph | None = None  # of a node task
 
     @property
     def features(self) -> int:
@@ -40,11 +52,16 @@ class Task:
     def digest(self) -> str:
         """Of everything a GNN is trained and chosen on, so that what is cached is never stale."""
         content = hashlib.sha256()
+        graphs = [*self.train.graphs, *self.validation.graphs]
+        if self.whole is not None:
+            data = self.whole.data
+            graphs = [data.graph]
+            content.update(torch.cat([data.train, data.validation]).numpy().tobytes())
         for part in (self.train, self.validation):
             content.update(part.labels.numpy().tobytes())
-            for graph in part.graphs:
-                content.update(graph.features.numpy().tobytes())
-                content.update(graph.edges.contiguous().numpy().tobytes())
+        for graph in graphs:
+            content.update(graph.features.numpy().tobytes())
+            content.update(graph.edges.contiguous().numpy().tobytes())
         return content.hexdigest()
 
 
@@ -81,6 +98,18 @@ def split(name: str, part: Part, seed: int) -> Task:
         validation=part.select(order[tenth : 2 * tenth]),
         test=part.select(order[:tenth]),
         skipped=part.skipped,
+    )
+
+
+def node_task(name: str, data: NodeData) -> Task:
+    whole = surrounded(name, data)
+    return Task(
+        name,
+        data.classes,
+        train=marked_part(whole.train, data.labels),
+        validation=marked_part(whole.validation, data.labels),
+        test=marked_part(whole.test, data.labels),
+        whole=whole,
     )
 
 
@@ -142,6 +171,15 @@ def _smiles(name: str, file: str) -> Callable[[int], Task]:
     return lambda seed: split(name, read_smiles(data_folder() / file), seed)
 
 
+def _masked(name: str, file: str) -> Callable[[int], Task]:
+    """The release's own split, whatever the seed."""
+    return lambda _seed: node_task(name, read_masked(data_folder() / file))
+
+
+def _webkb(name: str, file: str) -> Callable[[int], Task]:
+    return lambda seed: node_task(name, read_webkb(data_folder() / file, seed % WEBKB_SPLITS))
+
+
 _LOADERS: dict[str, Callable[[int], Task]] = {
     "ba3motif": _ba3motif("ba3motif", "constant"),
     "ba3motif_roles": _ba3motif("ba3motif_roles", "role"),
@@ -149,5 +187,9 @@ _LOADERS: dict[str, Callable[[int], Task]] = {
     "mutag": _tu("mutag", "MUTAG.zip"),
     "mutagenicity": _tu("mutagenicity", "Mutagenicity.zip"),
     "nci1": _tu("nci1", "NCI1.zip"),
+    "ba_shapes": _masked("ba_shapes", "BA_shapes.npz"),
+    "tree_cycle": _masked("tree_cycle", "Tree_Cycle.npz"),
+    "tree_grids": _masked("tree_grids", "Tree_Grids.npz"),
+    "cornell": _webkb("cornell", "cornell.zip"),
 }
-GRAPH_TASKS = tuple(_LOADERS)
+TASKS = tuple(_LOADERS)

@@ -33,6 +33,7 @@ from models.gnn.spec import (
     Layer,
     LinearLayer,
     PoolLayer,
+    SageLayer,
 )
 from models.graphs import Graph, SparseGraphs, to_sparse
 from store.errors import InvalidInput
@@ -42,6 +43,7 @@ from store.weights import check_weights
 TYPES: dict[type[Layer], str] = {
     GcnLayer: "gcn",
     GinLayer: "gin",
+    SageLayer: "sage",
     LinearLayer: "linear",
     ActivationLayer: "activation",
     DropoutLayer: "dropout",
@@ -85,7 +87,7 @@ def export(model: nn.Module, folder: Path, class_names: Sequence[str] | None = N
     else:
         steps = _steps(model)
         reference, gnn = _reference(model, steps), _rebuild(steps)
-    document = _document(gnn.spec, class_names)
+    document = spec_document(gnn.spec, class_names)
     weights = save({name: value.contiguous() for name, value in gnn.state_dict().items()})
     try:
         check_weights(weights, parse_spec(document))  # the API's own gate
@@ -273,7 +275,8 @@ def _sample_graphs(features: int) -> list[Graph]:
     return graphs
 
 
-def _document(spec: GnnSpec, class_names: Sequence[str] | None) -> dict[str, object]:
+def spec_document(spec: GnnSpec, class_names: Sequence[str] | None = None) -> dict[str, object]:
+    """The spec as the API takes it."""
     document: dict[str, object] = {
         "features": spec.features,
         "classes": spec.classes,

@@ -14,6 +14,7 @@ from torch_geometric.nn import (
     GCNConv,
     GINConv,
     Linear,
+    SAGEConv,
     global_add_pool,
     global_max_pool,
     global_mean_pool,
@@ -31,6 +32,7 @@ from models.gnn.spec import (
     LinearLayer,
     PoolLayer,
     PoolOp,
+    SageLayer,
 )
 
 Needs = Literal["nothing", "edges", "batch"]  # what a layer is called with beside the values
@@ -145,6 +147,22 @@ def _gin(layer: GINConv) -> Translated:
     )
 
 
+def _sage(layer: SAGEConv) -> Translated:
+    _require(layer, aggr="mean", root_weight=True, normalize=False, project=False)
+    tensors = {
+        "conv.lin_l.weight": _initialised(layer.lin_l.weight),
+        "conv.lin_r.weight": layer.lin_r.weight,
+    }
+    if layer.lin_l.bias is not None:
+        tensors["conv.lin_l.bias"] = layer.lin_l.bias
+    return Translated(
+        SageLayer(layer.out_channels, bias=layer.lin_l.bias is not None),
+        needs="edges",
+        width=layer.lin_l.weight.shape[1],
+        tensors=tensors,
+    )
+
+
 def _linear(layer: nn.Linear | Linear) -> Translated:
     weight = _initialised(layer.weight)
     tensors = {"linear.weight": weight}
@@ -195,6 +213,7 @@ def _identity(_layer: nn.Identity) -> Translated:
 _TRANSLATORS: dict[type[nn.Module], Callable[[Any], Translated]] = {
     GCNConv: _gcn,
     GINConv: _gin,
+    SAGEConv: _sage,
     nn.Linear: _linear,
     Linear: _linear,
     nn.LeakyReLU: _leaky_relu,

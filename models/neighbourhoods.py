@@ -1,11 +1,12 @@
 """One node of one large graph as an instance of its own: the part that its class depends on.
 
-A GNN of L convolutions looks L hops far; normalised ones also see the degrees of the nodes L hops
-away, hence their neighbours one hop further. The (L + 1)-hop subgraph around a node therefore
-gives that node exactly the logits of the whole graph. Edits keep it so as long as they touch only
-nodes within L hops and add no shortcuts: an edge from near to far would pull nodes into sight whose
-own neighbours were left out. Edges between nodes whose hops differ by at most one are no shortcuts:
-no set of them, of any size, brings any node nearer than it was.
+A GNN of L convolutions looks L hops far; normalised ones (GCN) also see the degrees of the nodes L
+hops away, hence their neighbours one hop further. The subgraph of L hops (GIN, SAGE) or L + 1 hops
+(GCN), the GNN's sight, therefore gives that node exactly the logits of the whole graph. Edits keep
+it so as long as they touch only nodes within L hops and add no shortcuts: an edge from near to far
+would pull nodes into sight whose own neighbours were left out. Edges between nodes whose hops
+differ by at most one are no shortcuts: no set of them, of any size, brings any node nearer than it
+was.
 """
 
 from __future__ import annotations
@@ -29,12 +30,17 @@ class NodeInstance:
     nodes: Tensor  # [node] int64, what the whole graph calls them
     hops: Tensor  # [node] int64, from node 0
     layers: int  # convolutions of the GNN
+    sight: int  # hops that the GNN's answer depends on: layers, one more if it reads degrees
     rim: int | None  # hops of the nearest node with neighbours left out, None if there is none
 
     @property
     def exact(self) -> bool:
-        """Whether node 0 gets the logits that it has in the whole graph."""
-        return self.rim is None or self.rim > self.layers
+        """Whether node 0 gets the logits that it has in the whole graph.
+
+        Nodes nearer than the sight must have all their neighbours: their degrees are read, or
+        they gather what their neighbours hold.
+        """
+        return self.rim is None or self.rim >= self.sight
 
     @property
     def frozen_nodes(self) -> frozenset[int]:
@@ -46,21 +52,35 @@ class NodeInstance:
         """Pairs whose edge might pull the rim into sight; never an edge of the graph.
 
         They are more than one ring apart, where the rings nearer than the spare hops (between
-        layers + 1 and the rim) count as one: pulled to the centre they leave the rim out of sight.
+        sight and rim) count as one: pulled to the centre they leave the rim out of sight.
         """
         if self.rim is None:
             return frozenset()
-        spare = max(self.rim - self.layers - 1, 0)
-        ring = (self.hops[self.hops <= self.layers] - spare).clamp(min=0)  # ascending
-        apart = ring[None, :] - ring[:, None] > 1
-        return frozenset((one, other) for one, other in apart.nonzero().tolist())
+        ring = self._rings(self.rim)
+        return _pairs(ring[None, :] - ring[:, None] > 1)
+
+    @property
+    def idle_pairs(self) -> frozenset[tuple[int, int]]:
+        """Pairs of the last ring whose edge, without shortcuts, changes nothing for node 0.
+
+        A GNN that reads no degrees gathers nothing at nodes as far away as it has layers.
+        """
+        if self.rim is None or self.sight > self.layers:
+            return frozenset()
+        last = self._rings(self.rim) >= self.layers
+        return _pairs(last[None, :] & last[:, None])
+
+    def _rings(self, rim: int) -> Tensor:
+        """Of the nodes that edits may touch, ascending; no edge but a shortcut skips one: [node]"""
+        spare = max(rim - self.sight, 0)
+        return (self.hops[self.hops <= self.layers] - spare).clamp(min=0)
 
     def rules(self, rules: EditRules, *, shortcuts: bool = False) -> EditRules:
         """The rules within this instance; those given speak of its nodes, not of the whole's.
 
         With shortcuts, only `verify_on_whole` knows what an edited instance's node really gets.
         """
-        pairs = frozenset() if shortcuts else self.shortcuts
+        pairs = frozenset() if shortcuts else self.shortcuts | self.idle_pairs
         return replace(
             rules,
             frozen_nodes=rules.frozen_nodes | self.frozen_nodes,
@@ -73,21 +93,26 @@ def instance(
     node: int,
     layers: int,
     *,
+    sight: int | None = None,
     hops: int | None = None,
     max_nodes: int | None = None,
 ) -> NodeInstance:
     """What a GNN of that many convolutions sees around a node of a large graph.
 
-    `hops` is layers + 1 unless more are asked for; with 2·layers there are no shortcuts. Where
-    hubs make that too large, the first `max_nodes` nodes by (hops, number) stay: near ones before
-    far ones, so that what stays is connected. Takes time and memory in the graph's nodes and
-    edges, never in their square.
+    `sight` is `GnnSpec.sight`, by default layers + 1, which is enough for every GNN. `hops` is the
+    sight unless more are asked for; with layers - 1 more there are no shortcuts. Where hubs make
+    that too large, the first `max_nodes` nodes by (hops, number) stay: near ones before far ones,
+    so that what stays is connected. Takes time and memory in the graph's nodes and edges, never in
+    their square.
     """
-    radius = layers + 1 if hops is None else hops
+    sight = layers + 1 if sight is None else sight
+    radius = sight if hops is None else hops
     if not 0 <= node < graph.node_count:
         raise UnknownTargetError(node, graph.node_count)
     if layers < 0 or radius < 0:
         raise ValueError(f"layers and hops are not negative, got {layers} and {radius}")
+    if sight < layers:
+        raise ValueError(f"a GNN of {layers} layers sees no less than so many hops, got {sight}")
     if max_nodes is not None and max_nodes < 1:
         raise ValueError(f"an instance has at least its own node, got max_nodes {max_nodes}")
     distance = _hops_from(graph, node, radius)
@@ -104,6 +129,7 @@ def instance(
         nodes=kept,
         hops=distance[kept],
         layers=layers,
+        sight=sight,
         rim=int(distance[kept][cut].min()) if len(cut) else None,
     )
 
@@ -145,6 +171,11 @@ def _hops_from(graph: Graph, node: int, radius: int) -> Tensor:
             break
         hops[fresh] = step
     return hops
+
+
+def _pairs(wanted: Tensor) -> frozenset[tuple[int, int]]:
+    """Where a [node, node] mask is true, each pair once."""
+    return frozenset(map(tuple, torch.triu(wanted, diagonal=1).nonzero().tolist()))
 
 
 def _sorted(ends: Tensor, nodes: int) -> Tensor:

@@ -40,6 +40,14 @@ class GinDocument(Spec):
     train_eps: bool = False
 
 
+class SageDocument(Spec):
+    """PyG's SAGEConv with mean aggregation and a weight for the node itself."""
+
+    type: Literal["sage"]
+    out: Width
+    bias: bool = True
+
+
 class LinearDocument(Spec):
     type: Literal["linear"]
     out: Width
@@ -85,6 +93,7 @@ class JumpDocument(Spec):
 LayerDocument = Annotated[
     GcnDocument
     | GinDocument
+    | SageDocument
     | LinearDocument
     | ActivationDocument
     | DropoutDocument
@@ -94,6 +103,7 @@ LayerDocument = Annotated[
     | JumpDocument,
     Field(discriminator="type"),
 ]
+_CONVOLUTIONS = ("gcn", "gin", "sage")
 # Printable, so that names can be shown, logged and stored anywhere.
 ClassName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
@@ -131,10 +141,10 @@ def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
         Fault(f"/layers/{i}", f"{layer.type} at position {i} comes after the pool; "
               "convolutions, keeps and jumps must come before it")
         for i, layer in enumerate(spec.layers)
-        if layer.type in ("gcn", "gin", "keep", "jump") and pools and i > pools[0]
+        if layer.type in (*_CONVOLUTIONS, "keep", "jump") and pools and i > pools[0]
     ]  # fmt: skip
     faults += _jump_faults(spec)
-    sets_width = ("gcn", "gin", "linear", "jump")
+    sets_width = (*_CONVOLUTIONS, "linear", "jump")
     widening = [i for i, layer in enumerate(spec.layers) if layer.type in sets_width]
     last = spec.layers[widening[-1]] if widening else None
     if not isinstance(last, LinearDocument):
@@ -191,8 +201,8 @@ def _widths(spec: GnnSpecDocument) -> list[int]:
     for layer in spec.layers:
         width = widths[-1]
         match layer:
-            case GcnDocument(out=out) | GinDocument(out=out) | LinearDocument(out=out):
-                width = out
+            case GcnDocument() | GinDocument() | SageDocument() | LinearDocument():
+                width = layer.out
             case KeepDocument():
                 kept.append(width)
             case JumpDocument(mode="cat"):
@@ -245,6 +255,11 @@ def expected_tensors(spec: GnnSpecDocument) -> dict[str, TensorShape]:
                 tensors[f"layers.{i}.conv.nn.0.bias"] = _floats(hidden)
                 tensors[f"layers.{i}.conv.nn.2.weight"] = _floats(out, hidden)
                 tensors[f"layers.{i}.conv.nn.2.bias"] = _floats(out)
+            case SageDocument(out=out, bias=bias):
+                tensors[f"layers.{i}.conv.lin_l.weight"] = _floats(out, width)
+                if bias:
+                    tensors[f"layers.{i}.conv.lin_l.bias"] = _floats(out)
+                tensors[f"layers.{i}.conv.lin_r.weight"] = _floats(out, width)
             case LinearDocument(out=out, bias=bias):
                 tensors[f"layers.{i}.linear.weight"] = _floats(out, width)
                 if bias:

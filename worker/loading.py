@@ -23,6 +23,7 @@ from models.gnn.spec import (
     Layer,
     LinearLayer,
     PoolLayer,
+    SageLayer,
 )
 from models.graphs import Graph
 from models.mmd import GraphStatistics, statistics
@@ -121,6 +122,8 @@ def _layer(document: gnn_spec.LayerDocument) -> Layer:
             layer = GcnLayer(out=document.out)
         case gnn_spec.GinDocument():
             layer = GinLayer(out=document.out, hidden=document.hidden, train_eps=document.train_eps)
+        case gnn_spec.SageDocument():
+            layer = SageLayer(out=document.out, bias=document.bias)
         case gnn_spec.LinearDocument():
             layer = LinearLayer(out=document.out, bias=document.bias)
         case gnn_spec.ActivationDocument():

@@ -12,7 +12,14 @@ from collections.abc import Callable, Sequence
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch_geometric.nn import GCNConv, GINConv, global_add_pool, global_max_pool, global_mean_pool
+from torch_geometric.nn import (
+    GCNConv,
+    GINConv,
+    SAGEConv,
+    global_add_pool,
+    global_max_pool,
+    global_mean_pool,
+)
 
 from models.gnn.spec import (
     ActivationKind,
@@ -28,6 +35,7 @@ from models.gnn.spec import (
     LinearLayer,
     PoolLayer,
     PoolOp,
+    SageLayer,
 )
 from models.graphs import DenseGraphs, SparseGraphs
 
@@ -81,6 +89,27 @@ class Gin(GraphLayer):
         """MLP((A + (1 + eps) I) X)."""
         own = values * (1 + self.conv.eps)
         result: Tensor = self.conv.nn(own.baddbmm_(graphs.adjacency, values))
+        return result
+
+
+class Sage(GraphLayer):
+    def __init__(self, width: int, layer: SageLayer) -> None:
+        super().__init__()
+        self.conv = SAGEConv(width, layer.out, bias=layer.bias)
+
+    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
+        result: Tensor = self.conv(values, graphs.edge_index)
+        return result
+
+    def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
+        """W_l (A X / max(degree, 1)) + b + W_r X with the weighted degrees of A.
+
+        The weighted mean of the neighbours, faded towards the 0 of a lone node where the weights
+        add up to less than one edge: so it is finite and has a slope there too.
+        """
+        degree = graphs.adjacency.sum(dim=2, keepdim=True)  # [batch, node, 1]
+        mean = torch.bmm(graphs.adjacency, values) / degree.clamp(min=1)
+        result: Tensor = self.conv.lin_l(mean) + self.conv.lin_r(values)
         return result
 
 
@@ -197,6 +226,8 @@ def build(layer: Layer, width: int) -> GraphLayer | Keep | Jump:
             module = Gcn(width, layer)
         case GinLayer():
             module = Gin(width, layer)
+        case SageLayer():
+            module = Sage(width, layer)
         case LinearLayer():
             module = Linear(width, layer)
         case ActivationLayer():

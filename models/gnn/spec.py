@@ -34,6 +34,17 @@ class GinLayer:
 
 
 @dataclass(frozen=True)
+class SageLayer:
+    """PyG's SAGEConv with its defaults: W_l · mean of the neighbours + b + W_r · own values."""
+
+    out: int
+    bias: bool = True
+
+    def __post_init__(self) -> None:
+        _require_positive("sage: out", self.out)
+
+
+@dataclass(frozen=True)
 class LinearLayer:
     out: int
     bias: bool = True
@@ -95,6 +106,7 @@ class JumpLayer:
 Layer: TypeAlias = (
     GcnLayer
     | GinLayer
+    | SageLayer
     | LinearLayer
     | ActivationLayer
     | DropoutLayer
@@ -153,7 +165,18 @@ class GnnSpec:
     @property
     def convolutions(self) -> int:
         """How many layers look at neighbours, hence how many hops away an answer comes from."""
-        return sum(isinstance(layer, GcnLayer | GinLayer) for layer in self.layers)
+        return sum(isinstance(layer, _CONVOLUTIONS) for layer in self.layers)
+
+    @property
+    def sight(self) -> int:
+        """Hops around a node that hold all its logits depend on.
+
+        As many as there are convolutions, and one more where one of them is normalised by both
+        ends' degrees: a GCN reads the degrees of the farthest nodes it sees, hence whether they
+        have neighbours. GIN and SAGE read nothing of them but their values.
+        """
+        normalised = any(isinstance(layer, GcnLayer) for layer in self.layers)
+        return self.convolutions + normalised
 
     def widths(self) -> tuple[int, ...]:
         """How many numbers enter each layer, and at the end how many leave the last one."""
@@ -162,7 +185,7 @@ class GnnSpec:
         for layer in self.layers:
             width = widths[-1]
             match layer:
-                case GcnLayer() | GinLayer() | LinearLayer():
+                case GcnLayer() | GinLayer() | SageLayer() | LinearLayer():
                     width = layer.out
                 case KeepLayer():
                     kept.append(width)
@@ -191,8 +214,9 @@ class GnnSpec:
                 )
 
 
-_ON_NODES = GcnLayer | GinLayer | KeepLayer | JumpLayer
-_WIDTH = GcnLayer | GinLayer | LinearLayer | JumpLayer
+_CONVOLUTIONS = GcnLayer | GinLayer | SageLayer
+_ON_NODES = _CONVOLUTIONS | KeepLayer | JumpLayer
+_WIDTH = _CONVOLUTIONS | LinearLayer | JumpLayer
 
 
 def _require_positive(what: str, value: int) -> None:

@@ -32,7 +32,7 @@ ROW_KEYS = [
     *("dataset", "method", "n", "auc_strict", "ceiling", "auc_one_edit", "fidelity_auc"),
     *("mean_edits", "flip_rate", "flip_rate_005", "flip_rate_01", "mmd_sum", "mmd_heldout"),
     *("mmd_floor", "alternatives", "alternatives3", "share_not_minimal", "gnn_evaluations"),
-    *("cpu_seconds", "train_seconds"),
+    *("cpu_seconds", "refuted_on_whole", "train_seconds"),
 ]
 
 
@@ -166,7 +166,7 @@ def test_the_whole_run_resumes_and_its_dump_can_be_checked(
     assert first.exit_code == 0, first.output
     rows = json.loads(Path("rows.json").read_text())
     assert [one["method"] for one in rows] == list(METHODS)
-    origin = ["seed", "versions", "commit", "machine", "date", "budget"]
+    origin = ["seed", "versions", "commit", "machine", "date", "budget", "from_validation"]
     assert all(list(one) == ROW_KEYS + origin for one in rows)
     by_method = {one["method"]: one for one in rows}
     assert by_method["d4"]["auc_strict"] >= by_method["greedy"]["auc_strict"]

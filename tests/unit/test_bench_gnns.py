@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from bench.gnn_recipes import recipe_of
 from bench.gnn_training import EpochReport, Training, accuracy, train
 from bench.parts import Part
-from bench.target_gnns import recipe_of, target_gnn
+from bench.target_gnns import target_gnn
 from bench.tasks import Task, split
 from models.gnn.network import Gnn
 from models.synthetic import LabelledGraphs, ba3motif

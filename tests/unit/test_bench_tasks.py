@@ -175,5 +175,7 @@ def test_a_csv_without_the_columns_names_those_it_has(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(DataMissingError, match="ba3motif, ba3motif_roles, bbbp, mutag"):
+    with pytest.raises(
+        DataMissingError, match="ba3motif, ba3motif_roles, ba_shapes, bbbp, cornell"
+    ):
         load("no-such-set")

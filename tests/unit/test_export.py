@@ -17,6 +17,7 @@ from torch_geometric.nn import (
     GATConv,
     GCNConv,
     GINConv,
+    SAGEConv,
     Sequential,
     global_add_pool,
     global_max_pool,
@@ -106,6 +107,13 @@ def test_a_torch_sequential_of_layers_is_exported(tmp_path: Path) -> None:
     assert kinds == ["gcn", "activation", "pool", "linear", "activation", "linear"]
 
 
+@pytest.mark.parametrize("bias", [True, False])
+def test_sage_is_exported(bias: bool, tmp_path: Path) -> None:
+    written = export(pyg_model(SAGEConv(4, 8, bias=bias)), tmp_path)
+    layers = json.loads(written.spec.read_text())["layers"]
+    assert layers[0] == {"type": "sage", "out": 8, "bias": bias}
+
+
 def test_our_own_gnn_is_exported_as_it_is(tmp_path: Path) -> None:
     jump = (KeepLayer(), GcnLayer(8), KeepLayer(), JumpLayer("cat"))
     gnn = Gnn(GnnSpec(4, 2, (GcnLayer(8), *jump, PoolLayer("sum"), LinearLayer(2))))
@@ -125,6 +133,10 @@ def test_our_own_gnn_is_exported_as_it_is(tmp_path: Path) -> None:
         (pyg_model(GCNConv(4, 8, aggr="max")), ["aggr='max'"]),
         (pyg_model(GCNConv(4, 8, bias=False)), ["bias=False"]),
         (pyg_model(GCNConv(-1, 8)), ["input width is not known"]),
+        (pyg_model(SAGEConv(4, 8, aggr="max")), ["layer 0 (SAGEConv)", "aggr='max'"]),
+        (pyg_model(SAGEConv(4, 8, root_weight=False)), ["root_weight=False"]),
+        (pyg_model(SAGEConv(4, 8, normalize=True)), ["normalize=True"]),
+        (pyg_model(SAGEConv(-1, 8)), ["input width is not known"]),
         (pyg_model(GINConv(nn.Linear(4, 8))), ["layer 0 (GINConv)", "Linear, ReLU, Linear"]),
         (pyg_model(GCNConv(4, 8), nn.LeakyReLU(0.2)), ["(LeakyReLU)", "negative_slope=0.2"]),
         (pyg_model(GCNConv(4, 8), nn.GELU("tanh")), ["approximate='tanh'"]),

@@ -24,6 +24,7 @@ from models.gnn.spec import (
     Layer,
     LinearLayer,
     PoolLayer,
+    SageLayer,
 )
 from models.graphs import DenseGraphs, Graph, to_dense, to_sparse
 
@@ -50,7 +51,11 @@ rowwise = st.one_of(
     st.floats(0, 0.9).map(DropoutLayer),
     st.just(BatchNormLayer()),
 )
-convolutions = st.one_of(widths.map(GcnLayer), st.builds(GinLayer, widths, widths, st.booleans()))
+convolutions = st.one_of(
+    widths.map(GcnLayer),
+    st.builds(GinLayer, widths, widths, st.booleans()),
+    st.builds(SageLayer, widths, st.booleans()),
+)
 
 
 @st.composite
@@ -136,6 +141,10 @@ def pyg_logits(spec: GnnSpec, state: dict[str, Tensor], graph: Graph) -> Tensor:
                 mlp = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, out))
                 values = loaded(pyg.GINConv(mlp, train_eps=train_eps), "conv")(values, edge_index)
                 width = out
+            case SageLayer(out, bias):
+                sage = pyg.SAGEConv(width, out, bias=bias)
+                values = loaded(sage, "conv")(values, edge_index)
+                width = out
             case LinearLayer(out, bias):
                 values = loaded(nn.Linear(width, out, bias=bias), "linear")(values)
                 width = out
@@ -177,6 +186,8 @@ LAYERS: list[Layer] = [
     GcnLayer(5),
     GinLayer(5, 7),
     GinLayer(5, 7, train_eps=True),
+    SageLayer(5),
+    SageLayer(5, bias=False),
     LinearLayer(5),
     LinearLayer(5, bias=False),
     *(ActivationLayer(kind) for kind in ACTIVATIONS),  # type: ignore[arg-type]
@@ -244,9 +255,9 @@ def soft_batch(features: int, seed: int = 0) -> DenseGraphs:
     return empty.with_adjacency((upper + upper.mT) * empty.pair_mask)
 
 
-@pytest.mark.parametrize("layer", [GcnLayer(4), GinLayer(4, 6)], ids=str)
-def test_soft_edges_are_pyg_edge_weights(layer: GcnLayer | GinLayer) -> None:
-    """GCNConv takes edge weights itself; GIN's truth is GraphConv-style weighted addition."""
+@pytest.mark.parametrize("layer", [GcnLayer(4), GinLayer(4, 6), SageLayer(4)], ids=str)
+def test_soft_edges_are_pyg_edge_weights(layer: GcnLayer | GinLayer | SageLayer) -> None:
+    """GCNConv takes edge weights itself; the others' truth is GraphConv-style weighted addition."""
     module = build(layer, 3)
     randomised(module, 5, torch.float64)
     graphs = soft_batch(3)
@@ -259,9 +270,16 @@ def test_soft_edges_are_pyg_edge_weights(layer: GcnLayer | GinLayer) -> None:
             values = graphs.features[number, :size]
             if isinstance(layer, GcnLayer):
                 expected = module.conv(values, torch.stack([source, target]), weight)
+                assert_equal_logits(actual[number, :size], expected)
+                continue
+            adding = pyg.SimpleConv(aggr="sum")
+            summed = adding(values, torch.stack([source, target]), weight)
+            if isinstance(layer, SageLayer):
+                total = adding(torch.ones_like(values), torch.stack([source, target]), weight)
+                assert (total[:, 0] > 1).any()  # where it is a weighted mean
+                mean = summed / total.clamp(min=1)
+                expected = module.conv.lin_l(mean) + module.conv.lin_r(values)
             else:
-                adding = pyg.SimpleConv(aggr="sum")
-                summed = adding(values, torch.stack([source, target]), weight)
                 expected = module.conv.nn(summed + (1 + module.conv.eps) * values)
             assert_equal_logits(actual[number, :size], expected)
 
@@ -312,7 +330,7 @@ def test_a_jump_joins_everything_kept_so_far_and_nothing_else() -> None:
 
 GRADIENT_SPECS = [
     GnnSpec(2, 2, (conv, ActivationLayer("tanh"), conv, BatchNormLayer(), pool, LinearLayer(2)))
-    for conv in (GcnLayer(4), GinLayer(4, 5))
+    for conv in (GcnLayer(4), GinLayer(4, 5), SageLayer(4))
     for pool in (PoolLayer("mean"), PoolLayer("sum"), PoolLayer("max"))
 ]
 
@@ -455,6 +473,7 @@ POOLED = (PoolLayer("sum"), LinearLayer(2))
     [
         (lambda: GcnLayer(0), r"gcn: out .* got 0"),
         (lambda: GinLayer(4, -1), r"gin: hidden .* got -1"),
+        (lambda: SageLayer(0), r"sage: out .* got 0"),
         (lambda: LinearLayer(True), r"linear: out .* got True"),
         (lambda: DropoutLayer(1.0), r"dropout: p .* got 1.0"),
         (lambda: DropoutLayer(float("nan")), r"dropout: p .* got nan"),

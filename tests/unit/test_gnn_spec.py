@@ -23,6 +23,8 @@ LAYERS: dict[str, list[dict[str, Any]]] = {
     "gcn": [{"type": "gcn", "out": 8}],
     "gin": [{"type": "gin", "out": 8, "hidden": 7}],
     "gin with trained eps": [{"type": "gin", "out": 8, "hidden": 7, "train_eps": True}],
+    "sage": [{"type": "sage", "out": 8}],
+    "sage without bias": [{"type": "sage", "out": 8, "bias": False}],
     "linear": [{"type": "linear", "out": 6}],
     "linear without bias": [{"type": "linear", "out": 6, "bias": False}],
     "activation": [{"type": "gcn", "out": 4}, {"type": "activation", "kind": "elu"}],
@@ -71,7 +73,7 @@ def test_expected_tensors_are_those_of_the_network(layers: list[dict[str, Any]])
 
 
 FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
-    "unknown layer": (document({"type": "sage", "out": 8}), "/layers/0", "sage"),
+    "unknown layer": (document({"type": "gat", "out": 8}), "/layers/0", "gat"),
     "layer without type": (document({"out": 8}), "/layers/0", "type"),
     "missing width": (document({"type": "gcn"}), "/layers/0/out", "required"),
     "too wide": (document({"type": "gcn", "out": 1025}), "/layers/0/out", "1024 (sent: 1025)"),

@@ -23,6 +23,7 @@ from models.gnn.spec import (
     KeepLayer,
     Layer,
     LinearLayer,
+    SageLayer,
 )
 from models.graphs import Graph, to_dense, to_sparse
 from models.neighbourhoods import NodeInstance, edited_whole, instance, verify_on_whole
@@ -34,7 +35,8 @@ CPU = torch.device("cpu")
 FEATURES = 4
 ANYTHING = EditRules(max_ratio=10.0)
 seeds = st.integers(0, 10_000)
-convolutions = st.sampled_from([GcnLayer(5), GinLayer(5, 6)])
+unnormalised = st.sampled_from([GinLayer(5, 6), SageLayer(5)])
+convolutions = st.one_of(st.just(GcnLayer(5)), unnormalised)
 
 
 def rng(seed: int) -> torch.Generator:
@@ -97,6 +99,58 @@ def test_an_instance_gives_the_logits_of_the_whole_graph(
     edited = random_edits(part, part.rules(ANYTHING), 6, seed)
     assert edited.target == 0
     assert difference(gnn, whole, part, edited) < 1e-6
+
+
+@pytest.mark.parametrize("whole", WHOLE.values(), ids=WHOLE.keys())
+@settings(max_examples=25, deadline=None)
+@given(
+    convs=st.lists(unnormalised, min_size=1, max_size=3),
+    seed=seeds,
+    spare=st.integers(0, 2),
+    data=st.data(),
+)
+def test_a_gnn_that_reads_no_degrees_needs_one_hop_less(
+    whole: Graph, convs: list[Layer], seed: int, spare: int, data: st.DataObject
+) -> None:
+    convs = convs[:2] if whole is WHOLE["ba"] else convs
+    gnn = random_gnn(convs, seed)
+    layers = gnn.spec.convolutions
+    assert gnn.spec.sight == layers
+    node = data.draw(st.integers(0, whole.node_count - 1))
+    hops = None if whole is WHOLE["ba"] else layers + spare
+    part = instance(whole, node, layers, sight=gnn.spec.sight, hops=hops)
+    assert part.exact
+    if hops is not None and spare >= layers - 1:
+        assert part.shortcuts == frozenset()
+    assert difference(gnn, whole, part, part.graph) < 1e-6
+    edited = random_edits(part, part.rules(ANYTHING), 6, seed)
+    assert difference(gnn, whole, part, edited) < 1e-6
+
+
+def test_a_normalised_gnn_sees_one_hop_more_than_it_has_layers() -> None:
+    assert random_gnn([GcnLayer(5), GinLayer(5, 6)], 0).spec.sight == 3
+    assert not instance(WHOLE["tree-cycle"], 3, 2, hops=2).exact
+    assert instance(WHOLE["tree-cycle"], 3, 2, sight=2).exact
+    assert instance(WHOLE["tree-cycle"], 3, 2).idle_pairs == frozenset()
+
+
+@pytest.mark.parametrize("layer", [GinLayer(5, 6), SageLayer(5)], ids=str)
+def test_idle_pairs_change_nothing(layer: Layer) -> None:
+    whole, gnn = WHOLE["tree-cycle"], random_gnn([layer] * 2, 0)
+    part = instance(whole, 3, 2, sight=2)
+    assert part.idle_pairs
+    everything = EditSpace.of(part.graph, part.rules(ANYTHING, shortcuts=True))
+    idle = [
+        number
+        for number, pair in enumerate(
+            zip(everything.sources.tolist(), everything.targets.tolist(), strict=True)
+        )
+        if pair in part.idle_pairs
+    ]
+    edited = everything.apply(tuple(idle))
+    assert edited.edges.tolist() != part.graph.edges.tolist()
+    before = verify_on_whole(gnn, whole, part, part.graph, CPU)
+    torch.testing.assert_close(verify_on_whole(gnn, whole, part, edited, CPU), before)
 
 
 @settings(max_examples=25, deadline=None)
@@ -258,6 +312,8 @@ def test_what_makes_no_sense_is_refused() -> None:
         instance(whole, 871, 2)
     with pytest.raises(ValueError, match="max_nodes 0"):
         instance(whole, 0, 2, max_nodes=0)
+    with pytest.raises(ValueError, match="no less than so many hops, got 1"):
+        instance(whole, 0, 2, sight=1)
     with pytest.raises(ValueError, match="-1"):
         instance(whole, 0, -1)
     part = instance(whole, 0, 1)

@@ -19,6 +19,7 @@ from models.gnn.spec import (
     Layer,
     LinearLayer,
     PoolLayer,
+    SageLayer,
 )
 from store import datasets, gnns, graph_sets
 from store.gnn_spec import GnnSpecDocument, expected_tensors
@@ -38,6 +39,8 @@ LAYERS: list[tuple[dict[str, object], Layer]] = [
         {"type": "gin", "out": 5, "hidden": 7, "train_eps": True},
         GinLayer(out=5, hidden=7, train_eps=True),
     ),
+    ({"type": "sage", "out": 6}, SageLayer(out=6)),
+    ({"type": "sage", "out": 6, "bias": False}, SageLayer(out=6, bias=False)),
     ({"type": "linear", "out": 6}, LinearLayer(out=6)),
     ({"type": "linear", "out": 6, "bias": False}, LinearLayer(out=6, bias=False)),
     ({"type": "dropout", "p": 0.5}, DropoutLayer(p=0.5)),

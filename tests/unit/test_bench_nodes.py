@@ -1,0 +1,442 @@
+"""Node sets: their files, their instances, their GNNs, and a whole comparison on a small one."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from bench.__main__ import app
+from bench.counterfactual import toggled
+from bench.gnn_recipes import recipe_of
+from bench.instances import (
+    NEAR_TARGET,
+    Explained,
+    chosen,
+    fewest_edits,
+    is_covered,
+    pairs_near_target,
+)
+from bench.node_tasks import NodeData, nodes_of, read_masked, read_webkb
+from bench.node_training import node_accuracy, train_on_whole
+from bench.parts import DataFormatError, DataMissingError
+from bench.provenance import provenance
+from bench.runs import Run
+from bench.target_gnns import TargetGnn, TargetMetrics
+from bench.tasks import Task, data_folder, load, node_task
+from models.edits import EditRules, EditSpace
+from models.gnn.network import Gnn, predict
+from models.gnn.spec import GinLayer, GnnSpec, Layer, LinearLayer, SageLayer
+from models.graphs import Graph, to_dense, to_sparse
+from models.neighbourhoods import NodeInstance, instance, verify_on_whole
+from models.synthetic import ba_shapes, tree_cycle
+
+torch.set_num_threads(1)
+CPU = torch.device("cpu")
+NODE_SETS = ("ba_shapes", "tree_cycle", "tree_grids", "cornell")
+
+needs_data = pytest.mark.skipif(
+    not data_folder().is_dir(), reason=f"no benchmark data in {data_folder()}; set D4_DATA"
+)
+
+
+def rng(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def divided(graph: Graph, labels: torch.Tensor, seed: int = 0) -> NodeData:
+    """80 % of the nodes train, 10 % validate, 10 % test."""
+    order = torch.randperm(graph.node_count, generator=rng(seed))
+    tenth = graph.node_count // 10
+    parts = (order[2 * tenth :], order[tenth : 2 * tenth], order[:tenth])
+    train, validation, test = (part.sort().values for part in parts)
+    return NodeData(graph, labels, train, validation, test)
+
+
+def small_tree_with_cycles() -> NodeData:
+    """A binary tree of 63 nodes, of which every fourth has a six-ring on it."""
+    network = nx.balanced_tree(2, 5)
+    for place in range(3, 63, 4):
+        ring = range(len(network), len(network) + 6)
+        nx.add_cycle(network, ring)
+        network.add_edge(place, ring[0])
+    edges = torch.tensor(sorted(tuple(sorted(edge)) for edge in network.edges)).T
+    labels = (torch.arange(len(network)) >= 63).long()
+    return divided(Graph(torch.ones(len(network), 10), edges.contiguous()), labels)
+
+
+def write_masked(path: Path, data: NodeData) -> None:
+    nodes = data.graph.node_count
+    masks = {}
+    for name, part in (("train", data.train), ("val", data.validation), ("test", data.test)):
+        mask = np.zeros(nodes, dtype=bool)
+        mask[part.numpy()] = True
+        masks[f"{name}_mask"] = mask
+    edges = torch.cat([data.graph.edges, data.graph.edges.flip(0)], dim=1).numpy()
+    np.savez(
+        path,
+        edge_index=edges.astype(np.int32),
+        x=data.graph.features.numpy(),
+        y=data.labels.numpy(),
+        **masks,
+    )
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("name", "counts", "classes", "parts"),
+    [
+        ("ba_shapes", (700, 2055, 10), [300, 160, 160, 80], [560, 70, 70]),
+        ("tree_cycle", (871, 971, 10), [511, 360], [696, 87, 88]),
+        ("tree_grids", (1231, 1565, 10), [511, 720], [984, 123, 124]),
+        ("cornell", (183, 277, 1703), [38, 16, 30, 82, 17], [87, 59, 37]),
+    ],
+)
+def test_counts_are_those_of_the_readme(
+    name: str, counts: tuple[int, int, int], classes: list[int], parts: list[int]
+) -> None:
+    task = load(name)
+    assert task.whole is not None
+    data = task.whole.data
+    assert (data.graph.node_count, data.graph.edge_count, task.features) == counts
+    assert torch.bincount(data.labels).tolist() == classes
+    found = [task.train, task.validation, task.test]
+    assert [len(part.graphs) for part in found] == parts
+    in_whole = (task.whole.train, task.whole.validation, task.whole.test)
+    for part, instances in zip(found, in_whole, strict=True):
+        assert torch.equal(part.labels, data.labels[nodes_of(instances)])
+        assert all(graph.target == 0 for graph in part.graphs)
+        assert all(one.exact for one in instances)
+
+
+@pytest.mark.parametrize("name", NODE_SETS)
+def test_without_its_file_a_set_says_where_it_was_looked_for(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("D4_DATA", str(tmp_path))
+    with pytest.raises(DataMissingError, match=f"{tmp_path}.* does not exist; set D4_DATA"):
+        load(name)
+
+
+def test_a_masked_file_is_read_as_it_was_written(tmp_path: Path) -> None:
+    data = small_tree_with_cycles()
+    write_masked(tmp_path / "tree.npz", data)
+    read = read_masked(tmp_path / "tree.npz")
+    assert torch.equal(read.graph.edges, data.graph.edges)
+    assert torch.equal(read.graph.features, data.graph.features)
+    for field in ("labels", "train", "validation", "test"):
+        assert torch.equal(getattr(read, field), getattr(data, field))
+
+
+def test_broken_masked_files_say_what_is_wrong(tmp_path: Path) -> None:
+    path, data = tmp_path / "broken.npz", small_tree_with_cycles()
+    write_masked(path, replace(data, validation=data.train[:2]))
+    with pytest.raises(DataFormatError, match="a node is in two parts"):
+        read_masked(path)
+    write_masked(path, replace(data, test=data.test[:0]))
+    with pytest.raises(DataFormatError, match="has no node"):
+        read_masked(path)
+    write_masked(path, replace(data, labels=data.labels[:5]))
+    with pytest.raises(DataFormatError, match=r"labels and masks of \[5, 153\] for 153 nodes"):
+        read_masked(path)
+    write_masked(path, replace(data, graph=Graph(data.graph.features, data.graph.edges + 9)))
+    with pytest.raises(DataFormatError, match="nodes 9 to 161, there are 153"):
+        read_masked(path)
+    np.savez(path, x=np.ones(3))
+    with pytest.raises(DataFormatError, match="edge_index"):
+        read_masked(path)
+    path.write_text("no zip")
+    with pytest.raises(DataFormatError, match="does not hold the arrays"):
+        read_masked(path)
+
+
+def webkb_zip(path: Path) -> Path:
+    """Four pages, one link both ways, one to itself; the number of the split is the test node."""
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(
+            "cornell/out1_node_feature_label.txt",
+            "node_id\tfeature\tlabel\n2\t1,1,0\t1\n0\t1,0,0\t0\n1\t0,1,0\t1\n3\t0,0,0\t2\n",
+        )
+        archive.writestr("cornell/out1_graph_edges.txt", "a\tb\n1\t0\n0\t1\n2\t2\n3\t1\n")
+        for split in range(4):
+            part_of = (np.arange(4) - split) % 4  # the first tests, the second validates
+            with archive.open(f"cornell/cornell_split_0.6_0.2_{split}.npz", "w") as file:
+                np.savez(
+                    file, train_mask=part_of > 1, val_mask=part_of == 1, test_mask=part_of == 0
+                )
+    return path
+
+
+def test_webkb_is_undirected_without_self_loops_and_its_rows_have_length_one(
+    tmp_path: Path,
+) -> None:
+    data = read_webkb(webkb_zip(tmp_path / "cornell.zip"), 2)
+    assert data.graph.edges.T.tolist() == [[0, 1], [1, 3]]
+    half = 0.5**0.5
+    expected = torch.tensor([[1, 0, 0], [0, 1, 0], [half, half, 0], [0, 0, 0]])
+    torch.testing.assert_close(data.graph.features, expected)
+    assert data.labels.tolist() == [0, 1, 1, 2]
+    parts = (data.train, data.validation, data.test)
+    assert [part.tolist() for part in parts] == [[0, 1], [3], [2]]
+
+
+def test_the_seed_chooses_the_split_of_cornell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("D4_DATA", str(tmp_path))
+    webkb_zip(tmp_path / "cornell.zip")
+    for seed, node in ((1, 1), (12, 2)):
+        task = load("cornell", seed)
+        assert task.whole is not None
+        assert task.whole.data.test.tolist() == [node]
+    with pytest.raises(DataFormatError, match=r"_7\.npz"):
+        load("cornell", 7)
+
+
+@pytest.mark.parametrize("name", NODE_SETS)
+def test_instances_have_the_logits_of_the_whole_graph(name: str) -> None:
+    """By the very layers that the set's GNN has, with weights that were not trained."""
+    source = ba_shapes(rng()) if name == "ba_shapes" else tree_cycle(rng())
+    features = torch.randn(source.graph.node_count, 6, generator=rng(1))
+    data = divided(Graph(features, source.graph.edges), source.labels)
+    task = node_task(name, data)
+    gnn = Gnn(recipe_of(name).spec(task.features, task.classes)).eval()
+    with torch.no_grad():
+        for parameter in gnn.parameters():
+            parameter.normal_(std=0.3, generator=rng(2))
+        whole = gnn.node_logits(to_sparse([data.graph]))[data.test]
+        few = [graph for graph in task.test.graphs if graph.node_count <= 100]
+        torch.testing.assert_close(gnn(to_sparse(task.test.graphs)), whole, rtol=1e-4, atol=1e-4)
+        sparse = gnn(to_sparse(few))
+        torch.testing.assert_close(gnn.dense(to_dense(few)), sparse, rtol=1e-4, atol=1e-4)
+
+
+def test_training_on_the_whole_graph_learns_tree_cycle_and_is_repeatable() -> None:
+    source = tree_cycle(rng())
+    data = divided(source.graph, source.labels)
+    recipe = recipe_of("tree_cycle")
+    training = replace(recipe.training, epochs=150)
+    spec = recipe.spec(10, data.classes)
+    best: list[float | None] = []
+    gnn, epochs = train_on_whole(
+        spec, data, training, 0, lambda report: best.append(report.best_validation)
+    )
+    assert epochs == len(best) == 150
+    assert node_accuracy(gnn, data, data.validation) == best[-1]
+    assert not gnn.training
+    assert node_accuracy(gnn, data, data.test) > 0.9
+    short = replace(training, epochs=3)
+    first, again = (train_on_whole(spec, data, short, 1, lambda _: None).gnn for _ in range(2))
+    for name, tensor in first.state_dict().items():
+        assert torch.equal(tensor, again.state_dict()[name])
+
+
+def test_labels_outside_training_and_validation_do_not_matter() -> None:
+    data = small_tree_with_cycles()
+    other = data.labels.clone()
+    other[data.test] = 1 - other[data.test]
+    recipe = recipe_of("tree_cycle")
+    short = replace(recipe.training, epochs=3)
+    first, second = (
+        train_on_whole(recipe.spec(10, 2), one, short, 0, lambda _: None).gnn.state_dict()
+        for one in (data, replace(data, labels=other))
+    )
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def crowded(node: int = 0) -> NodeInstance:
+    """A node of a random graph in which three hops reach thousands of pairs."""
+    network = nx.gnm_random_graph(160, 700, seed=3)
+    edges = torch.tensor(sorted(tuple(sorted(edge)) for edge in network.edges)).T.contiguous()
+    return instance(Graph(torch.ones(160, 10), edges), node, 3, sight=3)
+
+
+def test_candidates_of_large_node_instances_are_edges_and_pairs_near_the_target() -> None:
+    part = crowded()
+    space = EditSpace.of(part.graph, part.rules(EditRules()))
+    assert space.count > 2000
+    hops = part.hops.tolist()
+    kept = pairs_near_target(space, part.hops, 2000, rng())
+    edges = set(map(tuple, part.graph.edges.T.tolist()))
+    allowed = set(zip(space.sources.tolist(), space.targets.tolist(), strict=True))
+    removed, added = kept[: len(edges & allowed)], kept[len(edges & allowed) :]
+    assert set(removed) == edges & allowed
+    assert len(set(kept)) == len(kept) <= 2000
+    assert set(kept) <= allowed
+    touching = {pair for pair in allowed - edges if min(hops[end] for end in pair) <= NEAR_TARGET}
+    assert set(added) <= touching
+    for some in (removed, added):
+        far = [hops[one] + hops[other] for one, other in some]
+        assert far == sorted(far)
+    farthest = max(hops[one] + hops[other] for one, other in added)
+    left_out = touching.difference(added)
+    assert len(kept) == 2000 or not left_out
+    assert all(hops[one] + hops[other] >= farthest for one, other in left_out)
+    # fewer than the edges: those nearest to the target
+    assert pairs_near_target(space, part.hops, 5, rng()) == removed[:5]
+    assert pairs_near_target(space, part.hops, 900, rng(1)) != kept[:900]
+
+
+def ring_task() -> Task:
+    return node_task("tree_cycle", small_tree_with_cycles())
+
+
+def test_test_nodes_come_first_then_validation_nodes_and_never_training_nodes() -> None:
+    task = ring_task()
+    assert task.whole is not None
+    some = chosen(task, 5, 0)
+    assert not any(one.from_validation for one in some)
+    every = chosen(task, 1000, 0)
+    assert [one.from_validation for one in every] == [False] * 15 + [True] * 15
+    nodes = [int(one.node.nodes[0]) for one in every if one.node]
+    assert sorted(nodes[:15]) == task.whole.data.test.tolist()
+    assert sorted(nodes[15:]) == task.whole.data.validation.tolist()
+    assert nodes[:5] == [int(one.node.nodes[0]) for one in some if one.node]
+    for one in every:
+        assert one.node is not None
+        assert one.rules == one.node.rules(EditRules(max_ratio=0.3))
+
+
+def test_large_node_instances_may_be_edited_at_2000_pairs() -> None:
+    network = nx.gnm_random_graph(160, 700, seed=3)
+    edges = torch.tensor(sorted(tuple(sorted(edge)) for edge in network.edges)).T.contiguous()
+    task = node_task("ba_shapes", divided(Graph(torch.ones(160, 10), edges), torch.arange(160) % 4))
+    for one in chosen(task, 10, 0):
+        assert one.node is not None
+        free = EditSpace.of(one.graph, one.node.rules(EditRules())).count
+        count = EditSpace.of(one.graph, one.rules).count
+        assert one.restricted == (free > 2000)
+        assert count <= 2000
+        assert count == free or one.restricted
+        assert is_covered(one) == (count <= 600)
+
+
+def test_toggling_keeps_the_mark() -> None:
+    graph = Graph(torch.ones(3, 1), torch.tensor([[0], [1]]), target=2)
+    assert toggled(graph, ((0, 1), (1, 2))).target == 2
+    assert toggled(graph, ((0, 1),)).edges.shape == (2, 0)
+    assert toggled(graph, ((0, 1),)).edges.dtype == torch.int64
+
+
+def undecided_gnn(convolutions: tuple[Layer, ...], whole: Graph, seed: int = 0) -> Gnn:
+    """Untrained, its bias such that it gives half of the nodes each class."""
+    spec = GnnSpec(whole.features.shape[1], 2, (*convolutions, LinearLayer(2)))
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        gnn = Gnn(spec).eval()
+    with torch.no_grad():
+        logits = gnn.node_logits(to_sparse([whole]))
+        gnn.layers[-1].linear.bias[0] -= (logits[:, 0] - logits[:, 1]).median()
+    return gnn
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_fewest_edits_of_a_node_agrees_with_trying_everything_on_the_whole(seed: int) -> None:
+    data = small_tree_with_cycles()
+    features = torch.randn(data.graph.node_count, 3, generator=rng(seed))
+    whole = Graph(features, data.graph.edges)
+    gnn = undecided_gnn((SageLayer(6), GinLayer(6, 6)), whole, seed)
+    checked = set()
+    for node in range(0, 60, 7):
+        part = instance(whole, node, 2, sight=2)
+        explained = Explained(part.graph, part.rules(EditRules(max_ratio=0.5)), False, part)
+        space = EditSpace.of(explained.graph, explained.rules)
+        before = int(verify_on_whole(gnn, whole, part, part.graph, CPU).argmax())
+        expected = None
+        for size in (2, 1):
+            sets = [tuple(some) for some in combinations(range(space.count), size)]
+            if size > space.budget or not sets:
+                continue
+            after = predict(gnn, space.apply_all(sets), CPU).argmax(dim=1)
+            if (after != before).any():
+                expected = size
+        assert fewest_edits(gnn, explained) == expected
+        checked.add(expected)
+    assert len(checked) > 1
+
+
+def target_of(gnn: Gnn, folder: Path) -> TargetGnn:
+    metrics = TargetMetrics(0, 0, None, "nodes", 0, 0, 0, 0, 0, 0, provenance(0))
+    return TargetGnn(gnn, metrics, folder, cached=False)
+
+
+def test_answers_that_do_not_hold_on_the_whole_graph_are_dropped_and_counted(
+    tmp_path: Path,
+) -> None:
+    data = small_tree_with_cycles()
+    features = torch.randn(data.graph.node_count, 3, generator=rng(0))
+    whole = Graph(features, data.graph.edges)
+    target = target_of(undecided_gnn((GinLayer(6, 6), GinLayer(6, 6)), whole), tmp_path)
+
+    def answered(max_nodes: int | None) -> tuple[int, int]:
+        """Answers that held and answers that did not."""
+        nodes = [instance(whole, node, 2, sight=2, max_nodes=max_nodes) for node in range(40)]
+        rules = EditRules(max_ratio=1.0)
+        explained = [Explained(one.graph, one.rules(rules), False, one) for one in nodes]
+        run = Run(
+            target,
+            [],
+            explained,
+            budget=0,
+            seed=max_nodes or 0,
+            on_step=lambda *_: None,
+            whole=whole,
+            cache=tmp_path,
+        )
+        answers, _, _ = run.answers("greedy")
+        for answer in answers:
+            part = answer.instance.node
+            assert part is not None
+            before = verify_on_whole(target.gnn, whole, part, part.graph, CPU).argmax()
+            for edits in answer.found:
+                after = verify_on_whole(target.gnn, whole, part, toggled(part.graph, edits), CPU)
+                assert int(after.argmax()) != int(before)
+        return sum(len(one.found) for one in answers), sum(one.refuted for one in answers)
+
+    held, refuted = answered(None)
+    assert held
+    assert refuted == 0
+    # cut off by the cap, an instance says something else than the whole graph
+    held, refuted = answered(4)
+    assert held
+    assert refuted
+
+
+def test_a_whole_comparison_on_a_small_node_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("D4_DATA", str(tmp_path))
+    data = small_tree_with_cycles()
+    write_masked(tmp_path / "Tree_Cycle.npz", data)
+    arguments = ["counterfactual", "--dataset", "tree_cycle", "--budget", "1", "--test", "18"]
+    arguments += ["--method", "d4", "--method", "greedy", "--json", "rows.json", "--dump", "dump"]
+    answer = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert answer.exit_code == 0, answer.output
+    assert "15 test nodes and 3 validation nodes; 0 answers did not hold" in answer.output
+    rows = json.loads(Path("rows.json").read_text())
+    assert [one["method"] for one in rows] == ["d4", "greedy"]
+    for one in rows:
+        assert (one["n"], one["from_validation"], one["refuted_on_whole"]) == (18, 3, 0)
+        assert one["flip_rate"] > 0
+    assert rows[0]["auc_strict"] >= rows[1]["auc_strict"]
+    instances = json.loads(Path("dump/instances.json").read_text())
+    assert [one["target"] for one in instances] == [0] * 18
+    spec = json.loads(Path("dump/spec.json").read_text())
+    assert "pool" not in {layer["type"] for layer in spec["layers"]}
+
+    listed = CliRunner().invoke(
+        app, ["gnns", "--dataset", "tree_cycle", "--json", "gnns.json"], catch_exceptions=False
+    )
+    assert listed.exit_code == 0, listed.output
+    (row,) = json.loads(Path("gnns.json").read_text())
+    assert (row["counted"], row["train_count"], row["test_count"]) == ("nodes", 123, 15)
+    assert (row["paper_accuracy"], row["cached"]) == (0.98, True)
