@@ -60,6 +60,7 @@ class ClassRow:
     recurrence: float  # share of the answers that occur in a held-out graph of the class
     motif_rate: float | None  # None where no motif is known, or where it has more nodes
     motif_rate_random: float | None  # the same of connected subgraphs of held-out class graphs
+    motif_rate_distinct: float | None  # of those, each counted once however often it was drawn
     mmd_heldout: float
     mmd_floor: float  # of connected subgraphs of the class's reference graphs
     seconds: float  # CPU, per 100 explanations
@@ -124,6 +125,7 @@ class Measure:
             recurrence=_mean([self._hosts.contain(graph) for graph in answers]),
             motif_rate=self._motif_rate(answers),
             motif_rate_random=self._motif_rate(self._parts),
+            motif_rate_distinct=self._motif_rate(_distinct(self._parts)),
             mmd_heldout=_distance(statistics(answers), self._statistics),
             mmd_floor=_distance(self._floor, self._statistics),
             seconds=100 * cpu_seconds / asked,
@@ -141,7 +143,11 @@ def both_ways_density(graph: Graph) -> float:
 
 def distinct_count(graphs: Sequence[Graph]) -> int:
     """How many there are up to isomorphism, features included."""
-    return len(set(graph_codes(to_dense(graphs))))
+    return len(_distinct(graphs))
+
+
+def _distinct(graphs: Sequence[Graph]) -> list[Graph]:
+    return list(dict(zip(graph_codes(to_dense(graphs)), graphs, strict=True)).values())
 
 
 def _broken(graphs: Sequence[Graph], limits: DegreeLimits) -> float:

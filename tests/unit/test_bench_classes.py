@@ -26,7 +26,15 @@ CPU = torch.device("cpu")
 KEYS = [
     *("dataset", "label", "nodes", "method", "k", "t", "n", "confidence", "paper_confidence"),
     *("density", "density_heldout", "paper_density", "connected", "valence_broken", "unique"),
-    *("recurrence", "motif_rate", "motif_rate_random", "mmd_heldout", "mmd_floor", "seconds"),
+    *(
+        "recurrence",
+        "motif_rate",
+        "motif_rate_random",
+        "motif_rate_distinct",
+        "mmd_heldout",
+        "mmd_floor",
+    ),
+    "seconds",
     *("seed", "versions", "commit", "machine", "date", "train_seconds", "budget"),
 ]
 
@@ -78,6 +86,9 @@ def test_a_row_counts_what_it_says() -> None:
     assert row.confidence == pytest.approx(float(predict(gnn, answers, CPU)[:, 2].mean()))
     assert row.valence_broken is None
     assert (row.paper_confidence, row.paper_density) == (0.997, 0.313)
+    distinct = row.motif_rate_distinct
+    assert distinct is not None
+    assert 0 < distinct < 1
     assert row.recurrence == sum(map(Hosts(held_out).contain, answers)) / 4
 
 
