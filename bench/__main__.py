@@ -15,7 +15,12 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from bench.counterfactual import Answered, Detail, Row, row
+from bench.class_figures import ClassRow
+from bench.class_methods import EXPLANATIONS
+from bench.classes import DATASETS as CLASS_DATASETS
+from bench.classes import class_rows
+from bench.counterfactual import Answered, Detail, Row
+from bench.counterfactual import row as counterfactual_row
 from bench.dump import dump
 from bench.edit_rankings import RANKINGS
 from bench.gnn_recipes import SECONDS
@@ -35,7 +40,7 @@ from bench.plots import draw
 from bench.report import PAGE, write_report
 from bench.robustness import DATASETS, NOISE_SEEDS, RobustnessRun, robustness_rows
 from bench.runs import Run
-from bench.shown import counterfactual_tables, gnn_table, robustness_table
+from bench.shown import class_tables, counterfactual_tables, gnn_table, robustness_table
 from bench.target_gnns import TargetGnn, target_gnn
 from bench.tasks import TASKS, Task, load
 
@@ -123,7 +128,7 @@ def counterfactual(
     results: list[tuple[Row, Detail]] = []
     documents: list[dict[str, Any]] = []
     for name, (given, train_seconds, origin) in answers.items():
-        figures, detail = row(
+        figures, detail = counterfactual_row(
             task.name,
             name,
             target.gnn,
@@ -158,6 +163,44 @@ def counterfactual(
         given_by: dict[str, list[Answered]] = {name: given[0] for name, given in answers.items()}
         dump(dump_to, target, instances, given_by)
         console.print(f"GNN, instances and edits written to {dump_to}")
+
+
+@app.command()
+def classes(
+    context: typer.Context,
+    *,
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option(help="a name or path; may be repeated; default: those of the paper"),
+    ] = None,
+    budget: Annotated[float, typer.Option(help="seconds of training per denoiser")] = 60,
+    explanations: Annotated[int, typer.Option(min=1, help="per row")] = EXPLANATIONS,
+    full: Annotated[bool, typer.Option("--full", help="with the paper's grid of K and T")] = False,
+    seed: Seed = 0,
+    out: Json = None,
+    kept: Keep = False,
+) -> None:
+    """Ours, the paper's sampler, real subgraphs and hill climbing as explanations of classes."""
+    rows: list[ClassRow] = []
+    documents: list[dict[str, Any]] = []
+    for name in dataset or CLASS_DATASETS:
+        task = _task(name, seed)
+        target = _target(task, seed, SECONDS)
+        with _steps() as show:
+            for row, document in class_rows(
+                task,
+                target,
+                budget=budget,
+                explanations=explanations,
+                full=full,
+                seed=seed,
+                on_step=show,
+            ):
+                rows.append(row)
+                documents.append(document)
+    _write(context, documents, out, kept)
+    for table in class_tables(rows):
+        console.print(table)
 
 
 @app.command()

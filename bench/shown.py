@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
+from bench.class_figures import ClassRow
 from bench.counterfactual import Detail, Row
 from bench.robustness import RobustnessRow
 
@@ -24,6 +25,24 @@ _FIRST = {
     "gnn_evaluations": "GNN evals",
     "cpu_seconds": "CPU s",
     "train_seconds": "train s",
+}
+
+_CLASS = {
+    "method": "method",
+    "confidence": "sure",
+    "paper_confidence": "paper",
+    "density": "density",
+    "density_heldout": "held-out",
+    "connected": "joined",
+    "valence_broken": "valence broken",
+    "unique": "unique",
+    "recurrence": "recurs",
+    "motif_rate": "motif",
+    "motif_rate_random": "random",
+    "motif_rate_distinct": "distinct",
+    "mmd_heldout": "MMD held-out",
+    "mmd_floor": "floor",
+    "seconds": "s per 100",
 }
 
 
@@ -101,6 +120,26 @@ def robustness_table(rows: Sequence[RobustnessRow]) -> Table:
     kept = [row.kept for row in rows if row.method == first.method]
     table.add_row("class kept", *map(_cell, kept), "")
     return table
+
+
+def class_tables(rows: Sequence[ClassRow]) -> list[Table]:
+    """One table per data set, class and size."""
+    tables: dict[tuple[str, int, int], Table] = {}
+    for one in rows:
+        about = (one.dataset, one.label, one.nodes)
+        if about not in tables:
+            title = f"{one.dataset}, class {one.label}, {one.nodes} nodes"
+            tables[about] = Table(title=title)
+            for name in _CLASS.values():
+                is_name = name == "method"
+                tables[about].add_column(
+                    name, justify="left" if is_name else "right", no_wrap=is_name
+                )
+        values = asdict(one)
+        if one.k is not None:
+            values["method"] = f"{one.method} K={one.k} T={one.t}"
+        tables[about].add_row(*(_cell(values[key]) for key in _CLASS))
+    return list(tables.values())
 
 
 def _cell(value: str | float | None) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,10 +17,15 @@ from models.diffusion import NoiseLevel, add_noise, symmetric_uniform
 from models.gnn.network import Gnn
 from models.graphs import DenseGraphs, to_dense
 from models.isomorphism import graph_codes
-from models.regularisers import Candidates, ReferenceShape, Regulariser, regularised
+from models.regularisers import Candidates, Recurrence, ReferenceShape, Regulariser, regularised
 
-_WORSE = 1.0  # nats that a chain may lose to give a graph that no other chain gave
+_WORSE = 1.5  # nats that a chain may lose to give a graph that no other chain gave
+_SURE = 0.995  # a confidence that is not worth raising at the cost of anything else
+# An answer's doubt 1 - f may be this much, or so much that this share of the chains has an answer.
+_DOUBT = 0.01
+_MOST_CHAINS = 0.75
 _PARTS_PER_SIZE = 16  # reference subgraphs per size that the regularisers compare with
+_PARTS_COUNTED = 400  # reference subgraphs per size in which a graph's recurrence is counted
 _CELLS_PER_PASS = 2**22  # numbers that a pass of either network works on at once
 
 
@@ -35,13 +42,20 @@ class KeptGraphs:
     """Graphs that chains went through, step after step, chains in order."""
 
     graphs: DenseGraphs
+    log_confidence: Tensor  # [step · chain]
     scores: Tensor  # [step · chain] regularised
     log_likelihood: Tensor  # [step · chain]
     chains: int
+    surest_only: bool  # a chain gives nothing rather than a doubtful graph
 
     def select(self, index: Tensor) -> KeptGraphs:
         return KeptGraphs(
-            self.graphs.select(index), self.scores[index], self.log_likelihood[index], len(index)
+            self.graphs.select(index),
+            self.log_confidence[index],
+            self.scores[index],
+            self.log_likelihood[index],
+            len(index),
+            self.surest_only,
         )
 
     def best_scores(self) -> Tensor:
@@ -51,19 +65,36 @@ class KeptGraphs:
         """Positions of one graph per chain, no two isomorphic, best first.
 
         A chain whose best graph another one has found too gives its next best, unless that is
-        much worse.
+        much worse or much less sure.
         """
         best = self.best_scores()
         codes = graph_codes(self.graphs)
+        doubtful = self._doubtful().tolist()
         chosen: dict[int, int] = {}  # chain → position
         taken: set[int] = set()
         for position in self.scores.argsort(descending=True, stable=True).tolist():
             chain = position % self.chains
-            worse = best[chain] - self.scores[position]
-            if chain not in chosen and codes[position] not in taken and worse <= _WORSE:
-                chosen[chain] = position
-                taken.add(codes[position])
+            worse = best[chain] - self.scores[position] > _WORSE
+            if chain in chosen or codes[position] in taken or worse or doubtful[position]:
+                continue
+            chosen[chain] = position
+            taken.add(codes[position])
         return list(chosen.values())
+
+    def _doubtful(self) -> Tensor:
+        """Which graphs leave the GNN more doubt than most chains of their size can do with."""
+        doubt = -torch.expm1(self.log_confidence)  # 1 - f
+        if not self.surest_only:
+            return torch.zeros_like(doubt, dtype=torch.bool)
+        scores = self.scores.view(-1, self.chains)  # [step, chain]
+        good = scores >= scores.amax(dim=0) - _WORSE
+        least = doubt.view(-1, self.chains).masked_fill(~good, 1.0).amin(dim=0)  # [chain]
+        nodes = self.graphs.mask.sum(dim=1)
+        allowed = torch.full_like(doubt, _DOUBT)
+        for size in set(nodes.tolist()):
+            most = float(least[nodes[: self.chains] == size].quantile(_MOST_CHAINS))
+            allowed[nodes == size] = max(_DOUBT, most)
+        return doubt > allowed
 
 
 class Chains:
@@ -109,7 +140,15 @@ class Chains:
             return None
         graphs = _joined(chosen) if self._config.guided else chosen[-1]
         log_likelihood = self._clean_log_likelihood(graphs)
-        return KeptGraphs(graphs, self._scores(graphs, log_likelihood), log_likelihood, len(sizes))
+        log_confidence = self._log_confidence(graphs)
+        return KeptGraphs(
+            graphs,
+            log_confidence,
+            self._scores(graphs, log_confidence, log_likelihood),
+            log_likelihood,
+            len(sizes),
+            self._config.guided,
+        )
 
     def _random_graphs(self, sizes: Sequence[int]) -> DenseGraphs:
         """ER(N, 1/2) with the features of parts of class graphs."""
@@ -123,7 +162,7 @@ class Chains:
         return _joined([self._pick_at_once(noisy.select(some), flip) for some in chains])
 
     def _pick_at_once(self, noisy: DenseGraphs, flip: float) -> DenseGraphs:
-        contexts = self._contexts(noisy)
+        contexts = self._contexts(noisy, flip)
         per_chain = contexts.count // noisy.count
         with torch.inference_mode():
             logits = self._denoiser(
@@ -136,26 +175,52 @@ class Chains:
         candidates = candidates.with_adjacency(
             (drawn & candidates.pair_mask).to(candidates.adjacency.dtype)
         )
-        scores = self._scores(candidates, _log_likelihood(candidates, logits))
+        scores = self._scores(
+            candidates, self._log_confidence(candidates), _log_likelihood(candidates, logits)
+        )
         best = scores.view(noisy.count, self._config.candidates).argmax(dim=1)
         return candidates.select(torch.arange(noisy.count) * self._config.candidates + best)
 
-    def _contexts(self, noisy: DenseGraphs) -> DenseGraphs:
-        """The noisy graphs under their own features and, if guided, under fresh ones in turn."""
+    def _contexts(self, noisy: DenseGraphs, flip: float) -> DenseGraphs:
+        """What is denoised for each chain in turn: its noisy graph, and if guided two more.
+
+        Those are the noisy graph under the features of a fresh part of a class graph, and another
+        such part with its own edges, as noisy as the chain is.
+        """
         if not self._config.guided:
             return noisy
-        fresh = to_dense(
-            [self._parts.draw(size) for size in noisy.mask.sum(dim=1).tolist()],
-            nodes=noisy.mask.shape[1],
+        sizes = noisy.mask.sum(dim=1).tolist()
+        width = noisy.mask.shape[1]
+        fresh = to_dense([self._parts.draw(size) for size in sizes], nodes=width)
+        other = to_dense([self._parts.draw(size) for size in sizes], nodes=width)
+        other = add_noise(other, _level(flip, other), self._generator)
+        contexts = noisy.repeat(3)
+        return replace(
+            contexts,
+            features=_in_turn(noisy.features, fresh.features, other.features),
+            adjacency=_in_turn(noisy.adjacency, noisy.adjacency, other.adjacency),
         )
-        twice = noisy.repeat(2)
-        features = torch.stack([noisy.features, fresh.features], dim=1).flatten(0, 1)
-        return replace(twice, features=features)
 
     def _measured_reference(self, sizes: Sequence[int]) -> ReferenceShape:
         drawn = [self._parts.draw(size) for size in sizes for _ in range(_PARTS_PER_SIZE)]
         seen = to_dense([part for part in drawn if part.edge_count] or drawn)
-        return ReferenceShape.of(seen, self._clean_log_likelihood(seen), max(sizes))
+        return ReferenceShape.of(
+            seen,
+            self._clean_log_likelihood(seen),
+            max(sizes),
+            limits=self._parts.degree_limits(),
+            frequency=self._frequencies(sizes),
+        )
+
+    def _frequencies(self, sizes: Sequence[int]) -> dict[int, float]:
+        """How often class parts of each size are one and the same graph, by its code."""
+        if not any(isinstance(term, Recurrence) for term in self._config.regularisers):
+            return {}
+        counts: Counter[int] = Counter()
+        for size in sizes:
+            drawn = [self._parts.draw(size) for _ in range(_PARTS_COUNTED)]
+            counts.update(graph_codes(to_dense(drawn)))
+        return {code: count / _PARTS_COUNTED for code, count in counts.items()}
 
     def _clean_log_likelihood(self, graphs: DenseGraphs) -> Tensor:
         """Of every pair given the rest, hence comparable between steps: [batch]."""
@@ -169,16 +234,23 @@ class Chains:
             found.append(_log_likelihood(own, logits.cpu()))
         return torch.cat(found)
 
-    def _scores(self, graphs: DenseGraphs, log_likelihood: Tensor) -> Tensor:
-        scores = []
+    def _log_confidence(self, graphs: DenseGraphs) -> Tensor:
+        """log f(C | G): [batch]."""
+        found = []
         for some in self._passes(graphs, 1):
-            own = graphs.select(some)
             with torch.inference_mode():
-                logits = self._gnn.dense(own.to(self._device)).cpu()
-            confidence = logits.log_softmax(dim=1)[:, self._config.target_class]
-            candidates = Candidates(own, log_likelihood[some], self._reference)
-            scores.append(regularised(confidence, candidates, self._config.regularisers))
-        return torch.cat(scores)
+                logits = self._gnn.dense(graphs.select(some).to(self._device)).cpu()
+            found.append(logits.log_softmax(dim=1)[:, self._config.target_class])
+        return torch.cat(found)
+
+    def _scores(
+        self, graphs: DenseGraphs, log_confidence: Tensor, log_likelihood: Tensor
+    ) -> Tensor:
+        """Regularised; with `guided` sure is sure, and what else is wished decides."""
+        if self._config.guided:
+            log_confidence = log_confidence.clamp(max=math.log(_SURE))
+        candidates = Candidates(graphs, log_likelihood, self._reference)
+        return regularised(log_confidence, candidates, self._config.regularisers)
 
     @staticmethod
     def _passes(graphs: DenseGraphs, numbers_per_pair: int) -> tuple[Tensor, ...]:
@@ -195,6 +267,11 @@ def _log_likelihood(graphs: DenseGraphs, logits: Tensor) -> Tensor:
 
 def _level(flip: float, graphs: DenseGraphs) -> NoiseLevel:
     return NoiseLevel.symmetric(graphs.adjacency.new_full((graphs.count,), flip))
+
+
+def _in_turn(*batches: Tensor) -> Tensor:
+    """Row 0 of each, row 1 of each, …"""
+    return torch.stack(batches, dim=1).flatten(0, 1)
 
 
 def _joined(batches: Sequence[DenseGraphs]) -> DenseGraphs:

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import torch
 
 from models.graphs import Graph
+from models.regularisers import DegreeLimits
 from models.subgraphs import connected_subgraph, neighbours_of
 
 _TRIES = 8
+_SIZED_PARTS = 64
 
 
 class ClassParts:
@@ -21,9 +23,14 @@ class ClassParts:
         self._generator = generator
 
     @property
-    def largest(self) -> int:
-        """Nodes of the largest reference graph; 0 if there is none."""
-        return max((graph.node_count for graph in self._reference), default=0)
+    def empty(self) -> bool:
+        """Whether no reference graph has a node."""
+        return not self._reference
+
+    def typical_size(self, most: int) -> int:
+        """How far half of the connected parts can grow, `most` nodes at the most."""
+        reached = [self._part(self._choose(), most).node_count for _ in range(_SIZED_PARTS)]
+        return int(torch.tensor(reached).median())
 
     def draw(self, nodes: int) -> Graph:
         """A connected subgraph of exactly that many nodes.
@@ -35,11 +42,7 @@ class ClassParts:
             chosen = self._choose()
             if self._reference[chosen].node_count < nodes:
                 continue
-            if chosen not in self._neighbours:
-                self._neighbours[chosen] = neighbours_of(self._reference[chosen])
-            part = connected_subgraph(
-                self._reference[chosen], self._neighbours[chosen], nodes, self._generator
-            )
+            part = self._part(chosen, nodes)
             if part.node_count == nodes:
                 return part
         graph = self._reference[self._choose()]
@@ -49,6 +52,15 @@ class ClassParts:
             return Graph(graph.features[rows], no_edges)
         rows[0] = graph.target  # comes first, as in a connected subgraph
         return Graph(graph.features[rows], no_edges, target=0)
+
+    def degree_limits(self) -> DegreeLimits:
+        return DegreeLimits.of(self._reference)
+
+    def _part(self, chosen: int, nodes: int) -> Graph:
+        graph = self._reference[chosen]
+        if chosen not in self._neighbours:
+            self._neighbours[chosen] = neighbours_of(graph)
+        return connected_subgraph(graph, self._neighbours[chosen], nodes, self._generator)
 
     def _choose(self) -> int:
         return int(torch.randint(len(self._reference), (1,), generator=self._generator))

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from models.edits import EditSet, EditSpace
 from models.graphs import DenseGraphs
@@ -26,6 +27,7 @@ Words = npt.NDArray[np.uint64]
 def marked_codes(space: EditSpace, edit_sets: Sequence[EditSet]) -> list[int]:
     """One code per edit set, of the input with its kept, removed and added edges marked."""
     codes: list[int] = []
+    rounds = min(_ROUNDS, max(space.graph.node_count, 1))
     per_pass = max(1, _CELLS_PER_PASS // max(space.graph.node_count, 1) ** 2)
     features = torch.unique(space.graph.features, dim=0, return_inverse=True)[1]
     if space.graph.target is not None:
@@ -34,27 +36,51 @@ def marked_codes(space: EditSpace, edit_sets: Sequence[EditSet]) -> list[int]:
         after = space.adjacency(edit_sets[start : start + per_pass]).numpy() > 0.5
         before = np.broadcast_to(space.base.numpy() > 0.5, after.shape)
         colours = np.broadcast_to(features.numpy().astype(np.uint64), after.shape[:2])
-        codes += _refined(colours, [before & after, before & ~after, ~before & after])
+        codes += _refined(
+            colours, [before & after, before & ~after, ~before & after], rounds=rounds
+        )
     return codes
 
 
 def graph_codes(graphs: DenseGraphs) -> list[int]:
-    """One code per graph of a padded batch, features included."""
-    rows = torch.unique(graphs.features.flatten(0, 1), dim=0, return_inverse=True)[1]
-    # 0 is the colour of padding, which has no edges either
-    colours = torch.where(graphs.mask, rows.view(graphs.mask.shape) + 1, 0)
+    """One code per graph of a padded batch, features included, whatever else is in the batch."""
+    colours = row_keys(graphs.features).numpy().view(np.uint64)
     if graphs.targets is not None:
-        # twice as many colours: the odd ones are of marked nodes
-        colours = 2 * colours
-        colours[torch.arange(graphs.count), graphs.targets] += 1
-    return _refined(colours.numpy().astype(np.uint64), [graphs.adjacency.numpy() > 0.5])
+        marked = np.zeros_like(colours)
+        marked[np.arange(graphs.count), graphs.targets.numpy()] = 1
+        colours = _hashed(colours) + marked
+    real = graphs.mask.numpy()
+    return _refined(colours, [graphs.adjacency.numpy() > 0.5], real=real)
 
 
-def _refined(colours: Words, relations: Sequence[npt.NDArray[np.bool_]]) -> list[int]:
-    """Colours [graph, node] refined along [graph, node, node] relations, summed to a code."""
+def row_keys(features: Tensor) -> Tensor:
+    """A number per feature row [..., feature], in double precision, the same for equal rows.
+
+    A sum with fixed random weights, added up column by column: the order of a reduction may
+    depend on the batch, and then equal rows would differ in the last bit.
+    """
+    generator = torch.Generator().manual_seed(0)
+    weights = torch.rand(features.shape[-1], generator=generator, dtype=torch.float64)
+    keys = torch.zeros(features.shape[:-1], dtype=torch.float64)
+    for column, weight in zip(features.double().unbind(dim=-1), weights.tolist(), strict=True):
+        keys = keys + column * weight
+    return keys + 0.0  # no -0.0, whose bits differ
+
+
+def _refined(
+    colours: Words,
+    relations: Sequence[npt.NDArray[np.bool_]],
+    *,
+    rounds: int = _ROUNDS,
+    real: npt.NDArray[np.bool_] | None = None,
+) -> list[int]:
+    """Colours [graph, node] refined along [graph, node, node] relations, summed to a code.
+
+    Only real nodes are summed up.
+    """
     colours = _hashed(colours)
     weights = [relation.astype(np.float64) for relation in relations]
-    for _ in range(min(_ROUNDS, max(colours.shape[1], 1))):
+    for _ in range(rounds):
         # as two numbers of 24 bits, sums over neighbours are exact in floats and hence fast
         halves = np.stack([colours & _LOW_BITS, (colours >> np.uint64(24)) & _LOW_BITS], axis=2)
         refined = colours
@@ -62,6 +88,8 @@ def _refined(colours: Words, relations: Sequence[npt.NDArray[np.bool_]]) -> list
             low, high = np.moveaxis((weight @ halves.astype(np.float64)).astype(np.uint64), 2, 0)
             refined = _hashed(_hashed(_hashed(refined) + low) + high)
         colours = refined
+    if real is not None:
+        colours = np.where(real, colours, np.uint64(0))
     codes: list[int] = colours.sum(axis=1).tolist()
     return codes
 

@@ -7,16 +7,57 @@ better. Anything with `weight` and `score` can be plugged in.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 
 from models.connectivity import component_counts
-from models.graphs import DenseGraphs
+from models.graphs import DenseGraphs, Graph
+from models.isomorphism import graph_codes, row_keys
+from models.recurrence import are_categories
 
-RegulariserName = Literal["likelihood", "connectivity", "sparsity", "size"]
+RegulariserName = Literal["likelihood", "connectivity", "valence", "recurrence", "sparsity", "size"]
+
+
+@dataclass(frozen=True)
+class DegreeLimits:
+    """The greatest degree that each kind of node has in reference graphs, as valence for atoms.
+
+    Kinds are feature rows. Where most rows are unique, as with measurements, there are no kinds
+    and no limits.
+    """
+
+    keys: Tensor  # [kind] ascending
+    degrees: Tensor  # [kind]
+
+    @staticmethod
+    def of(graphs: Sequence[Graph]) -> DegreeLimits:
+        rows = torch.cat([graph.features for graph in graphs]).cpu()
+        if not are_categories(rows):
+            return NO_LIMITS
+        degrees = torch.cat(
+            [
+                torch.bincount(graph.edges.flatten().cpu(), minlength=graph.node_count)
+                for graph in graphs
+            ]
+        )
+        keys, kind = torch.unique(row_keys(rows), return_inverse=True)
+        greatest = torch.zeros(len(keys)).scatter_reduce_(0, kind, degrees.float(), "amax")
+        return DegreeLimits(keys, greatest)
+
+    def excess(self, graphs: DenseGraphs) -> Tensor:
+        """Edges beyond their limits, summed over the nodes: [batch]; unknown kinds have none."""
+        if not len(self.keys):
+            return graphs.adjacency.new_zeros(graphs.count)
+        keys = row_keys(graphs.features)  # [batch, node]
+        kind = torch.searchsorted(self.keys, keys).clamp(max=len(self.keys) - 1)
+        limits = torch.where(self.keys[kind] == keys, self.degrees[kind], torch.inf)
+        return (graphs.adjacency.sum(dim=2) - limits).clamp(min=0).sum(dim=1)
+
+
+NO_LIMITS = DegreeLimits(torch.empty(0, dtype=torch.float64), torch.empty(0))
 
 
 @dataclass(frozen=True)
@@ -26,9 +67,18 @@ class ReferenceShape:
     edges: Tensor  # [nodes + 1] their mean edges
     log_likelihood: Tensor  # [nodes + 1] their mean log-likelihood per node under the denoiser
     largest: int  # most nodes that an explanation may have
+    limits: DegreeLimits = NO_LIMITS
+    frequency: Mapping[int, float] = field(default_factory=dict)  # code → share of its size's
 
     @staticmethod
-    def of(subgraphs: DenseGraphs, log_likelihood: Tensor, largest: int) -> ReferenceShape:
+    def of(
+        subgraphs: DenseGraphs,
+        log_likelihood: Tensor,
+        largest: int,
+        *,
+        limits: DegreeLimits = NO_LIMITS,
+        frequency: Mapping[int, float] | None = None,
+    ) -> ReferenceShape:
         """Means over the subgraphs of each size; a size without any counts as a tree, and 0."""
         nodes = subgraphs.mask.sum(dim=1)
         count = torch.zeros(largest + 1).index_add_(0, nodes, torch.ones(subgraphs.count))
@@ -41,6 +91,8 @@ class ReferenceShape:
             edges=torch.where(count > 0, total_edges / count.clamp(min=1), tree),
             log_likelihood=total_likelihood / count.clamp(min=1),
             largest=largest,
+            limits=limits,
+            frequency=frequency or {},
         )
 
 
@@ -95,6 +147,32 @@ class Connectivity:
 
 
 @dataclass(frozen=True)
+class Valence:
+    """Minus the edges that nodes have beyond the most that nodes of their kind were seen with."""
+
+    weight: float
+
+    def score(self, candidates: Candidates) -> Tensor:
+        return -candidates.reference.limits.excess(candidates.graphs)
+
+
+@dataclass(frozen=True)
+class Recurrence:
+    """The logarithm of how often connected subgraphs of the class are this very graph.
+
+    A graph that was not among those drawn counts as half a draw.
+    """
+
+    weight: float
+
+    def score(self, candidates: Candidates) -> Tensor:
+        frequency = candidates.reference.frequency
+        rarest = min(frequency.values(), default=1.0) / 2
+        codes = graph_codes(candidates.graphs)
+        return torch.tensor([frequency.get(code, rarest) for code in codes]).log()
+
+
+@dataclass(frozen=True)
 class Sparsity:
     """Minus the relative gap to the edges that reference subgraphs of the same size have."""
 
@@ -119,17 +197,23 @@ class Size:
         return -linked / max(candidates.reference.largest, 1)
 
 
-_KINDS: dict[RegulariserName, type[Likelihood | Connectivity | Sparsity | Size]] = {
+_Term = Likelihood | Connectivity | Valence | Recurrence | Sparsity | Size
+_KINDS: dict[RegulariserName, type[_Term]] = {
     "likelihood": Likelihood,
     "connectivity": Connectivity,
+    "valence": Valence,
+    "recurrence": Recurrence,
     "sparsity": Sparsity,
     "size": Size,
 }
-# .2 is measured (method notes). A second component costs a factor e² of confidence, so that a
-# disconnected graph is chosen only where nothing connected comes near it.
+# Likelihood and recurrence are measured: less of them, and answers leave the distribution; more,
+# and they are few. A second component costs a factor e² of confidence, as does an edge too many,
+# so that such a graph is chosen only where nothing better comes near it.
 DEFAULT_WEIGHTS: dict[RegulariserName, float] = {
-    "likelihood": 0.2,
+    "likelihood": 0.8,
     "connectivity": 2.0,
+    "valence": 2.0,
+    "recurrence": 0.2,
     "sparsity": 0.0,
     "size": 0.0,
 }

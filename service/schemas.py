@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from service.graph_schemas import MAX_LABEL, MAX_SAFE_INTEGER, GraphIn, NodeIdIn
-from store.requests import DenoiserConfig, Preset
+from store.requests import DenoiserConfig, Preset, RegulariserName
 
 MAX_NAME_LENGTH = 200
 
@@ -142,7 +142,7 @@ class ClassIn(Body):
         None, description="Denoising steps of every example; by `preset` if not given."
     )
     regularisers: dict[
-        Literal["likelihood", "connectivity", "sparsity", "size"],
+        RegulariserName,
         Annotated[float, Field(ge=0, le=1e6)],
     ] = {}
     sampler: Literal["guided", "paper"] = "guided"

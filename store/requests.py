@@ -60,6 +60,9 @@ class CounterfactualRequest(Asked):
     seed: int = 0
 
 
+RegulariserName = Literal["likelihood", "connectivity", "valence", "recurrence", "sparsity", "size"]
+
+
 class ClassRequest(Asked):
     kind: Literal["class"] = "class"
     target_class: int
@@ -68,7 +71,7 @@ class ClassRequest(Asked):
     preset: Preset = "balanced"
     candidates: Annotated[int, Field(ge=1, le=200)] | None = None  # K; None: by the preset
     steps: Annotated[int, Field(ge=1, le=1000)] | None = None  # T; None: by the preset
-    regularisers: dict[Literal["likelihood", "connectivity", "sparsity", "size"], float] = {}
+    regularisers: dict[RegulariserName, float] = {}
     sampler: Literal["guided", "paper"] = "guided"
     time_budget: Annotated[float, Field(gt=0, le=3600)] | None = None
     seed: int = 0

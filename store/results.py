@@ -108,6 +108,8 @@ class ClassExample(Document):
     denoiser_likelihood: float  # log-likelihood per node under the denoiser
     density: float  # 2·edges / (n·(n − 1))
     connected: bool
+    # share of the class's reference graphs that contain it; None if counting takes too long
+    recurrence: float | None = None
 
 
 class Summary(Document):

@@ -121,7 +121,9 @@ def _edges(graph: Graph) -> list[tuple[int, int]]:
     return list(zip(sources, targets, strict=True))
 
 
-def class_example(found: ClassGraph, target_class: int) -> ClassExample:
+def class_example(
+    found: ClassGraph, target_class: int, recurrence: float | None = None
+) -> ClassExample:
     """Nodes of a generated graph have no caller's ids and are numbered."""
     predicted = prediction(found.probabilities)
     features = found.graph.features.tolist()
@@ -140,6 +142,7 @@ def class_example(found: ClassGraph, target_class: int) -> ClassExample:
         denoiser_likelihood=figure(found.likelihood),
         density=figure(density(found.graph)),
         connected=found.connected,
+        recurrence=None if recurrence is None else figure(recurrence),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import networkx as nx
@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from models.class_chains import KeptGraphs
 from models.class_explanation import ClassConfig, ClassGraph, explain_class
 from models.class_features import ClassParts
 from models.denoiser import Denoiser, DenoiserShape
@@ -17,14 +18,18 @@ from models.errors import NoReferenceGraphsError, UnknownClassError
 from models.gnn.network import Gnn, predict
 from models.gnn.spec import ActivationLayer, GinLayer, GnnSpec, LinearLayer, PoolLayer
 from models.graphs import Graph, to_dense, to_sparse
+from models.isomorphism import graph_codes
 from models.regularisers import (
     DEFAULT_WEIGHTS,
     Candidates,
     Connectivity,
+    DegreeLimits,
     Likelihood,
+    Recurrence,
     ReferenceShape,
     Size,
     Sparsity,
+    Valence,
     regularised,
     regularisers_for,
 )
@@ -137,13 +142,20 @@ def test_the_seed_decides_and_nothing_else() -> None:
     assert _summary(run(config, seed=4)) != _summary(first)
 
 
-def test_sizes_are_chosen_within_those_of_the_reference() -> None:
-    found = run(ClassConfig(0, **SMALL))  # type: ignore[arg-type]
-    assert all(6 <= answer.graph.node_count <= 11 for answer in found)
-    tiny = [erdos_renyi(seed, 4, 0.8) for seed in range(5)]
+def test_sizes_come_from_the_connected_parts_of_the_reference() -> None:
     config = ClassConfig(0, **SMALL)  # type: ignore[arg-type]
-    small = explain_class(a_gnn(), a_denoiser(), tiny, config, seed=0, device=CPU)
-    assert all(answer.graph.node_count == 4 for answer in small)
+
+    def sizes(reference: list[Graph]) -> set[int]:
+        found = explain_class(a_gnn(), a_denoiser(), reference, config, seed=0, device=CPU)
+        return {answer.graph.node_count for answer in found}
+
+    assert sizes(REFERENCE) <= set(range(5, 11))  # 9 to 11 nodes
+    assert sizes([erdos_renyi(seed, 4, 1.0) for seed in range(5)]) <= {2, 3, 4}
+    assert sizes([erdos_renyi(seed, 1, 0.0) for seed in range(5)]) == {1}
+    assert max(sizes([erdos_renyi(seed, 40, 0.2) for seed in range(5)])) <= 12
+    # three triangles side by side: nothing connected has more than three nodes
+    triangles = torch.tensor([[0, 0, 1, 3, 3, 4, 6, 6, 7], [1, 2, 2, 4, 5, 5, 7, 8, 8]])
+    assert sizes([Graph(graph.features[:9], triangles) for graph in REFERENCE]) <= {2, 3}
 
 
 def test_more_nodes_than_any_reference_graph_has_are_possible() -> None:
@@ -239,6 +251,58 @@ def test_regularisers_are_their_formulas() -> None:
         assert found == pytest.approx(expected, abs=1e-5)
 
 
+def _coloured(edges: list[tuple[int, int]], kinds: list[int]) -> Graph:
+    return Graph(torch.eye(FEATURES)[kinds], torch.tensor(edges).view(-1, 2).T.contiguous())
+
+
+def test_valence_is_the_edges_beyond_the_most_that_a_kind_was_seen_with() -> None:
+    path = _coloured([(0, 1), (1, 2)], [0, 1, 0])  # kind 0 has one edge at most, kind 1 two
+    star = _coloured([(0, 1), (0, 2), (0, 3)], [0, 1, 1, 0])
+    unknown = Graph(torch.full((4, FEATURES), 7.0), star.edges)
+    limits = DegreeLimits.of([path, path])
+    assert limits.excess(to_dense([path, star, unknown])).tolist() == [0, 2, 0]
+    measured = DegreeLimits.of(REFERENCE)  # no two rows alike
+    assert measured.excess(to_dense([erdos_renyi(0, 9, 1.0)])).tolist() == [0]
+
+
+def test_recurrence_is_the_log_of_how_often_a_part_is_this_graph() -> None:
+    path, star = _coloured([(0, 1), (1, 2)], [0, 1, 0]), _coloured([(0, 1), (0, 2)], [0, 0, 0])
+    turned = _coloured([(0, 2), (1, 2)], [0, 0, 1])  # the path, its nodes numbered otherwise
+    shape = ReferenceShape.of(
+        to_dense([path]),
+        torch.zeros(1),
+        3,
+        frequency=dict.fromkeys(graph_codes(to_dense([path])), 0.25),
+    )
+    candidates = Candidates(to_dense([turned, star]), torch.zeros(2), shape)
+    assert Recurrence(1).score(candidates).exp().tolist() == pytest.approx([0.25, 0.125])
+
+
+def test_codes_of_graphs_do_not_depend_on_their_batch() -> None:
+    small, large = erdos_renyi(0, 5, 0.5), erdos_renyi(1, 9, 0.5)
+    together = graph_codes(to_dense([large, small]))
+    assert together == [*graph_codes(to_dense([large])), *graph_codes(to_dense([small]))]
+
+
+def test_a_chain_repeats_no_other_and_gives_no_doubtful_graph() -> None:
+    graphs = [erdos_renyi(seed, 6, 0.5) for seed in (0, 0, 1, 2)]  # step 0, then step 1
+    confidence = torch.tensor([0.999, 0.999, 0.998, 0.9])
+    kept = KeptGraphs(
+        graphs=to_dense(graphs),
+        log_confidence=confidence.log(),
+        scores=torch.tensor([0.0, 0.0, -1.0, -0.5]),
+        log_likelihood=torch.zeros(4),
+        chains=2,
+        surest_only=True,
+    )
+    assert kept.distinct() == [0]  # chain 1 has the same graph and a doubtful one
+    assert replace(kept, surest_only=False).distinct() == [0, 3]
+    unsure = replace(kept, log_confidence=torch.tensor([0.8, 0.8, 0.8, 0.79]).log())
+    assert unsure.distinct() == [0]  # as most chains reach .8
+    too_bad = replace(kept, scores=torch.tensor([0.0, 0.0, -1.0, -9.0]), surest_only=False)
+    assert too_bad.distinct() == [0]
+
+
 def test_terms_are_weighted_and_added_to_the_log_confidence() -> None:
     candidates = _candidates([erdos_renyi(seed, 9, 0.3) for seed in range(3)])
     confidence = torch.tensor([0.5, 0.9, 0.1])
@@ -249,7 +313,8 @@ def test_terms_are_weighted_and_added_to_the_log_confidence() -> None:
 
 def test_regularisers_go_by_name() -> None:
     chosen = regularisers_for({"likelihood": 0.0, "size": 1.5})
-    assert chosen == (Connectivity(DEFAULT_WEIGHTS["connectivity"]), Size(1.5))
+    kept = (Connectivity(2.0), Valence(2.0), Recurrence(DEFAULT_WEIGHTS["recurrence"]))
+    assert chosen == (*kept, Size(1.5))
     with pytest.raises(ValueError, match="colour"):
         regularisers_for({"colour": 1.0})  # type: ignore[dict-item]
 

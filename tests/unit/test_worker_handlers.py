@@ -494,6 +494,9 @@ def test_a_class_is_explained_by_ranked_examples(
     assert result.mmd is not None
     assert result.warnings == []
     assert result.receipt.work["class_reference_graphs"] == 15
+    shares = [example.recurrence for example in result.examples]
+    assert all(share is not None and 0 <= share <= 1 for share in shares)
+    assert all(round(15 * share, 5).is_integer() for share in shares if share is not None)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from models.class_explanation import CLASS_PRESETS, ClassConfig, ClassGraph, explain_class
 from models.graphs import Graph
 from models.mmd import statistics
+from models.recurrence import Hosts
 from models.regularisers import DEFAULT_WEIGHTS, Regulariser, regularisers_for
 from models.subgraphs import connected_subgraph, neighbours_of
 from store import explanations
@@ -23,6 +24,8 @@ from worker.reports import class_example, figure
 from worker.subjects import Subjects, request_bytes, subjects_of
 from worker.work import Outcome, Work
 
+_HOSTS = 200  # class graphs in which explanations are looked for
+_PLACEMENTS = 400_000  # of nodes, while looking: a second of work at most
 _PARTS = 400  # subgraphs of class graphs that explanations are compared with
 
 
@@ -61,7 +64,12 @@ def explain_class_job(work: Work) -> Outcome:
     distance = _distance(found, reference.graphs, request.seed)
     result = ClassResult(
         target_class=request.target_class,
-        examples=[class_example(example, request.target_class) for example in found],
+        examples=[
+            class_example(example, request.target_class, share)
+            for example, share in zip(
+                found, _recurrences(found, reference.graphs, request.seed), strict=True
+            )
+        ],
         mmd=distance.mmd,
         timings=Timings(
             load_seconds=figure(loaded - started),
@@ -186,6 +194,15 @@ def _resolved(request: ClassRequest, config: ClassConfig) -> dict[str, object]:
         },
         "mmd_reference": "connected subgraphs of the class's reference graphs, of the same sizes",
     }
+
+
+def _recurrences(found: list[ClassGraph], reference: list[Graph], seed: int) -> list[float | None]:
+    """The share of the class's graphs, of a random choice if there are many, that contain each."""
+    generator = torch.Generator().manual_seed(seed)
+    chosen = torch.randperm(len(reference), generator=generator)[:_HOSTS].tolist()
+    hosts = Hosts([reference[index] for index in chosen])
+    counts = [hosts.containing(example.graph, _PLACEMENTS // len(found)) for example in found]
+    return [None if count is None else count / hosts.count for count in counts]
 
 
 def _distance(found: list[ClassGraph], reference: list[Graph], seed: int) -> Distance:

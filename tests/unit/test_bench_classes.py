@@ -1,0 +1,137 @@
+"""The class comparison: its figures, its baselines, its rows, its whole run."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from pathlib import Path
+
+import networkx as nx
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from bench.__main__ import app
+from bench.class_figures import Measure, both_ways_density, distinct_count
+from bench.class_methods import METHODS, ClassTask, best_real, climbed, grid
+from bench.motifs import contains, motif_of
+from models.gnn.network import Gnn, predict
+from models.gnn.spec import ActivationLayer, GinLayer, GnnSpec, LinearLayer, PoolLayer
+from models.graphs import Graph
+from models.recurrence import Hosts
+from tests.unit.test_bench_counterfactual import rings_and_paths
+
+torch.set_num_threads(1)
+CPU = torch.device("cpu")
+KEYS = [
+    *("dataset", "label", "nodes", "method", "k", "t", "n", "confidence", "paper_confidence"),
+    *("density", "density_heldout", "paper_density", "connected", "valence_broken", "unique"),
+    *(
+        "recurrence",
+        "motif_rate",
+        "motif_rate_random",
+        "motif_rate_distinct",
+        "mmd_heldout",
+        "mmd_floor",
+    ),
+    "seconds",
+    *("seed", "versions", "commit", "machine", "date", "train_seconds", "budget"),
+]
+
+
+def graph_of(network: nx.Graph) -> Graph:
+    edges = torch.tensor(sorted(tuple(sorted(edge)) for edge in network.edges)).view(-1, 2)
+    return Graph(torch.ones(network.number_of_nodes(), 1), edges.T.contiguous())
+
+
+def a_gnn() -> Gnn:
+    layers = (GinLayer(4, 4), ActivationLayer("tanh"), PoolLayer("sum"), LinearLayer(3))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return Gnn(GnnSpec(1, 3, layers)).eval()
+
+
+def reference() -> list[Graph]:
+    return [graph_of(nx.gnp_random_graph(12, 0.3, seed=seed)) for seed in range(8)]
+
+
+def test_density_counts_both_directions() -> None:
+    assert both_ways_density(graph_of(nx.cycle_graph(5))) == pytest.approx(0.4)
+
+
+def test_motifs_are_found_as_parts() -> None:
+    house, grid3, cycle = (motif_of("ba3motif", label) for label in range(3))
+    assert house is not None
+    assert grid3 is not None
+    assert cycle is not None
+    assert (grid3.number_of_nodes(), grid3.number_of_edges()) == (9, 12)
+    assert contains(graph_of(nx.house_x_graph()), house)  # more edges do no harm
+    assert contains(graph_of(nx.house_graph()), cycle)
+    assert not contains(graph_of(nx.cycle_graph(6)), cycle)
+    assert not contains(graph_of(nx.cycle_graph(5)), house)
+    assert motif_of("mutagenicity", 0) is None
+
+
+def test_a_row_counts_what_it_says() -> None:
+    gnn, held_out = a_gnn(), reference()
+    measure = Measure("ba3motif", 2, 5, gnn=gnn, reference=reference(), held_out=held_out, seed=0)
+    apart = graph_of(nx.disjoint_union(nx.path_graph(3), nx.path_graph(2)))
+    answers = [graph_of(nx.cycle_graph(5)), graph_of(nx.path_graph(5)), apart]
+    answers.append(graph_of(nx.relabel_nodes(nx.path_graph(5), {0: 4, 4: 1, 1: 0})))
+    assert distinct_count(answers) == 3
+    row = measure.row("d4", answers, asked=8, cpu_seconds=2.0, candidates=7, steps=9)
+    assert (row.n, row.k, row.t, row.seconds) == (4, 7, 9, 25.0)
+    assert (row.unique, row.connected, row.motif_rate) == (3 / 8, 3 / 4, 1 / 4)
+    assert row.density == pytest.approx((10 + 8 + 6 + 8) / 25 / 4)
+    assert row.confidence == pytest.approx(float(predict(gnn, answers, CPU)[:, 2].mean()))
+    assert row.valence_broken is None
+    assert (row.paper_confidence, row.paper_density) == (0.997, 0.313)
+    distinct = row.motif_rate_distinct
+    assert distinct is not None
+    assert 0 < distinct < 1
+    assert row.recurrence == sum(map(Hosts(held_out).contain, answers)) / 4
+
+
+def test_real_answers_are_the_surest_of_twenty() -> None:
+    task = ClassTask(a_gnn(), reference(), 1, 5)
+    found = best_real(task, 6, torch.Generator().manual_seed(0))
+    assert [graph.node_count for graph in found] == [5] * 6
+    assert all(Hosts(reference()).contain(graph) for graph in found)
+    one_each = best_real(task, 120, torch.Generator().manual_seed(1))
+    surest = predict(task.gnn, one_each, CPU)[:, 1].max()
+    assert predict(task.gnn, found, CPU)[:, 1].mean() > surest - 0.2
+
+
+def test_climbing_ends_where_no_toggle_helps() -> None:
+    task = ClassTask(a_gnn(), reference(), 0, 5)
+    for graph in climbed(task, 4, torch.Generator().manual_seed(0)):
+        edges = set(map(tuple, graph.edges.T.tolist()))
+        neighbours = [edges ^ {pair} for pair in combinations(range(5), 2)]
+        near = [
+            Graph(graph.features, torch.tensor(sorted(some)).view(-1, 2).T) for some in neighbours
+        ]
+        own = predict(task.gnn, [graph], CPU)[0, 0]
+        assert predict(task.gnn, near, CPU)[:, 0].max() <= own + 1e-6
+
+
+def test_the_grid_has_the_paper_s_settings_with_both_samplers() -> None:
+    every = {(method.name, method.candidates, method.steps) for method in (*METHODS, *grid())}
+    for name in ("d4", "d4_paper"):
+        for setting in ((10, 50), (20, 10), (20, 50), (20, 100), (30, 50)):
+            assert (name, *setting) in every
+    assert len({method.key for method in (*METHODS, *grid())}) == len(METHODS) + len(grid())
+
+
+def test_the_whole_run_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # where results are kept
+    arguments = ["classes", "--dataset", str(rings_and_paths(tmp_path / "rings.zip"))]
+    arguments += ["--budget", "0.2", "--explanations", "3", "--json", "rows.json"]
+    runner = CliRunner()
+    first = runner.invoke(app, arguments, catch_exceptions=False)
+    assert first.exit_code == 0, first.output
+    rows = json.loads(Path("rows.json").read_text())
+    assert all(list(one) == KEYS for one in rows)
+    assert {one["method"] for one in rows} == {method.name for method in METHODS}
+    second = runner.invoke(app, arguments, catch_exceptions=False)
+    assert "training" not in second.output
+    assert json.loads(Path("rows.json").read_text()) == rows
