@@ -49,7 +49,11 @@ def _commit() -> str | None:
     head = _git("rev-parse", "HEAD")
     if not head:
         return None
-    return f"{head}-dirty" if _git("status", "--porcelain", "models", "bench") else head
+    return (
+        f"{head}-dirty"
+        if _git("status", "--porcelain", "models", "bench", ":!bench/results")
+        else head
+    )
 
 
 def _git(*arguments: str) -> str:

@@ -56,6 +56,7 @@ _SAMPLED_DEPTH = 2  # that the search has finished when the denoiser's samples a
 class CounterfactualConfig:
     target_class: int | None = None  # None: any class but the one before
     alternatives: int = 3
+    choice: int = 8  # flips that are looked for, so that the most natural ones can be chosen
     sampler: Sampler = "guided"
     proposals: Proposals | None = None  # None: the sampler's own
     search: SearchConfig = field(default_factory=SearchConfig)
@@ -302,11 +303,10 @@ class _Run:
         return len(flips[0]) < depth or self._has_alternatives(depth)
 
     def _has_alternatives(self, depth: int) -> bool:
-        """Whether as many really different flips as asked for are known, of that many edits."""
+        """Whether really different flips enough to choose from are known, of that many edits."""
+        wanted = max(self._config.alternatives, self._config.choice)
         flips = [edits for edits in self._shortlist() if len(edits) <= depth]
-        return len(flips) >= self._config.alternatives and (
-            distinct_count(self._space, flips) >= self._config.alternatives
-        )
+        return len(flips) >= wanted and distinct_count(self._space, flips) >= wanted
 
     def _choose_as_drawn(self, drawn: Sequence[EditSet]) -> None:
         """The paper's way: what was drawn is verified as it is, and ranked by edits."""

@@ -130,7 +130,7 @@ def test_the_whole_run_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     first = runner.invoke(app, arguments, catch_exceptions=False)
     assert first.exit_code == 0, first.output
     rows = json.loads(Path("rows.json").read_text())
-    assert all(list(one) == KEYS for one in rows)
+    assert all(list(one) == [*KEYS, "command"] for one in rows)
     assert {one["method"] for one in rows} == {method.name for method in METHODS}
     second = runner.invoke(app, arguments, catch_exceptions=False)
     assert "training" not in second.output
