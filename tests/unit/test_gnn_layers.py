@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from models.device import choose_device
-from models.gnn.layers import GraphLayer, build
+from models.gnn.layers import Activation, Gin, GraphLayer, build
 from models.gnn.network import Gnn, predict
 from models.gnn.spec import (
     ActivationLayer,
@@ -180,6 +180,36 @@ def test_both_forms_equal_pyg_on_random_specs(spec: GnnSpec, seed: int, dtype: t
         expected = torch.cat([pyg_logits(spec, gnn.state_dict(), graph) for graph in graphs])
         assert_equal_logits(gnn(to_sparse(graphs)), expected)
         assert_equal_logits(gnn.dense(to_dense(graphs)), expected)
+
+
+@settings(max_examples=30, deadline=None)
+@given(spec=specs(), seed=seeds)
+def test_states_come_with_the_same_logits(spec: GnnSpec, seed: int) -> None:
+    gnn = random_gnn(spec, seed, torch.float64)
+    graphs = to_dense(random_graphs(seed, spec.features, torch.float64))
+    with torch.no_grad():
+        logits, states = gnn.dense_states(graphs)
+        assert_equal_logits(logits, gnn.dense(graphs))
+    assert states.shape == (*graphs.mask.shape, spec.state_width)
+    assert len(spec.state_positions) == spec.convolutions
+
+
+def test_states_are_what_every_convolution_made_of_the_nodes() -> None:
+    layers = (GcnLayer(4), BatchNormLayer(), ActivationLayer("tanh"), GinLayer(3, 6))
+    rest = (KeepLayer(), JumpLayer("cat"), PoolLayer("sum"), LinearLayer(2))
+    gnn = random_gnn(GnnSpec(2, 2, (*layers, *rest)), 5, torch.float64)
+    graphs = random_graphs(5, 2, torch.float64)
+    with torch.no_grad():
+        _, states = gnn.dense_states(to_dense(graphs))
+        for place, graph in enumerate(graphs):
+            sparse = to_sparse([graph])
+            values, expected = graph.features, []
+            for layer in gnn.layers[:4]:
+                values = layer.sparse(values, sparse)
+                if isinstance(layer, Activation | Gin):
+                    expected.append(values)
+            found = states[place, : graph.node_count]
+            torch.testing.assert_close(found, torch.cat(expected, dim=1))
 
 
 LAYERS: list[Layer] = [
