@@ -56,7 +56,7 @@ _SAMPLED_DEPTH = 2  # that the search has finished when the denoiser's samples a
 class CounterfactualConfig:
     target_class: int | None = None  # None: any class but the one before
     alternatives: int = 3
-    choice: int = 8  # flips that are looked for, so that the most natural ones can be chosen
+    choice: int = 6  # flips that are looked for, so that the most natural ones can be chosen
     sampler: Sampler = "guided"
     proposals: Proposals | None = None  # None: the sampler's own
     search: SearchConfig = field(default_factory=SearchConfig)
@@ -273,11 +273,11 @@ class _Run:
 
     def _search(self) -> None:
         """Fills the judge with flips: single edits, the beam, denoiser samples where both fail."""
-        search = Search(self._judge, self._scout, self._config.search, self._has_alternatives)
+        search = Search(self._judge, self._scout, self._config.search, self._has_choice)
         guide = search.begin()
         self.depth = 1
         while not self._enough(search.depth) and search.depth < self._space.budget:
-            if search.depth == _SAMPLED_DEPTH:
+            if search.depth == _SAMPLED_DEPTH and not self._judge.flips():
                 self._sample_flips(guide)
             search.deepen()
             self.depth = search.depth
@@ -300,11 +300,13 @@ class _Run:
         flips = self._judge.flips()
         if not flips or len(flips[0]) > depth:
             return False
-        return len(flips[0]) < depth or self._has_alternatives(depth)
+        return len(flips[0]) < depth or self._has(self._config.alternatives, depth)
 
-    def _has_alternatives(self, depth: int) -> bool:
-        """Whether really different flips enough to choose from are known, of that many edits."""
-        wanted = max(self._config.alternatives, self._config.choice)
+    def _has_choice(self, depth: int) -> bool:
+        return self._has(max(self._config.alternatives, self._config.choice), depth)
+
+    def _has(self, wanted: int, depth: int) -> bool:
+        """Whether so many really different flips of at most so many edits are known."""
         flips = [edits for edits in self._shortlist() if len(edits) <= depth]
         return len(flips) >= wanted and distinct_count(self._space, flips) >= wanted
 

@@ -6,16 +6,22 @@ Without a pool the beam's first state tries all pairs: the search finds what gre
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, zip_longest
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from models.edits import EditSet, EditSpace, SmallestSets
 from models.flips import FORBIDDEN, FlipJudge
+from models.ranking import unnaturalness
 from models.scouting import Scout
+
+_NATURAL = 64  # foretold flips whose naturalness is looked at
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -92,24 +98,38 @@ def first_pairs(judge: FlipJudge, scout: Scout, config: SearchConfig) -> list[in
     count = judge.space.count
     affordable = config.pairs_tried(judge.space.graph.node_count)
     if scout.foresees and config.pool is not None:
-        return _pool(scout.gains, scout.plausibility, config)
+        return _pool(judge, scout, config)
     pairs = list(range(count))
     if count > affordable:
         pairs = _most_promising(judge.space, scout.gains, scout.plausibility, affordable)
     return scout.shuffled(pairs)
 
 
-def _pool(gains: Tensor, plausibility: Tensor, config: SearchConfig) -> list[int]:
-    """Three quarters by foretold gain, every fourth by gain and plausibility together."""
+def _pool(judge: FlipJudge, scout: Scout, config: SearchConfig) -> list[int]:
+    """In turns by foretold gain, by naturalness, and by gain and plausibility together."""
     assert config.pool is not None
-    by_gain = _best(gains, config.pool)
-    by_both = iter(_best(gains + config.plausibility_weight * plausibility, config.pool))
-    chosen: dict[int, None] = {}
-    for place, pair in enumerate(by_gain, 1):
-        chosen[pair] = None
-        if place % 3 == 0:
-            chosen[next(by_both)] = None
-    return list(chosen)[: config.pool]
+    by_gain = _best(scout.gains, config.pool)
+    mixed = scout.gains + config.plausibility_weight * scout.plausibility
+    (unedited,) = judge.margins([()])
+    foretold: dict[EditSet, float] = {
+        (pair,): unedited + float(scout.gains[pair]) for pair in _best(scout.gains, 2 * config.pool)
+    }
+    natural = [edits[0] for edits in _natural_flips(judge.space, foretold)]
+    return _in_turns(by_gain, natural, _best(mixed, config.pool))[: config.pool]
+
+
+def _natural_flips(space: EditSpace, foretold: Mapping[EditSet, float]) -> list[EditSet]:
+    """Of the sets foretold to flip those most like the input first, of many the surest."""
+    flips = [edits for edits, margin in foretold.items() if margin > 0]
+    surest = sorted(flips, key=lambda edits: (-foretold[edits], edits))[:_NATURAL]
+    strange = dict(zip(surest, unnaturalness(space, surest), strict=True))
+    return sorted(surest, key=lambda edits: (strange[edits], edits))
+
+
+def _in_turns(*orders: Sequence[T]) -> list[T]:
+    """One of each in turn, as long as there are some, without repetitions."""
+    rounds = zip_longest(*([(one,) for one in order] for order in orders), fillvalue=())
+    return list(dict.fromkeys(one for some in rounds for cell in some for one in cell))
 
 
 def _best(values: Tensor, count: int) -> list[int]:
@@ -237,7 +257,10 @@ class Search:
         return list(dict.fromkeys(edits for edits, _ in chosen))
 
     def _expanded(self, states: Sequence[EditSet]) -> list[EditSet]:
-        """The best state with all pairs or with its pool, the others with a few; best first."""
+        """The best state with all pairs or with its pool, the others with a few.
+
+        In turns those with the greatest foretold margins and the most natural foretold flips.
+        """
         if not states:
             return []
         widest = self._config.pool if self._scout.foresees else None
@@ -260,7 +283,8 @@ class Search:
                     foretold[child] = max(foretold.get(child, -math.inf), values[pair])
         if not self._scout.foresees:
             return self._scout.shuffled(list(foretold))
-        return sorted(foretold, key=lambda child: (-foretold[child], child))
+        by_margin = sorted(foretold, key=lambda child: (-foretold[child], child))
+        return _in_turns(by_margin, _natural_flips(self._judge.space, foretold))
 
     def _expanded_narrowly(self, states: Sequence[EditSet]) -> list[EditSet]:
         """Each state with its most promising edits."""
