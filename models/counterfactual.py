@@ -56,7 +56,6 @@ _SAMPLED_DEPTH = 2  # that the search has finished when the denoiser's samples a
 class CounterfactualConfig:
     target_class: int | None = None  # None: any class but the one before
     alternatives: int = 3
-    choice: int = 6  # flips that are looked for, so that the most natural ones can be chosen
     sampler: Sampler = "guided"
     proposals: Proposals | None = None  # None: the sampler's own
     search: SearchConfig = field(default_factory=SearchConfig)
@@ -303,7 +302,7 @@ class _Run:
         return len(flips[0]) < depth or self._has(self._config.alternatives, depth)
 
     def _has_choice(self, depth: int) -> bool:
-        return self._has(max(self._config.alternatives, self._config.choice), depth)
+        return self._has(max(self._config.alternatives, self._config.search.choice), depth)
 
     def _has(self, wanted: int, depth: int) -> bool:
         """Whether so many really different flips of at most so many edits are known."""

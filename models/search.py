@@ -38,6 +38,7 @@ class SearchConfig:
     all_sets: int = 1024  # a depth with at most so many edit sets is tried completely
     full_depth: int = 16  # beyond, the best state too tries its most promising pairs only
     exchanged: int = 8  # flips that are tried to be made smaller by exchange
+    choice: int = 6  # flips that are looked for, so that the most natural ones can be chosen
     portion: int = 16  # sets judged before it is asked whether that is enough
     narrow: int = 3  # the beam is so many times narrower where only alternatives are missing
     exchanges: int = 96  # sets that an exchange tries
@@ -66,6 +67,7 @@ PRESETS: dict[str, SearchConfig] = {
     "balanced": SearchConfig(),
     "thorough": SearchConfig(
         pool=None,
+        choice=64,
         states_by_margin=12,
         states_by_plausibility=4,
         expansions=16,
