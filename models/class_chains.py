@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from models.class_features import ClassParts
-from models.denoiser import CLEAN_FLIP, Denoiser
+from models.denoiser import Denoiser
 from models.diffusion import NoiseLevel, add_noise, symmetric_uniform
 from models.gnn.network import Gnn
 from models.graphs import DenseGraphs, to_dense
@@ -26,6 +26,7 @@ _DOUBT = 0.01
 _MOST_CHAINS = 0.75
 _PARTS_PER_SIZE = 16  # reference subgraphs per size that the regularisers compare with
 _PARTS_COUNTED = 400  # reference subgraphs per size in which a graph's recurrence is counted
+_NUMBERS_PER_PAIR = 8  # that the regularisers work on
 _CELLS_PER_PASS = 2**22  # numbers that a pass of either network works on at once
 
 
@@ -33,7 +34,7 @@ _CELLS_PER_PASS = 2**22  # numbers that a pass of either network works on at onc
 class ChainConfig:
     target_class: int
     candidates: int  # K
-    guided: bool  # fresh features for half of the candidates, every chosen graph kept
+    guided: bool  # fresh features and parts for two thirds of the candidates, all chosen ones kept
     regularisers: tuple[Regulariser, ...]
 
 
@@ -229,7 +230,8 @@ class Chains:
             own = graphs.select(some)
             with torch.inference_mode():
                 logits = self._denoiser.edge_log_odds(
-                    own.to(self._device), _level(CLEAN_FLIP, own).to(self._device)
+                    own.to(self._device),
+                    _level(self._denoiser.shape.clean_flip, own).to(self._device),
                 )
             found.append(_log_likelihood(own, logits.cpu()))
         return torch.cat(found)
@@ -249,8 +251,11 @@ class Chains:
         """Regularised; with `guided` sure is sure, and what else is wished decides."""
         if self._config.guided:
             log_confidence = log_confidence.clamp(max=math.log(_SURE))
-        candidates = Candidates(graphs, log_likelihood, self._reference)
-        return regularised(log_confidence, candidates, self._config.regularisers)
+        found = []
+        for some in self._passes(graphs, _NUMBERS_PER_PAIR):
+            candidates = Candidates(graphs.select(some), log_likelihood[some], self._reference)
+            found.append(regularised(log_confidence[some], candidates, self._config.regularisers))
+        return torch.cat(found)
 
     @staticmethod
     def _passes(graphs: DenseGraphs, numbers_per_pair: int) -> tuple[Tensor, ...]:

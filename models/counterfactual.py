@@ -21,9 +21,10 @@ from models.errors import UnknownClassError
 from models.flips import FORBIDDEN, FlipGoal, FlipJudge, StoppedError
 from models.gnn.network import Gnn, predict
 from models.graphs import Graph
+from models.isomorphism import marked_codes
 from models.proposals import Proposals, draw, pruned_flips, scattered
 from models.pruning import prune
-from models.ranking import choose, distinct_count, shortlist
+from models.ranking import choose, shortlist
 from models.scouting import Foresight, Scout
 from models.search import Guide, Search, SearchConfig
 
@@ -46,6 +47,7 @@ _PROPOSALS: dict[Sampler, Proposals] = {
         noise_levels=(0.005, 0.01, 0.02, 0.05, 0.1), noisy_per_level=20, draws_per_noisy=1
     ),
 }
+_STOPPED = "stopped before a counterfactual was found"
 _KEPT_FLIPS = 64  # flips that are verified and chosen from; fewer for large graphs
 _KEPT_CELLS = 2**22
 _CHECKED_MISSES = 8
@@ -80,8 +82,8 @@ class FoundEdit:
     target: int
     added: bool
     plausibility: float  # log-odds that the denoiser gives this edit on the input
-    # The denoiser put the edit set forward: it is a sample's, or of the pairs that the denoiser
-    # foretold to matter while not all could be tried. Otherwise all pairs were tried.
+    # The denoiser put the edit set forward: it is a sample's, or the search tried the pairs that
+    # it foretold to matter. Otherwise all pairs were tried, or of very many the most promising.
     by_denoiser: bool
 
 
@@ -134,10 +136,14 @@ def explain(
     goal = FlipGoal(int(before.argmax()), config.target_class)
     judge = FlipJudge(gnn, space, goal, device, should_stop)
     reason = _why_impossible(space, goal, rules)
+    if reason is None and should_stop():
+        reason = _STOPPED
+    if reason is not None:
+        seconds = time.perf_counter() - started
+        return CounterfactualOutcome(before, (), None, reason, 1, 0, 0, seconds)
     run = _Run(denoiser, judge, config, torch.Generator().manual_seed(seed), device)
-    if reason is None:
-        run.sample()
-        reason = None if run.chosen else run.why_nothing()
+    run.sample()
+    reason = None if run.chosen else run.why_nothing()
     return CounterfactualOutcome(
         probabilities=before,
         found=tuple(run.described(run.chosen)),
@@ -186,6 +192,7 @@ class _Run:
         self._device = device
         self._stopped = False
         self._by_denoiser: set[EditSet] = set()
+        self._code_of: dict[EditSet, int] = {}
         self._scout = Scout(
             denoiser, judge, device, foresight=config.foresight, generator=generator
         )
@@ -215,7 +222,7 @@ class _Run:
 
     def why_nothing(self) -> str:
         if self._stopped:
-            return "stopped before a counterfactual was found"
+            return _STOPPED
         goal = self._judge.goal
         wanted = f"class {goal.target}" if goal.target is not None else "another class"
         return f"no graph within {self._space.budget} edits was found that the GNN gives {wanted}"
@@ -307,7 +314,7 @@ class _Run:
     def _has(self, wanted: int, depth: int) -> bool:
         """Whether so many really different flips of at most so many edits are known."""
         flips = [edits for edits in self._shortlist() if len(edits) <= depth]
-        return len(flips) >= wanted and distinct_count(self._space, flips) >= wanted
+        return len(flips) >= wanted and len(set(self._codes(flips))) >= wanted
 
     def _choose_as_drawn(self, drawn: Sequence[EditSet]) -> None:
         """The paper's way: what was drawn is verified as it is, and ranked by edits."""
@@ -327,24 +334,43 @@ class _Run:
         """
         # the nearest miss too may be a flip by rounding
         left = self._shortlist() or self._judge.misses(_CHECKED_MISSES)
+        code_of = dict(zip(left, self._codes(left), strict=True))
         kept: list[EditSet] = []
         while left and len(kept) < self._config.alternatives:
             asked = choose(self._space, left, self._config.alternatives)
             margins = self._judge.verified_margins(asked)
             flips = [edits for edits, margin in zip(asked, margins, strict=True) if margin > 0]
-            minimal = prune(flips, self._judge.sure_margins) if self._config.prune else flips
+            minimal = self._pruned(flips) if self._config.prune else flips
             for edits, pruned in zip(flips, minimal, strict=True):
                 if edits in self._by_denoiser:
                     self._by_denoiser.add(pruned)
             kept = choose(self._space, [*kept, *minimal], self._config.alternatives)
-            left = [edits for edits in left if edits not in asked]
+            # what is alike up to a symmetry has the same verdict
+            struck = {code_of[edits] for edits in asked}
+            left = [edits for edits in left if code_of[edits] not in struck]
         self.chosen = kept
         if not self.chosen:
             self.nearest = self._nearest(self._judge.misses(_CHECKED_MISSES))
 
+    def _codes(self, edit_sets: Sequence[EditSet]) -> list[int]:
+        """Equal for sets that are alike up to a symmetry of the graph."""
+        new = [edits for edits in edit_sets if edits not in self._code_of]
+        self._code_of.update(zip(new, marked_codes(self._space, new), strict=True))
+        return [self._code_of[edits] for edits in edit_sets]
+
+    def _pruned(self, flips: Sequence[EditSet]) -> list[EditSet]:
+        """Each without the edits it does not need, if the sparse GNN agrees."""
+        pruned = prune(flips, self._judge.sure_margins)
+        held = self._judge.verified_margins(pruned)
+        return [
+            less if margin > 0 else edits
+            for edits, less, margin in zip(flips, pruned, held, strict=True)
+        ]
+
     def _shortlist(self) -> list[EditSet]:
         affordable = _KEPT_CELLS // self._space.graph.node_count**2
-        count = max(4 * self._config.alternatives, min(_KEPT_FLIPS, affordable))
+        wanted = max(4 * self._config.alternatives, self._config.search.choice)
+        count = max(wanted, min(_KEPT_FLIPS, affordable))
         # once stopped, only what is returned is worth the time
         count = self._config.alternatives if self._stopped else count
         return shortlist(self._judge, self._plausibility, count)

@@ -168,6 +168,7 @@ class Denoiser(nn.Module):
         known = (source[:, :, :, None] + target[:, :, None, :]).flatten(1)
         known = known + self.effect_in @ torch.cat([state, torch.asinh(slopes)])
         effects = self.effect_out @ torch.relu_(known) + self.slope_gain * slopes
+        effects = effects - effects.mean(dim=0)
         return _symmetric(effects.view(self.shape.classes, *graphs.adjacency.shape), graphs)
 
     def _level(self, noise: NoiseLevel, steered: Tensor) -> Tensor:

@@ -70,12 +70,21 @@ def look(gnn: Gnn, graphs: DenseGraphs) -> GnnView:
         adjacency = graphs.adjacency.clone().requires_grad_()
         logits, states = gnn.dense_states(graphs.with_adjacency(adjacency))
         centred = (logits - logits.mean(dim=1, keepdim=True)).sum(dim=0)  # [class]
-        found = [torch.autograd.grad(one, adjacency, retain_graph=True)[0] for one in centred[:-1]]
+        found = [toggle_slopes(one, adjacency) for one in centred[:-1]]
     # the mean over classes is 0, so that the last one follows from the others
     slopes = torch.stack([*found, -torch.stack(found).sum(dim=0)])
-    # an undirected edge is two entries of the adjacency
-    slopes = (slopes + slopes.mT) * (1 - 2 * graphs.adjacency)
     return GnnView(logits.detach(), slopes, states.detach())
+
+
+def toggle_slopes(value: Tensor, adjacency: Tensor) -> Tensor:
+    """First-order effect of each undirected toggle on a number: [batch, node, node]."""
+    if not value.requires_grad:
+        return torch.zeros_like(adjacency)  # a GNN that reads no edges
+    (slope,) = torch.autograd.grad(
+        value, adjacency, retain_graph=True, allow_unused=True, materialize_grads=True
+    )
+    # an undirected edge is two entries of the adjacency
+    return (slope + slope.mT) * (1 - 2 * adjacency.detach())
 
 
 def effect_loss(predicted: Tensor, change: Tensor, scale: Tensor) -> Tensor:

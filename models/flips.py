@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from models.edits import EditSet, EditSpace
+from models.effects import toggle_slopes
 from models.gnn.network import Gnn, predict
 
 # Numbers per dense GNN pass: about what stays in a core's cache at usual widths, and it bounds
@@ -82,10 +83,8 @@ class FlipJudge:
             with torch.inference_mode(mode=False), torch.enable_grad():
                 adjacency = graphs.adjacency.clone().requires_grad_()
                 margin = self.goal.margin(self.gnn.dense(graphs.with_adjacency(adjacency)))
-                (slope,) = torch.autograd.grad(margin.sum(), adjacency)
+                effect = toggle_slopes(margin.sum(), adjacency)
             self.evaluations += len(some)
-            # an undirected edge is two entries of the adjacency
-            effect = (slope + slope.mT) * (1 - 2 * graphs.adjacency)
             rows.append(self.space.of_pairs(effect.cpu()))
         return torch.cat(rows)
 

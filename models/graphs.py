@@ -95,9 +95,12 @@ class DenseGraphs:
         )
 
     def to(self, device: torch.device) -> DenseGraphs:
+        # features that all graphs share stay one copy
+        shared = self.count > 1 and self.features.stride(0) == 0
+        features = self.features[:1].to(device) if shared else self.features.to(device)
         return DenseGraphs(
             self.adjacency.to(device),
-            self.features.to(device),
+            features.expand_as(self.features),
             self.mask.to(device),
             None if self.targets is None else self.targets.to(device),
         )

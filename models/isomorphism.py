@@ -50,7 +50,13 @@ def graph_codes(graphs: DenseGraphs) -> list[int]:
         marked[np.arange(graphs.count), graphs.targets.numpy()] = 1
         colours = _hashed(colours) + marked
     real = graphs.mask.numpy()
-    return _refined(colours, [graphs.adjacency.numpy() > 0.5], real=real)
+    edges = graphs.adjacency.numpy() > 0.5
+    per_pass = max(1, _CELLS_PER_PASS // max(graphs.mask.shape[1], 1) ** 2)
+    codes: list[int] = []
+    for start in range(0, graphs.count, per_pass):
+        some = slice(start, start + per_pass)
+        codes += _refined(colours[some], [edges[some]], real=real[some])
+    return codes
 
 
 def row_keys(features: Tensor) -> Tensor:

@@ -89,11 +89,6 @@ def choose(space: EditSpace, edit_sets: Sequence[EditSet], count: int) -> list[E
     return sorted(chosen, key=lambda edits: (len(edits), strangeness[edits], edits))
 
 
-def distinct_count(space: EditSpace, edit_sets: Sequence[EditSet]) -> int:
-    """How many of the sets are really different, as `choose` sees it."""
-    return len(set(marked_codes(space, SmallestSets(edit_sets).kept)))
-
-
 def _shared(one: EditSet, other: EditSet) -> float:
     """Jaccard similarity of two edit sets."""
     both = len(set(one) & set(other))

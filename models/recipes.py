@@ -8,7 +8,7 @@ from enum import Enum
 from statistics import median
 from typing import Literal
 
-from models.denoiser import DenoiserShape
+from models.denoiser import CLEAN_FLIP, DenoiserShape
 from models.gnn.spec import GnnSpec
 from models.graphs import Graph
 
@@ -59,7 +59,7 @@ class Recipe:
     # stopping: a training ends when so many measurements in a row were no better than one before
     patience: int = 4  # 0: it takes all its steps
     validity_ratio: float = 0.1  # of a graph's edges, that foretold edits may toggle to flip it
-    clean_flip: float = 0.02  # the noise level at which a clean graph is read
+    clean_flip: float = CLEAN_FLIP  # the noise level at which a clean graph is read
     # memory: a batch holds at most this many padded node pairs, a graph at most this many nodes
     pair_budget: int = 40_000
     max_nodes: int = 128

@@ -35,7 +35,7 @@ class Scout:
     """Foretells for one graph which further edits move the GNN, and how plausible they are.
 
     With an effect head the denoiser corrects the GNN's slopes; without one the slopes alone are
-    the answer, and no pair is left untried.
+    the answer, and a pair is left untried only where there are too many.
     """
 
     def __init__(

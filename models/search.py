@@ -35,7 +35,7 @@ class SearchConfig:
     expansions: int = 8  # per criterion, for every state but the best
     full_pairs: int = 2000  # of more pairs only the most promising ones are tried
     full_cells: int = 2**26  # and so few that their adjacencies have at most so many entries
-    all_sets: int = 1024  # a depth with at most so many edit sets is tried completely
+    all_sets: int = 1024  # from depth 2 on, so few edit sets are tried completely
     full_depth: int = 16  # beyond, the best state too tries its most promising pairs only
     exchanged: int = 8  # flips that are tried to be made smaller by exchange
     choice: int = 6  # flips that are looked for, so that the most natural ones can be chosen
@@ -47,6 +47,8 @@ class SearchConfig:
     def __post_init__(self) -> None:
         if min(self.states_by_margin, self.expansions, self.full_pairs, self.all_sets) < 1:
             raise ValueError(f"a search looks at one state and one edit at least, got {self}")
+        if min(self.portion, self.narrow, self.choice) < 1:
+            raise ValueError(f"portion, narrow and choice are 1 at least, got {self}")
         if self.pool is not None and self.pool < 1:
             raise ValueError(f"a pool holds one pair at least, got {self.pool}")
 
@@ -95,7 +97,7 @@ def first_pairs(judge: FlipJudge, scout: Scout, config: SearchConfig) -> list[in
 
     A scout that foresees effects names a pool, best first. Without one it is all pairs, or of too
     many the edges of the graph (at most for one half) and, in turns, the pairs with the greatest
-    slopes and those with the greatest plausibility; in random order, as nothing is known.
+    slopes and those with the greatest plausibility; in random order if nothing is foretold.
     """
     count = judge.space.count
     affordable = config.pairs_tried(judge.space.graph.node_count)
@@ -104,7 +106,10 @@ def first_pairs(judge: FlipJudge, scout: Scout, config: SearchConfig) -> list[in
     pairs = list(range(count))
     if count > affordable:
         pairs = _most_promising(judge.space, scout.gains, scout.plausibility, affordable)
-    return scout.shuffled(pairs)
+    if not scout.foresees:
+        return scout.shuffled(pairs)
+    gains = scout.gains.tolist()
+    return sorted(pairs, key=lambda pair: (-gains[pair], pair))
 
 
 def _pool(judge: FlipJudge, scout: Scout, config: SearchConfig) -> list[int]:
@@ -185,10 +190,9 @@ class Search:
         unedited, *edited = self._judge.margins([(), *((pair,) for pair in tried)])
         effects[tried] = torch.tensor(edited) - unedited
         self.guide = Guide(tried, effects, self._scout.plausibility)
-        # a scout that foresees nothing says nothing about the pairs that were too many to try
-        self._pairs = (
-            list(range(self._judge.space.count)) if self._scout.foresees else sorted(pairs)
-        )
+        # beyond a pool all pairs are ranked anew in every state; else what was too much stays out
+        pooled = self._scout.foresees and self._config.pool is not None
+        self._pairs = list(range(self._judge.space.count)) if pooled else sorted(pairs)
         self._by_effect = self._top(effects)
         self._by_both = self._top(self.guide.mixed(self._config.plausibility_weight))
         return self.guide
@@ -221,7 +225,11 @@ class Search:
         while smallest and len(smallest[0]) >= 3:
             kept = list(dict.fromkeys(some for edits in smallest for some in _without_two(edits)))
             bases = self._by_margin(kept)[: self._config.bases]
-            self._judge.margins(self._expanded(bases)[: self._config.exchanges])
+            if self._scout.foresees:
+                children = self._expanded(bases)[: self._config.exchanges]
+            else:
+                children = self._expanded_narrowly(bases)
+            self._judge.margins(children)
             before, smallest = smallest, self._smallest_flips()
             if len(smallest[0]) == len(before[0]):
                 break
@@ -277,12 +285,10 @@ class Search:
         foretold: dict[EditSet, float] = {}
         for place, (state, margin) in enumerate(zip(states, margins, strict=True)):
             width = self._config.expansions if place else widest
-            chosen = self._promising(gains[place], width)
-            values = (margin + gains[place]).tolist()
-            for pair in chosen:
-                if pair not in state:
-                    child = tuple(sorted((*state, pair)))
-                    foretold[child] = max(foretold.get(child, -math.inf), values[pair])
+            chosen = [pair for pair in self._promising(gains[place], width) if pair not in state]
+            values = (margin + gains[place][chosen]).tolist()
+            for child, value in zip(_children(state, chosen), values, strict=True):
+                foretold[child] = max(foretold.get(child, -math.inf), value)
         if not self._scout.foresees:
             return self._scout.shuffled(list(foretold))
         by_margin = sorted(foretold, key=lambda child: (-foretold[child], child))

@@ -20,12 +20,12 @@ from models.errors import NoMarkedNodeError
 from models.gnn.network import Gnn
 from models.graphs import DenseGraphs, Graph, to_dense
 from models.losses import concrete_sample, counterfactual_loss, distribution_loss, noise_weight
+from models.plateau import Plateau
 from models.recipes import Recipe
 from models.validity import foretold_share, foretold_validity
 
 MEASUREMENTS = 10  # on held-out graphs, in a whole training
 SHORTEST = 20  # steps between two of them
-BETTER = 0.002  # that a measurement must gain to count
 SMOOTHING = 0.95
 GRADIENT_NORM = 1.0
 MEASURED_GRAPHS = 16  # whose single toggles say how much the GNN's logits usually move
@@ -43,7 +43,7 @@ class NonFiniteGradientError(ArithmeticError):
 class TrainingProgress:
     step: int
     steps: int
-    loss: float  # this and the next three are smoothed over some twenty steps
+    loss: float  # without the effect head's; this and the next three are smoothed
     loss_dist: float
     loss_cf: float | None  # None while the loss has no L_cf
     flip_rate: float | None  # share of the denoiser's samples that change the GNN's answer
@@ -112,21 +112,19 @@ class Trainer:
         self._optimizer = torch.optim.Adam(self._model.parameters(), lr=recipe.learning_rate)
         self._smoothed: dict[str, float] = {}
         self._seconds = 0.0
-        self._best: dict[str, Tensor] = {}
-        self._best_score = -math.inf
-        self._no_better = 0  # measurements since the best one
+        self._start = recipe.counterfactual_start  # sooner, where the first stage gains no more
+        self._plateau = Plateau(recipe.patience)
 
     @property
     def finished(self) -> bool:
         """Whether all steps are taken, or measuring has shown that more do not help."""
-        patience = self._recipe.patience
-        return self.step >= self.steps or 0 < patience <= self._no_better
+        return self.step >= self.steps or self._plateau.reached
 
     def run(
         self, *, should_stop: Callable[[], bool] = lambda: False, until: int | None = None
     ) -> Iterator[TrainingProgress]:
         """One step at a time, until finished, to step `until` or until told to stop."""
-        end = self.steps if until is None else min(until, self.steps)
+        end = math.inf if until is None else until
         while self.step < end and not self.finished and not should_stop():
             started = time.perf_counter()
             losses = self._take_step()
@@ -136,26 +134,26 @@ class Trainer:
                 self._smooth("flip_rate", losses.flip_rate)
             if self._is_measured():
                 self._measure()
+            self._begin_last_stage()
             self._seconds += time.perf_counter() - started
             yield self._progress()
 
     def denoiser(self) -> Denoiser:
         """The averaged weights that measured best, or the present ones; eval mode, on the CPU."""
-        stops = self._recipe.patience > 0
-        return self._with(self._best if stops and self._best else self._average).cpu()
+        return self._with(self._plateau.best or self._average).cpu()
 
     def state(self) -> dict[str, Tensor]:
         tensors = {
             "step": torch.tensor(self.step),
             "generator": self._generator.get_state(),
             "seconds": torch.tensor(self._seconds, dtype=torch.float64),
-            "best_score": torch.tensor(self._best_score, dtype=torch.float64),
-            "no_better": torch.tensor(self._no_better),
+            "start": torch.tensor(self._start),
+            "steps": torch.tensor(self.steps),
         }
+        tensors |= {f"plateau.{name}": value for name, value in self._plateau.state().items()}
         tensors |= {f"batches.{name}": value for name, value in self._batches.state().items()}
         for name, number in self._smoothed.items():
             tensors[f"smoothed.{name}"] = torch.tensor(number, dtype=torch.float64)
-        tensors |= {f"best.{name}": value.cpu().clone() for name, value in self._best.items()}
         for name, parameter in self._parameters():
             tensors[f"weights.{name}"] = parameter.detach().cpu().clone()
             tensors[f"average.{name}"] = self._average[name].cpu().clone()
@@ -172,15 +170,11 @@ class Trainer:
             name: float(value) for name, value in _under("smoothed.", tensors).items()
         }
         self._model.load_state_dict(_under("weights.", tensors))
-        self._best_score = float(tensors["best_score"])
-        self._no_better = int(tensors["no_better"])
-        self._average, self._best = (
-            {
-                name: value.to(self._device, copy=True)
-                for name, value in _under(kind, tensors).items()
-            }
-            for kind in ("average.", "best.")
-        )
+        self._start, self.steps = int(tensors["start"]), int(tensors["steps"])
+        self._plateau.load_state(_under("plateau.", tensors), self._device)
+        self._average = {
+            name: value.to(self._device) for name, value in _under("average.", tensors).items()
+        }
         named = dict(self._parameters())
         self._optimizer.state.clear()
         for key, value in _under("adam.", tensors).items():
@@ -207,7 +201,7 @@ class Trainer:
         weight = noise_weight(noise, recipe.weighting, recipe.diffusion_steps)
         dist = (weight * distribution_loss(logits, clean, recipe.normalisation)).mean()
         loss, cf, flip_rate = dist, None, None
-        if self._gnn is not None and self.step >= recipe.counterfactual_start:
+        if self._gnn is not None and self.step >= self._start:
             index = steered.nonzero()[:, 0]
             judged = clean.select(index)
             sample = concrete_sample(logits[index], judged, recipe.temperature, self._generator)
@@ -227,7 +221,7 @@ class Trainer:
         if not torch.isfinite(norm):
             raise NonFiniteGradientError(self.step, loss.item())
         for group in self._optimizer.param_groups:
-            group["lr"] = recipe.learning_rate * _decay(recipe, self.step)
+            group["lr"] = recipe.learning_rate * self._decay()
         self._optimizer.step()
         self.step += 1
         self._update_average()
@@ -241,6 +235,29 @@ class Trainer:
         if not self._model.shape.classes:
             return self._recipe.alpha
         return self._recipe.alpha / max(1.0, float(self._model.effect_scale))
+
+    def _begin_last_stage(self) -> None:
+        """Where L_cf sets in, which is sooner if the stage before it has reached a plateau."""
+        if self._start >= self.steps or self.step > self._start:
+            return
+        if self._plateau.reached:
+            self.steps -= self._start - self.step
+            self._start = self.step
+        if self.step == self._start:
+            self._plateau.forget()
+
+    def _decay(self) -> float:
+        """What the learning rate is multiplied with.
+
+        Cosine decay starts again, lower, where L_cf sets in: at the end of the first decay the
+        weights would hardly move any more.
+        """
+        if self._recipe.decay == "exponential":
+            return float(0.01 ** (self.step / self.steps))
+        if self.step < self._start:
+            return (1 + math.cos(math.pi * self.step / self._start)) / 2
+        left = (self.step - self._start) / (self.steps - self._start)
+        return RESTART * (1 + math.cos(math.pi * left)) / 2
 
     def _effect_loss(self, effects: Tensor, noisy: DenseGraphs, noise: NoiseLevel) -> Tensor:
         """Of single toggles of the graphs that are hardly noisy: near what will be explained."""
@@ -268,7 +285,7 @@ class Trainer:
 
     def _steered(self, count: int) -> Tensor:
         """Which graphs of a batch have the switch on, and with it L_cf: [batch] bool."""
-        if self.step < self._recipe.counterfactual_start:
+        if self.step < self._start:
             return torch.zeros(count, dtype=torch.bool, device=self._device)
         every = 2 if self._recipe.steered else 1
         return torch.arange(count, device=self._device) % every == 0
@@ -294,7 +311,7 @@ class Trainer:
             self._average[name].lerp_(parameter.detach(), 1 - keep)
 
     def _is_measured(self) -> bool:
-        every = max(SHORTEST, self.steps // MEASUREMENTS)
+        every = max(SHORTEST, self._recipe.steps // MEASUREMENTS)
         return self.step == self.steps or self.step % every == 0
 
     def _measure(self) -> None:
@@ -324,10 +341,7 @@ class Trainer:
             self._smoothed["validity"] = validity
         # few graphs are held out: validity alone would call every training a plateau
         score = sum(value for value in (validity, auc, share) if value is not None)
-        self._no_better += 1
-        if score > self._best_score + BETTER:
-            self._best_score, self._no_better = score, 0
-            self._best = {name: value.clone() for name, value in self._average.items()}
+        self._plateau.measured(score, self._average)
 
     def _smooth(self, name: str, value: float) -> None:
         before = self._smoothed.get(name, value)
@@ -354,20 +368,6 @@ class Trainer:
 
     def _parameters(self) -> list[tuple[str, torch.nn.Parameter]]:
         return list(self._model.named_parameters())
-
-
-def _decay(recipe: Recipe, step: int) -> float:
-    """What the learning rate is multiplied with at a step.
-
-    Cosine decay starts again, lower, where L_cf sets in: at the end of the first decay the
-    weights would hardly move any more.
-    """
-    if recipe.decay == "exponential":
-        return float(0.01 ** (step / recipe.steps))
-    start = recipe.counterfactual_start
-    if step < start:
-        return (1 + math.cos(math.pi * step / start)) / 2
-    return RESTART * (1 + math.cos(math.pi * (step - start) / (recipe.steps - start))) / 2
 
 
 def _frozen(gnn: Gnn, device: torch.device) -> Gnn:

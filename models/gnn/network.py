@@ -59,10 +59,7 @@ class Gnn(nn.Module):
         Equal to `forward` where the adjacency is 0/1. The gradient with respect to entry [i, j]
         is that of the message j → i alone; an undirected edge's gradient is the sum of both.
         """
-        if self.training:
-            raise RuntimeError(
-                "the dense form is defined for eval mode only; this GNN is in training mode"
-            )
+        self._require_eval()
         # Candidates of one graph share its features: what comes before the first edge is read is
         # the same for all, and of a thousand features per node it would be nearly all the work.
         shared = graphs.count > 1 and graphs.features.stride(0) == 0
@@ -82,6 +79,12 @@ class Gnn(nn.Module):
             return self._dense_pass(graphs, first)
         return torch.cat([self._dense_pass(graphs.select(part), first) for part in ranges])
 
+    def _require_eval(self) -> None:
+        if self.training:
+            raise RuntimeError(
+                "the dense form is defined for eval mode only; this GNN is in training mode"
+            )
+
     def _leading(self) -> list[Rowwise]:
         """The layers at the beginning that treat every node alone."""
         leading = []
@@ -96,6 +99,7 @@ class Gnn(nn.Module):
 
         [batch, class] and [batch, node, spec.state_width]; rows of padding hold anything.
         """
+        self._require_eval()
         wanted = set(self.spec.state_positions)
         seen: list[Tensor] = []
 

@@ -484,7 +484,7 @@ def test_stopped_at_once_it_says_so() -> None:
 def test_stopped_later_it_keeps_what_it_found(calls: int) -> None:
     graph = random_graph(2, 9, 0.3)
     gnn = random_gnn(2, graph, bias=1.0)
-    left = iter(range(calls))
+    left = iter(range(1 + calls))  # one before it begins
     rules = EditRules(max_ratio=1.0)
     outcome = run(gnn, graph, rules, should_stop=lambda: next(left, None) is None)
     assert outcome.found or outcome.closest_miss

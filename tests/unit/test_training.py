@@ -222,11 +222,15 @@ def test_a_training_stops_when_measuring_gains_nothing_and_keeps_the_best() -> N
     training = trainer(recipe)
     state = finished(training)
     assert training.finished
-    # the first of ten measurements is the best there is: nothing is learnt
-    assert training.step == 120
-    assert int(state["no_better"]) == 2
+    # the first of ten measurements is the best there is: nothing is learnt. L_cf, due at step 300,
+    # sets in at 120 instead and takes its 100 steps; of its two measurements the first is best
+    assert (training.step, training.steps) == (220, 220)
+    assert int(state["start"]) == 120
     for name, value in training.denoiser().state_dict().items():
-        assert torch.equal(value, state[f"best.{name}"])
+        assert torch.equal(value, state[f"plateau.best.{name}"])
+    without = trainer(replace(recipe, alpha=0.0))
+    finished(without)
+    assert (without.step, without.finished) == (120, True)
     assert not list(training.run())
     patient = trainer(replace(recipe, patience=0, steps=20))
     assert sum(1 for _ in patient.run()) == 20
@@ -238,7 +242,7 @@ def test_what_measured_best_survives_a_resumption() -> None:
     for _ in first.run(until=30):
         pass
     kept = first.state()
-    assert float(kept["best_score"]) > 0
+    assert float(kept["plateau.score"]) > 0
     again = trainer(recipe)
     again.load_state(kept)
     assert_same(finished(again), finished(first))
