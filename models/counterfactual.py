@@ -203,7 +203,7 @@ class _Run:
             and config.foresight is Foresight.DENOISER
             and self._scout.foresees
             and pool is not None
-            and pool < self._space.count
+            and 2 * pool < self._space.count
         )
 
     def sample(self) -> None:

@@ -95,13 +95,15 @@ class Guide:
 def first_pairs(judge: FlipJudge, scout: Scout, config: SearchConfig) -> list[int]:
     """The pairs to try as single edits, in the order to try them.
 
-    A scout that foresees effects names a pool, best first. Without one it is all pairs, or of too
+    A scout that foresees effects names a pool, best first. Without one, or if there are few, it is
+    all pairs, or of too
     many the edges of the graph (at most for one half) and, in turns, the pairs with the greatest
     slopes and those with the greatest plausibility; in random order if nothing is foretold.
     """
     count = judge.space.count
     affordable = config.pairs_tried(judge.space.graph.node_count)
-    if scout.foresees and config.pool is not None:
+    # of hardly more pairs than a pool holds it is not worth leaving some out
+    if scout.foresees and config.pool is not None and count > 2 * config.pool:
         return _pool(judge, scout, config)
     pairs = list(range(count))
     if count > affordable:
