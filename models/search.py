@@ -36,7 +36,7 @@ class SearchConfig:
     full_pairs: int = 2000  # of more pairs only the most promising ones are tried
     full_cells: int = 2**26  # and so few that their adjacencies have at most so many entries
     all_sets: int = 1024  # from depth 2 on, so few edit sets are tried completely
-    full_depth: int = 16  # beyond, the best state too tries its most promising pairs only
+    wide_depth: int = 6  # beyond, only the best state goes on, with its most promising pairs
     exchanged: int = 8  # flips that are tried to be made smaller by exchange
     choice: int = 6  # flips that are looked for, so that the most natural ones can be chosen
     portion: int = 16  # sets judged before it is asked whether that is enough
@@ -70,6 +70,7 @@ PRESETS: dict[str, SearchConfig] = {
     "thorough": SearchConfig(
         pool=None,
         choice=64,
+        wide_depth=16,
         states_by_margin=12,
         states_by_plausibility=4,
         expansions=16,
@@ -208,6 +209,8 @@ class Search:
         flips = SmallestSets(self._judge.flips())
         if math.comb(len(self._pairs), self.depth) <= self._config.all_sets:
             children = list(combinations(self._pairs, self.depth))
+        elif self.depth > self._config.wide_depth:
+            children = self._steepest(self._beam(narrow=True)[:1])
         else:
             children = self._expanded(self._beam(narrow=bool(flips.kept)))
         # more than a known flip is no new answer
@@ -276,8 +279,6 @@ class Search:
         if not states:
             return []
         widest = self._config.pool if self._scout.foresees else None
-        if self.depth > self._config.full_depth:
-            widest = self._config.expansions
         if widest is None:
             best = _children(states[0], self._pairs)
             narrow = self._expanded_narrowly(states[1:])
@@ -291,10 +292,20 @@ class Search:
             values = (margin + gains[place][chosen]).tolist()
             for child, value in zip(_children(state, chosen), values, strict=True):
                 foretold[child] = max(foretold.get(child, -math.inf), value)
-        if not self._scout.foresees:
-            return self._scout.shuffled(list(foretold))
         by_margin = sorted(foretold, key=lambda child: (-foretold[child], child))
         return _in_turns(by_margin, _natural_flips(self._judge.space, foretold))
+
+    def _steepest(self, states: Sequence[EditSet]) -> list[EditSet]:
+        """States with what the GNN's slopes promise, which is cheap."""
+        return (
+            [
+                child
+                for state, slopes in zip(states, self._judge.gradients(states), strict=True)
+                for child in _children(state, self._promising(slopes))
+            ]
+            if states
+            else []
+        )
 
     def _expanded_narrowly(self, states: Sequence[EditSet]) -> list[EditSet]:
         """Each state with its most promising edits."""
@@ -306,7 +317,7 @@ class Search:
             children.update(dict.fromkeys(_children(state, promising)))
         return list(children)
 
-    def _promising(self, gain: Tensor, count: int) -> list[int]:
+    def _promising(self, gain: Tensor, count: int | None = None) -> list[int]:
         """Pairs by single effect, by foretold gain, and by effect and plausibility together."""
         return list(dict.fromkeys([*self._by_effect, *self._top(gain, count), *self._by_both]))
 
