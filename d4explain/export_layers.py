@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +13,7 @@ from torch_geometric.nn import (
     BatchNorm,
     GCNConv,
     GINConv,
+    GraphConv,
     Linear,
     SAGEConv,
     global_add_pool,
@@ -24,14 +25,17 @@ from torch_geometric.nn.aggr import MaxAggregation, MeanAggregation, SumAggregat
 from models.gnn.spec import (
     ActivationKind,
     ActivationLayer,
+    Aggregation,
     BatchNormLayer,
     DropoutLayer,
     GcnLayer,
     GinLayer,
+    GraphConvLayer,
     Layer,
     LinearLayer,
     PoolLayer,
     PoolOp,
+    SageAggregation,
     SageLayer,
 )
 
@@ -148,18 +152,23 @@ def _gin(layer: GINConv) -> Translated:
 
 
 def _sage(layer: SAGEConv) -> Translated:
-    _require(layer, aggr="mean", root_weight=True, normalize=False, project=False)
-    tensors = {
-        "conv.lin_l.weight": _initialised(layer.lin_l.weight),
-        "conv.lin_r.weight": layer.lin_r.weight,
-    }
-    if layer.lin_l.bias is not None:
-        tensors["conv.lin_l.bias"] = layer.lin_l.bias
+    _require(layer, root_weight=True, normalize=False, project=False)
+    _require_one_of(layer, "aggr", get_args(SageAggregation))
     return Translated(
-        SageLayer(layer.out_channels, bias=layer.lin_l.bias is not None),
+        SageLayer(layer.out_channels, bias=layer.lin_l.bias is not None, aggr=layer.aggr),
         needs="edges",
-        width=layer.lin_l.weight.shape[1],
-        tensors=tensors,
+        width=_initialised(layer.lin_l.weight).shape[1],
+        tensors={f"conv.{name}": tensor for name, tensor in layer.state_dict().items()},
+    )
+
+
+def _graph_conv(layer: GraphConv) -> Translated:
+    _require_one_of(layer, "aggr", get_args(Aggregation))
+    return Translated(
+        GraphConvLayer(layer.out_channels, bias=layer.lin_rel.bias is not None, aggr=layer.aggr),
+        needs="edges",
+        width=_initialised(layer.lin_rel.weight).shape[1],
+        tensors={f"conv.{name}": tensor for name, tensor in layer.state_dict().items()},
     )
 
 
@@ -214,6 +223,7 @@ _TRANSLATORS: dict[type[nn.Module], Callable[[Any], Translated]] = {
     GCNConv: _gcn,
     GINConv: _gin,
     SAGEConv: _sage,
+    GraphConv: _graph_conv,
     nn.Linear: _linear,
     Linear: _linear,
     nn.LeakyReLU: _leaky_relu,
@@ -231,6 +241,13 @@ def _require(layer: nn.Module, **options: object) -> None:
         got = getattr(layer, name)
         if got != wanted:
             raise InexpressibleError(f"{name}={got!r}; only {name}={wanted!r} can be expressed")
+
+
+def _require_one_of(layer: nn.Module, name: str, known: tuple[object, ...]) -> None:
+    got = getattr(layer, name)
+    if got not in known:
+        said = " or ".join(f"{name}={one!r}" for one in known)
+        raise InexpressibleError(f"{name}={got!r}; only {said} can be expressed")
 
 
 def _require_bias(bias: Tensor | None, where: str = "") -> None:

@@ -1,9 +1,9 @@
-"""The closed vocabulary a GNN is described in, and the tensors such a GNN must have."""
+"""The closed vocabulary a GNN is described in."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -41,11 +41,21 @@ class GinDocument(Spec):
 
 
 class SageDocument(Spec):
-    """PyG's SAGEConv with mean aggregation and a weight for the node itself."""
+    """PyG's SAGEConv: mean or maximum of the neighbours, a weight for the node itself."""
 
     type: Literal["sage"]
     out: Width
     bias: bool = True
+    aggr: Literal["mean", "max"] = "mean"
+
+
+class GraphConvDocument(Spec):
+    """PyG's GraphConv: sum, mean or maximum of the neighbours, a weight for the node itself."""
+
+    type: Literal["graph_conv"]
+    out: Width
+    bias: bool = True
+    aggr: Literal["add", "mean", "max"] = "add"
 
 
 class LinearDocument(Spec):
@@ -90,10 +100,9 @@ class JumpDocument(Spec):
     mode: Literal["cat", "max"]
 
 
+ConvolutionDocument = GcnDocument | GinDocument | SageDocument | GraphConvDocument
 LayerDocument = Annotated[
-    GcnDocument
-    | GinDocument
-    | SageDocument
+    ConvolutionDocument
     | LinearDocument
     | ActivationDocument
     | DropoutDocument
@@ -103,7 +112,9 @@ LayerDocument = Annotated[
     | JumpDocument,
     Field(discriminator="type"),
 ]
-_CONVOLUTIONS = ("gcn", "gin", "sage")
+_CONVOLUTIONS = ("gcn", "gin", "sage", "graph_conv")
+_ON_NODES = (*_CONVOLUTIONS, "keep", "jump")
+_SETTING_WIDTH = (*_CONVOLUTIONS, "linear", "jump")
 # Printable, so that names can be shown, logged and stored anywhere.
 ClassName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
@@ -141,11 +152,10 @@ def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
         Fault(f"/layers/{i}", f"{layer.type} at position {i} comes after the pool; "
               "convolutions, keeps and jumps must come before it")
         for i, layer in enumerate(spec.layers)
-        if layer.type in (*_CONVOLUTIONS, "keep", "jump") and pools and i > pools[0]
+        if layer.type in _ON_NODES and pools and i > pools[0]
     ]  # fmt: skip
     faults += _jump_faults(spec)
-    sets_width = (*_CONVOLUTIONS, "linear", "jump")
-    widening = [i for i, layer in enumerate(spec.layers) if layer.type in sets_width]
+    widening = [i for i, layer in enumerate(spec.layers) if layer.type in _SETTING_WIDTH]
     last = spec.layers[widening[-1]] if widening else None
     if not isinstance(last, LinearDocument):
         place = f"/layers/{widening[-1]}" if widening else "/layers"
@@ -171,7 +181,7 @@ def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
 def _jump_faults(spec: GnnSpecDocument) -> list[Fault]:
     """Jumps that have nothing to join, or that would join it to something impossible."""
     faults = []
-    widths = _widths(spec)
+    widths = widths_of(spec)
     kept: list[int] = []
     for i, layer in enumerate(spec.layers):
         if isinstance(layer, KeepDocument):
@@ -194,14 +204,16 @@ def _listed(numbers: Sequence[int]) -> str:
     return ", ".join(str(number) for number in numbers)
 
 
-def _widths(spec: GnnSpecDocument) -> list[int]:
+def widths_of(spec: GnnSpecDocument) -> list[int]:
     """How many numbers per row enter each layer, and at the end how many leave the last one."""
     widths = [spec.features]
     kept: list[int] = []
     for layer in spec.layers:
         width = widths[-1]
         match layer:
-            case GcnDocument() | GinDocument() | SageDocument() | LinearDocument():
+            case GcnDocument() | GinDocument() | SageDocument() | GraphConvDocument():
+                width = layer.out
+            case LinearDocument():
                 width = layer.out
             case KeepDocument():
                 kept.append(width)
@@ -233,50 +245,6 @@ def parse_spec(
             allowed=max_features,
         )
     return spec
-
-
-class TensorShape(NamedTuple):
-    shape: tuple[int, ...]
-    dtype: str  # numpy's name
-
-
-def expected_tensors(spec: GnnSpecDocument) -> dict[str, TensorShape]:
-    """Exactly the state_dict() of the GNN that the worker builds from this spec."""
-    tensors: dict[str, TensorShape] = {}
-    for i, (layer, width) in enumerate(zip(spec.layers, _widths(spec), strict=False)):
-        match layer:
-            case GcnDocument(out=out):
-                tensors[f"layers.{i}.conv.lin.weight"] = _floats(out, width)
-                tensors[f"layers.{i}.conv.bias"] = _floats(out)
-            case GinDocument(out=out, hidden=hidden):
-                # PyG keeps eps also when it is not trained.
-                tensors[f"layers.{i}.conv.eps"] = _floats(1)
-                tensors[f"layers.{i}.conv.nn.0.weight"] = _floats(hidden, width)
-                tensors[f"layers.{i}.conv.nn.0.bias"] = _floats(hidden)
-                tensors[f"layers.{i}.conv.nn.2.weight"] = _floats(out, hidden)
-                tensors[f"layers.{i}.conv.nn.2.bias"] = _floats(out)
-            case SageDocument(out=out, bias=bias):
-                tensors[f"layers.{i}.conv.lin_l.weight"] = _floats(out, width)
-                if bias:
-                    tensors[f"layers.{i}.conv.lin_l.bias"] = _floats(out)
-                tensors[f"layers.{i}.conv.lin_r.weight"] = _floats(out, width)
-            case LinearDocument(out=out, bias=bias):
-                tensors[f"layers.{i}.linear.weight"] = _floats(out, width)
-                if bias:
-                    tensors[f"layers.{i}.linear.bias"] = _floats(out)
-            case BatchNormDocument():
-                for name in ("weight", "bias", "running_mean", "running_var"):
-                    tensors[f"layers.{i}.norm.{name}"] = _floats(width)
-                tensors[f"layers.{i}.norm.num_batches_tracked"] = TensorShape((), "int64")
-            case ActivationDocument() | DropoutDocument():
-                pass
-            case PoolDocument() | KeepDocument() | JumpDocument():
-                pass
-    return tensors
-
-
-def _floats(*shape: int) -> TensorShape:
-    return TensorShape(shape, "float32")
 
 
 def _fault(detail: ErrorDetails, document: object, prefix: str) -> Fault:

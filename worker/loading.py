@@ -18,6 +18,7 @@ from models.gnn.spec import (
     GcnLayer,
     GinLayer,
     GnnSpec,
+    GraphConvLayer,
     JumpLayer,
     KeepLayer,
     Layer,
@@ -107,6 +108,21 @@ class Library:
         self._shelf.clear()
 
 
+_LAYERS: dict[str, type[Layer]] = {
+    "gcn": GcnLayer,
+    "gin": GinLayer,
+    "sage": SageLayer,
+    "graph_conv": GraphConvLayer,
+    "linear": LinearLayer,
+    "activation": ActivationLayer,
+    "dropout": DropoutLayer,
+    "batch_norm": BatchNormLayer,
+    "pool": PoolLayer,
+    "keep": KeepLayer,
+    "jump": JumpLayer,
+}
+
+
 def layers_of(document: gnn_spec.GnnSpecDocument) -> GnnSpec:
     return GnnSpec(
         features=document.features,
@@ -116,29 +132,8 @@ def layers_of(document: gnn_spec.GnnSpecDocument) -> GnnSpec:
 
 
 def _layer(document: gnn_spec.LayerDocument) -> Layer:
-    layer: Layer
-    match document:
-        case gnn_spec.GcnDocument():
-            layer = GcnLayer(out=document.out)
-        case gnn_spec.GinDocument():
-            layer = GinLayer(out=document.out, hidden=document.hidden, train_eps=document.train_eps)
-        case gnn_spec.SageDocument():
-            layer = SageLayer(out=document.out, bias=document.bias)
-        case gnn_spec.LinearDocument():
-            layer = LinearLayer(out=document.out, bias=document.bias)
-        case gnn_spec.ActivationDocument():
-            layer = ActivationLayer(kind=document.kind)
-        case gnn_spec.DropoutDocument():
-            layer = DropoutLayer(p=document.p)
-        case gnn_spec.BatchNormDocument():
-            layer = BatchNormLayer()
-        case gnn_spec.PoolDocument():
-            layer = PoolLayer(op=document.op)
-        case gnn_spec.KeepDocument():
-            layer = KeepLayer()
-        case gnn_spec.JumpDocument():
-            layer = JumpLayer(mode=document.mode)
-    return layer
+    """Documents and layers have the same fields; each checks them for itself."""
+    return _LAYERS[document.type](**document.model_dump(exclude={"type"}))
 
 
 def graph_of(document: CanonicalGraph) -> Graph:

@@ -1,4 +1,4 @@
-"""The layers in both forms: PyG's own on sparse graphs, and the same function of a soft adjacency.
+"""All layers in both forms: PyG's own on sparse graphs, and the same function of a soft adjacency.
 
 The dense forms are written so that rows of padding may hold anything: the adjacency is zero there,
 hence they reach no real node, and pooling is the one place that has to mask them.
@@ -6,21 +6,19 @@ hence they reach no real node, and pooling is the one place that has to mask the
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn import (
-    GCNConv,
-    GINConv,
-    SAGEConv,
     global_add_pool,
     global_max_pool,
     global_mean_pool,
 )
 
+from models.gnn.convolutions import Gcn, Gin, GraphConvolution, Sage
+from models.gnn.forms import GraphLayer, Rowwise
 from models.gnn.spec import (
     ActivationKind,
     ActivationLayer,
@@ -28,6 +26,7 @@ from models.gnn.spec import (
     DropoutLayer,
     GcnLayer,
     GinLayer,
+    GraphConvLayer,
     JumpLayer,
     JumpMode,
     KeepLayer,
@@ -38,93 +37,6 @@ from models.gnn.spec import (
     SageLayer,
 )
 from models.graphs import DenseGraphs, SparseGraphs
-
-
-class GraphLayer(nn.Module, ABC):
-    """One layer with shared weights in two forms, equal wherever the adjacency is 0/1."""
-
-    @abstractmethod
-    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
-        """[node of all graphs, width] → the same; [graph, width] behind the pool."""
-
-    @abstractmethod
-    def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
-        """[batch, node, width] → the same; [batch, width] behind the pool."""
-
-
-class Gcn(GraphLayer):
-    def __init__(self, width: int, layer: GcnLayer) -> None:
-        super().__init__()
-        self.conv = GCNConv(width, layer.out)
-
-    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
-        result: Tensor = self.conv(values, graphs.edge_index)
-        return result
-
-    def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
-        """D^(-1/2) (A + I) D^(-1/2) X W + b with D the weighted degrees of A + I.
-
-        D is at least 1, so the gradient is finite at every soft adjacency.
-        """
-        scale = (graphs.adjacency.sum(dim=2, keepdim=True) + 1).rsqrt()  # [batch, node, 1]
-        scaled = self.conv.lin(values) * scale
-        # torch.baddbmm computes A X + X in one pass
-        result: Tensor = torch.baddbmm(scaled, graphs.adjacency, scaled) * scale + self.conv.bias
-        return result
-
-
-class Gin(GraphLayer):
-    def __init__(self, width: int, layer: GinLayer) -> None:
-        super().__init__()
-        inner = nn.Sequential(
-            nn.Linear(width, layer.hidden), nn.ReLU(), nn.Linear(layer.hidden, layer.out)
-        )
-        self.conv = GINConv(inner, train_eps=layer.train_eps)
-
-    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
-        result: Tensor = self.conv(values, graphs.edge_index)
-        return result
-
-    def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
-        """MLP((A + (1 + eps) I) X)."""
-        own = values * (1 + self.conv.eps)
-        result: Tensor = self.conv.nn(own.baddbmm_(graphs.adjacency, values))
-        return result
-
-
-class Sage(GraphLayer):
-    def __init__(self, width: int, layer: SageLayer) -> None:
-        super().__init__()
-        self.conv = SAGEConv(width, layer.out, bias=layer.bias)
-
-    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
-        result: Tensor = self.conv(values, graphs.edge_index)
-        return result
-
-    def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
-        """W_l (A X / max(degree, 1)) + b + W_r X with the weighted degrees of A.
-
-        The weighted mean of the neighbours, faded towards the 0 of a lone node where the weights
-        add up to less than one edge: so it is finite and has a slope there too.
-        """
-        degree = graphs.adjacency.sum(dim=2, keepdim=True)  # [batch, node, 1]
-        mean = torch.bmm(graphs.adjacency, values) / degree.clamp(min=1)
-        result: Tensor = self.conv.lin_l(mean) + self.conv.lin_r(values)
-        return result
-
-
-class Rowwise(GraphLayer):
-    """A layer that treats every row alone, so that both forms are the same."""
-
-    @abstractmethod
-    def rows(self, values: Tensor) -> Tensor:
-        """[row, width] → [row, width]."""
-
-    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
-        return self.rows(values)
-
-    def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
-        return self.rows(values)
 
 
 class Linear(Rowwise):
@@ -228,6 +140,8 @@ def build(layer: Layer, width: int) -> GraphLayer | Keep | Jump:
             module = Gin(width, layer)
         case SageLayer():
             module = Sage(width, layer)
+        case GraphConvLayer():
+            module = GraphConvolution(width, layer)
         case LinearLayer():
             module = Linear(width, layer)
         case ActivationLayer():

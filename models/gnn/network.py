@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from models.errors import NoMarkedNodeError
-from models.gnn.layers import GraphLayer, Jump, Keep, Rowwise, build
+from models.gnn.forms import GraphLayer, Rowwise
+from models.gnn.layers import Jump, Keep, build
 from models.gnn.spec import GnnSpec
 from models.graphs import DenseGraphs, Graph, SparseGraphs, to_sparse
 

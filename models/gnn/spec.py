@@ -8,6 +8,8 @@ from typing import Literal, TypeAlias, get_args
 ActivationKind: TypeAlias = Literal["relu", "leaky_relu", "elu", "gelu", "tanh", "sigmoid"]
 PoolOp: TypeAlias = Literal["mean", "sum", "max"]
 JumpMode: TypeAlias = Literal["cat", "max"]
+Aggregation: TypeAlias = Literal["add", "mean", "max"]
+SageAggregation: TypeAlias = Literal["mean", "max"]
 
 
 @dataclass(frozen=True)
@@ -35,13 +37,28 @@ class GinLayer:
 
 @dataclass(frozen=True)
 class SageLayer:
-    """PyG's SAGEConv with its defaults: W_l · mean of the neighbours + b + W_r · own values."""
+    """PyG's SAGEConv: W_l · mean or maximum of the neighbours + b + W_r · own values."""
 
     out: int
     bias: bool = True
+    aggr: SageAggregation = "mean"
 
     def __post_init__(self) -> None:
         _require_positive("sage: out", self.out)
+        _require_one_of("sage: aggr", self.aggr, get_args(SageAggregation))
+
+
+@dataclass(frozen=True)
+class GraphConvLayer:
+    """PyG's GraphConv: W_rel · sum, mean or maximum of the neighbours + b + W_root · own values."""
+
+    out: int
+    bias: bool = True
+    aggr: Aggregation = "add"
+
+    def __post_init__(self) -> None:
+        _require_positive("graph_conv: out", self.out)
+        _require_one_of("graph_conv: aggr", self.aggr, get_args(Aggregation))
 
 
 @dataclass(frozen=True)
@@ -107,6 +124,7 @@ Layer: TypeAlias = (
     GcnLayer
     | GinLayer
     | SageLayer
+    | GraphConvLayer
     | LinearLayer
     | ActivationLayer
     | DropoutLayer
@@ -191,7 +209,8 @@ class GnnSpec:
 
         As many as there are convolutions, and one more where one of them is normalised by both
         ends' degrees: a GCN reads the degrees of the farthest nodes it sees, hence whether they
-        have neighbours. GIN and SAGE read nothing of them but their values.
+        have neighbours. The others read nothing of them but their values: a mean divides by the
+        degree of the node that gathers.
         """
         normalised = any(isinstance(layer, GcnLayer) for layer in self.layers)
         return self.convolutions + normalised
@@ -203,7 +222,7 @@ class GnnSpec:
         for layer in self.layers:
             width = widths[-1]
             match layer:
-                case GcnLayer() | GinLayer() | SageLayer() | LinearLayer():
+                case GcnLayer() | GinLayer() | SageLayer() | GraphConvLayer() | LinearLayer():
                     width = layer.out
                 case KeepLayer():
                     kept.append(width)
@@ -232,7 +251,7 @@ class GnnSpec:
                 )
 
 
-_CONVOLUTIONS = GcnLayer | GinLayer | SageLayer
+_CONVOLUTIONS = GcnLayer | GinLayer | SageLayer | GraphConvLayer
 _ON_NODES = _CONVOLUTIONS | KeepLayer | JumpLayer
 _WIDTH = _CONVOLUTIONS | LinearLayer | JumpLayer
 

@@ -14,11 +14,12 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch_geometric.nn import (
     BatchNorm,
-    GATConv,
     GCNConv,
     GINConv,
+    GraphConv,
     SAGEConv,
     Sequential,
+    TransformerConv,
     global_add_pool,
     global_max_pool,
     global_mean_pool,
@@ -111,7 +112,26 @@ def test_a_torch_sequential_of_layers_is_exported(tmp_path: Path) -> None:
 def test_sage_is_exported(bias: bool, tmp_path: Path) -> None:
     written = export(pyg_model(SAGEConv(4, 8, bias=bias)), tmp_path)
     layers = json.loads(written.spec.read_text())["layers"]
-    assert layers[0] == {"type": "sage", "out": 8, "bias": bias}
+    assert layers[0] == {"type": "sage", "out": 8, "bias": bias, "aggr": "mean"}
+
+
+@pytest.mark.parametrize(
+    ("conv", "said"),
+    [
+        (SAGEConv(4, 8, aggr="max"), {"type": "sage", "out": 8, "bias": True, "aggr": "max"}),
+        (GraphConv(4, 8), {"type": "graph_conv", "out": 8, "bias": True, "aggr": "add"}),
+        (
+            GraphConv(4, 8, aggr="max", bias=False),
+            {"type": "graph_conv", "out": 8, "bias": False, "aggr": "max"},
+        ),
+    ],
+    ids=str,
+)
+def test_convolutions_are_exported(
+    conv: nn.Module, said: dict[str, object], tmp_path: Path
+) -> None:
+    written = export(pyg_model(conv), tmp_path)
+    assert json.loads(written.spec.read_text())["layers"][0] == said
 
 
 def test_our_own_gnn_is_exported_as_it_is(tmp_path: Path) -> None:
@@ -126,14 +146,16 @@ def test_our_own_gnn_is_exported_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "named"),
     [
-        (pyg_model(GATConv(4, 8)), ["layer 0 (GATConv)", "known are", "GINConv"]),
+        (pyg_model(TransformerConv(4, 8)), ["layer 0 (TransformerConv)", "known are", "GINConv"]),
         (pyg_model(GCNConv(4, 8, improved=True)), ["layer 0 (GCNConv)", "improved=True"]),
         (pyg_model(GCNConv(4, 8, add_self_loops=False)), ["add_self_loops=False"]),
         (pyg_model(GCNConv(4, 8, normalize=False)), ["normalize=False"]),
         (pyg_model(GCNConv(4, 8, aggr="max")), ["aggr='max'"]),
         (pyg_model(GCNConv(4, 8, bias=False)), ["bias=False"]),
         (pyg_model(GCNConv(-1, 8)), ["input width is not known"]),
-        (pyg_model(SAGEConv(4, 8, aggr="max")), ["layer 0 (SAGEConv)", "aggr='max'"]),
+        (pyg_model(SAGEConv(4, 8, aggr="add")), ["(SAGEConv)", "aggr='mean' or aggr='max'"]),
+        (pyg_model(GraphConv(4, 8, aggr="min")), ["layer 0 (GraphConv)", "aggr='min'"]),
+        (pyg_model(GraphConv(-1, 8)), ["input width is not known"]),
         (pyg_model(SAGEConv(4, 8, root_weight=False)), ["root_weight=False"]),
         (pyg_model(SAGEConv(4, 8, normalize=True)), ["normalize=True"]),
         (pyg_model(SAGEConv(-1, 8)), ["input width is not known"]),
@@ -160,7 +182,7 @@ def test_what_cannot_be_expressed_is_named_and_nothing_is_written(
 
 
 def test_all_that_cannot_be_expressed_is_named_at_once() -> None:
-    model = pyg_model(GATConv(4, 8), nn.Softplus(), nn.LeakyReLU(0.3))
+    model = pyg_model(TransformerConv(4, 8), nn.Softplus(), nn.LeakyReLU(0.3))
     with pytest.raises(CommandError) as refused:
         export(model, Path("unused"))
     assert refused.value.message.count("layer ") == 3

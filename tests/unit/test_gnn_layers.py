@@ -19,6 +19,7 @@ from models.gnn.spec import (
     GcnLayer,
     GinLayer,
     GnnSpec,
+    GraphConvLayer,
     JumpLayer,
     KeepLayer,
     Layer,
@@ -54,7 +55,8 @@ rowwise = st.one_of(
 convolutions = st.one_of(
     widths.map(GcnLayer),
     st.builds(GinLayer, widths, widths, st.booleans()),
-    st.builds(SageLayer, widths, st.booleans()),
+    st.builds(SageLayer, widths, st.booleans(), st.sampled_from(["mean", "max"])),
+    st.builds(GraphConvLayer, widths, st.booleans(), st.sampled_from(["add", "mean", "max"])),
 )
 
 
@@ -141,9 +143,13 @@ def pyg_logits(spec: GnnSpec, state: dict[str, Tensor], graph: Graph) -> Tensor:
                 mlp = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, out))
                 values = loaded(pyg.GINConv(mlp, train_eps=train_eps), "conv")(values, edge_index)
                 width = out
-            case SageLayer(out, bias):
-                sage = pyg.SAGEConv(width, out, bias=bias)
+            case SageLayer(out, bias, aggr):
+                sage = pyg.SAGEConv(width, out, aggr=aggr, bias=bias)
                 values = loaded(sage, "conv")(values, edge_index)
+                width = out
+            case GraphConvLayer(out, bias, aggr):
+                conv = pyg.GraphConv(width, out, aggr=aggr, bias=bias)
+                values = loaded(conv, "conv")(values, edge_index)
                 width = out
             case LinearLayer(out, bias):
                 values = loaded(nn.Linear(width, out, bias=bias), "linear")(values)
@@ -218,6 +224,10 @@ LAYERS: list[Layer] = [
     GinLayer(5, 7, train_eps=True),
     SageLayer(5),
     SageLayer(5, bias=False),
+    SageLayer(5, aggr="max"),
+    GraphConvLayer(5),
+    GraphConvLayer(5, bias=False, aggr="mean"),
+    GraphConvLayer(5, aggr="max"),
     LinearLayer(5),
     LinearLayer(5, bias=False),
     *(ActivationLayer(kind) for kind in ACTIVATIONS),  # type: ignore[arg-type]
@@ -360,7 +370,15 @@ def test_a_jump_joins_everything_kept_so_far_and_nothing_else() -> None:
 
 GRADIENT_SPECS = [
     GnnSpec(2, 2, (conv, ActivationLayer("tanh"), conv, BatchNormLayer(), pool, LinearLayer(2)))
-    for conv in (GcnLayer(4), GinLayer(4, 5), SageLayer(4))
+    for conv in (
+        GcnLayer(4),
+        GinLayer(4, 5),
+        SageLayer(4),
+        SageLayer(4, aggr="max"),
+        GraphConvLayer(4),
+        GraphConvLayer(4, aggr="mean"),
+        GraphConvLayer(4, aggr="max"),
+    )
     for pool in (PoolLayer("mean"), PoolLayer("sum"), PoolLayer("max"))
 ]
 
@@ -521,6 +539,9 @@ POOLED = (PoolLayer("sum"), LinearLayer(2))
         (lambda: GcnLayer(0), r"gcn: out .* got 0"),
         (lambda: GinLayer(4, -1), r"gin: hidden .* got -1"),
         (lambda: SageLayer(0), r"sage: out .* got 0"),
+        (lambda: SageLayer(4, aggr="add"), r"sage: aggr .* mean, max; got 'add'"),
+        (lambda: GraphConvLayer(0), r"graph_conv: out .* got 0"),
+        (lambda: GraphConvLayer(4, aggr="min"), r"graph_conv: aggr .* got 'min'"),
         (lambda: LinearLayer(True), r"linear: out .* got True"),
         (lambda: DropoutLayer(1.0), r"dropout: p .* got 1.0"),
         (lambda: DropoutLayer(float("nan")), r"dropout: p .* got nan"),

@@ -7,7 +7,8 @@ import torch
 
 from models.gnn.network import Gnn
 from store.errors import InvalidInput
-from store.gnn_spec import GnnSpecDocument, expected_tensors, parse_spec
+from store.gnn_spec import GnnSpecDocument, parse_spec
+from store.gnn_tensors import expected_tensors
 from worker.loading import layers_of
 
 HEAD: list[dict[str, Any]] = [{"type": "pool", "op": "mean"}, {"type": "linear", "out": 3}]
@@ -25,6 +26,9 @@ LAYERS: dict[str, list[dict[str, Any]]] = {
     "gin with trained eps": [{"type": "gin", "out": 8, "hidden": 7, "train_eps": True}],
     "sage": [{"type": "sage", "out": 8}],
     "sage without bias": [{"type": "sage", "out": 8, "bias": False}],
+    "sage with the maximum": [{"type": "sage", "out": 8, "aggr": "max"}],
+    "graph_conv": [{"type": "graph_conv", "out": 8, "aggr": "max"}],
+    "graph_conv without bias": [{"type": "graph_conv", "out": 8, "bias": False}],
     "linear": [{"type": "linear", "out": 6}],
     "linear without bias": [{"type": "linear", "out": 6, "bias": False}],
     "activation": [{"type": "gcn", "out": 4}, {"type": "activation", "kind": "elu"}],
@@ -73,7 +77,10 @@ def test_expected_tensors_are_those_of_the_network(layers: list[dict[str, Any]])
 
 
 FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
-    "unknown layer": (document({"type": "gat", "out": 8}), "/layers/0", "gat"),
+    "unknown layer": (document({"type": "pna", "out": 8}), "/layers/0", "pna"),
+    "unknown aggregation": (
+        document({"type": "sage", "out": 8, "aggr": "add"}), "/layers/0/aggr", "'mean' or 'max'",
+    ),
     "layer without type": (document({"out": 8}), "/layers/0", "type"),
     "missing width": (document({"type": "gcn"}), "/layers/0/out", "required"),
     "too wide": (document({"type": "gcn", "out": 1025}), "/layers/0/out", "1024 (sent: 1025)"),

@@ -19,6 +19,7 @@ from models.gnn.spec import (
     GcnLayer,
     GinLayer,
     GnnSpec,
+    GraphConvLayer,
     JumpLayer,
     KeepLayer,
     Layer,
@@ -35,7 +36,15 @@ CPU = torch.device("cpu")
 FEATURES = 4
 ANYTHING = EditRules(max_ratio=10.0)
 seeds = st.integers(0, 10_000)
-unnormalised = st.sampled_from([GinLayer(5, 6), SageLayer(5)])
+READ_NO_DEGREES: list[Layer] = [
+    GinLayer(5, 6),
+    SageLayer(5),
+    SageLayer(5, aggr="max"),
+    GraphConvLayer(5),
+    GraphConvLayer(5, aggr="mean"),
+    GraphConvLayer(5, aggr="max"),
+]
+unnormalised = st.sampled_from(READ_NO_DEGREES)
 convolutions = st.one_of(st.just(GcnLayer(5)), unnormalised)
 
 
@@ -134,7 +143,7 @@ def test_a_normalised_gnn_sees_one_hop_more_than_it_has_layers() -> None:
     assert instance(WHOLE["tree-cycle"], 3, 2).idle_pairs == frozenset()
 
 
-@pytest.mark.parametrize("layer", [GinLayer(5, 6), SageLayer(5)], ids=str)
+@pytest.mark.parametrize("layer", READ_NO_DEGREES, ids=str)
 def test_idle_pairs_change_nothing(layer: Layer) -> None:
     whole, gnn = WHOLE["tree-cycle"], random_gnn([layer] * 2, 0)
     part = instance(whole, 3, 2, sight=2)

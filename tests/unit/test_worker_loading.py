@@ -14,6 +14,7 @@ from models.gnn.spec import (
     DropoutLayer,
     GcnLayer,
     GinLayer,
+    GraphConvLayer,
     JumpLayer,
     KeepLayer,
     Layer,
@@ -22,7 +23,8 @@ from models.gnn.spec import (
     SageLayer,
 )
 from store import datasets, gnns, graph_sets
-from store.gnn_spec import GnnSpecDocument, expected_tensors
+from store.gnn_spec import GnnSpecDocument
+from store.gnn_tensors import expected_tensors
 from store.opened import Store
 from store.requests import CanonicalGraph
 from store.settings import Settings
@@ -41,6 +43,12 @@ LAYERS: list[tuple[dict[str, object], Layer]] = [
     ),
     ({"type": "sage", "out": 6}, SageLayer(out=6)),
     ({"type": "sage", "out": 6, "bias": False}, SageLayer(out=6, bias=False)),
+    ({"type": "sage", "out": 6, "aggr": "max"}, SageLayer(out=6, aggr="max")),
+    ({"type": "graph_conv", "out": 6}, GraphConvLayer(out=6)),
+    (
+        {"type": "graph_conv", "out": 6, "bias": False, "aggr": "mean"},
+        GraphConvLayer(out=6, bias=False, aggr="mean"),
+    ),
     ({"type": "linear", "out": 6}, LinearLayer(out=6)),
     ({"type": "linear", "out": 6, "bias": False}, LinearLayer(out=6, bias=False)),
     ({"type": "dropout", "p": 0.5}, DropoutLayer(p=0.5)),
