@@ -11,6 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn import (
     BatchNorm,
+    GATConv,
+    GATv2Conv,
     GCNConv,
     GINConv,
     GraphConv,
@@ -28,6 +30,8 @@ from models.gnn.spec import (
     Aggregation,
     BatchNormLayer,
     DropoutLayer,
+    GatLayer,
+    GatV2Layer,
     GcnLayer,
     GinLayer,
     GraphConvLayer,
@@ -67,6 +71,8 @@ _PLAIN_ACTIVATIONS: dict[type[nn.Module], ActivationKind] = {
     nn.Tanh: "tanh",
     nn.Sigmoid: "sigmoid",
 }
+
+_ADDING = ("add", "sum")  # PyG's two words for it
 
 
 class InexpressibleError(Exception):
@@ -163,11 +169,40 @@ def _sage(layer: SAGEConv) -> Translated:
 
 
 def _graph_conv(layer: GraphConv) -> Translated:
-    _require_one_of(layer, "aggr", get_args(Aggregation))
+    _require_one_of(layer, "aggr", (*get_args(Aggregation), "sum"))
+    aggr: Aggregation = "add" if layer.aggr in _ADDING else layer.aggr
     return Translated(
-        GraphConvLayer(layer.out_channels, bias=layer.lin_rel.bias is not None, aggr=layer.aggr),
+        GraphConvLayer(layer.out_channels, bias=layer.lin_rel.bias is not None, aggr=aggr),
         needs="edges",
         width=_initialised(layer.lin_rel.weight).shape[1],
+        tensors={f"conv.{name}": tensor for name, tensor in layer.state_dict().items()},
+    )
+
+
+def _gat(layer: GATConv) -> Translated:
+    return _attention(layer, GatLayer, layer.lin)
+
+
+def _gatv2(layer: GATv2Conv) -> Translated:
+    # Weights that both ends share are written twice, which computes the same.
+    return _attention(layer, GatV2Layer, layer.lin_l)
+
+
+def _attention(
+    layer: GATConv | GATv2Conv, kind: type[GatLayer | GatV2Layer], linear: Linear
+) -> Translated:
+    """Dropout of the attention is off while explaining, so any is accepted."""
+    _require(layer, add_self_loops=True, edge_dim=None, residual=False)
+    _require_one_of(layer, "aggr", _ADDING)
+    _require_bias(layer.bias)
+    if not isinstance(layer.in_channels, int):
+        raise InexpressibleError(f"in_channels={layer.in_channels!r}; it must be one number")
+    if not 0 <= layer.negative_slope <= 1:
+        raise InexpressibleError(f"negative_slope={layer.negative_slope}; it must be from 0 to 1")
+    return Translated(
+        kind(layer.out_channels, layer.heads, layer.concat, float(layer.negative_slope)),
+        needs="edges",
+        width=_initialised(linear.weight).shape[1],
         tensors={f"conv.{name}": tensor for name, tensor in layer.state_dict().items()},
     )
 
@@ -224,6 +259,8 @@ _TRANSLATORS: dict[type[nn.Module], Callable[[Any], Translated]] = {
     GINConv: _gin,
     SAGEConv: _sage,
     GraphConv: _graph_conv,
+    GATConv: _gat,
+    GATv2Conv: _gatv2,
     nn.Linear: _linear,
     Linear: _linear,
     nn.LeakyReLU: _leaky_relu,

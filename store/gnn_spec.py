@@ -12,6 +12,7 @@ from store.errors import Fault, InvalidInput
 
 MAX_LAYERS = 32
 MAX_WIDTH = 1024
+MAX_HEADS = 32
 # Jumps concatenate, and a jump behind a jump doubles: their width needs a limit of its own.
 MAX_JUMP_WIDTH = 8 * MAX_WIDTH
 MAX_FEATURES = 65_536  # of any deployment; settings.max_features is the limit of one
@@ -58,6 +59,29 @@ class GraphConvDocument(Spec):
     aggr: Literal["add", "mean", "max"] = "add"
 
 
+class _AttentionDocument(Spec):
+    out: Width
+    heads: Annotated[int, Field(ge=1, le=MAX_HEADS)] = 1
+    concat: bool = True
+    negative_slope: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.2
+
+    @property
+    def width(self) -> int:
+        return self.out * self.heads if self.concat else self.out
+
+
+class GatDocument(_AttentionDocument):
+    """PyG's GATConv with self-loops and bias; `out` is the width of one head."""
+
+    type: Literal["gat"]
+
+
+class GatV2Document(_AttentionDocument):
+    """PyG's GATv2Conv with self-loops and biases; `out` is the width of one head."""
+
+    type: Literal["gatv2"]
+
+
 class LinearDocument(Spec):
     type: Literal["linear"]
     out: Width
@@ -100,7 +124,9 @@ class JumpDocument(Spec):
     mode: Literal["cat", "max"]
 
 
-ConvolutionDocument = GcnDocument | GinDocument | SageDocument | GraphConvDocument
+ConvolutionDocument = (
+    GcnDocument | GinDocument | SageDocument | GraphConvDocument | GatDocument | GatV2Document
+)
 LayerDocument = Annotated[
     ConvolutionDocument
     | LinearDocument
@@ -112,7 +138,7 @@ LayerDocument = Annotated[
     | JumpDocument,
     Field(discriminator="type"),
 ]
-_CONVOLUTIONS = ("gcn", "gin", "sage", "graph_conv")
+_CONVOLUTIONS = ("gcn", "gin", "sage", "graph_conv", "gat", "gatv2")
 _ON_NODES = (*_CONVOLUTIONS, "keep", "jump")
 _SETTING_WIDTH = (*_CONVOLUTIONS, "linear", "jump")
 # Printable, so that names can be shown, logged and stored anywhere.
@@ -153,6 +179,12 @@ def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
               "convolutions, keeps and jumps must come before it")
         for i, layer in enumerate(spec.layers)
         if layer.type in _ON_NODES and pools and i > pools[0]
+    ]  # fmt: skip
+    faults += [
+        Fault(f"/layers/{i}/heads", f"{layer.heads} heads of {layer.out} values are "
+              f"{layer.heads * layer.out} values; all heads together have at most {MAX_WIDTH}")
+        for i, layer in enumerate(spec.layers)
+        if isinstance(layer, GatDocument | GatV2Document) and layer.heads * layer.out > MAX_WIDTH
     ]  # fmt: skip
     faults += _jump_faults(spec)
     widening = [i for i, layer in enumerate(spec.layers) if layer.type in _SETTING_WIDTH]
@@ -215,6 +247,8 @@ def widths_of(spec: GnnSpecDocument) -> list[int]:
                 width = layer.out
             case LinearDocument():
                 width = layer.out
+            case GatDocument() | GatV2Document():
+                width = layer.width
             case KeepDocument():
                 kept.append(width)
             case JumpDocument(mode="cat"):

@@ -7,6 +7,8 @@ from typing import NamedTuple
 from store.gnn_spec import (
     BatchNormDocument,
     ConvolutionDocument,
+    GatDocument,
+    GatV2Document,
     GcnDocument,
     GinDocument,
     GnnSpecDocument,
@@ -34,11 +36,11 @@ def expected_tensors(spec: GnnSpecDocument) -> dict[str, TensorShape]:
 
 def _tensors(layer: LayerDocument, width: int) -> dict[str, TensorShape]:
     """Those of one layer that gets `width` numbers per row; most have none."""
+    if isinstance(layer, ConvolutionDocument):
+        shapes = _convolution(layer, width)
+        return {f"conv.{name}": _floats(*shape) for name, shape in shapes.items()}
     tensors: dict[str, TensorShape] = {}
     match layer:
-        case GcnDocument() | GinDocument() | SageDocument() | GraphConvDocument():
-            shapes = _convolution(layer, width)
-            tensors = {f"conv.{name}": _floats(*shape) for name, shape in shapes.items()}
         case LinearDocument():
             tensors = {"linear.weight": _floats(layer.out, width)}
             if layer.bias:
@@ -74,6 +76,22 @@ def _convolution(layer: ConvolutionDocument, width: int) -> dict[str, tuple[int,
             shapes = {"lin_rel.weight": (out, width), "lin_root.weight": (out, width)}
             if layer.bias:
                 shapes["lin_rel.bias"] = (out,)
+        case GatDocument(heads=heads):
+            shapes = {
+                "att_src": (1, heads, out),
+                "att_dst": (1, heads, out),
+                "lin.weight": (heads * out, width),
+                "bias": (layer.width,),
+            }
+        case GatV2Document(heads=heads):
+            shapes = {
+                "att": (1, heads, out),
+                "lin_l.weight": (heads * out, width),
+                "lin_l.bias": (heads * out,),
+                "lin_r.weight": (heads * out, width),
+                "lin_r.bias": (heads * out,),
+                "bias": (layer.width,),
+            }
     return shapes
 
 

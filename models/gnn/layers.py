@@ -7,6 +7,7 @@ hence they reach no real node, and pooling is the one place that has to mask the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +18,7 @@ from torch_geometric.nn import (
     global_mean_pool,
 )
 
+from models.gnn.attention import Gat, GatV2
 from models.gnn.convolutions import Gcn, Gin, GraphConvolution, Sage
 from models.gnn.forms import GraphLayer, Rowwise
 from models.gnn.spec import (
@@ -24,6 +26,8 @@ from models.gnn.spec import (
     ActivationLayer,
     BatchNormLayer,
     DropoutLayer,
+    GatLayer,
+    GatV2Layer,
     GcnLayer,
     GinLayer,
     GraphConvLayer,
@@ -60,7 +64,7 @@ _ACTIVATIONS: dict[ActivationKind, Callable[[Tensor], Tensor]] = {
 
 
 class Activation(Rowwise):
-    def __init__(self, layer: ActivationLayer) -> None:
+    def __init__(self, _width: int, layer: ActivationLayer) -> None:
         super().__init__()
         self.kind: ActivationKind = layer.kind
 
@@ -69,7 +73,7 @@ class Activation(Rowwise):
 
 
 class Dropout(Rowwise):
-    def __init__(self, layer: DropoutLayer) -> None:
+    def __init__(self, _width: int, layer: DropoutLayer) -> None:
         super().__init__()
         self.p = layer.p
 
@@ -78,7 +82,7 @@ class Dropout(Rowwise):
 
 
 class BatchNorm(Rowwise):
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, _layer: BatchNormLayer) -> None:
         super().__init__()
         self.norm = nn.BatchNorm1d(width)
 
@@ -92,7 +96,7 @@ _SPARSE_POOLS = {"mean": global_mean_pool, "sum": global_add_pool, "max": global
 
 
 class Pool(GraphLayer):
-    def __init__(self, layer: PoolLayer) -> None:
+    def __init__(self, _width: int, layer: PoolLayer) -> None:
         super().__init__()
         self.op: PoolOp = layer.op
 
@@ -115,11 +119,14 @@ class Pool(GraphLayer):
 class Keep(nn.Module):
     """Marks where the network remembers its node values; has no weights."""
 
+    def __init__(self, _width: int, _layer: KeepLayer) -> None:
+        super().__init__()
+
 
 class Jump(nn.Module):
     """PyG's JumpingKnowledge of what the network has kept; the same in both forms."""
 
-    def __init__(self, layer: JumpLayer) -> None:
+    def __init__(self, _width: int, layer: JumpLayer) -> None:
         super().__init__()
         self.mode: JumpMode = layer.mode
 
@@ -130,30 +137,25 @@ class Jump(nn.Module):
         return torch.stack(list(kept)).amax(dim=0)
 
 
-def build(layer: Layer, width: int) -> GraphLayer | Keep | Jump:
+_Module: TypeAlias = GraphLayer | Keep | Jump
+
+_MODULES: dict[type[Layer], Callable[[int, Any], _Module]] = {
+    GcnLayer: Gcn,
+    GinLayer: Gin,
+    SageLayer: Sage,
+    GraphConvLayer: GraphConvolution,
+    GatLayer: Gat,
+    GatV2Layer: GatV2,
+    LinearLayer: Linear,
+    ActivationLayer: Activation,
+    DropoutLayer: Dropout,
+    BatchNormLayer: BatchNorm,
+    PoolLayer: Pool,
+    KeepLayer: Keep,
+    JumpLayer: Jump,
+}
+
+
+def build(layer: Layer, width: int) -> _Module:
     """The module of one layer that gets `width` numbers per row."""
-    module: GraphLayer | Keep | Jump
-    match layer:
-        case GcnLayer():
-            module = Gcn(width, layer)
-        case GinLayer():
-            module = Gin(width, layer)
-        case SageLayer():
-            module = Sage(width, layer)
-        case GraphConvLayer():
-            module = GraphConvolution(width, layer)
-        case LinearLayer():
-            module = Linear(width, layer)
-        case ActivationLayer():
-            module = Activation(layer)
-        case DropoutLayer():
-            module = Dropout(layer)
-        case BatchNormLayer():
-            module = BatchNorm(width)
-        case PoolLayer():
-            module = Pool(layer)
-        case KeepLayer():
-            module = Keep()
-        case JumpLayer():
-            module = Jump(layer)
-    return module
+    return _MODULES[type(layer)](width, layer)

@@ -62,6 +62,41 @@ class GraphConvLayer:
 
 
 @dataclass(frozen=True)
+class _AttentionLayer:
+    out: int  # per head
+    heads: int = 1
+    concat: bool = True
+    negative_slope: float = 0.2
+
+    def __post_init__(self) -> None:
+        _require_positive(f"{self.name}: out", self.out)
+        _require_positive(f"{self.name}: heads", self.heads)
+        if not 0 <= self.negative_slope <= 1:
+            raise ValueError(
+                f"{self.name}: negative_slope must be from 0 to 1; got {self.negative_slope!r}"
+            )
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__.removesuffix("Layer").lower()
+
+    @property
+    def width(self) -> int:
+        """What leaves the layer: the heads side by side, or their mean."""
+        return self.out * self.heads if self.concat else self.out
+
+
+@dataclass(frozen=True)
+class GatLayer(_AttentionLayer):
+    """PyG's GATConv: self-loops, bias."""
+
+
+@dataclass(frozen=True)
+class GatV2Layer(_AttentionLayer):
+    """PyG's GATv2Conv: self-loops, biases, weights of its own for both ends."""
+
+
+@dataclass(frozen=True)
 class LinearLayer:
     out: int
     bias: bool = True
@@ -125,6 +160,8 @@ Layer: TypeAlias = (
     | GinLayer
     | SageLayer
     | GraphConvLayer
+    | GatLayer
+    | GatV2Layer
     | LinearLayer
     | ActivationLayer
     | DropoutLayer
@@ -209,8 +246,8 @@ class GnnSpec:
 
         As many as there are convolutions, and one more where one of them is normalised by both
         ends' degrees: a GCN reads the degrees of the farthest nodes it sees, hence whether they
-        have neighbours. The others read nothing of them but their values: a mean divides by the
-        degree of the node that gathers.
+        have neighbours. The others read nothing of them but their values: a mean or an
+        attention divides by what the gathering node has.
         """
         normalised = any(isinstance(layer, GcnLayer) for layer in self.layers)
         return self.convolutions + normalised
@@ -224,6 +261,8 @@ class GnnSpec:
             match layer:
                 case GcnLayer() | GinLayer() | SageLayer() | GraphConvLayer() | LinearLayer():
                     width = layer.out
+                case GatLayer() | GatV2Layer():
+                    width = layer.width
                 case KeepLayer():
                     kept.append(width)
                 case JumpLayer(mode="cat"):
@@ -251,7 +290,7 @@ class GnnSpec:
                 )
 
 
-_CONVOLUTIONS = GcnLayer | GinLayer | SageLayer | GraphConvLayer
+_CONVOLUTIONS = GcnLayer | GinLayer | SageLayer | GraphConvLayer | GatLayer | GatV2Layer
 _ON_NODES = _CONVOLUTIONS | KeepLayer | JumpLayer
 _WIDTH = _CONVOLUTIONS | LinearLayer | JumpLayer
 

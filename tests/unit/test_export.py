@@ -14,6 +14,8 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch_geometric.nn import (
     BatchNorm,
+    GATConv,
+    GATv2Conv,
     GCNConv,
     GINConv,
     GraphConv,
@@ -119,10 +121,23 @@ def test_sage_is_exported(bias: bool, tmp_path: Path) -> None:
     ("conv", "said"),
     [
         (SAGEConv(4, 8, aggr="max"), {"type": "sage", "out": 8, "bias": True, "aggr": "max"}),
+        (GraphConv(4, 8, "sum"), {"type": "graph_conv", "out": 8, "bias": True, "aggr": "add"}),
         (GraphConv(4, 8), {"type": "graph_conv", "out": 8, "bias": True, "aggr": "add"}),
         (
             GraphConv(4, 8, aggr="max", bias=False),
             {"type": "graph_conv", "out": 8, "bias": False, "aggr": "max"},
+        ),
+        (
+            GATConv(4, 4, heads=2, dropout=0.5),
+            {"type": "gat", "out": 4, "heads": 2, "concat": True, "negative_slope": 0.2},
+        ),
+        (
+            GATv2Conv(4, 8, heads=2, concat=False, negative_slope=0.1),
+            {"type": "gatv2", "out": 8, "heads": 2, "concat": False, "negative_slope": 0.1},
+        ),
+        (
+            GATv2Conv(4, 8, share_weights=True),
+            {"type": "gatv2", "out": 8, "heads": 1, "concat": True, "negative_slope": 0.2},
         ),
     ],
     ids=str,
@@ -155,6 +170,13 @@ def test_our_own_gnn_is_exported_as_it_is(tmp_path: Path) -> None:
         (pyg_model(GCNConv(-1, 8)), ["input width is not known"]),
         (pyg_model(SAGEConv(4, 8, aggr="add")), ["(SAGEConv)", "aggr='mean' or aggr='max'"]),
         (pyg_model(GraphConv(4, 8, aggr="min")), ["layer 0 (GraphConv)", "aggr='min'"]),
+        (pyg_model(GATConv(4, 8, residual=True)), ["layer 0 (GATConv)", "residual=True"]),
+        (pyg_model(GATConv(4, 8, edge_dim=2)), ["edge_dim=2"]),
+        (pyg_model(GATConv(4, 8, bias=False)), ["bias=False"]),
+        (pyg_model(GATConv((4, 4), 8)), ["in_channels=(4, 4)"]),
+        (pyg_model(GATConv(4, 8, negative_slope=2)), ["negative_slope=2"]),
+        (pyg_model(GATv2Conv(4, 8, add_self_loops=False)), ["add_self_loops=False"]),
+        (pyg_model(GATv2Conv(-1, 8)), ["input width is not known"]),
         (pyg_model(GraphConv(-1, 8)), ["input width is not known"]),
         (pyg_model(SAGEConv(4, 8, root_weight=False)), ["root_weight=False"]),
         (pyg_model(SAGEConv(4, 8, normalize=True)), ["normalize=True"]),

@@ -16,6 +16,8 @@ from models.gnn.spec import (
     ActivationLayer,
     BatchNormLayer,
     DropoutLayer,
+    GatLayer,
+    GatV2Layer,
     GcnLayer,
     GinLayer,
     GnnSpec,
@@ -52,7 +54,11 @@ rowwise = st.one_of(
     st.floats(0, 0.9).map(DropoutLayer),
     st.just(BatchNormLayer()),
 )
+heads = st.integers(1, 3)
+slopes = st.sampled_from([0.0, 0.2, 1.0])
 convolutions = st.one_of(
+    st.builds(GatLayer, widths, heads, st.booleans(), slopes),
+    st.builds(GatV2Layer, widths, heads, st.booleans(), slopes),
     widths.map(GcnLayer),
     st.builds(GinLayer, widths, widths, st.booleans()),
     st.builds(SageLayer, widths, st.booleans(), st.sampled_from(["mean", "max"])),
@@ -120,6 +126,24 @@ def random_gnn(spec: GnnSpec, seed: int, dtype: torch.dtype) -> Gnn:
     return gnn
 
 
+def pyg_convolution(layer: Layer, width: int) -> nn.Module:
+    match layer:
+        case GcnLayer(out):
+            conv = pyg.GCNConv(width, out)
+        case GinLayer(out, hidden, train_eps):
+            mlp = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, out))
+            conv = pyg.GINConv(mlp, train_eps=train_eps)
+        case SageLayer(out, bias, aggr):
+            conv = pyg.SAGEConv(width, out, aggr=aggr, bias=bias)
+        case GraphConvLayer(out, bias, aggr):
+            conv = pyg.GraphConv(width, out, aggr=aggr, bias=bias)
+        case GatLayer(out, heads, concat, slope):
+            conv = pyg.GATConv(width, out, heads, concat, negative_slope=slope)
+        case GatV2Layer(out, heads, concat, slope):
+            conv = pyg.GATv2Conv(width, out, heads, concat, negative_slope=slope)
+    return conv
+
+
 def pyg_logits(spec: GnnSpec, state: dict[str, Tensor], graph: Graph) -> Tensor:
     """One graph through PyG and torch modules that know nothing of ours but the tensors."""
     values, width = graph.features, spec.features
@@ -136,21 +160,12 @@ def pyg_logits(spec: GnnSpec, state: dict[str, Tensor], graph: Graph) -> Tensor:
             return module
 
         match layer:
-            case GcnLayer(out):
-                values = loaded(pyg.GCNConv(width, out), "conv")(values, edge_index)
-                width = out
-            case GinLayer(out, hidden, train_eps):
-                mlp = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, out))
-                values = loaded(pyg.GINConv(mlp, train_eps=train_eps), "conv")(values, edge_index)
-                width = out
-            case SageLayer(out, bias, aggr):
-                sage = pyg.SAGEConv(width, out, aggr=aggr, bias=bias)
-                values = loaded(sage, "conv")(values, edge_index)
-                width = out
-            case GraphConvLayer(out, bias, aggr):
-                conv = pyg.GraphConv(width, out, aggr=aggr, bias=bias)
-                values = loaded(conv, "conv")(values, edge_index)
-                width = out
+            case GcnLayer() | GinLayer() | SageLayer() | GraphConvLayer():
+                values = loaded(pyg_convolution(layer, width), "conv")(values, edge_index)
+                width = values.shape[1]
+            case GatLayer() | GatV2Layer():
+                values = loaded(pyg_convolution(layer, width), "conv")(values, edge_index)
+                width = values.shape[1]
             case LinearLayer(out, bias):
                 values = loaded(nn.Linear(width, out, bias=bias), "linear")(values)
                 width = out
@@ -228,6 +243,12 @@ LAYERS: list[Layer] = [
     GraphConvLayer(5),
     GraphConvLayer(5, bias=False, aggr="mean"),
     GraphConvLayer(5, aggr="max"),
+    *(
+        kind(5, heads, concat)
+        for kind in (GatLayer, GatV2Layer)
+        for heads in (1, 3)
+        for concat in (True, False)
+    ),
     LinearLayer(5),
     LinearLayer(5, bias=False),
     *(ActivationLayer(kind) for kind in ACTIVATIONS),  # type: ignore[arg-type]
@@ -378,6 +399,10 @@ GRADIENT_SPECS = [
         GraphConvLayer(4),
         GraphConvLayer(4, aggr="mean"),
         GraphConvLayer(4, aggr="max"),
+        GatLayer(4),
+        GatLayer(2, heads=2),
+        GatV2Layer(4),
+        GatV2Layer(4, heads=3, concat=False),
     )
     for pool in (PoolLayer("mean"), PoolLayer("sum"), PoolLayer("max"))
 ]
@@ -542,6 +567,10 @@ POOLED = (PoolLayer("sum"), LinearLayer(2))
         (lambda: SageLayer(4, aggr="add"), r"sage: aggr .* mean, max; got 'add'"),
         (lambda: GraphConvLayer(0), r"graph_conv: out .* got 0"),
         (lambda: GraphConvLayer(4, aggr="min"), r"graph_conv: aggr .* got 'min'"),
+        (lambda: GatLayer(0), r"gat: out .* got 0"),
+        (lambda: GatLayer(4, heads=0), r"gat: heads .* got 0"),
+        (lambda: GatV2Layer(4, heads=True), r"gatv2: heads .* got True"),
+        (lambda: GatV2Layer(4, negative_slope=-0.1), r"gatv2: negative_slope .* got -0.1"),
         (lambda: LinearLayer(True), r"linear: out .* got True"),
         (lambda: DropoutLayer(1.0), r"dropout: p .* got 1.0"),
         (lambda: DropoutLayer(float("nan")), r"dropout: p .* got nan"),

@@ -29,6 +29,13 @@ LAYERS: dict[str, list[dict[str, Any]]] = {
     "sage with the maximum": [{"type": "sage", "out": 8, "aggr": "max"}],
     "graph_conv": [{"type": "graph_conv", "out": 8, "aggr": "max"}],
     "graph_conv without bias": [{"type": "graph_conv", "out": 8, "bias": False}],
+    "gat": [{"type": "gat", "out": 8}, {"type": "batch_norm"}],
+    "gat with heads": [{"type": "gat", "out": 8, "heads": 3}, {"type": "batch_norm"}],
+    "gatv2": [{"type": "gatv2", "out": 8, "heads": 2}, {"type": "batch_norm"}],
+    "gatv2 with the mean of heads": [
+        {"type": "gatv2", "out": 8, "heads": 2, "concat": False, "negative_slope": 0},
+        {"type": "batch_norm"},
+    ],
     "linear": [{"type": "linear", "out": 6}],
     "linear without bias": [{"type": "linear", "out": 6, "bias": False}],
     "activation": [{"type": "gcn", "out": 4}, {"type": "activation", "kind": "elu"}],
@@ -78,6 +85,17 @@ def test_expected_tensors_are_those_of_the_network(layers: list[dict[str, Any]])
 
 FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "unknown layer": (document({"type": "pna", "out": 8}), "/layers/0", "pna"),
+    "too many heads": (document({"type": "gat", "out": 2, "heads": 33}), "/layers/0/heads", "32"),
+    "heads too wide together": (
+        document({"type": "gatv2", "out": 600, "heads": 2, "concat": False}),
+        "/layers/0/heads",
+        "2 heads of 600 values are 1200 values",
+    ),
+    "rising slope": (
+        document({"type": "gat", "out": 2, "negative_slope": 1.5}),
+        "/layers/0/negative_slope",
+        "sent: 1.5",
+    ),
     "unknown aggregation": (
         document({"type": "sage", "out": 8, "aggr": "add"}), "/layers/0/aggr", "'mean' or 'max'",
     ),

@@ -16,6 +16,8 @@ from models.errors import UnknownTargetError
 from models.gnn.network import Gnn
 from models.gnn.spec import (
     ActivationLayer,
+    GatLayer,
+    GatV2Layer,
     GcnLayer,
     GinLayer,
     GnnSpec,
@@ -43,6 +45,8 @@ READ_NO_DEGREES: list[Layer] = [
     GraphConvLayer(5),
     GraphConvLayer(5, aggr="mean"),
     GraphConvLayer(5, aggr="max"),
+    GatLayer(3, heads=2),
+    GatV2Layer(5, heads=2, concat=False),
 ]
 unnormalised = st.sampled_from(READ_NO_DEGREES)
 convolutions = st.one_of(st.just(GcnLayer(5)), unnormalised)

@@ -12,6 +12,8 @@ from models.gnn.spec import (
     ActivationLayer,
     BatchNormLayer,
     DropoutLayer,
+    GatLayer,
+    GatV2Layer,
     GcnLayer,
     GinLayer,
     GraphConvLayer,
@@ -48,6 +50,11 @@ LAYERS: list[tuple[dict[str, object], Layer]] = [
     (
         {"type": "graph_conv", "out": 6, "bias": False, "aggr": "mean"},
         GraphConvLayer(out=6, bias=False, aggr="mean"),
+    ),
+    ({"type": "gat", "out": 6}, GatLayer(out=6)),
+    (
+        {"type": "gatv2", "out": 6, "heads": 2, "concat": False, "negative_slope": 0.1},
+        GatV2Layer(out=6, heads=2, concat=False, negative_slope=0.1),
     ),
     ({"type": "linear", "out": 6}, LinearLayer(out=6)),
     ({"type": "linear", "out": 6, "bias": False}, LinearLayer(out=6, bias=False)),
