@@ -23,6 +23,7 @@ from d4explain.export_layers import InexpressibleError, Needs, Translated, trans
 from models.gnn.network import Gnn
 from models.gnn.spec import (
     ActivationLayer,
+    AddLayer,
     BatchNormLayer,
     DropoutLayer,
     GatLayer,
@@ -31,9 +32,11 @@ from models.gnn.spec import (
     GinLayer,
     GnnSpec,
     GraphConvLayer,
+    GraphNormLayer,
     JumpLayer,
     KeepLayer,
     Layer,
+    LayerNormLayer,
     LinearLayer,
     PoolLayer,
     SageLayer,
@@ -54,8 +57,11 @@ TYPES: dict[type[Layer], str] = {
     ActivationLayer: "activation",
     DropoutLayer: "dropout",
     BatchNormLayer: "batch_norm",
+    LayerNormLayer: "layer_norm",
+    GraphNormLayer: "graph_norm",
     PoolLayer: "pool",
     KeepLayer: "keep",
+    AddLayer: "add",
     JumpLayer: "jump",
 }
 TOLERANCE = 1e-4  # of logits, relative to the largest; float32 in two orders of summation

@@ -16,6 +16,8 @@ from torch_geometric.nn import (
     GCNConv,
     GINConv,
     GraphConv,
+    GraphNorm,
+    LayerNorm,
     Linear,
     SAGEConv,
     global_add_pool,
@@ -35,7 +37,9 @@ from models.gnn.spec import (
     GcnLayer,
     GinLayer,
     GraphConvLayer,
+    GraphNormLayer,
     Layer,
+    LayerNormLayer,
     LinearLayer,
     PoolLayer,
     PoolOp,
@@ -250,6 +254,38 @@ def _batch_norm(layer: nn.BatchNorm1d | BatchNorm) -> Translated:
     )
 
 
+def _layer_norm(layer: LayerNorm) -> Translated:
+    _require(layer, eps=1e-5, affine=True)
+    return Translated(
+        LayerNormLayer(layer.mode),
+        needs="batch" if layer.mode == "graph" else "nothing",
+        width=layer.in_channels,
+        tensors={f"norm.{name}": tensor for name, tensor in layer.state_dict().items()},
+    )
+
+
+def _torch_layer_norm(layer: nn.LayerNorm) -> Translated:
+    _require(layer, eps=1e-5, elementwise_affine=True)
+    _require_bias(layer.bias)
+    if len(layer.normalized_shape) != 1:
+        raise InexpressibleError(f"normalized_shape={layer.normalized_shape}; it must be a width")
+    return Translated(
+        LayerNormLayer("node"),
+        width=layer.normalized_shape[0],
+        tensors={f"norm.{name}": tensor for name, tensor in layer.state_dict().items()},
+    )
+
+
+def _graph_norm(layer: GraphNorm) -> Translated:
+    _require(layer, eps=1e-5)
+    return Translated(
+        GraphNormLayer(),
+        needs="batch",
+        width=layer.in_channels,
+        tensors={f"norm.{name}": tensor for name, tensor in layer.state_dict().items()},
+    )
+
+
 def _identity(_layer: nn.Identity) -> Translated:
     return Translated(None)
 
@@ -269,6 +305,9 @@ _TRANSLATORS: dict[type[nn.Module], Callable[[Any], Translated]] = {
     nn.Dropout: _dropout,
     nn.BatchNorm1d: _batch_norm,
     BatchNorm: _batch_norm,
+    LayerNorm: _layer_norm,
+    nn.LayerNorm: _torch_layer_norm,
+    GraphNorm: _graph_norm,
     nn.Identity: _identity,
 }
 

@@ -1,145 +1,39 @@
-"""The closed vocabulary a GNN is described in."""
+"""What a GNN is described with: layers of a closed vocabulary that make a classifier."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from store.errors import Fault, InvalidInput
+from store.gnn_layers import (
+    MAX_WIDTH,
+    AddDocument,
+    GatDocument,
+    GatV2Document,
+    GcnDocument,
+    GinDocument,
+    GraphConvDocument,
+    JumpDocument,
+    KeepDocument,
+    LayerDocument,
+    LayerNormDocument,
+    LinearDocument,
+    SageDocument,
+    Spec,
+)
 
 MAX_LAYERS = 32
-MAX_WIDTH = 1024
-MAX_HEADS = 32
 # Jumps concatenate, and a jump behind a jump doubles: their width needs a limit of its own.
 MAX_JUMP_WIDTH = 8 * MAX_WIDTH
 MAX_FEATURES = 65_536  # of any deployment; settings.max_features is the limit of one
 MIN_CLASSES, MAX_CLASSES = 2, 256
 
-Width = Annotated[int, Field(ge=1, le=MAX_WIDTH)]
-
-
-class Spec(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class GcnDocument(Spec):
-    """PyG's GCNConv: self-loops, symmetric normalisation, bias."""
-
-    type: Literal["gcn"]
-    out: Width
-
-
-class GinDocument(Spec):
-    """PyG's GINConv around Linear, ReLU, Linear."""
-
-    type: Literal["gin"]
-    out: Width
-    hidden: Width
-    train_eps: bool = False
-
-
-class SageDocument(Spec):
-    """PyG's SAGEConv: mean or maximum of the neighbours, a weight for the node itself."""
-
-    type: Literal["sage"]
-    out: Width
-    bias: bool = True
-    aggr: Literal["mean", "max"] = "mean"
-
-
-class GraphConvDocument(Spec):
-    """PyG's GraphConv: sum, mean or maximum of the neighbours, a weight for the node itself."""
-
-    type: Literal["graph_conv"]
-    out: Width
-    bias: bool = True
-    aggr: Literal["add", "mean", "max"] = "add"
-
-
-class _AttentionDocument(Spec):
-    out: Width
-    heads: Annotated[int, Field(ge=1, le=MAX_HEADS)] = 1
-    concat: bool = True
-    negative_slope: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.2
-
-    @property
-    def width(self) -> int:
-        return self.out * self.heads if self.concat else self.out
-
-
-class GatDocument(_AttentionDocument):
-    """PyG's GATConv with self-loops and bias; `out` is the width of one head."""
-
-    type: Literal["gat"]
-
-
-class GatV2Document(_AttentionDocument):
-    """PyG's GATv2Conv with self-loops and biases; `out` is the width of one head."""
-
-    type: Literal["gatv2"]
-
-
-class LinearDocument(Spec):
-    type: Literal["linear"]
-    out: Width
-    bias: bool = True
-
-
-class ActivationDocument(Spec):
-    type: Literal["activation"]
-    kind: Literal["relu", "leaky_relu", "elu", "gelu", "tanh", "sigmoid"]
-
-
-class DropoutDocument(Spec):
-    type: Literal["dropout"]
-    p: Annotated[float, Field(ge=0, lt=1, strict=False)]
-
-
-class BatchNormDocument(Spec):
-    type: Literal["batch_norm"]
-
-
-class PoolDocument(Spec):
-    type: Literal["pool"]
-    op: Literal["mean", "sum", "max"]
-
-
-class KeepDocument(Spec):
-    """Remembers the node values for the jumps behind it."""
-
-    type: Literal["keep"]
-
-
-class JumpDocument(Spec):
-    """PyG's JumpingKnowledge of everything kept so far, in order; before the pool.
-
-    `cat` concatenates, `max` takes the maximum of values of one width. What the layer itself gets
-    counts only if it was kept.
-    """
-
-    type: Literal["jump"]
-    mode: Literal["cat", "max"]
-
-
-ConvolutionDocument = (
-    GcnDocument | GinDocument | SageDocument | GraphConvDocument | GatDocument | GatV2Document
-)
-LayerDocument = Annotated[
-    ConvolutionDocument
-    | LinearDocument
-    | ActivationDocument
-    | DropoutDocument
-    | BatchNormDocument
-    | PoolDocument
-    | KeepDocument
-    | JumpDocument,
-    Field(discriminator="type"),
-]
 _CONVOLUTIONS = ("gcn", "gin", "sage", "graph_conv", "gat", "gatv2")
-_ON_NODES = (*_CONVOLUTIONS, "keep", "jump")
+_ON_NODES = (*_CONVOLUTIONS, "graph_norm", "keep", "add", "jump")
 _SETTING_WIDTH = (*_CONVOLUTIONS, "linear", "jump")
 # Printable, so that names can be shown, logged and stored anywhere.
 ClassName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -176,9 +70,9 @@ def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
         )
     faults += [
         Fault(f"/layers/{i}", f"{layer.type} at position {i} comes after the pool; "
-              "convolutions, keeps and jumps must come before it")
+              "what needs nodes must come before it")
         for i, layer in enumerate(spec.layers)
-        if layer.type in _ON_NODES and pools and i > pools[0]
+        if _needs_nodes(layer) and pools and i > pools[0]
     ]  # fmt: skip
     faults += [
         Fault(f"/layers/{i}/heads", f"{layer.heads} heads of {layer.out} values are "
@@ -186,7 +80,7 @@ def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
         for i, layer in enumerate(spec.layers)
         if isinstance(layer, GatDocument | GatV2Document) and layer.heads * layer.out > MAX_WIDTH
     ]  # fmt: skip
-    faults += _jump_faults(spec)
+    faults += _kept_faults(spec)
     widening = [i for i, layer in enumerate(spec.layers) if layer.type in _SETTING_WIDTH]
     last = spec.layers[widening[-1]] if widening else None
     if not isinstance(last, LinearDocument):
@@ -210,19 +104,28 @@ def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
     return faults
 
 
-def _jump_faults(spec: GnnSpecDocument) -> list[Fault]:
-    """Jumps that have nothing to join, or that would join it to something impossible."""
+def _needs_nodes(layer: LayerDocument) -> bool:
+    over_graph = isinstance(layer, LayerNormDocument) and layer.mode == "graph"
+    return over_graph or layer.type in _ON_NODES
+
+
+def _kept_faults(spec: GnnSpecDocument) -> list[Fault]:
+    """Jumps and additions that have nothing to join, or would join it to something impossible."""
     faults = []
     widths = widths_of(spec)
     kept: list[int] = []
     for i, layer in enumerate(spec.layers):
         if isinstance(layer, KeepDocument):
             kept.append(widths[i])
-        if not isinstance(layer, JumpDocument):
+        if not isinstance(layer, JumpDocument | AddDocument):
             continue
         place = f"/layers/{i}"
         if not kept:
-            faults.append(Fault(place, f"jump at position {i} has no keep before it"))
+            faults.append(Fault(place, f"{layer.type} at position {i} has no keep before it"))
+        elif isinstance(layer, AddDocument):
+            if kept[-1] != widths[i]:
+                said = f"add gets {widths[i]} values per node but {kept[-1]} were kept last"
+                faults.append(Fault(place, f"{said}; they must be equal"))
         elif layer.mode == "max" and len(set(kept)) > 1:
             said = "max needs kept values of one width"
             faults.append(Fault(f"{place}/mode", f"{said}; the widths are {_listed(kept)}"))
@@ -243,12 +146,12 @@ def widths_of(spec: GnnSpecDocument) -> list[int]:
     for layer in spec.layers:
         width = widths[-1]
         match layer:
+            case GatDocument() | GatV2Document():
+                width = layer.width
             case GcnDocument() | GinDocument() | SageDocument() | GraphConvDocument():
                 width = layer.out
             case LinearDocument():
                 width = layer.out
-            case GatDocument() | GatV2Document():
-                width = layer.width
             case KeepDocument():
                 kept.append(width)
             case JumpDocument(mode="cat"):

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from store.gnn_spec import (
+from store.gnn_layers import (
     BatchNormDocument,
     ConvolutionDocument,
     GatDocument,
     GatV2Document,
     GcnDocument,
     GinDocument,
-    GnnSpecDocument,
     GraphConvDocument,
+    GraphNormDocument,
     LayerDocument,
+    LayerNormDocument,
     LinearDocument,
     SageDocument,
-    widths_of,
 )
+from store.gnn_spec import GnnSpecDocument, widths_of
 
 
 class TensorShape(NamedTuple):
@@ -49,6 +50,10 @@ def _tensors(layer: LayerDocument, width: int) -> dict[str, TensorShape]:
             for name in ("weight", "bias", "running_mean", "running_var"):
                 tensors[f"norm.{name}"] = _floats(width)
             tensors["norm.num_batches_tracked"] = TensorShape((), "int64")
+        case LayerNormDocument():
+            tensors = {f"norm.{name}": _floats(width) for name in ("weight", "bias")}
+        case GraphNormDocument():
+            tensors = {f"norm.{name}": _floats(width) for name in ("weight", "bias", "mean_scale")}
         case _:
             pass
     return tensors

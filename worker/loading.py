@@ -13,6 +13,7 @@ from models.denoiser import Denoiser, DenoiserShape
 from models.gnn.network import Gnn, predict
 from models.gnn.spec import (
     ActivationLayer,
+    AddLayer,
     BatchNormLayer,
     DropoutLayer,
     GatLayer,
@@ -21,16 +22,18 @@ from models.gnn.spec import (
     GinLayer,
     GnnSpec,
     GraphConvLayer,
+    GraphNormLayer,
     JumpLayer,
     KeepLayer,
     Layer,
+    LayerNormLayer,
     LinearLayer,
     PoolLayer,
     SageLayer,
 )
 from models.graphs import Graph
 from models.mmd import GraphStatistics, statistics
-from store import gnn_spec, graph_sets, tables
+from store import gnn_layers, gnn_spec, graph_sets, tables
 from store.artifacts import Artifacts
 from store.requests import CanonicalGraph
 from worker.shelf import Shelf
@@ -121,8 +124,11 @@ _LAYERS: dict[str, type[Layer]] = {
     "activation": ActivationLayer,
     "dropout": DropoutLayer,
     "batch_norm": BatchNormLayer,
+    "layer_norm": LayerNormLayer,
+    "graph_norm": GraphNormLayer,
     "pool": PoolLayer,
     "keep": KeepLayer,
+    "add": AddLayer,
     "jump": JumpLayer,
 }
 
@@ -135,7 +141,7 @@ def layers_of(document: gnn_spec.GnnSpecDocument) -> GnnSpec:
     )
 
 
-def _layer(document: gnn_spec.LayerDocument) -> Layer:
+def _layer(document: gnn_layers.LayerDocument) -> Layer:
     """Documents and layers have the same fields; each checks them for itself."""
     return _LAYERS[document.type](**document.model_dump(exclude={"type"}))
 

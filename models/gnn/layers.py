@@ -1,7 +1,7 @@
 """All layers in both forms: PyG's own on sparse graphs, and the same function of a soft adjacency.
 
 The dense forms are written so that rows of padding may hold anything: the adjacency is zero there,
-hence they reach no real node, and pooling is the one place that has to mask them.
+hence they reach no real node; pooling and norms over graphs are the places that mask them.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from torch_geometric.nn import (
 from models.gnn.attention import Gat, GatV2
 from models.gnn.convolutions import Gcn, Gin, GraphConvolution, Sage
 from models.gnn.forms import GraphLayer, Rowwise
+from models.gnn.norms import BatchNorm, GraphNorm, layer_norm
 from models.gnn.spec import (
     ActivationKind,
     ActivationLayer,
+    AddLayer,
     BatchNormLayer,
     DropoutLayer,
     GatLayer,
@@ -31,10 +33,12 @@ from models.gnn.spec import (
     GcnLayer,
     GinLayer,
     GraphConvLayer,
+    GraphNormLayer,
     JumpLayer,
     JumpMode,
     KeepLayer,
     Layer,
+    LayerNormLayer,
     LinearLayer,
     PoolLayer,
     PoolOp,
@@ -81,17 +85,6 @@ class Dropout(Rowwise):
         return F.dropout(values, self.p, self.training)
 
 
-class BatchNorm(Rowwise):
-    def __init__(self, width: int, _layer: BatchNormLayer) -> None:
-        super().__init__()
-        self.norm = nn.BatchNorm1d(width)
-
-    def rows(self, values: Tensor) -> Tensor:
-        # BatchNorm1d wants channels second; rows of all graphs are one long batch to it.
-        result: Tensor = self.norm(values.reshape(-1, values.shape[-1]))
-        return result.reshape(values.shape)
-
-
 _SPARSE_POOLS = {"mean": global_mean_pool, "sum": global_add_pool, "max": global_max_pool}
 
 
@@ -123,6 +116,13 @@ class Keep(nn.Module):
         super().__init__()
 
 
+class Add(nn.Module):
+    """Adds what the network has kept last; has no weights."""
+
+    def __init__(self, _width: int, _layer: AddLayer) -> None:
+        super().__init__()
+
+
 class Jump(nn.Module):
     """PyG's JumpingKnowledge of what the network has kept; the same in both forms."""
 
@@ -137,7 +137,7 @@ class Jump(nn.Module):
         return torch.stack(list(kept)).amax(dim=0)
 
 
-_Module: TypeAlias = GraphLayer | Keep | Jump
+_Module: TypeAlias = GraphLayer | Keep | Add | Jump
 
 _MODULES: dict[type[Layer], Callable[[int, Any], _Module]] = {
     GcnLayer: Gcn,
@@ -150,8 +150,11 @@ _MODULES: dict[type[Layer], Callable[[int, Any], _Module]] = {
     ActivationLayer: Activation,
     DropoutLayer: Dropout,
     BatchNormLayer: BatchNorm,
+    LayerNormLayer: layer_norm,
+    GraphNormLayer: GraphNorm,
     PoolLayer: Pool,
     KeepLayer: Keep,
+    AddLayer: Add,
     JumpLayer: Jump,
 }
 

@@ -19,6 +19,8 @@ from torch_geometric.nn import (
     GCNConv,
     GINConv,
     GraphConv,
+    GraphNorm,
+    LayerNorm,
     SAGEConv,
     Sequential,
     TransformerConv,
@@ -149,6 +151,26 @@ def test_convolutions_are_exported(
     assert json.loads(written.spec.read_text())["layers"][0] == said
 
 
+@pytest.mark.parametrize(
+    ("norm", "said"),
+    [
+        ((LayerNorm(8), "x, batch -> x"), {"type": "layer_norm", "mode": "graph"}),
+        ((LayerNorm(8, mode="node"), "x -> x"), {"type": "layer_norm", "mode": "node"}),
+        ((nn.LayerNorm(8), "x -> x"), {"type": "layer_norm", "mode": "node"}),
+        ((GraphNorm(8), "x, batch -> x"), {"type": "graph_norm"}),
+    ],
+    ids=str,
+)
+def test_norms_are_exported(
+    norm: tuple[nn.Module, str], said: dict[str, object], tmp_path: Path
+) -> None:
+    with torch.no_grad():
+        for tensor in norm[0].parameters():
+            tensor.normal_(generator=torch.Generator().manual_seed(0))
+    written = export(pyg_model(GCNConv(4, 8), norm), tmp_path)
+    assert json.loads(written.spec.read_text())["layers"][1] == said
+
+
 def test_our_own_gnn_is_exported_as_it_is(tmp_path: Path) -> None:
     jump = (KeepLayer(), GcnLayer(8), KeepLayer(), JumpLayer("cat"))
     gnn = Gnn(GnnSpec(4, 2, (GcnLayer(8), *jump, PoolLayer("sum"), LinearLayer(2))))
@@ -177,6 +199,11 @@ def test_our_own_gnn_is_exported_as_it_is(tmp_path: Path) -> None:
         (pyg_model(GATConv(4, 8, negative_slope=2)), ["negative_slope=2"]),
         (pyg_model(GATv2Conv(4, 8, add_self_loops=False)), ["add_self_loops=False"]),
         (pyg_model(GATv2Conv(-1, 8)), ["input width is not known"]),
+        (pyg_model(GCNConv(4, 8), LayerNorm(8, affine=False)), ["(LayerNorm)", "affine=False"]),
+        (pyg_model(GCNConv(4, 8), nn.LayerNorm(8, bias=False)), ["(LayerNorm)", "bias=False"]),
+        (pyg_model(GCNConv(4, 8), nn.LayerNorm((2, 8))), ["normalized_shape=(2, 8)"]),
+        (pyg_model(GCNConv(4, 8), GraphNorm(8, eps=1e-3)), ["(GraphNorm)", "eps=0.001"]),
+        (pyg_model(GCNConv(4, 8), (GraphNorm(8), "x -> x")), ["layer 1 takes (x)"]),
         (pyg_model(GraphConv(-1, 8)), ["input width is not known"]),
         (pyg_model(SAGEConv(4, 8, root_weight=False)), ["root_weight=False"]),
         (pyg_model(SAGEConv(4, 8, normalize=True)), ["normalize=True"]),

@@ -42,6 +42,10 @@ LAYERS: dict[str, list[dict[str, Any]]] = {
     "dropout": [{"type": "gcn", "out": 4}, {"type": "dropout", "p": 0.5}],
     "batch norm": [{"type": "gcn", "out": 4}, {"type": "batch_norm"}],
     "batch norm of the features": [{"type": "batch_norm"}, {"type": "gcn", "out": 4}],
+    "layer norm": [{"type": "gcn", "out": 4}, {"type": "layer_norm", "mode": "node"}],
+    "layer norm of graphs": [{"type": "gcn", "out": 4}, {"type": "layer_norm", "mode": "graph"}],
+    "graph norm": [{"type": "gcn", "out": 4}, {"type": "graph_norm"}],
+    "residual": [{"type": "keep"}, {"type": "gcn", "out": 5}, {"type": "add"}],
     "jump of one": [{"type": "keep"}, {"type": "jump", "mode": "max"}],
     "jump": [
         {"type": "keep"},
@@ -95,6 +99,24 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
         document({"type": "gat", "out": 2, "negative_slope": 1.5}),
         "/layers/0/negative_slope",
         "sent: 1.5",
+    ),
+    "layer norm without mode": (document({"type": "layer_norm"}), "/layers/0/mode", "required"),
+    "graph norm after the pool": (
+        {**document(), "layers": [HEAD[0], {"type": "graph_norm"}, HEAD[1]]}, "/layers/1", "before",
+    ),
+    "layer norm of graphs after the pool": (
+        {**document(), "layers": [HEAD[0], {"type": "layer_norm", "mode": "graph"}, HEAD[1]]},
+        "/layers/1",
+        "before",
+    ),
+    "add without keep": (document({"type": "add"}, KEEP), "/layers/0", "no keep before it"),
+    "add after the pool": (
+        {**document(), "layers": [KEEP, HEAD[0], {"type": "add"}, HEAD[1]]}, "/layers/2", "before",
+    ),
+    "add of another width": (
+        document(KEEP, {"type": "gcn", "out": 4}, {"type": "add"}),
+        "/layers/2",
+        "add gets 4 values per node but 5 were kept last",
     ),
     "unknown aggregation": (
         document({"type": "sage", "out": 8, "aggr": "add"}), "/layers/0/aggr", "'mean' or 'max'",

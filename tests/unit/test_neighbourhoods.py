@@ -16,6 +16,7 @@ from models.errors import UnknownTargetError
 from models.gnn.network import Gnn
 from models.gnn.spec import (
     ActivationLayer,
+    AddLayer,
     GatLayer,
     GatV2Layer,
     GcnLayer,
@@ -25,6 +26,7 @@ from models.gnn.spec import (
     JumpLayer,
     KeepLayer,
     Layer,
+    LayerNormLayer,
     LinearLayer,
     SageLayer,
 )
@@ -138,6 +140,18 @@ def test_a_gnn_that_reads_no_degrees_needs_one_hop_less(
     assert difference(gnn, whole, part, part.graph) < 1e-6
     edited = random_edits(part, part.rules(ANYTHING), 6, seed)
     assert difference(gnn, whole, part, edited) < 1e-6
+
+
+def test_norms_of_nodes_and_residuals_are_seen_no_farther() -> None:
+    whole = WHOLE["tree-cycle"]
+    block = (KeepLayer(), GatLayer(4), LayerNormLayer("node"), AddLayer())
+    gnn = Gnn(GnnSpec(FEATURES, 3, (*block * 2, LinearLayer(3)))).double().eval()
+    assert gnn.spec.sight == gnn.spec.convolutions == 2
+    for node in range(0, whole.node_count, 67):
+        part = instance(whole, node, 2, sight=2)
+        assert part.exact
+        edited = random_edits(part, part.rules(ANYTHING), 6, node)
+        assert difference(gnn, whole, part, edited) < 1e-6
 
 
 def test_a_normalised_gnn_sees_one_hop_more_than_it_has_layers() -> None:

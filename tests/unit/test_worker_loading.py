@@ -10,6 +10,7 @@ from safetensors.torch import save
 from models.gnn.network import Gnn
 from models.gnn.spec import (
     ActivationLayer,
+    AddLayer,
     BatchNormLayer,
     DropoutLayer,
     GatLayer,
@@ -17,9 +18,11 @@ from models.gnn.spec import (
     GcnLayer,
     GinLayer,
     GraphConvLayer,
+    GraphNormLayer,
     JumpLayer,
     KeepLayer,
     Layer,
+    LayerNormLayer,
     LinearLayer,
     PoolLayer,
     SageLayer,
@@ -60,6 +63,9 @@ LAYERS: list[tuple[dict[str, object], Layer]] = [
     ({"type": "linear", "out": 6, "bias": False}, LinearLayer(out=6, bias=False)),
     ({"type": "dropout", "p": 0.5}, DropoutLayer(p=0.5)),
     ({"type": "batch_norm"}, BatchNormLayer()),
+    ({"type": "layer_norm", "mode": "node"}, LayerNormLayer(mode="node")),
+    ({"type": "layer_norm", "mode": "graph"}, LayerNormLayer(mode="graph")),
+    ({"type": "graph_norm"}, GraphNormLayer()),
     ({"type": "activation", "kind": "relu"}, ActivationLayer(kind="relu")),
     ({"type": "activation", "kind": "leaky_relu"}, ActivationLayer(kind="leaky_relu")),
     ({"type": "activation", "kind": "elu"}, ActivationLayer(kind="elu")),
@@ -104,6 +110,11 @@ def test_pools_are_mapped(op: str) -> None:
 def test_jumping_knowledge_is_mapped(mode: str) -> None:
     spec = layers_of(document({"type": "keep"}, {"type": "jump", "mode": mode}))
     assert spec.layers[:2] == (KeepLayer(), JumpLayer(mode=mode))  # type: ignore[arg-type]
+
+
+def test_residual_connections_are_mapped() -> None:
+    spec = layers_of(document({"type": "keep"}, {"type": "gcn", "out": 3}, {"type": "add"}))
+    assert spec.layers[:3] == (KeepLayer(), GcnLayer(3), AddLayer())
 
 
 @pytest.fixture
