@@ -24,7 +24,12 @@ from torch_geometric.nn import (
     global_max_pool,
     global_mean_pool,
 )
-from torch_geometric.nn.aggr import MaxAggregation, MeanAggregation, SumAggregation
+from torch_geometric.nn.aggr import (
+    AttentionalAggregation,
+    MaxAggregation,
+    MeanAggregation,
+    SumAggregation,
+)
 
 from models.gnn.spec import (
     ActivationKind,
@@ -286,6 +291,21 @@ def _graph_norm(layer: GraphNorm) -> Translated:
     )
 
 
+def _attention_pool(layer: AttentionalAggregation) -> Translated:
+    gate = layer.gate_nn
+    if not isinstance(gate, nn.Linear | Linear) or _initialised(gate.weight).shape[0] != 1:
+        inside = layer.gate_mlp if gate is None else gate
+        raise InexpressibleError(f"its gate_nn must be a linear layer to 1 value; got {inside}")
+    _require_bias(gate.bias, "gate_nn: ")
+    _require(layer, nn=None, mlp=None)
+    return Translated(
+        PoolLayer("attention"),
+        needs="batch",
+        width=gate.weight.shape[1],
+        tensors={"pool.gate_nn.weight": gate.weight, "pool.gate_nn.bias": gate.bias},
+    )
+
+
 def _identity(_layer: nn.Identity) -> Translated:
     return Translated(None)
 
@@ -308,6 +328,7 @@ _TRANSLATORS: dict[type[nn.Module], Callable[[Any], Translated]] = {
     LayerNorm: _layer_norm,
     nn.LayerNorm: _torch_layer_norm,
     GraphNorm: _graph_norm,
+    AttentionalAggregation: _attention_pool,
     nn.Identity: _identity,
 }
 

@@ -107,8 +107,10 @@ class GraphNormDocument(Spec):
 
 
 class PoolDocument(Spec):
+    """From nodes to graphs; `attention` is PyG's AttentionalAggregation with a linear gate."""
+
     type: Literal["pool"]
-    op: Literal["mean", "sum", "max"]
+    op: Literal["mean", "sum", "max", "attention"]
 
 
 class KeepDocument(Spec):

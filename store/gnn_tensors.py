@@ -16,6 +16,7 @@ from store.gnn_layers import (
     LayerDocument,
     LayerNormDocument,
     LinearDocument,
+    PoolDocument,
     SageDocument,
 )
 from store.gnn_spec import GnnSpecDocument, widths_of
@@ -54,6 +55,8 @@ def _tensors(layer: LayerDocument, width: int) -> dict[str, TensorShape]:
             tensors = {f"norm.{name}": _floats(width) for name in ("weight", "bias")}
         case GraphNormDocument():
             tensors = {f"norm.{name}": _floats(width) for name in ("weight", "bias", "mean_scale")}
+        case PoolDocument(op="attention"):
+            tensors = {"pool.gate_nn.weight": _floats(1, width), "pool.gate_nn.bias": _floats(1)}
         case _:
             pass
     return tensors

@@ -12,16 +12,12 @@ from typing import Any, TypeAlias
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch_geometric.nn import (
-    global_add_pool,
-    global_max_pool,
-    global_mean_pool,
-)
 
 from models.gnn.attention import Gat, GatV2
 from models.gnn.convolutions import Gcn, Gin, GraphConvolution, Sage
 from models.gnn.forms import GraphLayer, Rowwise
 from models.gnn.norms import BatchNorm, GraphNorm, layer_norm
+from models.gnn.pools import pool
 from models.gnn.spec import (
     ActivationKind,
     ActivationLayer,
@@ -41,10 +37,8 @@ from models.gnn.spec import (
     LayerNormLayer,
     LinearLayer,
     PoolLayer,
-    PoolOp,
     SageLayer,
 )
-from models.graphs import DenseGraphs, SparseGraphs
 
 
 class Linear(Rowwise):
@@ -83,30 +77,6 @@ class Dropout(Rowwise):
 
     def rows(self, values: Tensor) -> Tensor:
         return F.dropout(values, self.p, self.training)
-
-
-_SPARSE_POOLS = {"mean": global_mean_pool, "sum": global_add_pool, "max": global_max_pool}
-
-
-class Pool(GraphLayer):
-    def __init__(self, _width: int, layer: PoolLayer) -> None:
-        super().__init__()
-        self.op: PoolOp = layer.op
-
-    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
-        pooled: Tensor = _SPARSE_POOLS[self.op](values, graphs.graph_of_node, size=graphs.count)
-        return pooled
-
-    def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
-        """Over real nodes only; a slot without any gives zeros, as PyG does."""
-        padding = ~graphs.mask[:, :, None]  # [batch, node, 1]
-        if self.op == "max":
-            empty = padding.all(dim=1)  # [batch, 1]
-            return values.masked_fill(padding, -torch.inf).amax(dim=1).masked_fill(empty, 0)
-        total = values.masked_fill(padding, 0).sum(dim=1)
-        if self.op == "sum":
-            return total
-        return total / graphs.mask.sum(dim=1, keepdim=True).clamp(min=1)
 
 
 class Keep(nn.Module):
@@ -152,7 +122,7 @@ _MODULES: dict[type[Layer], Callable[[int, Any], _Module]] = {
     BatchNormLayer: BatchNorm,
     LayerNormLayer: layer_norm,
     GraphNormLayer: GraphNorm,
-    PoolLayer: Pool,
+    PoolLayer: pool,
     KeepLayer: Keep,
     AddLayer: Add,
     JumpLayer: Jump,

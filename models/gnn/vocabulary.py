@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 ActivationKind: TypeAlias = Literal["relu", "leaky_relu", "elu", "gelu", "tanh", "sigmoid"]
-PoolOp: TypeAlias = Literal["mean", "sum", "max"]
+PoolOp: TypeAlias = Literal["mean", "sum", "max", "attention"]
 JumpMode: TypeAlias = Literal["cat", "max"]
 Aggregation: TypeAlias = Literal["add", "mean", "max"]
 SageAggregation: TypeAlias = Literal["mean", "max"]
@@ -148,7 +148,10 @@ class GraphNormLayer:
 
 @dataclass(frozen=True)
 class PoolLayer:
-    """From nodes to graphs; what comes after it sees one row per graph."""
+    """From nodes to graphs; what comes after it sees one row per graph.
+
+    `attention` is PyG's AttentionalAggregation with a linear gate.
+    """
 
     op: PoolOp
 

@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch_geometric.nn import (
+    MLP,
     BatchNorm,
     GATConv,
     GATv2Conv,
@@ -28,7 +29,7 @@ from torch_geometric.nn import (
     global_max_pool,
     global_mean_pool,
 )
-from torch_geometric.nn.aggr import MaxAggregation
+from torch_geometric.nn.aggr import AttentionalAggregation, MaxAggregation
 
 from d4explain.errors import CommandError
 from d4explain.export import export
@@ -171,6 +172,16 @@ def test_norms_are_exported(
     assert json.loads(written.spec.read_text())["layers"][1] == said
 
 
+def gated(gate: nn.Module, inner: nn.Module | None = None) -> nn.Sequential:
+    return nn.Sequential(GCNConv(4, 8), AttentionalAggregation(gate, inner), nn.Linear(8, 3))
+
+
+def test_attention_over_nodes_is_exported(tmp_path: Path) -> None:
+    written = export(gated(nn.Linear(8, 1)), tmp_path)
+    pool = json.loads(written.spec.read_text())["layers"][1]
+    assert pool == {"type": "pool", "op": "attention"}
+
+
 def test_our_own_gnn_is_exported_as_it_is(tmp_path: Path) -> None:
     jump = (KeepLayer(), GcnLayer(8), KeepLayer(), JumpLayer("cat"))
     gnn = Gnn(GnnSpec(4, 2, (GcnLayer(8), *jump, PoolLayer("sum"), LinearLayer(2))))
@@ -204,6 +215,11 @@ def test_our_own_gnn_is_exported_as_it_is(tmp_path: Path) -> None:
         (pyg_model(GCNConv(4, 8), nn.LayerNorm((2, 8))), ["normalized_shape=(2, 8)"]),
         (pyg_model(GCNConv(4, 8), GraphNorm(8, eps=1e-3)), ["(GraphNorm)", "eps=0.001"]),
         (pyg_model(GCNConv(4, 8), (GraphNorm(8), "x -> x")), ["layer 1 takes (x)"]),
+        (gated(mlp(8, 1)), ["layer 1 (AttentionalAggregation)", "must be a linear layer"]),
+        (gated(nn.Linear(8, 8)), ["linear layer to 1 value; got Linear(in_features=8"]),
+        (gated(MLP([8, 4, 1])), ["must be a linear layer"]),
+        (gated(nn.Linear(8, 1, bias=False)), ["gate_nn: bias=False"]),
+        (gated(nn.Linear(8, 1), nn.Linear(8, 8)), ["only nn=None"]),
         (pyg_model(GraphConv(-1, 8)), ["input width is not known"]),
         (pyg_model(SAGEConv(4, 8, root_weight=False)), ["root_weight=False"]),
         (pyg_model(SAGEConv(4, 8, normalize=True)), ["normalize=True"]),

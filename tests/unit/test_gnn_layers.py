@@ -87,7 +87,7 @@ def specs(draw: st.DrawFn) -> GnnSpec:
         kept = [LinearLayer(width), KeepLayer(), GcnLayer(width), KeepLayer()]
         if not any(isinstance(layer, KeepLayer) for layer in before):
             before += [*kept, JumpLayer("max")]
-    pool = PoolLayer(draw(st.sampled_from(["mean", "sum", "max"])))
+    pool = PoolLayer(draw(st.sampled_from(["mean", "sum", "max", "attention"])))
     after = draw(st.lists(rowwise, max_size=3))
     layers = (*before, pool, *after, LinearLayer(classes))
     return GnnSpec(features=draw(widths), classes=classes, layers=layers)
@@ -191,7 +191,9 @@ def pyg_logits(spec: GnnSpec, state: dict[str, Tensor], graph: Graph) -> Tensor:
             case ActivationLayer(kind):
                 values = ACTIVATIONS[kind](values)
             case PoolLayer(op):
-                values = POOLS[op](values, torch.zeros(values.shape[0], dtype=torch.int64))
+                gated = pyg.AttentionalAggregation(nn.Linear(width, 1))
+                pool = loaded(gated, "pool") if op == "attention" else POOLS[op]
+                values = pool(values, torch.zeros(values.shape[0], dtype=torch.int64))
             case KeepLayer():
                 kept.append(values)
             case JumpLayer(mode):
@@ -280,6 +282,7 @@ LAYERS: list[Layer] = [
     PoolLayer("mean"),
     PoolLayer("sum"),
     PoolLayer("max"),
+    PoolLayer("attention"),
 ]
 
 
@@ -461,7 +464,7 @@ GRADIENT_SPECS = (
             GatV2Layer(4),
             GatV2Layer(4, heads=3, concat=False),
         )
-        for pool in (PoolLayer("mean"), PoolLayer("sum"), PoolLayer("max"))
+        for pool in map(PoolLayer, ("mean", "sum", "max", "attention"))
     ]
     + [
         GnnSpec(2, 2, (GcnLayer(4), KeepLayer(), conv, norm, PoolLayer("mean"), *tail))
@@ -505,14 +508,17 @@ def test_gradient_is_finite_and_reaches_edges(spec: GnnSpec, weight: float) -> N
     assert (gradient[graphs.pair_mask] != 0).any()
 
 
-@pytest.mark.parametrize("op", ["mean", "sum", "max"])
+@pytest.mark.parametrize("op", ["mean", "sum", "max", "attention"])
 def test_pooling_a_slot_without_nodes_gives_zeros_as_pyg(op: str) -> None:
     pool = build(PoolLayer(op), 3)  # type: ignore[arg-type]
     mask = torch.tensor([[True, True], [False, False]])
     values = torch.full((2, 2, 3), -2.0, requires_grad=True)
     graphs = DenseGraphs(torch.zeros(2, 2, 2), torch.zeros(2, 2, 3), mask)
     pooled = pool.dense(values, graphs)
-    by_pyg = POOLS[op](values[0], torch.tensor([0, 0]), size=2)
+    if op == "attention":
+        by_pyg = pool.pool(values[0], torch.tensor([0, 0]), dim_size=2)
+    else:
+        by_pyg = POOLS[op](values[0], torch.tensor([0, 0]), size=2)
     torch.testing.assert_close(pooled, by_pyg)
     (gradient,) = torch.autograd.grad(pooled.sum(), values)
     assert torch.isfinite(gradient).all()

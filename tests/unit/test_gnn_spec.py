@@ -75,9 +75,15 @@ LAYERS: dict[str, list[dict[str, Any]]] = {
 }
 
 
+GATED: dict[str, Any] = {"type": "pool", "op": "attention"}
+
+
+@pytest.mark.parametrize("pool", [HEAD[0], GATED], ids=["mean", "attention"])
 @pytest.mark.parametrize("layers", LAYERS.values(), ids=LAYERS.keys())
-def test_expected_tensors_are_those_of_the_network(layers: list[dict[str, Any]]) -> None:
-    spec = parse_spec(document(*layers))
+def test_expected_tensors_are_those_of_the_network(
+    layers: list[dict[str, Any]], pool: dict[str, Any]
+) -> None:
+    spec = parse_spec({**document(), "layers": [*layers, pool, HEAD[1]]})
     state = Gnn(layers_of(spec)).state_dict()
     found = {
         name: (tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))

@@ -101,7 +101,7 @@ def test_every_layer_is_mapped_and_has_the_tensors_the_gate_expects(
     }
 
 
-@pytest.mark.parametrize("op", ["mean", "sum", "max"])
+@pytest.mark.parametrize("op", ["mean", "sum", "max", "attention"])
 def test_pools_are_mapped(op: str) -> None:
     assert layers_of(document(pool=op)).layers[0] == PoolLayer(op=op)  # type: ignore[arg-type]
 
