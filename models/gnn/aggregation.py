@@ -59,8 +59,14 @@ def _discrete(values: Tensor, adjacency: Tensor) -> Tensor:
 
 
 def _expected(ranked: Tensor, order: Tensor, adjacency: Tensor) -> Tensor:
-    shape = (*order.shape[:2], *adjacency.shape[1:])  # [graph, width, row, node]
-    weight = adjacency[:, None].expand(shape).gather(3, order[:, :, None].expand(shape))
-    none_yet = (1 - weight).cumprod(dim=3)
-    before = torch.cat([torch.ones_like(none_yet[..., :1]), none_yet[..., :-1]], dim=3)
-    return torch.einsum("gwrn,gwn->grw", weight * before, ranked)
+    """From the smallest value up: with probability w it is this one, else what is below it."""
+    graphs, width, nodes = order.shape
+    rows = adjacency.shape[1]
+    index = order.flatten(1)[:, :, None].expand(-1, -1, rows)  # [graph, width·node, row]
+    weights = adjacency.mT.gather(1, index).view(graphs, width, nodes, rows)
+    largest = adjacency.new_zeros(graphs, width, rows)
+    # unbind, not slices: the gradient of each slice would be an array of the whole's size
+    steps = zip(ranked[..., None].unbind(2), weights.unbind(2), strict=True)
+    for value, weight in reversed(list(steps)):
+        largest = torch.lerp(largest, value, weight)
+    return largest.mT
