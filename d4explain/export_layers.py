@@ -4,34 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn import (
     BatchNorm,
+    GATConv,
+    GATv2Conv,
     GCNConv,
     GINConv,
+    GraphConv,
+    GraphNorm,
+    LayerNorm,
     Linear,
     SAGEConv,
     global_add_pool,
     global_max_pool,
     global_mean_pool,
 )
-from torch_geometric.nn.aggr import MaxAggregation, MeanAggregation, SumAggregation
+from torch_geometric.nn.aggr import (
+    AttentionalAggregation,
+    MaxAggregation,
+    MeanAggregation,
+    SumAggregation,
+)
 
 from models.gnn.spec import (
     ActivationKind,
     ActivationLayer,
+    Aggregation,
     BatchNormLayer,
     DropoutLayer,
+    GatLayer,
+    GatV2Layer,
     GcnLayer,
     GinLayer,
+    GraphConvLayer,
+    GraphNormLayer,
     Layer,
+    LayerNormLayer,
     LinearLayer,
     PoolLayer,
     PoolOp,
+    SageAggregation,
     SageLayer,
 )
 
@@ -63,6 +80,8 @@ _PLAIN_ACTIVATIONS: dict[type[nn.Module], ActivationKind] = {
     nn.Tanh: "tanh",
     nn.Sigmoid: "sigmoid",
 }
+
+_ADDING = ("add", "sum")  # PyG's two words for it
 
 
 class InexpressibleError(Exception):
@@ -148,18 +167,52 @@ def _gin(layer: GINConv) -> Translated:
 
 
 def _sage(layer: SAGEConv) -> Translated:
-    _require(layer, aggr="mean", root_weight=True, normalize=False, project=False)
-    tensors = {
-        "conv.lin_l.weight": _initialised(layer.lin_l.weight),
-        "conv.lin_r.weight": layer.lin_r.weight,
-    }
-    if layer.lin_l.bias is not None:
-        tensors["conv.lin_l.bias"] = layer.lin_l.bias
+    _require(layer, root_weight=True, normalize=False, project=False)
+    _require_one_of(layer, "aggr", get_args(SageAggregation))
     return Translated(
-        SageLayer(layer.out_channels, bias=layer.lin_l.bias is not None),
+        SageLayer(layer.out_channels, bias=layer.lin_l.bias is not None, aggr=layer.aggr),
         needs="edges",
-        width=layer.lin_l.weight.shape[1],
-        tensors=tensors,
+        width=_initialised(layer.lin_l.weight).shape[1],
+        tensors={f"conv.{name}": tensor for name, tensor in layer.state_dict().items()},
+    )
+
+
+def _graph_conv(layer: GraphConv) -> Translated:
+    _require_one_of(layer, "aggr", (*get_args(Aggregation), "sum"))
+    aggr: Aggregation = "add" if layer.aggr in _ADDING else layer.aggr
+    return Translated(
+        GraphConvLayer(layer.out_channels, bias=layer.lin_rel.bias is not None, aggr=aggr),
+        needs="edges",
+        width=_initialised(layer.lin_rel.weight).shape[1],
+        tensors={f"conv.{name}": tensor for name, tensor in layer.state_dict().items()},
+    )
+
+
+def _gat(layer: GATConv) -> Translated:
+    return _attention(layer, GatLayer, layer.lin)
+
+
+def _gatv2(layer: GATv2Conv) -> Translated:
+    # Weights that both ends share are written twice, which computes the same.
+    return _attention(layer, GatV2Layer, layer.lin_l)
+
+
+def _attention(
+    layer: GATConv | GATv2Conv, kind: type[GatLayer | GatV2Layer], linear: Linear
+) -> Translated:
+    """Dropout of the attention is off while explaining, so any is accepted."""
+    _require(layer, add_self_loops=True, edge_dim=None, residual=False)
+    _require_one_of(layer, "aggr", _ADDING)
+    _require_bias(layer.bias)
+    if not isinstance(layer.in_channels, int):
+        raise InexpressibleError(f"in_channels={layer.in_channels!r}; it must be one number")
+    if not 0 <= layer.negative_slope <= 1:
+        raise InexpressibleError(f"negative_slope={layer.negative_slope}; it must be from 0 to 1")
+    return Translated(
+        kind(layer.out_channels, layer.heads, layer.concat, float(layer.negative_slope)),
+        needs="edges",
+        width=_initialised(linear.weight).shape[1],
+        tensors={f"conv.{name}": tensor for name, tensor in layer.state_dict().items()},
     )
 
 
@@ -206,6 +259,53 @@ def _batch_norm(layer: nn.BatchNorm1d | BatchNorm) -> Translated:
     )
 
 
+def _layer_norm(layer: LayerNorm) -> Translated:
+    _require(layer, eps=1e-5, affine=True)
+    return Translated(
+        LayerNormLayer(layer.mode),
+        needs="batch" if layer.mode == "graph" else "nothing",
+        width=layer.in_channels,
+        tensors={f"norm.{name}": tensor for name, tensor in layer.state_dict().items()},
+    )
+
+
+def _torch_layer_norm(layer: nn.LayerNorm) -> Translated:
+    _require(layer, eps=1e-5, elementwise_affine=True)
+    _require_bias(layer.bias)
+    if len(layer.normalized_shape) != 1:
+        raise InexpressibleError(f"normalized_shape={layer.normalized_shape}; it must be a width")
+    return Translated(
+        LayerNormLayer("node"),
+        width=layer.normalized_shape[0],
+        tensors={f"norm.{name}": tensor for name, tensor in layer.state_dict().items()},
+    )
+
+
+def _graph_norm(layer: GraphNorm) -> Translated:
+    _require(layer, eps=1e-5)
+    return Translated(
+        GraphNormLayer(),
+        needs="batch",
+        width=layer.in_channels,
+        tensors={f"norm.{name}": tensor for name, tensor in layer.state_dict().items()},
+    )
+
+
+def _attention_pool(layer: AttentionalAggregation) -> Translated:
+    gate = layer.gate_nn
+    if not isinstance(gate, nn.Linear | Linear) or _initialised(gate.weight).shape[0] != 1:
+        inside = layer.gate_mlp if gate is None else gate
+        raise InexpressibleError(f"its gate_nn must be a linear layer to 1 value; got {inside}")
+    _require_bias(gate.bias, "gate_nn: ")
+    _require(layer, nn=None, mlp=None)
+    return Translated(
+        PoolLayer("attention"),
+        needs="batch",
+        width=gate.weight.shape[1],
+        tensors={"pool.gate_nn.weight": gate.weight, "pool.gate_nn.bias": gate.bias},
+    )
+
+
 def _identity(_layer: nn.Identity) -> Translated:
     return Translated(None)
 
@@ -214,6 +314,9 @@ _TRANSLATORS: dict[type[nn.Module], Callable[[Any], Translated]] = {
     GCNConv: _gcn,
     GINConv: _gin,
     SAGEConv: _sage,
+    GraphConv: _graph_conv,
+    GATConv: _gat,
+    GATv2Conv: _gatv2,
     nn.Linear: _linear,
     Linear: _linear,
     nn.LeakyReLU: _leaky_relu,
@@ -222,6 +325,10 @@ _TRANSLATORS: dict[type[nn.Module], Callable[[Any], Translated]] = {
     nn.Dropout: _dropout,
     nn.BatchNorm1d: _batch_norm,
     BatchNorm: _batch_norm,
+    LayerNorm: _layer_norm,
+    nn.LayerNorm: _torch_layer_norm,
+    GraphNorm: _graph_norm,
+    AttentionalAggregation: _attention_pool,
     nn.Identity: _identity,
 }
 
@@ -231,6 +338,13 @@ def _require(layer: nn.Module, **options: object) -> None:
         got = getattr(layer, name)
         if got != wanted:
             raise InexpressibleError(f"{name}={got!r}; only {name}={wanted!r} can be expressed")
+
+
+def _require_one_of(layer: nn.Module, name: str, known: tuple[object, ...]) -> None:
+    got = getattr(layer, name)
+    if got not in known:
+        said = " or ".join(f"{name}={one!r}" for one in known)
+        raise InexpressibleError(f"{name}={got!r}; only {said} can be expressed")
 
 
 def _require_bias(bias: Tensor | None, where: str = "") -> None:

@@ -1,12 +1,12 @@
 """One node of one large graph as an instance of its own: the part that its class depends on.
 
 A GNN of L convolutions looks L hops far; normalised ones (GCN) also see the degrees of the nodes L
-hops away, hence their neighbours one hop further. The subgraph of L hops (GIN, SAGE) or L + 1 hops
-(GCN), the GNN's sight, therefore gives that node exactly the logits of the whole graph. Edits keep
-it so as long as they touch only nodes within L hops and add no shortcuts: an edge from near to far
-would pull nodes into sight whose own neighbours were left out. Edges between nodes whose hops
-differ by at most one are no shortcuts: no set of them, of any size, brings any node nearer than it
-was.
+hops away, hence their neighbours one hop further. The subgraph of L hops, or of L + 1 hops with a
+GCN among them, the GNN's sight, therefore gives that node exactly the logits of the whole graph.
+Edits keep it so as long as they touch only nodes within L hops and add no shortcuts: an edge from
+near to far would pull nodes into sight whose own neighbours were left out. Edges between nodes
+whose hops differ by at most one are no shortcuts: no set of them, of any size, brings any node
+nearer than it was.
 """
 
 from __future__ import annotations

@@ -1,109 +1,40 @@
-"""The closed vocabulary a GNN is described in, and the tensors such a GNN must have."""
+"""What a GNN is described with: layers of a closed vocabulary that make a classifier."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from store.errors import Fault, InvalidInput
+from store.gnn_layers import (
+    MAX_WIDTH,
+    AddDocument,
+    GatDocument,
+    GatV2Document,
+    GcnDocument,
+    GinDocument,
+    GraphConvDocument,
+    JumpDocument,
+    KeepDocument,
+    LayerDocument,
+    LayerNormDocument,
+    LinearDocument,
+    SageDocument,
+    Spec,
+)
 
 MAX_LAYERS = 32
-MAX_WIDTH = 1024
 # Jumps concatenate, and a jump behind a jump doubles: their width needs a limit of its own.
 MAX_JUMP_WIDTH = 8 * MAX_WIDTH
 MAX_FEATURES = 65_536  # of any deployment; settings.max_features is the limit of one
 MIN_CLASSES, MAX_CLASSES = 2, 256
 
-Width = Annotated[int, Field(ge=1, le=MAX_WIDTH)]
-
-
-class Spec(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class GcnDocument(Spec):
-    """PyG's GCNConv: self-loops, symmetric normalisation, bias."""
-
-    type: Literal["gcn"]
-    out: Width
-
-
-class GinDocument(Spec):
-    """PyG's GINConv around Linear, ReLU, Linear."""
-
-    type: Literal["gin"]
-    out: Width
-    hidden: Width
-    train_eps: bool = False
-
-
-class SageDocument(Spec):
-    """PyG's SAGEConv with mean aggregation and a weight for the node itself."""
-
-    type: Literal["sage"]
-    out: Width
-    bias: bool = True
-
-
-class LinearDocument(Spec):
-    type: Literal["linear"]
-    out: Width
-    bias: bool = True
-
-
-class ActivationDocument(Spec):
-    type: Literal["activation"]
-    kind: Literal["relu", "leaky_relu", "elu", "gelu", "tanh", "sigmoid"]
-
-
-class DropoutDocument(Spec):
-    type: Literal["dropout"]
-    p: Annotated[float, Field(ge=0, lt=1, strict=False)]
-
-
-class BatchNormDocument(Spec):
-    type: Literal["batch_norm"]
-
-
-class PoolDocument(Spec):
-    type: Literal["pool"]
-    op: Literal["mean", "sum", "max"]
-
-
-class KeepDocument(Spec):
-    """Remembers the node values for the jumps behind it."""
-
-    type: Literal["keep"]
-
-
-class JumpDocument(Spec):
-    """PyG's JumpingKnowledge of everything kept so far, in order; before the pool.
-
-    `cat` concatenates, `max` takes the maximum of values of one width. What the layer itself gets
-    counts only if it was kept.
-    """
-
-    type: Literal["jump"]
-    mode: Literal["cat", "max"]
-
-
-LayerDocument = Annotated[
-    GcnDocument
-    | GinDocument
-    | SageDocument
-    | LinearDocument
-    | ActivationDocument
-    | DropoutDocument
-    | BatchNormDocument
-    | PoolDocument
-    | KeepDocument
-    | JumpDocument,
-    Field(discriminator="type"),
-]
-_CONVOLUTIONS = ("gcn", "gin", "sage")
+_CONVOLUTIONS = ("gcn", "gin", "sage", "graph_conv", "gat", "gatv2")
+_ON_NODES = (*_CONVOLUTIONS, "graph_norm", "keep", "add", "jump")
+_SETTING_WIDTH = (*_CONVOLUTIONS, "linear", "jump")
 # Printable, so that names can be shown, logged and stored anywhere.
 ClassName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
@@ -139,13 +70,18 @@ def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
         )
     faults += [
         Fault(f"/layers/{i}", f"{layer.type} at position {i} comes after the pool; "
-              "convolutions, keeps and jumps must come before it")
+              "what needs nodes must come before it")
         for i, layer in enumerate(spec.layers)
-        if layer.type in (*_CONVOLUTIONS, "keep", "jump") and pools and i > pools[0]
+        if _needs_nodes(layer) and pools and i > pools[0]
     ]  # fmt: skip
-    faults += _jump_faults(spec)
-    sets_width = (*_CONVOLUTIONS, "linear", "jump")
-    widening = [i for i, layer in enumerate(spec.layers) if layer.type in sets_width]
+    faults += [
+        Fault(f"/layers/{i}/heads", f"{layer.heads} heads of {layer.out} values are "
+              f"{layer.heads * layer.out} values; all heads together have at most {MAX_WIDTH}")
+        for i, layer in enumerate(spec.layers)
+        if isinstance(layer, GatDocument | GatV2Document) and layer.heads * layer.out > MAX_WIDTH
+    ]  # fmt: skip
+    faults += _kept_faults(spec)
+    widening = [i for i, layer in enumerate(spec.layers) if layer.type in _SETTING_WIDTH]
     last = spec.layers[widening[-1]] if widening else None
     if not isinstance(last, LinearDocument):
         place = f"/layers/{widening[-1]}" if widening else "/layers"
@@ -168,19 +104,28 @@ def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
     return faults
 
 
-def _jump_faults(spec: GnnSpecDocument) -> list[Fault]:
-    """Jumps that have nothing to join, or that would join it to something impossible."""
+def _needs_nodes(layer: LayerDocument) -> bool:
+    over_graph = isinstance(layer, LayerNormDocument) and layer.mode == "graph"
+    return over_graph or layer.type in _ON_NODES
+
+
+def _kept_faults(spec: GnnSpecDocument) -> list[Fault]:
+    """Jumps and additions that have nothing to join, or would join it to something impossible."""
     faults = []
-    widths = _widths(spec)
+    widths = widths_of(spec)
     kept: list[int] = []
     for i, layer in enumerate(spec.layers):
         if isinstance(layer, KeepDocument):
             kept.append(widths[i])
-        if not isinstance(layer, JumpDocument):
+        if not isinstance(layer, JumpDocument | AddDocument):
             continue
         place = f"/layers/{i}"
         if not kept:
-            faults.append(Fault(place, f"jump at position {i} has no keep before it"))
+            faults.append(Fault(place, f"{layer.type} at position {i} has no keep before it"))
+        elif isinstance(layer, AddDocument):
+            if kept[-1] != widths[i]:
+                said = f"add gets {widths[i]} values per node but {kept[-1]} were kept last"
+                faults.append(Fault(place, f"{said}; they must be equal"))
         elif layer.mode == "max" and len(set(kept)) > 1:
             said = "max needs kept values of one width"
             faults.append(Fault(f"{place}/mode", f"{said}; the widths are {_listed(kept)}"))
@@ -194,14 +139,18 @@ def _listed(numbers: Sequence[int]) -> str:
     return ", ".join(str(number) for number in numbers)
 
 
-def _widths(spec: GnnSpecDocument) -> list[int]:
+def widths_of(spec: GnnSpecDocument) -> list[int]:
     """How many numbers per row enter each layer, and at the end how many leave the last one."""
     widths = [spec.features]
     kept: list[int] = []
     for layer in spec.layers:
         width = widths[-1]
         match layer:
-            case GcnDocument() | GinDocument() | SageDocument() | LinearDocument():
+            case GatDocument() | GatV2Document():
+                width = layer.width
+            case GcnDocument() | GinDocument() | SageDocument() | GraphConvDocument():
+                width = layer.out
+            case LinearDocument():
                 width = layer.out
             case KeepDocument():
                 kept.append(width)
@@ -233,50 +182,6 @@ def parse_spec(
             allowed=max_features,
         )
     return spec
-
-
-class TensorShape(NamedTuple):
-    shape: tuple[int, ...]
-    dtype: str  # numpy's name
-
-
-def expected_tensors(spec: GnnSpecDocument) -> dict[str, TensorShape]:
-    """Exactly the state_dict() of the GNN that the worker builds from this spec."""
-    tensors: dict[str, TensorShape] = {}
-    for i, (layer, width) in enumerate(zip(spec.layers, _widths(spec), strict=False)):
-        match layer:
-            case GcnDocument(out=out):
-                tensors[f"layers.{i}.conv.lin.weight"] = _floats(out, width)
-                tensors[f"layers.{i}.conv.bias"] = _floats(out)
-            case GinDocument(out=out, hidden=hidden):
-                # PyG keeps eps also when it is not trained.
-                tensors[f"layers.{i}.conv.eps"] = _floats(1)
-                tensors[f"layers.{i}.conv.nn.0.weight"] = _floats(hidden, width)
-                tensors[f"layers.{i}.conv.nn.0.bias"] = _floats(hidden)
-                tensors[f"layers.{i}.conv.nn.2.weight"] = _floats(out, hidden)
-                tensors[f"layers.{i}.conv.nn.2.bias"] = _floats(out)
-            case SageDocument(out=out, bias=bias):
-                tensors[f"layers.{i}.conv.lin_l.weight"] = _floats(out, width)
-                if bias:
-                    tensors[f"layers.{i}.conv.lin_l.bias"] = _floats(out)
-                tensors[f"layers.{i}.conv.lin_r.weight"] = _floats(out, width)
-            case LinearDocument(out=out, bias=bias):
-                tensors[f"layers.{i}.linear.weight"] = _floats(out, width)
-                if bias:
-                    tensors[f"layers.{i}.linear.bias"] = _floats(out)
-            case BatchNormDocument():
-                for name in ("weight", "bias", "running_mean", "running_var"):
-                    tensors[f"layers.{i}.norm.{name}"] = _floats(width)
-                tensors[f"layers.{i}.norm.num_batches_tracked"] = TensorShape((), "int64")
-            case ActivationDocument() | DropoutDocument():
-                pass
-            case PoolDocument() | KeepDocument() | JumpDocument():
-                pass
-    return tensors
-
-
-def _floats(*shape: int) -> TensorShape:
-    return TensorShape(shape, "float32")
 
 
 def _fault(detail: ErrorDetails, document: object, prefix: str) -> Fault:

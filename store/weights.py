@@ -9,7 +9,8 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from store.errors import Fault, InvalidInput
-from store.gnn_spec import GnnSpecDocument, TensorShape, expected_tensors
+from store.gnn_spec import GnnSpecDocument
+from store.gnn_tensors import TensorShape, expected_tensors
 from store.settings import MIB
 from store.strict_json import loads
 

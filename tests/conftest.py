@@ -106,7 +106,7 @@ class Deployment:
         import numpy as np  # noqa: PLC0415
         import safetensors.numpy  # noqa: PLC0415
 
-        from store.gnn_spec import expected_tensors  # noqa: PLC0415
+        from store.gnn_tensors import expected_tensors  # noqa: PLC0415
 
         return bytes(
             safetensors.numpy.save(

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from models.gnn.network import Gnn, predict
+from models.gnn.spec import GraphNormLayer
 from models.graphs import Graph, to_dense, to_sparse
 from store.results import ProbeCheck, ProbeReport
 from worker.failures import failure_of
@@ -47,6 +48,8 @@ def probe(gnn: Gnn, device: torch.device) -> ProbeReport:
     """Every check in order; when the GNN cannot even be run, the others are left out."""
     generator = torch.Generator().manual_seed(0)
     graphs = sample_graphs(gnn.spec.features, generator)
+    if any(isinstance(layer, GraphNormLayer) for layer in gnn.spec.layers):
+        graphs = [graph for graph in graphs if not _nodes_alike(graph)]
     subject = _Probe(gnn.eval(), graphs, device, generator)
     checks: list[ProbeCheck] = []
     for name, check in _CHECKS:
@@ -171,6 +174,15 @@ def _close(one: Tensor, other: Tensor, tolerance: float, what: str) -> _Verdict:
         difference <= tolerance,
         f"{what} differ by {difference:.2g} of the largest logit, {tolerance:.0e} is allowed",
     )
+
+
+def _nodes_alike(graph: Graph) -> bool:
+    """Whether all nodes have the same features, so that many layers cannot tell them apart.
+
+    A norm over the nodes then divides rounding by sqrt(eps), 300 times per layer: what is left of
+    it after some layers depends on batch and order, and is no fault of the GNN's form.
+    """
+    return bool((graph.features == graph.features[0]).all())
 
 
 def _shuffled(graph: Graph, generator: torch.Generator) -> Graph:

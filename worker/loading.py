@@ -13,21 +13,27 @@ from models.denoiser import Denoiser, DenoiserShape
 from models.gnn.network import Gnn, predict
 from models.gnn.spec import (
     ActivationLayer,
+    AddLayer,
     BatchNormLayer,
     DropoutLayer,
+    GatLayer,
+    GatV2Layer,
     GcnLayer,
     GinLayer,
     GnnSpec,
+    GraphConvLayer,
+    GraphNormLayer,
     JumpLayer,
     KeepLayer,
     Layer,
+    LayerNormLayer,
     LinearLayer,
     PoolLayer,
     SageLayer,
 )
 from models.graphs import Graph
 from models.mmd import GraphStatistics, statistics
-from store import gnn_spec, graph_sets, tables
+from store import gnn_layers, gnn_spec, graph_sets, tables
 from store.artifacts import Artifacts
 from store.requests import CanonicalGraph
 from worker.shelf import Shelf
@@ -107,6 +113,26 @@ class Library:
         self._shelf.clear()
 
 
+_LAYERS: dict[str, type[Layer]] = {
+    "gcn": GcnLayer,
+    "gin": GinLayer,
+    "sage": SageLayer,
+    "graph_conv": GraphConvLayer,
+    "gat": GatLayer,
+    "gatv2": GatV2Layer,
+    "linear": LinearLayer,
+    "activation": ActivationLayer,
+    "dropout": DropoutLayer,
+    "batch_norm": BatchNormLayer,
+    "layer_norm": LayerNormLayer,
+    "graph_norm": GraphNormLayer,
+    "pool": PoolLayer,
+    "keep": KeepLayer,
+    "add": AddLayer,
+    "jump": JumpLayer,
+}
+
+
 def layers_of(document: gnn_spec.GnnSpecDocument) -> GnnSpec:
     return GnnSpec(
         features=document.features,
@@ -115,30 +141,9 @@ def layers_of(document: gnn_spec.GnnSpecDocument) -> GnnSpec:
     )
 
 
-def _layer(document: gnn_spec.LayerDocument) -> Layer:
-    layer: Layer
-    match document:
-        case gnn_spec.GcnDocument():
-            layer = GcnLayer(out=document.out)
-        case gnn_spec.GinDocument():
-            layer = GinLayer(out=document.out, hidden=document.hidden, train_eps=document.train_eps)
-        case gnn_spec.SageDocument():
-            layer = SageLayer(out=document.out, bias=document.bias)
-        case gnn_spec.LinearDocument():
-            layer = LinearLayer(out=document.out, bias=document.bias)
-        case gnn_spec.ActivationDocument():
-            layer = ActivationLayer(kind=document.kind)
-        case gnn_spec.DropoutDocument():
-            layer = DropoutLayer(p=document.p)
-        case gnn_spec.BatchNormDocument():
-            layer = BatchNormLayer()
-        case gnn_spec.PoolDocument():
-            layer = PoolLayer(op=document.op)
-        case gnn_spec.KeepDocument():
-            layer = KeepLayer()
-        case gnn_spec.JumpDocument():
-            layer = JumpLayer(mode=document.mode)
-    return layer
+def _layer(document: gnn_layers.LayerDocument) -> Layer:
+    """Documents and layers have the same fields; each checks them for itself."""
+    return _LAYERS[document.type](**document.model_dump(exclude={"type"}))
 
 
 def graph_of(document: CanonicalGraph) -> Graph:

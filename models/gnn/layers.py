@@ -1,130 +1,44 @@
-"""The layers in both forms: PyG's own on sparse graphs, and the same function of a soft adjacency.
+"""All layers in both forms: PyG's own on sparse graphs, and the same function of a soft adjacency.
 
 The dense forms are written so that rows of padding may hold anything: the adjacency is zero there,
-hence they reach no real node, and pooling is the one place that has to mask them.
+hence they reach no real node; pooling and norms over graphs are the places that mask them.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch_geometric.nn import (
-    GCNConv,
-    GINConv,
-    SAGEConv,
-    global_add_pool,
-    global_max_pool,
-    global_mean_pool,
-)
 
+from models.gnn.attention import Gat, GatV2
+from models.gnn.convolutions import Gcn, Gin, GraphConvolution, Sage
+from models.gnn.forms import GraphLayer, Rowwise
+from models.gnn.norms import BatchNorm, GraphNorm, layer_norm
+from models.gnn.pools import pool
 from models.gnn.spec import (
     ActivationKind,
     ActivationLayer,
+    AddLayer,
     BatchNormLayer,
     DropoutLayer,
+    GatLayer,
+    GatV2Layer,
     GcnLayer,
     GinLayer,
+    GraphConvLayer,
+    GraphNormLayer,
     JumpLayer,
     JumpMode,
     KeepLayer,
     Layer,
+    LayerNormLayer,
     LinearLayer,
     PoolLayer,
-    PoolOp,
     SageLayer,
 )
-from models.graphs import DenseGraphs, SparseGraphs
-
-
-class GraphLayer(nn.Module, ABC):
-    """One layer with shared weights in two forms, equal wherever the adjacency is 0/1."""
-
-    @abstractmethod
-    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
-        """[node of all graphs, width] → the same; [graph, width] behind the pool."""
-
-    @abstractmethod
-    def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
-        """[batch, node, width] → the same; [batch, width] behind the pool."""
-
-
-class Gcn(GraphLayer):
-    def __init__(self, width: int, layer: GcnLayer) -> None:
-        super().__init__()
-        self.conv = GCNConv(width, layer.out)
-
-    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
-        result: Tensor = self.conv(values, graphs.edge_index)
-        return result
-
-    def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
-        """D^(-1/2) (A + I) D^(-1/2) X W + b with D the weighted degrees of A + I.
-
-        D is at least 1, so the gradient is finite at every soft adjacency.
-        """
-        scale = (graphs.adjacency.sum(dim=2, keepdim=True) + 1).rsqrt()  # [batch, node, 1]
-        scaled = self.conv.lin(values) * scale
-        # torch.baddbmm computes A X + X in one pass
-        result: Tensor = torch.baddbmm(scaled, graphs.adjacency, scaled) * scale + self.conv.bias
-        return result
-
-
-class Gin(GraphLayer):
-    def __init__(self, width: int, layer: GinLayer) -> None:
-        super().__init__()
-        inner = nn.Sequential(
-            nn.Linear(width, layer.hidden), nn.ReLU(), nn.Linear(layer.hidden, layer.out)
-        )
-        self.conv = GINConv(inner, train_eps=layer.train_eps)
-
-    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
-        result: Tensor = self.conv(values, graphs.edge_index)
-        return result
-
-    def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
-        """MLP((A + (1 + eps) I) X)."""
-        own = values * (1 + self.conv.eps)
-        result: Tensor = self.conv.nn(own.baddbmm_(graphs.adjacency, values))
-        return result
-
-
-class Sage(GraphLayer):
-    def __init__(self, width: int, layer: SageLayer) -> None:
-        super().__init__()
-        self.conv = SAGEConv(width, layer.out, bias=layer.bias)
-
-    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
-        result: Tensor = self.conv(values, graphs.edge_index)
-        return result
-
-    def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
-        """W_l (A X / max(degree, 1)) + b + W_r X with the weighted degrees of A.
-
-        The weighted mean of the neighbours, faded towards the 0 of a lone node where the weights
-        add up to less than one edge: so it is finite and has a slope there too.
-        """
-        degree = graphs.adjacency.sum(dim=2, keepdim=True)  # [batch, node, 1]
-        mean = torch.bmm(graphs.adjacency, values) / degree.clamp(min=1)
-        result: Tensor = self.conv.lin_l(mean) + self.conv.lin_r(values)
-        return result
-
-
-class Rowwise(GraphLayer):
-    """A layer that treats every row alone, so that both forms are the same."""
-
-    @abstractmethod
-    def rows(self, values: Tensor) -> Tensor:
-        """[row, width] → [row, width]."""
-
-    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
-        return self.rows(values)
-
-    def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
-        return self.rows(values)
 
 
 class Linear(Rowwise):
@@ -148,7 +62,7 @@ _ACTIVATIONS: dict[ActivationKind, Callable[[Tensor], Tensor]] = {
 
 
 class Activation(Rowwise):
-    def __init__(self, layer: ActivationLayer) -> None:
+    def __init__(self, _width: int, layer: ActivationLayer) -> None:
         super().__init__()
         self.kind: ActivationKind = layer.kind
 
@@ -157,7 +71,7 @@ class Activation(Rowwise):
 
 
 class Dropout(Rowwise):
-    def __init__(self, layer: DropoutLayer) -> None:
+    def __init__(self, _width: int, layer: DropoutLayer) -> None:
         super().__init__()
         self.p = layer.p
 
@@ -165,49 +79,24 @@ class Dropout(Rowwise):
         return F.dropout(values, self.p, self.training)
 
 
-class BatchNorm(Rowwise):
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.norm = nn.BatchNorm1d(width)
-
-    def rows(self, values: Tensor) -> Tensor:
-        # BatchNorm1d wants channels second; rows of all graphs are one long batch to it.
-        result: Tensor = self.norm(values.reshape(-1, values.shape[-1]))
-        return result.reshape(values.shape)
-
-
-_SPARSE_POOLS = {"mean": global_mean_pool, "sum": global_add_pool, "max": global_max_pool}
-
-
-class Pool(GraphLayer):
-    def __init__(self, layer: PoolLayer) -> None:
-        super().__init__()
-        self.op: PoolOp = layer.op
-
-    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
-        pooled: Tensor = _SPARSE_POOLS[self.op](values, graphs.graph_of_node, size=graphs.count)
-        return pooled
-
-    def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
-        """Over real nodes only; a slot without any gives zeros, as PyG does."""
-        padding = ~graphs.mask[:, :, None]  # [batch, node, 1]
-        if self.op == "max":
-            empty = padding.all(dim=1)  # [batch, 1]
-            return values.masked_fill(padding, -torch.inf).amax(dim=1).masked_fill(empty, 0)
-        total = values.masked_fill(padding, 0).sum(dim=1)
-        if self.op == "sum":
-            return total
-        return total / graphs.mask.sum(dim=1, keepdim=True).clamp(min=1)
-
-
 class Keep(nn.Module):
     """Marks where the network remembers its node values; has no weights."""
+
+    def __init__(self, _width: int, _layer: KeepLayer) -> None:
+        super().__init__()
+
+
+class Add(nn.Module):
+    """Adds what the network has kept last; has no weights."""
+
+    def __init__(self, _width: int, _layer: AddLayer) -> None:
+        super().__init__()
 
 
 class Jump(nn.Module):
     """PyG's JumpingKnowledge of what the network has kept; the same in both forms."""
 
-    def __init__(self, layer: JumpLayer) -> None:
+    def __init__(self, _width: int, layer: JumpLayer) -> None:
         super().__init__()
         self.mode: JumpMode = layer.mode
 
@@ -218,28 +107,28 @@ class Jump(nn.Module):
         return torch.stack(list(kept)).amax(dim=0)
 
 
-def build(layer: Layer, width: int) -> GraphLayer | Keep | Jump:
+_Module: TypeAlias = GraphLayer | Keep | Add | Jump
+
+_MODULES: dict[type[Layer], Callable[[int, Any], _Module]] = {
+    GcnLayer: Gcn,
+    GinLayer: Gin,
+    SageLayer: Sage,
+    GraphConvLayer: GraphConvolution,
+    GatLayer: Gat,
+    GatV2Layer: GatV2,
+    LinearLayer: Linear,
+    ActivationLayer: Activation,
+    DropoutLayer: Dropout,
+    BatchNormLayer: BatchNorm,
+    LayerNormLayer: layer_norm,
+    GraphNormLayer: GraphNorm,
+    PoolLayer: pool,
+    KeepLayer: Keep,
+    AddLayer: Add,
+    JumpLayer: Jump,
+}
+
+
+def build(layer: Layer, width: int) -> _Module:
     """The module of one layer that gets `width` numbers per row."""
-    module: GraphLayer | Keep | Jump
-    match layer:
-        case GcnLayer():
-            module = Gcn(width, layer)
-        case GinLayer():
-            module = Gin(width, layer)
-        case SageLayer():
-            module = Sage(width, layer)
-        case LinearLayer():
-            module = Linear(width, layer)
-        case ActivationLayer():
-            module = Activation(layer)
-        case DropoutLayer():
-            module = Dropout(layer)
-        case BatchNormLayer():
-            module = BatchNorm(width)
-        case PoolLayer():
-            module = Pool(layer)
-        case KeepLayer():
-            module = Keep()
-        case JumpLayer():
-            module = Jump(layer)
-    return module
+    return _MODULES[type(layer)](width, layer)

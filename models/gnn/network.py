@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from models.errors import NoMarkedNodeError
-from models.gnn.layers import GraphLayer, Jump, Keep, Rowwise, build
+from models.gnn.forms import GraphLayer, Rowwise
+from models.gnn.layers import Add, Jump, Keep, build
 from models.gnn.spec import GnnSpec
 from models.graphs import DenseGraphs, Graph, SparseGraphs, to_sparse
 
@@ -137,6 +138,8 @@ class Gnn(nn.Module):
             match layer:
                 case Keep():
                     kept.append(values)
+                case Add():
+                    values = values + kept[-1]
                 case Jump():
                     values = layer.joined(kept)
                 case GraphLayer():

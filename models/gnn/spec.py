@@ -3,118 +3,61 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
 
-ActivationKind: TypeAlias = Literal["relu", "leaky_relu", "elu", "gelu", "tanh", "sigmoid"]
-PoolOp: TypeAlias = Literal["mean", "sum", "max"]
-JumpMode: TypeAlias = Literal["cat", "max"]
-
-
-@dataclass(frozen=True)
-class GcnLayer:
-    """PyG's GCNConv: self-loops, symmetric normalisation, bias."""
-
-    out: int
-
-    def __post_init__(self) -> None:
-        _require_positive("gcn: out", self.out)
-
-
-@dataclass(frozen=True)
-class GinLayer:
-    """PyG's GINConv around Linear, ReLU, Linear."""
-
-    out: int
-    hidden: int
-    train_eps: bool = False
-
-    def __post_init__(self) -> None:
-        _require_positive("gin: out", self.out)
-        _require_positive("gin: hidden", self.hidden)
-
-
-@dataclass(frozen=True)
-class SageLayer:
-    """PyG's SAGEConv with its defaults: W_l · mean of the neighbours + b + W_r · own values."""
-
-    out: int
-    bias: bool = True
-
-    def __post_init__(self) -> None:
-        _require_positive("sage: out", self.out)
-
-
-@dataclass(frozen=True)
-class LinearLayer:
-    out: int
-    bias: bool = True
-
-    def __post_init__(self) -> None:
-        _require_positive("linear: out", self.out)
-
-
-@dataclass(frozen=True)
-class ActivationLayer:
-    kind: ActivationKind
-
-    def __post_init__(self) -> None:
-        _require_one_of("activation: kind", self.kind, get_args(ActivationKind))
-
-
-@dataclass(frozen=True)
-class DropoutLayer:
-    p: float
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.p < 1:
-            raise ValueError(f"dropout: p must be at least 0 and below 1; got {self.p!r}")
-
-
-@dataclass(frozen=True)
-class BatchNormLayer:
-    pass
-
-
-@dataclass(frozen=True)
-class PoolLayer:
-    """From nodes to graphs; what comes after it sees one row per graph."""
-
-    op: PoolOp
-
-    def __post_init__(self) -> None:
-        _require_one_of("pool: op", self.op, get_args(PoolOp))
-
-
-@dataclass(frozen=True)
-class KeepLayer:
-    """Remembers the node values for the jumps behind it and hands them on unchanged."""
-
-
-@dataclass(frozen=True)
-class JumpLayer:
-    """Jumping knowledge (Xu et al. 2018): everything kept so far, in order, instead of the values.
-
-    What the layer itself gets counts only if it was kept.
-    """
-
-    mode: JumpMode
-
-    def __post_init__(self) -> None:
-        _require_one_of("jump: mode", self.mode, get_args(JumpMode))
-
-
-Layer: TypeAlias = (
-    GcnLayer
-    | GinLayer
-    | SageLayer
-    | LinearLayer
-    | ActivationLayer
-    | DropoutLayer
-    | BatchNormLayer
-    | PoolLayer
-    | KeepLayer
-    | JumpLayer
+from models.gnn.vocabulary import (
+    ActivationKind,
+    ActivationLayer,
+    AddLayer,
+    Aggregation,
+    BatchNormLayer,
+    DropoutLayer,
+    GatLayer,
+    GatV2Layer,
+    GcnLayer,
+    GinLayer,
+    GraphConvLayer,
+    GraphNormLayer,
+    JumpLayer,
+    JumpMode,
+    KeepLayer,
+    Layer,
+    LayerNormLayer,
+    LayerNormMode,
+    LinearLayer,
+    PoolLayer,
+    PoolOp,
+    SageAggregation,
+    SageLayer,
+    require_positive,
 )
+
+# The vocabulary is a part of the spec and is imported from here.
+__all__ = [
+    "ActivationKind",
+    "ActivationLayer",
+    "AddLayer",
+    "Aggregation",
+    "BatchNormLayer",
+    "DropoutLayer",
+    "GatLayer",
+    "GatV2Layer",
+    "GcnLayer",
+    "GinLayer",
+    "GnnSpec",
+    "GraphConvLayer",
+    "GraphNormLayer",
+    "JumpLayer",
+    "JumpMode",
+    "KeepLayer",
+    "Layer",
+    "LayerNormLayer",
+    "LayerNormMode",
+    "LinearLayer",
+    "PoolLayer",
+    "PoolOp",
+    "SageAggregation",
+    "SageLayer",
+]
 
 
 @dataclass(frozen=True)
@@ -129,7 +72,7 @@ class GnnSpec:
     layers: tuple[Layer, ...]
 
     def __post_init__(self) -> None:
-        _require_positive("features", self.features)
+        require_positive("features", self.features)
         if self.classes < 2:
             raise ValueError(f"classes: a classifier has at least 2; got {self.classes!r}")
         for position, layer in enumerate(self.layers):
@@ -141,12 +84,19 @@ class GnnSpec:
         if len(pools) > 1:
             raise ValueError(f"layers: at most one may be a pool; got {len(pools)} (at {pools})")
         for position, layer in enumerate(self.layers):
-            if isinstance(layer, _ON_NODES) and pools and position > pools[0]:
+            if not isinstance(layer, _ON_NODES) and not _spans_graph(layer):
+                continue
+            if pools and position > pools[0]:
                 raise ValueError(
                     f"layers[{position}]: {type(layer).__name__} needs nodes, "
                     f"but layers[{pools[0]}] has pooled them"
                 )
-        self._check_jumps()
+            if not pools and _spans_graph(layer):
+                raise ValueError(
+                    f"layers[{position}]: {layer!r} reads the whole graph; a node classifier, "
+                    "which has no pool, must answer from a node's neighbourhood"
+                )
+        self._check_kept()
         last = next((layer for layer in reversed(self.layers) if isinstance(layer, _WIDTH)), None)
         if not isinstance(last, LinearLayer):
             raise ValueError(
@@ -169,11 +119,14 @@ class GnnSpec:
 
     @property
     def state_positions(self) -> tuple[int, ...]:
-        """The layers that get what a convolution made of the nodes, normed and activated."""
+        """The layers that get what a convolution made of the nodes, normed and activated.
+
+        With a residual connection, what it was added to.
+        """
         positions = []
         fresh = False
         for position, layer in enumerate(self.layers):
-            if fresh and not isinstance(layer, BatchNormLayer | ActivationLayer | DropoutLayer):
+            if fresh and not isinstance(layer, _FINISHING):
                 positions.append(position)
                 fresh = False
             fresh = fresh or isinstance(layer, _CONVOLUTIONS)
@@ -191,7 +144,8 @@ class GnnSpec:
 
         As many as there are convolutions, and one more where one of them is normalised by both
         ends' degrees: a GCN reads the degrees of the farthest nodes it sees, hence whether they
-        have neighbours. GIN and SAGE read nothing of them but their values.
+        have neighbours. The others read nothing of them but their values: a mean or an
+        attention divides by what the gathering node has.
         """
         normalised = any(isinstance(layer, GcnLayer) for layer in self.layers)
         return self.convolutions + normalised
@@ -203,8 +157,10 @@ class GnnSpec:
         for layer in self.layers:
             width = widths[-1]
             match layer:
-                case GcnLayer() | GinLayer() | SageLayer() | LinearLayer():
+                case GcnLayer() | GinLayer() | SageLayer() | GraphConvLayer() | LinearLayer():
                     width = layer.out
+                case GatLayer() | GatV2Layer():
+                    width = layer.width
                 case KeepLayer():
                     kept.append(width)
                 case JumpLayer(mode="cat"):
@@ -216,32 +172,38 @@ class GnnSpec:
             widths.append(width)
         return tuple(widths)
 
-    def _check_jumps(self) -> None:
+    def _check_kept(self) -> None:
+        """Jumps and additions find something to join, of widths that can be joined."""
         kept: list[int] = []
         for position, layer in enumerate(self.layers):
             if isinstance(layer, KeepLayer):
                 kept.append(position)
-            if not isinstance(layer, JumpLayer):
+            if not isinstance(layer, JumpLayer | AddLayer):
                 continue
+            name = type(layer).__name__
             if not kept:
-                raise ValueError(f"layers[{position}]: JumpLayer has no KeepLayer before it")
+                raise ValueError(f"layers[{position}]: {name} has no KeepLayer before it")
             widths = [self.widths()[keep] for keep in kept]
-            if layer.mode == "max" and len(set(widths)) > 1:
+            if isinstance(layer, AddLayer) and widths[-1] != self.widths()[position]:
+                raise ValueError(
+                    f"layers[{position}]: {name} gets {self.widths()[position]} values per node "
+                    f"but {widths[-1]} were kept last"
+                )
+            if layer == JumpLayer("max") and len(set(widths)) > 1:
                 raise ValueError(
                     f"layers[{position}]: the maximum needs kept values of one width; got {widths}"
                 )
 
 
-_CONVOLUTIONS = GcnLayer | GinLayer | SageLayer
-_ON_NODES = _CONVOLUTIONS | KeepLayer | JumpLayer
+_CONVOLUTIONS = GcnLayer | GinLayer | SageLayer | GraphConvLayer | GatLayer | GatV2Layer
+_ON_NODES = _CONVOLUTIONS | KeepLayer | AddLayer | JumpLayer
 _WIDTH = _CONVOLUTIONS | LinearLayer | JumpLayer
+# What may follow a convolution before its values are called finished.
+_FINISHING = (
+    BatchNormLayer | LayerNormLayer | GraphNormLayer | ActivationLayer | DropoutLayer | AddLayer
+)
 
 
-def _require_positive(what: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{what} must be a whole number of at least 1; got {value!r}")
-
-
-def _require_one_of(what: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ValueError(f"{what} must be one of {', '.join(allowed)}; got {value!r}")
+def _spans_graph(layer: Layer) -> bool:
+    """Whether every node's values come from all nodes of the graph."""
+    return isinstance(layer, GraphNormLayer) or layer == LayerNormLayer("graph")

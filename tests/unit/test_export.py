@@ -13,17 +13,23 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch_geometric.nn import (
+    MLP,
     BatchNorm,
     GATConv,
+    GATv2Conv,
     GCNConv,
     GINConv,
+    GraphConv,
+    GraphNorm,
+    LayerNorm,
     SAGEConv,
     Sequential,
+    TransformerConv,
     global_add_pool,
     global_max_pool,
     global_mean_pool,
 )
-from torch_geometric.nn.aggr import MaxAggregation
+from torch_geometric.nn.aggr import AttentionalAggregation, MaxAggregation
 
 from d4explain.errors import CommandError
 from d4explain.export import export
@@ -111,7 +117,69 @@ def test_a_torch_sequential_of_layers_is_exported(tmp_path: Path) -> None:
 def test_sage_is_exported(bias: bool, tmp_path: Path) -> None:
     written = export(pyg_model(SAGEConv(4, 8, bias=bias)), tmp_path)
     layers = json.loads(written.spec.read_text())["layers"]
-    assert layers[0] == {"type": "sage", "out": 8, "bias": bias}
+    assert layers[0] == {"type": "sage", "out": 8, "bias": bias, "aggr": "mean"}
+
+
+@pytest.mark.parametrize(
+    ("conv", "said"),
+    [
+        (SAGEConv(4, 8, aggr="max"), {"type": "sage", "out": 8, "bias": True, "aggr": "max"}),
+        (GraphConv(4, 8, "sum"), {"type": "graph_conv", "out": 8, "bias": True, "aggr": "add"}),
+        (GraphConv(4, 8), {"type": "graph_conv", "out": 8, "bias": True, "aggr": "add"}),
+        (
+            GraphConv(4, 8, aggr="max", bias=False),
+            {"type": "graph_conv", "out": 8, "bias": False, "aggr": "max"},
+        ),
+        (
+            GATConv(4, 4, heads=2, dropout=0.5),
+            {"type": "gat", "out": 4, "heads": 2, "concat": True, "negative_slope": 0.2},
+        ),
+        (
+            GATv2Conv(4, 8, heads=2, concat=False, negative_slope=0.1),
+            {"type": "gatv2", "out": 8, "heads": 2, "concat": False, "negative_slope": 0.1},
+        ),
+        (
+            GATv2Conv(4, 8, share_weights=True),
+            {"type": "gatv2", "out": 8, "heads": 1, "concat": True, "negative_slope": 0.2},
+        ),
+    ],
+    ids=str,
+)
+def test_convolutions_are_exported(
+    conv: nn.Module, said: dict[str, object], tmp_path: Path
+) -> None:
+    written = export(pyg_model(conv), tmp_path)
+    assert json.loads(written.spec.read_text())["layers"][0] == said
+
+
+@pytest.mark.parametrize(
+    ("norm", "said"),
+    [
+        ((LayerNorm(8), "x, batch -> x"), {"type": "layer_norm", "mode": "graph"}),
+        ((LayerNorm(8, mode="node"), "x -> x"), {"type": "layer_norm", "mode": "node"}),
+        ((nn.LayerNorm(8), "x -> x"), {"type": "layer_norm", "mode": "node"}),
+        ((GraphNorm(8), "x, batch -> x"), {"type": "graph_norm"}),
+    ],
+    ids=str,
+)
+def test_norms_are_exported(
+    norm: tuple[nn.Module, str], said: dict[str, object], tmp_path: Path
+) -> None:
+    with torch.no_grad():
+        for tensor in norm[0].parameters():
+            tensor.normal_(generator=torch.Generator().manual_seed(0))
+    written = export(pyg_model(GCNConv(4, 8), norm), tmp_path)
+    assert json.loads(written.spec.read_text())["layers"][1] == said
+
+
+def gated(gate: nn.Module, inner: nn.Module | None = None) -> nn.Sequential:
+    return nn.Sequential(GCNConv(4, 8), AttentionalAggregation(gate, inner), nn.Linear(8, 3))
+
+
+def test_attention_over_nodes_is_exported(tmp_path: Path) -> None:
+    written = export(gated(nn.Linear(8, 1)), tmp_path)
+    pool = json.loads(written.spec.read_text())["layers"][1]
+    assert pool == {"type": "pool", "op": "attention"}
 
 
 def test_our_own_gnn_is_exported_as_it_is(tmp_path: Path) -> None:
@@ -126,14 +194,33 @@ def test_our_own_gnn_is_exported_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "named"),
     [
-        (pyg_model(GATConv(4, 8)), ["layer 0 (GATConv)", "known are", "GINConv"]),
+        (pyg_model(TransformerConv(4, 8)), ["layer 0 (TransformerConv)", "known are", "GINConv"]),
         (pyg_model(GCNConv(4, 8, improved=True)), ["layer 0 (GCNConv)", "improved=True"]),
         (pyg_model(GCNConv(4, 8, add_self_loops=False)), ["add_self_loops=False"]),
         (pyg_model(GCNConv(4, 8, normalize=False)), ["normalize=False"]),
         (pyg_model(GCNConv(4, 8, aggr="max")), ["aggr='max'"]),
         (pyg_model(GCNConv(4, 8, bias=False)), ["bias=False"]),
         (pyg_model(GCNConv(-1, 8)), ["input width is not known"]),
-        (pyg_model(SAGEConv(4, 8, aggr="max")), ["layer 0 (SAGEConv)", "aggr='max'"]),
+        (pyg_model(SAGEConv(4, 8, aggr="add")), ["(SAGEConv)", "aggr='mean' or aggr='max'"]),
+        (pyg_model(GraphConv(4, 8, aggr="min")), ["layer 0 (GraphConv)", "aggr='min'"]),
+        (pyg_model(GATConv(4, 8, residual=True)), ["layer 0 (GATConv)", "residual=True"]),
+        (pyg_model(GATConv(4, 8, edge_dim=2)), ["edge_dim=2"]),
+        (pyg_model(GATConv(4, 8, bias=False)), ["bias=False"]),
+        (pyg_model(GATConv((4, 4), 8)), ["in_channels=(4, 4)"]),
+        (pyg_model(GATConv(4, 8, negative_slope=2)), ["negative_slope=2"]),
+        (pyg_model(GATv2Conv(4, 8, add_self_loops=False)), ["add_self_loops=False"]),
+        (pyg_model(GATv2Conv(-1, 8)), ["input width is not known"]),
+        (pyg_model(GCNConv(4, 8), LayerNorm(8, affine=False)), ["(LayerNorm)", "affine=False"]),
+        (pyg_model(GCNConv(4, 8), nn.LayerNorm(8, bias=False)), ["(LayerNorm)", "bias=False"]),
+        (pyg_model(GCNConv(4, 8), nn.LayerNorm((2, 8))), ["normalized_shape=(2, 8)"]),
+        (pyg_model(GCNConv(4, 8), GraphNorm(8, eps=1e-3)), ["(GraphNorm)", "eps=0.001"]),
+        (pyg_model(GCNConv(4, 8), (GraphNorm(8), "x -> x")), ["layer 1 takes (x)"]),
+        (gated(mlp(8, 1)), ["layer 1 (AttentionalAggregation)", "must be a linear layer"]),
+        (gated(nn.Linear(8, 8)), ["linear layer to 1 value; got Linear(in_features=8"]),
+        (gated(MLP([8, 4, 1])), ["must be a linear layer"]),
+        (gated(nn.Linear(8, 1, bias=False)), ["gate_nn: bias=False"]),
+        (gated(nn.Linear(8, 1), nn.Linear(8, 8)), ["only nn=None"]),
+        (pyg_model(GraphConv(-1, 8)), ["input width is not known"]),
         (pyg_model(SAGEConv(4, 8, root_weight=False)), ["root_weight=False"]),
         (pyg_model(SAGEConv(4, 8, normalize=True)), ["normalize=True"]),
         (pyg_model(SAGEConv(-1, 8)), ["input width is not known"]),
@@ -160,7 +247,7 @@ def test_what_cannot_be_expressed_is_named_and_nothing_is_written(
 
 
 def test_all_that_cannot_be_expressed_is_named_at_once() -> None:
-    model = pyg_model(GATConv(4, 8), nn.Softplus(), nn.LeakyReLU(0.3))
+    model = pyg_model(TransformerConv(4, 8), nn.Softplus(), nn.LeakyReLU(0.3))
     with pytest.raises(CommandError) as refused:
         export(model, Path("unused"))
     assert refused.value.message.count("layer ") == 3

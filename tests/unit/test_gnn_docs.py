@@ -7,7 +7,9 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from store.gnn_spec import LayerDocument, expected_tensors, parse_spec
+from store.gnn_layers import LayerDocument
+from store.gnn_spec import parse_spec
+from store.gnn_tensors import expected_tensors
 
 PAGE = (Path(__file__).parents[2] / "docs" / "gnns.md").read_text()
 

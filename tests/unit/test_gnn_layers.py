@@ -14,14 +14,20 @@ from models.gnn.layers import Activation, Gin, GraphLayer, build
 from models.gnn.network import Gnn, predict
 from models.gnn.spec import (
     ActivationLayer,
+    AddLayer,
     BatchNormLayer,
     DropoutLayer,
+    GatLayer,
+    GatV2Layer,
     GcnLayer,
     GinLayer,
     GnnSpec,
+    GraphConvLayer,
+    GraphNormLayer,
     JumpLayer,
     KeepLayer,
     Layer,
+    LayerNormLayer,
     LinearLayer,
     PoolLayer,
     SageLayer,
@@ -50,18 +56,30 @@ rowwise = st.one_of(
     activations,
     st.floats(0, 0.9).map(DropoutLayer),
     st.just(BatchNormLayer()),
+    st.just(LayerNormLayer("node")),
 )
+graph_norms = st.sampled_from([LayerNormLayer("graph"), GraphNormLayer()])
+heads = st.integers(1, 3)
+slopes = st.sampled_from([0.0, 0.2, 1.0])
 convolutions = st.one_of(
+    st.builds(GatLayer, widths, heads, st.booleans(), slopes),
+    st.builds(GatV2Layer, widths, heads, st.booleans(), slopes),
     widths.map(GcnLayer),
     st.builds(GinLayer, widths, widths, st.booleans()),
-    st.builds(SageLayer, widths, st.booleans()),
+    st.builds(SageLayer, widths, st.booleans(), st.sampled_from(["mean", "max"])),
+    st.builds(GraphConvLayer, widths, st.booleans(), st.sampled_from(["add", "mean", "max"])),
 )
 
 
 @st.composite
 def specs(draw: st.DrawFn) -> GnnSpec:
     classes = draw(st.integers(2, 4))
-    before = draw(st.lists(st.one_of(convolutions, rowwise, st.just(KeepLayer())), max_size=6))
+    on_nodes = st.one_of(convolutions, rowwise, graph_norms, st.just(KeepLayer()))
+    before = draw(st.lists(on_nodes, max_size=6))
+    if draw(st.booleans()):
+        width = draw(widths)
+        block = draw(st.one_of(convolutions, rowwise, graph_norms))
+        before += [LinearLayer(width), KeepLayer(), block, LinearLayer(width), AddLayer()]
     if draw(st.booleans()):
         before += [KeepLayer(), JumpLayer("cat"), *draw(st.lists(convolutions, max_size=1))]
     if draw(st.booleans()):
@@ -69,7 +87,7 @@ def specs(draw: st.DrawFn) -> GnnSpec:
         kept = [LinearLayer(width), KeepLayer(), GcnLayer(width), KeepLayer()]
         if not any(isinstance(layer, KeepLayer) for layer in before):
             before += [*kept, JumpLayer("max")]
-    pool = PoolLayer(draw(st.sampled_from(["mean", "sum", "max"])))
+    pool = PoolLayer(draw(st.sampled_from(["mean", "sum", "max", "attention"])))
     after = draw(st.lists(rowwise, max_size=3))
     layers = (*before, pool, *after, LinearLayer(classes))
     return GnnSpec(features=draw(widths), classes=classes, layers=layers)
@@ -118,6 +136,27 @@ def random_gnn(spec: GnnSpec, seed: int, dtype: torch.dtype) -> Gnn:
     return gnn
 
 
+CONVOLUTIONS = GcnLayer | GinLayer | SageLayer | GraphConvLayer | GatLayer | GatV2Layer
+
+
+def pyg_convolution(layer: Layer, width: int) -> nn.Module:
+    match layer:
+        case GcnLayer(out):
+            conv = pyg.GCNConv(width, out)
+        case GinLayer(out, hidden, train_eps):
+            mlp = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, out))
+            conv = pyg.GINConv(mlp, train_eps=train_eps)
+        case SageLayer(out, bias, aggr):
+            conv = pyg.SAGEConv(width, out, aggr=aggr, bias=bias)
+        case GraphConvLayer(out, bias, aggr):
+            conv = pyg.GraphConv(width, out, aggr=aggr, bias=bias)
+        case GatLayer(out, heads, concat, slope):
+            conv = pyg.GATConv(width, out, heads, concat, negative_slope=slope)
+        case GatV2Layer(out, heads, concat, slope):
+            conv = pyg.GATv2Conv(width, out, heads, concat, negative_slope=slope)
+    return conv
+
+
 def pyg_logits(spec: GnnSpec, state: dict[str, Tensor], graph: Graph) -> Tensor:
     """One graph through PyG and torch modules that know nothing of ours but the tensors."""
     values, width = graph.features, spec.features
@@ -134,26 +173,27 @@ def pyg_logits(spec: GnnSpec, state: dict[str, Tensor], graph: Graph) -> Tensor:
             return module
 
         match layer:
-            case GcnLayer(out):
-                values = loaded(pyg.GCNConv(width, out), "conv")(values, edge_index)
-                width = out
-            case GinLayer(out, hidden, train_eps):
-                mlp = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, out))
-                values = loaded(pyg.GINConv(mlp, train_eps=train_eps), "conv")(values, edge_index)
-                width = out
-            case SageLayer(out, bias):
-                sage = pyg.SAGEConv(width, out, bias=bias)
-                values = loaded(sage, "conv")(values, edge_index)
-                width = out
+            case _ if isinstance(layer, CONVOLUTIONS):
+                values = loaded(pyg_convolution(layer, width), "conv")(values, edge_index)
+                width = values.shape[1]
             case LinearLayer(out, bias):
                 values = loaded(nn.Linear(width, out, bias=bias), "linear")(values)
                 width = out
             case BatchNormLayer():
                 values = loaded(nn.BatchNorm1d(width), "norm")(values)
+            case LayerNormLayer() | GraphNormLayer():
+                norm = pyg.GraphNorm(width)
+                if isinstance(layer, LayerNormLayer):
+                    norm = pyg.LayerNorm(width, mode=layer.mode)
+                values = loaded(norm, "norm")(values, torch.zeros(len(values), dtype=torch.int64))
+            case AddLayer():
+                values = values + kept[-1]
             case ActivationLayer(kind):
                 values = ACTIVATIONS[kind](values)
             case PoolLayer(op):
-                values = POOLS[op](values, torch.zeros(values.shape[0], dtype=torch.int64))
+                gated = pyg.AttentionalAggregation(nn.Linear(width, 1))
+                pool = loaded(gated, "pool") if op == "attention" else POOLS[op]
+                values = pool(values, torch.zeros(values.shape[0], dtype=torch.int64))
             case KeepLayer():
                 kept.append(values)
             case JumpLayer(mode):
@@ -171,9 +211,12 @@ def assert_equal_logits(actual: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(actual, expected, rtol=rtol, atol=atol)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(spec=specs(), seed=seeds, dtype=dtypes)
 def test_both_forms_equal_pyg_on_random_specs(spec: GnnSpec, seed: int, dtype: torch.dtype) -> None:
+    if any(isinstance(layer, LayerNormLayer | GraphNormLayer) for layer in spec.layers):
+        # Values that happen to be all alike are divided by sqrt(eps), and their rounding with them.
+        dtype = torch.float64
     gnn = random_gnn(spec, seed, dtype)
     graphs = random_graphs(seed, spec.features, dtype)
     with torch.no_grad():
@@ -218,14 +261,28 @@ LAYERS: list[Layer] = [
     GinLayer(5, 7, train_eps=True),
     SageLayer(5),
     SageLayer(5, bias=False),
+    SageLayer(5, aggr="max"),
+    GraphConvLayer(5),
+    GraphConvLayer(5, bias=False, aggr="mean"),
+    GraphConvLayer(5, aggr="max"),
+    *(
+        kind(5, heads, concat)
+        for kind in (GatLayer, GatV2Layer)
+        for heads in (1, 3)
+        for concat in (True, False)
+    ),
     LinearLayer(5),
     LinearLayer(5, bias=False),
     *(ActivationLayer(kind) for kind in ACTIVATIONS),  # type: ignore[arg-type]
     DropoutLayer(0.5),
     BatchNormLayer(),
+    LayerNormLayer("node"),
+    LayerNormLayer("graph"),
+    GraphNormLayer(),
     PoolLayer("mean"),
     PoolLayer("sum"),
     PoolLayer("max"),
+    PoolLayer("attention"),
 ]
 
 
@@ -358,15 +415,72 @@ def test_a_jump_joins_everything_kept_so_far_and_nothing_else() -> None:
         assert_equal_logits(gnn.dense(to_dense([graph])), expected)
 
 
-GRADIENT_SPECS = [
-    GnnSpec(2, 2, (conv, ActivationLayer("tanh"), conv, BatchNormLayer(), pool, LinearLayer(2)))
-    for conv in (GcnLayer(4), GinLayer(4, 5), SageLayer(4))
-    for pool in (PoolLayer("mean"), PoolLayer("sum"), PoolLayer("max"))
-]
+def test_an_addition_takes_what_was_kept_last() -> None:
+    layers = (KeepLayer(), LinearLayer(3), KeepLayer(), LinearLayer(3), AddLayer(), AddLayer())
+    spec = GnnSpec(4, 2, (*layers, PoolLayer("sum"), LinearLayer(2)))
+    assert spec.widths() == (4, 4, 3, 3, 3, 3, 3, 3, 2)
+    gnn = random_gnn(spec, 0, torch.float64)
+    graph = random_graphs(1, 4, torch.float64)[1]
+    with torch.no_grad():
+        first = gnn.layers[1].rows(graph.features)
+        rows = gnn.layers[3].rows(first) + first + first
+        expected = gnn.layers[7].rows(rows.sum(dim=0, keepdim=True))
+        assert_equal_logits(gnn(to_sparse([graph])), expected)
+        assert_equal_logits(gnn.dense(to_dense([graph])), expected)
+
+
+def test_states_are_normed_and_added_to() -> None:
+    block = (KeepLayer(), GatLayer(4), GraphNormLayer(), AddLayer(), ActivationLayer("relu"))
+    layers = (LinearLayer(4), *block, KeepLayer(), SageLayer(4), LayerNormLayer("node"))
+    spec = GnnSpec(2, 2, (*layers, PoolLayer("sum"), LinearLayer(2)))
+    assert spec.state_positions == (6, 9)
+    assert spec.convolutions == 2
+
+
+@pytest.mark.parametrize("layer", [GraphNormLayer(), LayerNormLayer("graph")], ids=str)
+def test_values_of_padding_do_not_reach_the_norms_of_a_graph(layer: Layer) -> None:
+    module = build(layer, 3)
+    randomised(module, 1, torch.float64)
+    graphs = to_dense(random_graphs(2, 3, torch.float64), nodes=14)
+    loud = graphs.features.masked_fill(~graphs.mask[:, :, None], 1e6)
+    with torch.no_grad():
+        expected = module.dense(graphs.features, graphs)[graphs.mask]
+        assert_equal_logits(module.dense(loud, graphs)[graphs.mask], expected)
+
+
+GRADIENT_SPECS = (
+    [
+        GnnSpec(2, 2, (conv, ActivationLayer("tanh"), conv, BatchNormLayer(), pool, LinearLayer(2)))
+        for conv in (
+            GcnLayer(4),
+            GinLayer(4, 5),
+            SageLayer(4),
+            SageLayer(4, aggr="max"),
+            GraphConvLayer(4),
+            GraphConvLayer(4, aggr="mean"),
+            GraphConvLayer(4, aggr="max"),
+            GatLayer(4),
+            GatLayer(2, heads=2),
+            GatV2Layer(4),
+            GatV2Layer(4, heads=3, concat=False),
+        )
+        for pool in map(PoolLayer, ("mean", "sum", "max", "attention"))
+    ]
+    + [
+        GnnSpec(2, 2, (GcnLayer(4), KeepLayer(), conv, norm, PoolLayer("mean"), *tail))
+        for conv in (GcnLayer(4), GatLayer(2, heads=2))
+        for norm in (LayerNormLayer("node"), LayerNormLayer("graph"), GraphNormLayer())
+        for tail in ((ActivationLayer("tanh"), LinearLayer(2)),)
+    ]
+    + [
+        GnnSpec(2, 2, (LinearLayer(4), KeepLayer(), SageLayer(4), AddLayer(), GcnLayer(4), *tail))
+        for tail in ((PoolLayer("sum"), LinearLayer(2)),)
+    ]
+)
 
 
 @pytest.mark.parametrize(
-    "spec", GRADIENT_SPECS, ids=lambda spec: f"{spec.layers[0]}-{spec.layers[4]}"
+    "spec", GRADIENT_SPECS, ids=lambda spec: "-".join(map(str, spec.layers[:5]))
 )
 def test_gradient_in_the_adjacency_is_the_derivative(spec: GnnSpec) -> None:
     gnn = random_gnn(spec, 3, torch.float64).requires_grad_(False)
@@ -379,7 +493,7 @@ def test_gradient_in_the_adjacency_is_the_derivative(spec: GnnSpec) -> None:
 
 @pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize(
-    "spec", GRADIENT_SPECS, ids=lambda spec: f"{spec.layers[0]}-{spec.layers[4]}"
+    "spec", GRADIENT_SPECS, ids=lambda spec: "-".join(map(str, spec.layers[:5]))
 )
 def test_gradient_is_finite_and_reaches_edges(spec: GnnSpec, weight: float) -> None:
     gnn = random_gnn(spec, 4, torch.float32).requires_grad_(False)
@@ -394,14 +508,17 @@ def test_gradient_is_finite_and_reaches_edges(spec: GnnSpec, weight: float) -> N
     assert (gradient[graphs.pair_mask] != 0).any()
 
 
-@pytest.mark.parametrize("op", ["mean", "sum", "max"])
+@pytest.mark.parametrize("op", ["mean", "sum", "max", "attention"])
 def test_pooling_a_slot_without_nodes_gives_zeros_as_pyg(op: str) -> None:
     pool = build(PoolLayer(op), 3)  # type: ignore[arg-type]
     mask = torch.tensor([[True, True], [False, False]])
     values = torch.full((2, 2, 3), -2.0, requires_grad=True)
     graphs = DenseGraphs(torch.zeros(2, 2, 2), torch.zeros(2, 2, 3), mask)
     pooled = pool.dense(values, graphs)
-    by_pyg = POOLS[op](values[0], torch.tensor([0, 0]), size=2)
+    if op == "attention":
+        by_pyg = pool.pool(values[0], torch.tensor([0, 0]), dim_size=2)
+    else:
+        by_pyg = POOLS[op](values[0], torch.tensor([0, 0]), size=2)
     torch.testing.assert_close(pooled, by_pyg)
     (gradient,) = torch.autograd.grad(pooled.sum(), values)
     assert torch.isfinite(gradient).all()
@@ -521,10 +638,43 @@ POOLED = (PoolLayer("sum"), LinearLayer(2))
         (lambda: GcnLayer(0), r"gcn: out .* got 0"),
         (lambda: GinLayer(4, -1), r"gin: hidden .* got -1"),
         (lambda: SageLayer(0), r"sage: out .* got 0"),
+        (lambda: SageLayer(4, aggr="add"), r"sage: aggr .* mean, max; got 'add'"),
+        (lambda: GraphConvLayer(0), r"graph_conv: out .* got 0"),
+        (lambda: GraphConvLayer(4, aggr="min"), r"graph_conv: aggr .* got 'min'"),
+        (lambda: GatLayer(0), r"gat: out .* got 0"),
+        (lambda: GatLayer(4, heads=0), r"gat: heads .* got 0"),
+        (lambda: GatV2Layer(4, heads=True), r"gatv2: heads .* got True"),
+        (lambda: GatV2Layer(4, negative_slope=-0.1), r"gatv2: negative_slope .* got -0.1"),
         (lambda: LinearLayer(True), r"linear: out .* got True"),
         (lambda: DropoutLayer(1.0), r"dropout: p .* got 1.0"),
         (lambda: DropoutLayer(float("nan")), r"dropout: p .* got nan"),
         (lambda: ActivationLayer("swish"), r"activation: kind .* relu.* got 'swish'"),
+        (lambda: LayerNormLayer("batch"), r"layer_norm: mode .* node, graph; got 'batch'"),
+        (lambda: GnnSpec(1, 2, (AddLayer(), *POOLED)), r"layers\[0\]: AddLayer has no KeepLayer"),
+        (
+            lambda: GnnSpec(1, 2, (KeepLayer(), GcnLayer(4), AddLayer(), *POOLED)),
+            r"layers\[2\]: AddLayer gets 4 values per node but 1 were kept",
+        ),
+        (
+            lambda: GnnSpec(1, 2, (KeepLayer(), *POOLED[:1], AddLayer(), *POOLED[1:])),
+            r"layers\[2\]: AddLayer needs nodes",
+        ),
+        (
+            lambda: GnnSpec(1, 2, (*POOLED[:1], GraphNormLayer(), *POOLED[1:])),
+            r"layers\[1\]: GraphNormLayer needs nodes",
+        ),
+        (
+            lambda: GnnSpec(1, 2, (*POOLED[:1], LayerNormLayer("graph"), *POOLED[1:])),
+            r"layers\[1\]: LayerNormLayer needs nodes",
+        ),
+        (
+            lambda: GnnSpec(1, 2, (GcnLayer(2), GraphNormLayer(), LinearLayer(2))),
+            r"layers\[1\]: GraphNormLayer\(\) reads the whole graph",
+        ),
+        (
+            lambda: GnnSpec(1, 2, (GcnLayer(2), LayerNormLayer("graph"), LinearLayer(2))),
+            r"layers\[1\]: .*'graph'\) reads the whole graph",
+        ),
         (lambda: PoolLayer("min"), r"pool: op .* got 'min'"),
         (lambda: JumpLayer("lstm"), r"jump: mode .* cat, max; got 'lstm'"),
         (lambda: GnnSpec(1, 2, (JumpLayer("cat"), *POOLED)), r"layers\[0\]: .* no KeepLayer"),

@@ -7,7 +7,8 @@ import torch
 
 from models.gnn.network import Gnn
 from store.errors import InvalidInput
-from store.gnn_spec import GnnSpecDocument, expected_tensors, parse_spec
+from store.gnn_spec import GnnSpecDocument, parse_spec
+from store.gnn_tensors import expected_tensors
 from worker.loading import layers_of
 
 HEAD: list[dict[str, Any]] = [{"type": "pool", "op": "mean"}, {"type": "linear", "out": 3}]
@@ -25,12 +26,26 @@ LAYERS: dict[str, list[dict[str, Any]]] = {
     "gin with trained eps": [{"type": "gin", "out": 8, "hidden": 7, "train_eps": True}],
     "sage": [{"type": "sage", "out": 8}],
     "sage without bias": [{"type": "sage", "out": 8, "bias": False}],
+    "sage with the maximum": [{"type": "sage", "out": 8, "aggr": "max"}],
+    "graph_conv": [{"type": "graph_conv", "out": 8, "aggr": "max"}],
+    "graph_conv without bias": [{"type": "graph_conv", "out": 8, "bias": False}],
+    "gat": [{"type": "gat", "out": 8}, {"type": "batch_norm"}],
+    "gat with heads": [{"type": "gat", "out": 8, "heads": 3}, {"type": "batch_norm"}],
+    "gatv2": [{"type": "gatv2", "out": 8, "heads": 2}, {"type": "batch_norm"}],
+    "gatv2 with the mean of heads": [
+        {"type": "gatv2", "out": 8, "heads": 2, "concat": False, "negative_slope": 0},
+        {"type": "batch_norm"},
+    ],
     "linear": [{"type": "linear", "out": 6}],
     "linear without bias": [{"type": "linear", "out": 6, "bias": False}],
     "activation": [{"type": "gcn", "out": 4}, {"type": "activation", "kind": "elu"}],
     "dropout": [{"type": "gcn", "out": 4}, {"type": "dropout", "p": 0.5}],
     "batch norm": [{"type": "gcn", "out": 4}, {"type": "batch_norm"}],
     "batch norm of the features": [{"type": "batch_norm"}, {"type": "gcn", "out": 4}],
+    "layer norm": [{"type": "gcn", "out": 4}, {"type": "layer_norm", "mode": "node"}],
+    "layer norm of graphs": [{"type": "gcn", "out": 4}, {"type": "layer_norm", "mode": "graph"}],
+    "graph norm": [{"type": "gcn", "out": 4}, {"type": "graph_norm"}],
+    "residual": [{"type": "keep"}, {"type": "gcn", "out": 5}, {"type": "add"}],
     "jump of one": [{"type": "keep"}, {"type": "jump", "mode": "max"}],
     "jump": [
         {"type": "keep"},
@@ -60,9 +75,15 @@ LAYERS: dict[str, list[dict[str, Any]]] = {
 }
 
 
+GATED: dict[str, Any] = {"type": "pool", "op": "attention"}
+
+
+@pytest.mark.parametrize("pool", [HEAD[0], GATED], ids=["mean", "attention"])
 @pytest.mark.parametrize("layers", LAYERS.values(), ids=LAYERS.keys())
-def test_expected_tensors_are_those_of_the_network(layers: list[dict[str, Any]]) -> None:
-    spec = parse_spec(document(*layers))
+def test_expected_tensors_are_those_of_the_network(
+    layers: list[dict[str, Any]], pool: dict[str, Any]
+) -> None:
+    spec = parse_spec({**document(), "layers": [*layers, pool, HEAD[1]]})
     state = Gnn(layers_of(spec)).state_dict()
     found = {
         name: (tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
@@ -73,7 +94,39 @@ def test_expected_tensors_are_those_of_the_network(layers: list[dict[str, Any]])
 
 
 FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
-    "unknown layer": (document({"type": "gat", "out": 8}), "/layers/0", "gat"),
+    "unknown layer": (document({"type": "pna", "out": 8}), "/layers/0", "pna"),
+    "too many heads": (document({"type": "gat", "out": 2, "heads": 33}), "/layers/0/heads", "32"),
+    "heads too wide together": (
+        document({"type": "gatv2", "out": 600, "heads": 2, "concat": False}),
+        "/layers/0/heads",
+        "2 heads of 600 values are 1200 values",
+    ),
+    "rising slope": (
+        document({"type": "gat", "out": 2, "negative_slope": 1.5}),
+        "/layers/0/negative_slope",
+        "sent: 1.5",
+    ),
+    "layer norm without mode": (document({"type": "layer_norm"}), "/layers/0/mode", "required"),
+    "graph norm after the pool": (
+        {**document(), "layers": [HEAD[0], {"type": "graph_norm"}, HEAD[1]]}, "/layers/1", "before",
+    ),
+    "layer norm of graphs after the pool": (
+        {**document(), "layers": [HEAD[0], {"type": "layer_norm", "mode": "graph"}, HEAD[1]]},
+        "/layers/1",
+        "before",
+    ),
+    "add without keep": (document({"type": "add"}, KEEP), "/layers/0", "no keep before it"),
+    "add after the pool": (
+        {**document(), "layers": [KEEP, HEAD[0], {"type": "add"}, HEAD[1]]}, "/layers/2", "before",
+    ),
+    "add of another width": (
+        document(KEEP, {"type": "gcn", "out": 4}, {"type": "add"}),
+        "/layers/2",
+        "add gets 4 values per node but 5 were kept last",
+    ),
+    "unknown aggregation": (
+        document({"type": "sage", "out": 8, "aggr": "add"}), "/layers/0/aggr", "'mean' or 'max'",
+    ),
     "layer without type": (document({"out": 8}), "/layers/0", "type"),
     "missing width": (document({"type": "gcn"}), "/layers/0/out", "required"),
     "too wide": (document({"type": "gcn", "out": 1025}), "/layers/0/out", "1024 (sent: 1025)"),

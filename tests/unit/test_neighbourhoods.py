@@ -16,12 +16,17 @@ from models.errors import UnknownTargetError
 from models.gnn.network import Gnn
 from models.gnn.spec import (
     ActivationLayer,
+    AddLayer,
+    GatLayer,
+    GatV2Layer,
     GcnLayer,
     GinLayer,
     GnnSpec,
+    GraphConvLayer,
     JumpLayer,
     KeepLayer,
     Layer,
+    LayerNormLayer,
     LinearLayer,
     SageLayer,
 )
@@ -35,7 +40,17 @@ CPU = torch.device("cpu")
 FEATURES = 4
 ANYTHING = EditRules(max_ratio=10.0)
 seeds = st.integers(0, 10_000)
-unnormalised = st.sampled_from([GinLayer(5, 6), SageLayer(5)])
+READ_NO_DEGREES: list[Layer] = [
+    GinLayer(5, 6),
+    SageLayer(5),
+    SageLayer(5, aggr="max"),
+    GraphConvLayer(5),
+    GraphConvLayer(5, aggr="mean"),
+    GraphConvLayer(5, aggr="max"),
+    GatLayer(3, heads=2),
+    GatV2Layer(5, heads=2, concat=False),
+]
+unnormalised = st.sampled_from(READ_NO_DEGREES)
 convolutions = st.one_of(st.just(GcnLayer(5)), unnormalised)
 
 
@@ -127,6 +142,18 @@ def test_a_gnn_that_reads_no_degrees_needs_one_hop_less(
     assert difference(gnn, whole, part, edited) < 1e-6
 
 
+def test_norms_of_nodes_and_residuals_are_seen_no_farther() -> None:
+    whole = WHOLE["tree-cycle"]
+    block = (KeepLayer(), GatLayer(4), LayerNormLayer("node"), AddLayer())
+    gnn = Gnn(GnnSpec(FEATURES, 3, (*block * 2, LinearLayer(3)))).double().eval()
+    assert gnn.spec.sight == gnn.spec.convolutions == 2
+    for node in range(0, whole.node_count, 67):
+        part = instance(whole, node, 2, sight=2)
+        assert part.exact
+        edited = random_edits(part, part.rules(ANYTHING), 6, node)
+        assert difference(gnn, whole, part, edited) < 1e-6
+
+
 def test_a_normalised_gnn_sees_one_hop_more_than_it_has_layers() -> None:
     assert random_gnn([GcnLayer(5), GinLayer(5, 6)], 0).spec.sight == 3
     assert not instance(WHOLE["tree-cycle"], 3, 2, hops=2).exact
@@ -134,7 +161,7 @@ def test_a_normalised_gnn_sees_one_hop_more_than_it_has_layers() -> None:
     assert instance(WHOLE["tree-cycle"], 3, 2).idle_pairs == frozenset()
 
 
-@pytest.mark.parametrize("layer", [GinLayer(5, 6), SageLayer(5)], ids=str)
+@pytest.mark.parametrize("layer", READ_NO_DEGREES, ids=str)
 def test_idle_pairs_change_nothing(layer: Layer) -> None:
     whole, gnn = WHOLE["tree-cycle"], random_gnn([layer] * 2, 0)
     part = instance(whole, 3, 2, sight=2)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from store.errors import InvalidInput
-from store.gnn_spec import expected_tensors, parse_spec
+from store.gnn_spec import parse_spec
+from store.gnn_tensors import expected_tensors
 from store.weights import WeightLimits, check_weights
 
 Tensors = dict[str, NDArray[Any]]

@@ -10,19 +10,26 @@ from safetensors.torch import save
 from models.gnn.network import Gnn
 from models.gnn.spec import (
     ActivationLayer,
+    AddLayer,
     BatchNormLayer,
     DropoutLayer,
+    GatLayer,
+    GatV2Layer,
     GcnLayer,
     GinLayer,
+    GraphConvLayer,
+    GraphNormLayer,
     JumpLayer,
     KeepLayer,
     Layer,
+    LayerNormLayer,
     LinearLayer,
     PoolLayer,
     SageLayer,
 )
 from store import datasets, gnns, graph_sets
-from store.gnn_spec import GnnSpecDocument, expected_tensors
+from store.gnn_spec import GnnSpecDocument
+from store.gnn_tensors import expected_tensors
 from store.opened import Store
 from store.requests import CanonicalGraph
 from store.settings import Settings
@@ -41,10 +48,24 @@ LAYERS: list[tuple[dict[str, object], Layer]] = [
     ),
     ({"type": "sage", "out": 6}, SageLayer(out=6)),
     ({"type": "sage", "out": 6, "bias": False}, SageLayer(out=6, bias=False)),
+    ({"type": "sage", "out": 6, "aggr": "max"}, SageLayer(out=6, aggr="max")),
+    ({"type": "graph_conv", "out": 6}, GraphConvLayer(out=6)),
+    (
+        {"type": "graph_conv", "out": 6, "bias": False, "aggr": "mean"},
+        GraphConvLayer(out=6, bias=False, aggr="mean"),
+    ),
+    ({"type": "gat", "out": 6}, GatLayer(out=6)),
+    (
+        {"type": "gatv2", "out": 6, "heads": 2, "concat": False, "negative_slope": 0.1},
+        GatV2Layer(out=6, heads=2, concat=False, negative_slope=0.1),
+    ),
     ({"type": "linear", "out": 6}, LinearLayer(out=6)),
     ({"type": "linear", "out": 6, "bias": False}, LinearLayer(out=6, bias=False)),
     ({"type": "dropout", "p": 0.5}, DropoutLayer(p=0.5)),
     ({"type": "batch_norm"}, BatchNormLayer()),
+    ({"type": "layer_norm", "mode": "node"}, LayerNormLayer(mode="node")),
+    ({"type": "layer_norm", "mode": "graph"}, LayerNormLayer(mode="graph")),
+    ({"type": "graph_norm"}, GraphNormLayer()),
     ({"type": "activation", "kind": "relu"}, ActivationLayer(kind="relu")),
     ({"type": "activation", "kind": "leaky_relu"}, ActivationLayer(kind="leaky_relu")),
     ({"type": "activation", "kind": "elu"}, ActivationLayer(kind="elu")),
@@ -80,7 +101,7 @@ def test_every_layer_is_mapped_and_has_the_tensors_the_gate_expects(
     }
 
 
-@pytest.mark.parametrize("op", ["mean", "sum", "max"])
+@pytest.mark.parametrize("op", ["mean", "sum", "max", "attention"])
 def test_pools_are_mapped(op: str) -> None:
     assert layers_of(document(pool=op)).layers[0] == PoolLayer(op=op)  # type: ignore[arg-type]
 
@@ -89,6 +110,11 @@ def test_pools_are_mapped(op: str) -> None:
 def test_jumping_knowledge_is_mapped(mode: str) -> None:
     spec = layers_of(document({"type": "keep"}, {"type": "jump", "mode": mode}))
     assert spec.layers[:2] == (KeepLayer(), JumpLayer(mode=mode))  # type: ignore[arg-type]
+
+
+def test_residual_connections_are_mapped() -> None:
+    spec = layers_of(document({"type": "keep"}, {"type": "gcn", "out": 3}, {"type": "add"}))
+    assert spec.layers[:3] == (KeepLayer(), GcnLayer(3), AddLayer())
 
 
 @pytest.fixture

@@ -1,0 +1,212 @@
+"""The layers that a GNN may be made of; each checks itself when it is built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+ActivationKind: TypeAlias = Literal["relu", "leaky_relu", "elu", "gelu", "tanh", "sigmoid"]
+PoolOp: TypeAlias = Literal["mean", "sum", "max", "attention"]
+JumpMode: TypeAlias = Literal["cat", "max"]
+Aggregation: TypeAlias = Literal["add", "mean", "max"]
+SageAggregation: TypeAlias = Literal["mean", "max"]
+LayerNormMode: TypeAlias = Literal["node", "graph"]
+
+
+@dataclass(frozen=True)
+class GcnLayer:
+    """PyG's GCNConv: self-loops, symmetric normalisation, bias."""
+
+    out: int
+
+    def __post_init__(self) -> None:
+        require_positive("gcn: out", self.out)
+
+
+@dataclass(frozen=True)
+class GinLayer:
+    """PyG's GINConv around Linear, ReLU, Linear."""
+
+    out: int
+    hidden: int
+    train_eps: bool = False
+
+    def __post_init__(self) -> None:
+        require_positive("gin: out", self.out)
+        require_positive("gin: hidden", self.hidden)
+
+
+@dataclass(frozen=True)
+class SageLayer:
+    """PyG's SAGEConv: W_l · mean or maximum of the neighbours + b + W_r · own values."""
+
+    out: int
+    bias: bool = True
+    aggr: SageAggregation = "mean"
+
+    def __post_init__(self) -> None:
+        require_positive("sage: out", self.out)
+        _require_one_of("sage: aggr", self.aggr, get_args(SageAggregation))
+
+
+@dataclass(frozen=True)
+class GraphConvLayer:
+    """PyG's GraphConv: W_rel · sum, mean or maximum of the neighbours + b + W_root · own values."""
+
+    out: int
+    bias: bool = True
+    aggr: Aggregation = "add"
+
+    def __post_init__(self) -> None:
+        require_positive("graph_conv: out", self.out)
+        _require_one_of("graph_conv: aggr", self.aggr, get_args(Aggregation))
+
+
+@dataclass(frozen=True)
+class _AttentionLayer:
+    out: int  # per head
+    heads: int = 1
+    concat: bool = True
+    negative_slope: float = 0.2
+
+    def __post_init__(self) -> None:
+        require_positive(f"{self.name}: out", self.out)
+        require_positive(f"{self.name}: heads", self.heads)
+        if not 0 <= self.negative_slope <= 1:
+            raise ValueError(
+                f"{self.name}: negative_slope must be from 0 to 1; got {self.negative_slope!r}"
+            )
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__.removesuffix("Layer").lower()
+
+    @property
+    def width(self) -> int:
+        """What leaves the layer: the heads side by side, or their mean."""
+        return self.out * self.heads if self.concat else self.out
+
+
+@dataclass(frozen=True)
+class GatLayer(_AttentionLayer):
+    """PyG's GATConv: self-loops, bias."""
+
+
+@dataclass(frozen=True)
+class GatV2Layer(_AttentionLayer):
+    """PyG's GATv2Conv: self-loops, biases, weights of its own for both ends."""
+
+
+@dataclass(frozen=True)
+class LinearLayer:
+    out: int
+    bias: bool = True
+
+    def __post_init__(self) -> None:
+        require_positive("linear: out", self.out)
+
+
+@dataclass(frozen=True)
+class ActivationLayer:
+    kind: ActivationKind
+
+    def __post_init__(self) -> None:
+        _require_one_of("activation: kind", self.kind, get_args(ActivationKind))
+
+
+@dataclass(frozen=True)
+class DropoutLayer:
+    p: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.p < 1:
+            raise ValueError(f"dropout: p must be at least 0 and below 1; got {self.p!r}")
+
+
+@dataclass(frozen=True)
+class BatchNormLayer:
+    pass
+
+
+@dataclass(frozen=True)
+class LayerNormLayer:
+    """PyG's LayerNorm; its own default is `graph`, torch.nn.LayerNorm is `node`.
+
+    `node`: each node's values among themselves; `graph`: all values of all nodes of a graph.
+    """
+
+    mode: LayerNormMode
+
+    def __post_init__(self) -> None:
+        _require_one_of("layer_norm: mode", self.mode, get_args(LayerNormMode))
+
+
+@dataclass(frozen=True)
+class GraphNormLayer:
+    """PyG's GraphNorm: each value over the nodes of its graph."""
+
+
+@dataclass(frozen=True)
+class PoolLayer:
+    """From nodes to graphs; what comes after it sees one row per graph.
+
+    `attention` is PyG's AttentionalAggregation with a linear gate.
+    """
+
+    op: PoolOp
+
+    def __post_init__(self) -> None:
+        _require_one_of("pool: op", self.op, get_args(PoolOp))
+
+
+@dataclass(frozen=True)
+class KeepLayer:
+    """Remembers the node values for what is behind it and hands them on unchanged."""
+
+
+@dataclass(frozen=True)
+class AddLayer:
+    """A residual connection: adds what was kept last."""
+
+
+@dataclass(frozen=True)
+class JumpLayer:
+    """Jumping knowledge (Xu et al. 2018): everything kept so far, in order, instead of the values.
+
+    What the layer itself gets counts only if it was kept.
+    """
+
+    mode: JumpMode
+
+    def __post_init__(self) -> None:
+        _require_one_of("jump: mode", self.mode, get_args(JumpMode))
+
+
+Layer: TypeAlias = (
+    GcnLayer
+    | GinLayer
+    | SageLayer
+    | GraphConvLayer
+    | GatLayer
+    | GatV2Layer
+    | LinearLayer
+    | ActivationLayer
+    | DropoutLayer
+    | BatchNormLayer
+    | LayerNormLayer
+    | GraphNormLayer
+    | PoolLayer
+    | KeepLayer
+    | AddLayer
+    | JumpLayer
+)
+
+
+def require_positive(what: str, value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{what} must be a whole number of at least 1; got {value!r}")
+
+
+def _require_one_of(what: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{what} must be one of {', '.join(allowed)}; got {value!r}")

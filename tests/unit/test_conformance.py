@@ -1,0 +1,82 @@
+"""The probe accepts sound GNNs of every layer, and finds what is not sound."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from models.gnn.layers import build
+from models.gnn.network import Gnn
+from models.gnn.norms import GraphNorm
+from models.gnn.spec import (
+    ActivationLayer,
+    AddLayer,
+    BatchNormLayer,
+    GatLayer,
+    GatV2Layer,
+    GcnLayer,
+    GinLayer,
+    GnnSpec,
+    GraphConvLayer,
+    GraphNormLayer,
+    KeepLayer,
+    Layer,
+    LayerNormLayer,
+    LinearLayer,
+    PoolLayer,
+    SageLayer,
+)
+from models.graphs import SparseGraphs
+from worker.conformance import probe
+
+torch.set_num_threads(1)
+
+CPU = torch.device("cpu")
+CONVOLUTIONS: list[Layer] = [
+    GcnLayer(16),
+    GinLayer(16, 16),
+    SageLayer(16, aggr="max"),
+    GraphConvLayer(16),
+    GraphConvLayer(16, aggr="max"),
+    GatLayer(8, heads=2),
+    GatV2Layer(16, heads=2, concat=False),
+]
+NORMS: list[Layer] = [
+    BatchNormLayer(),
+    LayerNormLayer("node"),
+    LayerNormLayer("graph"),
+    GraphNormLayer(),
+]
+
+
+def residual_gnn(conv: Layer, norm: Layer, features: int = 7) -> Gnn:
+    """Four blocks as PyG initialises them."""
+    torch.manual_seed(0)
+    block = (KeepLayer(), conv, norm, ActivationLayer("relu"), AddLayer())
+    layers = (LinearLayer(16), *block * 4, PoolLayer("attention"), LinearLayer(2))
+    return Gnn(GnnSpec(features, 2, layers))
+
+
+@pytest.mark.parametrize("features", [1, 7])
+@pytest.mark.parametrize("norm", NORMS, ids=str)
+@pytest.mark.parametrize("conv", CONVOLUTIONS, ids=str)
+def test_a_sound_gnn_passes(conv: Layer, norm: Layer, features: int) -> None:
+    report = probe(residual_gnn(conv, norm, features), CPU)
+    assert report.passed, [check for check in report.checks if not check.passed]
+
+
+class OverTheBatch(GraphNorm):
+    """Norms the nodes of all graphs together."""
+
+    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
+        result: Tensor = self.norm(values)
+        return result
+
+
+def test_a_norm_over_the_batch_is_found() -> None:
+    gnn = residual_gnn(GcnLayer(16), GraphNormLayer())
+    assert isinstance(build(GraphNormLayer(), 16), GraphNorm)
+    gnn.layers[3] = OverTheBatch(16, GraphNormLayer())
+    failed = {check.name for check in probe(gnn, CPU).checks if not check.passed}
+    assert failed == {"batch_invariant", "dense_equals_sparse"}

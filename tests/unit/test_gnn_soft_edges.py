@@ -1,0 +1,151 @@
+"""What the dense forms say between 0 and 1, and what their slopes mean."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from torch import Tensor
+
+from models.gnn import tiles
+from models.gnn.aggregation import gathered
+from models.gnn.forms import GraphLayer
+from models.gnn.layers import build
+from models.gnn.spec import GatLayer, GatV2Layer, Layer
+from models.graphs import DenseGraphs
+
+torch.set_num_threads(1)
+
+
+def random_weights(seed: int, batch: int = 2, nodes: int = 5) -> Tensor:
+    rng = torch.Generator().manual_seed(seed)
+    upper = torch.rand(batch, nodes, nodes, generator=rng, dtype=torch.float64).triu(1)
+    return upper + upper.mT
+
+
+def random_values(seed: int, batch: int = 2, nodes: int = 5, width: int = 3) -> Tensor:
+    rng = torch.Generator().manual_seed(seed)
+    return torch.randn(batch, nodes, width, generator=rng, dtype=torch.float64)
+
+
+def discrete(seed: int) -> Tensor:
+    return (random_weights(seed) > 0.5).double()
+
+
+def test_the_soft_maximum_is_the_expectation_over_all_subsets_of_neighbours() -> None:
+    values, weights = random_values(0), random_weights(1)
+    expected = torch.zeros_like(values)
+    for there in itertools.product([False, True], repeat=5):
+        chosen = torch.tensor(there)
+        chance = torch.where(chosen, weights, 1 - weights).prod(dim=2)  # [batch, node]
+        if chosen.any():
+            expected += chance[:, :, None] * values[:, chosen].amax(dim=1)[:, None]
+    torch.testing.assert_close(gathered("max", values, weights), expected)
+
+
+def test_the_slope_of_the_maximum_is_what_a_flip_changes() -> None:
+    values, adjacency = random_values(2), discrete(3)
+    (slope,) = torch.autograd.functional.jacobian(
+        lambda weights: gathered("max", values, weights), (adjacency,)
+    )  # [batch, node, width, batch, node, node]
+    flipped = torch.empty_like(slope)
+    for place in itertools.product(range(2), range(5), range(5)):
+        present, absent = adjacency.clone(), adjacency.clone()
+        present[place], absent[place] = 1, 0
+        change = gathered("max", values, present) - gathered("max", values, absent)
+        flipped[(..., *place)] = change
+    torch.testing.assert_close(slope, flipped)
+
+
+def test_equal_neighbours_share_no_slope() -> None:
+    """Either of two equal maxima may go and nothing changes."""
+    values = torch.tensor([[[0.0], [2.0], [2.0]]])
+    weights = torch.tensor([[[0.0, 1, 1], [1, 0, 0], [1, 0, 0]]], requires_grad=True)
+    (slope,) = torch.autograd.grad(gathered("max", values, weights)[0, 0, 0], weights)
+    assert (slope == 0).all()
+
+
+@pytest.mark.parametrize("numbers", [2**24, 4 * 5 * 5 * 3, 4 * 2 * 5 * 3, 1])
+def test_pieces_do_not_show(numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole batch, graph by graph, two rows at a time, row by row."""
+    values, soft, hard = random_values(4), random_weights(5), discrete(6)
+    expected = gathered("max", values, soft)
+    slope = torch.autograd.functional.jacobian(lambda w: gathered("max", values, w), soft)
+    monkeypatch.setattr(tiles, "_NUMBERS", numbers)
+    torch.testing.assert_close(gathered("max", values, soft), expected)
+    again = torch.autograd.functional.jacobian(lambda w: gathered("max", values, w), soft)
+    torch.testing.assert_close(again, slope)
+    torch.testing.assert_close(
+        gathered("max", values, hard), gathered("max", values, hard.requires_grad_()).detach()
+    )
+
+
+def test_a_batch_without_graphs_has_no_maximum() -> None:
+    assert gathered("max", torch.zeros(0, 4, 3), torch.zeros(0, 4, 4)).shape == (0, 4, 3)
+
+
+ATTENTIONS: list[Layer] = [GatLayer(3, heads=2), GatV2Layer(3, heads=2)]
+
+
+def attention_module(layer: Layer, scale: float = 1.0) -> GraphLayer:
+    module = build(layer, 3).double().eval().requires_grad_(False)
+    assert isinstance(module, GraphLayer)
+    rng = torch.Generator().manual_seed(7)
+    for tensor in module.state_dict().values():
+        tensor.copy_(torch.randn(tensor.shape, generator=rng, dtype=torch.float64) * scale)
+    return module
+
+
+@pytest.mark.parametrize("layer", ATTENTIONS, ids=str)
+def test_soft_attention_is_the_softmax_of_logits_plus_log_weights(layer: Layer) -> None:
+    """The logits are PyG's own, told from the attention that it gives to complete graphs."""
+    module = attention_module(layer)
+    values, weights = random_values(8), random_weights(9)
+    mask = torch.ones(2, 5, dtype=torch.bool)
+    found = module.dense(values, DenseGraphs(weights, values, mask))
+    source, target = (~torch.eye(5, dtype=torch.bool)).nonzero().T
+    for number in range(2):
+        _, (edges, attention) = module.conv(
+            values[number], torch.stack([source, target]), return_attention_weights=True
+        )
+        logits = torch.zeros(5, 5, 2, dtype=torch.float64)  # [target, source, head]
+        logits[edges[1], edges[0]] = attention.log()
+        loops = weights[number] + torch.eye(5)
+        shares = (logits + loops.log()[:, :, None]).softmax(dim=1)
+        linear = module.conv.lin if isinstance(layer, GatLayer) else module.conv.lin_l
+        rows = linear(values[number]).unflatten(1, (2, 3))
+        expected = torch.einsum("tsh,shc->thc", shares, rows).flatten(1) + module.conv.bias
+        torch.testing.assert_close(found[number], expected)
+
+
+@pytest.mark.parametrize("scale", [10.0, 100.0])
+@pytest.mark.parametrize("weight", [0.0, 1e-30, 0.5, 1.0])
+@pytest.mark.parametrize("layer", ATTENTIONS, ids=str)
+def test_logits_of_any_size_leave_attention_finite(
+    layer: Layer, weight: float, scale: float
+) -> None:
+    module = attention_module(layer, scale).float()
+    values = random_values(10).float()
+    adjacency = weight * (1 - torch.eye(5)).repeat(2, 1, 1)
+    adjacency[:, 0] = adjacency[:, :, 0] = 0  # a node of its own
+    adjacency.requires_grad_()
+    rows = module.dense(values, DenseGraphs(adjacency, values, torch.ones(2, 5).bool()))
+    (slope,) = torch.autograd.grad(rows.sum(), adjacency)
+    assert torch.isfinite(rows).all()
+    assert torch.isfinite(slope).all()
+
+
+@pytest.mark.parametrize("layer", ATTENTIONS, ids=str)
+def test_pieces_of_attention_do_not_show(layer: Layer, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, values, soft = attention_module(layer), random_values(11), random_weights(12)
+    mask = torch.ones(2, 5, dtype=torch.bool)
+
+    def rows(weights: Tensor) -> Tensor:
+        return module.dense(values, DenseGraphs(weights, values, mask))
+
+    whole, slope = rows(soft), torch.autograd.functional.jacobian(rows, soft)
+    for numbers in (4 * 5 * 5 * 6, 4 * 2 * 5 * 6, 1):
+        monkeypatch.setattr(tiles, "_NUMBERS", numbers)
+        torch.testing.assert_close(rows(soft), whole)
+        torch.testing.assert_close(torch.autograd.functional.jacobian(rows, soft), slope)
