@@ -26,7 +26,7 @@ from models.proposals import Proposals, draw, pruned_flips, scattered
 from models.pruning import prune
 from models.ranking import choose, shortlist
 from models.scouting import Foresight, Scout
-from models.search import Guide, Search, SearchConfig
+from models.search import Guide, Search, SearchConfig, pool_size
 
 __all__ = [
     "CounterfactualConfig",
@@ -197,13 +197,10 @@ class _Run:
             denoiser, judge, device, foresight=config.foresight, generator=generator
         )
         self._plausibility = self._scout.plausibility
-        pool = config.search.pool
         self._chosen_from_pool = (
             config.sampler == "guided"
             and config.foresight is Foresight.DENOISER
-            and self._scout.foresees
-            and pool is not None
-            and 2 * pool < self._space.count
+            and pool_size(self._scout, config.search, self._space.count) is not None
         )
 
     def sample(self) -> None:

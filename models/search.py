@@ -29,6 +29,7 @@ class SearchConfig:
     """How wide the search looks."""
 
     pool: int | None = 32  # pairs tried first of all and in the best state; None: all pairs
+    calibrated: bool = True  # more of them, if the denoiser needed more on held-out graphs
     states_by_margin: int = 6
     states_by_plausibility: int = 3  # ranked by margin + plausibility_weight · plausibility
     plausibility_weight: float = 0.3
@@ -60,6 +61,7 @@ class SearchConfig:
 PRESETS: dict[str, SearchConfig] = {
     "fast": SearchConfig(
         pool=16,
+        calibrated=False,
         states_by_margin=3,
         states_by_plausibility=1,
         expansions=6,
@@ -103,9 +105,9 @@ def first_pairs(judge: FlipJudge, scout: Scout, config: SearchConfig) -> list[in
     """
     count = judge.space.count
     affordable = config.pairs_tried(judge.space.graph.node_count)
-    # of hardly more pairs than a pool holds it is not worth leaving some out
-    if scout.foresees and config.pool is not None and count > 2 * config.pool:
-        return _pool(judge, scout, config)
+    pool = pool_size(scout, config, count)
+    if pool is not None:
+        return _pool(judge, scout, config, pool)
     pairs = list(range(count))
     if count > affordable:
         pairs = _most_promising(judge.space, scout.gains, scout.plausibility, affordable)
@@ -115,17 +117,30 @@ def first_pairs(judge: FlipJudge, scout: Scout, config: SearchConfig) -> list[in
     return sorted(pairs, key=lambda pair: (-gains[pair], pair))
 
 
-def _pool(judge: FlipJudge, scout: Scout, config: SearchConfig) -> list[int]:
-    """In turns by foretold gain, by naturalness, and by gain and plausibility together."""
-    assert config.pool is not None
-    by_gain = _best(scout.gains, config.pool)
+def pool_size(scout: Scout, config: SearchConfig, count: int) -> int | None:
+    """Of so many pairs, how many are tried; None: all of them."""
+    if not scout.foresees or config.pool is None:
+        return None
+    size = max(config.pool, scout.needed) if config.calibrated else config.pool
+    # of hardly more pairs than a pool holds it is not worth leaving some out
+    return size if 2 * size < count else None
+
+
+def _pool(judge: FlipJudge, scout: Scout, config: SearchConfig, size: int) -> list[int]:
+    """In turns by foretold gain, by naturalness, and by gain and plausibility together.
+
+    As many of the first as the denoiser needed on held-out graphs are in it in any case.
+    """
+    by_gain = _best(scout.gains, size)
     mixed = scout.gains + config.plausibility_weight * scout.plausibility
     (unedited,) = judge.margins([()])
     foretold: dict[EditSet, float] = {
-        (pair,): unedited + float(scout.gains[pair]) for pair in _best(scout.gains, 2 * config.pool)
+        (pair,): unedited + float(scout.gains[pair]) for pair in _best(scout.gains, 2 * size)
     }
     natural = [edits[0] for edits in _natural_flips(judge.space, foretold)]
-    return _in_turns(by_gain, natural, _best(mixed, config.pool))[: config.pool]
+    chosen = _in_turns(by_gain, natural, _best(mixed, size))[:size]
+    needed = by_gain[: scout.needed] if config.calibrated else []
+    return list(dict.fromkeys([*chosen, *needed]))
 
 
 def _natural_flips(space: EditSpace, foretold: Mapping[EditSet, float]) -> list[EditSet]:
@@ -193,9 +208,10 @@ class Search:
         unedited, *edited = self._judge.margins([(), *((pair,) for pair in tried)])
         effects[tried] = torch.tensor(edited) - unedited
         self.guide = Guide(tried, effects, self._scout.plausibility)
+        count = self._judge.space.count
+        self._pool = pool_size(self._scout, self._config, count)
         # beyond a pool all pairs are ranked anew in every state; else what was too much stays out
-        pooled = self._scout.foresees and self._config.pool is not None
-        self._pairs = list(range(self._judge.space.count)) if pooled else sorted(pairs)
+        self._pairs = list(range(count)) if self._pool is not None else sorted(pairs)
         self._by_effect = self._top(effects)
         self._by_both = self._top(self.guide.mixed(self._config.plausibility_weight))
         return self.guide
@@ -278,8 +294,7 @@ class Search:
         """
         if not states:
             return []
-        widest = self._config.pool if self._scout.foresees else None
-        if widest is None:
+        if not self._scout.foresees:
             best = _children(states[0], self._pairs)
             narrow = self._expanded_narrowly(states[1:])
             return self._scout.shuffled(list(dict.fromkeys([*best, *narrow])))
@@ -287,7 +302,7 @@ class Search:
         margins = self._judge.margins(states)
         foretold: dict[EditSet, float] = {}
         for place, (state, margin) in enumerate(zip(states, margins, strict=True)):
-            width = self._config.expansions if place else widest
+            width = self._config.expansions if place else self._pool or len(self._pairs)
             chosen = [pair for pair in self._promising(gains[place], width) if pair not in state]
             values = (margin + gains[place][chosen]).tolist()
             for child, value in zip(_children(state, chosen), values, strict=True):

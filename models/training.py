@@ -6,7 +6,7 @@ import copy
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -22,7 +22,7 @@ from models.graphs import DenseGraphs, Graph, to_dense
 from models.losses import concrete_sample, counterfactual_loss, distribution_loss, noise_weight
 from models.plateau import Plateau
 from models.recipes import Recipe
-from models.validity import foretold_share, foretold_validity
+from models.validity import foretold_share, foretold_validity, pool_needed
 
 MEASUREMENTS = 10  # on held-out graphs, in a whole training
 SHORTEST = 20  # steps between two of them
@@ -140,7 +140,11 @@ class Trainer:
 
     def denoiser(self) -> Denoiser:
         """The averaged weights that measured best, or the present ones; eval mode, on the CPU."""
-        return self._with(self._plateau.best or self._average).cpu()
+        denoiser = self._with(self._plateau.best or self._average)
+        if self._gnn is not None and denoiser.shape.classes:
+            needed = pool_needed(denoiser, self._gnn, self._held_out, self._device)
+            denoiser.shape = replace(denoiser.shape, pool=needed)
+        return denoiser.cpu()
 
     def state(self) -> dict[str, Tensor]:
         tensors = {

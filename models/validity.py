@@ -9,7 +9,7 @@ import torch
 from models.denoiser import Denoiser
 from models.edits import EditRules, EditSpace
 from models.effects import Toggles, logit_changes, look
-from models.flips import FlipGoal
+from models.flips import FlipGoal, FlipJudge
 from models.gnn.network import Gnn
 from models.graphs import DenseGraphs, Graph
 
@@ -59,3 +59,29 @@ def foretold_share(
     size = change.abs().sum()
     missed = (toggles.of(effects) - change).abs().sum()
     return float(1 - missed / size) if size > 0 else None
+
+
+def pool_needed(denoiser: Denoiser, gnn: Gnn, graphs: Sequence[Graph], device: torch.device) -> int:
+    """How many of the best foretold pairs hold what matters, on every one of the graphs.
+
+    That is a pair whose toggle flips the GNN, if any does, or the one that moves it most. 0 if no
+    graph has a pair to toggle.
+    """
+    needed = 0
+    for graph in graphs:
+        space = EditSpace.of(graph, EditRules())
+        if not space.count:
+            continue
+        clean = space.dense([()]).to(device)
+        view = look(gnn, clean)
+        goal = FlipGoal(int(view.logits[0].argmax()), None)
+        effects = denoiser.read(clean, view).effects
+        if effects is None:
+            return 0
+        foretold = goal.margin(view.logits + space.of_pairs(effects[:, 0]).T).cpu()  # [pair]
+        judge = FlipJudge(gnn, space, goal, device)
+        margins = torch.tensor(judge.margins([(pair,) for pair in range(space.count)]))
+        wanted = margins > 0 if bool((margins > 0).any()) else margins == margins.max()
+        ranked = wanted[foretold.argsort(descending=True, stable=True)]
+        needed = max(needed, 1 + int(ranked.int().argmax()))
+    return needed
