@@ -310,7 +310,11 @@ def test_every_answer_is_verified_minimal_and_obeys_the_rules(
             check_minimal(gnn, graph, rules, answer)
     if outcome.closest_miss is not None:
         check_described(gnn, graph, rules, outcome.closest_miss)
-        assert not flips(before, probabilities(gnn, outcome.closest_miss.graph))
+        missed = outcome.closest_miss.graph
+        after, was = probabilities(gnn, missed), int(before.argmax())
+        others = torch.cat([after[:was], after[was + 1 :]])
+        # on the border alone and in a batch may differ by rounding
+        assert float(others.max() - after[was]) <= rounding(gnn, missed)
 
 
 def check_described(gnn: Gnn, graph: Graph, rules: EditRules, answer: FoundCounterfactual) -> None:
