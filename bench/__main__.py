@@ -33,6 +33,7 @@ from bench.instances import (
     is_covered,
     restricted_count,
 )
+from bench.intervals import mmd_gain
 from bench.kept import document, keep
 from bench.methods import METHODS
 from bench.parts import DataError
@@ -139,7 +140,14 @@ def counterfactual(
             train_seconds=train_seconds,
         )
         results.append((figures, detail))
-        documents.append({**asdict(figures), **origin, "budget": budget, "from_validation": spare})
+        gain = None
+        if name == "d4" and "d4_no_denoiser" in answers:
+            bare = answers["d4_no_denoiser"][0]
+            gain = mmd_gain(given, bare, task.validation.graphs, seed=seed)
+        low, high = gain or (None, None)
+        said = {"budget": budget, "from_validation": spare}
+        interval = {"mmd_gain_low": low, "mmd_gain_high": high}
+        documents.append({**asdict(figures), **origin, **said, **interval})
     for table in counterfactual_tables(results):
         console.print(table)
     nearest = (

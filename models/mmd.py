@@ -54,7 +54,7 @@ class GraphStatistics:
     @cached_property
     def kernels(self) -> Kernels:
         """Of the set with itself, computed once however often the set is compared."""
-        return _kernels(self, self)
+        return kernels_between(self, self)
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,10 @@ class Kernels:
     degree: Tensor
     clustering: Tensor
     spectrum: Tensor
+
+    @property
+    def sum(self) -> Tensor:
+        return self.degree + self.clustering + self.spectrum
 
 
 def statistics(graphs: Sequence[Graph]) -> GraphStatistics:
@@ -114,7 +118,7 @@ def statistics(graphs: Sequence[Graph]) -> GraphStatistics:
 
 
 def mmd(a: GraphStatistics, b: GraphStatistics) -> MmdScore:
-    between = _kernels(a, b)
+    between = kernels_between(a, b)
 
     def squared(own: Tensor, other: Tensor, cross: Tensor) -> float:
         return float(own.mean() + other.mean() - 2 * cross.mean())
@@ -139,8 +143,7 @@ def null_distribution(
             f"the null distribution draws n graphs out of {reference.count} and needs some left; "
             f"got n = {n}"
         )
-    kernels = reference.kernels
-    total = kernels.degree + kernels.clustering + kernels.spectrum  # [graph, graph]
+    total = reference.kernels.sum  # [graph, graph]
     order = torch.rand(draws, reference.count, generator=generator).argsort(dim=1)
     weights = torch.full_like(order, 0, dtype=torch.float64)  # s/n - (1-s)/m per draw
     weights.scatter_(1, order[:, :n], 1 / n)
@@ -148,7 +151,7 @@ def null_distribution(
     return ((weights @ total) * weights).sum(dim=1)
 
 
-def _kernels(a: GraphStatistics, b: GraphStatistics) -> Kernels:
+def kernels_between(a: GraphStatistics, b: GraphStatistics) -> Kernels:
     width = max(a.degree.shape[1], b.degree.shape[1])
     degree_a, degree_b = (
         torch.nn.functional.pad(part.degree, (0, width - part.degree.shape[1])) for part in (a, b)

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from bench.__main__ import app
 from bench.counterfactual import Answered, row, toggled
 from bench.instances import Explained, candidate_pairs, chosen, fewest_edits, is_covered
+from bench.intervals import mmd_gain
 from bench.methods import METHODS
 from bench.parts import Part
 from bench.tasks import Task
@@ -23,6 +24,7 @@ from models.edits import EditRules, EditSpace
 from models.gnn.network import Gnn, predict
 from models.gnn.spec import ActivationLayer, GinLayer, GnnSpec, LinearLayer, PoolLayer
 from models.graphs import Graph
+from models.mmd import mmd, statistics
 from store.gnn_spec import GnnSpecDocument
 from worker.loading import layers_of
 
@@ -174,9 +176,10 @@ def test_the_whole_run_resumes_and_its_dump_can_be_checked(
     rows = json.loads(Path("rows.json").read_text())
     assert [one["method"] for one in rows] == list(METHODS)
     origin = ["seed", "versions", "commit", "machine", "date", "budget", "from_validation"]
-    origin += ["command"]
+    origin += ["mmd_gain_low", "mmd_gain_high", "command"]
     assert all(list(one) == ROW_KEYS + origin for one in rows)
     by_method = {one["method"]: one for one in rows}
+    assert by_method["d4"]["mmd_gain_low"] <= by_method["d4"]["mmd_gain_high"]
     assert by_method["d4"]["auc_strict"] >= by_method["greedy"]["auc_strict"]
     assert Path("rows.png").read_bytes().startswith(b"\x89PNG")
     check_dump(Path("dump"))
@@ -233,3 +236,45 @@ def test_unknown_methods_and_data_are_refused() -> None:
     assert (unknown.exit_code, "no method magic" in unknown.output) == (2, True)
     missing = runner.invoke(app, ["gnns", "--dataset", "nowhere"])
     assert (missing.exit_code, "no data set 'nowhere'" in missing.output) == (2, True)
+
+
+def answered(graph: Graph, edits: tuple[tuple[int, int], ...] | None) -> Answered:
+    instance = Explained(graph, EditRules(), restricted=False)
+    return Answered(instance, () if edits is None else (edits,), 1, 0.0)
+
+
+def test_one_resample_of_the_mmd_gain_is_the_difference_of_two_mmds() -> None:
+    graphs = [random_graph(seed, 7) for seed in range(6)]
+    held_out = [random_graph(seed, 8) for seed in range(10, 15)]
+    ours = [answered(graph, ((0, 1),)) for graph in graphs]
+    theirs = [answered(graph, ((2, 3), (4, 5))) for graph in graphs]
+    theirs[2] = answered(graphs[2], None)  # not flipped: counts for neither
+    interval = mmd_gain(ours, theirs, held_out, seed=3, resamples=1)
+
+    draw = torch.randint(5, (1, 5), generator=torch.Generator().manual_seed(3))[0].tolist()
+    common = [graph for place, graph in enumerate(graphs) if place != 2]
+    reference = statistics(held_out)
+    near = mmd(statistics([toggled(common[place], ((0, 1),)) for place in draw]), reference)
+    far = mmd(statistics([toggled(common[place], ((2, 3), (4, 5))) for place in draw]), reference)
+    assert interval is not None
+    assert interval.low == pytest.approx(far.sum - near.sum, abs=1e-12)
+    assert interval.high == interval.low
+
+
+def test_the_mmd_gain_of_untouched_graphs_over_broken_ones_excludes_nought() -> None:
+    held_out = [Graph(torch.ones(8, 1), path(8)) for _ in range(5)]
+    whole = [Graph(torch.ones(9, 1), path(9)) for _ in range(12)]
+    kept = [answered(graph, ((0, 8),)) for graph in whole]
+    broken = [
+        answered(graph, tuple((i, i + 1) for i in range(place % 3, 8)))
+        for place, graph in enumerate(whole)
+    ]
+    interval = mmd_gain(kept, broken, held_out, seed=0)
+    assert interval is not None
+    assert 0 < interval.low <= interval.high
+    assert mmd_gain(kept, kept, held_out, seed=0) == (0.0, 0.0)
+    assert mmd_gain(kept[:1], broken[:1], held_out, seed=0) is None
+
+
+def path(nodes: int) -> torch.Tensor:
+    return torch.stack([torch.arange(nodes - 1), torch.arange(1, nodes)])
