@@ -27,6 +27,7 @@ from bench.gnn_recipes import SECONDS
 from bench.gnn_training import shown_progress
 from bench.instances import (
     EXHAUSTIVE_PAIRS,
+    MOST_EDITS,
     MOST_PAIRS,
     NEAR_TARGET,
     chosen,
@@ -151,14 +152,15 @@ def counterfactual(
     for table in counterfactual_tables(results):
         console.print(table)
     nearest = (
-        "the pairs nearest by hops"
+        "the edges and the pairs nearest by hops"
         if task.whole is None
-        else f"the pairs with an end within {NEAR_TARGET} hops of the node, nearest first,"
+        else f"the edges and the pairs with an end within {NEAR_TARGET} hops of the node, "
+        f"at most {MOST_EDITS} of them,"
     )
     console.print(
         f"exhaustive search to two edits covers {share:.0%} of the instances (at most "
         f"{EXHAUSTIVE_PAIRS} pairs); {restricted} of {len(instances)} have more than {MOST_PAIRS} "
-        f"pairs: there all methods may edit the edges and {nearest} only"
+        f"pairs: there all methods may edit {nearest} only"
     )
     if task.whole is not None:
         refuted = sum(figures.refuted_on_whole for figures, _ in results)

@@ -19,6 +19,9 @@ from models.neighbourhoods import NodeInstance
 CPU = torch.device("cpu")
 MAX_RATIO = 0.3
 MOST_PAIRS = 2000  # that any method may edit; larger instances get a stated choice of so many
+# and so many edits of a large node instance: a step of greedy search takes seconds there, and .3 of
+# its edges are hundreds of steps
+MOST_EDITS = 6
 NEAR_TARGET = 2  # hops: of a large node instance, an added edge has one end so near
 EXHAUSTIVE_PAIRS = 600  # allowed ones, of instances whose every one or two edits are tried
 _CELLS_AT_ONCE = 2**19
@@ -65,7 +68,8 @@ def _explained_node(node: NodeInstance, seed: int) -> Explained:
     kept = pairs_near_target(space, node.hops, MOST_PAIRS, torch.Generator().manual_seed(seed))
     allowed = set(zip(space.sources.tolist(), space.targets.tolist(), strict=True))
     frozen = rules.frozen_pairs | allowed.difference(kept)
-    return Explained(node.graph, replace(rules, frozen_pairs=frozen), restricted=True, node=node)
+    fewer = replace(rules, frozen_pairs=frozen, max_edits=MOST_EDITS)
+    return Explained(node.graph, fewer, restricted=True, node=node)
 
 
 def pairs_near_target(

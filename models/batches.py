@@ -18,7 +18,8 @@ from models.subgraphs import connected_subgraph, neighbours_of
 # Graphs whose sizes differ by up to this factor may change places, so that rounds differ.
 SIZE_JITTER = 1.15
 HELD_OUT_DIVISOR = 10  # every tenth graph is held out
-HELD_OUT_PAIRS = 20_000  # node pairs of all held-out graphs, so that measuring stays cheap
+HELD_OUT_PAIRS = 20_000  # node pairs of the graphs that are measured often: that stays cheap
+CALIBRATING_PAIRS = 200_000  # of those that are measured once, at the end
 
 
 class Batches:
@@ -102,7 +103,8 @@ class Batches:
 
 class Split(NamedTuple):
     training: list[Graph]
-    held_out: list[Graph]
+    held_out: list[Graph]  # to measure with along the way
+    calibrating: list[Graph]  # these and more, to measure with at the end
 
 
 def split(graphs: Sequence[Graph], max_nodes: int, generator: torch.Generator) -> Split:
@@ -114,17 +116,18 @@ def split(graphs: Sequence[Graph], max_nodes: int, generator: torch.Generator) -
     usable = [replace(graph.cpu(), features=graph.features.float().cpu()) for graph in usable]
     order = torch.randperm(len(usable), generator=generator).tolist()
     share = len(usable) // HELD_OUT_DIVISOR
-    held_out: list[int] = []
-    pairs = 0
-    for index in order[: share or None]:
-        pairs += min(usable[index].node_count, max_nodes) ** 2
-        if held_out and pairs > HELD_OUT_PAIRS:
-            break
-        held_out.append(index)
-    kept_away = set(held_out if share else [])
+    apart = order[: share or None]
+    pairs = torch.tensor([min(usable[index].node_count, max_nodes) ** 2 for index in apart])
+    total = pairs.cumsum(0)
+    often, once = (
+        max(1, int((total <= most).sum())) for most in (HELD_OUT_PAIRS, CALIBRATING_PAIRS)
+    )
+    kept_away = set(apart[:once] if share else [])
+    calibrating = [_within(usable[index], max_nodes, generator) for index in apart[:once]]
     return Split(
         training=[graph for index, graph in enumerate(usable) if index not in kept_away],
-        held_out=[_within(usable[index], max_nodes, generator) for index in held_out],
+        held_out=calibrating[:often],
+        calibrating=calibrating,
     )
 
 

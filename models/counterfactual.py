@@ -306,7 +306,11 @@ class _Run:
         return len(flips[0]) < depth or self._has(self._config.alternatives, depth)
 
     def _has_choice(self, depth: int) -> bool:
-        return self._has(max(self._config.alternatives, self._config.search.choice), depth)
+        """Whether the best answer was chosen out of several; beyond its depth, alternatives do."""
+        alternatives = self._config.alternatives
+        if (flips := self._judge.flips()) and len(flips[0]) < depth:
+            return self._has(alternatives, depth)
+        return self._has(max(alternatives, self._config.search.choice), depth)
 
     def _has(self, wanted: int, depth: int) -> bool:
         """Whether so many really different flips of at most so many edits are known."""

@@ -40,7 +40,7 @@ class DenoiserShape:
     marked: bool = False  # sees which node of each graph is marked, as one more feature
     classes: int = 0  # of the GNN whose answers the effect head foretells; 0: there is no such head
     clean_flip: float = CLEAN_FLIP  # the noise level at which a clean graph is read
-    pool: int = 0  # best foretold pairs that held what matters on all held-out graphs; 0: unknown
+    pool: int | None = 0  # best foretold pairs to try, so that what matters is there; None: all
     gnn_width: int = 0  # numbers that the GNN's convolutions say about a node, for that head
 
     def __post_init__(self) -> None:

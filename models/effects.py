@@ -32,9 +32,11 @@ class Toggles(NamedTuple):
         return values[:, self.graph, self.source, self.target].T
 
 
-def drawn_toggles(graphs: DenseGraphs, per_kind: int, generator: torch.Generator) -> Toggles:
-    """Of every graph up to so many of its edges and of its absent pairs, at random."""
-    upper = torch.triu(graphs.pair_mask.cpu(), diagonal=1).flatten(1)  # [batch, pair]
+def drawn_toggles(
+    graphs: DenseGraphs, allowed: Tensor, per_kind: int, generator: torch.Generator
+) -> Toggles:
+    """Of every graph's [batch, node, node] allowed pairs up to so many edges and so many absent."""
+    upper = torch.triu(allowed.cpu(), diagonal=1).flatten(1)  # [batch, pair]
     present = (graphs.adjacency.cpu() > 0.5).flatten(1)
     order = torch.rand(upper.shape, generator=generator)
     chosen = []

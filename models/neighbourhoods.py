@@ -19,7 +19,7 @@ from torch import Tensor
 from models.edits import EditRules
 from models.errors import UnknownTargetError
 from models.gnn.network import Gnn, predict
-from models.graphs import Graph
+from models.graphs import DenseGraphs, Graph, to_dense
 
 
 @dataclass(frozen=True)
@@ -134,6 +134,34 @@ def instance(
     )
 
 
+def editable(graphs: DenseGraphs, layers: int, sight: int) -> Tensor:
+    """Which pairs of node instances an explanation may toggle: [batch, node, node] bool.
+
+    As `NodeInstance.rules` says, for instances of which nothing is known but their nodes: whatever
+    reaches as far as the GNN sees is taken to go on there. Of whole graphs, all pairs.
+    """
+    if graphs.targets is None:
+        return graphs.pair_mask
+    hops = _dense_hops(graphs, sight)
+    near = hops <= layers
+    both = graphs.pair_mask & near[:, :, None] & near[:, None, :]
+    gap = (hops[:, :, None] - hops[:, None, :]).abs()
+    allowed = both & (gap <= 1)
+    if sight == layers:
+        last = hops >= layers
+        allowed &= ~(last[:, :, None] & last[:, None, :])
+    goes_on = (hops == sight).any(dim=1)[:, None, None]
+    return torch.where(goes_on, allowed, both)
+
+
+def usual_rules(graph: Graph, layers: int, sight: int) -> EditRules:
+    """Those of `editable`, for one graph."""
+    if graph.target is None:
+        return EditRules()
+    dense = to_dense([graph])
+    return EditRules(frozen_pairs=_pairs(dense.pair_mask[0] & ~editable(dense, layers, sight)[0]))
+
+
 def edited_whole(whole: Graph, instance: NodeInstance, edited: Graph) -> Graph:
     """The whole graph with the instance's edits applied and its node marked."""
     if edited.node_count != instance.graph.node_count:
@@ -170,6 +198,18 @@ def _hops_from(graph: Graph, node: int, radius: int) -> Tensor:
         if not len(fresh):
             break
         hops[fresh] = step
+    return hops
+
+
+def _dense_hops(graphs: DenseGraphs, radius: int) -> Tensor:
+    """Hops of every node from its graph's marked one, radius + 1 beyond: [batch, node]."""
+    assert graphs.targets is not None
+    front = torch.zeros_like(graphs.mask).scatter_(1, graphs.targets[:, None], True)
+    hops = torch.where(front, 0, radius + 1)
+    for step in range(1, radius + 1):
+        near = torch.bmm(front[:, None, :].to(graphs.adjacency.dtype), graphs.adjacency)[:, 0]
+        front = (near > 0) & (hops > radius)
+        hops = torch.where(front, step, hops)
     return hops
 
 

@@ -53,7 +53,8 @@ class Scout:
         self._generator = generator
         self._reads_effects = foresight is Foresight.DENOISER and denoiser.shape.classes > 0
         self.foresees = self._reads_effects or foresight is Foresight.SLOPES
-        self.needed = denoiser.shape.pool if self._reads_effects else 0  # pairs of a pool, at least
+        # pairs of a pool, at least; None: nobody knows
+        self.needed = denoiser.shape.pool if self._reads_effects else 0
         space = judge.space
         self._gains: Tensor | None = None
         if self._reads_effects:

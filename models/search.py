@@ -28,7 +28,7 @@ T = TypeVar("T")
 class SearchConfig:
     """How wide the search looks."""
 
-    pool: int | None = 32  # pairs tried first of all and in the best state; None: all pairs
+    pool: int | None = 16  # pairs tried first of all and in the best state; None: all pairs
     calibrated: bool = True  # more of them, if the denoiser needed more on held-out graphs
     states_by_margin: int = 6
     states_by_plausibility: int = 3  # ranked by margin + plausibility_weight · plausibility
@@ -40,7 +40,7 @@ class SearchConfig:
     wide_depth: int = 6  # beyond, only the best state goes on, with its most promising pairs
     exchanged: int = 8  # flips that are tried to be made smaller by exchange
     choice: int = 6  # flips that are looked for, so that the most natural ones can be chosen
-    portion: int = 16  # sets judged before it is asked whether that is enough
+    portion: int = 8  # sets judged before it is asked whether that is enough
     narrow: int = 3  # the beam is so many times narrower where only alternatives are missing
     exchanges: int = 96  # sets that an exchange tries
     bases: int = 24  # sets with two edits dropped that an exchange adds one to
@@ -121,7 +121,11 @@ def pool_size(scout: Scout, config: SearchConfig, count: int) -> int | None:
     """Of so many pairs, how many are tried; None: all of them."""
     if not scout.foresees or config.pool is None:
         return None
-    size = max(config.pool, scout.needed) if config.calibrated else config.pool
+    size = config.pool
+    if config.calibrated:
+        if scout.needed is None:
+            return None
+        size = max(size, scout.needed)
     # of hardly more pairs than a pool holds it is not worth leaving some out
     return size if 2 * size < count else None
 

@@ -20,6 +20,7 @@ from models.errors import NoMarkedNodeError
 from models.gnn.network import Gnn
 from models.graphs import DenseGraphs, Graph, to_dense
 from models.losses import concrete_sample, counterfactual_loss, distribution_loss, noise_weight
+from models.neighbourhoods import editable
 from models.plateau import Plateau
 from models.recipes import Recipe
 from models.validity import foretold_share, foretold_validity, pool_needed
@@ -105,6 +106,7 @@ class Trainer:
         self._model.to(device)
         parts = split(graphs, recipe.max_nodes, self._generator)
         self._held_out = parts.held_out
+        self._calibrating = parts.calibrating
         self._batches = Batches(parts.training, recipe, self._generator)
         if shape.classes:
             self._measure_effects()
@@ -142,7 +144,7 @@ class Trainer:
         """The averaged weights that measured best, or the present ones; eval mode, on the CPU."""
         denoiser = self._with(self._plateau.best or self._average)
         if self._gnn is not None and denoiser.shape.classes:
-            needed = pool_needed(denoiser, self._gnn, self._held_out, self._device)
+            needed = pool_needed(denoiser, self._gnn, self._calibrating, self._device)
             denoiser.shape = replace(denoiser.shape, pool=needed)
         return denoiser.cpu()
 
@@ -217,7 +219,8 @@ class Trainer:
             loss = dist + self._alpha() * per_graph.sum() / clean.count
             flip_rate = (answers.argmax(1) != predicted).float().mean().item()
         if effects is not None:
-            loss = loss + recipe.effect_weight * self._effect_loss(effects, noisy, noise)
+            allowed = self._editable(clean)
+            loss = loss + recipe.effect_weight * self._effect_loss(effects, noisy, noise, allowed)
 
         self._optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -263,14 +266,23 @@ class Trainer:
         left = (self.step - self._start) / (self.steps - self._start)
         return RESTART * (1 + math.cos(math.pi * left)) / 2
 
-    def _effect_loss(self, effects: Tensor, noisy: DenseGraphs, noise: NoiseLevel) -> Tensor:
+    def _editable(self, graphs: DenseGraphs) -> Tensor:
+        """Which pairs explanations will toggle: [batch, node, node] bool."""
+        assert self._gnn is not None
+        spec = self._gnn.spec
+        return editable(graphs, spec.convolutions, spec.sight)
+
+    def _effect_loss(
+        self, effects: Tensor, noisy: DenseGraphs, noise: NoiseLevel, allowed: Tensor
+    ) -> Tensor:
         """Of single toggles of the graphs that are hardly noisy: near what will be explained."""
         assert self._gnn is not None
         index = (noise.remove <= self._recipe.effect_noise).nonzero()[:, 0]
         if not len(index):
             return effects.new_zeros(())
         near = noisy.select(index)
-        toggles = drawn_toggles(near, self._recipe.effect_toggles, self._generator)
+        wanted = self._recipe.effect_toggles
+        toggles = drawn_toggles(near, allowed[index], wanted, self._generator)
         change = logit_changes(self._gnn, near, toggles)
         return effect_loss(toggles.of(effects[:, index]), change, self._model.effect_scale)
 
@@ -285,7 +297,8 @@ class Trainer:
         """The same single toggles of the same held-out graphs, every time."""
         generator = torch.Generator().manual_seed(self._seed)
         graphs = to_dense(self._held_out[:MEASURED_GRAPHS]).to(self._device)
-        return graphs, drawn_toggles(graphs, self._recipe.effect_toggles, generator)
+        wanted = self._recipe.effect_toggles
+        return graphs, drawn_toggles(graphs, self._editable(graphs), wanted, generator)
 
     def _steered(self, count: int) -> Tensor:
         """Which graphs of a batch have the switch on, and with it L_cf: [batch] bool."""

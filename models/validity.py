@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
 
 from models.denoiser import Denoiser
-from models.edits import EditRules, EditSpace
+from models.edits import EditSpace
 from models.effects import Toggles, logit_changes, look
 from models.flips import FlipGoal, FlipJudge
 from models.gnn.network import Gnn
 from models.graphs import DenseGraphs, Graph
+from models.neighbourhoods import usual_rules
+
+COVERED = 0.98  # of new graphs, that a pool of pairs has to serve as well as all pairs would
 
 
 def foretold_validity(
@@ -29,7 +33,7 @@ def foretold_validity(
     """
     flipped: list[bool] = []
     for graph in graphs:
-        space = EditSpace.of(graph, EditRules())
+        space = _space(gnn, graph)
         if not space.count:
             continue
         clean = space.dense([()]).to(device)
@@ -61,27 +65,41 @@ def foretold_share(
     return float(1 - missed / size) if size > 0 else None
 
 
-def pool_needed(denoiser: Denoiser, gnn: Gnn, graphs: Sequence[Graph], device: torch.device) -> int:
-    """How many of the best foretold pairs hold what matters, on every one of the graphs.
+def pool_needed(
+    denoiser: Denoiser, gnn: Gnn, graphs: Sequence[Graph], device: torch.device
+) -> int | None:
+    """How many of the best foretold pairs hold what matters, on a new graph like these.
 
-    That is a pair whose toggle flips the GNN, if any does, or the one that moves it most. 0 if no
-    graph has a pair to toggle.
+    That is a pair whose toggle flips the GNN, if any does, or the one that moves it most. So many
+    that it is there for a share of COVERED of new graphs: the conformal quantile of what each of
+    these graphs needed. `None` if they are too few to say: then no pair can be left out.
     """
-    needed = 0
-    for graph in graphs:
-        space = EditSpace.of(graph, EditRules())
-        if not space.count:
-            continue
-        clean = space.dense([()]).to(device)
-        view = look(gnn, clean)
-        goal = FlipGoal(int(view.logits[0].argmax()), None)
-        effects = denoiser.read(clean, view).effects
-        if effects is None:
-            return 0
-        foretold = goal.margin(view.logits + space.of_pairs(effects[:, 0]).T).cpu()  # [pair]
-        judge = FlipJudge(gnn, space, goal, device)
-        margins = torch.tensor(judge.margins([(pair,) for pair in range(space.count)]))
-        wanted = margins > 0 if bool((margins > 0).any()) else margins == margins.max()
-        ranked = wanted[foretold.argsort(descending=True, stable=True)]
-        needed = max(needed, 1 + int(ranked.int().argmax()))
-    return needed
+    ranks = sorted(
+        rank for graph in graphs if (rank := _rank_needed(denoiser, gnn, graph, device)) is not None
+    )
+    place = math.ceil(COVERED * (len(ranks) + 1))
+    return ranks[place - 1] if place <= len(ranks) else None
+
+
+def _rank_needed(denoiser: Denoiser, gnn: Gnn, graph: Graph, device: torch.device) -> int | None:
+    """The place, from 1, of the first pair that matters; None if there is no pair to toggle."""
+    space = _space(gnn, graph)
+    if not space.count:
+        return None
+    clean = space.dense([()]).to(device)
+    view = look(gnn, clean)
+    goal = FlipGoal(int(view.logits[0].argmax()), None)
+    effects = denoiser.read(clean, view).effects
+    assert effects is not None
+    foretold = goal.margin(view.logits + space.of_pairs(effects[:, 0]).T).cpu()  # [pair]
+    judge = FlipJudge(gnn, space, goal, device)
+    margins = torch.tensor(judge.margins([(pair,) for pair in range(space.count)]))
+    wanted = margins > 0 if bool((margins > 0).any()) else margins == margins.max()
+    ranked = wanted[foretold.argsort(descending=True, stable=True)]
+    return 1 + int(ranked.int().argmax())
+
+
+def _space(gnn: Gnn, graph: Graph) -> EditSpace:
+    """What explanations of this graph may toggle."""
+    spec = gnn.spec
+    return EditSpace.of(graph, usual_rules(graph, spec.convolutions, spec.sight))

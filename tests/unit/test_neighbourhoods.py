@@ -31,7 +31,13 @@ from models.gnn.spec import (
     SageLayer,
 )
 from models.graphs import Graph, to_dense, to_sparse
-from models.neighbourhoods import NodeInstance, edited_whole, instance, verify_on_whole
+from models.neighbourhoods import (
+    NodeInstance,
+    edited_whole,
+    instance,
+    usual_rules,
+    verify_on_whole,
+)
 from models.synthetic import ba_shapes, tree_cycle
 
 torch.set_num_threads(1)
@@ -286,6 +292,34 @@ def test_a_whole_component_has_no_shortcuts() -> None:
     assert instance(path, 0, 2).rim == 3
     # ring 0 with ring 2: the only pair within two hops that is more than one ring apart
     assert instance(path, 0, 2).shortcuts == {(0, 2)}
+
+
+@given(seeds, st.integers(0, 3), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_the_usual_rules_of_an_instance_are_its_own(seed: int, layers: int, degrees: bool) -> None:
+    generator = rng(seed)
+    size = int(torch.randint(2, 30, (1,), generator=generator))
+    whole = with_random_features(random_tree_with_extra_edges(size, generator))
+    node = int(torch.randint(whole.node_count, (1,), generator=generator))
+    sight = layers + degrees
+    part = instance(whole, node, layers, sight=sight)
+    own = EditSpace.of(part.graph, part.rules(ANYTHING))
+    usual = EditSpace.of(part.graph, usual_rules(part.graph, layers, sight))
+    wanted, found = (
+        set(zip(s.sources.tolist(), s.targets.tolist(), strict=True)) for s in (own, usual)
+    )
+    if part.rim is None and sight in part.hops.tolist():
+        assert found <= wanted  # that nothing was left out cannot be seen
+    else:
+        assert found == wanted
+
+
+def random_tree_with_extra_edges(nodes: int, generator: torch.Generator) -> Graph:
+    seed = int(torch.randint(10_000, (1,), generator=generator))
+    made = nx.random_labeled_tree(nodes, seed=seed)
+    made.add_edges_from(nx.gnm_random_graph(nodes, nodes // 4, seed=seed).edges)
+    edges = torch.tensor(sorted(map(sorted, made.edges))).view(-1, 2).T.contiguous()
+    return Graph(torch.ones(nodes, FEATURES), edges)
 
 
 def test_edits_are_carried_to_the_whole_graph() -> None:
