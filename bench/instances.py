@@ -24,6 +24,7 @@ MOST_PAIRS = 2000  # that any method may edit; larger instances get a stated cho
 MOST_EDITS = 6
 NEAR_TARGET = 2  # hops: of a large node instance, an added edge has one end so near
 EXHAUSTIVE_PAIRS = 600  # allowed ones, of instances whose every one or two edits are tried
+EXHAUSTIVE_EDITS = 2
 _CELLS_AT_ONCE = 2**19
 
 

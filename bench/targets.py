@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench.kept import Results, Row
 from bench.paper import CF_ACC_AUC, CLASS_CONFIDENCE, GNN_ACCURACY, SETS
@@ -88,13 +88,17 @@ def _counterfactual_over_sets(results: Results) -> Iterator[Verdict]:
     every = [one for one in _counterfactual(results) if one.dataset in sets]
     if not every:
         return
-    gained = []
+    gained, open_to_gain = [], 0
     for dataset in sets:
         ours = results.row("counterfactual", dataset=dataset, method="d4")
         greedy = results.row("counterfactual", dataset=dataset, method="greedy")
         if ours is not None and greedy is not None:
-            gained.append(ours["auc_strict"] - greedy["auc_strict"] >= 0.02 - _ROUNDING)
-    yield _counted("AUC strict ≥ greedy's + .02", gained, wanted=2)
+            bar = greedy["auc_strict"] + 0.02 - _ROUNDING
+            gained.append(ours["auc_strict"] >= bar)
+            open_to_gain += ours.get("auc_possible", 1.0) >= bar
+    counted = _counted("AUC strict ≥ greedy's + .02", gained, wanted=2)
+    left = f"; exhaustive search does not rule it out on {open_to_gain}"
+    yield replace(counted, figures=counted.figures + left)
     for start in ("denoiser: ", "AUC one-edit"):
         some = [one for one in every if one.target.startswith(start) and one.reached is not None]
         if some:
