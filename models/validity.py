@@ -15,6 +15,7 @@ from models.gnn.network import Gnn
 from models.graphs import DenseGraphs, Graph
 from models.neighbourhoods import usual_rules
 
+NEARLY = 0.8  # of the farthest that one toggle moves the GNN
 COVERED = 0.98  # of new graphs, that a pool of pairs has to serve as well as all pairs would
 
 
@@ -70,9 +71,10 @@ def pool_needed(
 ) -> int | None:
     """How many of the best foretold pairs hold what matters, on a new graph like these.
 
-    That is a pair whose toggle flips the GNN, if any does, or the one that moves it most. So many
-    that it is there for a share of COVERED of new graphs: the conformal quantile of what each of
-    these graphs needed. `None` if they are too few to say: then no pair can be left out.
+    That is a pair whose toggle flips the GNN; if none does, one that moves it nearly as far as the
+    best: what takes several edits has more than one way. So many that it is there for a share of
+    COVERED of new graphs: the conformal quantile of what each of these graphs needed. `None` if
+    they are too few to say: then no pair can be left out.
     """
     ranks = sorted(
         rank for graph in graphs if (rank := _rank_needed(denoiser, gnn, graph, device)) is not None
@@ -94,7 +96,9 @@ def _rank_needed(denoiser: Denoiser, gnn: Gnn, graph: Graph, device: torch.devic
     foretold = goal.margin(view.logits + space.of_pairs(effects[:, 0]).T).cpu()  # [pair]
     judge = FlipJudge(gnn, space, goal, device)
     margins = torch.tensor(judge.margins([(pair,) for pair in range(space.count)]))
-    wanted = margins > 0 if bool((margins > 0).any()) else margins == margins.max()
+    farthest = margins.max()
+    short = (1 - NEARLY) * (farthest - float(goal.margin(view.logits))).abs()
+    wanted = margins > 0 if farthest > 0 else margins >= farthest - short
     ranked = wanted[foretold.argsort(descending=True, stable=True)]
     return 1 + int(ranked.int().argmax())
 
