@@ -12,6 +12,8 @@ from store.errors import Fault, InvalidInput
 from store.gnn_layers import (
     MAX_WIDTH,
     AddDocument,
+    ChebDocument,
+    EgnnDocument,
     GatDocument,
     GatV2Document,
     GcnDocument,
@@ -22,18 +24,22 @@ from store.gnn_layers import (
     LayerDocument,
     LayerNormDocument,
     LinearDocument,
+    PnaDocument,
     SageDocument,
     Spec,
+    TagDocument,
 )
 
-MAX_LAYERS = 32
+MAX_LAYERS = 64
 # Jumps concatenate, and a jump behind a jump doubles: their width needs a limit of its own.
 MAX_JUMP_WIDTH = 8 * MAX_WIDTH
 MAX_FEATURES = 65_536  # of any deployment; settings.max_features is the limit of one
 MIN_CLASSES, MAX_CLASSES = 2, 256
 
-_CONVOLUTIONS = ("gcn", "gin", "sage", "graph_conv", "gat", "gatv2")
-_ON_NODES = (*_CONVOLUTIONS, "keep", "add", "jump")
+_CONVOLUTIONS = (
+    "gcn", "gin", "sage", "graph_conv", "gat", "gatv2", "pna", "tag", "cheb", "egnn",
+)  # fmt: skip
+_ON_NODES = (*_CONVOLUTIONS, "gin_sum", "keep", "add", "jump")
 _SETTING_WIDTH = (*_CONVOLUTIONS, "linear", "jump")
 # Printable, so that names can be shown, logged and stored anywhere.
 ClassName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -42,10 +48,12 @@ ClassName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00
 class GnnSpecDocument(Spec):
     """A classifier of graphs: convolutions, one pooling, then a head that ends in the classes.
 
-    With `task` `node` one of nodes: without pooling, it ends in the classes of every node.
+    With `task` `node` one of nodes: without pooling, it ends in the classes of every node. With
+    `head` `binary` it ends in one value z for two classes, whose logits are 0 and z.
     """
 
     task: Literal["graph", "node"] = "graph"
+    head: Literal["softmax", "binary"] = "softmax"
     features: Annotated[int, Field(ge=1, le=MAX_FEATURES)]
     classes: Annotated[int, Field(ge=MIN_CLASSES, le=MAX_CLASSES)]
     layers: Annotated[list[LayerDocument], Field(min_length=1, max_length=MAX_LAYERS)]
@@ -69,6 +77,8 @@ def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
         for i, layer in enumerate(spec.layers)
         if isinstance(layer, GatDocument | GatV2Document) and layer.heads * layer.out > MAX_WIDTH
     ]  # fmt: skip
+    faults += _pna_faults(spec)
+    faults += _egnn_faults(spec)
     faults += _kept_faults(spec)
     faults += _ending_faults(spec)
     if spec.class_names is not None and len(spec.class_names) != spec.classes:
@@ -124,10 +134,44 @@ def _ending_faults(spec: GnnSpecDocument) -> list[Fault]:
         said = f"the last layer that changes the width {found}; it must be {allowed}"
         return [Fault(place, said)]
     width = widths_of(spec)[-1]
-    if width != spec.classes:
-        said = f"the last {last.type} layer gives {width} values but classes is {spec.classes}"
-        return [Fault(f"/layers/{widening[-1]}/out", f"{said}; they must be equal")]
+    gives = f"the last {last.type} layer gives {width} values"
+    if spec.head == "binary":
+        if spec.classes != 2:
+            return [Fault("/classes", f"is {spec.classes}; a binary head has 2 classes")]
+        if width != 1:
+            return [Fault(f"/layers/{widening[-1]}/out", f"{gives}; a binary head gives 1")]
+    elif width != spec.classes:
+        said = f"{gives} but classes is {spec.classes}; they must be equal"
+        hint = '; for one logit of two classes say "head": "binary"' if width == 1 else ""
+        return [Fault(f"/layers/{widening[-1]}/out", said + hint)]
     return []
+
+
+def _pna_faults(spec: GnnSpecDocument) -> list[Fault]:
+    faults = []
+    for i, (layer, width) in enumerate(zip(spec.layers, widths_of(spec), strict=False)):
+        if not isinstance(layer, PnaDocument):
+            continue
+        for field in ("aggregators", "scalers"):
+            words = getattr(layer, field)
+            if len(set(words)) < len(words):
+                said = f"{', '.join(words)}: each may be there once"
+                faults.append(Fault(f"/layers/{i}/{field}", said))
+        place, said = f"/layers/{i}/towers", f"{layer.towers} towers"
+        if layer.out % layer.towers:
+            faults.append(Fault(place, f"{said} cannot share the {layer.out} values of out"))
+        if layer.divide_input and width % layer.towers:
+            faults.append(Fault(place, f"{said} cannot divide the {width} values they get"))
+    return faults
+
+
+def _egnn_faults(spec: GnnSpecDocument) -> list[Fault]:
+    return [
+        Fault(f"/layers/{i}/beta", f"alpha {layer.alpha} and beta {layer.beta} are together more "
+              "than 1, and nothing is left for the neighbours")
+        for i, layer in enumerate(spec.layers)
+        if isinstance(layer, EgnnDocument) and layer.alpha + layer.beta > 1
+    ]  # fmt: skip
 
 
 def _pools(spec: GnnSpecDocument) -> list[int]:
@@ -141,14 +185,14 @@ def _spans_graph(layer: LayerDocument) -> bool:
 
 
 def _kept_faults(spec: GnnSpecDocument) -> list[Fault]:
-    """Jumps and additions that have nothing to join, or would join it to something impossible."""
+    """What reads kept values and finds none, or none that it can be joined with."""
     faults = []
     widths = widths_of(spec)
     kept: list[int] = []
     for i, layer in enumerate(spec.layers):
         if isinstance(layer, KeepDocument):
             kept.append(widths[i])
-        if not isinstance(layer, JumpDocument | AddDocument):
+        if not isinstance(layer, JumpDocument | AddDocument | EgnnDocument):
             continue
         place = f"/layers/{i}"
         if not kept:
@@ -156,6 +200,10 @@ def _kept_faults(spec: GnnSpecDocument) -> list[Fault]:
         elif isinstance(layer, AddDocument):
             if kept[-1] != widths[i]:
                 said = f"add gets {widths[i]} values per node but {kept[-1]} were kept last"
+                faults.append(Fault(place, f"{said}; they must be equal"))
+        elif isinstance(layer, EgnnDocument):
+            if kept[0] != widths[i]:
+                said = f"egnn gets {widths[i]} values per node but {kept[0]} were kept first"
                 faults.append(Fault(place, f"{said}; they must be equal"))
         elif layer.mode == "max" and len(set(kept)) > 1:
             said = "max needs kept values of one width"
@@ -180,6 +228,8 @@ def widths_of(spec: GnnSpecDocument) -> list[int]:
             case GatDocument() | GatV2Document():
                 width = layer.width
             case GcnDocument() | GinDocument() | SageDocument() | GraphConvDocument():
+                width = layer.out
+            case PnaDocument() | TagDocument() | ChebDocument() | EgnnDocument():
                 width = layer.out
             case LinearDocument():
                 width = layer.out
