@@ -79,23 +79,34 @@ def some_of(words: tuple[str, ...]) -> st.SearchStrategy[tuple[str, ...]]:
     return st.lists(st.sampled_from(words), min_size=1, max_size=5, unique=True).map(tuple)
 
 
-convolutions = st.one_of(
-    st.builds(PnaLayer, widths, some_of(AGGREGATORS), some_of(SCALERS)),
-    st.builds(PnaLayer, st.just(4), some_of(AGGREGATORS), some_of(SCALERS), st.just(2)),
-    st.builds(TagLayer, widths, st.integers(1, 4), st.booleans()),
-    st.builds(ChebLayer, widths, st.integers(2, 4), st.booleans()),
-    st.builds(GinSumLayer, st.booleans()),
-    st.builds(GatLayer, widths, heads, st.booleans(), slopes),
-    st.builds(GatV2Layer, widths, heads, st.booleans(), slopes),
-    widths.map(GcnLayer),
-    st.builds(GinLayer, widths, widths, st.booleans()),
-    st.builds(SageLayer, widths, st.booleans(), st.sampled_from(["mean", "max"])),
-    st.builds(GraphConvLayer, widths, st.booleans(), st.sampled_from(["add", "mean", "max"])),
-)
+FAMILIES: dict[str, st.SearchStrategy[Layer]] = {
+    "plain": st.one_of(
+        widths.map(GcnLayer),
+        st.builds(GinLayer, widths, widths, st.booleans()),
+        st.builds(GinSumLayer, st.booleans()),
+    ),
+    "gathering": st.one_of(
+        st.builds(SageLayer, widths, st.booleans(), st.sampled_from(["mean", "max"])),
+        st.builds(GraphConvLayer, widths, st.booleans(), st.sampled_from(["add", "mean", "max"])),
+    ),
+    "attention": st.one_of(
+        st.builds(GatLayer, widths, heads, st.booleans(), slopes),
+        st.builds(GatV2Layer, widths, heads, st.booleans(), slopes),
+    ),
+    "pna": st.one_of(
+        st.builds(PnaLayer, widths, some_of(AGGREGATORS), some_of(SCALERS)),
+        st.builds(PnaLayer, st.just(4), some_of(AGGREGATORS), some_of(SCALERS), st.just(2)),
+    ),
+    "polynomials": st.one_of(
+        st.builds(TagLayer, widths, st.integers(1, 4), st.booleans()),
+        st.builds(ChebLayer, widths, st.integers(2, 4), st.booleans()),
+    ),
+}
+anything = st.one_of(*FAMILIES.values())
 
 
 @st.composite
-def specs(draw: st.DrawFn) -> GnnSpec:
+def specs(draw: st.DrawFn, convolutions: st.SearchStrategy[Layer] = anything) -> GnnSpec:
     classes = draw(st.integers(2, 4))
     on_nodes = st.one_of(convolutions, rowwise, graph_norms, st.just(KeepLayer()))
     before = draw(st.lists(on_nodes, max_size=6))
@@ -300,12 +311,20 @@ def assert_equal_logits(actual: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(actual, expected, rtol=rtol, atol=atol)
 
 
-DIFFERENTIAL_CASES = 500  # random specs, each with random weights and six random graphs
+CASES = 100  # random specs per family, each with random weights and six random graphs
 
 
-@settings(max_examples=DIFFERENTIAL_CASES, deadline=None)
-@given(spec=specs(), seed=seeds, dtype=dtypes)
-def test_both_forms_equal_pyg_on_random_specs(spec: GnnSpec, seed: int, dtype: torch.dtype) -> None:
+def test_at_least_500_random_specs_are_compared_with_pyg() -> None:
+    assert CASES * len(FAMILIES) >= 500
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@settings(max_examples=CASES, deadline=None)
+@given(data=st.data(), seed=seeds, dtype=dtypes)
+def test_both_forms_equal_pyg_on_random_specs(
+    family: str, data: st.DataObject, seed: int, dtype: torch.dtype
+) -> None:
+    spec = data.draw(specs(FAMILIES[family]))
     if any(isinstance(layer, LayerNormLayer | GraphNormLayer | PnaLayer) for layer in spec.layers):
         # Values that happen to be all alike are divided by sqrt(eps), and their rounding with them;
         # a deviation of 0 is cut off from the root of its rounding.
