@@ -245,13 +245,18 @@ def spec_document(spec: GnnSpec, class_names: Sequence[str] | None = None) -> di
         "head": "binary" if spec.binary else "softmax",
         "features": spec.features,
         "classes": spec.classes,
-        "layers": [{"type": TYPES[type(layer)], **asdict(layer)} for layer in spec.layers],
+        "layers": [_layer_document(layer) for layer in spec.layers],
     }
     if class_names:
         if len(class_names) != spec.classes:
             raise CommandError(f"{len(class_names)} class names for {spec.classes} classes")
         document["class_names"] = list(class_names)
     return document
+
+
+def _layer_document(layer: Layer) -> dict[str, object]:
+    fields = {name: list(x) if isinstance(x, tuple) else x for name, x in asdict(layer).items()}
+    return {"type": TYPES[type(layer)], **fields}
 
 
 def _json(document: dict[str, object]) -> bytes:

@@ -82,6 +82,8 @@ class _Wires:
             link = self._addition(place, layer, numbers)
         elif meaning is not None:
             link = _Link(layer, JumpingKnowledge(meaning), numbers)
+        elif several:
+            raise CommandError(f"{place}; of several values only sum, cat and max can be expressed")
         elif isinstance(takes[0], tuple):
             link = _Link(layer, part, takes[0])
         else:
