@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+import torch_geometric
 import torch_geometric.nn as pyg
 from safetensors.torch import load_file
 from torch import Tensor, nn
@@ -376,6 +378,21 @@ def test_flows_that_no_chain_can_say_are_refused(
     with pytest.raises(CommandError) as refused:
         export(wired(*modules), tmp_path / "out")
     assert named in refused.value.message
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "gnns.md").read_text()
+
+
+def test_the_documented_chain_is_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    example = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    assert example
+    names = {"torch": torch, "torch_geometric": torch_geometric, "F": F, "GCNConv": GCNConv}
+    names["global_add_pool"] = global_add_pool
+    exec(example.group(1), names)
+    monkeypatch.chdir(tmp_path)
+    torch.save(used(names["Net"]()).state_dict(), "net.pt")
+    export(names["exported"](), tmp_path)
+    assert (tmp_path / "spec.json").exists()
 
 
 CHAINED = """

@@ -169,7 +169,7 @@ def test_norms_of_nodes_and_residuals_are_seen_no_farther() -> None:
         ((PnaLayer(4, ("mean", "max", "std"), ("linear", "attenuation")),), 1, 1),
         ((GinSumLayer(), LinearLayer(4)), 1, 1),
     ],
-    ids=lambda given: str(given),
+    ids=str,
 )
 def test_layers_of_many_hops_are_seen_as_far_as_they_look(
     layers: tuple[Layer, ...], hops: int, sight: int
