@@ -259,6 +259,11 @@ def test_one_logit_is_a_binary_head(tmp_path: Path) -> None:
     assert export(again.eval(), tmp_path).largest_difference == 0
 
 
+class Twofold(nn.Linear):
+    def forward(self, x: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        return x, edge_index
+
+
 def broken(parts: Callable[[Handwritten], list[Any]]) -> Chain:
     model = Handwritten()
     return Chain(model, parts(model))
@@ -272,7 +277,7 @@ def broken(parts: Callable[[Handwritten], list[Any]]) -> Chain:
         (broken(lambda model: ["relux", *model.chain()]), "layer 0 (relux): 'relux' is not a"),
         (broken(lambda model: [3, *model.chain()]), "layer 0 (int): known are"),
         (Chain(nn.Bilinear(4, 4, 3), [nn.Linear(4, 3)]), "Bilinear.forward takes (input1, input2)"),
-        (Chain(nn.LSTM(4, 3), [nn.Linear(4, 3)]), "the model"),
+        (Chain(Twofold(4, 3), [nn.Linear(4, 3)]), "gives a tuple; it must give a tensor"),
     ],
 )  # fmt: skip
 def test_a_chain_that_is_not_what_the_model_does_is_refused(
