@@ -14,7 +14,7 @@ from service.faults import Fault, Faults, pointer
 
 JSON = "application/json"
 FORM = "multipart/form-data"
-MAX_TEXT_PART = 1024 * 1024  # a spec of 32 layers has a few kilobytes
+MAX_TEXT_PART = 1024 * 1024  # a spec of 64 layers has a few kilobytes
 
 
 async def json_body(request: Request) -> bytes:

@@ -8,8 +8,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 MAX_WIDTH = 1024
 MAX_HEADS = 32
+MAX_TOWERS = 32
+MAX_HOPS = 16  # of one layer
 
 Width = Annotated[int, Field(ge=1, le=MAX_WIDTH)]
+Share = Annotated[float, Field(ge=0, le=1, strict=False)]
 
 
 class Spec(BaseModel):
@@ -29,6 +32,16 @@ class GinDocument(Spec):
     type: Literal["gin"]
     out: Width
     hidden: Width
+    train_eps: bool = False
+
+
+class GinSumDocument(Spec):
+    """What PyG's GINConv gives to its nn: own values times 1 + eps and the sum of the neighbours.
+
+    A GIN around anything but Linear, ReLU, Linear is this layer and its nn as layers behind it.
+    """
+
+    type: Literal["gin_sum"]
     train_eps: bool = False
 
 
@@ -73,6 +86,56 @@ class GatV2Document(_AttentionDocument):
     type: Literal["gatv2"]
 
 
+class PnaDocument(Spec):
+    """PyG's PNAConv without edge attributes, with one linear layer before and one behind."""
+
+    type: Literal["pna"]
+    out: Width
+    aggregators: Annotated[
+        list[Literal["sum", "mean", "min", "max", "std"]], Field(min_length=1, max_length=5)
+    ]
+    scalers: Annotated[
+        list[Literal["identity", "amplification", "attenuation", "linear", "inverse_linear"]],
+        Field(min_length=1, max_length=5),
+    ]
+    towers: Annotated[int, Field(ge=1, le=MAX_TOWERS)] = 1
+    divide_input: bool = False
+
+    def tower_width(self, width: int) -> int:
+        """How many of the layer's `width` values each tower gets."""
+        return width // self.towers if self.divide_input else width
+
+
+class TagDocument(Spec):
+    """PyG's TAGConv: 0 to k hops, each with a weight of its own."""
+
+    type: Literal["tag"]
+    out: Width
+    k: Annotated[int, Field(ge=1, le=MAX_HOPS)] = 3
+    bias: bool = True
+
+
+class ChebDocument(Spec):
+    """PyG's ChebConv with normalisation `sym`: k polynomials, hence k - 1 hops."""
+
+    type: Literal["cheb"]
+    out: Width
+    k: Annotated[int, Field(ge=2, le=MAX_HOPS + 1)]
+    bias: bool = True
+
+
+class EgnnDocument(Spec):
+    """The energetic GNN (Zhou et al. 2021): [(1 - alpha - beta) P X + alpha X + beta X_0] W.
+
+    P is GCN's; X_0 is what was kept first. The paper's c_min is alpha + beta.
+    """
+
+    type: Literal["egnn"]
+    out: Width
+    alpha: Share
+    beta: Share
+
+
 class LinearDocument(Spec):
     type: Literal["linear"]
     out: Width
@@ -82,6 +145,12 @@ class LinearDocument(Spec):
 class ActivationDocument(Spec):
     type: Literal["activation"]
     kind: Literal["relu", "leaky_relu", "elu", "gelu", "tanh", "sigmoid"]
+
+
+class ShiftedReluDocument(Spec):
+    """max(x, b) with a trained b for each value: the energetic GNN's activation."""
+
+    type: Literal["srelu"]
 
 
 class DropoutDocument(Spec):
@@ -137,12 +206,23 @@ class JumpDocument(Spec):
 
 
 ConvolutionDocument = (
-    GcnDocument | GinDocument | SageDocument | GraphConvDocument | GatDocument | GatV2Document
+    GcnDocument
+    | GinDocument
+    | GinSumDocument
+    | SageDocument
+    | GraphConvDocument
+    | GatDocument
+    | GatV2Document
+    | PnaDocument
+    | TagDocument
+    | ChebDocument
+    | EgnnDocument
 )
 LayerDocument = Annotated[
     ConvolutionDocument
     | LinearDocument
     | ActivationDocument
+    | ShiftedReluDocument
     | DropoutDocument
     | BatchNormDocument
     | LayerNormDocument

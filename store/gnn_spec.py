@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -12,6 +12,8 @@ from store.errors import Fault, InvalidInput
 from store.gnn_layers import (
     MAX_WIDTH,
     AddDocument,
+    ChebDocument,
+    EgnnDocument,
     GatDocument,
     GatV2Document,
     GcnDocument,
@@ -22,29 +24,39 @@ from store.gnn_layers import (
     LayerDocument,
     LayerNormDocument,
     LinearDocument,
+    PnaDocument,
     SageDocument,
     Spec,
+    TagDocument,
 )
 
-MAX_LAYERS = 32
+MAX_LAYERS = 64
 # Jumps concatenate, and a jump behind a jump doubles: their width needs a limit of its own.
 MAX_JUMP_WIDTH = 8 * MAX_WIDTH
 MAX_FEATURES = 65_536  # of any deployment; settings.max_features is the limit of one
 MIN_CLASSES, MAX_CLASSES = 2, 256
 
-_CONVOLUTIONS = ("gcn", "gin", "sage", "graph_conv", "gat", "gatv2")
-_ON_NODES = (*_CONVOLUTIONS, "graph_norm", "keep", "add", "jump")
+_CONVOLUTIONS = (
+    "gcn", "gin", "sage", "graph_conv", "gat", "gatv2", "pna", "tag", "cheb", "egnn",
+)  # fmt: skip
+_ON_NODES = (*_CONVOLUTIONS, "gin_sum", "keep", "add", "jump")
 _SETTING_WIDTH = (*_CONVOLUTIONS, "linear", "jump")
 # Printable, so that names can be shown, logged and stored anywhere.
 ClassName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
 class GnnSpecDocument(Spec):
-    """A graph classifier: convolutions, one pooling, then a head that ends in the classes."""
+    """A classifier of graphs: convolutions, one pooling, then a head that ends in the classes.
 
+    With `task` `node` one of nodes: without pooling, it ends in the classes of every node. With
+    `head` `binary` it ends in one value z for two classes, whose logits are 0 and z.
+    """
+
+    task: Literal["graph", "node"] = "graph"
+    head: Literal["softmax", "binary"] = "softmax"
     features: Annotated[int, Field(ge=1, le=MAX_FEATURES)]
     classes: Annotated[int, Field(ge=MIN_CLASSES, le=MAX_CLASSES)]
-    layers: Annotated[list[LayerDocument], Field(min_length=2, max_length=MAX_LAYERS)]
+    layers: Annotated[list[LayerDocument], Field(min_length=1, max_length=MAX_LAYERS)]
     class_names: list[ClassName] | None = None
 
     @model_validator(mode="after")
@@ -57,46 +69,18 @@ class GnnSpecDocument(Spec):
 
 
 def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
-    """What keeps well-formed layers from being a graph classifier."""
-    faults = []
-    pools = [i for i, layer in enumerate(spec.layers) if layer.type == "pool"]
-    if len(pools) != 1:
-        faults.append(
-            Fault(
-                "/layers",
-                f"has {len(pools)} pool layers; a GNN has exactly one pool layer "
-                "(node classifiers, which have none, are not accepted yet)",
-            )
-        )
-    faults += [
-        Fault(f"/layers/{i}", f"{layer.type} at position {i} comes after the pool; "
-              "what needs nodes must come before it")
-        for i, layer in enumerate(spec.layers)
-        if _needs_nodes(layer) and pools and i > pools[0]
-    ]  # fmt: skip
+    """What keeps well-formed layers from being a classifier."""
+    faults = _graph_faults(spec) if spec.task == "graph" else _node_faults(spec)
     faults += [
         Fault(f"/layers/{i}/heads", f"{layer.heads} heads of {layer.out} values are "
               f"{layer.heads * layer.out} values; all heads together have at most {MAX_WIDTH}")
         for i, layer in enumerate(spec.layers)
         if isinstance(layer, GatDocument | GatV2Document) and layer.heads * layer.out > MAX_WIDTH
     ]  # fmt: skip
+    faults += _pna_faults(spec)
+    faults += _egnn_faults(spec)
     faults += _kept_faults(spec)
-    widening = [i for i, layer in enumerate(spec.layers) if layer.type in _SETTING_WIDTH]
-    last = spec.layers[widening[-1]] if widening else None
-    if not isinstance(last, LinearDocument):
-        place = f"/layers/{widening[-1]}" if widening else "/layers"
-        found = f"is {last.type}" if last else "is missing"
-        faults.append(
-            Fault(place, f"the last layer that changes the width {found}; it must be linear")
-        )
-    elif last.out != spec.classes:
-        faults.append(
-            Fault(
-                f"/layers/{widening[-1]}/out",
-                f"the last linear layer gives {last.out} values but classes is {spec.classes}; "
-                "they must be equal",
-            )
-        )
+    faults += _ending_faults(spec)
     if spec.class_names is not None and len(spec.class_names) != spec.classes:
         faults.append(
             Fault("/class_names", f"has {len(spec.class_names)} names for {spec.classes} classes")
@@ -104,20 +88,111 @@ def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
     return faults
 
 
-def _needs_nodes(layer: LayerDocument) -> bool:
+def _graph_faults(spec: GnnSpecDocument) -> list[Fault]:
+    pools = _pools(spec)
+    faults = []
+    if len(pools) != 1:
+        hint = "" if pools else '; for a node classifier, which has none, say "task": "node"'
+        faults.append(
+            Fault(
+                "/layers",
+                f"has {len(pools)} pool layers; a graph classifier has exactly one{hint}",
+            )
+        )
+    faults += [
+        Fault(f"/layers/{i}", f"{layer.type} at position {i} comes after the pool; "
+              "what needs nodes must come before it")
+        for i, layer in enumerate(spec.layers)
+        if (layer.type in _ON_NODES or _spans_graph(layer)) and pools and i > pools[0]
+    ]  # fmt: skip
+    return faults
+
+
+def _node_faults(spec: GnnSpecDocument) -> list[Fault]:
+    faults = [
+        Fault(f"/layers/{i}", "is a pool; the task is node, and a node classifier has none")
+        for i in _pools(spec)
+    ]
+    faults += [
+        Fault(f"/layers/{i}", f"{layer.type} at position {i} reads the whole graph; "
+              "a node classifier must answer from a node's neighbourhood")
+        for i, layer in enumerate(spec.layers)
+        if _spans_graph(layer)
+    ]  # fmt: skip
+    return faults
+
+
+def _ending_faults(spec: GnnSpecDocument) -> list[Fault]:
+    """The last layer that changes the width gives the classes."""
+    widening = [i for i, layer in enumerate(spec.layers) if layer.type in _SETTING_WIDTH]
+    last = spec.layers[widening[-1]] if widening else None
+    of_nodes = spec.task == "node"
+    if last is None or last.type not in (("linear", *_CONVOLUTIONS) if of_nodes else ("linear",)):
+        place = f"/layers/{widening[-1]}" if widening else "/layers"
+        found = f"is {last.type}" if last else "is missing"
+        allowed = "linear or a convolution" if of_nodes else "linear"
+        said = f"the last layer that changes the width {found}; it must be {allowed}"
+        return [Fault(place, said)]
+    width = widths_of(spec)[-1]
+    gives = f"the last {last.type} layer gives {width} values"
+    if spec.head == "binary":
+        if spec.classes != 2:
+            return [Fault("/classes", f"is {spec.classes}; a binary head has 2 classes")]
+        if width != 1:
+            return [Fault(f"/layers/{widening[-1]}/out", f"{gives}; a binary head gives 1")]
+    elif width != spec.classes:
+        said = f"{gives} but classes is {spec.classes}; they must be equal"
+        hint = '; for one logit of two classes say "head": "binary"' if width == 1 else ""
+        return [Fault(f"/layers/{widening[-1]}/out", said + hint)]
+    return []
+
+
+def _pna_faults(spec: GnnSpecDocument) -> list[Fault]:
+    faults = []
+    for i, (layer, width) in enumerate(zip(spec.layers, widths_of(spec), strict=False)):
+        if not isinstance(layer, PnaDocument):
+            continue
+        for field in ("aggregators", "scalers"):
+            words = getattr(layer, field)
+            if len(set(words)) < len(words):
+                said = f"{', '.join(words)}: each may be there once"
+                faults.append(Fault(f"/layers/{i}/{field}", said))
+        place, said = f"/layers/{i}/towers", f"{layer.towers} towers"
+        if layer.out % layer.towers:
+            faults.append(Fault(place, f"{said} cannot share the {layer.out} values of out"))
+        if layer.divide_input and width % layer.towers:
+            faults.append(Fault(place, f"{said} cannot divide the {width} values they get"))
+    return faults
+
+
+def _egnn_faults(spec: GnnSpecDocument) -> list[Fault]:
+    return [
+        Fault(f"/layers/{i}/beta", f"alpha {layer.alpha} and beta {layer.beta} are together more "
+              "than 1, and nothing is left for the neighbours")
+        for i, layer in enumerate(spec.layers)
+        if isinstance(layer, EgnnDocument) and layer.alpha + layer.beta > 1
+    ]  # fmt: skip
+
+
+def _pools(spec: GnnSpecDocument) -> list[int]:
+    return [i for i, layer in enumerate(spec.layers) if layer.type == "pool"]
+
+
+def _spans_graph(layer: LayerDocument) -> bool:
+    """Whether every node's values come from all nodes of the graph."""
     over_graph = isinstance(layer, LayerNormDocument) and layer.mode == "graph"
-    return over_graph or layer.type in _ON_NODES
+    return over_graph or layer.type == "graph_norm"
 
 
 def _kept_faults(spec: GnnSpecDocument) -> list[Fault]:
-    """Jumps and additions that have nothing to join, or would join it to something impossible."""
+    """What reads kept values and finds none, or none that it can be joined with."""
     faults = []
     widths = widths_of(spec)
     kept: list[int] = []
     for i, layer in enumerate(spec.layers):
         if isinstance(layer, KeepDocument):
             kept.append(widths[i])
-        if not isinstance(layer, JumpDocument | AddDocument):
+        if not isinstance(layer, JumpDocument | AddDocument | EgnnDocument):
             continue
         place = f"/layers/{i}"
         if not kept:
@@ -125,6 +200,10 @@ def _kept_faults(spec: GnnSpecDocument) -> list[Fault]:
         elif isinstance(layer, AddDocument):
             if kept[-1] != widths[i]:
                 said = f"add gets {widths[i]} values per node but {kept[-1]} were kept last"
+                faults.append(Fault(place, f"{said}; they must be equal"))
+        elif isinstance(layer, EgnnDocument):
+            if kept[0] != widths[i]:
+                said = f"egnn gets {widths[i]} values per node but {kept[0]} were kept first"
                 faults.append(Fault(place, f"{said}; they must be equal"))
         elif layer.mode == "max" and len(set(kept)) > 1:
             said = "max needs kept values of one width"
@@ -149,6 +228,8 @@ def widths_of(spec: GnnSpecDocument) -> list[int]:
             case GatDocument() | GatV2Document():
                 width = layer.width
             case GcnDocument() | GinDocument() | SageDocument() | GraphConvDocument():
+                width = layer.out
+            case PnaDocument() | TagDocument() | ChebDocument() | EgnnDocument():
                 width = layer.out
             case LinearDocument():
                 width = layer.out

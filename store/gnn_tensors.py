@@ -6,18 +6,24 @@ from typing import NamedTuple
 
 from store.gnn_layers import (
     BatchNormDocument,
+    ChebDocument,
     ConvolutionDocument,
+    EgnnDocument,
     GatDocument,
     GatV2Document,
     GcnDocument,
     GinDocument,
+    GinSumDocument,
     GraphConvDocument,
     GraphNormDocument,
     LayerDocument,
     LayerNormDocument,
     LinearDocument,
+    PnaDocument,
     PoolDocument,
     SageDocument,
+    ShiftedReluDocument,
+    TagDocument,
 )
 from store.gnn_spec import GnnSpecDocument, widths_of
 
@@ -47,6 +53,8 @@ def _tensors(layer: LayerDocument, width: int) -> dict[str, TensorShape]:
             tensors = {"linear.weight": _floats(layer.out, width)}
             if layer.bias:
                 tensors["linear.bias"] = _floats(layer.out)
+        case ShiftedReluDocument():
+            tensors = {"shift": _floats(width)}
         case BatchNormDocument():
             for name in ("weight", "bias", "running_mean", "running_var"):
                 tensors[f"norm.{name}"] = _floats(width)
@@ -63,12 +71,13 @@ def _tensors(layer: LayerDocument, width: int) -> dict[str, TensorShape]:
 
 
 def _convolution(layer: ConvolutionDocument, width: int) -> dict[str, tuple[int, ...]]:
-    out = layer.out
     shapes: dict[str, tuple[int, ...]]
     match layer:
-        case GcnDocument():
+        case GcnDocument(out=out):
             shapes = {"lin.weight": (out, width), "bias": (out,)}
-        case GinDocument():
+        case EgnnDocument(out=out):
+            shapes = {"lin.weight": (out, width)}
+        case GinDocument(out=out):
             shapes = {
                 "eps": (1,),  # PyG keeps it also when it is not trained
                 "nn.0.weight": (layer.hidden, width),
@@ -76,30 +85,55 @@ def _convolution(layer: ConvolutionDocument, width: int) -> dict[str, tuple[int,
                 "nn.2.weight": (out, layer.hidden),
                 "nn.2.bias": (out,),
             }
-        case SageDocument():
+        case GinSumDocument():
+            shapes = {"eps": (1,)}
+        case SageDocument(out=out):
             shapes = {"lin_l.weight": (out, width), "lin_r.weight": (out, width)}
             if layer.bias:
                 shapes["lin_l.bias"] = (out,)
-        case GraphConvDocument():
+        case GraphConvDocument(out=out):
             shapes = {"lin_rel.weight": (out, width), "lin_root.weight": (out, width)}
             if layer.bias:
                 shapes["lin_rel.bias"] = (out,)
-        case GatDocument(heads=heads):
-            shapes = {
-                "att_src": (1, heads, out),
-                "att_dst": (1, heads, out),
-                "lin.weight": (heads * out, width),
-                "bias": (layer.width,),
-            }
-        case GatV2Document(heads=heads):
-            shapes = {
-                "att": (1, heads, out),
-                "lin_l.weight": (heads * out, width),
-                "lin_l.bias": (heads * out,),
-                "lin_r.weight": (heads * out, width),
-                "lin_r.bias": (heads * out,),
-                "bias": (layer.width,),
-            }
+        case GatDocument() | GatV2Document():
+            shapes = _attention(layer, width)
+        case PnaDocument():
+            shapes = _pna(layer, width)
+        case TagDocument(out=out) | ChebDocument(out=out):
+            count = layer.k + 1 if isinstance(layer, TagDocument) else layer.k
+            shapes = {f"lins.{n}.weight": (out, width) for n in range(count)}
+            if layer.bias:
+                shapes["bias"] = (out,)
+    return shapes
+
+
+def _attention(layer: GatDocument | GatV2Document, width: int) -> dict[str, tuple[int, ...]]:
+    heads, wide = layer.heads, layer.heads * layer.out
+    shapes: dict[str, tuple[int, ...]] = {"bias": (layer.width,)}
+    if isinstance(layer, GatDocument):
+        shapes["lin.weight"] = (wide, width)
+        shapes["att_src"] = shapes["att_dst"] = (1, heads, layer.out)
+    else:
+        shapes["att"] = (1, heads, layer.out)
+        for side in ("lin_l", "lin_r"):
+            shapes |= {f"{side}.weight": (wide, width), f"{side}.bias": (wide,)}
+    return shapes
+
+
+def _pna(layer: PnaDocument, width: int) -> dict[str, tuple[int, ...]]:
+    each, out = layer.tower_width(width), layer.out // layer.towers
+    gathered = (len(layer.aggregators) * len(layer.scalers) + 1) * each
+    shapes: dict[str, tuple[int, ...]] = {
+        "aggr_module.avg_deg_lin": (1,),
+        "aggr_module.avg_deg_log": (1,),
+        "lin.weight": (layer.out, layer.out),
+        "lin.bias": (layer.out,),
+    }
+    for tower in range(layer.towers):
+        shapes[f"pre_nns.{tower}.0.weight"] = (each, 2 * each)
+        shapes[f"pre_nns.{tower}.0.bias"] = (each,)
+        shapes[f"post_nns.{tower}.0.weight"] = (out, gathered)
+        shapes[f"post_nns.{tower}.0.bias"] = (out,)
     return shapes
 
 

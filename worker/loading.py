@@ -15,11 +15,14 @@ from models.gnn.spec import (
     ActivationLayer,
     AddLayer,
     BatchNormLayer,
+    ChebLayer,
     DropoutLayer,
+    EgnnLayer,
     GatLayer,
     GatV2Layer,
     GcnLayer,
     GinLayer,
+    GinSumLayer,
     GnnSpec,
     GraphConvLayer,
     GraphNormLayer,
@@ -28,8 +31,11 @@ from models.gnn.spec import (
     Layer,
     LayerNormLayer,
     LinearLayer,
+    PnaLayer,
     PoolLayer,
     SageLayer,
+    ShiftedReluLayer,
+    TagLayer,
 )
 from models.graphs import Graph
 from models.mmd import GraphStatistics, statistics
@@ -116,12 +122,18 @@ class Library:
 _LAYERS: dict[str, type[Layer]] = {
     "gcn": GcnLayer,
     "gin": GinLayer,
+    "gin_sum": GinSumLayer,
     "sage": SageLayer,
     "graph_conv": GraphConvLayer,
     "gat": GatLayer,
     "gatv2": GatV2Layer,
+    "pna": PnaLayer,
+    "tag": TagLayer,
+    "cheb": ChebLayer,
+    "egnn": EgnnLayer,
     "linear": LinearLayer,
     "activation": ActivationLayer,
+    "srelu": ShiftedReluLayer,
     "dropout": DropoutLayer,
     "batch_norm": BatchNormLayer,
     "layer_norm": LayerNormLayer,
@@ -143,7 +155,10 @@ def layers_of(document: gnn_spec.GnnSpecDocument) -> GnnSpec:
 
 def _layer(document: gnn_layers.LayerDocument) -> Layer:
     """Documents and layers have the same fields; each checks them for itself."""
-    return _LAYERS[document.type](**document.model_dump(exclude={"type"}))
+    fields = document.model_dump(exclude={"type"})
+    # Layers can be compared and hashed, so their lists are tuples.
+    fields = {name: tuple(x) if isinstance(x, list) else x for name, x in fields.items()}
+    return _LAYERS[document.type](**fields)
 
 
 def graph_of(document: CanonicalGraph) -> Graph:

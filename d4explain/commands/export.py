@@ -23,6 +23,7 @@ def export(
     try:
         from torch import nn  # noqa: PLC0415 - only this command needs torch
 
+        from d4explain.export import Chain  # noqa: PLC0415
         from d4explain.export import export as export_model  # noqa: PLC0415
     except ModuleNotFoundError as error:
         hint = "pip install 'd4explain[worker]'"
@@ -30,8 +31,8 @@ def export(
     found = load_object(model)
     if not isinstance(found, nn.Module) and callable(found):
         found = found()
-    if not isinstance(found, nn.Module):
-        raise CommandError(f"{model} is a {type(found).__name__}, not a torch.nn.Module")
+    if not isinstance(found, nn.Module | Chain):
+        raise CommandError(f"{model} is a {type(found).__name__}, not a torch.nn.Module or a Chain")
     names = [name.strip() for name in class_names.split(",")] if class_names else None
     written = export_model(found, out, names)
     output().print(

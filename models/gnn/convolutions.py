@@ -8,8 +8,19 @@ from torch_geometric.nn import GCNConv, GINConv, GraphConv, SAGEConv
 
 from models.gnn.aggregation import gathered
 from models.gnn.forms import GraphLayer
-from models.gnn.spec import Aggregation, GcnLayer, GinLayer, GraphConvLayer, SageLayer
+from models.gnn.spec import Aggregation, GcnLayer, GinLayer, GinSumLayer, GraphConvLayer, SageLayer
 from models.graphs import DenseGraphs, SparseGraphs
+
+
+def smoothed(values: Tensor, adjacency: Tensor) -> Tensor:
+    """P X with P = D^(-1/2) (A + I) D^(-1/2), D the weighted degrees of A + I.
+
+    D is at least 1, so the gradient is finite at every soft adjacency.
+    """
+    scale = (adjacency.sum(dim=2, keepdim=True) + 1).rsqrt()  # [batch, node, 1]
+    scaled = values * scale
+    # torch.baddbmm computes A X + X in one pass
+    return torch.baddbmm(scaled, adjacency, scaled) * scale
 
 
 class Gcn(GraphLayer):
@@ -22,14 +33,8 @@ class Gcn(GraphLayer):
         return result
 
     def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
-        """D^(-1/2) (A + I) D^(-1/2) X W + b with D the weighted degrees of A + I.
-
-        D is at least 1, so the gradient is finite at every soft adjacency.
-        """
-        scale = (graphs.adjacency.sum(dim=2, keepdim=True) + 1).rsqrt()  # [batch, node, 1]
-        scaled = self.conv.lin(values) * scale
-        # torch.baddbmm computes A X + X in one pass
-        result: Tensor = torch.baddbmm(scaled, graphs.adjacency, scaled) * scale + self.conv.bias
+        """P X W + b."""
+        result: Tensor = smoothed(self.conv.lin(values), graphs.adjacency) + self.conv.bias
         return result
 
 
@@ -50,6 +55,20 @@ class Gin(GraphLayer):
         own = values * (1 + self.conv.eps)
         result: Tensor = self.conv.nn(own.baddbmm_(graphs.adjacency, values))
         return result
+
+
+class GinSum(GraphLayer):
+    def __init__(self, _width: int, layer: GinSumLayer) -> None:
+        super().__init__()
+        self.conv = GINConv(nn.Identity(), train_eps=layer.train_eps)
+
+    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
+        result: Tensor = self.conv(values, graphs.edge_index)
+        return result
+
+    def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
+        """(A + (1 + eps) I) X."""
+        return torch.baddbmm(values * (1 + self.conv.eps), graphs.adjacency, values)
 
 
 class Sage(GraphLayer):

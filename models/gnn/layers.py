@@ -14,20 +14,25 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.gnn.attention import Gat, GatV2
-from models.gnn.convolutions import Gcn, Gin, GraphConvolution, Sage
+from models.gnn.convolutions import Gcn, Gin, GinSum, GraphConvolution, Sage
+from models.gnn.filters import Cheb, Egnn, Tag
 from models.gnn.forms import GraphLayer, Rowwise
 from models.gnn.norms import BatchNorm, GraphNorm, layer_norm
+from models.gnn.pna import Pna
 from models.gnn.pools import pool
 from models.gnn.spec import (
     ActivationKind,
     ActivationLayer,
     AddLayer,
     BatchNormLayer,
+    ChebLayer,
     DropoutLayer,
+    EgnnLayer,
     GatLayer,
     GatV2Layer,
     GcnLayer,
     GinLayer,
+    GinSumLayer,
     GraphConvLayer,
     GraphNormLayer,
     JumpLayer,
@@ -36,8 +41,11 @@ from models.gnn.spec import (
     Layer,
     LayerNormLayer,
     LinearLayer,
+    PnaLayer,
     PoolLayer,
     SageLayer,
+    ShiftedReluLayer,
+    TagLayer,
 )
 
 
@@ -68,6 +76,15 @@ class Activation(Rowwise):
 
     def rows(self, values: Tensor) -> Tensor:
         return _ACTIVATIONS[self.kind](values)
+
+
+class ShiftedRelu(Rowwise):
+    def __init__(self, width: int, _layer: ShiftedReluLayer) -> None:
+        super().__init__()
+        self.shift = nn.Parameter(torch.zeros(width))
+
+    def rows(self, values: Tensor) -> Tensor:
+        return torch.maximum(values, self.shift)
 
 
 class Dropout(Rowwise):
@@ -112,12 +129,18 @@ _Module: TypeAlias = GraphLayer | Keep | Add | Jump
 _MODULES: dict[type[Layer], Callable[[int, Any], _Module]] = {
     GcnLayer: Gcn,
     GinLayer: Gin,
+    GinSumLayer: GinSum,
     SageLayer: Sage,
     GraphConvLayer: GraphConvolution,
     GatLayer: Gat,
     GatV2Layer: GatV2,
+    PnaLayer: Pna,
+    TagLayer: Tag,
+    ChebLayer: Cheb,
+    EgnnLayer: Egnn,
     LinearLayer: Linear,
     ActivationLayer: Activation,
+    ShiftedReluLayer: ShiftedRelu,
     DropoutLayer: Dropout,
     BatchNormLayer: BatchNorm,
     LayerNormLayer: layer_norm,

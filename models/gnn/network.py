@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.errors import NoMarkedNodeError
+from models.gnn.filters import Egnn
 from models.gnn.forms import GraphLayer, Rowwise
 from models.gnn.layers import Add, Jump, Keep, build
 from models.gnn.spec import GnnSpec
@@ -38,6 +40,7 @@ class Gnn(nn.Module):
     def __init__(self, spec: GnnSpec) -> None:
         super().__init__()
         self.spec = spec
+        self._binary = spec.binary
         self.layers = nn.ModuleList(
             build(layer, width)
             for layer, width in zip(spec.layers, spec.widths()[:-1], strict=True)
@@ -131,7 +134,10 @@ class Gnn(nn.Module):
         first: int = 0,
         watch: Watch = _ignore,
     ) -> Tensor:
-        """The layers in turn, in the form that `apply` chooses; `watch` sees what each one gets."""
+        """The layers in turn, in the form that `apply` chooses; `watch` sees what each one gets.
+
+        A binary head's value z becomes the logits 0 and z.
+        """
         kept: list[Tensor] = []
         for position, layer in enumerate(self.layers[first:], first):
             watch(position, values)
@@ -142,9 +148,11 @@ class Gnn(nn.Module):
                     values = values + kept[-1]
                 case Jump():
                     values = layer.joined(kept)
+                case Egnn():
+                    values = apply(layer, values) + layer.start(kept[0])
                 case GraphLayer():
                     values = apply(layer, values)
-        return values
+        return F.pad(values, (1, 0)) if self._binary else values
 
 
 def predict(gnn: Gnn, graphs: Sequence[Graph], device: torch.device) -> Tensor:

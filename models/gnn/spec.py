@@ -10,11 +10,14 @@ from models.gnn.vocabulary import (
     AddLayer,
     Aggregation,
     BatchNormLayer,
+    ChebLayer,
     DropoutLayer,
+    EgnnLayer,
     GatLayer,
     GatV2Layer,
     GcnLayer,
     GinLayer,
+    GinSumLayer,
     GraphConvLayer,
     GraphNormLayer,
     JumpLayer,
@@ -24,10 +27,15 @@ from models.gnn.vocabulary import (
     LayerNormLayer,
     LayerNormMode,
     LinearLayer,
+    PnaAggregator,
+    PnaLayer,
+    PnaScaler,
     PoolLayer,
     PoolOp,
     SageAggregation,
     SageLayer,
+    ShiftedReluLayer,
+    TagLayer,
     require_positive,
 )
 
@@ -38,11 +46,14 @@ __all__ = [
     "AddLayer",
     "Aggregation",
     "BatchNormLayer",
+    "ChebLayer",
     "DropoutLayer",
+    "EgnnLayer",
     "GatLayer",
     "GatV2Layer",
     "GcnLayer",
     "GinLayer",
+    "GinSumLayer",
     "GnnSpec",
     "GraphConvLayer",
     "GraphNormLayer",
@@ -53,10 +64,15 @@ __all__ = [
     "LayerNormLayer",
     "LayerNormMode",
     "LinearLayer",
+    "PnaAggregator",
+    "PnaLayer",
+    "PnaScaler",
     "PoolLayer",
     "PoolOp",
     "SageAggregation",
     "SageLayer",
+    "ShiftedReluLayer",
+    "TagLayer",
 ]
 
 
@@ -64,7 +80,8 @@ __all__ = [
 class GnnSpec:
     """A classifier: `features` numbers per node in, `classes` logits per graph out.
 
-    With a pool it classifies graphs; without, the marked node of each graph.
+    With a pool it classifies graphs; without, the marked node of each graph. Two classes may come
+    from one value z: their logits are 0 and z.
     """
 
     features: int
@@ -97,15 +114,20 @@ class GnnSpec:
                     "which has no pool, must answer from a node's neighbourhood"
                 )
         self._check_kept()
+        self._check_towers()
         last = next((layer for layer in reversed(self.layers) if isinstance(layer, _WIDTH)), None)
-        if not isinstance(last, LinearLayer):
+        ends_in_convolution = not pools and isinstance(last, _WIDENING)
+        if not isinstance(last, LinearLayer) and not ends_in_convolution:
+            allowed = "a linear layer" if pools else "a convolution or a linear layer"
             raise ValueError(
-                "layers: the last one that sets the width must be a linear layer; got "
+                f"layers: the last one that sets the width must be {allowed}; got "
                 f"{type(last).__name__ if last else 'none at all'}"
             )
-        if last.out != self.classes:
+        width = self.widths()[-1]
+        if width != self.classes and not self.binary:
             raise ValueError(
-                f"layers: the last linear layer must give {self.classes} classes; got {last.out}"
+                f"layers: the last {type(last).__name__} must give {self.classes} classes; "
+                f"got {width}"
             )
 
     @property
@@ -113,9 +135,17 @@ class GnnSpec:
         return not any(isinstance(layer, PoolLayer) for layer in self.layers)
 
     @property
+    def binary(self) -> bool:
+        """Whether one value is the logit of class 1, and that of class 0 is 0."""
+        return self.classes == 2 and self.widths()[-1] == 1
+
+    @property
     def convolutions(self) -> int:
-        """How many layers look at neighbours, hence how many hops away an answer comes from."""
-        return sum(isinstance(layer, _CONVOLUTIONS) for layer in self.layers)
+        """How often neighbours are looked at, hence how many hops away an answer comes from.
+
+        Once by most layers; a polynomial looks as often as its degree says.
+        """
+        return sum(_looks(layer) for layer in self.layers)
 
     @property
     def state_positions(self) -> tuple[int, ...]:
@@ -147,7 +177,7 @@ class GnnSpec:
         have neighbours. The others read nothing of them but their values: a mean or an
         attention divides by what the gathering node has.
         """
-        normalised = any(isinstance(layer, GcnLayer) for layer in self.layers)
+        normalised = any(isinstance(layer, _NORMALISED) for layer in self.layers)
         return self.convolutions + normalised
 
     def widths(self) -> tuple[int, ...]:
@@ -158,6 +188,8 @@ class GnnSpec:
             width = widths[-1]
             match layer:
                 case GcnLayer() | GinLayer() | SageLayer() | GraphConvLayer() | LinearLayer():
+                    width = layer.out
+                case PnaLayer() | TagLayer() | ChebLayer() | EgnnLayer():
                     width = layer.out
                 case GatLayer() | GatV2Layer():
                     width = layer.width
@@ -172,13 +204,20 @@ class GnnSpec:
             widths.append(width)
         return tuple(widths)
 
+    def _check_towers(self) -> None:
+        for position, (layer, width) in enumerate(zip(self.layers, self.widths(), strict=False)):
+            if isinstance(layer, PnaLayer) and layer.divide_input and width % layer.towers:
+                raise ValueError(
+                    f"layers[{position}]: {layer.towers} towers cannot divide {width} values"
+                )
+
     def _check_kept(self) -> None:
-        """Jumps and additions find something to join, of widths that can be joined."""
+        """What reads kept values finds them, of widths that can be joined."""
         kept: list[int] = []
         for position, layer in enumerate(self.layers):
             if isinstance(layer, KeepLayer):
                 kept.append(position)
-            if not isinstance(layer, JumpLayer | AddLayer):
+            if not isinstance(layer, JumpLayer | AddLayer | EgnnLayer):
                 continue
             name = type(layer).__name__
             if not kept:
@@ -189,19 +228,42 @@ class GnnSpec:
                     f"layers[{position}]: {name} gets {self.widths()[position]} values per node "
                     f"but {widths[-1]} were kept last"
                 )
+            if isinstance(layer, EgnnLayer) and widths[0] != self.widths()[position]:
+                raise ValueError(
+                    f"layers[{position}]: {name} gets {self.widths()[position]} values per node "
+                    f"but {widths[0]} were kept first"
+                )
             if layer == JumpLayer("max") and len(set(widths)) > 1:
                 raise ValueError(
                     f"layers[{position}]: the maximum needs kept values of one width; got {widths}"
                 )
 
 
-_CONVOLUTIONS = GcnLayer | GinLayer | SageLayer | GraphConvLayer | GatLayer | GatV2Layer
+_NORMALISED = GcnLayer | TagLayer | ChebLayer | EgnnLayer
+_WIDENING = _NORMALISED | GinLayer | SageLayer | GraphConvLayer | GatLayer | GatV2Layer | PnaLayer
+_CONVOLUTIONS = _WIDENING | GinSumLayer
 _ON_NODES = _CONVOLUTIONS | KeepLayer | AddLayer | JumpLayer
-_WIDTH = _CONVOLUTIONS | LinearLayer | JumpLayer
+_WIDTH = _WIDENING | LinearLayer | JumpLayer
 # What may follow a convolution before its values are called finished.
 _FINISHING = (
-    BatchNormLayer | LayerNormLayer | GraphNormLayer | ActivationLayer | DropoutLayer | AddLayer
+    BatchNormLayer
+    | LayerNormLayer
+    | GraphNormLayer
+    | ActivationLayer
+    | ShiftedReluLayer
+    | DropoutLayer
+    | AddLayer
 )
+
+
+def _looks(layer: Layer) -> int:
+    match layer:
+        case TagLayer():
+            return layer.k
+        case ChebLayer():
+            return layer.k - 1
+        case _:
+            return int(isinstance(layer, _CONVOLUTIONS))
 
 
 def _spans_graph(layer: Layer) -> bool:

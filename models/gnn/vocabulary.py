@@ -11,6 +11,10 @@ JumpMode: TypeAlias = Literal["cat", "max"]
 Aggregation: TypeAlias = Literal["add", "mean", "max"]
 SageAggregation: TypeAlias = Literal["mean", "max"]
 LayerNormMode: TypeAlias = Literal["node", "graph"]
+PnaAggregator: TypeAlias = Literal["sum", "mean", "min", "max", "std"]
+PnaScaler: TypeAlias = Literal[
+    "identity", "amplification", "attenuation", "linear", "inverse_linear"
+]
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,13 @@ class GinLayer:
     def __post_init__(self) -> None:
         require_positive("gin: out", self.out)
         require_positive("gin: hidden", self.hidden)
+
+
+@dataclass(frozen=True)
+class GinSumLayer:
+    """What PyG's GINConv gives to its nn: (1 + eps) · own values + the sum of the neighbours."""
+
+    train_eps: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,6 +109,80 @@ class GatV2Layer(_AttentionLayer):
 
 
 @dataclass(frozen=True)
+class PnaLayer:
+    """PyG's PNAConv without edge attributes, with one linear layer before and one behind."""
+
+    out: int
+    aggregators: tuple[PnaAggregator, ...]
+    scalers: tuple[PnaScaler, ...]
+    towers: int = 1
+    divide_input: bool = False
+
+    def __post_init__(self) -> None:
+        require_positive("pna: out", self.out)
+        require_positive("pna: towers", self.towers)
+        if self.out % self.towers:
+            raise ValueError(f"pna: {self.towers} towers cannot share {self.out} values")
+        _require_several("pna: aggregators", self.aggregators, get_args(PnaAggregator))
+        _require_several("pna: scalers", self.scalers, get_args(PnaScaler))
+
+    def tower_width(self, width: int) -> int:
+        """How many of the layer's `width` values each tower gets."""
+        return width // self.towers if self.divide_input else width
+
+
+@dataclass(frozen=True)
+class TagLayer:
+    """PyG's TAGConv: Σ W_n P^n X from 0 to k hops, P = D^(-1/2) A D^(-1/2)."""
+
+    out: int
+    k: int = 3
+    bias: bool = True
+
+    def __post_init__(self) -> None:
+        require_positive("tag: out", self.out)
+        require_positive("tag: k", self.k)
+
+
+@dataclass(frozen=True)
+class ChebLayer:
+    """PyG's ChebConv: Σ W_n T_n(-P) X of the Chebyshev polynomials below degree k, P as in tag.
+
+    This is its normalisation `sym`, whose largest eigenvalue is taken to be 2.
+    """
+
+    out: int
+    k: int
+    bias: bool = True
+
+    def __post_init__(self) -> None:
+        require_positive("cheb: out", self.out)
+        require_positive("cheb: k", self.k)
+        if self.k < 2:
+            raise ValueError("cheb: k must be at least 2, or no neighbour is seen; got 1")
+
+
+@dataclass(frozen=True)
+class EgnnLayer:
+    """The energetic GNN of Zhou et al. 2021: [(1 - alpha - beta) P X + alpha X + beta X_0] W.
+
+    P is GCN's; X_0 is what was kept first. The paper's c_min is alpha + beta.
+    """
+
+    out: int
+    alpha: float
+    beta: float
+
+    def __post_init__(self) -> None:
+        require_positive("egnn: out", self.out)
+        if not (self.alpha >= 0 and self.beta >= 0 and self.alpha + self.beta <= 1):
+            raise ValueError(
+                "egnn: alpha and beta must be at least 0 and together at most 1; "
+                f"got {self.alpha!r} and {self.beta!r}"
+            )
+
+
+@dataclass(frozen=True)
 class LinearLayer:
     out: int
     bias: bool = True
@@ -112,6 +197,11 @@ class ActivationLayer:
 
     def __post_init__(self) -> None:
         _require_one_of("activation: kind", self.kind, get_args(ActivationKind))
+
+
+@dataclass(frozen=True)
+class ShiftedReluLayer:
+    """max(x, b) with a b of its own for each value, which is trained."""
 
 
 @dataclass(frozen=True)
@@ -185,12 +275,18 @@ class JumpLayer:
 Layer: TypeAlias = (
     GcnLayer
     | GinLayer
+    | GinSumLayer
     | SageLayer
     | GraphConvLayer
     | GatLayer
     | GatV2Layer
+    | PnaLayer
+    | TagLayer
+    | ChebLayer
+    | EgnnLayer
     | LinearLayer
     | ActivationLayer
+    | ShiftedReluLayer
     | DropoutLayer
     | BatchNormLayer
     | LayerNormLayer
@@ -210,3 +306,10 @@ def require_positive(what: str, value: int) -> None:
 def _require_one_of(what: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise ValueError(f"{what} must be one of {', '.join(allowed)}; got {value!r}")
+
+
+def _require_several(what: str, values: tuple[str, ...], allowed: tuple[str, ...]) -> None:
+    for value in values:
+        _require_one_of(what, value, allowed)
+    if not values or len(set(values)) < len(values):
+        raise ValueError(f"{what} must be one or more different words; got {values!r}")

@@ -13,10 +13,13 @@ from models.gnn.spec import (
     ActivationLayer,
     AddLayer,
     BatchNormLayer,
+    ChebLayer,
+    EgnnLayer,
     GatLayer,
     GatV2Layer,
     GcnLayer,
     GinLayer,
+    GinSumLayer,
     GnnSpec,
     GraphConvLayer,
     GraphNormLayer,
@@ -24,8 +27,10 @@ from models.gnn.spec import (
     Layer,
     LayerNormLayer,
     LinearLayer,
+    PnaLayer,
     PoolLayer,
     SageLayer,
+    TagLayer,
 )
 from models.graphs import SparseGraphs
 from worker.conformance import probe
@@ -41,6 +46,11 @@ CONVOLUTIONS: list[Layer] = [
     GraphConvLayer(16, aggr="max"),
     GatLayer(8, heads=2),
     GatV2Layer(16, heads=2, concat=False),
+    PnaLayer(16, ("mean", "min", "max", "std"), ("identity", "amplification", "attenuation")),
+    TagLayer(16, 2),
+    ChebLayer(16, 3),
+    EgnnLayer(16, 0.1, 0.2),
+    GinSumLayer(),
 ]
 NORMS: list[Layer] = [
     BatchNormLayer(),

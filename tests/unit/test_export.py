@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import (
     MLP,
     BatchNorm,
+    ChebConv,
     GATConv,
     GATv2Conv,
     GCNConv,
@@ -22,8 +23,10 @@ from torch_geometric.nn import (
     GraphConv,
     GraphNorm,
     LayerNorm,
+    PNAConv,
     SAGEConv,
     Sequential,
+    TAGConv,
     TransformerConv,
     global_add_pool,
     global_max_pool,
@@ -55,6 +58,15 @@ def pyg_model(conv: nn.Module, *rest: nn.Module | Callable[..., Tensor]) -> Sequ
             nn.Linear(8, 3),
         ],
     )
+
+
+def pna(
+    aggregators: Sequence[str] = ("mean", "std"),
+    scalers: Sequence[str] = ("identity",),
+    **rest: int,
+) -> PNAConv:
+    degrees = torch.tensor([1, 4, 2])
+    return PNAConv(4, 8, list(aggregators), list(scalers), degrees, **rest)
 
 
 def rich_model() -> Sequential:
@@ -142,6 +154,20 @@ def test_sage_is_exported(bias: bool, tmp_path: Path) -> None:
             GATv2Conv(4, 8, share_weights=True),
             {"type": "gatv2", "out": 8, "heads": 1, "concat": True, "negative_slope": 0.2},
         ),
+        (TAGConv(4, 8, 2), {"type": "tag", "out": 8, "k": 2, "bias": True}),
+        (ChebConv(4, 8, 3, bias=False), {"type": "cheb", "out": 8, "k": 3, "bias": False}),
+        (
+            pna(["mean", "std", "sum"], ["identity", "attenuation"], towers=2, divide_input=True),
+            {
+                "type": "pna",
+                "out": 8,
+                "aggregators": ["mean", "std", "sum"],
+                "scalers": ["identity", "attenuation"],
+                "towers": 2,
+                "divide_input": True,
+            },
+        ),
+        (GINConv(nn.Linear(4, 8), eps=0.5), {"type": "gin_sum", "train_eps": False}),
     ],
     ids=str,
 )
@@ -224,15 +250,26 @@ def test_our_own_gnn_is_exported_as_it_is(tmp_path: Path) -> None:
         (pyg_model(SAGEConv(4, 8, root_weight=False)), ["root_weight=False"]),
         (pyg_model(SAGEConv(4, 8, normalize=True)), ["normalize=True"]),
         (pyg_model(SAGEConv(-1, 8)), ["input width is not known"]),
-        (pyg_model(GINConv(nn.Linear(4, 8))), ["layer 0 (GINConv)", "Linear, ReLU, Linear"]),
+        (pyg_model(GINConv(mlp(4, 8), aggr="max")), ["layer 0 (GINConv)", "aggr='max'"]),
+        (pyg_model(GINConv(TransformerConv(4, 8))), ["layer 0.1 (TransformerConv)"]),
+        (pyg_model(pna(edge_dim=3)), ["layer 0 (PNAConv)", "edge_dim=3"]),
+        (pyg_model(pna(pre_layers=2)), ["only pre_layers=1"]),
+        (pyg_model(pna(["mean", "var"])), ["aggregators=['mean', 'VarAggregation']", "std"]),
+        (pyg_model(pna(scalers=["linear"] * 2)), ["scalers=['linear', 'linear']", "each once"]),
+        (pyg_model(TAGConv(4, 8, normalize=False)), ["layer 0 (TAGConv)", "normalize=False"]),
+        (pyg_model(ChebConv(4, 8, 1)), ["layer 0 (ChebConv)", "K=1; only K of 2 or more"]),
+        (pyg_model(ChebConv(4, 8, 2, normalization="rw")), ["normalization='rw'", "'sym'"]),
+        (pyg_model(GCNConv(4, 8), nn.LogSoftmax(1)), ["(LogSoftmax) can only be the last"]),
+        (pyg_model(GCNConv(4, 8), nn.Softmax(0)), ["(Softmax)", "dim=0"]),
         (pyg_model(GCNConv(4, 8), nn.LeakyReLU(0.2)), ["(LeakyReLU)", "negative_slope=0.2"]),
         (pyg_model(GCNConv(4, 8), nn.GELU("tanh")), ["approximate='tanh'"]),
         (pyg_model(GCNConv(4, 8), nn.Softplus()), ["layer 1 (Softplus)"]),
         (pyg_model(GCNConv(4, 8), nn.BatchNorm1d(8, affine=False)), ["affine=False"]),
         (pyg_model(GCNConv(4, 8), mlp(8, 8)[0], torch.sin), ["the function sin"]),
         (pyg_model(GCNConv(4, 8)).double(), ["float64", "model.float()"]),
-        (nn.Sequential(GCNConv(4, 8), nn.Linear(8, 3)), ["has 0 pool layers", "node classifiers"]),
+        (nn.Sequential(GCNConv(4, 8), GraphNorm(8), nn.Linear(8, 3)), ["reads the whole graph"]),
         (nn.Sequential(GCNConv(4, 9), MaxAggregation(), nn.Linear(8, 3)), ["layer 2", "8", "9"]),
+        (nn.Sequential(nn.ReLU(), MaxAggregation()), ["no layer that gives the classes"]),
         (nn.Linear(4, 3), ["Linear cannot be exported"]),
     ],
 )  # fmt: skip

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
 import pytest
 import torch
 import torch_geometric.nn as pyg
@@ -16,11 +19,14 @@ from models.gnn.spec import (
     ActivationLayer,
     AddLayer,
     BatchNormLayer,
+    ChebLayer,
     DropoutLayer,
+    EgnnLayer,
     GatLayer,
     GatV2Layer,
     GcnLayer,
     GinLayer,
+    GinSumLayer,
     GnnSpec,
     GraphConvLayer,
     GraphNormLayer,
@@ -29,8 +35,11 @@ from models.gnn.spec import (
     Layer,
     LayerNormLayer,
     LinearLayer,
+    PnaLayer,
     PoolLayer,
     SageLayer,
+    ShiftedReluLayer,
+    TagLayer,
 )
 from models.graphs import DenseGraphs, Graph, to_dense, to_sparse
 
@@ -56,23 +65,48 @@ rowwise = st.one_of(
     activations,
     st.floats(0, 0.9).map(DropoutLayer),
     st.just(BatchNormLayer()),
+    st.just(ShiftedReluLayer()),
     st.just(LayerNormLayer("node")),
 )
 graph_norms = st.sampled_from([LayerNormLayer("graph"), GraphNormLayer()])
 heads = st.integers(1, 3)
 slopes = st.sampled_from([0.0, 0.2, 1.0])
-convolutions = st.one_of(
-    st.builds(GatLayer, widths, heads, st.booleans(), slopes),
-    st.builds(GatV2Layer, widths, heads, st.booleans(), slopes),
-    widths.map(GcnLayer),
-    st.builds(GinLayer, widths, widths, st.booleans()),
-    st.builds(SageLayer, widths, st.booleans(), st.sampled_from(["mean", "max"])),
-    st.builds(GraphConvLayer, widths, st.booleans(), st.sampled_from(["add", "mean", "max"])),
-)
+AGGREGATORS = ("sum", "mean", "min", "max", "std")
+SCALERS = ("identity", "amplification", "attenuation", "linear", "inverse_linear")
+
+
+def some_of(words: tuple[str, ...]) -> st.SearchStrategy[tuple[str, ...]]:
+    return st.lists(st.sampled_from(words), min_size=1, max_size=5, unique=True).map(tuple)
+
+
+FAMILIES: dict[str, st.SearchStrategy[Layer]] = {
+    "plain": st.one_of(
+        widths.map(GcnLayer),
+        st.builds(GinLayer, widths, widths, st.booleans()),
+        st.builds(GinSumLayer, st.booleans()),
+    ),
+    "gathering": st.one_of(
+        st.builds(SageLayer, widths, st.booleans(), st.sampled_from(["mean", "max"])),
+        st.builds(GraphConvLayer, widths, st.booleans(), st.sampled_from(["add", "mean", "max"])),
+    ),
+    "attention": st.one_of(
+        st.builds(GatLayer, widths, heads, st.booleans(), slopes),
+        st.builds(GatV2Layer, widths, heads, st.booleans(), slopes),
+    ),
+    "pna": st.one_of(
+        st.builds(PnaLayer, widths, some_of(AGGREGATORS), some_of(SCALERS)),
+        st.builds(PnaLayer, st.just(4), some_of(AGGREGATORS), some_of(SCALERS), st.just(2)),
+    ),
+    "polynomials": st.one_of(
+        st.builds(TagLayer, widths, st.integers(1, 4), st.booleans()),
+        st.builds(ChebLayer, widths, st.integers(2, 4), st.booleans()),
+    ),
+}
+anything = st.one_of(*FAMILIES.values())
 
 
 @st.composite
-def specs(draw: st.DrawFn) -> GnnSpec:
+def specs(draw: st.DrawFn, convolutions: st.SearchStrategy[Layer] = anything) -> GnnSpec:
     classes = draw(st.integers(2, 4))
     on_nodes = st.one_of(convolutions, rowwise, graph_norms, st.just(KeepLayer()))
     before = draw(st.lists(on_nodes, max_size=6))
@@ -80,6 +114,15 @@ def specs(draw: st.DrawFn) -> GnnSpec:
         width = draw(widths)
         block = draw(st.one_of(convolutions, rowwise, graph_norms))
         before += [LinearLayer(width), KeepLayer(), block, LinearLayer(width), AddLayer()]
+    if draw(st.booleans()):
+        width = draw(st.sampled_from([2, 4, 6]))
+        towers = PnaLayer(width, ("mean", "std"), ("identity", "linear"), 2, divide_input=True)
+        before += [LinearLayer(width), towers]
+    if not any(isinstance(layer, KeepLayer) for layer in before) and draw(st.booleans()):
+        width = draw(widths)
+        shares = st.floats(0, 0.5)
+        energetic = [EgnnLayer(width, draw(shares), draw(shares)), ShiftedReluLayer()]
+        before += [LinearLayer(width), KeepLayer(), *energetic * draw(st.integers(1, 3))]
     if draw(st.booleans()):
         before += [KeepLayer(), JumpLayer("cat"), *draw(st.lists(convolutions, max_size=1))]
     if draw(st.booleans()):
@@ -89,7 +132,8 @@ def specs(draw: st.DrawFn) -> GnnSpec:
             before += [*kept, JumpLayer("max")]
     pool = PoolLayer(draw(st.sampled_from(["mean", "sum", "max", "attention"])))
     after = draw(st.lists(rowwise, max_size=3))
-    layers = (*before, pool, *after, LinearLayer(classes))
+    outputs = 1 if classes == 2 and draw(st.booleans()) else classes
+    layers = (*before, pool, *after, LinearLayer(outputs))
     return GnnSpec(features=draw(widths), classes=classes, layers=layers)
 
 
@@ -122,7 +166,7 @@ def randomised(module: nn.Module, seed: int, dtype: torch.dtype) -> None:
     for name, tensor in module.state_dict().items():
         if name.endswith("num_batches_tracked"):
             tensor.fill_(3)
-        elif name.endswith("running_var"):
+        elif name.endswith(("running_var", "avg_deg_lin", "avg_deg_log")):
             tensor.copy_(torch.rand(tensor.shape, generator=rng, dtype=dtype) + 0.5)
         else:
             scale = tensor.shape[-1] ** -0.5
@@ -137,6 +181,7 @@ def random_gnn(spec: GnnSpec, seed: int, dtype: torch.dtype) -> Gnn:
 
 
 CONVOLUTIONS = GcnLayer | GinLayer | SageLayer | GraphConvLayer | GatLayer | GatV2Layer
+CONVOLUTIONS |= PnaLayer | TagLayer | ChebLayer | GinSumLayer
 
 
 def pyg_convolution(layer: Layer, width: int) -> nn.Module:
@@ -146,6 +191,8 @@ def pyg_convolution(layer: Layer, width: int) -> nn.Module:
         case GinLayer(out, hidden, train_eps):
             mlp = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, out))
             conv = pyg.GINConv(mlp, train_eps=train_eps)
+        case GinSumLayer(train_eps):
+            conv = pyg.GINConv(nn.Identity(), train_eps=train_eps)
         case SageLayer(out, bias, aggr):
             conv = pyg.SAGEConv(width, out, aggr=aggr, bias=bias)
         case GraphConvLayer(out, bias, aggr):
@@ -154,54 +201,107 @@ def pyg_convolution(layer: Layer, width: int) -> nn.Module:
             conv = pyg.GATConv(width, out, heads, concat, negative_slope=slope)
         case GatV2Layer(out, heads, concat, slope):
             conv = pyg.GATv2Conv(width, out, heads, concat, negative_slope=slope)
+        case PnaLayer(out, aggregators, scalers, towers, divide):
+            degrees = torch.tensor([0, 3, 5])
+            means = {"towers": towers, "divide_input": divide}
+            conv = pyg.PNAConv(width, out, list(aggregators), list(scalers), degrees, **means)
+        case TagLayer(out, k, bias):
+            conv = pyg.TAGConv(width, out, K=k, bias=bias)
+        case ChebLayer(out, k, bias):
+            conv = pyg.ChebConv(width, out, K=k, bias=bias)
     return conv
 
 
-def pyg_logits(spec: GnnSpec, state: dict[str, Tensor], graph: Graph) -> Tensor:
+def energetic(
+    layer: EgnnLayer, weight: Tensor, values: Tensor, first: Tensor, edges: Tensor
+) -> Tensor:
+    """The paper's formula in NumPy, with its c_min."""
+    adjacency = np.eye(len(values))
+    adjacency[tuple(edges.numpy())] = 1
+    degrees = np.diag(adjacency.sum(axis=1) ** -0.5)
+    propagation = degrees @ adjacency @ degrees
+    c_min = layer.alpha + layer.beta
+    x, x_0 = values.numpy(), first.numpy()
+    mixed = (1 - c_min) * propagation @ x + layer.alpha * x + layer.beta * x_0
+    return torch.from_numpy(mixed @ weight.numpy().T).to(values.dtype)
+
+
+class Shifted(nn.Module):
+    """The authors' way to say max(x, b)."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.shift = nn.Parameter(torch.empty(width))
+
+    def forward(self, values: Tensor) -> Tensor:
+        return torch.relu(values - self.shift) + self.shift
+
+
+def pyg_module(layer: Layer, width: int) -> tuple[str, nn.Module]:
+    """PyG's or torch's own module, and what the names of its tensors begin with."""
+    named: tuple[str, nn.Module] = "", nn.Identity()
+    match layer:
+        case _ if isinstance(layer, CONVOLUTIONS):
+            named = "conv.", pyg_convolution(layer, width)
+        case LinearLayer(out, bias):
+            named = "linear.", nn.Linear(width, out, bias=bias)
+        case BatchNormLayer():
+            named = "norm.", nn.BatchNorm1d(width)
+        case LayerNormLayer(mode):
+            named = "norm.", pyg.LayerNorm(width, mode=mode)
+        case GraphNormLayer():
+            named = "norm.", pyg.GraphNorm(width)
+        case PoolLayer("attention"):
+            named = "pool.", pyg.AttentionalAggregation(nn.Linear(width, 1))
+        case ActivationLayer(kind):
+            named = "", ACTIVATIONS[kind]
+        case ShiftedReluLayer():
+            named = "", Shifted(width)
+        case JumpLayer(mode):
+            named = "", pyg.JumpingKnowledge(mode)
+    return named
+
+
+def pyg_form(spec: GnnSpec, state: dict[str, Tensor]) -> Callable[[Graph], Tensor]:
     """One graph through PyG and torch modules that know nothing of ours but the tensors."""
-    values, width = graph.features, spec.features
-    kept: list[Tensor] = []
-    edge_index = torch.cat([graph.edges, graph.edges.flip(0)], dim=1)
-    for position, layer in enumerate(spec.layers):
+    modules = []
+    for position, (layer, width) in enumerate(zip(spec.layers, spec.widths(), strict=False)):
+        name, module = pyg_module(layer, width)
+        prefix = f"layers.{position}.{name}"
+        own = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+        if not isinstance(layer, EgnnLayer):
+            module.to(next(iter(state.values())).dtype).eval().load_state_dict(own)
+        modules.append(module)
 
-        def loaded(module: nn.Module, name: str, position: int = position) -> nn.Module:
-            prefix = f"layers.{position}.{name}."
-            module.to(graph.features.dtype).eval()
-            module.load_state_dict(
-                {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
-            )
-            return module
+    def logits(graph: Graph) -> Tensor:
+        values = graph.features
+        kept: list[Tensor] = []
+        edge_index = torch.cat([graph.edges, graph.edges.flip(0)], dim=1)
+        for position, (layer, module) in enumerate(zip(spec.layers, modules, strict=True)):
+            batch = torch.zeros(len(values), dtype=torch.int64)
+            match layer:
+                case _ if isinstance(layer, CONVOLUTIONS):
+                    values = module(values, edge_index)
+                case LayerNormLayer() | GraphNormLayer() | PoolLayer("attention"):
+                    values = module(values, batch)
+                case PoolLayer(op):
+                    values = POOLS[op](values, batch)
+                case EgnnLayer():
+                    weight = state[f"layers.{position}.conv.lin.weight"]
+                    values = energetic(layer, weight, values, kept[0], edge_index)
+                case KeepLayer():
+                    kept.append(values)
+                case AddLayer():
+                    values = values + kept[-1]
+                case JumpLayer():
+                    values = module(kept)
+                case _:
+                    values = module(values)
+        if values.shape[1] < spec.classes:
+            values = torch.stack([torch.zeros_like(values[:, 0]), values[:, 0]], dim=1)
+        return values
 
-        match layer:
-            case _ if isinstance(layer, CONVOLUTIONS):
-                values = loaded(pyg_convolution(layer, width), "conv")(values, edge_index)
-                width = values.shape[1]
-            case LinearLayer(out, bias):
-                values = loaded(nn.Linear(width, out, bias=bias), "linear")(values)
-                width = out
-            case BatchNormLayer():
-                values = loaded(nn.BatchNorm1d(width), "norm")(values)
-            case LayerNormLayer() | GraphNormLayer():
-                norm = pyg.GraphNorm(width)
-                if isinstance(layer, LayerNormLayer):
-                    norm = pyg.LayerNorm(width, mode=layer.mode)
-                values = loaded(norm, "norm")(values, torch.zeros(len(values), dtype=torch.int64))
-            case AddLayer():
-                values = values + kept[-1]
-            case ActivationLayer(kind):
-                values = ACTIVATIONS[kind](values)
-            case PoolLayer(op):
-                gated = pyg.AttentionalAggregation(nn.Linear(width, 1))
-                pool = loaded(gated, "pool") if op == "attention" else POOLS[op]
-                values = pool(values, torch.zeros(values.shape[0], dtype=torch.int64))
-            case KeepLayer():
-                kept.append(values)
-            case JumpLayer(mode):
-                values = pyg.JumpingKnowledge(mode)(kept)
-                width = values.shape[1]
-            case DropoutLayer():
-                pass
-    return values
+    return logits
 
 
 def assert_equal_logits(actual: Tensor, expected: Tensor) -> None:
@@ -211,16 +311,28 @@ def assert_equal_logits(actual: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(actual, expected, rtol=rtol, atol=atol)
 
 
-@settings(max_examples=100, deadline=None)
-@given(spec=specs(), seed=seeds, dtype=dtypes)
-def test_both_forms_equal_pyg_on_random_specs(spec: GnnSpec, seed: int, dtype: torch.dtype) -> None:
-    if any(isinstance(layer, LayerNormLayer | GraphNormLayer) for layer in spec.layers):
-        # Values that happen to be all alike are divided by sqrt(eps), and their rounding with them.
+CASES = 100  # random specs per family, each with random weights and six random graphs
+
+
+def test_at_least_500_random_specs_are_compared_with_pyg() -> None:
+    assert CASES * len(FAMILIES) >= 500
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@settings(max_examples=CASES, deadline=None)
+@given(data=st.data(), seed=seeds, dtype=dtypes)
+def test_both_forms_equal_pyg_on_random_specs(
+    family: str, data: st.DataObject, seed: int, dtype: torch.dtype
+) -> None:
+    spec = data.draw(specs(FAMILIES[family]))
+    if any(isinstance(layer, LayerNormLayer | GraphNormLayer | PnaLayer) for layer in spec.layers):
+        # Values that happen to be all alike are divided by sqrt(eps), and their rounding with them;
+        # a deviation of 0 is cut off from the root of its rounding.
         dtype = torch.float64
     gnn = random_gnn(spec, seed, dtype)
     graphs = random_graphs(seed, spec.features, dtype)
     with torch.no_grad():
-        expected = torch.cat([pyg_logits(spec, gnn.state_dict(), graph) for graph in graphs])
+        expected = torch.cat(list(map(pyg_form(spec, gnn.state_dict()), graphs)))
         assert_equal_logits(gnn(to_sparse(graphs)), expected)
         assert_equal_logits(gnn.dense(to_dense(graphs)), expected)
 
@@ -234,7 +346,8 @@ def test_states_come_with_the_same_logits(spec: GnnSpec, seed: int) -> None:
         logits, states = gnn.dense_states(graphs)
         assert_equal_logits(logits, gnn.dense(graphs))
     assert states.shape == (*graphs.mask.shape, spec.state_width)
-    assert len(spec.state_positions) == spec.convolutions
+    convolving = CONVOLUTIONS | EgnnLayer
+    assert len(spec.state_positions) == sum(isinstance(x, convolving) for x in spec.layers)
 
 
 def test_states_are_what_every_convolution_made_of_the_nodes() -> None:
@@ -271,6 +384,15 @@ LAYERS: list[Layer] = [
         for heads in (1, 3)
         for concat in (True, False)
     ),
+    *(PnaLayer(6, (aggregator,), SCALERS) for aggregator in AGGREGATORS),
+    PnaLayer(6, AGGREGATORS, ("attenuation",), towers=3),
+    PnaLayer(6, AGGREGATORS, ("linear", "identity"), towers=3, divide_input=True),
+    *(TagLayer(5, k, bias) for k, bias in ((1, True), (3, False))),
+    *(ChebLayer(5, k, bias) for k, bias in ((2, True), (4, False))),
+    GinSumLayer(),
+    GinSumLayer(train_eps=True),
+    EgnnLayer(5, 0.1, 0.2),
+    ShiftedReluLayer(),
     LinearLayer(5),
     LinearLayer(5, bias=False),
     *(ActivationLayer(kind) for kind in ACTIVATIONS),  # type: ignore[arg-type]
@@ -463,6 +585,10 @@ GRADIENT_SPECS = (
             GatLayer(2, heads=2),
             GatV2Layer(4),
             GatV2Layer(4, heads=3, concat=False),
+            *(PnaLayer(4, (aggregator,), SCALERS) for aggregator in ("sum", "mean", "min", "max")),
+            PnaLayer(4, AGGREGATORS, ("identity",), towers=2, divide_input=True),
+            TagLayer(4, 2),
+            ChebLayer(4, 3),
         )
         for pool in map(PoolLayer, ("mean", "sum", "max", "attention"))
     ]
@@ -475,6 +601,13 @@ GRADIENT_SPECS = (
     + [
         GnnSpec(2, 2, (LinearLayer(4), KeepLayer(), SageLayer(4), AddLayer(), GcnLayer(4), *tail))
         for tail in ((PoolLayer("sum"), LinearLayer(2)),)
+    ]
+    + [
+        GnnSpec(2, 2, (*stack, PoolLayer("sum"), LinearLayer(1)))
+        for stack in (
+            (GinSumLayer(), LinearLayer(4), ActivationLayer("tanh")),
+            (LinearLayer(4), KeepLayer(), *(EgnnLayer(4, 0.1, 0.2), ShiftedReluLayer()) * 2),
+        )
     ]
 )
 
@@ -503,7 +636,7 @@ def test_gradient_is_finite_and_reaches_edges(spec: GnnSpec, weight: float) -> N
     )
     adjacency = graphs.adjacency.clone().requires_grad_()
     logits = gnn.dense(graphs.with_adjacency(adjacency))
-    (gradient,) = torch.autograd.grad(logits[:, 0].sum(), adjacency)
+    (gradient,) = torch.autograd.grad(logits[:, 1].sum(), adjacency)
     assert torch.isfinite(gradient).all()
     assert (gradient[graphs.pair_mask] != 0).any()
 
@@ -645,6 +778,28 @@ POOLED = (PoolLayer("sum"), LinearLayer(2))
         (lambda: GatLayer(4, heads=0), r"gat: heads .* got 0"),
         (lambda: GatV2Layer(4, heads=True), r"gatv2: heads .* got True"),
         (lambda: GatV2Layer(4, negative_slope=-0.1), r"gatv2: negative_slope .* got -0.1"),
+        (lambda: PnaLayer(4, (), SCALERS), r"pna: aggregators .* got \(\)"),
+        (lambda: PnaLayer(4, ("var",), SCALERS), r"pna: aggregators .* got 'var'"),
+        (lambda: PnaLayer(4, AGGREGATORS, ("linear",) * 2), r"pna: scalers .* different"),
+        (lambda: PnaLayer(4, AGGREGATORS, SCALERS, 3), r"pna: 3 towers cannot share 4"),
+        (
+            lambda: GnnSpec(3, 2, (PnaLayer(4, AGGREGATORS, SCALERS, 2, True), *POOLED)),
+            r"layers\[0\]: 2 towers cannot divide 3 values",
+        ),
+        (lambda: TagLayer(4, 0), r"tag: k .* got 0"),
+        (lambda: ChebLayer(4, 1), r"cheb: k must be at least 2.* got 1"),
+        (lambda: EgnnLayer(4, 0.6, 0.6), r"egnn: alpha and beta .* got 0.6 and 0.6"),
+        (lambda: EgnnLayer(4, -0.1, 0.6), r"egnn: alpha .* got -0.1"),
+        (
+            lambda: GnnSpec(3, 2, (EgnnLayer(4, 0.1, 0.1), *POOLED)),
+            r"layers\[0\]: EgnnLayer has no KeepLayer",
+        ),
+        (
+            lambda: GnnSpec(
+                3, 2, (KeepLayer(), GcnLayer(4), KeepLayer(), EgnnLayer(4, 0.1, 0.1), *POOLED)
+            ),
+            r"layers\[3\]: EgnnLayer gets 4 values per node but 3 were kept first",
+        ),
         (lambda: LinearLayer(True), r"linear: out .* got True"),
         (lambda: DropoutLayer(1.0), r"dropout: p .* got 1.0"),
         (lambda: DropoutLayer(float("nan")), r"dropout: p .* got nan"),
@@ -696,11 +851,12 @@ POOLED = (PoolLayer("sum"), LinearLayer(2))
         (lambda: GnnSpec(0, 2, POOLED), r"features .* got 0"),
         (lambda: GnnSpec(1, 1, POOLED), r"classes.* got 1"),
         (lambda: GnnSpec(1, 2, (*POOLED, *POOLED)), r"at most one .* got 2"),
-        (lambda: GnnSpec(1, 2, (GcnLayer(2),)), r"linear layer; got GcnLayer"),
+        (lambda: GnnSpec(1, 2, (KeepLayer(), JumpLayer("cat"))), r"linear layer; got JumpLayer"),
         (lambda: GnnSpec(1, 2, (*POOLED, GcnLayer(2))), r"layers\[2\]: GcnLayer .* layers\[0\]"),
         (lambda: GnnSpec(1, 2, (GcnLayer(2), PoolLayer("sum"))), r"linear layer; got GcnLayer"),
         (lambda: GnnSpec(1, 2, (PoolLayer("sum"),)), r"got none at all"),
         (lambda: GnnSpec(1, 3, POOLED), r"must give 3 classes; got 2"),
+        (lambda: GnnSpec(1, 3, (*POOLED[:1], LinearLayer(1))), r"must give 3 classes; got 1"),
         (lambda: GnnSpec(1, 2, ("pool", *POOLED)), r"layers\[0\].* got 'pool'"),
     ],
 )

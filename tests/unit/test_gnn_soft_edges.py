@@ -12,7 +12,16 @@ from models.gnn import tiles
 from models.gnn.aggregation import gathered
 from models.gnn.forms import GraphLayer
 from models.gnn.layers import build
-from models.gnn.spec import GatLayer, GatV2Layer, Layer
+from models.gnn.pna import Pna
+from models.gnn.spec import (
+    ChebLayer,
+    GatLayer,
+    GatV2Layer,
+    Layer,
+    PnaAggregator,
+    PnaLayer,
+    TagLayer,
+)
 from models.graphs import DenseGraphs
 
 torch.set_num_threads(1)
@@ -149,3 +158,87 @@ def test_pieces_of_attention_do_not_show(layer: Layer, monkeypatch: pytest.Monke
         monkeypatch.setattr(tiles, "_NUMBERS", numbers)
         torch.testing.assert_close(rows(soft), whole)
         torch.testing.assert_close(torch.autograd.functional.jacobian(rows, soft), slope)
+
+
+def soft(module: GraphLayer, values: Tensor, weights: Tensor) -> Tensor:
+    mask = torch.ones(weights.shape[:2], dtype=torch.bool)
+    return module.dense(values, DenseGraphs(weights, values, mask))
+
+
+def one_aggregator(aggregator: PnaAggregator) -> Pna:
+    """A PNA layer that gives nothing but the aggregated messages of 3 values."""
+    module = build(PnaLayer(3, (aggregator,), ("identity",)), 3).double().requires_grad_(False)
+    assert isinstance(module, Pna)
+    rng = torch.Generator().manual_seed(3)
+    for tensor in module.conv.pre_nns[0].state_dict().values():
+        tensor.copy_(torch.randn(tensor.shape, generator=rng, dtype=torch.float64))
+    eye, nothing = torch.eye(3), torch.zeros(3, 3)
+    module.conv.post_nns[0][0].weight.copy_(torch.cat([nothing, eye], dim=1))
+    module.conv.lin.weight.copy_(eye)
+    for linear in (module.conv.post_nns[0][0], module.conv.lin):
+        linear.bias.zero_()
+    return module
+
+
+def messages(module: Pna, values: Tensor) -> Tensor:
+    """[batch, target, source, width]."""
+    pairs = torch.broadcast_tensors(values[:, :, None], values[:, None])
+    result: Tensor = module.conv.pre_nns[0](torch.cat(pairs, dim=3))
+    return result
+
+
+@pytest.mark.parametrize("aggregator", ["max", "min"])
+def test_pna_expects_the_largest_and_smallest_message(aggregator: PnaAggregator) -> None:
+    module, values, weights = one_aggregator(aggregator), random_values(0), random_weights(1)
+    sent = messages(module, values)
+    expected = torch.zeros_like(values)
+    for there in itertools.product([False, True], repeat=5):
+        chosen = torch.tensor(there)
+        chance = torch.where(chosen, weights, 1 - weights).prod(dim=2)  # [batch, node]
+        if chosen.any():
+            among = sent[:, :, chosen]
+            extreme = among.amax(dim=2) if aggregator == "max" else among.amin(dim=2)
+            expected += chance[:, :, None] * extreme
+    torch.testing.assert_close(soft(module, values, weights), expected)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.01])
+def test_pna_takes_the_mean_and_deviation_of_weighted_messages(scale: float) -> None:
+    """Both fade with the degree where it is below one edge, the deviation with its root."""
+    weights = random_weights(1) * scale
+    values = random_values(0)
+    degree = weights.sum(dim=2, keepdim=True)
+    assert (degree > 1).all() if scale == 1 else (degree < 1).all()
+    fading = degree.clamp(max=1)
+    shares = (weights / degree)[..., None]
+    mean, deviation = one_aggregator("mean"), one_aggregator("std")
+    sent = messages(mean, values)
+    centre = (shares * sent).sum(dim=2)
+    spread = (shares * (sent - centre[:, :, None]).square()).sum(dim=2)
+    torch.testing.assert_close(soft(mean, values, weights), fading * centre)
+    torch.testing.assert_close(soft(deviation, values, weights), (fading * spread).sqrt())
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
+def test_the_slope_of_a_deviation_is_finite(weight: float) -> None:
+    """No deviation is left without neighbours, nor a slope: one edge would not change that."""
+    module, values = one_aggregator("std"), random_values(2)
+    adjacency = (weight * (1 - torch.eye(5, dtype=torch.float64))).repeat(2, 1, 1).requires_grad_()
+    (slope,) = torch.autograd.grad(soft(module, values, adjacency).sum(), adjacency)
+    assert torch.isfinite(slope).all()
+    assert (slope != 0).any() == (weight > 0)
+
+
+@pytest.mark.parametrize("layer", [TagLayer(4, 3), ChebLayer(4, 4)], ids=str)
+def test_soft_polynomials_are_pyg_s_of_weighted_edges(layer: Layer) -> None:
+    """PyG takes edge weights itself; where degrees are 1 or more, both mean the same."""
+    module = build(layer, 3).double().requires_grad_(False)
+    assert isinstance(module, GraphLayer)
+    values, weights = random_values(4), random_weights(5)
+    assert (weights.sum(dim=2) >= 1).all()
+    found = soft(module, values, weights)
+    source, target = (~torch.eye(5, dtype=torch.bool)).nonzero().T
+    for number in range(2):
+        given = weights[number, source, target]
+        expected = module.conv(values[number], torch.stack([source, target]), given)
+        torch.testing.assert_close(found[number], expected)

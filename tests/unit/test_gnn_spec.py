@@ -36,6 +36,35 @@ LAYERS: dict[str, list[dict[str, Any]]] = {
         {"type": "gatv2", "out": 8, "heads": 2, "concat": False, "negative_slope": 0},
         {"type": "batch_norm"},
     ],
+    "pna": [{"type": "pna", "out": 8, "aggregators": ["mean", "std"], "scalers": ["identity"]}],
+    "pna with towers": [
+        {"type": "pna", "out": 6, "aggregators": ["max"], "scalers": ["linear"], "towers": 3}
+    ],
+    "pna with divided input": [
+        {"type": "linear", "out": 6},
+        {
+            "type": "pna",
+            "out": 8,
+            "aggregators": ["sum", "min"],
+            "towers": 2,
+            "divide_input": True,
+            "scalers": ["amplification", "attenuation", "inverse_linear"],
+        },
+        {"type": "batch_norm"},
+    ],
+    "tag": [{"type": "tag", "out": 8}],
+    "tag without bias": [{"type": "tag", "out": 8, "k": 1, "bias": False}],
+    "cheb": [{"type": "cheb", "out": 8, "k": 3}],
+    "cheb without bias": [{"type": "cheb", "out": 8, "k": 2, "bias": False}],
+    "gin around another nn": [{"type": "gin_sum"}, {"type": "linear", "out": 8}],
+    "egnn": [
+        {"type": "linear", "out": 8},
+        {"type": "keep"},
+        {"type": "egnn", "out": 8, "alpha": 0.1, "beta": 0},
+        {"type": "srelu"},
+        {"type": "egnn", "out": 6, "alpha": 0.1, "beta": 0.2},
+        {"type": "srelu"},
+    ],
     "linear": [{"type": "linear", "out": 6}],
     "linear without bias": [{"type": "linear", "out": 6, "bias": False}],
     "activation": [{"type": "gcn", "out": 4}, {"type": "activation", "kind": "elu"}],
@@ -93,8 +122,61 @@ def test_expected_tensors_are_those_of_the_network(
     assert all(tensor.dtype in (torch.float32, torch.int64) for tensor in state.values())
 
 
+@pytest.mark.parametrize("task", ["graph", "node"])
+def test_two_classes_may_have_one_logit(task: str) -> None:
+    pool = [HEAD[0]] if task == "graph" else []
+    layers = [{"type": "gcn", "out": 4}, *pool, {"type": "linear", "out": 1}]
+    sent = {"task": task, "head": "binary", "features": 5, "classes": 2, "layers": layers}
+    spec = layers_of(parse_spec(sent))
+    assert spec.binary
+    assert spec.classifies_nodes == (task == "node")
+
+
+def pna(**changes: Any) -> dict[str, Any]:
+    return {"type": "pna", "out": 8, "aggregators": ["mean"], "scalers": ["linear"], **changes}
+
+
+ONE: list[dict[str, Any]] = [HEAD[0], {"type": "linear", "out": 1}]
+
 FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
-    "unknown layer": (document({"type": "pna", "out": 8}), "/layers/0", "pna"),
+    "unknown layer": (document({"type": "transformer", "out": 8}), "/layers/0", "transformer"),
+    "pna of nothing": (document(pna(aggregators=[])), "/layers/0/aggregators", "at least 1"),
+    "unknown aggregator": (document(pna(aggregators=["var"])), "/layers/0/aggregators/0", "'std'"),
+    "a scaler twice": (document(pna(scalers=["linear"] * 2)), "/layers/0/scalers", "each may be"),
+    "towers without a share": (
+        document(pna(towers=3)), "/layers/0/towers", "3 towers cannot share the 8 values of out",
+    ),
+    "towers that do not divide": (
+        document(pna(towers=2, divide_input=True)), "/layers/0/towers", "cannot divide the 5",
+    ),
+    "too many hops": (document({"type": "tag", "out": 4, "k": 17}), "/layers/0/k", "sent: 17"),
+    "no hop": (document({"type": "cheb", "out": 4, "k": 1}), "/layers/0/k", "sent: 1"),
+    "more than all": (
+        document(KEEP, {"type": "egnn", "out": 4, "alpha": 0.7, "beta": 0.5}),
+        "/layers/1/beta",
+        "alpha 0.7 and beta 0.5 are together more than 1",
+    ),
+    "egnn without keep": (
+        document({"type": "egnn", "out": 4, "alpha": 0.1, "beta": 0.1}), "/layers/0", "no keep",
+    ),
+    "egnn of another width": (
+        document(KEEP, {"type": "gcn", "out": 4}, KEEP,
+                 {"type": "egnn", "out": 4, "alpha": 0.1, "beta": 0.1}),
+        "/layers/3",
+        "egnn gets 4 values per node but 5 were kept first",
+    ),
+    "gin_sum after the pool": (
+        {**document(), "layers": [HEAD[0], {"type": "gin_sum"}, HEAD[1]]}, "/layers/1", "before",
+    ),
+    "one logit of many classes": (
+        {**document(), "head": "binary", "layers": ONE}, "/classes", "a binary head has 2 classes",
+    ),
+    "many logits of a binary head": (
+        document(head="binary", classes=2), "/layers/1/out", "3 values; a binary head gives 1",
+    ),
+    "one logit unsaid": (
+        {**document(classes=2), "layers": ONE}, "/layers/1/out", 'say "head": "binary"',
+    ),
     "too many heads": (document({"type": "gat", "out": 2, "heads": 33}), "/layers/0/heads", "32"),
     "heads too wide together": (
         document({"type": "gatv2", "out": 600, "heads": 2, "concat": False}),
@@ -140,7 +222,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
         "'relu', 'leaky_relu'",
     ),
     "dropout of everything": (document({"type": "dropout", "p": 1}), "/layers/0/p", "less than 1"),
-    "too many layers": (document(*[{"type": "gcn", "out": 4}] * 31), "/layers", "at most 32"),
+    "too many layers": (document(*[{"type": "gcn", "out": 4}] * 63), "/layers", "at most 64"),
     "one class": (document(classes=1), "/classes", "sent: 1"),
     "too many classes": (document(classes=257), "/classes", "256"),
     "no features": (document(features=0), "/features", "sent: 0"),

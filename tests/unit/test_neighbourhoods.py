@@ -17,10 +17,13 @@ from models.gnn.network import Gnn
 from models.gnn.spec import (
     ActivationLayer,
     AddLayer,
+    ChebLayer,
+    EgnnLayer,
     GatLayer,
     GatV2Layer,
     GcnLayer,
     GinLayer,
+    GinSumLayer,
     GnnSpec,
     GraphConvLayer,
     JumpLayer,
@@ -28,7 +31,10 @@ from models.gnn.spec import (
     Layer,
     LayerNormLayer,
     LinearLayer,
+    PnaLayer,
     SageLayer,
+    ShiftedReluLayer,
+    TagLayer,
 )
 from models.graphs import Graph, to_dense, to_sparse
 from models.neighbourhoods import (
@@ -155,6 +161,30 @@ def test_norms_of_nodes_and_residuals_are_seen_no_farther() -> None:
     assert gnn.spec.sight == gnn.spec.convolutions == 2
     for node in range(0, whole.node_count, 67):
         part = instance(whole, node, 2, sight=2)
+        assert part.exact
+        edited = random_edits(part, part.rules(ANYTHING), 6, node)
+        assert difference(gnn, whole, part, edited) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("layers", "hops", "sight"),
+    [
+        ((TagLayer(4, 2),), 2, 3),
+        ((ChebLayer(4, 3),), 2, 3),
+        ((LinearLayer(4), KeepLayer(), EgnnLayer(4, 0.1, 0.2), ShiftedReluLayer()), 1, 2),
+        ((PnaLayer(4, ("mean", "max", "std"), ("linear", "attenuation")),), 1, 1),
+        ((GinSumLayer(), LinearLayer(4)), 1, 1),
+    ],
+    ids=str,
+)
+def test_layers_of_many_hops_are_seen_as_far_as_they_look(
+    layers: tuple[Layer, ...], hops: int, sight: int
+) -> None:
+    whole = WHOLE["tree-cycle"]
+    gnn = Gnn(GnnSpec(FEATURES, 3, (*layers, LinearLayer(3)))).double().eval()
+    assert (gnn.spec.convolutions, gnn.spec.sight) == (hops, sight)
+    for node in range(0, whole.node_count, 97):
+        part = instance(whole, node, hops, sight=sight)
         assert part.exact
         edited = random_edits(part, part.rules(ANYTHING), 6, node)
         assert difference(gnn, whole, part, edited) < 1e-6

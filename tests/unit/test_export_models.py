@@ -1,0 +1,429 @@
+"""Whole models, as people write them: PyG's own, classes of their own, and data flows."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_geometric
+import torch_geometric.nn as pyg
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch_geometric.data import Batch, Data
+from torch_geometric.nn import (
+    GAT,
+    GCN,
+    GIN,
+    MLP,
+    PNA,
+    GATConv,
+    GCNConv,
+    GINConv,
+    GraphSAGE,
+    JumpingKnowledge,
+    SAGEConv,
+    global_add_pool,
+    global_mean_pool,
+)
+
+from d4explain.commands.export import export as export_command
+from d4explain.errors import CommandError
+from d4explain.export import Chain, export
+from models.gnn.network import Gnn, predict
+from models.gnn.spec import GcnLayer, GnnSpec, LinearLayer, PoolLayer
+from models.graphs import Graph, SparseGraphs, to_sparse
+from store.gnn_spec import parse_spec
+from worker.loading import layers_of
+
+torch.set_num_threads(1)
+
+Answer = Callable[[SparseGraphs], Tensor]
+
+
+def used(model: nn.Module, seed: int = 0) -> nn.Module:
+    """As after training: running statistics and shifts are away from their first values."""
+    rng = torch.Generator().manual_seed(seed)
+    for name, tensor in model.state_dict().items():
+        if name.endswith("running_var"):
+            tensor.copy_(torch.rand(tensor.shape, generator=rng) + 0.5)
+        elif name.endswith(("running_mean", "bias")):
+            tensor.copy_(torch.randn(tensor.shape, generator=rng) * 0.3)
+    return model.eval()
+
+
+def fresh_graphs() -> SparseGraphs:
+    """Not those that the export itself compares on."""
+    rng = torch.Generator().manual_seed(11)
+    graphs = []
+    for nodes in (1, 2, 5, 9, 13):
+        edges = (torch.rand(nodes, nodes, generator=rng) < 0.4).triu(1).nonzero().T
+        graphs.append(Graph(torch.randn(nodes, 4, generator=rng), edges))
+    return to_sparse(graphs)
+
+
+def read_back(folder: Path) -> tuple[Gnn, dict[str, Any]]:
+    """As a worker does."""
+    document = json.loads((folder / "spec.json").read_text())
+    gnn = Gnn(layers_of(parse_spec(document))).eval()
+    gnn.load_state_dict(load_file(folder / "weights.safetensors"))
+    return gnn, document
+
+
+def assert_same_answers(folder: Path, answer: Answer) -> dict[str, Any]:
+    gnn, document = read_back(folder)
+    graphs = fresh_graphs()
+    with torch.no_grad():
+        ours = gnn.node_logits(graphs) if document["task"] == "node" else gnn(graphs)
+        torch.testing.assert_close(ours, answer(graphs), rtol=1e-5, atol=1e-5)
+    return document
+
+
+def kinds(document: dict[str, Any]) -> list[str]:
+    return [layer["type"] for layer in document["layers"]]
+
+
+DEGREES = torch.tensor([2, 5, 4, 3])
+WORDS = {"aggregators": ["mean", "min", "max", "std"], "scalers": ["identity", "amplification"]}
+BASIC = {
+    "gcn": lambda: GCN(4, 8, 3, 3, dropout=0.3),
+    "gcn of one layer": lambda: GCN(4, 8, 1, 3),
+    "gcn without activation": lambda: GCN(4, 8, 2, 3, act=None),
+    "gcn, act first": lambda: GCN(4, 8, 3, 3, act="tanh", act_first=True, norm="batch_norm"),
+    "gcn, layer norm": lambda: GCN(4, 8, 2, 3, norm="layer_norm", norm_kwargs={"mode": "node"}),
+    "gcn, last": lambda: GCN(4, 8, 2, 3, jk="last"),
+    "sage": lambda: GraphSAGE(4, 8, 2, 3, jk="max", aggr="max"),
+    "gin": lambda: GIN(4, 8, 2, 3, train_eps=True),
+    "gin, normed": lambda: GIN(4, 8, 5, 3, norm="batch_norm", jk="cat", dropout=0.5),
+    "gin, elu": lambda: GIN(4, 8, 2, 3, act="elu"),
+    "gat": lambda: GAT(4, 8, 2, 3, heads=2, act="elu", dropout=0.6),
+    "gat, jump": lambda: GAT(4, 8, 2, 3, heads=4, jk="cat"),
+    "gatv2": lambda: GAT(4, 8, 3, 3, heads=2, v2=True),
+    "pna": lambda: PNA(4, 8, 2, 3, **WORDS, deg=DEGREES, towers=1),
+    "binary": lambda: GCN(4, 8, 2, 1),
+}
+
+
+@pytest.mark.parametrize("name", BASIC)
+def test_pyg_s_own_models_are_exported_as_node_classifiers(name: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = used(BASIC[name]())
+    export(model, tmp_path)
+
+    def answer(graphs: SparseGraphs) -> Tensor:
+        values: Tensor = model(graphs.features, graphs.edge_index)
+        return F.pad(values, (1, 0)) if values.shape[1] == 1 else values
+
+    document = assert_same_answers(tmp_path, answer)
+    assert document["task"] == "node"
+    assert document["head"] == ("binary" if name == "binary" else "softmax")
+    assert "pool" not in kinds(document)
+
+
+@pytest.mark.parametrize(
+    ("model", "named"),
+    [
+        (GCN(4, 8, 2, 3, jk="lstm"), ["(JumpingKnowledge)", "mode='lstm'", "mode='cat'"]),
+        (GCN(4, 8, 2, 3, act="softplus"), ["GCN.2 (Softplus)", "known are"]),
+        (GCN(4, 8, 2, 3, improved=True), ["GCN.0 (GCNConv)", "improved=True"]),
+        (GCN(4, 8, 2, 3, norm="graph_norm"), ["GraphNormLayer() reads the whole graph"]),
+        (pyg.EdgeCNN(4, 8, 2, 3), ["EdgeCNN cannot be exported"]),
+    ],
+    ids=str,
+)
+def test_what_pyg_s_models_have_and_we_have_not_is_named(
+    model: nn.Module, named: list[str], tmp_path: Path
+) -> None:
+    with pytest.raises(CommandError) as refused:
+        export(model, tmp_path / "out")
+    for words in named:
+        assert words in refused.value.message
+    assert not (tmp_path / "out").exists()
+
+
+class GinClassifier(nn.Module):
+    """As in PyG's examples for TU data sets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gnn = GIN(4, 8, 3, norm="batch_norm", dropout=0.5)
+        self.head = MLP([8, 8, 3], norm=None, dropout=0.5)
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+        x = self.gnn(x, edge_index)
+        x = global_add_pool(x, batch)
+        result: Tensor = self.head(x)
+        return result
+
+
+def test_a_graph_classifier_around_pyg_s_gin(tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    model = used(GinClassifier())
+    export(Chain(model, [model.gnn, global_add_pool, model.head]), tmp_path)
+    document = assert_same_answers(
+        tmp_path, lambda graphs: model(graphs.features, graphs.edge_index, graphs.graph_of_node)
+    )
+    assert document["task"] == "graph"
+    normed = ["gin_sum", "linear", "batch_norm", "activation", "linear"]
+    assert kinds(document)[:8] == [*normed, "batch_norm", "activation", "dropout"]
+    assert kinds(document)[-4:] == ["linear", "activation", "dropout", "linear"]
+
+
+def test_a_gat_that_classifies_nodes(tmp_path: Path) -> None:
+    class Net(nn.Module):
+        """As in PyG's examples for Cora."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv1 = GATConv(4, 8, heads=4, dropout=0.6)
+            self.conv2 = GATConv(32, 3, heads=2, concat=False, dropout=0.6)
+
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            x = F.dropout(x, p=0.6, training=self.training)
+            x = F.elu(self.conv1(x, edge_index))
+            x = self.conv2(x, edge_index)
+            return F.log_softmax(x, dim=1)
+
+    torch.manual_seed(2)
+    model = used(Net())
+    export(Chain(model, [model.conv1, F.elu, model.conv2, F.log_softmax]), tmp_path)
+    gnn, document = read_back(tmp_path)
+    assert kinds(document) == ["gat", "activation", "gat"]
+    graphs = fresh_graphs()
+    with torch.no_grad():
+        ours = gnn.node_logits(graphs).log_softmax(dim=1)
+        torch.testing.assert_close(ours, model(graphs.features, graphs.edge_index))
+
+
+class Handwritten(nn.Module):
+    """Lists of convolutions and norms, a residual connection, and a PyG batch to read from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(4, 8)
+        self.convs = nn.ModuleList([GCNConv(8, 8), SAGEConv(8, 8)])
+        self.norms = nn.ModuleList([nn.BatchNorm1d(8), nn.BatchNorm1d(8)])
+        self.last = nn.Linear(8, 1)
+
+    def forward(self, data: Data) -> Tensor:
+        x = self.first(data.x)
+        for conv, norm in zip(self.convs, self.norms, strict=True):
+            x = x + F.relu(norm(conv(x, data.edge_index)))
+        x = global_mean_pool(x, data.batch, size=data.num_graphs)
+        result: Tensor = self.last(x)
+        return torch.sigmoid(result.squeeze(1))
+
+    def chain(self) -> list[Any]:
+        parts: list[Any] = [self.first]
+        for conv, norm in zip(self.convs, self.norms, strict=True):
+            parts += ["keep", conv, norm, "relu", "add"]
+        return [*parts, global_mean_pool, self.last, torch.sigmoid]
+
+
+def test_a_hand_written_class_with_a_probability_at_its_end(tmp_path: Path) -> None:
+    torch.manual_seed(3)
+    model = used(Handwritten())
+    export(Chain(model, model.chain()), tmp_path, ["no", "yes"])
+    gnn, document = read_back(tmp_path)
+    assert (document["head"], document["classes"]) == ("binary", 2)
+    rng = torch.Generator().manual_seed(5)
+    graphs = [Graph(torch.randn(n, 4, generator=rng), torch.triu_indices(n, n, 1)) for n in (2, 6)]
+    both_ways = [torch.cat([graph.edges, graph.edges.flip(0)], dim=1) for graph in graphs]
+    batch = Batch.from_data_list(
+        [Data(graph.features, edges) for graph, edges in zip(graphs, both_ways, strict=True)]
+    )
+    with torch.no_grad():
+        expected = model(batch)
+    found = predict(gnn, graphs, torch.device("cpu"))
+    torch.testing.assert_close(found[:, 1], expected)
+    torch.testing.assert_close(found.sum(dim=1), torch.ones(2))
+
+
+def test_one_logit_is_a_binary_head(tmp_path: Path) -> None:
+    model = used(nn.Sequential(GCNConv(4, 8), pyg.MeanAggregation(), nn.Linear(8, 1)))
+    export(model, tmp_path)
+    document = assert_same_answers(
+        tmp_path,
+        lambda graphs: F.pad(
+            model[2](model[1](model[0](graphs.features, graphs.edge_index), graphs.graph_of_node)),
+            (1, 0),
+        ),
+    )
+    assert document["head"] == "binary"
+    again = Gnn(GnnSpec(4, 2, (GcnLayer(8), PoolLayer("sum"), LinearLayer(1))))
+    assert export(again.eval(), tmp_path).largest_difference == 0
+
+
+class Twofold(nn.Linear):
+    def forward(self, x: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        return x, edge_index
+
+
+def broken(parts: Callable[[Handwritten], list[Any]]) -> Chain:
+    model = Handwritten()
+    return Chain(model, parts(model))
+
+
+@pytest.mark.parametrize(
+    ("chain", "named"),
+    [
+        (broken(lambda model: model.chain()[:-1]), "the export differs from the model by"),
+        (broken(lambda model: [*model.chain()[:6], *model.chain()[-3:]]), "differs from the model"),
+        (broken(lambda model: ["relux", *model.chain()]), "layer 0 (relux): 'relux' is not a"),
+        (broken(lambda model: [3, *model.chain()]), "layer 0 (int): known are"),
+        (Chain(nn.Bilinear(4, 4, 3), [nn.Linear(4, 3)]), "Bilinear.forward takes (input1, input2)"),
+        (Chain(Twofold(4, 3), [nn.Linear(4, 3)]), "gives a tuple; it must give a tensor"),
+    ],
+)  # fmt: skip
+def test_a_chain_that_is_not_what_the_model_does_is_refused(
+    chain: Chain, named: str, tmp_path: Path
+) -> None:
+    with pytest.raises(CommandError) as refused:
+        export(chain, tmp_path / "out")
+    assert named in refused.value.message
+    assert not (tmp_path / "out").exists()
+
+
+def wired(*modules: Any) -> pyg.Sequential:
+    rest = [(global_mean_pool, "x, batch -> x"), nn.LazyLinear(3)]
+    model = pyg.Sequential("x, edge_index, batch", [*modules, *rest])
+    with torch.no_grad():
+        model(torch.ones(2, 4), torch.tensor([[0, 1], [1, 0]]), torch.zeros(2, dtype=torch.int64))
+    return model
+
+
+FLOWS = {
+    "residual": [
+        (nn.Linear(4, 8), "x -> x"),
+        (GCNConv(8, 8), "x, edge_index -> h"),
+        nn.ReLU(),
+        (lambda x, h: x + h, "x, h -> x"),
+    ],
+    "residual of the features": [
+        (GCNConv(4, 4), "x, edge_index -> h"),
+        (torch.add, "h, x -> x"),
+    ],
+    "jumping knowledge": [
+        (GCNConv(4, 8), "x, edge_index -> x1"),
+        nn.ReLU(),
+        (GINConv(nn.Linear(8, 8)), "x1, edge_index -> x2"),
+        (lambda a, b: [a, b], "x1, x2 -> xs"),
+        (JumpingKnowledge("max"), "xs -> x"),
+    ],
+    "concatenation": [
+        (GCN(4, 8, 2), "x, edge_index -> x1"),
+        (GCNConv(8, 6), "x1, edge_index -> x2"),
+        (lambda *xs: torch.cat(xs, dim=-1), "x1, x2 -> x"),
+    ],
+    "norms of PyG's models": [
+        (GCN(4, 8, 2, norm="layer_norm", norm_kwargs={"mode": "node"}), "x, edge_index -> x"),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", FLOWS)
+def test_data_flows_become_chains(name: str, tmp_path: Path) -> None:
+    torch.manual_seed(4)
+    model = used(wired(*FLOWS[name]))
+    export(model, tmp_path)
+    document = assert_same_answers(
+        tmp_path, lambda graphs: model(graphs.features, graphs.edge_index, graphs.graph_of_node)
+    )
+    joining = {"residual": "add", "residual of the features": "add"}.get(name, "jump")
+    assert (joining in kinds(document)) == (name != "norms of PyG's models")
+
+
+@pytest.mark.parametrize(
+    ("modules", "named"),
+    [
+        (
+            [
+                (GCNConv(4, 4), "x, edge_index -> a"),
+                (GCNConv(4, 4), "a, edge_index -> b"),
+                (torch.add, "a, b -> b"),
+                (torch.add, "b, x -> x"),
+            ],
+            "layer 3 adds a value that is not the last one taken again",
+        ),
+        (
+            [
+                (GCNConv(4, 4), "x, edge_index -> a"),
+                (GCNConv(4, 4), "a, edge_index -> b"),
+                (lambda a, b: torch.cat([b, a], dim=1), "a, b -> x"),
+            ],
+            "layer 2 takes (a, b); of several values only sum, cat and max",
+        ),
+        (
+            [
+                (GCNConv(4, 4), "x, edge_index -> a"),
+                (torch.add, "x, a -> a"),
+                (GCNConv(4, 4), "a, edge_index -> b"),
+                (lambda a, b: torch.cat([a, b], dim=1), "a, b -> x"),
+            ],
+            "layer 3 joins some of the values that are taken again",
+        ),
+        (
+            [
+                (GCNConv(4, 4), "x, edge_index -> a"),
+                (GCNConv(4, 4), "a, edge_index -> b"),
+                (torch.add, "x, a -> x"),
+            ],
+            "one of the two must be what the layer before gives",
+        ),
+    ],
+)
+def test_flows_that_no_chain_can_say_are_refused(
+    modules: list[Any], named: str, tmp_path: Path
+) -> None:
+    with pytest.raises(CommandError) as refused:
+        export(wired(*modules), tmp_path / "out")
+    assert named in refused.value.message
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "gnns.md").read_text()
+
+
+def test_the_documented_chain_is_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    example = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    assert example
+    names = {"torch": torch, "torch_geometric": torch_geometric, "F": F, "GCNConv": GCNConv}
+    names["global_add_pool"] = global_add_pool
+    exec(example.group(1), names)
+    monkeypatch.chdir(tmp_path)
+    torch.save(used(names["Net"]()).state_dict(), "net.pt")
+    export(names["exported"](), tmp_path)
+    assert (tmp_path / "spec.json").exists()
+
+
+CHAINED = """
+import torch
+from torch import nn
+from torch_geometric.nn import GCNConv, global_mean_pool
+from d4explain.export import Chain
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.lin = GCNConv(4, 8), nn.Linear(8, 2)
+
+    def forward(self, x, edge_index, batch):
+        return self.lin(global_mean_pool(self.conv(x, edge_index).relu(), batch))
+
+def exported():
+    model = Net()
+    return Chain(model, [model.conv, "relu", global_mean_pool, model.lin])
+"""
+
+
+def test_the_command_takes_a_chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("nets.py").write_text(CHAINED)
+    export_command("nets.py:exported", out=tmp_path / "out", class_names="no, yes")
+    assert read_back(tmp_path / "out")[1]["class_names"] == ["no", "yes"]
+    with pytest.raises(CommandError, match="Net cannot be exported"):
+        export_command("nets.py:Net", out=tmp_path / "out")
