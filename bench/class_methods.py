@@ -1,7 +1,7 @@
 """The class explainers that are compared.
 
 - `d4`: our sampler with its defaults.
-- `d4_paper`: the paper's Algorithm 1 as printed, with the same denoiser as `d4`.
+- `d4_paper`: the paper's Algorithm 1 as printed, with the same denoiser as `d4`; chains may meet.
 - `real_best20`: the surest of 20 random connected subgraphs of class graphs.
 - `hill_climbing`: from a random graph, the single toggle that the GNN likes best until none helps.
 """
@@ -72,7 +72,7 @@ def grid() -> tuple[ClassMethod, ...]:
 def answers(
     method: ClassMethod, task: ClassTask, denoiser: Denoiser | None, count: int, seed: int
 ) -> list[Graph]:
-    """`count` explanations, or fewer if the method gives no two alike."""
+    """`count` explanations; fewer of ours, which gives no two alike."""
     generator = torch.Generator().manual_seed(seed)
     if method.sampler is None or method.candidates is None or method.steps is None:
         search = {"real_best20": best_real, "hill_climbing": climbed}[method.name]
@@ -86,6 +86,7 @@ def answers(
         candidates=method.candidates,
         steps=method.steps,
         sampler=method.sampler,
+        repeats=method.sampler == "paper",
     )
     found = explain_class(task.gnn, denoiser, task.reference, config, seed=seed, device=CPU)
     return [one.graph for one in found]

@@ -76,6 +76,10 @@ class Kernels:
     clustering: Tensor
     spectrum: Tensor
 
+    @property
+    def sum(self) -> Tensor:
+        return self.degree + self.clustering + self.spectrum
+
 
 def statistics(graphs: Sequence[Graph]) -> GraphStatistics:
     """The histograms of every graph; eigenvalues are found in batches of equal size."""
@@ -126,6 +130,11 @@ def mmd(a: GraphStatistics, b: GraphStatistics) -> MmdScore:
     )
 
 
+def kernel_sums(a: GraphStatistics, b: GraphStatistics) -> Tensor:
+    """The three kernels added up, whose MMD² is `MmdScore.sum`: [graph of a, graph of b]."""
+    return _kernels(a, b).sum
+
+
 def null_distribution(
     reference: GraphStatistics, n: int, draws: int, generator: torch.Generator
 ) -> Tensor:
@@ -139,8 +148,7 @@ def null_distribution(
             f"the null distribution draws n graphs out of {reference.count} and needs some left; "
             f"got n = {n}"
         )
-    kernels = reference.kernels
-    total = kernels.degree + kernels.clustering + kernels.spectrum  # [graph, graph]
+    total = reference.kernels.sum  # [graph, graph]
     order = torch.rand(draws, reference.count, generator=generator).argsort(dim=1)
     weights = torch.full_like(order, 0, dtype=torch.float64)  # s/n - (1-s)/m per draw
     weights.scatter_(1, order[:, :n], 1 / n)
