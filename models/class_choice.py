@@ -22,7 +22,9 @@ from models.isomorphism import graph_codes
 from models.mmd import GraphStatistics, kernel_sums, statistics
 
 SURE = math.log(0.995)  # log f that is not worth raising at the cost of anything else
-_WORSE = 1.5  # nats below the best score of its size at which a graph is no answer
+# Nats below the best score of its size at which a graph is no answer: less than a second component
+# or an edge beyond a valence costs.
+_WORSE = 1.9
 _MOST = 2_000  # graphs among which answers are chosen, those of the best scores
 _TO_ITSELF = 3.0  # a graph's kernels with itself, added up
 # In units of MMD² per nat.
@@ -30,7 +32,7 @@ _DOUBT = 50.0
 _WISH = 0.1
 # Answers are added as long as the set is at most this much worse than the best set.
 _TIMES_BEST = 1.25
-_ABOVE_BEST = 0.05
+_ABOVE_BEST = 0.1
 
 
 @dataclass(frozen=True)
