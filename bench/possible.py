@@ -44,7 +44,7 @@ class Possible:
 
         The upper hull of confidence over edges: a mean of many is never above one of two graphs.
         """
-        counts = self.edges.unique()
+        counts = torch.unique(self.edges)
         best = torch.stack([self.confidence[self.edges == count].max() for count in counts])
         few, many = counts <= edges, counts > edges
         if not bool(few.any()):
