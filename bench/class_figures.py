@@ -10,6 +10,7 @@ from torch import Tensor
 
 from bench.instances import CPU
 from bench.motifs import contains, motif_of
+from bench.possible import Possible
 from models.class_features import ClassParts
 from models.gnn.network import Gnn, predict
 from models.graphs import Graph, to_dense
@@ -20,6 +21,8 @@ from models.regularisers import DegreeLimits
 from models.scores import is_connected
 
 _HELD_OUT_PARTS = 400  # connected subgraphs of held-out class graphs that answers are compared with
+CONFIDENCE_SLACK = 0.005  # that answers may be less sure than the paper's
+DENSITY_SLACK = 1.1  # times the density of held-out class subgraphs, that answers may have
 MOLECULES = ("bbbp", "mutag", "mutagenicity", "nci1")
 # The paper's two tables: confidence and density, "without any regularization constraints".
 _PAPER: dict[tuple[str, int], tuple[float, float]] = {
@@ -51,6 +54,10 @@ class ClassRow:
     n: int  # answers; fewer than asked for if a method would repeat itself
     confidence: float
     paper_confidence: float | None
+    # of any connected graph of that size; None where they cannot all be tried
+    possible_confidence: float | None
+    possible_confidence_sparse: float | None  # the highest mean within the target for density
+    possible_unique: float | None  # most distinct graphs, over those asked for, as sure as wanted
     density: float
     density_heldout: float
     paper_density: float | None
@@ -87,7 +94,9 @@ class Measure:
         self._hosts = Hosts(held_out)
         generator = torch.Generator().manual_seed(seed)
         self._parts = _parts(held_out, nodes, generator)
+        self._density = _mean([both_ways_density(graph) for graph in self._parts])
         self._statistics = statistics(self._parts)
+        self._possible = Possible.of(gnn, reference, label, nodes)
         self._floor = statistics(_parts(reference, nodes, generator))
         self._limits = DegreeLimits.of(reference) if dataset in MOLECULES else None
         motif = motif_of(dataset, label)
@@ -106,6 +115,8 @@ class Measure:
     ) -> ClassRow:
         confidence = predict(self._gnn, answers, CPU)[:, self._label]
         paper = _PAPER.get((self._dataset, self._nodes))
+        possible = self._possible
+        most_edges = DENSITY_SLACK * self._density * self._nodes**2 / 2
         return ClassRow(
             dataset=self._dataset,
             label=self._label,
@@ -116,8 +127,15 @@ class Measure:
             n=len(answers),
             confidence=float(confidence.mean()),
             paper_confidence=None if paper is None else paper[0],
+            possible_confidence=None if possible is None else possible.best,
+            possible_confidence_sparse=None if possible is None else possible.best_with(most_edges),
+            possible_unique=(
+                None
+                if possible is None or paper is None
+                else possible.count_with(paper[0] - CONFIDENCE_SLACK) / asked
+            ),
             density=_mean([both_ways_density(graph) for graph in answers]),
-            density_heldout=_mean([both_ways_density(graph) for graph in self._parts]),
+            density_heldout=self._density,
             paper_density=None if paper is None else paper[1],
             connected=_mean([is_connected(graph) for graph in answers]),
             valence_broken=None if self._limits is None else _broken(answers, self._limits),

@@ -1,7 +1,8 @@
 """The class explainers that are compared.
 
 - `d4`: our sampler with its defaults.
-- `d4_paper`: the paper's Algorithm 1 as printed, with the same denoiser as `d4`.
+- `d4_paper`: the paper's Algorithm 1 as printed, with the same denoiser as `d4`; chains may meet.
+- `real_random`: random connected subgraphs of class graphs.
 - `real_best20`: the surest of 20 random connected subgraphs of class graphs.
 - `hill_climbing`: from a random graph, the single toggle that the GNN likes best until none helps.
 """
@@ -52,6 +53,7 @@ _DEFAULT = ClassConfig(0)
 METHODS = (
     ClassMethod("d4", "guided", _DEFAULT.candidates, _DEFAULT.steps),
     ClassMethod("d4_paper", "paper", 20, 50),
+    ClassMethod("real_random"),
     ClassMethod("real_best20"),
     ClassMethod("hill_climbing"),
 )
@@ -72,10 +74,12 @@ def grid() -> tuple[ClassMethod, ...]:
 def answers(
     method: ClassMethod, task: ClassTask, denoiser: Denoiser | None, count: int, seed: int
 ) -> list[Graph]:
-    """`count` explanations, or fewer if the method gives no two alike."""
+    """`count` explanations; fewer of ours, which gives no two alike."""
     generator = torch.Generator().manual_seed(seed)
     if method.sampler is None or method.candidates is None or method.steps is None:
-        search = {"real_best20": best_real, "hill_climbing": climbed}[method.name]
+        search = {"real_random": real, "real_best20": best_real, "hill_climbing": climbed}[
+            method.name
+        ]
         return search(task, count, generator)
     if denoiser is None:
         raise ValueError(f"{method.name} needs a denoiser")
@@ -86,14 +90,19 @@ def answers(
         candidates=method.candidates,
         steps=method.steps,
         sampler=method.sampler,
+        repeats=method.sampler == "paper",
     )
     found = explain_class(task.gnn, denoiser, task.reference, config, seed=seed, device=CPU)
     return [one.graph for one in found]
 
 
-def best_real(task: ClassTask, count: int, generator: torch.Generator) -> list[Graph]:
+def real(task: ClassTask, count: int, generator: torch.Generator) -> list[Graph]:
     parts = ClassParts(task.reference, generator)
-    drawn = [parts.draw(task.nodes) for _ in range(count * _REAL)]
+    return [parts.draw(task.nodes) for _ in range(count)]
+
+
+def best_real(task: ClassTask, count: int, generator: torch.Generator) -> list[Graph]:
+    drawn = real(task, count * _REAL, generator)
     confidence = predict(task.gnn, drawn, CPU)[:, task.target_class]
     best = confidence.view(count, _REAL).argmax(dim=1).tolist()
     return [drawn[place * _REAL + within] for place, within in enumerate(best)]

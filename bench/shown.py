@@ -31,6 +31,7 @@ _CLASS = {
     "method": "method",
     "confidence": "sure",
     "paper_confidence": "paper",
+    "possible_confidence": "possible",
     "density": "density",
     "density_heldout": "held-out",
     "connected": "joined",

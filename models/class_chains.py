@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from models.class_choice import SURE, Pool, distinct
 from models.class_features import ClassParts
 from models.denoiser import Denoiser
 from models.diffusion import NoiseLevel, add_noise, symmetric_uniform
@@ -19,11 +19,7 @@ from models.graphs import DenseGraphs, to_dense
 from models.isomorphism import graph_codes
 from models.regularisers import Candidates, Recurrence, ReferenceShape, Regulariser, regularised
 
-_WORSE = 1.5  # nats that a chain may lose to give a graph that no other chain gave
-_SURE = 0.995  # a confidence that is not worth raising at the cost of anything else
-# An answer's doubt 1 - f may be this much, or so much that this share of the chains has an answer.
-_DOUBT = 0.01
-_MOST_CHAINS = 0.75
+_KEPT = 4  # best candidates of a chain and step that may become answers
 _PARTS_PER_SIZE = 16  # reference subgraphs per size that the regularisers compare with
 _PARTS_COUNTED = 400  # reference subgraphs per size in which a graph's recurrence is counted
 _NUMBERS_PER_PAIR = 8  # that the regularisers work on
@@ -34,68 +30,9 @@ _CELLS_PER_PASS = 2**22  # numbers that a pass of either network works on at onc
 class ChainConfig:
     target_class: int
     candidates: int  # K
-    guided: bool  # fresh features and parts for two thirds of the candidates, all chosen ones kept
+    guided: bool  # fresh features and parts for two thirds of the candidates, good ones kept
+    repeats: bool  # chains may give graphs that other chains give too
     regularisers: tuple[Regulariser, ...]
-
-
-@dataclass(frozen=True)
-class KeptGraphs:
-    """Graphs that chains went through, step after step, chains in order."""
-
-    graphs: DenseGraphs
-    log_confidence: Tensor  # [step · chain]
-    scores: Tensor  # [step · chain] regularised
-    log_likelihood: Tensor  # [step · chain]
-    chains: int
-    surest_only: bool  # a chain gives nothing rather than a doubtful graph
-
-    def select(self, index: Tensor) -> KeptGraphs:
-        return KeptGraphs(
-            self.graphs.select(index),
-            self.log_confidence[index],
-            self.scores[index],
-            self.log_likelihood[index],
-            len(index),
-            self.surest_only,
-        )
-
-    def best_scores(self) -> Tensor:
-        return self.scores.view(-1, self.chains).amax(dim=0)  # [chain]
-
-    def distinct(self) -> list[int]:
-        """Positions of one graph per chain, no two isomorphic, best first.
-
-        A chain whose best graph another one has found too gives its next best, unless that is
-        much worse or much less sure.
-        """
-        best = self.best_scores()
-        codes = graph_codes(self.graphs)
-        doubtful = self._doubtful().tolist()
-        chosen: dict[int, int] = {}  # chain → position
-        taken: set[int] = set()
-        for position in self.scores.argsort(descending=True, stable=True).tolist():
-            chain = position % self.chains
-            worse = best[chain] - self.scores[position] > _WORSE
-            if chain in chosen or codes[position] in taken or worse or doubtful[position]:
-                continue
-            chosen[chain] = position
-            taken.add(codes[position])
-        return list(chosen.values())
-
-    def _doubtful(self) -> Tensor:
-        """Which graphs leave the GNN more doubt than most chains of their size can do with."""
-        doubt = -torch.expm1(self.log_confidence)  # 1 - f
-        if not self.surest_only:
-            return torch.zeros_like(doubt, dtype=torch.bool)
-        scores = self.scores.view(-1, self.chains)  # [step, chain]
-        good = scores >= scores.amax(dim=0) - _WORSE
-        least = doubt.view(-1, self.chains).masked_fill(~good, 1.0).amin(dim=0)  # [chain]
-        nodes = self.graphs.mask.sum(dim=1)
-        allowed = torch.full_like(doubt, _DOUBT)
-        for size in set(nodes.tolist()):
-            most = float(least[nodes[: self.chains] == size].quantile(_MOST_CHAINS))
-            allowed[nodes == size] = max(_DOUBT, most)
-        return doubt > allowed
 
 
 class Chains:
@@ -126,30 +63,27 @@ class Chains:
         steps: int,
         should_stop: Callable[[], bool],
         report: Callable[[int], None],
-    ) -> KeptGraphs | None:
-        """The graphs that the chains chose (`paper`: in the end), None if none had the time."""
+    ) -> Pool | None:
+        """Good graphs of all steps (`paper`: the last ones), None if none had the time."""
         noisy = self._random_graphs(sizes)  # G_T
-        chosen: list[DenseGraphs] = []
+        good: list[DenseGraphs] = []  # each chain's first, second, … best of a step
         for step in range(steps):
             if should_stop():
                 break
-            chosen.append(self._pick(noisy, 0.5 * (1 - step / steps)))
+            best = self._best(noisy, 0.5 * (1 - step / steps))
+            good = [*good, *best] if self._config.guided else best
             left = _level(0.5 * (1 - (step + 1) / steps), noisy)
-            noisy = add_noise(chosen[-1], left, self._generator)
+            noisy = add_noise(best[0], left, self._generator)
             report(step + 1)
-        if not chosen:
-            return None
-        graphs = _joined(chosen) if self._config.guided else chosen[-1]
+        return self._judged(_joined(good)) if good else None
+
+    def _judged(self, graphs: DenseGraphs) -> Pool:
+        if not self._config.repeats:
+            graphs = distinct(graphs)
         log_likelihood = self._clean_log_likelihood(graphs)
         log_confidence = self._log_confidence(graphs)
-        return KeptGraphs(
-            graphs,
-            log_confidence,
-            self._scores(graphs, log_confidence, log_likelihood),
-            log_likelihood,
-            len(sizes),
-            self._config.guided,
-        )
+        scores = self._scores(graphs, log_confidence, log_likelihood)
+        return Pool(graphs, log_confidence, log_likelihood, scores)
 
     def _random_graphs(self, sizes: Sequence[int]) -> DenseGraphs:
         """ER(N, 1/2) with the features of parts of class graphs."""
@@ -157,12 +91,13 @@ class Chains:
         drawn = symmetric_uniform(graphs.adjacency, self._generator) < 0.5
         return graphs.with_adjacency((drawn & graphs.pair_mask).to(graphs.adjacency.dtype))
 
-    def _pick(self, noisy: DenseGraphs, flip: float) -> DenseGraphs:
-        """Each chain's best of K candidates drawn from p(G_0 | G_t)."""
+    def _best(self, noisy: DenseGraphs, flip: float) -> list[DenseGraphs]:
+        """Each chain's best, second best, … of K candidates drawn from p(G_0 | G_t)."""
         chains = self._passes(noisy, self._config.candidates + 4 * self._denoiser.shape.hidden)
-        return _joined([self._pick_at_once(noisy.select(some), flip) for some in chains])
+        found = [self._best_at_once(noisy.select(some), flip) for some in chains]
+        return [_joined(of_rank) for of_rank in zip(*found, strict=True)]
 
-    def _pick_at_once(self, noisy: DenseGraphs, flip: float) -> DenseGraphs:
+    def _best_at_once(self, noisy: DenseGraphs, flip: float) -> list[DenseGraphs]:
         contexts = self._contexts(noisy, flip)
         per_chain = contexts.count // noisy.count
         with torch.inference_mode():
@@ -179,8 +114,10 @@ class Chains:
         scores = self._scores(
             candidates, self._log_confidence(candidates), _log_likelihood(candidates, logits)
         )
-        best = scores.view(noisy.count, self._config.candidates).argmax(dim=1)
-        return candidates.select(torch.arange(noisy.count) * self._config.candidates + best)
+        ranked = scores.view(noisy.count, -1).argsort(dim=1, descending=True, stable=True)
+        kept = ranked[:, : _KEPT if self._config.guided else 1]
+        first = torch.arange(noisy.count) * self._config.candidates
+        return [candidates.select(first + of_rank) for of_rank in kept.unbind(dim=1)]
 
     def _contexts(self, noisy: DenseGraphs, flip: float) -> DenseGraphs:
         """What is denoised for each chain in turn: its noisy graph, and if guided two more.
@@ -250,7 +187,7 @@ class Chains:
     ) -> Tensor:
         """Regularised; with `guided` sure is sure, and what else is wished decides."""
         if self._config.guided:
-            log_confidence = log_confidence.clamp(max=math.log(_SURE))
+            log_confidence = log_confidence.clamp(max=SURE)
         found = []
         for some in self._passes(graphs, _NUMBERS_PER_PAIR):
             candidates = Candidates(graphs.select(some), log_likelihood[some], self._reference)

@@ -1,9 +1,9 @@
 """Class explanation: reverse sampling in which the GNN picks among the denoiser's candidates.
 
-`paper` is Algorithm 1 of D4Explainer. `guided` differs in four ways: two thirds of the candidates
+`paper` is Algorithm 1 of D4Explainer. `guided` differs in three ways: two thirds of the candidates
 come from fresh parts of class graphs, with the chain's edges or with their own; the choice is
-regularised; the best graph of the chain is returned instead of the last; and a chain that could
-only repeat another one, or give a graph that the GNN doubts, returns nothing.
+regularised; and the answers are not the chains' last graphs but those of all steps that the GNN is
+sure of and that together look most like the class, fewer than chains where more would spoil that.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from models.class_chains import ChainConfig, Chains, KeptGraphs
+from models.class_chains import ChainConfig, Chains
+from models.class_choice import Pool, chosen
 from models.class_features import ClassParts
 from models.connectivity import component_counts
 from models.denoiser import Denoiser
@@ -31,7 +32,8 @@ _LARGEST_SIZE = 12
 _SIZES_TRIED = 4
 _PILOT_STEPS = 5
 _PILOT_CHAINS = 8
-# A size is good if its pilot chains lose at most this much of the best size's score, in nats.
+_PARTS = 400  # of class graphs, that the answers are to look like
+# A size is good if the best graphs of its pilot score at most this much less than the best size's.
 _SIZE_TOLERANCE = 0.1
 
 
@@ -43,6 +45,7 @@ class ClassConfig:
     candidates: int = 20  # K
     steps: int = 30  # T
     sampler: Sampler = "guided"
+    repeats: bool = False  # answers of `paper` may be alike, as they are where chains meet
     regularisers: tuple[Regulariser, ...] | None = None  # None: the sampler's own
 
     def __post_init__(self) -> None:
@@ -52,6 +55,8 @@ class ClassConfig:
             raise ValueError(f"an explanation has one node at least, got nodes={self.nodes}")
         if self.sampler not in ("guided", "paper"):
             raise ValueError(f"sampler is 'guided' or 'paper', got {self.sampler!r}")
+        if self.repeats and self.sampler != "paper":
+            raise ValueError(f"only the sampler 'paper' can repeat itself, got {self.sampler!r}")
 
     @property
     def resolved_regularisers(self) -> tuple[Regulariser, ...]:
@@ -114,6 +119,7 @@ def explain_class(
             target_class=config.target_class,
             candidates=config.candidates,
             guided=config.sampler == "guided",
+            repeats=config.repeats,
             regularisers=config.resolved_regularisers,
         ),
         parts=parts,
@@ -129,15 +135,20 @@ def explain_class(
         tried = [size for size in grid for _ in range(_PILOT_CHAINS)]
         pilot = chains.run(tried, pilot_steps, should_stop, lambda step: on_step(step, total))
         if pilot is not None:
-            scores = pilot.best_scores().view(len(grid), _PILOT_CHAINS).mean(dim=1)
-            good = scores >= scores.max() - _SIZE_TOLERANCE
-            good_sizes = [size for size, is_good in zip(grid, good, strict=True) if is_good]
+            scores = {size: pilot.mean_best(size, _PILOT_CHAINS) for size in grid}
+            least = max(scores.values()) - _SIZE_TOLERANCE
+            good_sizes = [size for size in grid if scores[size] >= least]
             sizes = [good_sizes[chain % len(good_sizes)] for chain in range(config.chains)]
     found = chains.run(
         sizes, config.steps, should_stop, lambda step: on_step(pilot_steps + step, total)
     )
-    kept = pilot if found is None else found
-    return [] if kept is None else _ranked(gnn, kept, config, device)
+    pool = pilot if found is None else found
+    if pool is None:
+        return []
+    if config.sampler == "guided":
+        drawn = [parts.draw(sizes[place % len(sizes)]) for place in range(_PARTS)]
+        pool = chosen(pool, drawn, config.chains)
+    return _ranked(gnn, pool, config, device)
 
 
 def _sizes(parts: ClassParts) -> tuple[int, ...]:
@@ -150,10 +161,7 @@ def _sizes(parts: ClassParts) -> tuple[int, ...]:
     )
 
 
-def _ranked(
-    gnn: Gnn, kept: KeptGraphs, config: ClassConfig, device: torch.device
-) -> list[ClassGraph]:
-    best = kept.select(torch.tensor(kept.distinct()[: config.chains], dtype=torch.long))
+def _ranked(gnn: Gnn, best: Pool, config: ClassConfig, device: torch.device) -> list[ClassGraph]:
     graphs = from_dense(best.graphs)
     probabilities = predict(gnn, graphs, device)
     confidence = probabilities[:, config.target_class]
@@ -166,5 +174,5 @@ def _ranked(
             likelihood=float(per_node[position]),
             connected=components[position] == 1,
         )
-        for position in confidence.argsort(descending=True, stable=True).tolist()
+        for position in confidence.argsort(descending=True, stable=True)[: config.chains].tolist()
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 
 import networkx as nx
@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.class_chains import KeptGraphs
 from models.class_explanation import ClassConfig, ClassGraph, explain_class
 from models.class_features import ClassParts
 from models.denoiser import Denoiser, DenoiserShape
@@ -207,6 +206,15 @@ def test_stopped_it_returns_the_best_so_far(asked: int, found_any: bool) -> None
     assert len(found) <= SMALL["chains"]
 
 
+def test_chains_of_the_paper_s_sampler_may_meet() -> None:
+    few_nodes = ClassConfig(0, nodes=2, sampler="paper", repeats=True, **SMALL)  # type: ignore[arg-type]
+    reference = [Graph(torch.ones_like(graph.features), graph.edges) for graph in REFERENCE]
+    found = explain_class(a_gnn(), a_denoiser(), reference, few_nodes, seed=0, device=CPU)
+    assert len(found) == SMALL["chains"]  # though there are but two such graphs
+    with pytest.raises(ValueError, match="got 'guided'"):
+        ClassConfig(0, repeats=True)
+
+
 @dataclass(frozen=True)
 class FewEdges:
     weight: float
@@ -282,25 +290,6 @@ def test_codes_of_graphs_do_not_depend_on_their_batch() -> None:
     small, large = erdos_renyi(0, 5, 0.5), erdos_renyi(1, 9, 0.5)
     together = graph_codes(to_dense([large, small]))
     assert together == [*graph_codes(to_dense([large])), *graph_codes(to_dense([small]))]
-
-
-def test_a_chain_repeats_no_other_and_gives_no_doubtful_graph() -> None:
-    graphs = [erdos_renyi(seed, 6, 0.5) for seed in (0, 0, 1, 2)]  # step 0, then step 1
-    confidence = torch.tensor([0.999, 0.999, 0.998, 0.9])
-    kept = KeptGraphs(
-        graphs=to_dense(graphs),
-        log_confidence=confidence.log(),
-        scores=torch.tensor([0.0, 0.0, -1.0, -0.5]),
-        log_likelihood=torch.zeros(4),
-        chains=2,
-        surest_only=True,
-    )
-    assert kept.distinct() == [0]  # chain 1 has the same graph and a doubtful one
-    assert replace(kept, surest_only=False).distinct() == [0, 3]
-    unsure = replace(kept, log_confidence=torch.tensor([0.8, 0.8, 0.8, 0.79]).log())
-    assert unsure.distinct() == [0]  # as most chains reach .8
-    too_bad = replace(kept, scores=torch.tensor([0.0, 0.0, -1.0, -9.0]), surest_only=False)
-    assert too_bad.distinct() == [0]
 
 
 def test_terms_are_weighted_and_added_to_the_log_confidence() -> None:

@@ -1,0 +1,114 @@
+"""The choice of answers: its objective against the MMD itself, and what is left out."""
+
+from __future__ import annotations
+
+import networkx as nx
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.class_choice import SURE, Pool, _herded, chosen, distinct
+from models.graphs import Graph, from_dense, to_dense
+from models.mmd import kernel_sums, mmd, statistics
+
+torch.set_num_threads(1)
+
+
+def graph_of(network: nx.Graph) -> Graph:
+    edges = torch.tensor(sorted(tuple(sorted(edge)) for edge in network.edges)).view(-1, 2)
+    return Graph(torch.ones(network.number_of_nodes(), 1), edges.T.contiguous())
+
+
+def random_graphs(count: int, seed: int, density: float = 0.5) -> list[Graph]:
+    return [
+        graph_of(nx.gnp_random_graph(6, density, seed=100 * seed + place)) for place in range(count)
+    ]
+
+
+TREES = [graph_of(tree) for tree in nx.nonisomorphic_trees(6)]  # six of them
+CLIQUES = [graph_of(nx.lollipop_graph(size, 6 - size)) for size in (4, 5, 6)]
+
+
+def pool_of(
+    graphs: list[Graph], confidence: list[float], wishes: list[float] | None = None
+) -> Pool:
+    log_confidence = torch.tensor(confidence).log()
+    met = torch.zeros(len(graphs)) if wishes is None else torch.tensor(wishes)
+    scores = log_confidence.clamp(max=SURE) + met
+    return Pool(to_dense(graphs), log_confidence, torch.zeros(len(graphs)), scores)
+
+
+def edge_counts(pool: Pool) -> list[int]:
+    return [graph.edge_count for graph in from_dense(pool.graphs)]
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 50), count=st.integers(2, 6))
+def test_each_addition_is_the_best_one_by_the_mmd_itself(seed: int, count: int) -> None:
+    own, wanted = random_graphs(count, seed), random_graphs(5, seed + 51, 0.3)
+    generator = torch.Generator().manual_seed(seed)
+    costs = torch.rand(count, generator=generator, dtype=torch.float64)
+    target = statistics(wanted)
+
+    def objective(places: list[int]) -> float:
+        distance = mmd(statistics([own[place] for place in places]), target).sum
+        return distance + float(costs[places].mean())
+
+    order, values = _herded(statistics(own), target, costs, count)
+    assert sorted(order) == list(range(count))
+    for size, value in enumerate(values, start=1):
+        before, left = order[: size - 1], order[size - 1 :]
+        assert value == pytest.approx(objective(order[:size]), abs=1e-9)
+        assert value <= min(objective([*before, place]) for place in left) + 1e-9
+
+
+def test_kernel_sums_add_up_to_the_mmd() -> None:
+    some, others = statistics(random_graphs(4, 1)), statistics(random_graphs(3, 2))
+    terms = [kernel_sums(*pair).mean() for pair in ((some, some), (others, others), (some, others))]
+    assert float(terms[0] + terms[1] - 2 * terms[2]) == pytest.approx(mmd(some, others).sum)
+
+
+def test_sure_graphs_that_are_unlike_the_class_are_left_out() -> None:
+    found = chosen(pool_of(CLIQUES + TREES, [0.999] * 9), TREES, 9)
+    assert edge_counts(found)[:6] == [5] * 6  # the trees, all of them
+    assert max(edge_counts(found)) < CLIQUES[1].edge_count  # of cliques at most the smallest
+    alone = chosen(pool_of(CLIQUES, [0.999] * 3), TREES, 9)
+    assert len(edge_counts(alone)) >= 1  # where there is nothing better, there is an answer
+
+
+def test_doubt_counts_more_than_likeness_but_not_among_the_sure() -> None:
+    doubtful = chosen(pool_of(CLIQUES[:1] + TREES[:1], [0.999, 0.9]), TREES, 1)
+    assert edge_counts(doubtful) == [CLIQUES[0].edge_count]
+    sure = chosen(pool_of(CLIQUES[:1] + TREES[:1], [0.9999, 0.996]), TREES, 1)
+    assert edge_counts(sure) == [5]
+
+
+def test_what_scores_far_below_the_best_of_its_size_is_no_answer() -> None:
+    wishes = [0.0] * 5 + [-2.0]  # as a second component costs
+    found = chosen(pool_of(TREES, [0.999] * 6, wishes), TREES, 6)
+    assert found.graphs.count == 5
+    larger = graph_of(nx.path_graph(7))
+    with_larger = pool_of([*TREES, larger], [0.999] * 7, [0.0] * 6 + [-2.0])
+    assert 6 in edge_counts(chosen(with_larger, [*TREES, larger], 7))
+
+
+def test_no_more_are_given_than_were_asked_for() -> None:
+    assert chosen(pool_of(TREES, [0.999] * 6), TREES, 4).graphs.count == 4
+
+
+def test_of_isomorphic_graphs_the_first_is_kept() -> None:
+    turned = graph_of(nx.relabel_nodes(nx.path_graph(6), {0: 5, 5: 0, 1: 3, 3: 1}))
+    path = graph_of(nx.path_graph(6))
+    kept = from_dense(distinct(to_dense([turned, CLIQUES[0], path])))
+    assert [graph.edges.tolist() for graph in kept] == [
+        graph.edges.tolist() for graph in (turned, CLIQUES[0])
+    ]
+
+
+def test_sizes_are_compared_by_their_best() -> None:
+    pool = pool_of([*TREES[:3], graph_of(nx.path_graph(4))], [0.9, 0.5, 0.1, 0.2])
+    expected = (torch.tensor(0.9).log() + torch.tensor(0.5).log()) / 2
+    assert pool.mean_best(6, 2) == pytest.approx(float(expected))
+    assert pool.mean_best(4, 2) == pytest.approx(float(torch.tensor(0.2).log()))
+    assert pool.mean_best(5, 2) == float("-inf")
