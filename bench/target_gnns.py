@@ -13,14 +13,14 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from bench.gnn_recipes import SECONDS, TargetRecipe, recipe_of
 from bench.gnn_training import EpochReport, Trained, accuracy, train
 from bench.node_training import node_accuracy, train_on_whole
 from bench.provenance import provenance
 from bench.tasks import Task
-from d4explain.export import export, spec_document
+from d4explain.export import export
 from models.gnn.network import Gnn
 from models.gnn.spec import GnnSpec
 from models.synthetic import LabelledGraphs
@@ -142,12 +142,7 @@ def _keep(gnn: Gnn, metrics: TargetMetrics, folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".training-"))
     try:
-        if gnn.spec.classifies_nodes:
-            # the API takes no node classifiers yet, and export only what the API takes
-            (aside / "spec.json").write_text(json.dumps(spec_document(gnn.spec), indent=2) + "\n")
-            save_file(gnn.state_dict(), aside / "weights.safetensors")
-        else:
-            export(gnn, aside)
+        export(gnn, aside)
         (aside / "metrics.json").write_text(json.dumps(asdict(metrics), indent=2) + "\n")
         try:
             os.rename(aside, folder)

@@ -11,6 +11,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -95,7 +96,7 @@ def export(model: nn.Module, folder: Path, class_names: Sequence[str] | None = N
     gnn: Gnn
     reference: Callable[[SparseGraphs], Tensor]
     if isinstance(model, Gnn):
-        gnn = reference = model
+        gnn, reference = model, partial(_rows, model)
     else:
         steps = _steps(model)
         reference, gnn = _reference(model, steps), _rebuild(steps)
@@ -192,13 +193,13 @@ def _rebuild(steps: list[_Step]) -> Gnn:
     said = [step for step in steps if step.translated.layer is not None]
     widths = [step.translated.width for step in said if step.translated.width is not None]
     layers = tuple(step.translated.layer for step in said if step.translated.layer is not None)
-    linear = [layer.out for layer in layers if isinstance(layer, LinearLayer)]
-    if not widths or not linear:
-        raise CommandError("the model has no linear layer that gives the classes")
+    outs = [out for layer in layers if (out := _out(layer)) is not None]
+    if not widths or not outs:
+        raise CommandError("the model has no layer that gives the classes")
     try:
-        spec = GnnSpec(features=widths[0], classes=linear[-1], layers=layers)
+        spec = GnnSpec(features=widths[0], classes=outs[-1], layers=layers)
     except ValueError as error:
-        raise CommandError(f"the layers do not make a graph classifier: {error}") from error
+        raise CommandError(f"the layers do not make a classifier: {error}") from error
     state = {}
     for position, (step, width) in enumerate(zip(said, spec.widths(), strict=False)):
         if step.translated.width not in (None, width):
@@ -213,6 +214,14 @@ def _rebuild(steps: list[_Step]) -> Gnn:
     gnn = Gnn(spec)
     gnn.load_state_dict(state)
     return gnn.eval()
+
+
+def _out(layer: Layer) -> int | None:
+    """How many numbers per row a layer gives, where it says so."""
+    if isinstance(layer, GatLayer | GatV2Layer):
+        return layer.width
+    out: int | None = getattr(layer, "out", None)
+    return out
 
 
 def _reference(model: nn.Module, steps: list[_Step]) -> Callable[[SparseGraphs], Tensor]:
@@ -259,7 +268,7 @@ def _compare(
     model.eval()
     try:
         with torch.no_grad():
-            theirs, ours = reference(batch), gnn(batch)
+            theirs, ours = reference(batch), _rows(gnn, batch)
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         reason = str(error).splitlines()[0]
         raise CommandError(f"the model fails on sample graphs: {reason}") from error
@@ -273,6 +282,12 @@ def _compare(
             f"the export differs from the model by {difference:.2g}: nothing was written"
         )
     return difference
+
+
+def _rows(gnn: Gnn, graphs: SparseGraphs) -> Tensor:
+    """Logits of all graphs, or of all nodes of a node classifier."""
+    logits: Tensor = gnn.node_logits(graphs) if gnn.spec.classifies_nodes else gnn(graphs)
+    return logits
 
 
 def _sample_graphs(features: int) -> list[Graph]:
@@ -290,6 +305,7 @@ def _sample_graphs(features: int) -> list[Graph]:
 def spec_document(spec: GnnSpec, class_names: Sequence[str] | None = None) -> dict[str, object]:
     """The spec as the API takes it."""
     document: dict[str, object] = {
+        "task": "node" if spec.classifies_nodes else "graph",
         "features": spec.features,
         "classes": spec.classes,
         "layers": [{"type": TYPES[type(layer)], **asdict(layer)} for layer in spec.layers],

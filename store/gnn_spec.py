@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -33,18 +33,22 @@ MAX_FEATURES = 65_536  # of any deployment; settings.max_features is the limit o
 MIN_CLASSES, MAX_CLASSES = 2, 256
 
 _CONVOLUTIONS = ("gcn", "gin", "sage", "graph_conv", "gat", "gatv2")
-_ON_NODES = (*_CONVOLUTIONS, "graph_norm", "keep", "add", "jump")
+_ON_NODES = (*_CONVOLUTIONS, "keep", "add", "jump")
 _SETTING_WIDTH = (*_CONVOLUTIONS, "linear", "jump")
 # Printable, so that names can be shown, logged and stored anywhere.
 ClassName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
 class GnnSpecDocument(Spec):
-    """A graph classifier: convolutions, one pooling, then a head that ends in the classes."""
+    """A classifier of graphs: convolutions, one pooling, then a head that ends in the classes.
 
+    With `task` `node` one of nodes: without pooling, it ends in the classes of every node.
+    """
+
+    task: Literal["graph", "node"] = "graph"
     features: Annotated[int, Field(ge=1, le=MAX_FEATURES)]
     classes: Annotated[int, Field(ge=MIN_CLASSES, le=MAX_CLASSES)]
-    layers: Annotated[list[LayerDocument], Field(min_length=2, max_length=MAX_LAYERS)]
+    layers: Annotated[list[LayerDocument], Field(min_length=1, max_length=MAX_LAYERS)]
     class_names: list[ClassName] | None = None
 
     @model_validator(mode="after")
@@ -57,23 +61,8 @@ class GnnSpecDocument(Spec):
 
 
 def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
-    """What keeps well-formed layers from being a graph classifier."""
-    faults = []
-    pools = [i for i, layer in enumerate(spec.layers) if layer.type == "pool"]
-    if len(pools) != 1:
-        faults.append(
-            Fault(
-                "/layers",
-                f"has {len(pools)} pool layers; a GNN has exactly one pool layer "
-                "(node classifiers, which have none, are not accepted yet)",
-            )
-        )
-    faults += [
-        Fault(f"/layers/{i}", f"{layer.type} at position {i} comes after the pool; "
-              "what needs nodes must come before it")
-        for i, layer in enumerate(spec.layers)
-        if _needs_nodes(layer) and pools and i > pools[0]
-    ]  # fmt: skip
+    """What keeps well-formed layers from being a classifier."""
+    faults = _graph_faults(spec) if spec.task == "graph" else _node_faults(spec)
     faults += [
         Fault(f"/layers/{i}/heads", f"{layer.heads} heads of {layer.out} values are "
               f"{layer.heads * layer.out} values; all heads together have at most {MAX_WIDTH}")
@@ -81,22 +70,7 @@ def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
         if isinstance(layer, GatDocument | GatV2Document) and layer.heads * layer.out > MAX_WIDTH
     ]  # fmt: skip
     faults += _kept_faults(spec)
-    widening = [i for i, layer in enumerate(spec.layers) if layer.type in _SETTING_WIDTH]
-    last = spec.layers[widening[-1]] if widening else None
-    if not isinstance(last, LinearDocument):
-        place = f"/layers/{widening[-1]}" if widening else "/layers"
-        found = f"is {last.type}" if last else "is missing"
-        faults.append(
-            Fault(place, f"the last layer that changes the width {found}; it must be linear")
-        )
-    elif last.out != spec.classes:
-        faults.append(
-            Fault(
-                f"/layers/{widening[-1]}/out",
-                f"the last linear layer gives {last.out} values but classes is {spec.classes}; "
-                "they must be equal",
-            )
-        )
+    faults += _ending_faults(spec)
     if spec.class_names is not None and len(spec.class_names) != spec.classes:
         faults.append(
             Fault("/class_names", f"has {len(spec.class_names)} names for {spec.classes} classes")
@@ -104,9 +78,66 @@ def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
     return faults
 
 
-def _needs_nodes(layer: LayerDocument) -> bool:
+def _graph_faults(spec: GnnSpecDocument) -> list[Fault]:
+    pools = _pools(spec)
+    faults = []
+    if len(pools) != 1:
+        hint = "" if pools else '; for a node classifier, which has none, say "task": "node"'
+        faults.append(
+            Fault(
+                "/layers",
+                f"has {len(pools)} pool layers; a graph classifier has exactly one{hint}",
+            )
+        )
+    faults += [
+        Fault(f"/layers/{i}", f"{layer.type} at position {i} comes after the pool; "
+              "what needs nodes must come before it")
+        for i, layer in enumerate(spec.layers)
+        if (layer.type in _ON_NODES or _spans_graph(layer)) and pools and i > pools[0]
+    ]  # fmt: skip
+    return faults
+
+
+def _node_faults(spec: GnnSpecDocument) -> list[Fault]:
+    faults = [
+        Fault(f"/layers/{i}", "is a pool; the task is node, and a node classifier has none")
+        for i in _pools(spec)
+    ]
+    faults += [
+        Fault(f"/layers/{i}", f"{layer.type} at position {i} reads the whole graph; "
+              "a node classifier must answer from a node's neighbourhood")
+        for i, layer in enumerate(spec.layers)
+        if _spans_graph(layer)
+    ]  # fmt: skip
+    return faults
+
+
+def _ending_faults(spec: GnnSpecDocument) -> list[Fault]:
+    """The last layer that changes the width gives the classes."""
+    widening = [i for i, layer in enumerate(spec.layers) if layer.type in _SETTING_WIDTH]
+    last = spec.layers[widening[-1]] if widening else None
+    of_nodes = spec.task == "node"
+    if last is None or last.type not in (("linear", *_CONVOLUTIONS) if of_nodes else ("linear",)):
+        place = f"/layers/{widening[-1]}" if widening else "/layers"
+        found = f"is {last.type}" if last else "is missing"
+        allowed = "linear or a convolution" if of_nodes else "linear"
+        said = f"the last layer that changes the width {found}; it must be {allowed}"
+        return [Fault(place, said)]
+    width = widths_of(spec)[-1]
+    if width != spec.classes:
+        said = f"the last {last.type} layer gives {width} values but classes is {spec.classes}"
+        return [Fault(f"/layers/{widening[-1]}/out", f"{said}; they must be equal")]
+    return []
+
+
+def _pools(spec: GnnSpecDocument) -> list[int]:
+    return [i for i, layer in enumerate(spec.layers) if layer.type == "pool"]
+
+
+def _spans_graph(layer: LayerDocument) -> bool:
+    """Whether every node's values come from all nodes of the graph."""
     over_graph = isinstance(layer, LayerNormDocument) and layer.mode == "graph"
-    return over_graph or layer.type in _ON_NODES
+    return over_graph or layer.type == "graph_norm"
 
 
 def _kept_faults(spec: GnnSpecDocument) -> list[Fault]:

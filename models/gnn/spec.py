@@ -98,14 +98,18 @@ class GnnSpec:
                 )
         self._check_kept()
         last = next((layer for layer in reversed(self.layers) if isinstance(layer, _WIDTH)), None)
-        if not isinstance(last, LinearLayer):
+        ends_in_convolution = not pools and isinstance(last, _CONVOLUTIONS)
+        if not isinstance(last, LinearLayer) and not ends_in_convolution:
+            allowed = "a linear layer" if pools else "a convolution or a linear layer"
             raise ValueError(
-                "layers: the last one that sets the width must be a linear layer; got "
+                f"layers: the last one that sets the width must be {allowed}; got "
                 f"{type(last).__name__ if last else 'none at all'}"
             )
-        if last.out != self.classes:
+        width = self.widths()[-1]
+        if width != self.classes:
             raise ValueError(
-                f"layers: the last linear layer must give {self.classes} classes; got {last.out}"
+                f"layers: the last {type(last).__name__} must give {self.classes} classes; "
+                f"got {width}"
             )
 
     @property
