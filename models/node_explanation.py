@@ -22,17 +22,18 @@ _REFUTED = "what flips the node in its neighbourhood does not flip it in the who
 def explain_node(
     gnn: Gnn,
     denoiser: Denoiser,
-    whole: Graph,
     part: NodeInstance,
     rules: EditRules,
     config: CounterfactualConfig,
     *,
+    whole: Graph,
     seed: int,
     device: torch.device,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> CounterfactualOutcome:
-    """As `explain` on the node's instance; `rules` speak of its nodes, probabilities are the whole
-    graph's, and an answer that does not hold there is left out.
+    """As `explain` on the node's instance, of whose nodes the rules speak.
+
+    Probabilities are the node's in the whole graph; an answer that does not hold there is left out.
     """
     outcome = explain(
         gnn,
@@ -44,18 +45,21 @@ def explain_node(
         device=device,
         should_stop=should_stop,
     )
-    return held_on_whole(gnn, whole, part, outcome, config.target_class, device)
+    return held_on_whole(
+        gnn, part, outcome, whole=whole, target_class=config.target_class, device=device
+    )
 
 
 def held_on_whole(
     gnn: Gnn,
-    whole: Graph,
     part: NodeInstance,
     outcome: CounterfactualOutcome,
+    *,
+    whole: Graph,
     target_class: int | None,
     device: torch.device,
 ) -> CounterfactualOutcome:
-    """The outcome as the sparse GNN sees it on the whole graph; what is refuted is at best a miss."""
+    """The outcome as the sparse GNN sees it on the whole graph; what it refutes is a miss."""
     miss = outcome.closest_miss
     claimed = [*outcome.found, *([] if miss is None else [miss])]
     edited = [part.graph, *(found.graph for found in claimed)]

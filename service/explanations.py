@@ -148,8 +148,8 @@ def list_explanations(
     "/v1/explanations/{explanation_id}",
     summary="One explanation with its result",
     description="`format=svg|graphml|cytoscape|pyg` gives one of its graphs instead: graph `graph` "
-    "and its counterfactual `alternative`, best first. An explained node is marked. SVG draws the closest miss where nothing "
-    "was found. A PyG dict can be posted again as it is.",
+    "and its counterfactual `alternative`, best first. An explained node is marked. SVG draws the "
+    "closest miss where nothing was found. A PyG dict can be posted again as it is.",
     responses={
         200: either(
             "The explanation, or one of its graphs.",

@@ -72,10 +72,10 @@ class NodeCase(Case):
         return explain_node(
             gnn,
             denoiser,
-            self.whole,
             self.part,
             self.rules,
             config,
+            whole=self.whole,
             seed=self.seed,
             device=device,
             should_stop=should_stop,
@@ -99,21 +99,15 @@ def cases_of(request: CounterfactualRequest, spec: GnnSpec) -> Iterator[Case]:
             yield Case(document, graph, rules, seed_for(request.seed, document))
             continue
         for node in request.nodes or ():
-            yield _node_case(document, graph, rules, node, request.seed, spec)
-
-
-def _node_case(
-    document: CanonicalGraph, whole: Graph, rules: EditRules, node: int, seed: int, spec: GnnSpec
-) -> NodeCase:
-    part = instance(whole, node, spec.convolutions, sight=spec.sight)
-    return NodeCase(
-        document=part_of(document, part),
-        graph=part.graph,
-        rules=rules_within(rules, part),
-        seed=seed_for(seed, document, node),
-        whole=whole,
-        part=part,
-    )
+            part = instance(graph, node, spec.convolutions, sight=spec.sight)
+            yield NodeCase(
+                document=part_of(document, part),
+                graph=part.graph,
+                rules=rules_within(rules, part),
+                seed=seed_for(request.seed, document, node),
+                whole=graph,
+                part=part,
+            )
 
 
 def part_of(document: CanonicalGraph, part: NodeInstance) -> CanonicalGraph:
@@ -128,7 +122,7 @@ def part_of(document: CanonicalGraph, part: NodeInstance) -> CanonicalGraph:
 
 
 def rules_within(rules: EditRules, part: NodeInstance) -> EditRules:
-    """Rules about the posted graph as rules about an instance; what lies outside is out of reach."""
+    """Rules about the posted graph, spoken of an instance; what lies outside is out of reach."""
     place = {node: position for position, node in enumerate(part.nodes.tolist())}
     return replace(
         rules,

@@ -135,7 +135,7 @@ def _order_invariant(probe: _Probe) -> _Verdict:
     shuffled = [_placed(graph, place) for graph, place in zip(probe.graphs, places, strict=True)]
     logits = probe.logits(shuffled)
     if probe.of_nodes:
-        rows = logits.split([len(place) for place in places])
+        rows = torch.split(logits, [len(place) for place in places])
         logits = torch.cat([own[place] for own, place in zip(rows, places, strict=True)])
     return _close(probe.logits(probe.graphs), logits, _SINGLE, "nodes in another order")
 
