@@ -10,8 +10,13 @@ from pydantic_core import PydanticCustomError
 from service.faults import Faults, kind_of, refuse, shown
 from service.graph_schemas import checked_node_id
 from service.graphs_in import FeatureSize, read_graph, read_graphs
+from service.node_questions import (
+    check_explained,
+    check_predicted,
+    explained_nodes,
+    predicted_nodes,
+)
 from service.schemas import ClassIn, ConstraintsIn, CounterfactualIn, PredictionsIn
-from store import gnns
 from store.requests import (
     CanonicalGraph,
     ClassRequest,
@@ -20,12 +25,8 @@ from store.requests import (
     Pair,
     PredictionRequest,
 )
-from store.results import NodeId
 from store.settings import Settings
 from store.tables import Gnn
-
-_BYTES_PER_VALUE = 4  # of a feature in JSON, at the least
-_MOST_PROBABILITIES = 1_000_000  # of one answer, which the job's row holds
 
 Read = TypeVar("Read")
 
@@ -41,9 +42,9 @@ def counterfactual_request(
             f"is {shown(asked.preset)}; presets are for the search of the sampler 'guided', "
             "and the sampler 'paper' does not search",
         )
-    _check_task(asked, gnn)
+    check_explained(asked, gnn)
     graphs = posted_graphs(asked, gnn, settings)
-    nodes = _asked_nodes(asked, graphs, settings)
+    nodes = explained_nodes(asked, graphs, settings)
     for index, graph in enumerate(graphs):
         if not graph.edges:
             at = "/graph" if asked.graph is not None else f"/graphs/{index}"
@@ -68,23 +69,9 @@ def class_request(asked: ClassIn, gnn: Gnn) -> ClassRequest:
 
 
 def prediction_request(asked: PredictionsIn, gnn: Gnn, settings: Settings) -> PredictionRequest:
-    of_nodes = gnns.classifies_nodes(gnn)
-    if asked.nodes is not None and not of_nodes:
-        refuse("/nodes", _only_for_nodes(gnn))
-    if asked.nodes is not None and asked.graphs is not None:
-        refuse("/nodes", "is for a single `graph`; of `graphs`, all nodes are classified")
+    check_predicted(asked, gnn)
     graphs = posted_graphs(asked, gnn, settings)
-    nodes = None if asked.nodes is None else _positions(asked.nodes, graphs[0], "/nodes")
-    if of_nodes:
-        answered = sum(len(graph.node_ids) for graph in graphs) if nodes is None else len(nodes)
-        most = _MOST_PROBABILITIES // gnn.spec["classes"]
-        if answered > most:
-            refuse(
-                "/nodes" if nodes else "/graphs" if asked.graphs else "/graph",
-                f"the request asks about {answered:,} nodes; of {gnn.spec['classes']} classes, "
-                f"at most {most:,} nodes are answered at once",
-            )
-    return PredictionRequest(graphs=graphs, nodes=nodes)
+    return PredictionRequest(graphs=graphs, nodes=predicted_nodes(asked, gnn, graphs))
 
 
 def check_class(target: int, gnn: Gnn) -> None:
@@ -115,63 +102,6 @@ def posted_graphs(
             f"this deployment accepts at most {most:,} at once",
         )
     return read_graphs(asked.graphs, "/graphs", settings, features)
-
-
-def _check_task(asked: CounterfactualIn, gnn: Gnn) -> None:
-    """Nodes are named where the GNN classifies nodes, and nowhere else."""
-    named = "/node" if asked.node is not None else "/nodes" if asked.nodes is not None else None
-    if not gnns.classifies_nodes(gnn):
-        if named is not None:
-            refuse(named, _only_for_nodes(gnn))
-        return
-    if asked.graphs is not None:
-        refuse("/graphs", f"the GNN {gnn.id} classifies nodes; give one `graph` and its `nodes`")
-    if named is None:
-        refuse("/node", f"is required, or `nodes`: the GNN {gnn.id} classifies nodes")
-    if asked.node is not None and asked.nodes is not None:
-        refuse("/nodes", "give either `node` or `nodes`")
-
-
-def _only_for_nodes(gnn: Gnn) -> str:
-    return f"the GNN {gnn.id} classifies graphs; nodes are named for GNNs that classify nodes"
-
-
-def _asked_nodes(
-    asked: CounterfactualIn, graphs: Sequence[CanonicalGraph], settings: Settings
-) -> list[int] | None:
-    """Positions of the nodes to explain, None if graphs are explained."""
-    if asked.node is not None:
-        return _positions([asked.node], graphs[0], "/node", single=True)
-    if asked.nodes is None:
-        return None
-    values = len(graphs[0].x) * len(graphs[0].x[0])
-    # An answer repeats the node's part of the graph: as much as a body may hold, all together.
-    affordable = max(1, settings.max_body_bytes // _BYTES_PER_VALUE // values)
-    most = min(settings.max_graphs_per_request, affordable)
-    if len(asked.nodes) > most:
-        refuse(
-            "/nodes",
-            f"the request has {len(asked.nodes):,} nodes; of a graph with {values:,} feature "
-            f"values, this deployment accepts at most {most:,} at once",
-        )
-    return _positions(asked.nodes, graphs[0], "/nodes")
-
-
-def _positions(
-    nodes: Sequence[NodeId], graph: CanonicalGraph, at: str, *, single: bool = False
-) -> list[int]:
-    position = {node_id: i for i, node_id in enumerate(graph.node_ids)}
-    first: dict[NodeId, int] = {}
-    faults = Faults()
-    for i, node in enumerate(nodes):
-        place = at if single else f"{at}/{i}"
-        if node not in position:
-            faults.add(place, f"there is no node with the id {shown(node)}")
-        elif node in first:
-            faults.add(place, f"the node {shown(node)} is already listed, as node {first[node]}")
-        first.setdefault(node, i)
-    faults.raise_if_any()
-    return [position[node] for node in nodes]
 
 
 def _constraints(

@@ -18,10 +18,15 @@ from hypothesis import strategies as st
 from safetensors.torch import save
 
 from models.neighbourhoods import instance
+from service.faults import InvalidRequestError
+from service.questions import counterfactual_request, prediction_request
+from service.schemas import CounterfactualIn, PredictionsIn
 from store import jobs
 from store.gnn_spec import parse_spec
 from store.jobs import JobState
 from store.requests import CanonicalGraph, Constraints
+from store.settings import Settings
+from store.tables import Gnn as GnnRow
 from worker.cases import part_of, rules_for, rules_within
 from worker.handlers import HANDLERS
 from worker.loading import REFERENCE_NODES, Library, graph_of, layers_of, neighbourhoods
@@ -323,7 +328,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "unknown node": ({"node": "n0"}, "/node", 'no node with the id "n0"'),
     "unknown nodes": ({"nodes": [0, "x"]}, "/nodes/1", 'no node with the id "x"'),
     "a text for a number": ({"node": "0"}, "/node", 'no node with the id "0"'),
-    "twice": ({"nodes": [0, "n1", 0]}, "/nodes/2", "already listed, as node 0"),
+    "twice": ({"nodes": [0, "n1", 0]}, "/nodes/2", "already listed, at /nodes/0"),
     "none at all": ({"nodes": []}, "/nodes", "at least 1 item"),
     "both": ({"node": 0, "nodes": [0]}, "/nodes", "either `node` or `nodes`"),
     "no id": ({"node": 1.5}, "/node", "an integer or a string"),
@@ -376,6 +381,26 @@ def test_predictions_of_nodes_that_make_no_sense(
     answer = road.api.client.post(f"/v1/gnns/{road.gnn}/predictions", json=body)
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["pointer"] == pointer
+
+
+def test_answers_stay_as_large_as_bodies() -> None:
+    """An answer repeats a part of the graph for every node."""
+    gnn = GnnRow(id="gnn_1", spec=SPEC)
+    deployment = Settings(max_body_bytes=40)  # ten values, at four bytes each
+    asked = {"kind": "counterfactual", "gnn": "gnn_1", "dataset": "set_1", "graph": ring(5)}
+    two = CounterfactualIn.model_validate({**asked, "nodes": [0, "n1"]})
+    assert counterfactual_request(two, gnn, deployment).nodes == [0, 1]
+    three = CounterfactualIn.model_validate({**asked, "nodes": [0, "n1", 2]})
+    with pytest.raises(InvalidRequestError, match=r"has 3 nodes; .* at most 2 at once"):
+        counterfactual_request(three, gnn, deployment)
+
+
+def test_predictions_stay_within_what_a_job_holds() -> None:
+    gnn = GnnRow(id="gnn_1", spec={**SPEC, "classes": 256})
+    graphs = [ring(500)] * 8
+    with pytest.raises(InvalidRequestError, match=r"about 4,000 nodes; of 256 .* at most 3,906"):
+        prediction_request(PredictionsIn(graphs=graphs), gnn, Settings())
+    assert len(prediction_request(PredictionsIn(graphs=graphs[1:]), gnn, Settings()).graphs) == 7
 
 
 @settings(max_examples=25, deadline=None)
