@@ -47,13 +47,11 @@ class _Probe:
     def what(self) -> str:
         return "nodes" if self.of_nodes else "graphs"
 
-    def dense_graphs(self) -> list[Graph]:
-        """One per row of logits: the dense form answers for the marked node of each graph."""
+    def one_per_answer(self, graphs: list[Graph]) -> list[Graph]:
+        """What the dense form takes, which answers for the marked node of each graph."""
         if not self.of_nodes:
-            return self.graphs
-        return [
-            replace(graph, target=node) for graph in self.graphs for node in range(graph.node_count)
-        ]
+            return graphs
+        return [replace(graph, target=node) for graph in graphs for node in range(graph.node_count)]
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,7 @@ def _checked(name: str, check: Callable[[_Probe], _Verdict], subject: _Probe) ->
 
 
 def _shapes(probe: _Probe) -> _Verdict:
-    wanted = (len(probe.dense_graphs()), probe.gnn.spec.classes)
+    wanted = (len(probe.one_per_answer(probe.graphs)), probe.gnn.spec.classes)
     got = tuple(probe.logits(probe.graphs).shape)
     return _Verdict(got == wanted, f"{wanted[0]} {probe.what} give logits {got}, expected {wanted}")
 
@@ -143,14 +141,15 @@ def _order_invariant(probe: _Probe) -> _Verdict:
 def _dense_equals_sparse(probe: _Probe) -> _Verdict:
     """In double precision, where a real difference cannot hide behind rounding."""
     gnn = copy.deepcopy(probe.gnn).cpu().double()
+    graphs = [replace(graph, features=graph.features.double()) for graph in probe.graphs]
     with torch.inference_mode():
-        dense = gnn.dense(to_dense([_double(graph) for graph in probe.dense_graphs()]))
-        sparse = _forward(gnn, [_double(graph) for graph in probe.graphs], torch.device("cpu"))
+        dense = gnn.dense(to_dense(probe.one_per_answer(graphs)))
+        sparse = _forward(gnn, graphs, torch.device("cpu"))
     return _close(sparse, dense, _DOUBLE, "dense and sparse form")
 
 
 def _sees_edges(probe: _Probe) -> _Verdict:
-    graphs = to_dense(probe.dense_graphs()).to(probe.device)
+    graphs = to_dense(probe.one_per_answer(probe.graphs)).to(probe.device)
     adjacency = graphs.adjacency.clone().requires_grad_()
     logits = probe.gnn.dense(graphs.with_adjacency(adjacency))
     # Squares: the logits' plain sum may be constant although each of them is not.
@@ -215,7 +214,3 @@ def _placed(graph: Graph, place: Tensor) -> Graph:
     features = torch.empty_like(graph.features)
     features[place] = graph.features
     return Graph(features, place[graph.edges].sort(dim=0).values)
-
-
-def _double(graph: Graph) -> Graph:
-    return replace(graph, features=graph.features.double())
