@@ -192,7 +192,9 @@ def unpacked(data: bytes) -> LabelledGraphs:
     return LabelledGraphs(graphs, labels)
 
 
-def neighbourhoods(graphs: Sequence[Graph], spec: GnnSpec) -> list[Graph]:
+def neighbourhoods(
+    graphs: Sequence[Graph], spec: GnnSpec, count: int = REFERENCE_NODES
+) -> list[Graph]:
     """What a node classifier sees around each node, which is marked; of many nodes a fixed sample.
 
     They come in the order of the graphs and their nodes.
@@ -201,7 +203,7 @@ def neighbourhoods(graphs: Sequence[Graph], spec: GnnSpec) -> list[Graph]:
     order = torch.randperm(len(nodes), generator=torch.Generator().manual_seed(0)).tolist()
     found: dict[int, Graph] = {}
     spent = 0
-    for index in order[:REFERENCE_NODES]:
+    for index in order[:count]:
         graph, node = nodes[index]
         part = instance(graph, node, spec.convolutions, sight=spec.sight).graph
         spent += _bytes(part)

@@ -441,14 +441,22 @@ def test_rules_are_carried_into_the_part() -> None:
 
 def test_a_large_reference_is_sampled_the_same_way_every_time() -> None:
     spec = layers_of(parse_spec(SPEC))
+    size = 60
     document = CanonicalGraph(
-        node_ids=list(range(1500)), x=[[1.0]] * 1500, edges=[(i, i + 1) for i in range(1499)]
+        node_ids=list(range(size)),
+        x=[[float(i)] for i in range(size)],
+        edges=[(i, i + 1) for i in range(size - 1)],
     )
     path = graph_of(document)
-    found = neighbourhoods([path], spec)
-    assert len(found) == REFERENCE_NODES
-    assert all(part.target == 0 and part.node_count in (3, 4, 5) for part in found)
-    again = neighbourhoods([path], spec)
-    assert all(torch.equal(a.edges, b.edges) for a, b in zip(found, again, strict=True))
-    small = neighbourhoods([graph_of(part_of(document, instance(path, 0, 2, sight=2)))], spec)
-    assert len(small) == 3
+    found = neighbourhoods([path, path], spec, 50)
+    assert len(found) == 50
+    for part in found:
+        node = int(part.features[0, 0])
+        seen = {other for other in range(node - 2, node + 3) if 0 <= other < size}
+        assert part.target == 0
+        assert set(part.features[:, 0].tolist()) == seen
+    again = neighbourhoods([path, path], spec, 50)
+    assert all(torch.equal(a.features, b.features) for a, b in zip(found, again, strict=True))
+    marked = [int(part.features[0, 0]) for part in neighbourhoods([path], spec)]
+    assert marked == list(range(size))
+    assert size < REFERENCE_NODES
