@@ -39,7 +39,14 @@ from d4explain.resources import (
 from d4explain.wire import ATTEMPTS, Wire
 from store.job_states import JobState
 from store.requests import DenoiserConfig
-from store.results import ClassResult, CounterfactualResult, Prediction, PredictionResult
+from store.results import (
+    ClassResult,
+    CounterfactualResult,
+    NodeId,
+    NodePredictions,
+    Prediction,
+    PredictionResult,
+)
 
 DEFAULT_URL = "http://127.0.0.1:8400"
 GraphJson = Mapping[str, Any]  # node-link or PyG dict, as in the API's documentation
@@ -119,14 +126,23 @@ class Client:
         return (Dataset.model_validate(item) for item in self._wire.items("/v1/datasets"))
 
     def predictions(self, gnn_id: str, graphs: Sequence[GraphJson]) -> list[Prediction]:
-        """What the GNN itself says about graphs."""
-        body = {"graphs": [dict(graph) for graph in graphs]}
-        answer = self._wire.send("POST", f"/v1/gnns/{gnn_id}/predictions", json=body).json()
-        found = Predictions.model_validate(answer)
-        if found.predictions is None:
-            job = self.wait(found.job.id)
-            return PredictionResult.model_validate(job.result).predictions
-        return found.predictions
+        """What a GNN that classifies graphs says about them."""
+        found = self._predicted(gnn_id, {"graphs": [dict(graph) for graph in graphs]})
+        if any(isinstance(one, NodePredictions) for one in found):
+            raise TypeError(f"{gnn_id} classifies nodes: ask for node_predictions")
+        return [one for one in found if isinstance(one, Prediction)]
+
+    def node_predictions(
+        self, gnn_id: str, graph: GraphJson, nodes: Sequence[NodeId] | None = None
+    ) -> dict[NodeId, Prediction]:
+        """What a GNN that classifies nodes says about those of a graph, by default all."""
+        body: dict[str, Any] = {"graph": dict(graph)}
+        if nodes is not None:
+            body["nodes"] = list(nodes)
+        (found,) = self._predicted(gnn_id, body)
+        if not isinstance(found, NodePredictions):
+            raise TypeError(f"{gnn_id} classifies graphs: ask for predictions")
+        return {prediction.node: prediction for prediction in found.nodes}
 
     # Denoisers and explanations
 
@@ -151,7 +167,8 @@ class Client:
     ) -> Explanation:
         """Asks for the smallest realistic changes.
 
-        `options` as in POST /v1/explanations, such as preset="fast".
+        `options` as in POST /v1/explanations, such as preset="fast"; a GNN that classifies nodes
+        needs one graph and node="a" or nodes=["a", "b"].
         """
         body = {"kind": "counterfactual", "gnn": gnn_id, "dataset": dataset_id, **options}
         if len(graphs) == 1:
@@ -261,6 +278,16 @@ class Client:
             except UnreachableError:
                 if time.monotonic() > gives_up:
                     raise
+
+    def _predicted(
+        self, gnn_id: str, body: Mapping[str, Any]
+    ) -> list[Prediction] | list[NodePredictions]:
+        answer = self._wire.send("POST", f"/v1/gnns/{gnn_id}/predictions", json=body).json()
+        found = Predictions.model_validate(answer)
+        if found.predictions is None:
+            job = self.wait(found.job.id)
+            return PredictionResult.model_validate(job.result).predictions
+        return found.predictions
 
     def _explain(self, body: Mapping[str, Any]) -> Explanation:
         # The answer may take minutes; who wants it waits by events, not on this request.

@@ -7,7 +7,13 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from store.job_states import DenoiserState, GnnState, JobKind, JobState
-from store.results import ClassResult, CounterfactualResult, Prediction, ProbeReport
+from store.results import (
+    ClassResult,
+    CounterfactualResult,
+    NodePredictions,
+    Prediction,
+    ProbeReport,
+)
 
 
 class Resource(BaseModel):
@@ -100,7 +106,7 @@ class Health(Resource):
 
 class Predictions(Resource):
     job: Job
-    predictions: list[Prediction] | None = None
+    predictions: list[Prediction] | list[NodePredictions] | None = None
 
 
 class Explanation(Resource):

@@ -34,9 +34,10 @@ def probe_table(report: ProbeReport) -> Table:
 def counterfactual_table(
     result: CounterfactualResult, class_names: Sequence[str] | None = None
 ) -> Table:
-    """One row per graph: its best counterfactual, or why there is none."""
+    """One row per graph or node: its best counterfactual, or why there is none."""
     table = _table("Counterfactuals (+ edge added, - edge removed)")
-    for name in ("graph", "edges"):
+    about = "node" if any(answer.node for answer in result.answers) else "graph"
+    for name in (about, "edges"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("class", no_wrap=True)
     table.add_column("edits", ratio=1)
@@ -44,7 +45,8 @@ def counterfactual_table(
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("found by", no_wrap=True)
     for position, answer in enumerate(result.answers):
-        table.add_row(str(position), str(len(answer.graph.edges)), *_best(answer, class_names))
+        subject = escape(str(answer.node.id)) if answer.node else str(position)
+        table.add_row(subject, str(len(answer.graph.edges)), *_best(answer, class_names))
     return table
 
 
@@ -75,8 +77,9 @@ def _edits(found: Counterfactual) -> str:
 
 def summary_lines(result: CounterfactualResult) -> list[str]:
     summary = result.summary
+    what = "nodes" if any(answer.node for answer in result.answers) else "graphs"
     return [
-        f"flipped {summary.found} of {summary.graphs} graphs ({summary.flip_rate:.0%}); "
+        f"flipped {summary.found} of {summary.graphs} {what} ({summary.flip_rate:.0%}); "
         f"mean edits {number(summary.mean_edits, '.1f')}, "
         f"ratio {number(summary.mean_modification_ratio)}, "
         f"fidelity {number(summary.mean_fidelity)}, "

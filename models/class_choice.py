@@ -19,7 +19,7 @@ from torch import Tensor
 
 from models.graphs import DenseGraphs, Graph, from_dense
 from models.isomorphism import graph_codes
-from models.mmd import GraphStatistics, kernel_sums, statistics
+from models.mmd import GraphStatistics, kernels_between, statistics
 
 SURE = math.log(0.995)  # log f that is not worth raising at the cost of anything else
 # Nats below the best score of its size at which a graph is no answer: less than a second component
@@ -92,8 +92,8 @@ def _herded(
     own: GraphStatistics, wanted: GraphStatistics, costs: Tensor, count: int
 ) -> tuple[list[int], list[float]]:
     """Positions in the order in which they are added, and the objective after each."""
-    alike = kernel_sums(own, wanted).mean(dim=1)  # [graph]
-    constant = float(kernel_sums(wanted, wanted).mean())
+    alike = kernels_between(own, wanted).sum.mean(dim=1)  # [graph]
+    constant = float(wanted.kernels.sum.mean())
     to_set = torch.zeros_like(alike)  # each one's kernels with the set, summed
     left = torch.zeros_like(alike)  # infinite once added
     within = linear = 0.0
@@ -107,6 +107,6 @@ def _herded(
         values.append(float(objective[best]))
         within += float(2 * to_set[best] + _TO_ITSELF)
         linear += float(costs[best] - 2 * alike[best])
-        to_set += kernel_sums(own, own.select(torch.tensor([best])))[:, 0]
+        to_set += kernels_between(own, own.select(torch.tensor([best]))).sum[:, 0]
         left[best] = math.inf
     return order, values

@@ -130,11 +130,6 @@ def mmd(a: GraphStatistics, b: GraphStatistics) -> MmdScore:
     )
 
 
-def kernel_sums(a: GraphStatistics, b: GraphStatistics) -> Tensor:
-    """The three kernels added up, whose MMD² is `MmdScore.sum`: [graph of a, graph of b]."""
-    return _kernels(a, b).sum
-
-
 def null_distribution(
     reference: GraphStatistics, n: int, draws: int, generator: torch.Generator
 ) -> Tensor:

@@ -23,6 +23,7 @@ _CREATED, _STARTED, _DONE = (
 )
 
 SPEC: Example = {
+    "task": "graph",
     "features": 1,
     "classes": 2,
     "class_names": ["house", "cycle"],
@@ -224,6 +225,14 @@ PREDICTIONS_LATER: Example = {
     "predictions": None,
 }
 
+NODE_PREDICTIONS_IN: Example = {"graph": NODE_LINK_GRAPH, "nodes": ["roof", "tail"]}
+_OF_NODES: list[Example] = [{"nodes": [{"node": "roof", **_BEFORE}, {"node": "tail", **_AFTER}]}]
+NODE_PREDICTIONS: Example = {
+    "gnn": GNN_ID,
+    "job": {**_PREDICT_JOB, "result": {"kind": "prediction", "predictions": _OF_NODES}},
+    "predictions": _OF_NODES,
+}
+
 COUNTERFACTUAL_IN: Example = {
     "kind": "counterfactual",
     "gnn": GNN_ID,
@@ -241,6 +250,14 @@ MANY_IN: Example = {
     "target_class": 1,
     "preset": "fast",
     "denoiser": {"recipe": "default", "steps": 2000, "seed": 7},
+}
+NODES_IN: Example = {
+    "kind": "counterfactual",
+    "gnn": GNN_ID,
+    "dataset": SET_ID,
+    "graph": NODE_LINK_GRAPH,
+    "nodes": ["roof", "tail"],
+    "constraints": {"actions": "remove", "frozen_nodes": ["c"]},
 }
 CLASS_IN: Example = {
     "kind": "class",
@@ -267,6 +284,7 @@ _RESULT: Example = {
     "answers": [
         {
             "graph": NODE_LINK_GRAPH,
+            "node": None,
             "prediction": _BEFORE,
             "found": True,
             "reason": None,

@@ -67,10 +67,11 @@ class FormatQuery(BaseModel):
 
     format: Format = Field(Format.JSON, description="All but `json` give one graph.")
     graph: Annotated[int, Field(ge=0, le=10_000)] | None = Field(
-        None, description="Which posted graph, or which class example; the first if not given."
+        None,
+        description="Which posted graph, asked node or class example; the first if not given.",
     )
     alternative: Annotated[int, Field(ge=0, le=1000)] | None = Field(
-        None, description="Which of that graph's counterfactuals; the best if not given."
+        None, description="Which of its counterfactuals; the best if not given."
     )
 
 
@@ -78,7 +79,10 @@ class FormatQuery(BaseModel):
     "/v1/explanations",
     summary="Ask for an explanation",
     description="`kind: counterfactual`: the smallest realistic change of each graph that changes "
-    "the GNN's answer. `kind: class`: what a typical graph of a class looks like to the GNN. "
+    "the GNN's answer. A GNN that classifies nodes is asked about the `node`, or `nodes`, of one "
+    "`graph`: the part of it that the node's class depends on is edited, and every answer holds in "
+    "the whole graph. `kind: class`: what a typical graph, or neighbourhood of a node, of a class "
+    "looks like to the GNN. "
     "A denoiser that does not exist yet is trained first; the job then says `waiting_for`. A graph "
     "for which nothing is found within the budget is a success that says so.",
     status_code=202,
@@ -92,6 +96,7 @@ class FormatQuery(BaseModel):
         {
             "counterfactual": examples.COUNTERFACTUAL_IN,
             "many graphs": examples.MANY_IN,
+            "nodes": examples.NODES_IN,
             "class": examples.CLASS_IN,
         },
         PREFER,
@@ -143,8 +148,8 @@ def list_explanations(
     "/v1/explanations/{explanation_id}",
     summary="One explanation with its result",
     description="`format=svg|graphml|cytoscape|pyg` gives one of its graphs instead: graph `graph` "
-    "and its counterfactual `alternative`, best first. SVG draws the closest miss where nothing "
-    "was found. A PyG dict can be posted again as it is.",
+    "and its counterfactual `alternative`, best first. An explained node is marked. SVG draws the "
+    "closest miss where nothing was found. A PyG dict can be posted again as it is.",
     responses={
         200: either(
             "The explanation, or one of its graphs.",

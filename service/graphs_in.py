@@ -196,12 +196,24 @@ def _listed_pyg(graph: PygGraph, at: str, limits: Settings, faults: Faults) -> _
                 )
                 return None
     ids: Sequence[NodeId] = graph.node_ids if graph.node_ids is not None else range(nodes)
-    given = graph.label if graph.label is not None else graph.y
+    label = graph.label
+    if isinstance(graph.y, list):
+        if len(graph.y) not in (1, nodes):
+            faults.add(
+                f"{at}/y",
+                f"has {len(graph.y):,} entries; a graph has one label, or one for each of its "
+                f"{nodes:,} nodes, which is ignored",
+            )
+            return None
+        if label is None and len(graph.y) == 1:
+            label = graph.y[0]
+    elif label is None:
+        label = graph.y
     return _Listed(
         node_ids=ids,
         x=graph.x if graph.x is not None else [None] * nodes,
         edges=[(ids[s], ids[t]) for s, t in zip(sources, targets, strict=True)],
-        label=given[0] if isinstance(given, list) else given,
+        label=label,
         places=places,
     )
 

@@ -22,6 +22,7 @@ from store.results import (
     Prediction,
     ResultEdge,
     ResultGraph,
+    ResultNode,
 )
 
 
@@ -58,6 +59,7 @@ class PygDocument(BaseModel):
     predicted_class: int
     confidence: float
     predicted_class_before: int | None = None
+    node: NodeId | None = Field(None, description="The explained node, of a node classifier.")
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class ChosenGraph:
     before: Prediction | None  # None for class explanations, which start from nothing
     after: Prediction
     is_answer: bool  # False: only the closest miss
+    node: NodeId | None = None  # the explained one, if the GNN classifies nodes
 
     @property
     def positions(self) -> dict[NodeId, int]:
@@ -99,13 +102,15 @@ def chosen_graph(
         _check_index("alternative", alternative, 1, "alternative of an example")
         example = result.examples[graph]
         return ChosenGraph(
-            title=f"Typical graph of class {result.target_class}",
+            title=f"Typical {'graph' if example.node is None else 'node'} of class "
+            f"{result.target_class}",
             subtitle=f"example {graph + 1} of {len(result.examples)}",
             graph=example.graph,
             edits=(),
             before=None,
             after=example.prediction,
             is_answer=True,
+            node=example.node,
         )
     _check_index("graph", graph, len(result.answers), "graphs")
     answer = result.answers[graph]
@@ -115,27 +120,33 @@ def chosen_graph(
     found = answer.counterfactuals[alternative]
     return ChosenGraph(
         title="Counterfactual",
-        subtitle=f"graph {graph + 1} of {len(result.answers)}, "
+        subtitle=f"{_subject(answer)} {graph + 1} of {len(result.answers)}, "
         f"alternative {alternative + 1} of {len(answer.counterfactuals)}",
         graph=found.graph,
         edits=tuple(found.edits),
         before=answer.prediction,
         after=found.prediction,
         is_answer=True,
+        node=answer.node.id if answer.node else None,
     )
+
+
+def _subject(answer: CounterfactualAnswer) -> str:
+    return "node" if answer.node else "graph"
 
 
 def _miss(answer: CounterfactualAnswer, graph: int, graphs: int) -> ChosenGraph:
     miss = answer.closest_miss
     return ChosenGraph(
         title="No counterfactual within the budget",
-        subtitle=f"graph {graph + 1} of {graphs}, "
+        subtitle=f"{_subject(answer)} {graph + 1} of {graphs}, "
         + ("closest miss" if miss else "as it was posted"),
         graph=_apply(answer.graph, miss.edits) if miss else answer.graph,
         edits=tuple(miss.edits) if miss else (),
         before=answer.prediction,
         after=miss.prediction if miss else answer.prediction,
         is_answer=False,
+        node=answer.node.id if answer.node else None,
     )
 
 
@@ -156,7 +167,7 @@ def require_answer(chosen: ChosenGraph) -> None:
 
 
 def to_graphml(chosen: ChosenGraph) -> str:
-    """GraphML: features as x0, x1 …; edges say whether they were added."""
+    """GraphML: features as x0, x1 …; edges say whether they were added, nodes whether explained."""
     document = ElementTree.Element("graphml", xmlns="http://graphml.graphdrawing.org/xmlns")
     graph = ElementTree.Element("graph", edgedefault="undirected")
     keys: dict[tuple[str, str], str] = {}
@@ -165,16 +176,19 @@ def to_graphml(chosen: ChosenGraph) -> str:
         owner, place = element.tag, (element.tag, name)
         if place not in keys:  # GraphML wants every attribute declared before the graph
             keys[place] = f"d{len(keys)}"
-            kind = {str: "string", int: "long"}.get(type(value), "double")
+            kind = {str: "string", int: "long", bool: "boolean"}.get(type(value), "double")
             declared = {"id": keys[place], "for": owner, "attr.name": name, "attr.type": kind}
             ElementTree.SubElement(document, "key", declared)
-        ElementTree.SubElement(element, "data", key=keys[place]).text = str(value)
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        ElementTree.SubElement(element, "data", key=keys[place]).text = text
 
     for name, value in _facts(chosen).items():
         put(graph, name, value)
     put(graph, "edits", json.dumps(_edit_list(chosen)))
     for node in chosen.graph.nodes:
         element = ElementTree.SubElement(graph, "node", id=str(node.id))
+        for name, value in _mark(chosen, node).items():
+            put(element, name, value)
         for position, feature in enumerate(node.x):
             put(element, f"x{position}", feature)
     added = _pair_set(chosen, "add")
@@ -195,7 +209,13 @@ def to_cytoscape(chosen: ChosenGraph) -> dict[str, Any]:
     places = layout(len(chosen.graph.nodes), pairs) * 80.0  # pixels
     nodes = [
         {
-            "data": {"id": str(node.id), "value": node.id, "name": str(node.id), "x": node.x},
+            "data": {
+                "id": str(node.id),
+                "value": node.id,
+                "name": str(node.id),
+                "x": node.x,
+                **_mark(chosen, node),
+            },
             "position": {"x": round(float(place[0]), 2), "y": round(float(place[1]), 2)},
         }
         for node, place in zip(chosen.graph.nodes, places, strict=True)
@@ -236,15 +256,22 @@ def to_pyg(chosen: ChosenGraph) -> dict[str, Any]:
     }
 
 
-def _facts(chosen: ChosenGraph) -> dict[str, int | float]:
+def _facts(chosen: ChosenGraph) -> dict[str, NodeId | float]:
     after = chosen.after.predicted_class
-    facts: dict[str, int | float] = {
+    facts: dict[str, NodeId | float] = {
         "predicted_class": after,
         "confidence": chosen.after.probabilities[after],
     }
     if chosen.before is not None:
         facts["predicted_class_before"] = chosen.before.predicted_class
+    if chosen.node is not None:
+        facts["node"] = chosen.node
     return facts
+
+
+def _mark(chosen: ChosenGraph, node: ResultNode) -> dict[str, bool]:
+    """Whether it is the explained node, where there is one."""
+    return {} if chosen.node is None else {"explained": node.id == chosen.node}
 
 
 def _edit_list(chosen: ChosenGraph) -> list[dict[str, Any]]:

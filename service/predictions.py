@@ -14,7 +14,7 @@ from service.context import ContextOf, in_thread, reading_body
 from service.idempotency import Made, Submission, known, once, submission_of
 from service.jobs import until_ended
 from service.json_bodies import parse_model
-from service.openapi import IDEMPOTENCY_KEY, PREFER, answer, problems, takes
+from service.openapi import IDEMPOTENCY_KEY, PREFER, answer, either, problems, takes
 from service.questions import prediction_request
 from service.references import checked_id
 from service.replies import accepted_headers, reply
@@ -30,20 +30,26 @@ router = APIRouter(tags=["GNNs"])
 
 @router.post(
     "/v1/gnns/{gnn_id}/predictions",
-    summary="Let the GNN classify graphs",
+    summary="Let the GNN classify graphs or nodes",
     description="Waits for the answer, by default 10 s; if it takes longer, 202 and the job's "
-    "address, where `result` will be.",
+    "address, where `result` will be. A GNN that classifies nodes answers for those in `nodes`, or "
+    "for all.",
     responses={
-        200: answer(
+        200: either(
             "The job has ended; `predictions` is null unless it has succeeded.",
-            PredictionsResource,
-            examples.PREDICTIONS,
+            {
+                "of graphs": (PredictionsResource, examples.PREDICTIONS),
+                "of nodes": (PredictionsResource, examples.NODE_PREDICTIONS),
+            },
         ),
         202: answer("Not done yet.", PredictionsResource, examples.PREDICTIONS_LATER),
         **problems(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
     },
     openapi_extra=takes(
-        PredictionsIn, {"one graph": examples.PREDICTIONS_IN}, PREFER, IDEMPOTENCY_KEY
+        PredictionsIn,
+        {"one graph": examples.PREDICTIONS_IN, "some nodes": examples.NODE_PREDICTIONS_IN},
+        PREFER,
+        IDEMPOTENCY_KEY,
     ),
 )
 async def predict(request: Request, context: ContextOf, gnn_id: str) -> Response:

@@ -10,6 +10,12 @@ from pydantic_core import PydanticCustomError
 from service.faults import Faults, kind_of, refuse, shown
 from service.graph_schemas import checked_node_id
 from service.graphs_in import FeatureSize, read_graph, read_graphs
+from service.node_questions import (
+    check_explained,
+    check_predicted,
+    explained_nodes,
+    predicted_nodes,
+)
 from service.schemas import ClassIn, ConstraintsIn, CounterfactualIn, PredictionsIn
 from store.requests import (
     CanonicalGraph,
@@ -36,13 +42,16 @@ def counterfactual_request(
             f"is {shown(asked.preset)}; presets are for the search of the sampler 'guided', "
             "and the sampler 'paper' does not search",
         )
+    check_explained(asked, gnn)
     graphs = posted_graphs(asked, gnn, settings)
+    nodes = explained_nodes(asked, graphs, settings)
     for index, graph in enumerate(graphs):
         if not graph.edges:
             at = "/graph" if asked.graph is not None else f"/graphs/{index}"
             refuse(at, "the graph has no edges; edits are budgeted as a share of them")
     return CounterfactualRequest(
         graphs=graphs,
+        nodes=nodes,
         target_class=asked.target_class,
         alternatives=asked.alternatives,
         constraints=_constraints(asked.constraints, graphs, single=asked.graph is not None),
@@ -60,7 +69,9 @@ def class_request(asked: ClassIn, gnn: Gnn) -> ClassRequest:
 
 
 def prediction_request(asked: PredictionsIn, gnn: Gnn, settings: Settings) -> PredictionRequest:
-    return PredictionRequest(graphs=posted_graphs(asked, gnn, settings))
+    check_predicted(asked, gnn)
+    graphs = posted_graphs(asked, gnn, settings)
+    return PredictionRequest(graphs=graphs, nodes=predicted_nodes(asked, gnn, graphs))
 
 
 def check_class(target: int, gnn: Gnn) -> None:

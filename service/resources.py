@@ -10,7 +10,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from store.gnn_spec import GnnSpecDocument
 from store.job_states import DenoiserState, GnnState, JobKind, JobState, Queue
 from store.requests import DenoiserConfig
-from store.results import ClassResult, CounterfactualResult, Prediction, ProbeReport
+from store.results import (
+    ClassResult,
+    CounterfactualResult,
+    NodePredictions,
+    Prediction,
+    PredictionResult,
+    ProbeReport,
+)
 from store.tables import Denoiser, Explanation, Gnn, Job, ReferenceSet
 
 Item = TypeVar("Item", bound=BaseModel)
@@ -155,7 +162,10 @@ class ExplanationResource(ExplanationSummary):
 class PredictionsResource(Resource):
     gnn: str
     job: JobResource
-    predictions: list[Prediction] | None = Field(description="One per graph, once the job is done.")
+    predictions: list[Prediction] | list[NodePredictions] | None = Field(
+        description="One per graph, once the job is done; of a GNN that classifies nodes, `nodes` "
+        "has one each."
+    )
 
 
 def timestamp(seconds: float) -> str:
@@ -274,13 +284,10 @@ def explanation_summary(explanation: Explanation, job: Job) -> ExplanationSummar
 
 
 def predictions_resource(job: Job) -> PredictionsResource:
-    result = job.result or {}
-    found = result.get("predictions")
-    return PredictionsResource(
-        gnn=job.gnn_id or "",
-        job=job_resource(job),
-        predictions=None if found is None else [Prediction.model_validate(p) for p in found],
-    )
+    predictions = None
+    if job.result is not None and "predictions" in job.result:
+        predictions = PredictionResult.model_validate(job.result).predictions
+    return PredictionsResource(gnn=job.gnn_id or "", job=job_resource(job), predictions=predictions)
 
 
 def _job_error(job: Job) -> JobError | None:

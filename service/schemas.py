@@ -25,6 +25,7 @@ MAX_NAME_LENGTH = 200
 # features; here they only give the OpenAPI schema.
 PostedGraph = Annotated[GraphIn, SkipValidation]
 PostedGraphs = Annotated[list[PostedGraph], Field(min_length=1)]
+AskedNodes = Annotated[list[NodeIdIn], Field(min_length=1)]
 
 
 def printable(text: str) -> str:
@@ -79,7 +80,9 @@ class ConstraintsIn(Body):
 
     max_edits: Annotated[int, Field(ge=1, le=64)] | None = None
     max_ratio: Annotated[float, Field(gt=0, le=1)] = Field(
-        0.3, description="Most edits, as a share of the graph's edges."
+        0.3,
+        description="Most edits, as a share of the graph's edges; of a node's explanation, of the "
+        "edges within `node.hops` of it.",
     )
     actions: Literal["both", "add", "remove"] = "both"
     keep_connected: bool = False
@@ -95,6 +98,14 @@ class CounterfactualIn(Body):
     dataset: ResourceId
     graph: PostedGraph | None = Field(None, description="One graph; or give `graphs`.")
     graphs: PostedGraphs | None = None
+    node: NodeIdIn | None = Field(
+        None,
+        description="For GNNs that classify nodes: the node of `graph` to explain; "
+        "or give `nodes`.",
+    )
+    nodes: AskedNodes | None = Field(
+        None, description="Several nodes of `graph`, each explained by itself."
+    )
     target_class: ClassIndex | None = Field(
         None, description="The class to reach; any other than the present one if not given."
     )
@@ -152,10 +163,15 @@ class ClassIn(Body):
 
 
 class PredictionsIn(Body):
-    """Graphs that the GNN itself classifies."""
+    """Graphs that the GNN itself classifies, or whose nodes it does."""
 
     graph: PostedGraph | None = Field(None, description="One graph; or give `graphs`.")
     graphs: PostedGraphs | None = None
+    nodes: AskedNodes | None = Field(
+        None,
+        description="For GNNs that classify nodes: those of `graph` to answer for; all if not "
+        "given.",
+    )
 
 
 class ExplanationIn(RootModel[Annotated[CounterfactualIn | ClassIn, Field(discriminator="kind")]]):

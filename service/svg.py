@@ -25,13 +25,14 @@ text{font-family:ui-sans-serif,system-ui,-apple-system,'Segoe UI',Roboto,'Noto S
 .kept{stroke:#a3adb8;stroke-width:1.6}.added{stroke:#1a7f37;stroke-width:3.2}
 .removed{stroke:#cf222e;stroke-width:2.6;stroke-dasharray:6 5}
 .node{stroke:#ffffff;stroke-width:1.5}.touched{stroke:#1f2328;stroke-width:2.2}
+.ring{fill:none;stroke:#8250df;stroke-width:3}
 .k0{fill:#6ea8dc}.k1{fill:#e8b04b}.k2{fill:#a58bd8}.k3{fill:#5fb7ae}.k4{fill:#d98ab3}.k5{fill:#a8a090}
 .inside{fill:#10222f;font-weight:600}.beside{fill:#1f2328;stroke:#ffffff;stroke-width:3;paint-order:stroke}
 .track{fill:#eff2f5}.before{fill:#a3adb8}.after{fill:#0969da}.gain{fill:#1a7f37}.loss{fill:#cf222e}
 @media (prefers-color-scheme:dark){
 .bg{fill:#0d1117}.ink{fill:#e6edf3}.muted{fill:#9198a1}.line{stroke:#30363d}
 .kept{stroke:#656c76}.added{stroke:#3fb950}.removed{stroke:#f85149}
-.node{stroke:#0d1117}.touched{stroke:#f0f6fc}
+.node{stroke:#0d1117}.touched{stroke:#f0f6fc}.ring{stroke:#ab7df8}
 .beside{fill:#e6edf3;stroke:#0d1117}
 .track{fill:#21262d}.before{fill:#656c76}.after{fill:#4493f8}.gain{fill:#3fb950}.loss{fill:#f85149}
 }
@@ -120,6 +121,8 @@ def _nodes(canvas: _Canvas, chosen: ChosenGraph) -> Iterator[str]:
             f'<circle class="{look}" cx="{x:.1f}" cy="{y:.1f}" r="{canvas.radius:.1f}">'
             f"<title>node {_text(str(node.id))}</title></circle>"
         )
+        if node.id == chosen.node:
+            yield f'<circle class="ring" cx="{x:.1f}" cy="{y:.1f}" r="{canvas.radius + 4:.1f}"/>'
     # After all circles, so that none covers a name.
     roomy = len(chosen.graph.nodes) <= _MOST_LABELS
     for node, (x, y) in zip(chosen.graph.nodes, canvas.points, strict=True):
@@ -127,7 +130,7 @@ def _nodes(canvas: _Canvas, chosen: ChosenGraph) -> Iterator[str]:
         if len(name) <= 3 and canvas.radius >= 8:
             size = canvas.radius * (0.95 if len(name) < 3 else 0.75)
             yield _words(x, y + size * 0.36, name, "inside", size, anchor="middle")
-        elif roomy or node.id in touched:
+        elif roomy or node.id in touched or node.id == chosen.node:
             below = y + canvas.radius + 11
             yield _words(x, below, _short(name, 12), "beside", 10, anchor="middle")
 
@@ -203,10 +206,14 @@ def _legend(chosen: ChosenGraph, top: float) -> Iterator[str]:
         name = kind if chosen.before is not None else "of the pattern"
         yield f'<line class="{kind}" x1="{left}" y1="{y - 4}" x2="{left + 36}" y2="{y - 4}"/>'
         yield _words(left + 46, y, f"{name} ({count})", "ink", 12.5)
+    if chosen.node is not None:
+        y = top + 22 + 24 * len(entries)
+        yield f'<circle class="ring" cx="{left + 18}" cy="{y - 4}" r="7"/>'
+        yield _words(left + 46, y, f"explained: {_short(str(chosen.node), 12)}", "ink", 12.5)
 
 
 def _legend_rows(chosen: ChosenGraph) -> int:
-    return 4 if chosen.before is not None else 2
+    return (4 if chosen.before is not None else 2) + (chosen.node is not None)
 
 
 def _effect(chosen: ChosenGraph, names: Sequence[str] | None) -> str:
@@ -237,8 +244,9 @@ def _size(chosen: ChosenGraph) -> str:
 
 
 def _description(chosen: ChosenGraph) -> str:
+    about = "" if chosen.node is None else f"Explained is node {chosen.node}. "
     said = [f"{edit.action} {edit.source}–{edit.target}" for edit in chosen.edits]  # noqa: RUF001
-    return f"{_size(chosen)}. " + (f"Edits: {', '.join(said)}." if said else "No edits.")
+    return f"{_size(chosen)}. {about}" + (f"Edits: {', '.join(said)}." if said else "No edits.")
 
 
 def _bar(x: float, y: float, width: float, look: str, height: float) -> str:

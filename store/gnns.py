@@ -48,8 +48,8 @@ def create(
 
 
 def content_hash(spec: GnnSpecDocument, weights_digest: str) -> str:
-    """What the GNN computes, whatever it or its classes are called."""
-    architecture = spec.model_dump_json(exclude={"class_names"})
+    """What the GNN computes, whatever it or its classes are called; its layers say the rest."""
+    architecture = spec.model_dump_json(exclude={"class_names", "task", "head"})
     return hashlib.sha256(f"{architecture}\n{weights_digest}".encode()).hexdigest()
 
 
@@ -63,6 +63,10 @@ def require_ready(session: Session, gnn_id: str, tenant: str = "default") -> Gnn
     if gnn.state is not GnnState.READY:
         raise GnnNotReady(gnn.id, gnn.state)
     return gnn
+
+
+def classifies_nodes(gnn: Gnn) -> bool:
+    return bool(gnn.spec.get("task") == "node")
 
 
 def page(

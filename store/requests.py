@@ -50,7 +50,8 @@ class Constraints(Asked):
 
 class CounterfactualRequest(Asked):
     kind: Literal["counterfactual"] = "counterfactual"
-    graphs: list[CanonicalGraph]
+    graphs: list[CanonicalGraph]  # one, if nodes of it are asked about
+    nodes: list[int] | None = None  # of a node classifier: positions, each explained by itself
     target_class: int | None = None
     alternatives: Annotated[int, Field(ge=1, le=16)] = 3
     constraints: Constraints = Constraints()
@@ -80,3 +81,4 @@ class ClassRequest(Asked):
 class PredictionRequest(Asked):
     kind: Literal["prediction"] = "prediction"
     graphs: list[CanonicalGraph]
+    nodes: list[int] | None = None  # of a node classifier and one graph; None: all nodes

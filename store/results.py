@@ -30,6 +30,16 @@ class Prediction(Document):
     probabilities: list[float]  # one per class
 
 
+class NodePrediction(Prediction):
+    node: NodeId
+
+
+class NodePredictions(Document):
+    """What a node classifier says about nodes of one graph."""
+
+    nodes: list[NodePrediction]
+
+
 class ResultNode(Document):
     id: NodeId
     x: list[float]
@@ -87,10 +97,25 @@ class ClosestMiss(Document):
     modification_ratio: float
 
 
+class ExplainedNode(Document):
+    """The node that an answer is about, and the part of the posted graph that was edited for it."""
+
+    id: NodeId
+    hops: int  # from the node to the farthest that its class depends on
+    nodes: int  # of the part within these hops
+    edges: int
+    frozen_pairs: int  # of the part: no edit touches them, besides those that the caller froze
+
+
 class CounterfactualAnswer(Document):
-    """All that was found for one posted graph; `counterfactuals` is ranked, best first."""
+    """All that was found for one posted graph, or for one node of it; best first.
+
+    About a node, graphs hold the nodes within `node.hops`, edits are relative to their edges, and
+    predictions are those of the node in the whole graph.
+    """
 
     graph: ResultGraph  # as it was posted
+    node: ExplainedNode | None = None  # None if the GNN classifies graphs
     prediction: Prediction
     found: bool
     reason: str | None  # why nothing was found
@@ -110,10 +135,11 @@ class ClassExample(Document):
     connected: bool
     # share of the class's reference graphs that contain it; None if counting takes too long
     recurrence: float | None = None
+    node: NodeId | None = None  # of a node classifier: the node that prediction and class are about
 
 
 class Summary(Document):
-    """Figures over all graphs of one counterfactual explanation."""
+    """Figures over all graphs, or nodes, of one counterfactual explanation."""
 
     graphs: int
     found: int
@@ -180,4 +206,4 @@ class ProbeReport(Document):
 
 class PredictionResult(Document):
     kind: Literal["prediction"] = "prediction"
-    predictions: list[Prediction]
+    predictions: list[Prediction] | list[NodePredictions]  # one per graph

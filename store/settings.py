@@ -106,7 +106,9 @@ class Settings:
     max_edges: int = _setting("D4_MAX_EDGES", 8192, "Most edges of one graph.")
     max_features: int = _setting("D4_MAX_FEATURES", 4096, "Most features of a node.")
     max_graphs_per_request: int = _setting(
-        "D4_MAX_GRAPHS_PER_REQUEST", 256, "Most graphs in one explanation or prediction."
+        "D4_MAX_GRAPHS_PER_REQUEST",
+        256,
+        "Most graphs, or nodes, in one explanation; most graphs in one prediction.",
     )
     max_dataset_graphs: int = _setting(
         "D4_MAX_DATASET_GRAPHS", 20_000, "Most graphs of a reference set."

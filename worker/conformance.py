@@ -1,18 +1,19 @@
 """The conformance probe: what a GNN must do before anything it says is explained.
 
-Sample graphs are drawn with a fixed seed; a check says in its detail what was measured.
+Sample graphs are drawn with a fixed seed; a check says in its detail what was measured. A GNN that
+classifies nodes is asked about all nodes of all graphs.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from models.gnn.network import Gnn, predict
+from models.gnn.network import Gnn
 from models.gnn.spec import GraphNormLayer
 from models.graphs import Graph, to_dense, to_sparse
 from store.results import ProbeCheck, ProbeReport
@@ -34,8 +35,23 @@ class _Probe:
     generator: torch.Generator
 
     def logits(self, graphs: list[Graph]) -> Tensor:
+        """[graph, class], or of a node classifier [node of all graphs, class]."""
         with torch.inference_mode():
             return _forward(self.gnn, graphs, self.device)
+
+    @property
+    def of_nodes(self) -> bool:
+        return self.gnn.spec.classifies_nodes
+
+    @property
+    def what(self) -> str:
+        return "nodes" if self.of_nodes else "graphs"
+
+    def one_per_answer(self, graphs: list[Graph]) -> list[Graph]:
+        """What the dense form takes, which answers for the marked node of each graph."""
+        if not self.of_nodes:
+            return graphs
+        return [replace(graph, target=node) for graph in graphs for node in range(graph.node_count)]
 
 
 @dataclass(frozen=True)
@@ -87,15 +103,17 @@ def _checked(name: str, check: Callable[[_Probe], _Verdict], subject: _Probe) ->
 
 
 def _shapes(probe: _Probe) -> _Verdict:
-    wanted = (len(probe.graphs), probe.gnn.spec.classes)
+    wanted = (len(probe.one_per_answer(probe.graphs)), probe.gnn.spec.classes)
     got = tuple(probe.logits(probe.graphs).shape)
-    return _Verdict(got == wanted, f"{wanted[0]} graphs give logits {got}, expected {wanted}")
+    return _Verdict(got == wanted, f"{wanted[0]} {probe.what} give logits {got}, expected {wanted}")
 
 
 def _finite(probe: _Probe) -> _Verdict:
     finite = torch.isfinite(probe.logits(probe.graphs)).all(dim=1)
     count = int((~finite).sum())
-    return _Verdict(count == 0, f"{count} of {len(finite)} graphs give values that are not finite")
+    return _Verdict(
+        count == 0, f"{count} of {len(finite)} {probe.what} give values that are not finite"
+    )
 
 
 def _deterministic(probe: _Probe) -> _Verdict:
@@ -110,24 +128,28 @@ def _batch_invariant(probe: _Probe) -> _Verdict:
 
 
 def _order_invariant(probe: _Probe) -> _Verdict:
-    shuffled = [_shuffled(graph, probe.generator) for graph in probe.graphs]
-    return _close(
-        probe.logits(probe.graphs), probe.logits(shuffled), _SINGLE, "nodes in another order"
-    )
+    """A graph's answer stays what it was; the answers of nodes go where the nodes went."""
+    places = [torch.randperm(graph.node_count, generator=probe.generator) for graph in probe.graphs]
+    shuffled = [_placed(graph, place) for graph, place in zip(probe.graphs, places, strict=True)]
+    logits = probe.logits(shuffled)
+    if probe.of_nodes:
+        rows = torch.split(logits, [len(place) for place in places])
+        logits = torch.cat([own[place] for own, place in zip(rows, places, strict=True)])
+    return _close(probe.logits(probe.graphs), logits, _SINGLE, "nodes in another order")
 
 
 def _dense_equals_sparse(probe: _Probe) -> _Verdict:
     """In double precision, where a real difference cannot hide behind rounding."""
     gnn = copy.deepcopy(probe.gnn).cpu().double()
-    graphs = [Graph(graph.features.double(), graph.edges) for graph in probe.graphs]
+    graphs = [replace(graph, features=graph.features.double()) for graph in probe.graphs]
     with torch.inference_mode():
-        dense = gnn.dense(to_dense(graphs))
+        dense = gnn.dense(to_dense(probe.one_per_answer(graphs)))
         sparse = _forward(gnn, graphs, torch.device("cpu"))
     return _close(sparse, dense, _DOUBLE, "dense and sparse form")
 
 
 def _sees_edges(probe: _Probe) -> _Verdict:
-    graphs = to_dense(probe.graphs).to(probe.device)
+    graphs = to_dense(probe.one_per_answer(probe.graphs)).to(probe.device)
     adjacency = graphs.adjacency.clone().requires_grad_()
     logits = probe.gnn.dense(graphs.with_adjacency(adjacency))
     # Squares: the logits' plain sum may be constant although each of them is not.
@@ -141,11 +163,12 @@ def _sees_edges(probe: _Probe) -> _Verdict:
 
 def _varies(probe: _Probe) -> _Verdict:
     """Probabilities, not logits: a GNN may add the same to every class."""
-    probabilities = predict(probe.gnn, probe.graphs, probe.device)
+    probabilities = probe.logits(probe.graphs).softmax(dim=1)
     spread = float((probabilities.amax(dim=0) - probabilities.amin(dim=0)).max())
-    detail = f"probabilities differ by up to {spread:.2g} over {len(probe.graphs)} varied graphs"
+    count = f"{len(probabilities)} varied {probe.what}"
+    detail = f"probabilities differ by up to {spread:.2g} over {count}"
     if spread <= 1e-6:
-        detail += "; the GNN gives every graph the same answer"
+        detail += "; the GNN gives all of them the same answer"
     return _Verdict(spread > 1e-6, detail)
 
 
@@ -163,7 +186,8 @@ _NEEDED_BY_OTHERS = ("shapes", "finite")
 
 
 def _forward(gnn: Gnn, graphs: list[Graph], device: torch.device) -> Tensor:
-    logits: Tensor = gnn(to_sparse(graphs).to(device))
+    batch = to_sparse(graphs).to(device)
+    logits: Tensor = gnn.node_logits(batch) if gnn.spec.classifies_nodes else gnn(batch)
     return logits.cpu()
 
 
@@ -185,8 +209,8 @@ def _nodes_alike(graph: Graph) -> bool:
     return bool((graph.features == graph.features[0]).all())
 
 
-def _shuffled(graph: Graph, generator: torch.Generator) -> Graph:
-    order = torch.randperm(graph.node_count, generator=generator)
-    place = torch.empty_like(order)
-    place[order] = torch.arange(graph.node_count)
-    return Graph(graph.features[order], place[graph.edges].sort(dim=0).values)
+def _placed(graph: Graph, place: Tensor) -> Graph:
+    """The graph with its node i at place[i]."""
+    features = torch.empty_like(graph.features)
+    features[place] = graph.features
+    return Graph(features, place[graph.edges].sort(dim=0).values)

@@ -39,7 +39,8 @@ from models.gnn.spec import (
 )
 from models.graphs import Graph
 from models.mmd import GraphStatistics, statistics
-from store import gnn_layers, gnn_spec, graph_sets, tables
+from models.neighbourhoods import instance
+from store import gnn_layers, gnn_spec, gnns, graph_sets, tables
 from store.artifacts import Artifacts
 from store.requests import CanonicalGraph
 from worker.shelf import Shelf
@@ -49,6 +50,9 @@ _WARM_BYTES = 1024 * 1024 * 1024
 # nodes³: a thousand graphs say as much, and a few dozen of 500 nodes take some seconds.
 _MMD_GRAPHS = 1000
 _MMD_CUBED_NODES = 5 * 10**9
+# Neighbourhoods overlap: some hundred of them hold what a denoiser can learn from a graph.
+REFERENCE_NODES = 1000
+_REFERENCE_NODE_BYTES = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -90,26 +94,45 @@ class Library:
 
         return self._shelf.get(("denoiser", digest), load, _parameter_bytes)
 
-    def reference(self, row: tables.ReferenceSet) -> LabelledGraphs:
+    def reference(self, gnn: tables.Gnn, row: tables.ReferenceSet) -> LabelledGraphs:
+        """The graphs of a set or, for a node classifier, neighbourhoods of their nodes.
+
+        Those are marked, and what the GNN says about them is what it says about the nodes.
+        """
+        if not gnns.classifies_nodes(gnn):
+            return self._graphs(row)
+
+        def cut_out() -> LabelledGraphs:
+            spec = layers_of(gnn_spec.GnnSpecDocument.model_validate(gnn.spec))
+            found = neighbourhoods(self._graphs(row).graphs, spec)
+            return LabelledGraphs(found, [None] * len(found))
+
+        return self._shelf.get(
+            ("neighbourhoods", gnn.sha256, row.graphs_digest), cut_out, _graph_bytes
+        )
+
+    def _graphs(self, row: tables.ReferenceSet) -> LabelledGraphs:
         def load() -> LabelledGraphs:
             return unpacked(self._artifacts.get(row.graphs_digest))
 
         return self._shelf.get(("reference", row.graphs_digest), load, _graph_bytes)
 
-    def reference_statistics(self, row: tables.ReferenceSet) -> GraphStatistics:
-        """Of all graphs of the set, or of a fixed sample of a large one."""
+    def reference_statistics(self, gnn: tables.Gnn, row: tables.ReferenceSet) -> GraphStatistics:
+        """Of the whole reference, or of a fixed sample of a large one."""
 
         def compute() -> GraphStatistics:
-            graphs = self.reference(row).graphs
+            graphs = self.reference(gnn, row).graphs
             return statistics(fixed_sample(graphs, _MMD_GRAPHS, _MMD_CUBED_NODES))
 
-        return self._shelf.get(("statistics", row.graphs_digest), compute, _statistics_bytes)
+        # whole graphs are the same for every GNN
+        of = gnn.sha256 if gnns.classifies_nodes(gnn) else None
+        return self._shelf.get(("statistics", of, row.graphs_digest), compute, _statistics_bytes)
 
     def reference_predictions(self, gnn: tables.Gnn, row: tables.ReferenceSet) -> Tensor:
-        """The GNN's probabilities of the reference graphs: [graph, class]."""
+        """The GNN's probabilities of the reference: [graph or node, class]."""
 
         def compute() -> Tensor:
-            return predict(self.gnn(gnn), self.reference(row).graphs, self.device)
+            return predict(self.gnn(gnn), self.reference(gnn, row).graphs, self.device)
 
         return self._shelf.get(
             ("predictions", gnn.sha256, row.graphs_digest), compute, lambda kept: kept.nbytes
@@ -184,6 +207,27 @@ def unpacked(data: bytes) -> LabelledGraphs:
     return LabelledGraphs(graphs, labels)
 
 
+def neighbourhoods(
+    graphs: Sequence[Graph], spec: GnnSpec, count: int = REFERENCE_NODES
+) -> list[Graph]:
+    """What a node classifier sees around each node, which is marked; of many nodes a fixed sample.
+
+    They come in the order of the graphs and their nodes.
+    """
+    nodes = [(graph, node) for graph in graphs for node in range(graph.node_count)]
+    order = torch.randperm(len(nodes), generator=torch.Generator().manual_seed(0)).tolist()
+    found: dict[int, Graph] = {}
+    spent = 0
+    for index in order[:count]:
+        graph, node = nodes[index]
+        part = instance(graph, node, spec.convolutions, sight=spec.sight).graph
+        spent += _bytes(part)
+        if spent > _REFERENCE_NODE_BYTES and found:
+            break
+        found[index] = part
+    return [found[index] for index in sorted(found)]
+
+
 def fixed_sample(graphs: Sequence[Graph], count: int, cubed_nodes: int) -> list[Graph]:
     """The same graphs every time, spread over the whole set, two of them at least."""
     order = torch.randperm(len(graphs), generator=torch.Generator().manual_seed(0)).tolist()
@@ -202,7 +246,11 @@ def _parameter_bytes(network: nn.Module) -> int:
 
 
 def _graph_bytes(labelled: LabelledGraphs) -> int:
-    return sum(graph.features.nbytes + graph.edges.nbytes for graph in labelled.graphs)
+    return sum(_bytes(graph) for graph in labelled.graphs)
+
+
+def _bytes(graph: Graph) -> int:
+    return graph.features.nbytes + graph.edges.nbytes
 
 
 def _statistics_bytes(kept: GraphStatistics) -> int:

@@ -19,6 +19,7 @@ from store.results import (
     Counterfactual,
     CounterfactualAnswer,
     Edit,
+    ExplainedNode,
     Prediction,
     ResultEdge,
     ResultGraph,
@@ -54,14 +55,16 @@ def result_graph(document: CanonicalGraph, edges: Sequence[tuple[int, int]]) -> 
 
 
 def counterfactual_answer(
-    document: CanonicalGraph, outcome: CounterfactualOutcome
+    document: CanonicalGraph, outcome: CounterfactualOutcome, node: ExplainedNode | None = None
 ) -> CounterfactualAnswer:
+    """`document` is the graph that was edited: the posted one, or a node's part of it."""
     before = outcome.probabilities
     miss = outcome.closest_miss
     edit_sets = [{(edit.source, edit.target) for edit in found.edits} for found in outcome.found]
     diversity = mean_jaccard_distance(edit_sets)
     return CounterfactualAnswer(
         graph=result_graph(document, document.edges),
+        node=node,
         prediction=prediction(before),
         found=bool(outcome.found),
         reason=outcome.reason,
@@ -143,6 +146,7 @@ def class_example(
         density=figure(density(found.graph)),
         connected=found.connected,
         recurrence=None if recurrence is None else figure(recurrence),
+        node=found.graph.target,
     )
 
 

@@ -14,7 +14,7 @@ from d4explain.job_bars import JobBars
 from d4explain.tables import class_table, counterfactual_table, mmd_table, summary_lines
 from d4explain.terminal import messages, output
 from store.requests import Preset
-from store.results import ClassResult, CounterfactualResult
+from store.results import ClassResult, CounterfactualResult, NodeId
 
 
 def explain(
@@ -24,6 +24,10 @@ def explain(
     graph: Annotated[
         Path | None,
         typer.Argument(help="A graph, a list of graphs, {graph: …} or {graphs: […]}; - is stdin."),
+    ] = None,
+    node: Annotated[
+        list[str] | None,
+        typer.Option(help="Node to explain, if the GNN classifies nodes; may be repeated."),
     ] = None,
     target: Annotated[
         int | None,
@@ -37,10 +41,11 @@ def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole answer.")] = False,
     url: Url = None,
 ) -> None:
-    """Explain graphs (what would change the GNN's answer?) or, without a GRAPH, a class."""
+    """Explain graphs or nodes (what would change the answer?) or, without a GRAPH, a class."""
     if graph is None and target is None:
         raise CommandError("there is nothing to explain", hint="give a GRAPH file, or a --class")
     graphs = [] if graph is None else graphs_of(read_json(graph), graph)
+    nodes = nodes_of(graphs, node or [])
     with Client(api_address(url)) as client:
         ids = _id_of(client, "gnns", gnn), _id_of(client, "datasets", dataset)
         if graphs:
@@ -52,6 +57,8 @@ def explain(
             }
             if target is not None:
                 options["target_class"] = target
+            if nodes:
+                options["nodes"] = nodes
             explanation = client.explain_counterfactual(*ids, graphs, **options)
         else:
             assert target is not None
@@ -79,6 +86,31 @@ def graphs_of(document: Any, path: Path) -> list[dict[str, Any]]:
             f"{path} holds no graph", hint="node-link JSON or a PyG dict is understood"
         )
     return graphs
+
+
+def nodes_of(graphs: list[dict[str, Any]], given: list[str]) -> list[NodeId]:
+    """The ids that the graph's file has for these nodes: there they may be numbers."""
+    if not given:
+        return []
+    if len(graphs) != 1:
+        raise CommandError(
+            f"--node names a node of one graph; here are {len(graphs)}",
+            hint="give a file with a single graph",
+        )
+    return [_node_id(graphs[0], text) for text in given]
+
+
+def _node_id(graph: dict[str, Any], text: str) -> NodeId:
+    if "edge_index" in graph and graph.get("node_ids") is None:
+        if text.isdecimal():
+            return int(text)
+        raise CommandError(f"--node is {text!r}; the nodes of this graph are numbered from 0")
+    listed = graph.get("node_ids") or [item.get("id") for item in graph.get("nodes", [])]
+    for node_id in listed:
+        if str(node_id) == text:
+            found: NodeId = node_id
+            return found
+    raise CommandError(f"the graph has no node {text!r}")
 
 
 def _id_of(client: Client, kind: str, given: str) -> str:

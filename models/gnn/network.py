@@ -172,6 +172,17 @@ def predict(gnn: Gnn, graphs: Sequence[Graph], device: torch.device) -> Tensor:
     return torch.cat(logits).softmax(dim=1)
 
 
+def predict_nodes(gnn: Gnn, graph: Graph, device: torch.device) -> Tensor:
+    """A node classifier's probabilities of all nodes [node, class] on the CPU, in eval mode."""
+    was_training = gnn.training
+    gnn.eval()
+    try:
+        with torch.inference_mode():
+            return gnn.node_logits(to_sparse([graph]).to(device)).cpu().softmax(dim=1)
+    finally:
+        gnn.train(was_training)
+
+
 def _passes(graphs: Sequence[Graph]) -> Iterator[tuple[int, int]]:
     """Consecutive ranges of graphs whose rows stay within one pass."""
     start, rows = 0, 0

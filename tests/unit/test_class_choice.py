@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from models.class_choice import SURE, Pool, _herded, chosen, distinct
 from models.graphs import Graph, from_dense, to_dense
-from models.mmd import kernel_sums, mmd, statistics
+from models.mmd import kernels_between, mmd, statistics
 
 torch.set_num_threads(1)
 
@@ -65,7 +65,10 @@ def test_each_addition_is_the_best_one_by_the_mmd_itself(seed: int, count: int) 
 
 def test_kernel_sums_add_up_to_the_mmd() -> None:
     some, others = statistics(random_graphs(4, 1)), statistics(random_graphs(3, 2))
-    terms = [kernel_sums(*pair).mean() for pair in ((some, some), (others, others), (some, others))]
+    terms = [
+        kernels_between(*pair).sum.mean()
+        for pair in ((some, some), (others, others), (some, others))
+    ]
     assert float(terms[0] + terms[1] - 2 * terms[2]) == pytest.approx(mmd(some, others).sum)
 
 

@@ -296,6 +296,17 @@ def test_counterfactuals_are_shown_with_edits_and_misses_with_reasons() -> None:
     assert any("budget used up" in line for line in lines)
 
 
+def test_nodes_are_shown_by_their_ids() -> None:
+    document = result().model_dump(mode="json")
+    for answer, name in zip(document["answers"], ("[b]x", 7), strict=True):
+        answer["node"] = {"id": name, "hops": 2, "nodes": 2, "edges": 0, "frozen_pairs": 0}
+    shown = CounterfactualResult.model_validate(document)
+    lines = printed(counterfactual_table(shown)).splitlines()
+    assert any(line.split()[:2] == ["node", "edges"] for line in lines)
+    assert any(line.strip().startswith("[b]x") and "0 → 1" in line for line in lines)
+    assert "flipped 1 of 2 nodes" in summary_lines(shown)[0]
+
+
 def test_the_summary_tells_denoiser_and_search_apart() -> None:
     flips, edits = summary_lines(result())
     assert "1 of 2 graphs (50%)" in flips
@@ -373,6 +384,52 @@ def test_the_preset_is_posted(
         said = complaint(capsys, "explain", *subject, *names, *given)
     assert "422" in said
     assert Refusing.posted.pop()["preset"] == preset
+
+
+NAMED = {"nodes": [{"id": 0}, {"id": "b"}], "edges": [{"source": 0, "target": "b"}]}
+NUMBERED = {"edge_index": [[0], [1]], "num_nodes": 2}
+
+
+@pytest.mark.parametrize(
+    ("graph", "given", "posted"),
+    [
+        (NAMED, ["b"], ["b"]),
+        (NAMED, ["b", "0"], ["b", 0]),
+        (NUMBERED, ["1"], [1]),
+        ({**NUMBERED, "node_ids": ["1", "0"]}, ["1"], ["1"]),
+    ],
+)
+def test_nodes_are_posted_as_the_file_names_them(
+    graph: dict[str, Any],
+    given: list[str],
+    posted: list[int | str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "g.json").write_text(json.dumps(graph))
+    nodes = [word for node in given for word in ("--node", node)]
+    with HTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        names = ("--gnn", "gnn_1", "--dataset", "set_1", "--url", url)
+        complaint(capsys, "explain", "g.json", *names, *nodes)
+    assert Refusing.posted.pop()["nodes"] == posted
+
+
+@pytest.mark.parametrize(
+    ("content", "node", "words"),
+    [
+        (NAMED, "c", "the graph has no node 'c'"),
+        (NUMBERED, "c", "numbered from 0"),
+        ([NAMED, NAMED], "b", "one graph; here are 2"),
+    ],
+)
+def test_a_node_that_is_not_there(
+    content: object, node: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "g.json").write_text(json.dumps(content))
+    names = ("--gnn", "gnn_1", "--dataset", "set_1", "--node", node)
+    assert words in complaint(capsys, "explain", "g.json", *names)
 
 
 def test_an_unknown_preset_is_answered_with_those_there_are(

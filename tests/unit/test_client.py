@@ -181,6 +181,28 @@ def test_predictions_come_at_once_or_from_their_job() -> None:
         assert client.predictions("gnn_1", [])[0].predicted_class == 1
 
 
+def test_predictions_of_nodes_come_by_their_ids() -> None:
+    nodes = [{"node": "b", "predicted_class": 1, "probabilities": [0.1, 0.9]},
+             {"node": 7, "predicted_class": 0, "probabilities": [0.6, 0.4]}]  # fmt: skip
+    asked = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(json.loads(request.content))
+        found = {"gnn": "gnn_1", "job": job("succeeded"), "predictions": [{"nodes": nodes}]}
+        return httpx.Response(200, json=found)
+
+    with client_of(answer) as client:
+        found = client.node_predictions("gnn_1", GRAPH, ["b", 7])
+        client.node_predictions("gnn_1", GRAPH)
+        with pytest.raises(TypeError, match="gnn_1 classifies nodes"):
+            client.predictions("gnn_1", [GRAPH])
+    assert {node: one.probabilities for node, one in found.items()} == {
+        "b": [0.1, 0.9],
+        7: [0.6, 0.4],
+    }
+    assert asked == [{"graph": GRAPH, "nodes": ["b", 7]}, {"graph": GRAPH}, {"graphs": [GRAPH]}]
+
+
 def test_pages_are_followed_to_the_end() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         assert request.url.params["state"] == "running"
@@ -208,11 +230,13 @@ def test_one_graph_and_many_are_asked_in_their_own_words() -> None:
     with client_of(answer) as client:
         client.explain_counterfactual("gnn_1", "set_1", [GRAPH], seed=3)
         client.explain_counterfactual("gnn_1", "set_1", [GRAPH, GRAPH], preset="fast")
+        client.explain_counterfactual("gnn_1", "set_1", [GRAPH], node="a")
         client.explain_class("gnn_1", "set_1", 2, examples=4)
     common = {"gnn": "gnn_1", "dataset": "set_1"}
     assert asked == [
         {"kind": "counterfactual", **common, "graph": GRAPH, "seed": 3},
         {"kind": "counterfactual", **common, "graphs": [GRAPH, GRAPH], "preset": "fast"},
+        {"kind": "counterfactual", **common, "graph": GRAPH, "node": "a"},
         {"kind": "class", **common, "target_class": 2, "examples": 4},
     ]
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.gnn.layers import build
+from models.gnn.layers import Linear, build
 from models.gnn.network import Gnn
 from models.gnn.norms import GraphNorm
 from models.gnn.spec import (
@@ -74,6 +74,31 @@ def residual_gnn(conv: Layer, norm: Layer, features: int = 7) -> Gnn:
 def test_a_sound_gnn_passes(conv: Layer, norm: Layer, features: int) -> None:
     report = probe(residual_gnn(conv, norm, features), CPU)
     assert report.passed, [check for check in report.checks if not check.passed]
+
+
+@pytest.mark.parametrize("conv", CONVOLUTIONS, ids=str)
+def test_a_sound_node_classifier_passes(conv: Layer) -> None:
+    torch.manual_seed(0)
+    layers = (LinearLayer(16), KeepLayer(), conv, ActivationLayer("relu"), AddLayer(), GcnLayer(3))
+    report = probe(Gnn(GnnSpec(4, 3, layers)), CPU)
+    assert report.passed, [check for check in report.checks if not check.passed]
+    shapes = next(check for check in report.checks if check.name == "shapes")
+    assert shapes.detail == "351 nodes give logits (351, 3), expected (351, 3)"
+
+
+class ByPosition(Linear):
+    """Tells nodes apart by their place."""
+
+    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
+        return super().sparse(values, graphs) + torch.arange(len(values))[:, None].to(values)
+
+
+def test_a_node_classifier_that_looks_at_the_order_of_nodes_is_found() -> None:
+    torch.manual_seed(0)
+    gnn = Gnn(GnnSpec(4, 2, (GcnLayer(8), LinearLayer(2))))
+    gnn.layers[1] = ByPosition(8, LinearLayer(2))
+    failed = {check.name for check in probe(gnn, CPU).checks if not check.passed}
+    assert failed == {"batch_invariant", "node_order_invariant", "dense_equals_sparse"}
 
 
 class OverTheBatch(GraphNorm):

@@ -14,13 +14,15 @@ from models.gnn.spec import (
     ActivationLayer,
     BatchNormLayer,
     GcnLayer,
+    GinLayer,
     GnnSpec,
     JumpLayer,
     KeepLayer,
     LinearLayer,
 )
-from models.graphs import to_sparse
+from models.graphs import Graph, to_sparse
 from models.neighbourhoods import instance, verify_on_whole
+from models.node_explanation import explain_node, frozen_pairs, held_on_whole
 from models.synthetic import NodeDataset, tree_cycle
 
 torch.set_num_threads(1)
@@ -86,3 +88,83 @@ def test_counterfactuals_of_a_node_flip_on_the_whole_graph(
         torch.testing.assert_close(found.probabilities, after, rtol=1e-4, atol=1e-5)
         touched = {end for edit in found.edits for end in (edit.source, edit.target)}
         assert not touched & part.frozen_nodes
+
+
+def walk_counter(threshold: float) -> Gnn:
+    """Class 1 if more walks of two steps, of which each may stay, start at the node."""
+    gnn = Gnn(GnnSpec(1, 2, (GinLayer(1, 1), GinLayer(1, 1), LinearLayer(2)))).eval()
+    with torch.no_grad():
+        for name, value in gnn.named_parameters():
+            value.fill_(1.0 if name.endswith("weight") else 0.0)
+        gnn.layers[2].linear.weight[0] = 0.0
+        gnn.layers[2].linear.bias[1] = -threshold
+    return gnn
+
+
+def ring(size: int) -> Graph:
+    places = torch.arange(size)
+    edges = torch.stack([places, (places + 1) % size]).sort(dim=0).values
+    return Graph(torch.ones(size, 1), edges)
+
+
+def test_probabilities_of_a_node_are_those_of_the_whole_graph() -> None:
+    gnn, whole = walk_counter(10.0), ring(8)  # nine walks start at every node
+    part = instance(whole, 0, gnn.spec.convolutions, sight=gnn.spec.sight)
+    outcome = explain_node(
+        gnn,
+        Denoiser(DenoiserShape(1, hidden=4, blocks=1, marked=True)),
+        part,
+        EditRules(),
+        CounterfactualConfig(),
+        whole=whole,
+        seed=0,
+        device=CPU,
+    )
+    torch.testing.assert_close(outcome.probabilities, torch.tensor([0.0, -1.0]).softmax(0))
+    assert len(outcome.found) == 1
+    torch.testing.assert_close(outcome.found[0].probabilities, torch.tensor([0.0, 1.0]).softmax(0))
+    assert outcome.reason is None
+    assert frozen_pairs(part) == 3
+
+
+def test_an_answer_that_does_not_hold_in_the_whole_graph_is_dropped() -> None:
+    """One hop is too little: the part has 7 walks, and 9 after an edit, instead of 9 and 11."""
+    gnn, whole = walk_counter(8.0), ring(8)
+    part = instance(whole, 0, gnn.spec.convolutions, sight=gnn.spec.sight, hops=1)
+    assert not part.exact
+    claimed = explain(
+        gnn,
+        Denoiser(DenoiserShape(1, hidden=4, blocks=1, marked=True)),
+        part.graph,
+        EditRules(max_ratio=0.5),
+        CounterfactualConfig(),
+        seed=0,
+        device=CPU,
+    )
+    assert claimed.found
+    held = held_on_whole(gnn, part, claimed, whole=whole, target_class=None, device=CPU)
+    assert held.found == ()
+    assert held.reason == (
+        "what flips the node in its neighbourhood does not flip it in the whole graph"
+    )
+    torch.testing.assert_close(held.probabilities, torch.tensor([0.0, 1.0]).softmax(0))
+    assert held.closest_miss is not None
+    torch.testing.assert_close(held.closest_miss.probabilities, torch.tensor([0.0, 3.0]).softmax(0))
+    assert held.gnn_evaluations == claimed.gnn_evaluations + 1 + len(claimed.found)
+
+
+def test_an_answer_of_another_class_than_asked_for_is_dropped() -> None:
+    gnn, whole = walk_counter(10.0), ring(8)
+    part = instance(whole, 0, gnn.spec.convolutions, sight=gnn.spec.sight)
+    claimed = explain(
+        gnn,
+        Denoiser(DenoiserShape(1, hidden=4, blocks=1, marked=True)),
+        part.graph,
+        part.rules(EditRules()),
+        CounterfactualConfig(),
+        seed=0,
+        device=CPU,
+    )
+    for target, kept in ((1, 1), (0, 0), (None, 1)):
+        held = held_on_whole(gnn, part, claimed, whole=whole, target_class=target, device=CPU)
+        assert len(held.found) == kept

@@ -112,6 +112,31 @@ def test_an_exported_model_gives_the_same_answers(tmp_path: Path) -> None:
     assert torch.equal(tensors["layers.11.linear.weight"], model[9].weight)
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        nn.Sequential(GCNConv(4, 8), nn.ReLU(), GCNConv(8, 3)),
+        Sequential(
+            "x, edge_index",
+            [
+                (GATConv(4, 8, heads=2), "x, edge_index -> x"),
+                nn.ELU(),
+                (GATConv(16, 3, heads=2, concat=False), "x, edge_index -> x"),
+            ],
+        ),
+        Gnn(GnnSpec(4, 3, (GcnLayer(8), LinearLayer(3)))),
+    ],
+    ids=["torch", "pyg", "ours"],
+)
+def test_a_model_without_a_pool_is_exported_as_a_node_classifier(
+    model: nn.Module, tmp_path: Path
+) -> None:
+    written = export(model, tmp_path)
+    assert written.largest_difference < 1e-5
+    document = json.loads(written.spec.read_text())
+    assert (document["task"], document["features"], document["classes"]) == ("node", 4, 3)
+
+
 def test_training_mode_is_left_as_it_was(tmp_path: Path) -> None:
     model = rich_model().train()
     export(model, tmp_path)

@@ -10,6 +10,7 @@ from typing import get_args
 from store.gnn_layers import LayerDocument
 from store.gnn_spec import parse_spec
 from store.gnn_tensors import expected_tensors
+from worker.loading import REFERENCE_NODES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "gnns.md").read_text()
 
@@ -31,9 +32,14 @@ def test_every_layer_and_each_of_its_fields_is_documented_and_no_other() -> None
             assert field == "type" or f"`{field}`" in rows[name], f"{name}: {field}"
 
 
-def test_the_example_is_a_spec_and_the_table_names_its_tensors() -> None:
-    example = re.search(r"```json\n(.*?)```", PAGE, re.DOTALL)
-    assert example
-    spec = parse_spec(json.loads(example.group(1)))
-    for tensor in expected_tensors(spec):
-        assert f"`{tensor.split('.', 2)[2]}`" in PAGE
+def test_the_examples_are_specs_and_the_table_names_their_tensors() -> None:
+    examples = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+    specs = [parse_spec(json.loads(example)) for example in examples]
+    assert [spec.task for spec in specs] == ["graph", "node"]
+    for spec in specs:
+        for tensor in expected_tensors(spec):
+            assert f"`{tensor.split('.', 2)[2]}`" in PAGE
+
+
+def test_the_number_of_reference_nodes_is_documented() -> None:
+    assert f"of {REFERENCE_NODES:,} drawn with a fixed seed" in PAGE

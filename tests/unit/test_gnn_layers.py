@@ -852,6 +852,12 @@ POOLED = (PoolLayer("sum"), LinearLayer(2))
         (lambda: GnnSpec(1, 1, POOLED), r"classes.* got 1"),
         (lambda: GnnSpec(1, 2, (*POOLED, *POOLED)), r"at most one .* got 2"),
         (lambda: GnnSpec(1, 2, (KeepLayer(), JumpLayer("cat"))), r"linear layer; got JumpLayer"),
+        (lambda: GnnSpec(1, 2, (GcnLayer(3),)), r"GcnLayer must give 2 classes; got 3"),
+        (lambda: GnnSpec(1, 2, (GatLayer(2, heads=2),)), r"GatLayer must give 2 .* got 4"),
+        (
+            lambda: GnnSpec(1, 2, (GcnLayer(2), KeepLayer(), JumpLayer("cat"))),
+            r"a convolution or a linear layer; got JumpLayer",
+        ),
         (lambda: GnnSpec(1, 2, (*POOLED, GcnLayer(2))), r"layers\[2\]: GcnLayer .* layers\[0\]"),
         (lambda: GnnSpec(1, 2, (GcnLayer(2), PoolLayer("sum"))), r"linear layer; got GcnLayer"),
         (lambda: GnnSpec(1, 2, (PoolLayer("sum"),)), r"got none at all"),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from models.gnn.network import Gnn
 from store.errors import InvalidInput
 from store.gnn_spec import GnnSpecDocument, parse_spec
 from store.gnn_tensors import expected_tensors
+from store.gnns import content_hash
 from worker.loading import layers_of
 
 HEAD: list[dict[str, Any]] = [{"type": "pool", "op": "mean"}, {"type": "linear", "out": 3}]
@@ -137,6 +139,45 @@ def pna(**changes: Any) -> dict[str, Any]:
 
 
 ONE: list[dict[str, Any]] = [HEAD[0], {"type": "linear", "out": 1}]
+NODE_HEADS: dict[str, dict[str, Any]] = {
+    "linear": {"type": "linear", "out": 3},
+    "gcn": {"type": "gcn", "out": 3},
+    "gin": {"type": "gin", "out": 3, "hidden": 4},
+    "sage": {"type": "sage", "out": 3},
+    "graph_conv": {"type": "graph_conv", "out": 3},
+    "gat with the mean of heads": {"type": "gat", "out": 3, "heads": 2, "concat": False},
+    "gatv2 with heads side by side": {"type": "gatv2", "out": 1, "heads": 3},
+}
+
+
+def of_nodes(*layers: dict[str, Any]) -> dict[str, Any]:
+    return {"task": "node", "features": 5, "classes": 3, "layers": list(layers)}
+
+
+@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize("head", NODE_HEADS.values(), ids=NODE_HEADS.keys())
+def test_a_node_classifier_ends_in_a_linear_layer_or_a_convolution(
+    head: dict[str, Any], alone: bool
+) -> None:
+    spec = parse_spec(of_nodes(*([] if alone else LAYERS["several"]), head))
+    gnn = Gnn(layers_of(spec))
+    assert gnn.spec.classifies_nodes
+    expected = {name: tensor.shape for name, tensor in expected_tensors(spec).items()}
+    assert {name: tuple(value.shape) for name, value in gnn.state_dict().items()} == expected
+
+
+def test_a_spec_that_says_its_task_is_the_same_gnn_as_before() -> None:
+    silent, said = parse_spec(document()), parse_spec(document(task="graph"))
+    assert silent == said
+    # what was registered before there were tasks keeps its denoisers
+    assert (
+        content_hash(silent, "weights")
+        == hashlib.sha256(
+            b'{"features":5,"classes":3,"layers":[{"type":"pool","op":"mean"},'
+            b'{"type":"linear","out":3,"bias":true}]}\nweights'
+        ).hexdigest()
+    )
+
 
 FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "unknown layer": (document({"type": "transformer", "out": 8}), "/layers/0", "transformer"),
@@ -227,7 +268,34 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "too many classes": (document(classes=257), "/classes", "256"),
     "no features": (document(features=0), "/features", "sent: 0"),
     "features of another deployment": (document(features=4097), "/features", "at most 4096"),
-    "no pool": ({**document(), "layers": [{"type": "gcn", "out": 4}, HEAD[1]]}, "/layers", "has 0"),
+    "no pool": (
+        {**document(), "layers": [{"type": "gcn", "out": 4}, HEAD[1]]},
+        "/layers",
+        'has 0 pool layers; a graph classifier has exactly one; for a node classifier, which has '
+        'none, say "task": "node"',
+    ),
+    "unknown task": (document(task="edge"), "/task", "'graph' or 'node' (sent: 'edge')"),
+    "pool of a node classifier": (of_nodes({"type": "gcn", "out": 4}, *HEAD), "/layers/1", "pool"),
+    "graph norm of a node classifier": (
+        of_nodes({"type": "gcn", "out": 4}, {"type": "graph_norm"}, HEAD[1]),
+        "/layers/1",
+        "reads the whole graph",
+    ),
+    "layer norm of graphs of a node classifier": (
+        of_nodes({"type": "layer_norm", "mode": "graph"}, {"type": "gcn", "out": 3}),
+        "/layers/0",
+        "reads the whole graph",
+    ),
+    "node classifier of other classes": (
+        of_nodes({"type": "gat", "out": 3, "heads": 2}),
+        "/layers/0/out",
+        "the last gat layer gives 6 values but classes is 3",
+    ),
+    "node classifier that ends in a jump": (
+        of_nodes({"type": "gcn", "out": 3}, KEEP, CAT),
+        "/layers/2",
+        "must be linear or a convolution",
+    ),
     "two pools": (document(HEAD[0]), "/layers", "has 2 pool layers"),
     "convolution after the pool": (
         {**document(), "layers": [*HEAD, {"type": "gcn", "out": 4}, HEAD[1]]},

@@ -97,6 +97,7 @@ BAD_GRAPHS = {
     "pyg: no nodes": (pyg(x=None, edge_index=[[], []]), "/edge_index", "no nodes"),
     "pyg: counts differ": (pyg(num_nodes=4), "", "x says 3, num_nodes says 4"),
     "pyg: too many": (pyg(x=None, num_nodes=10**9), "/num_nodes", "at most 20"),
+    "pyg: labels of too few nodes": (pyg(y=[0, 1]), "/y", "one for each of its 3 nodes"),
     "pyg: id twice": (pyg(node_ids=["a", "b", "a"]), "/node_ids/2", "already"),
 }
 # Wrong for the GNN below, which takes one feature.

@@ -70,6 +70,8 @@ def test_labels_of_both_forms():
     assert read({"edge_index": [[0], [1]], "y": 2}).label == 2
     assert read({"edge_index": [[0], [1]], "y": [2]}).label == 2
     assert read({"edge_index": [[0], [1]], "label": 1, "y": 2}).label == 1
+    # the classes of nodes are no label of the graph
+    assert read({"edge_index": [[0], [1]], "y": [2, 3]}).label is None
 
 
 def test_ids_are_kept_as_they_are():

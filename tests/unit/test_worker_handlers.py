@@ -34,9 +34,9 @@ from store.results import ClassResult, CounterfactualResult, PredictionResult
 from store.settings import Settings
 from store.tables import Denoiser, Job, ReferenceSet
 from store.tables import Gnn as GnnRow
+from worker.cases import seed_for
 from worker.control import Control, StopReason
 from worker.handlers import HANDLERS
-from worker.handlers.counterfactual import seed_for
 from worker.handlers.train import train_denoiser
 from worker.loading import Library, layers_of
 from worker.runner import Runner

@@ -148,14 +148,15 @@ def test_reference_sets_come_back_as_they_were_packed(store: Store) -> None:
             mean_nodes=8 / 3,
             mean_edges=5 / 3,
         )
+        gnn, _ = gnns.create(session, name="tiny", spec=document(), weights_digest=digest)
     library = Library(store.artifacts, CPU)
-    reference = library.reference(row)
+    reference = library.reference(gnn, row)
     assert reference.labels == [0, None, 1]
     for loaded, posted in zip(reference.graphs, graphs, strict=True):
         assert torch.equal(loaded.features, graph_of(posted).features)
         assert torch.equal(loaded.edges, graph_of(posted).edges)
-    assert library.reference(row) is reference  # kept warm
-    assert library.reference_statistics(row).count == 3
+    assert library.reference(gnn, row) is reference  # kept warm
+    assert library.reference_statistics(gnn, row).count == 3
 
 
 def test_a_gnn_is_loaded_in_eval_mode_with_its_weights(store: Store) -> None:

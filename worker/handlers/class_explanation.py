@@ -14,7 +14,7 @@ from models.mmd import statistics
 from models.recurrence import Hosts
 from models.regularisers import DEFAULT_WEIGHTS, Regulariser, regularisers_for
 from models.subgraphs import connected_subgraph, neighbours_of
-from store import explanations
+from store import explanations, gnns
 from store.requests import ClassRequest
 from store.results import ClassResult, Timings
 from worker.control import Control
@@ -121,8 +121,9 @@ class _ClassReference:
 
 
 def _class_reference(work: Work, subjects: Subjects, target: int) -> _ClassReference:
-    """The reference graphs of a class as the GNN sees it, or the next best."""
-    reference = work.library.reference(subjects.dataset)
+    """The reference graphs (or nodes) of a class as the GNN sees it, or the next best."""
+    what = "node" if gnns.classifies_nodes(subjects.gnn) else "graph"
+    reference = work.library.reference(subjects.gnn, subjects.dataset)
     predicted = work.library.reference_predictions(subjects.gnn, subjects.dataset).argmax(dim=1)
     by_gnn = [reference.graphs[i] for i in (predicted == target).nonzero()[:, 0].tolist()]
     if by_gnn:
@@ -136,15 +137,15 @@ def _class_reference(work: Work, subjects: Subjects, target: int) -> _ClassRefer
         return _ClassReference(
             by_label,
             (
-                f"the GNN gives no reference graph class {target}; "
+                f"the GNN gives no reference {what} class {target}; "
                 "node features come from the graphs that are labelled so",
             ),
         )
     return _ClassReference(
         reference.graphs,
         (
-            f"the GNN gives no reference graph class {target} and none is labelled so; "
-            "node features come from all reference graphs",
+            f"the GNN gives no reference {what} class {target} and none is labelled so; "
+            f"node features come from all reference {what}s",
         ),
     )
 

@@ -1,25 +1,22 @@
-"""Explains counterfactually: one answer per posted graph, each independent of the others."""
+"""Explains counterfactually: one answer per graph or node, each independent of the others."""
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 from sqlalchemy.orm import Session
 
-from models.counterfactual import CounterfactualConfig, CounterfactualOutcome, explain
+from models.counterfactual import CounterfactualConfig, CounterfactualOutcome
 from models.denoiser import Denoiser
-from models.edits import EditRules
 from models.gnn.network import Gnn
 from models.search import PRESETS
 from store import explanations
-from store.graph_sets import canonical_graph_hash
-from store.requests import CanonicalGraph, Constraints, CounterfactualRequest
+from store.requests import CounterfactualRequest
 from store.results import CounterfactualResult, Timings
+from worker.cases import Case, cases_of
 from worker.distances import distance_to_reference
-from worker.loading import graph_of
 from worker.receipts import receipt
 from worker.reports import counterfactual_answer, figure, summary
 from worker.subjects import request_bytes, subjects_of
@@ -37,18 +34,20 @@ def explain_counterfactually(work: Work) -> Outcome:
         sampler=request.sampler,
         search=PRESETS[request.preset],
     )
+    cases = list(cases_of(request, gnn.spec))
     loaded = time.monotonic()
     clock = _Clock(loaded, request.time_budget, work.control.should_stop)
-    outcomes = _explained(work, request, gnn=gnn, denoiser=denoiser, config=config, clock=clock)
+    outcomes = _explained(work, cases, gnn=gnn, denoiser=denoiser, config=config, clock=clock)
     explained = time.monotonic()
+    what = "nodes" if gnn.spec.classifies_nodes else "graphs"
     distance = distance_to_reference(
         [outcome.found[0].graph for outcome in outcomes if outcome.found],
-        work.library.reference_statistics(subjects.dataset),
+        work.library.reference_statistics(subjects.gnn, subjects.dataset),
         seed=request.seed,
     )
     answers = [
-        counterfactual_answer(document, outcome)
-        for document, outcome in zip(request.graphs, outcomes, strict=True)
+        counterfactual_answer(case.document, outcome, case.node())
+        for case, outcome in zip(cases, outcomes, strict=True)
     ]
     result = CounterfactualResult(
         answers=answers,
@@ -71,7 +70,7 @@ def explain_counterfactually(work: Work) -> Outcome:
                 "cut_by_time_budget": clock.cut,
             },
         ),
-        warnings=[*clock.warnings(len(answers)), *distance.warnings],
+        warnings=[*clock.warnings(len(answers), what), *distance.warnings],
     )
     digest = work.store.artifacts.put(result.model_dump_json().encode())
 
@@ -90,7 +89,7 @@ def explain_counterfactually(work: Work) -> Outcome:
 
 def _explained(
     work: Work,
-    request: CounterfactualRequest,
+    cases: Sequence[Case],
     *,
     gnn: Gnn,
     denoiser: Denoiser,
@@ -98,44 +97,16 @@ def _explained(
     clock: _Clock,
 ) -> list[CounterfactualOutcome]:
     outcomes: list[CounterfactualOutcome] = []
-    total, found = len(request.graphs), 0
-    for position, document in enumerate(request.graphs):
+    total, found = len(cases), 0
+    for position, case in enumerate(cases):
         work.control.progress("explaining", position, total, {"found": found})
-        outcome = explain(
-            gnn,
-            denoiser,
-            graph_of(document),
-            rules_for(request.constraints, position),
-            config,
-            seed=seed_for(request.seed, document),
-            device=work.library.device,
-            should_stop=clock.for_one_of(total - position),
-        )
+        stop = clock.for_one_of(total - position)
+        outcome = case.explained(gnn, denoiser, config, work.library.device, stop)
         work.control.raise_if_stopped()
         outcomes.append(outcome)
         found += bool(outcome.found)
     work.control.progress("explaining", total, total, {"found": found})
     return outcomes
-
-
-def seed_for(seed: int, document: CanonicalGraph) -> int:
-    """Depends on the graph's content and not on its place, so batch mates change nothing."""
-    material = f"{seed}:{canonical_graph_hash(document)}".encode()
-    return int.from_bytes(hashlib.sha256(material).digest()[:8], "big") >> 1  # below 2⁶³
-
-
-def rules_for(constraints: Constraints, position: int) -> EditRules:
-    nodes = constraints.frozen_nodes[position] if constraints.frozen_nodes else []
-    pairs = constraints.frozen_edges[position] if constraints.frozen_edges else []
-    return EditRules(
-        max_edits=constraints.max_edits,
-        max_ratio=constraints.max_ratio,
-        add=constraints.actions in ("both", "add"),
-        remove=constraints.actions in ("both", "remove"),
-        frozen_nodes=frozenset(nodes),
-        frozen_pairs=frozenset(pairs),
-        keep_connected=constraints.keep_connected,
-    )
 
 
 def _resolved(request: CounterfactualRequest, config: CounterfactualConfig) -> dict[str, object]:
@@ -152,19 +123,19 @@ def _resolved(request: CounterfactualRequest, config: CounterfactualConfig) -> d
 
 
 class _Clock:
-    """Shares what is left of the time budget equally among the graphs that are left."""
+    """Shares what is left of the time budget equally among the graphs or nodes that are left."""
 
     def __init__(
         self, started: float, budget: float | None, should_stop: Callable[[], bool]
     ) -> None:
         self._end = None if budget is None else started + budget
         self._should_stop = should_stop
-        self.cut = 0  # graphs whose search was ended
+        self.cut = 0  # cases whose search was ended
 
-    def warnings(self, graphs: int) -> list[str]:
+    def warnings(self, total: int, what: str) -> list[str]:
         if not self.cut:
             return []
-        return [f"the time budget ended the search on {self.cut} of {graphs} graphs"]
+        return [f"the time budget ended the search on {self.cut} of {total} {what}"]
 
     def for_one_of(self, left: int) -> Callable[[], bool]:
         if self._end is None:

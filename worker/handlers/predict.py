@@ -1,10 +1,10 @@
-"""Predicts: the GNN's own class probabilities of posted graphs."""
+"""Predicts: the GNN's own class probabilities of posted graphs, or of their nodes."""
 
 from __future__ import annotations
 
-from models.gnn.network import predict
-from store.requests import PredictionRequest
-from store.results import PredictionResult
+from models.gnn.network import Gnn, predict, predict_nodes
+from store.requests import CanonicalGraph, PredictionRequest
+from store.results import NodePrediction, NodePredictions, PredictionResult
 from worker.loading import graph_of
 from worker.reports import prediction
 from worker.subjects import gnn_of, request_bytes
@@ -14,7 +14,29 @@ from worker.work import Outcome, Work
 def predict_graphs(work: Work) -> Outcome:
     request = PredictionRequest.model_validate_json(request_bytes(work))
     gnn = work.library.gnn(gnn_of(work))
-    graphs = [graph_of(document) for document in request.graphs]
-    probabilities = predict(gnn, graphs, work.library.device)  # [graph, class]
-    result = PredictionResult(predictions=[prediction(row) for row in probabilities])
+    if gnn.spec.classifies_nodes:
+        result = PredictionResult(
+            predictions=[
+                _node_predictions(work, gnn, document, request.nodes) for document in request.graphs
+            ]
+        )
+    else:
+        graphs = [graph_of(document) for document in request.graphs]
+        probabilities = predict(gnn, graphs, work.library.device)  # [graph, class]
+        result = PredictionResult(predictions=[prediction(row) for row in probabilities])
     return Outcome(result=result.model_dump(mode="json"))
+
+
+def _node_predictions(
+    work: Work, gnn: Gnn, document: CanonicalGraph, nodes: list[int] | None
+) -> NodePredictions:
+    probabilities = predict_nodes(gnn, graph_of(document), work.library.device)  # [node, class]
+    asked = range(len(document.node_ids)) if nodes is None else nodes
+    return NodePredictions(
+        nodes=[
+            NodePrediction(
+                node=document.node_ids[node], **prediction(probabilities[node]).model_dump()
+            )
+            for node in asked
+        ]
+    )

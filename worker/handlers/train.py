@@ -82,7 +82,7 @@ def _trained(work: Work, trainer: Trainer) -> TrainingProgress:
 def _trainer(work: Work, subjects: Subjects) -> Trainer:
     config = DenoiserConfig.model_validate(subjects.denoiser.config)
     recipe = _recipe(subjects.denoiser.objective, config)
-    graphs = work.library.reference(subjects.dataset).graphs
+    graphs = work.library.reference(subjects.gnn, subjects.dataset).graphs
     needs_gnn = recipe.objective is Objective.COUNTERFACTUAL
     gnn = work.library.gnn(subjects.gnn) if needs_gnn else None
 

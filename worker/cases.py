@@ -1,0 +1,156 @@
+"""What a counterfactual job explains, one case after the other: posted graphs, or nodes of one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import torch
+
+from models.counterfactual import CounterfactualConfig, CounterfactualOutcome, explain
+from models.denoiser import Denoiser
+from models.edits import EditRules
+from models.gnn.network import Gnn
+from models.gnn.spec import GnnSpec
+from models.graphs import Graph
+from models.neighbourhoods import NodeInstance, instance
+from models.node_explanation import explain_node, frozen_pairs
+from store.graph_sets import canonical_graph_hash
+from store.requests import CanonicalGraph, Constraints, CounterfactualRequest
+from store.results import ExplainedNode
+from worker.loading import graph_of
+
+
+@dataclass(frozen=True)
+class Case:
+    """A graph that is edited as a whole."""
+
+    document: CanonicalGraph  # what is edited, in the caller's ids
+    graph: Graph
+    rules: EditRules
+    seed: int
+
+    def explained(
+        self,
+        gnn: Gnn,
+        denoiser: Denoiser,
+        config: CounterfactualConfig,
+        device: torch.device,
+        should_stop: Callable[[], bool],
+    ) -> CounterfactualOutcome:
+        return explain(
+            gnn,
+            denoiser,
+            self.graph,
+            self.rules,
+            config,
+            seed=self.seed,
+            device=device,
+            should_stop=should_stop,
+        )
+
+    def node(self) -> ExplainedNode | None:
+        return None
+
+
+@dataclass(frozen=True)
+class NodeCase(Case):
+    """A node's neighbourhood in the graph that was posted."""
+
+    whole: Graph
+    part: NodeInstance
+
+    def explained(
+        self,
+        gnn: Gnn,
+        denoiser: Denoiser,
+        config: CounterfactualConfig,
+        device: torch.device,
+        should_stop: Callable[[], bool],
+    ) -> CounterfactualOutcome:
+        return explain_node(
+            gnn,
+            denoiser,
+            self.part,
+            self.rules,
+            config,
+            whole=self.whole,
+            seed=self.seed,
+            device=device,
+            should_stop=should_stop,
+        )
+
+    def node(self) -> ExplainedNode:
+        return ExplainedNode(
+            id=self.document.node_ids[0],
+            hops=self.part.sight,
+            nodes=self.graph.node_count,
+            edges=self.graph.edge_count,
+            frozen_pairs=frozen_pairs(self.part),
+        )
+
+
+def cases_of(request: CounterfactualRequest, spec: GnnSpec) -> Iterator[Case]:
+    """In the order in which they were asked for."""
+    for position, document in enumerate(request.graphs):
+        graph, rules = graph_of(document), rules_for(request.constraints, position)
+        if not spec.classifies_nodes:
+            yield Case(document, graph, rules, seed_for(request.seed, document))
+            continue
+        for node in request.nodes or ():
+            part = instance(graph, node, spec.convolutions, sight=spec.sight)
+            yield NodeCase(
+                document=part_of(document, part),
+                graph=part.graph,
+                rules=rules_within(rules, part),
+                seed=seed_for(request.seed, document, node),
+                whole=graph,
+                part=part,
+            )
+
+
+def part_of(document: CanonicalGraph, part: NodeInstance) -> CanonicalGraph:
+    """The nodes and edges of an instance as they were posted; the node in question comes first."""
+    nodes = part.nodes.tolist()
+    sources, targets = part.graph.edges.tolist()
+    return CanonicalGraph(
+        node_ids=[document.node_ids[node] for node in nodes],
+        x=[document.x[node] for node in nodes],
+        edges=list(zip(sources, targets, strict=True)),
+    )
+
+
+def rules_within(rules: EditRules, part: NodeInstance) -> EditRules:
+    """Rules about the posted graph, spoken of an instance; what lies outside is out of reach."""
+    place = {node: position for position, node in enumerate(part.nodes.tolist())}
+    return replace(
+        rules,
+        frozen_nodes=frozenset(place[node] for node in rules.frozen_nodes if node in place),
+        frozen_pairs=frozenset(
+            (place[one], place[other])
+            for one, other in rules.frozen_pairs
+            if one in place and other in place
+        ),
+    )
+
+
+def seed_for(seed: int, document: CanonicalGraph, node: int | None = None) -> int:
+    """Depends on what is explained and not on its place, so batch mates change nothing."""
+    subject = canonical_graph_hash(document) + ("" if node is None else f":{node}")
+    material = f"{seed}:{subject}".encode()
+    return int.from_bytes(hashlib.sha256(material).digest()[:8], "big") >> 1  # below 2⁶³
+
+
+def rules_for(constraints: Constraints, position: int) -> EditRules:
+    nodes = constraints.frozen_nodes[position] if constraints.frozen_nodes else []
+    pairs = constraints.frozen_edges[position] if constraints.frozen_edges else []
+    return EditRules(
+        max_edits=constraints.max_edits,
+        max_ratio=constraints.max_ratio,
+        add=constraints.actions in ("both", "add"),
+        remove=constraints.actions in ("both", "remove"),
+        frozen_nodes=frozenset(nodes),
+        frozen_pairs=frozenset(pairs),
+        keep_connected=constraints.keep_connected,
+    )
