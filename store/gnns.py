@@ -38,7 +38,14 @@ def create(
 ) -> tuple[Gnn, Job]:
     """The next version of this name, being probed, and the job that does it."""
     gnn_id = new_id("gnn")
-    job = submit(session, kind=JobKind.PROBE, subject_id=gnn_id, gnn_id=gnn_id, tenant=tenant)
+    job = submit(
+        session,
+        kind=JobKind.PROBE,
+        subject_id=gnn_id,
+        gnn_id=gnn_id,
+        request_digest=samples_digest,
+        tenant=tenant,
+    )
     gnn = Gnn(
         id=gnn_id,
         tenant_id=tenant,
@@ -49,7 +56,6 @@ def create(
         sha256=content_hash(spec, weights_digest),
         spec=spec.model_dump(mode="json"),
         weights_digest=weights_digest,
-        samples_digest=samples_digest,
         state=GnnState.PROBING,
         report=None,
         job_id=job.id,

@@ -50,7 +50,6 @@ def _named(session: Session) -> Iterator[str]:
     """Every digest that some row names."""
     columns = (
         Gnn.weights_digest,
-        Gnn.samples_digest,
         ReferenceSet.graphs_digest,
         Denoiser.weights_digest,
         Explanation.request_digest,

@@ -80,3 +80,11 @@ class ClassRequest(Asked):
 class PredictionRequest(Asked):
     kind: Literal["prediction"] = "prediction"
     graphs: list[CanonicalGraph]
+
+
+class ProbeRequest(Asked):
+    """Labelled graphs that a GNN is registered with, and the share it has to get right."""
+
+    kind: Literal["probe"] = "probe"
+    graphs: list[CanonicalGraph]
+    min_accuracy: Annotated[float, Field(ge=0, le=1)]

@@ -145,7 +145,6 @@ class Gnn(Resource):
     sha256: Mapped[str] = mapped_column(_DIGEST)  # of spec and weights
     spec: Mapped[JsonObject]
     weights_digest: Mapped[str] = mapped_column(_DIGEST)
-    samples_digest: Mapped[str | None] = mapped_column(_DIGEST)  # labelled graphs for the probe
     state: Mapped[GnnState] = mapped_column(default=GnnState.PROBING)
     report: Mapped[JsonObject | None]
     job_id: Mapped[str] = mapped_column(_ID, ForeignKey("jobs.id"))

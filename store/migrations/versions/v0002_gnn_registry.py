@@ -1,4 +1,4 @@
-"""Versions, aliases, descriptions, tags and samples of GNNs.
+"""Versions, aliases, descriptions and tags of GNNs.
 
 Columns are added in place: SQLite would otherwise build the table anew, and denoisers refer to it.
 """
@@ -21,7 +21,6 @@ def upgrade() -> None:
     op.add_column("gnns", sa.Column("version", sa.Integer(), nullable=False, server_default="0"))
     op.add_column("gnns", sa.Column("description", sa.Text(), nullable=True))
     op.add_column("gnns", sa.Column("tags", _json(), nullable=False, server_default="{}"))
-    op.add_column("gnns", sa.Column("samples_digest", sa.String(length=64), nullable=True))
     op.execute(
         "UPDATE gnns SET version = (SELECT count(*) FROM gnns AS earlier "
         "WHERE earlier.tenant_id = gnns.tenant_id AND earlier.name = gnns.name "
@@ -55,7 +54,7 @@ def downgrade() -> None:
     op.drop_table("gnn_aliases")
     op.drop_table("gnn_names")
     op.drop_index("gnns_by_name", "gnns")
-    for column in ("samples_digest", "tags", "description", "version"):
+    for column in ("tags", "description", "version"):
         op.drop_column("gnns", column)
 
 
