@@ -87,4 +87,5 @@ class ProbeRequest(Asked):
 
     kind: Literal["probe"] = "probe"
     graphs: list[CanonicalGraph]
+    labels: list[int]  # one per graph
     min_accuracy: Annotated[float, Field(ge=0, le=1)]

@@ -43,6 +43,6 @@ def _samples(work: Work) -> Samples | None:
     request = ProbeRequest.model_validate_json(request_bytes(work))
     return Samples(
         graphs=[graph_of(document) for document in request.graphs],
-        labels=[document.label or 0 for document in request.graphs],
+        labels=request.labels,
         min_accuracy=request.min_accuracy,
     )
