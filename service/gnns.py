@@ -134,11 +134,13 @@ async def change_gnn(request: Request, context: ContextOf, gnn_id: str) -> Respo
     },
 )
 def delete_gnn(context: ContextOf, gnn_id: str) -> Response:
-    reference = parse_reference(gnn_id)
-    if reference is not None and not reference.is_fixed:
-        refuse("/gnn_id", "may name another GNN tomorrow; delete by id or by name@version")
     with context.store.database.transaction() as session:
-        gnns.delete(session, gnns.find(session, gnn_id).id)
+        gnn = gnns.find(session, gnn_id)
+        reference = parse_reference(gnn_id)
+        if reference is not None and not reference.is_fixed:
+            said = f"{gnn.id} or {gnn.name}@{gnn.version}"
+            refuse("/gnn_id", f"may name another GNN tomorrow; to delete this one, say {said}")
+        gnns.delete(session, gnn.id)
     return Response(status_code=204)
 
 

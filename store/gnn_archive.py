@@ -42,16 +42,16 @@ class GnnArchive:
     def read(self, name: str, max_bytes: int) -> bytes:
         """One member, of which no more than `max_bytes` are ever inflated."""
         member = self._members[name]
-        said = f"{name} has %s bytes; at most {max_bytes} are accepted"
         if member.file_size > max_bytes:
-            raise self._refusal(said % member.file_size)
+            sent = f"holds {name} of {member.file_size} bytes"
+            raise self._refusal(f"{sent}; at most {max_bytes} are accepted")
         try:
             with self._zip.open(member) as file:
                 data = file.read(max_bytes + 1)
         except _UNREADABLE as error:
-            raise self._refusal(f"{name} cannot be read: {error}") from None
+            raise self._refusal(f"holds {name}, which cannot be read: {error}") from None
         if len(data) > max_bytes:
-            raise self._refusal(said % "more")
+            raise self._refusal(f"holds more of {name} than it declares")
         return data
 
     def _check_end(self, data: bytes) -> None:
@@ -62,7 +62,7 @@ class GnnArchive:
         if signature != b"PK\x05\x06" or comment:
             raise self._refusal("is not a zip file, or bytes follow its end")
         if data[-_END.size - 20 :].startswith(b"PK\x06\x07"):
-            raise self._refusal("is in the zip64 format, which is for larger files")
+            raise self._refusal("is in the zip64 format, as PyTorch's files are; use plain zip")
         if entries > len(_ALLOWED) or size > _MAX_DIRECTORY:
             raise self._refusal(f"holds {entries} files; {_RULE}")
 
@@ -75,10 +75,10 @@ class GnnArchive:
             if name in members:
                 raise self._refusal(f"holds {name} twice")
             if member.flag_bits & _ENCRYPTED:
-                raise self._refusal(f"{name} is encrypted")
+                raise self._refusal(f"holds {name} encrypted")
             if member.compress_type not in _METHODS:
-                method = member.compress_type
-                raise self._refusal(f"{name} is packed by method {method}; use stored or deflated")
+                packing = f"holds {name} packed by method {member.compress_type}"
+                raise self._refusal(f"{packing}; use stored or deflated")
             members[name] = member
         missing = [name for name in _REQUIRED if name not in members]
         if missing:

@@ -19,7 +19,9 @@ from store.results import ClassResult, CounterfactualResult
 
 def explain(
     *,
-    gnn: Annotated[str, typer.Option(help="Id or name of the GNN.")],
+    gnn: Annotated[
+        str, typer.Option(help="The GNN: its id, name@version, name@alias, or name for the newest.")
+    ],
     dataset: Annotated[str, typer.Option(help="Id or name of the reference set.")],
     graph: Annotated[
         Path | None,
@@ -42,7 +44,7 @@ def explain(
         raise CommandError("there is nothing to explain", hint="give a GRAPH file, or a --class")
     graphs = [] if graph is None else graphs_of(read_json(graph), graph)
     with Client(api_address(url)) as client:
-        ids = _id_of(client, "gnns", gnn), _id_of(client, "datasets", dataset)
+        ids = gnn, _dataset_id(client, dataset)
         if graphs:
             options: dict[str, Any] = {
                 "alternatives": alternatives,
@@ -60,7 +62,7 @@ def explain(
             result = client.result(explanation, on_progress=bars)
         if svg is not None:
             svg.write_bytes(client.drawing(explanation.id))
-        class_names = client.gnn(ids[0]).spec.get("class_names")
+        class_names = client.gnn(explanation.gnn).spec.get("class_names")
     if as_json:
         print(result.model_dump_json(indent=2))
     else:
@@ -81,15 +83,14 @@ def graphs_of(document: Any, path: Path) -> list[dict[str, Any]]:
     return graphs
 
 
-def _id_of(client: Client, kind: str, given: str) -> str:
-    """A name stands for the newest thing that has it."""
-    if given.startswith(("gnn_", "set_")):
+def _dataset_id(client: Client, given: str) -> str:
+    """A name stands for the newest reference set that has it."""
+    if given.startswith("set_"):
         return given
-    known = client.gnns() if kind == "gnns" else client.datasets()
-    for item in known:
+    for item in client.datasets():
         if item.name == given:
             return item.id
-    raise CommandError(f"nothing among the {kind} is called {given!r}")
+    raise CommandError(f"no reference set is called {given!r}")
 
 
 def _show(result: CounterfactualResult | ClassResult, class_names: list[str] | None) -> None:
