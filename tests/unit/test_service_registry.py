@@ -10,7 +10,6 @@ import safetensors.numpy
 import torch
 
 from service.features import check_groups
-from store import gnns
 from store.gnn_archive import SAMPLES, SPEC, WEIGHTS, write_archive
 from worker.handlers import HANDLERS
 from worker.loading import Library
@@ -583,9 +582,3 @@ def test_samples_are_held_to_the_schema(shared_api):
     form["samples"] = ("s.json", text.encode())
     (error,) = problem(shared_api.client.post("/v1/gnns", files=form), 422)["errors"]
     assert error["pointer"] == "/samples/graphs/0/x/1"
-
-
-def test_old_hashes_stay(api):
-    """A GNN that was registered before there were schemas has the same content hash."""
-    spec = api.spec()
-    assert set(spec.model_dump()) - {"features", "classes", "layers"} == gnns._NOT_COMPUTED
