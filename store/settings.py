@@ -98,7 +98,9 @@ class Settings:
     idempotency_hours: float = _setting(
         "D4_IDEMPOTENCY_HOURS", 24.0, "How long an `Idempotency-Key` is remembered."
     )
-    max_body_bytes: int = _setting("D4_MAX_BODY_BYTES", 32 * MIB, "Largest JSON request body.")
+    max_body_bytes: int = _setting(
+        "D4_MAX_BODY_BYTES", 32 * MIB, "Largest JSON body or samples file."
+    )
     max_weights_bytes: int = _setting(
         "D4_MAX_WEIGHTS_BYTES", 64 * MIB, "Largest weights file of a GNN."
     )
@@ -106,7 +108,9 @@ class Settings:
     max_edges: int = _setting("D4_MAX_EDGES", 8192, "Most edges of one graph.")
     max_features: int = _setting("D4_MAX_FEATURES", 4096, "Most features of a node.")
     max_graphs_per_request: int = _setting(
-        "D4_MAX_GRAPHS_PER_REQUEST", 256, "Most graphs in one explanation or prediction."
+        "D4_MAX_GRAPHS_PER_REQUEST",
+        256,
+        "Most graphs in one explanation or prediction, or samples of a GNN.",
     )
     max_dataset_graphs: int = _setting(
         "D4_MAX_DATASET_GRAPHS", 20_000, "Most graphs of a reference set."
