@@ -17,6 +17,7 @@ from service.openapi import schema_of
 from service.schemas import Description, GnnName, SamplesIn, Tags
 from store.feature_schema import groups_of
 from store.gnn_archive import SAMPLES, SPEC, WEIGHTS, GnnArchive
+from store.gnn_labels import MAX_TAGS
 from store.gnn_spec import GnnSpecDocument, parse_spec
 from store.requests import ProbeRequest
 from store.settings import MIB, Settings
@@ -37,10 +38,16 @@ FORM: dict[str, Any] = {
                 "anyOf": [{"required": ["spec", "weights"]}, {"required": ["archive"]}],
                 "additionalProperties": False,
                 "properties": {
-                    "name": {"type": "string", "minLength": 1, "maxLength": 200},
+                    "name": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": 200,
+                        "pattern": "^[^@/]+$",
+                    },
                     "description": {"type": "string", "maxLength": 2000},
                     "tags": {
                         "type": "object",
+                        "maxProperties": MAX_TAGS,
                         "additionalProperties": {"type": "string", "maxLength": 200},
                     },
                     "spec": schema_of(GnnSpecDocument),
