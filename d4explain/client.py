@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import quote
 
 import httpx
 
@@ -94,29 +95,64 @@ class Client:
 
     # GNNs and reference sets
 
-    def register_gnn(self, name: str, spec: Mapping[str, Any] | Path, weights: bytes | Path) -> Gnn:
-        """Registers a GNN and waits for its probe; a rejected one comes back with its report."""
-        text = spec.read_text() if isinstance(spec, Path) else json.dumps(spec)
-        data = weights.read_bytes() if isinstance(weights, Path) else weights
-        files = {
-            "name": (None, name),
-            "spec": (None, text, "application/json"),
-            "weights": ("weights.safetensors", data, "application/octet-stream"),
+    def register_gnn(
+        self,
+        name: str,
+        spec: Mapping[str, Any] | Path,
+        weights: bytes | Path,
+        *,
+        samples: Mapping[str, Any] | Path | None = None,
+        description: str | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> Gnn:
+        """Registers a version of a GNN and waits for its probe.
+
+        A rejected one comes back with its report. `samples` is {"graphs": […]}, each with a label.
+        """
+        files: dict[str, Any] = {
+            "spec": (None, _json(spec), "application/json"),
+            "weights": ("weights.safetensors", _bytes(weights), "application/octet-stream"),
         }
-        answer = self._wire.send("POST", "/v1/gnns", files=files, accept=(422,))
-        if answer.status_code == 422:
-            return self._rejected(answer)
-        gnn = answer.json()
-        if gnn.get("state") == "probing":
-            self.wait(gnn["job"], check=False)
-            return self.gnn(gnn["id"])
-        return Gnn.model_validate(gnn)
+        if samples is not None:
+            files["samples"] = ("samples.json", _json(samples), "application/json")
+        return self._register(name, files, description, tags)
 
-    def gnn(self, gnn_id: str) -> Gnn:
-        return Gnn.model_validate(self._wire.get(f"/v1/gnns/{gnn_id}"))
+    def register_archive(
+        self,
+        name: str,
+        archive: bytes | Path,
+        *,
+        description: str | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> Gnn:
+        """As `register_gnn`, from a zip file with spec.json and weights.safetensors."""
+        files = {"archive": ("gnn.zip", _bytes(archive), "application/zip")}
+        return self._register(name, files, description, tags)
 
-    def gnns(self) -> Iterator[Gnn]:
-        return (Gnn.model_validate(item) for item in self._wire.items("/v1/gnns"))
+    def gnn(self, gnn: str) -> Gnn:
+        """By `gnn_…`, `name@3`, `name@production` or `name`, as everywhere a GNN is asked for."""
+        return Gnn.model_validate(self._wire.get(_gnn_path(gnn)))
+
+    def gnns(self, name: str | None = None) -> Iterator[Gnn]:
+        """All GNNs, or all versions of one name; newest first."""
+        filters = {} if name is None else {"name": name}
+        return (Gnn.model_validate(item) for item in self._wire.items("/v1/gnns", **filters))
+
+    def change_gnn(self, gnn: str, **changes: Any) -> Gnn:
+        """Sets `description` or merges `tags`, of which None takes one away."""
+        return Gnn.model_validate(self._wire.send("PATCH", _gnn_path(gnn), json=changes).json())
+
+    def set_alias(self, name: str, alias: str, version: int) -> Gnn:
+        """Makes `name@alias` stand for this version."""
+        path = f"{_gnn_path(name)}/aliases/{quote(alias, safe='')}"
+        return Gnn.model_validate(self._wire.send("PUT", path, json={"version": version}).json())
+
+    def remove_alias(self, name: str, alias: str) -> None:
+        self._wire.send("DELETE", f"{_gnn_path(name)}/aliases/{quote(alias, safe='')}")
+
+    def delete_gnn(self, gnn: str) -> None:
+        """By id or `name@version`; refused while jobs use it or an alias names it."""
+        self._wire.send("DELETE", _gnn_path(gnn))
 
     def create_dataset(self, name: str, graphs: Sequence[GraphJson]) -> Dataset:
         body = {"name": name, "graphs": [dict(graph) for graph in graphs]}
@@ -282,12 +318,33 @@ class Client:
     def _predicted(
         self, gnn_id: str, body: Mapping[str, Any]
     ) -> list[Prediction] | list[NodePredictions]:
-        answer = self._wire.send("POST", f"/v1/gnns/{gnn_id}/predictions", json=body).json()
+        answer = self._wire.send("POST", f"{_gnn_path(gnn_id)}/predictions", json=body).json()
         found = Predictions.model_validate(answer)
         if found.predictions is None:
             job = self.wait(found.job.id)
             return PredictionResult.model_validate(job.result).predictions
         return found.predictions
+
+    def _register(
+        self,
+        name: str,
+        files: Mapping[str, Any],
+        description: str | None,
+        tags: Mapping[str, str] | None,
+    ) -> Gnn:
+        form: dict[str, Any] = {"name": (None, name), **files}
+        if description is not None:
+            form["description"] = (None, description)
+        if tags:
+            form["tags"] = (None, _json(tags), "application/json")
+        answer = self._wire.send("POST", "/v1/gnns", files=form, accept=(422,))
+        if answer.status_code == 422:
+            return self._rejected(answer)
+        gnn = answer.json()
+        if gnn.get("state") == "probing":
+            self.wait(gnn["job"], check=False)
+            return self.gnn(gnn["id"])
+        return Gnn.model_validate(gnn)
 
     def _explain(self, body: Mapping[str, Any]) -> Explanation:
         # The answer may take minutes; who wants it waits by events, not on this request.
@@ -302,6 +359,18 @@ class Client:
         if gnn is None:
             raise problem
         return Gnn.model_validate(gnn)
+
+
+def _gnn_path(reference: str) -> str:
+    return f"/v1/gnns/{quote(reference, safe='@')}"
+
+
+def _json(document: Mapping[str, Any] | Path) -> bytes:
+    return document.read_bytes() if isinstance(document, Path) else json.dumps(document).encode()
+
+
+def _bytes(data: bytes | Path) -> bytes:
+    return data.read_bytes() if isinstance(data, Path) else data
 
 
 def _changed(job: Job, event: Event) -> Job:

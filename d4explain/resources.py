@@ -56,6 +56,10 @@ class Job(Resource):
 class Gnn(Resource):
     id: str
     name: str
+    version: int = 1
+    aliases: list[str] = Field(default_factory=list)
+    description: str | None = None
+    tags: dict[str, str] = Field(default_factory=dict)
     state: GnnState
     sha256: str
     spec: dict[str, Any]

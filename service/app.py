@@ -14,6 +14,7 @@ from service import (
     denoisers,
     errors,
     explanations,
+    gnn_aliases,
     gnns,
     health,
     jobs,
@@ -34,7 +35,17 @@ MAX_REQUESTS = 256  # at once, event streams included
 
 _ROUTERS = [
     noun.router
-    for noun in (gnns, predictions, datasets, denoisers, explanations, jobs, health, landing)
+    for noun in (
+        gnns,
+        gnn_aliases,
+        predictions,
+        datasets,
+        denoisers,
+        explanations,
+        jobs,
+        health,
+        landing,
+    )
 ]
 _DESCRIPTION = """
 Explains trained graph neural networks: the smallest realistic change to a graph that changes the
@@ -117,8 +128,8 @@ def create_app(
 
 def _body_limits(store: Store) -> Callable[[str], int]:
     settings = store.settings
-    # Weights come with a name and a spec in one form.
-    with_weights = max(settings.max_body_bytes, settings.max_weights_bytes + 2 * MIB)
+    # Weights and samples come with a name and a spec in one form.
+    with_weights = settings.max_weights_bytes + settings.max_body_bytes + 2 * MIB
 
     def limit_for(path: str) -> int:
         return with_weights if path == "/v1/gnns" else settings.max_body_bytes

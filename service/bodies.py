@@ -30,8 +30,10 @@ class FormParts:
     files: dict[str, bytes]
 
 
-async def form_body(request: Request, texts: set[str], files: set[str]) -> FormParts:
-    """The named parts, each exactly once and nothing else."""
+async def form_body(
+    request: Request, texts: set[str], files: set[str], optional: set[str]
+) -> FormParts:
+    """The named parts, each once and nothing else; those that are `optional` may be missing."""
     _require_type(request, FORM)
     parser = MultiPartParser(
         request.headers,
@@ -62,12 +64,15 @@ async def form_body(request: Request, texts: set[str], files: set[str]) -> FormP
                 found[name] = b""
             else:
                 found[name] = value.encode("utf-8", "replace")
-        for name in sorted((texts | files) - found.keys()):
+        for name in sorted((texts | files) - optional - found.keys()):
             faults.add(pointer(name), "is required")
         faults.raise_if_any()
     finally:
         await form.close()
-    return FormParts({name: found[name] for name in texts}, {name: found[name] for name in files})
+    return FormParts(
+        {name: found[name] for name in texts & found.keys()},
+        {name: found[name] for name in files & found.keys()},
+    )
 
 
 def _require_type(request: Request, wanted: str) -> None:

@@ -13,12 +13,13 @@ from service import examples
 from service.bodies import json_body
 from service.context import ContextOf, in_thread, reading_body
 from service.faults import refuse
+from service.features import check_groups
 from service.idempotency import Made, Submission, known, once, submission_of
 from service.jobs import until_ended
 from service.json_bodies import parse_model
 from service.openapi import IDEMPOTENCY_KEY, IF_NONE_MATCH, PREFER, answer, problems, takes
-from service.pagination import IdFilter, PageQuery, page_from
-from service.references import checked_id, named_by
+from service.pagination import GnnFilter, PageQuery, page_from
+from service.references import checked_id, gnn_filter, named_by
 from service.replies import accepted_headers, page_reply, poll_headers, reply, tagged
 from service.resources import DenoiserResource, PageOf, denoiser_resource
 from service.schemas import DenoiserIn
@@ -32,7 +33,7 @@ router = APIRouter(tags=["denoisers"])
 
 
 class DenoisersQuery(PageQuery):
-    gnn: IdFilter | None = None
+    gnn: GnnFilter | None = None
 
 
 @router.post(
@@ -78,7 +79,9 @@ def list_denoisers(
 ) -> Response:
     with context.store.database.reading() as session:
         page = page_from(
-            lambda: denoisers.page(session, query.cursor, query.limit, gnn_id=query.gnn),
+            lambda: denoisers.page(
+                session, query.cursor, query.limit, gnn_id=gnn_filter(session, query.gnn)
+            ),
             lambda denoiser: denoiser_resource(denoiser, jobs.get(session, denoiser.job_id)),
         )
     return page_reply(request, page, query.repeated())
@@ -110,9 +113,12 @@ def create(store: Store, body: bytes, submission: Submission) -> Made:
     if made is not None:
         return made
     asked = parse_model(body, DenoiserIn)
+    with store.database.reading() as session:
+        chosen, graphs = usable(session, asked.gnn, asked.dataset)
+    check_groups(store, chosen, graphs)
 
     def make(session: Session) -> str:
-        gnn, dataset = usable(session, asked.gnn, asked.dataset)
+        gnn, dataset = usable(session, chosen.id, graphs.id)
         denoiser, _ = denoisers.get_or_create(
             session, gnn=gnn, dataset=dataset, objective=asked.objective, config=asked.config
         )
@@ -121,10 +127,10 @@ def create(store: Store, body: bytes, submission: Submission) -> Made:
     return once(store, submission, make)
 
 
-def usable(session: Session, gnn_id: str, dataset_id: str) -> tuple[Gnn, ReferenceSet]:
-    """A ready GNN and a reference set that fits it."""
+def usable(session: Session, reference: str, dataset_id: str) -> tuple[Gnn, ReferenceSet]:
+    """A ready GNN and a reference set with as many features."""
     with named_by("/gnn"):
-        gnn = gnns.require_ready(session, checked_id("gnn", gnn_id))
+        gnn = gnns.require_ready(session, reference)
     with named_by("/dataset"):
         dataset = datasets.get(session, checked_id("dataset", dataset_id))
     takes_features = gnn.spec["features"]

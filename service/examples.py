@@ -157,6 +157,10 @@ EVENTS = (
 GNN: Example = {
     "id": GNN_ID,
     "name": "motif classifier",
+    "version": 3,
+    "aliases": ["production"],
+    "description": "Trained on 800 graphs, seed 1.",
+    "tags": {"dataset": "BA-3Motif"},
     "state": "ready",
     "sha256": _SHA,
     "spec": SPEC,
@@ -165,7 +169,21 @@ GNN: Example = {
         "checks": [
             {"name": "deterministic", "passed": True, "detail": "two runs gave the same numbers"},
             {"name": "dense_equals_sparse", "passed": True, "detail": "largest difference 3e-7"},
+            {
+                "name": "samples_accuracy",
+                "passed": True,
+                "detail": "2 of 2 samples come out as labelled, 1 of them; 0.5 are needed",
+            },
         ],
+        "samples": {
+            "graphs": 2,
+            "accuracy": 1.0,
+            "min_accuracy": 0.5,
+            "classes": [
+                {"labelled": 1, "predicted": 1, "correct": 1},
+                {"labelled": 1, "predicted": 1, "correct": 1},
+            ],
+        },
     },
     "created_at": _CREATED,
     "job": PROBE_JOB_ID,
@@ -177,6 +195,14 @@ GNN: Example = {
 }
 PROBING_GNN: Example = {**GNN, "state": "probing", "report": None}
 GNN_IN: Example = {"name": "motif classifier", "spec": SPEC, "weights": "(a safetensors file)"}
+ARCHIVE_IN: Example = {
+    "name": "motif classifier",
+    "description": "Trained on 800 graphs, seed 1.",
+    "tags": {"dataset": "BA-3Motif"},
+    "archive": "(a zip file with spec.json, weights.safetensors and perhaps samples.json)",
+}
+GNN_PATCH: Example = {"description": "The first one.", "tags": {"stage": "beta", "seed": None}}
+ALIAS_IN: Example = {"version": 3}
 
 DENOISER_IN: Example = {
     "gnn": GNN_ID,

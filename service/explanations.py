@@ -16,6 +16,7 @@ from service.bodies import json_body
 from service.context import ContextOf, in_thread, reading_body
 from service.denoisers import usable
 from service.faults import refuse
+from service.features import check_groups
 from service.graphs_out import (
     ChosenGraph,
     CytoscapeDocument,
@@ -31,9 +32,9 @@ from service.idempotency import Made, Submission, known, once, submission_of
 from service.jobs import until_ended
 from service.json_bodies import parse_model
 from service.openapi import IDEMPOTENCY_KEY, IF_NONE_MATCH, PREFER, answer, either, problems, takes
-from service.pagination import IdFilter, PageQuery, page_from
+from service.pagination import GnnFilter, PageQuery, page_from
 from service.questions import class_request, counterfactual_request
-from service.references import checked_id, named_by
+from service.references import checked_id, gnn_filter, named_by
 from service.replies import accepted_headers, page_reply, poll_headers, reply, tagged
 from service.resources import (
     ExplanationResource,
@@ -59,7 +60,7 @@ _GRAPHML = "application/graphml+xml"
 
 class ExplanationsQuery(PageQuery):
     kind: Literal["counterfactual", "class"] | None = None
-    gnn: IdFilter | None = None
+    gnn: GnnFilter | None = None
 
 
 class FormatQuery(BaseModel):
@@ -135,7 +136,11 @@ def list_explanations(
     with context.store.database.reading() as session:
         page = page_from(
             lambda: explanations.page(
-                session, query.cursor, query.limit, kind=query.kind, gnn_id=query.gnn
+                session,
+                query.cursor,
+                query.limit,
+                kind=query.kind,
+                gnn_id=gnn_filter(session, query.gnn),
             ),
             lambda explanation: explanation_summary(
                 explanation, jobs.get(session, explanation.job_id)
@@ -194,14 +199,16 @@ def create(store: Store, body: bytes, submission: Submission) -> Made:
     with store.database.reading() as session:
         gnn, dataset = usable(session, asked.gnn, asked.dataset)
         config = _denoiser_config(session, asked, gnn, dataset)
+    check_groups(store, gnn, dataset)
     if isinstance(asked, CounterfactualIn):
         question = counterfactual_request(asked, gnn, store.settings).model_dump_json()
     else:
         question = class_request(asked, gnn).model_dump_json()
     digest = store.artifacts.put(question.encode())
+    ids = (gnn.id, dataset.id)  # a name may stand for another GNN by now
 
     def make(session: Session) -> str:
-        gnn, dataset = usable(session, asked.gnn, asked.dataset)
+        gnn, dataset = usable(session, *ids)
         denoiser, training = denoisers.get_or_create(
             session, gnn=gnn, dataset=dataset, objective=asked.kind, config=config
         )

@@ -3,84 +3,64 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from service import examples
-from service.bodies import FormParts, form_body
+from service.bodies import FormParts, json_body
 from service.context import ContextOf, in_thread, reading_body
 from service.errors import problem
-from service.faults import Fault, InvalidRequestError, faults_of, refuse
+from service.faults import Fault, refuse
 from service.idempotency import Made, Submission, known, once, submission_of
 from service.jobs import until_ended
-from service.json_bodies import MalformedJsonError, parse_json
-from service.openapi import IDEMPOTENCY_KEY, IF_NONE_MATCH, PREFER, answer, problems, schema_of
+from service.json_bodies import parse_model
+from service.openapi import IDEMPOTENCY_KEY, IF_NONE_MATCH, PREFER, answer, problems, takes
 from service.pagination import PageQuery, page_from
-from service.references import checked_id
+from service.registration import FORM, Places, places_of, read_registration, registration_form
 from service.replies import accepted_headers, page_reply, reply, tagged
 from service.resources import GnnResource, PageOf, gnn_resource
-from service.schemas import Name
+from service.schemas import GnnPatch, Name
 from service.waiting import DEFAULT_WAIT_SECONDS, preference
-from store import gnns
-from store.gnn_spec import GnnSpecDocument, parse_spec
+from store import gnn_labels, gnns
+from store.gnn_references import parse_reference
 from store.job_states import GnnState
 from store.opened import Store
-from store.weights import WeightLimits, check_weights
+from store.results import ProbeCheck
 
 router = APIRouter(tags=["GNNs"])
 
-_NAME: TypeAdapter[str] = TypeAdapter(Name)
-_FORM: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "required": ["name", "spec", "weights"],
-                    "additionalProperties": False,
-                    "properties": {
-                        "name": {"type": "string", "minLength": 1, "maxLength": 200},
-                        "spec": schema_of(GnnSpecDocument),
-                        "weights": {"type": "string", "format": "binary"},
-                    },
-                },
-                "encoding": {
-                    "spec": {"contentType": "application/json"},
-                    "weights": {"contentType": "application/octet-stream"},
-                },
-                "example": examples.GNN_IN,
-            }
-        },
-    },
-    "parameters": [PREFER, IDEMPOTENCY_KEY],
-}
+
+class GnnsQuery(PageQuery):
+    name: Name | None = Field(None, description="Only the versions of this name.")
 
 
 @router.post(
     "/v1/gnns",
     summary="Register a GNN",
     description="A form with `name`, `spec` (JSON in the closed layer vocabulary) and `weights` "
-    "(a safetensors file with exactly the spec's tensors). The GNN is probed before it can be "
-    "used; the answer waits for that, by default 10 s. A GNN that the probe refuses is kept as "
-    "`rejected` with the report.",
+    "(a safetensors file with exactly the spec's tensors), or with `name` and `archive`, a zip "
+    "file of spec.json and weights.safetensors. `samples` (samples.json in an archive), "
+    "`description` and `tags` are optional. Every registration of a name is its next version. "
+    "The GNN is probed before it can be used; the answer waits for that, by default 10 s. A GNN "
+    "that the probe refuses is kept as `rejected` with the report.",
     status_code=201,
     responses={
         201: answer("Probed and ready.", GnnResource, examples.GNN),
         202: answer("Still being probed.", GnnResource, examples.PROBING_GNN),
         **problems(HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
     },
-    openapi_extra=_FORM,
+    openapi_extra={"requestBody": FORM, "parameters": [PREFER, IDEMPOTENCY_KEY]},
 )
 async def register_gnn(request: Request, context: ContextOf) -> Response:
     wait = preference(request.headers.get("prefer"), DEFAULT_WAIT_SECONDS)
-    form = await form_body(request, texts={"name", "spec"}, files={"weights"})
+    form = await registration_form(request)
+    parts = sorted({**form.texts, **form.files}.items())
     submission = submission_of(
-        request, form.texts["name"], form.texts["spec"], form.files["weights"]
+        request, *(part for name, data in parts for part in (name.encode(), data))
     )
     made = await reading_body(context, register, context.store, form, submission)
     context.nudge()
@@ -88,28 +68,34 @@ async def register_gnn(request: Request, context: ContextOf) -> Response:
     if gnn.state is GnnState.PROBING:
         await until_ended(context, gnn.job, wait.seconds)
         gnn = await in_thread(read_gnn, context.store, made.id)
-    return _registered(gnn, {**wait.headers, **made.headers})
+    return _registered(gnn, places_of(form), {**wait.headers, **made.headers})
 
 
 @router.get(
     "/v1/gnns",
     summary="List GNNs, newest first",
+    description="With `name`, the versions of one name.",
     responses={
         200: answer("A page of GNNs.", PageOf[GnnResource], examples.page(examples.GNN)),
         **problems(),
     },
 )
 def list_gnns(
-    request: Request, context: ContextOf, query: Annotated[PageQuery, Query()]
+    request: Request, context: ContextOf, query: Annotated[GnnsQuery, Query()]
 ) -> Response:
     with context.store.database.reading() as session:
-        page = page_from(lambda: gnns.page(session, query.cursor, query.limit), gnn_resource)
+        page = page_from(
+            lambda: gnns.page(session, query.cursor, query.limit, name=query.name),
+            lambda gnn: gnn_resource(gnn, gnn_labels.aliases_of(session, gnn.id)),
+        )
     return page_reply(request, page, query.repeated())
 
 
 @router.get(
     "/v1/gnns/{gnn_id}",
     summary="One GNN with its probe report",
+    description="By `gnn_…`, `name@3`, `name@production` or `name`, its newest ready version; so "
+    "in all places that take the id of a GNN.",
     responses={
         200: answer("The GNN.", GnnResource, examples.GNN),
         304: answer("The client has this answer already."),
@@ -118,13 +104,29 @@ def list_gnns(
     openapi_extra={"parameters": [IF_NONE_MATCH]},
 )
 def get_gnn(request: Request, context: ContextOf, gnn_id: str) -> Response:
-    return tagged(request, reply(read_gnn(context.store, checked_id("gnn", gnn_id))))
+    return tagged(request, reply(read_gnn(context.store, gnn_id)))
+
+
+@router.patch(
+    "/v1/gnns/{gnn_id}",
+    summary="Change a GNN's description or tags",
+    description="What is left out stays as it is; tags are merged, and null takes one away.",
+    responses={
+        200: answer("The GNN as it is now.", GnnResource, examples.GNN),
+        **problems(HTTPStatus.NOT_FOUND, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
+    },
+    openapi_extra=takes(GnnPatch, {"both": examples.GNN_PATCH}),
+)
+async def change_gnn(request: Request, context: ContextOf, gnn_id: str) -> Response:
+    body = await json_body(request)
+    return reply(await reading_body(context, change, context.store, gnn_id, body))
 
 
 @router.delete(
     "/v1/gnns/{gnn_id}",
     summary="Delete a GNN and its denoisers",
-    description="Refused while jobs use it; explanations that were made with it stay.",
+    description="By `gnn_…` or `name@3`. Refused while jobs use it, denoisers are trained for it "
+    "or an alias names it; explanations that were made with it stay.",
     status_code=204,
     responses={
         204: answer("Deleted."),
@@ -133,7 +135,12 @@ def get_gnn(request: Request, context: ContextOf, gnn_id: str) -> Response:
 )
 def delete_gnn(context: ContextOf, gnn_id: str) -> Response:
     with context.store.database.transaction() as session:
-        gnns.delete(session, checked_id("gnn", gnn_id))
+        gnn = gnns.find(session, gnn_id)
+        reference = parse_reference(gnn_id)
+        if reference is not None and not reference.is_fixed:
+            said = f"{gnn.id} or {gnn.name}@{gnn.version}"
+            refuse("/gnn_id", f"may name another GNN tomorrow; to delete this one, say {said}")
+        gnns.delete(session, gnn.id)
     return Response(status_code=204)
 
 
@@ -142,29 +149,44 @@ def register(store: Store, form: FormParts, submission: Submission) -> Made:
     made = known(store, submission)
     if made is not None:
         return made
-    name = _name(form.texts["name"])
-    spec = parse_spec(
-        _spec_document(form.texts["spec"]),
-        max_features=store.settings.max_features,
-        pointer="/spec",
-    )
-    weights = form.files["weights"]
-    check_weights(weights, spec, WeightLimits(store.settings.max_weights_bytes), "/weights")
-    digest = store.artifacts.put(weights)
+    asked = read_registration(form, store.settings)
+    digest = store.artifacts.put(asked.weights)
+    samples = asked.samples
+    kept = None if samples is None else store.artifacts.put(samples.model_dump_json().encode())
 
     def make(session: Session) -> str:
-        gnn, _ = gnns.create(session, name=name, spec=spec, weights_digest=digest)
+        gnn, _ = gnns.create(
+            session,
+            name=asked.name,
+            spec=asked.spec,
+            weights_digest=digest,
+            samples_digest=kept,
+            description=asked.description,
+            tags=asked.tags,
+        )
         return gnn.id
 
     return once(store, submission, make)
 
 
-def read_gnn(store: Store, gnn_id: str) -> GnnResource:
+def change(store: Store, reference: str, body: bytes) -> GnnResource:
+    patch = parse_model(body, GnnPatch)
+    with store.database.transaction() as session:
+        gnn = gnns.find(session, reference)
+        session.refresh(gnn, with_for_update=True)  # tags are read, merged and written
+        if "description" in patch.model_fields_set:
+            gnn.description = patch.description
+        gnn_labels.merge_tags(gnn, patch.tags)
+        return gnn_resource(gnn, gnn_labels.aliases_of(session, gnn.id))
+
+
+def read_gnn(store: Store, reference: str) -> GnnResource:
     with store.database.reading() as session:
-        return gnn_resource(gnns.get(session, gnn_id))
+        gnn = gnns.find(session, reference)
+        return gnn_resource(gnn, gnn_labels.aliases_of(session, gnn.id))
 
 
-def _registered(gnn: GnnResource, headers: dict[str, str]) -> Response:
+def _registered(gnn: GnnResource, places: Places, headers: dict[str, str]) -> Response:
     at = gnn.links.self
     if gnn.state is GnnState.PROBING:
         return reply(gnn, 202, {**accepted_headers(at), **headers})
@@ -175,26 +197,16 @@ def _registered(gnn: GnnResource, headers: dict[str, str]) -> Response:
         HTTPStatus.UNPROCESSABLE_ENTITY,
         "gnn-rejected",
         f"The probe has rejected GNN {gnn.id}; its report says why.",
-        [Fault("/weights", f"{check.name}: {check.detail}") for check in failed],
+        [_fault(check, places) for check in failed],
         {"Location": at, **headers},
         gnn=gnn.model_dump(mode="json"),
     )
 
 
-def _name(text: bytes) -> str:
-    try:
-        return _NAME.validate_python(text.decode("utf-8"))
-    except UnicodeDecodeError:
-        refuse("/name", "is not UTF-8")
-    except ValidationError as error:
-        raise InvalidRequestError(faults_of(error, None, "/name")) from error
-
-
-def _spec_document(text: bytes) -> object:
-    try:
-        return parse_json(text)
-    except MalformedJsonError as error:
-        refuse("/spec", f"is not JSON: {error}")
-    except InvalidRequestError as error:
-        faults = [Fault(f"/spec{fault.at}", fault.detail) for fault in error.faults]
-        raise InvalidRequestError(faults) from error
+def _fault(check: ProbeCheck, places: Places) -> Fault:
+    example = check.example
+    if example is None:
+        return Fault(places.weights, f"{check.name}: {check.detail}")
+    at = places.weights if example.sample is None else f"{places.samples}/graphs/{example.sample}"
+    said = f"{example.graph}: expected {example.expected}, came out {example.came_out}"
+    return Fault(at, f"{check.name}: {check.detail}; for example {said}")

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from service.faults import Faults, faults_of, kind_of, shown
 from service.graph_schemas import GraphIn, NodeLinkGraph, PygGraph
+from store.feature_schema import OneHotGroup, broken_rows
 from store.requests import CanonicalGraph, Pair
 from store.results import NodeId
 from store.settings import Settings
@@ -23,6 +25,7 @@ class FeatureSize:
 
     size: int
     owner: str  # "the GNN gnn_…"
+    groups: tuple[OneHotGroup, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -250,6 +253,9 @@ def _features(
             )
         else:
             checked.append(row)
+    if features is not None and len(checked) == len(listed.x):
+        for broken in broken_rows(np.asarray(checked), features.groups):
+            faults.add(places.features(broken.row), f"{broken.detail} ({features.owner})")
     return checked
 
 

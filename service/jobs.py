@@ -17,8 +17,8 @@ from service.context import Context, ContextOf, in_thread
 from service.faults import refuse
 from service.idempotency import Made, Submission, once, submission_of
 from service.openapi import IDEMPOTENCY_KEY, IF_NONE_MATCH, PREFER, answer, problems
-from service.pagination import IdFilter, PageQuery, page_from
-from service.references import checked_id
+from service.pagination import GnnFilter, PageQuery, page_from
+from service.references import checked_id, gnn_filter
 from service.replies import accepted_headers, page_reply, poll_headers, reply, tagged
 from service.resources import JobResource, PageOf, job_resource, timestamp
 from service.waiting import preference
@@ -45,7 +45,7 @@ _LAST_EVENT_ID = {
 class JobsQuery(PageQuery):
     state: JobState | None = None
     kind: JobKind | None = None
-    gnn: IdFilter | None = None
+    gnn: GnnFilter | None = None
 
 
 @router.get(
@@ -67,7 +67,7 @@ def list_jobs(
                 query.limit,
                 state=query.state,
                 kind=query.kind,
-                gnn_id=query.gnn,
+                gnn_id=gnn_filter(session, query.gnn),
             ),
             job_resource,
         )

@@ -10,11 +10,19 @@ from pydantic import BaseModel, ConfigDict, Field
 from service.faults import refuse
 from service.resources import Item, PageOf
 from store.errors import InvalidInput
+from store.gnn_references import MAX_REFERENCE_LENGTH
 from store.paging import Page, Row
 
 MAX_PAGE = 200
 
-IdFilter = Annotated[str, Field(pattern="^[a-z0-9_]{1,32}$")]
+GnnFilter = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=MAX_REFERENCE_LENGTH,
+        description="`gnn_…`, `name@3`, `name@production`, or `name` for its newest version.",
+    ),
+]
 
 
 class PageQuery(BaseModel):

@@ -16,7 +16,6 @@ from service.jobs import until_ended
 from service.json_bodies import parse_model
 from service.openapi import IDEMPOTENCY_KEY, PREFER, answer, either, problems, takes
 from service.questions import prediction_request
-from service.references import checked_id
 from service.replies import accepted_headers, reply
 from service.resources import PredictionsResource, predictions_resource
 from service.schemas import PredictionsIn
@@ -54,7 +53,6 @@ router = APIRouter(tags=["GNNs"])
 )
 async def predict(request: Request, context: ContextOf, gnn_id: str) -> Response:
     wait = preference(request.headers.get("prefer"), DEFAULT_WAIT_SECONDS)
-    checked_id("gnn", gnn_id)
     body = await json_body(request)
     submission = submission_of(request, body)
     made = await reading_body(context, create, context.store, gnn_id, body, submission)
@@ -67,23 +65,23 @@ async def predict(request: Request, context: ContextOf, gnn_id: str) -> Response
     return reply(predictions, 202, {**accepted_headers(f"/v1/jobs/{made.id}"), **headers})
 
 
-def create(store: Store, gnn_id: str, body: bytes, submission: Submission) -> Made:
+def create(store: Store, reference: str, body: bytes, submission: Submission) -> Made:
     made = known(store, submission)
     if made is not None:
         return made
     asked = parse_model(body, PredictionsIn)
     with store.database.reading() as session:
-        gnn = gnns.require_ready(session, gnn_id)
+        gnn = gnns.require_ready(session, reference)
     question = prediction_request(asked, gnn, store.settings)
     digest = store.artifacts.put(question.model_dump_json().encode())
 
     def make(session: Session) -> str:
-        gnns.require_ready(session, gnn_id)
+        gnns.require_ready(session, gnn.id)
         return jobs.submit(
             session,
             kind=JobKind.PREDICT,
-            subject_id=gnn_id,
-            gnn_id=gnn_id,
+            subject_id=gnn.id,
+            gnn_id=gnn.id,
             request_digest=digest,
         ).id
 

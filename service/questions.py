@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 from pydantic_core import PydanticCustomError
 
 from service.faults import Faults, kind_of, refuse, shown
+from service.features import features_of
 from service.graph_schemas import checked_node_id
-from service.graphs_in import FeatureSize, read_graph, read_graphs
+from service.graphs_in import read_graph, read_graphs
 from service.node_questions import (
     check_explained,
     check_predicted,
@@ -89,7 +90,7 @@ def posted_graphs(
     asked: CounterfactualIn | PredictionsIn, gnn: Gnn, settings: Settings
 ) -> list[CanonicalGraph]:
     """The graphs of a request that gives one `graph` or many `graphs`."""
-    features = FeatureSize(gnn.spec["features"], f"the GNN {gnn.id}")
+    features = features_of(gnn)
     if (asked.graph is None) == (asked.graphs is None):
         refuse("/graph", "give either `graph` or `graphs`")
     if asked.graphs is None:

@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 
+from sqlalchemy.orm import Session
+
 from service.errors import STATUSES, ProblemError
-from service.faults import Fault
+from service.faults import Fault, refuse
+from store import gnns
 from store.errors import GnnNotReady, NotFound
+from store.gnn_references import parse_reference
 
 _ID = re.compile(r"[a-z0-9_]{1,32}")
 
@@ -19,6 +23,19 @@ def checked_id(kind: str, id_: str) -> str:
     if not _ID.fullmatch(id_):
         raise NotFound(kind, id_)
     return id_
+
+
+def gnn_filter(session: Session, reference: str | None) -> str | None:
+    """The id that a list's parameter `gnn` stands for; that of a deleted GNN is one, too."""
+    if reference is None:
+        return None
+    parsed = parse_reference(reference)
+    if parsed is not None and parsed.id is not None:
+        return parsed.id
+    try:
+        return gnns.find(session, reference).id
+    except NotFound as error:
+        refuse("gnn", str(error), "query")
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Generic, Literal, TypeVar
 
@@ -97,6 +98,10 @@ class GnnLinks(Resource):
 class GnnResource(Resource):
     id: str
     name: str
+    version: int = Field(description="Counted per name; `name@version` is another way to name it.")
+    aliases: list[str]
+    description: str | None
+    tags: dict[str, str]
     state: GnnState
     sha256: str
     spec: GnnSpecDocument
@@ -213,10 +218,14 @@ def job_resource(job: Job) -> JobResource:
     )
 
 
-def gnn_resource(gnn: Gnn) -> GnnResource:
+def gnn_resource(gnn: Gnn, aliases: Sequence[str]) -> GnnResource:
     return GnnResource(
         id=gnn.id,
         name=gnn.name,
+        version=gnn.version,
+        aliases=list(aliases),
+        description=gnn.description,
+        tags=gnn.tags,
         state=gnn.state,
         sha256=gnn.sha256,
         spec=GnnSpecDocument.model_validate(gnn.spec),

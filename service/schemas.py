@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -17,9 +16,9 @@ from pydantic import (
 )
 
 from service.graph_schemas import MAX_LABEL, MAX_SAFE_INTEGER, GraphIn, NodeIdIn
+from store.gnn_labels import MAX_TAGS
+from store.gnn_references import MAX_NAME_LENGTH, MAX_REFERENCE_LENGTH, is_printable, name_fault
 from store.requests import DenoiserConfig, Preset, RegulariserName
-
-MAX_NAME_LENGTH = 200
 
 # Graphs are read one by one by `graphs_in`, which knows the deployment's limits and the GNN's
 # features; here they only give the OpenAPI schema.
@@ -29,12 +28,38 @@ AskedNodes = Annotated[list[NodeIdIn], Field(min_length=1)]
 
 
 def printable(text: str) -> str:
-    if any(unicodedata.category(character) in {"Cc", "Cs"} for character in text):
+    if not is_printable(text):
         raise ValueError("should have no control characters")
     return text
 
 
-Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH), AfterValidator(printable)]
+def _lines(text: str) -> str:
+    printable(text.replace("\n", "").replace("\t", ""))
+    return text
+
+
+def _gnn_name(text: str) -> str:
+    fault = name_fault(text)
+    if fault is not None:
+        raise ValueError(fault)
+    return text
+
+
+_NAME_LENGTH = Field(min_length=1, max_length=MAX_NAME_LENGTH)
+Name = Annotated[str, _NAME_LENGTH, AfterValidator(printable)]
+GnnName = Annotated[str, _NAME_LENGTH, AfterValidator(_gnn_name)]
+GnnReference = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=MAX_REFERENCE_LENGTH,
+        description="`gnn_…`, `name@3`, `name@production`, or `name` for its newest ready version.",
+    ),
+]
+Description = Annotated[str, Field(max_length=2000), AfterValidator(_lines)]
+TagKey = Annotated[str, Field(pattern="^[A-Za-z0-9_.-]{1,64}$")]
+TagValue = Annotated[str, Field(max_length=200), AfterValidator(printable)]
+Tags = Annotated[dict[TagKey, TagValue], Field(max_length=MAX_TAGS)]
 ResourceId = Annotated[str, Field(min_length=1, max_length=64)]
 ClassIndex = Annotated[int, Field(ge=0, le=MAX_LABEL)]
 Seed = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)]
@@ -52,10 +77,36 @@ class DatasetIn(Body):
     graphs: PostedGraphs
 
 
+class SamplesIn(Body):
+    """Labelled graphs that tell whether a GNN does what it should; a reference set's body fits."""
+
+    graphs: PostedGraphs
+    min_accuracy: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        None, description="Share that has to come out as labelled; 1 / classes if not given."
+    )
+    name: Name | None = Field(None, description="Ignored.")
+
+
+class GnnPatch(Body):
+    """What may change after registration; what is left out stays as it is."""
+
+    description: Description | None = None
+    tags: Annotated[dict[TagKey, TagValue | None], Field(max_length=2 * MAX_TAGS)] = Field(
+        {}, description="Merged with those there are; null takes a tag away."
+    )
+
+
+class AliasIn(Body):
+    """Which version gets the alias; give one of the two."""
+
+    version: Annotated[int, Field(ge=1, le=999_999_999)] | None = None
+    gnn: GnnReference | None = None
+
+
 class DenoiserIn(Body):
     """What a denoiser is trained for."""
 
-    gnn: ResourceId
+    gnn: GnnReference
     dataset: ResourceId
     objective: Literal["counterfactual", "class"]
     config: DenoiserConfig = DenoiserConfig()
@@ -94,7 +145,7 @@ class CounterfactualIn(Body):
     """What is the smallest realistic change that makes the GNN answer differently?"""
 
     kind: Literal["counterfactual"]
-    gnn: ResourceId
+    gnn: GnnReference
     dataset: ResourceId
     graph: PostedGraph | None = Field(None, description="One graph; or give `graphs`.")
     graphs: PostedGraphs | None = None
@@ -132,7 +183,7 @@ class ClassIn(Body):
     """What does a typical graph of this class look like to the GNN?"""
 
     kind: Literal["class"]
-    gnn: ResourceId
+    gnn: GnnReference
     dataset: ResourceId
     target_class: ClassIndex
     nodes: Annotated[int, Field(ge=2, le=128)] | None = Field(

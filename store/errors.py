@@ -25,8 +25,8 @@ class SettingsError(StoreError):
 
 
 class NotFound(StoreError):
-    def __init__(self, kind: str, id_: str) -> None:
-        super().__init__(f"there is no {kind} with the id {id_[:80]!r}")
+    def __init__(self, kind: str, id_: str, message: str | None = None) -> None:
+        super().__init__(message or f"there is no {kind} with the id {id_[:80]!r}")
         self.kind = kind
         self.id = id_
 

@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from store.errors import Fault, InvalidInput
+from store.feature_schema import FeatureSchemaDocument, schema_faults
 from store.gnn_layers import (
     MAX_WIDTH,
     AddDocument,
@@ -58,6 +59,8 @@ class GnnSpecDocument(Spec):
     classes: Annotated[int, Field(ge=MIN_CLASSES, le=MAX_CLASSES)]
     layers: Annotated[list[LayerDocument], Field(min_length=1, max_length=MAX_LAYERS)]
     class_names: list[ClassName] | None = None
+    feature_schema: FeatureSchemaDocument | None = None
+    featuriser: None = Field(None, description="Reserved; only null is accepted for now.")
 
     @model_validator(mode="after")
     def _is_a_classifier(self) -> Self:
@@ -85,6 +88,8 @@ def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
         faults.append(
             Fault("/class_names", f"has {len(spec.class_names)} names for {spec.classes} classes")
         )
+    if spec.feature_schema is not None:
+        faults += schema_faults(spec.feature_schema, spec.features, "/feature_schema")
     return faults
 
 

@@ -1,22 +1,28 @@
-"""GNNs that were registered."""
+"""GNNs that were registered, as numbered versions of a name."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 
-from sqlalchemy import select
+from sqlalchemy import insert, select, update
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from store import denoisers
 from store.claims import Claim, held
 from store.errors import Conflict, GnnNotReady, NotFound
+from store.gnn_references import Reference, parse_reference
 from store.gnn_spec import GnnSpecDocument
 from store.identifiers import new_id
 from store.job_states import GnnState, JobKind, JobState
 from store.paging import Page, page_of
 from store.results import ProbeReport
 from store.submission import submit
-from store.tables import Gnn, Job
+from store.tables import Gnn, GnnAlias, GnnName, Job
+
+_SHOWN = 5  # jobs or aliases that a refusal lists
+_NOT_COMPUTED = {"class_names", "feature_schema", "featuriser", "task", "head"}
 
 
 def create(
@@ -25,15 +31,28 @@ def create(
     name: str,
     spec: GnnSpecDocument,
     weights_digest: str,
+    samples_digest: str | None = None,
+    description: str | None = None,
+    tags: Mapping[str, str] | None = None,
     tenant: str = "default",
 ) -> tuple[Gnn, Job]:
-    """A GNN that is being probed, and the job that does it."""
+    """The next version of this name, being probed, and the job that does it."""
     gnn_id = new_id("gnn")
-    job = submit(session, kind=JobKind.PROBE, subject_id=gnn_id, gnn_id=gnn_id, tenant=tenant)
+    job = submit(
+        session,
+        kind=JobKind.PROBE,
+        subject_id=gnn_id,
+        gnn_id=gnn_id,
+        request_digest=samples_digest,
+        tenant=tenant,
+    )
     gnn = Gnn(
         id=gnn_id,
         tenant_id=tenant,
         name=name,
+        version=_next_version(session, name, tenant),
+        description=description,
+        tags=dict(tags or {}),
         sha256=content_hash(spec, weights_digest),
         spec=spec.model_dump(mode="json"),
         weights_digest=weights_digest,
@@ -48,8 +67,8 @@ def create(
 
 
 def content_hash(spec: GnnSpecDocument, weights_digest: str) -> str:
-    """What the GNN computes, whatever it or its classes are called; its layers say the rest."""
-    architecture = spec.model_dump_json(exclude={"class_names", "task", "head"})
+    """What the GNN computes, whatever it, its classes or its features are called."""
+    architecture = spec.model_dump_json(exclude=_NOT_COMPUTED)
     return hashlib.sha256(f"{architecture}\n{weights_digest}".encode()).hexdigest()
 
 
@@ -57,8 +76,20 @@ def get(session: Session, gnn_id: str, tenant: str = "default") -> Gnn:
     return _found(session, gnn_id, tenant)
 
 
-def require_ready(session: Session, gnn_id: str, tenant: str = "default") -> Gnn:
+def find(session: Session, reference: str, tenant: str = "default") -> Gnn:
+    """By `gnn_…`, `name@3`, `name@production` or `name`.
+
+    A name alone is its newest ready version, or its newest one while none is ready.
+    """
+    parsed = parse_reference(reference)
+    if parsed is None:
+        raise NotFound("gnn", reference)
+    return _found(session, parsed.id or _named(session, parsed, tenant), tenant)
+
+
+def require_ready(session: Session, reference: str, tenant: str = "default") -> Gnn:
     """The GNN, kept from deletion until the transaction ends."""
+    gnn_id = find(session, reference, tenant).id
     gnn = _found(session, gnn_id, tenant, keep=True)
     if gnn.state is not GnnState.READY:
         raise GnnNotReady(gnn.id, gnn.state)
@@ -70,9 +101,17 @@ def classifies_nodes(gnn: Gnn) -> bool:
 
 
 def page(
-    session: Session, cursor: str | None = None, limit: int = 50, tenant: str = "default"
+    session: Session,
+    cursor: str | None = None,
+    limit: int = 50,
+    tenant: str = "default",
+    *,
+    name: str | None = None,
 ) -> Page[Gnn]:
-    return page_of(session, select(Gnn).where(Gnn.tenant_id == tenant), Gnn, cursor, limit)
+    query = select(Gnn).where(Gnn.tenant_id == tenant)
+    if name is not None:
+        query = query.where(Gnn.name == name)
+    return page_of(session, query, Gnn, cursor, limit)
 
 
 def delete(session: Session, gnn_id: str, tenant: str = "default") -> None:
@@ -82,13 +121,7 @@ def delete(session: Session, gnn_id: str, tenant: str = "default") -> None:
     )
     if gnn is None:
         raise NotFound("gnn", gnn_id)
-    user = session.scalar(
-        select(Job.id)
-        .where(Job.gnn_id == gnn.id, Job.state.in_((JobState.QUEUED, JobState.RUNNING)))
-        .limit(1)
-    )
-    if user is not None:
-        raise Conflict(f"GNN {gnn.id} is in use by job {user}; cancel it or wait for its end")
+    _refuse_if_used(session, gnn)
     denoisers.let_go_of_gnn(session, gnn)
     session.delete(gnn)
     session.flush()
@@ -102,6 +135,98 @@ def finish(session: Session, claim: Claim, report: ProbeReport) -> None:
     gnn.report = report.model_dump(mode="json")
     gnn.state = GnnState.READY if report.passed else GnnState.REJECTED
     session.flush()
+
+
+def _next_version(session: Session, name: str, tenant: str) -> int:
+    """Counted up under the row's lock, which keeps other registrations of this name waiting."""
+    counted = (
+        update(GnnName)
+        .where(GnnName.tenant_id == tenant, GnnName.name == name)
+        .values(last_version=GnnName.last_version + 1)
+        .returning(GnnName.last_version)
+    )
+    version = session.scalar(counted)
+    if version is None:
+        try:
+            with session.begin_nested():
+                first = insert(GnnName).values(tenant_id=tenant, name=name, last_version=0)
+                session.execute(first)
+        except IntegrityError:  # another transaction was first
+            pass
+        version = session.scalar(counted)
+        assert version is not None
+    return version
+
+
+def _named(session: Session, reference: Reference, tenant: str) -> str:
+    """The id that a name with a version, an alias or nothing stands for."""
+    mine = select(Gnn.id).where(Gnn.tenant_id == tenant, Gnn.name == reference.name)
+    if reference.version is not None:
+        query = mine.where(Gnn.version == reference.version)
+    elif reference.alias is not None:
+        query = select(GnnAlias.gnn_id).where(
+            GnnAlias.tenant_id == tenant,
+            GnnAlias.name == reference.name,
+            GnnAlias.alias == reference.alias,
+        )
+    else:
+        query = mine.order_by((Gnn.state == GnnState.READY).desc(), Gnn.version.desc())
+    found = session.scalar(query.limit(1))
+    if found is None:
+        raise _unknown(session, reference, tenant)
+    return found
+
+
+def _unknown(session: Session, reference: Reference, tenant: str) -> NotFound:
+    name = reference.name or ""
+    versions = session.scalars(
+        select(Gnn.version)
+        .where(Gnn.tenant_id == tenant, Gnn.name == name)
+        .order_by(Gnn.version.desc())
+        .limit(_SHOWN)
+    ).all()
+    said = f"there is no gnn called {name[:80]!r}"
+    if versions and reference.version is not None:
+        listed = ", ".join(str(version) for version in versions)
+        said = f"the gnn {name[:80]!r} has no version {reference.version}; its newest: {listed}"
+    elif versions:
+        aliases = session.scalars(
+            select(GnnAlias.alias)
+            .where(GnnAlias.tenant_id == tenant, GnnAlias.name == name)
+            .order_by(GnnAlias.alias)
+            .limit(_SHOWN)
+        ).all()
+        listed = f"it has {', '.join(aliases)}" if aliases else "it has none"
+        said = f"the gnn {name[:80]!r} has no alias {reference.alias!r}; {listed}"
+    return NotFound("gnn", name, said)
+
+
+def _refuse_if_used(session: Session, gnn: Gnn) -> None:
+    aliases = session.scalars(
+        select(GnnAlias.alias)
+        .where(GnnAlias.gnn_id == gnn.id)
+        .order_by(GnnAlias.alias)
+        .limit(_SHOWN)
+    ).all()
+    if aliases:
+        raise Conflict(
+            f"GNN {gnn.id} has the alias {', '.join(aliases)}; give it to another version or "
+            "remove it first"
+        )
+    jobs = session.scalars(
+        select(Job)
+        .where(Job.gnn_id == gnn.id, Job.state.in_((JobState.QUEUED, JobState.RUNNING)))
+        .order_by(Job.created_at, Job.id)
+        .limit(_SHOWN)
+    ).all()
+    if jobs:
+        listed = ", ".join(_said(job) for job in jobs)
+        raise Conflict(f"GNN {gnn.id} is in use by {listed}; cancel that or wait for its end")
+
+
+def _said(job: Job) -> str:
+    training = f" of denoiser {job.denoiser_id}" if job.kind is JobKind.TRAIN else ""
+    return f"{job.kind} job {job.id}{training} ({job.state})"
 
 
 def _found(session: Session, gnn_id: str, tenant: str, *, keep: bool = False) -> Gnn:

@@ -82,3 +82,12 @@ class PredictionRequest(Asked):
     kind: Literal["prediction"] = "prediction"
     graphs: list[CanonicalGraph]
     nodes: list[int] | None = None  # of a node classifier and one graph; None: all nodes
+
+
+class ProbeRequest(Asked):
+    """Labelled graphs that a GNN is registered with, and the share it has to get right."""
+
+    kind: Literal["probe"] = "probe"
+    graphs: list[CanonicalGraph]
+    labels: list[int]  # one per graph
+    min_accuracy: Annotated[float, Field(ge=0, le=1)]

@@ -162,6 +162,7 @@ class Receipt(Document):
     """Everything needed to check and repeat an explanation."""
 
     request_sha256: str
+    gnn: str | None = None  # its id, whatever name or alias the request had; None in old receipts
     gnn_sha256: str
     dataset_sha256: str
     denoiser_sha256: str
@@ -193,15 +194,43 @@ class ClassResult(Document):
     warnings: list[str]
 
 
+class ProbeExample(Document):
+    """A graph that a check failed on."""
+
+    sample: int | None  # its position among the samples; None: the probe drew it itself
+    graph: str  # "graph 3 of the samples, 17 nodes and 19 edges"
+    expected: str
+    came_out: str
+
+
 class ProbeCheck(Document):
     name: str
     passed: bool
     detail: str
+    example: ProbeExample | None = None
+
+
+class SampledClass(Document):
+    """How the samples of one class came out."""
+
+    labelled: int  # samples with this label
+    predicted: int  # samples that the GNN gives this class
+    correct: int
+
+
+class SampleFigures(Document):
+    """What the GNN makes of the labelled samples it was registered with."""
+
+    graphs: int
+    accuracy: float
+    min_accuracy: float
+    classes: list[SampledClass]  # one per class of the GNN
 
 
 class ProbeReport(Document):
     passed: bool
     checks: list[ProbeCheck]
+    samples: SampleFigures | None = None
 
 
 class PredictionResult(Document):

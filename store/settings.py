@@ -98,7 +98,9 @@ class Settings:
     idempotency_hours: float = _setting(
         "D4_IDEMPOTENCY_HOURS", 24.0, "How long an `Idempotency-Key` is remembered."
     )
-    max_body_bytes: int = _setting("D4_MAX_BODY_BYTES", 32 * MIB, "Largest JSON request body.")
+    max_body_bytes: int = _setting(
+        "D4_MAX_BODY_BYTES", 32 * MIB, "Largest JSON body or samples file."
+    )
     max_weights_bytes: int = _setting(
         "D4_MAX_WEIGHTS_BYTES", 64 * MIB, "Largest weights file of a GNN."
     )
@@ -108,7 +110,7 @@ class Settings:
     max_graphs_per_request: int = _setting(
         "D4_MAX_GRAPHS_PER_REQUEST",
         256,
-        "Most graphs, or nodes, in one explanation; most graphs in one prediction.",
+        "Most graphs, or nodes, in one explanation; graphs in one prediction; samples of a GNN.",
     )
     max_dataset_graphs: int = _setting(
         "D4_MAX_DATASET_GRAPHS", 20_000, "Most graphs of a reference set."

@@ -135,15 +135,41 @@ class Gnn(Resource):
     __table_args__ = (
         Index("gnns_by_time", "tenant_id", "created_at", "id"),
         Index("gnns_by_content", "tenant_id", "sha256"),
+        Index("gnns_by_name", "tenant_id", "name", "version", unique=True),
     )
 
     name: Mapped[str] = mapped_column(String(200))
+    version: Mapped[int]  # among those of this name; given out by GnnName
+    description: Mapped[str | None] = mapped_column(Text)
+    tags: Mapped[JsonObject] = mapped_column(default=dict)  # {"stage": "beta", …}
     sha256: Mapped[str] = mapped_column(_DIGEST)  # of spec and weights
     spec: Mapped[JsonObject]
     weights_digest: Mapped[str] = mapped_column(_DIGEST)
     state: Mapped[GnnState] = mapped_column(default=GnnState.PROBING)
     report: Mapped[JsonObject | None]
     job_id: Mapped[str] = mapped_column(_ID, ForeignKey("jobs.id"))
+
+
+class GnnName(Table):
+    """Counts the versions of a name; it stays when they are deleted, so none comes twice."""
+
+    __tablename__ = "gnn_names"
+
+    tenant_id: Mapped[str] = mapped_column(String(64), primary_key=True, default="default")
+    name: Mapped[str] = mapped_column(String(200), primary_key=True)
+    last_version: Mapped[int]
+
+
+class GnnAlias(Table):
+    """A word such as `production` for one version of a name."""
+
+    __tablename__ = "gnn_aliases"
+    __table_args__ = (Index("gnn_aliases_by_gnn", "gnn_id"),)
+
+    tenant_id: Mapped[str] = mapped_column(String(64), primary_key=True, default="default")
+    name: Mapped[str] = mapped_column(String(200), primary_key=True)
+    alias: Mapped[str] = mapped_column(String(64), primary_key=True)
+    gnn_id: Mapped[str] = mapped_column(_ID, ForeignKey("gnns.id"))
 
 
 class ReferenceSet(Resource):

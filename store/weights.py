@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,11 @@ from store.settings import MIB
 from store.strict_json import loads
 
 _DTYPES = {"F32": "float32", "I64": "int64"}
+_SIZES = {"float32": 4, "int64": 8}
+_OTHER_FORMATS = {
+    b"PK\x03\x04": "a zip file, as PyTorch's .pt, .pt2 and TorchScript are",
+    b"\x80": "a pickle",
+}
 _SHOWN = 5  # faults of one kind that are listed
 
 
@@ -22,6 +28,13 @@ _SHOWN = 5  # faults of one kind that are listed
 class WeightLimits:
     max_bytes: int = 64 * MIB
     max_header_bytes: int = MIB
+    max_tensors: int = 1024  # a GNN of 32 layers has some two hundred
+
+    def file_bytes(self, spec: GnnSpecDocument) -> int:
+        """Most bytes that a file with the spec's tensors can have."""
+        tensors = expected_tensors(spec).values()
+        values = sum(math.prod(tensor.shape) * _SIZES[tensor.dtype] for tensor in tensors)
+        return min(self.max_bytes, 8 + self.max_header_bytes + values)
 
 
 def check_weights(
@@ -54,7 +67,9 @@ def _header(data: bytes, limits: WeightLimits, pointer: str) -> dict[str, Tensor
         )
     size = int.from_bytes(data[:8], "little")
     if len(data) < 8 or size > len(data) - 8:
-        raise InvalidInput("not a safetensors file: it ends before its header does", pointer)
+        looks = [name for start, name in _OTHER_FORMATS.items() if data.startswith(start)]
+        said = f"it is {looks[0]}" if looks else "it ends before its header does"
+        raise InvalidInput(f"not a safetensors file: {said}", pointer)
     if size > limits.max_header_bytes:
         raise InvalidInput(
             f"the header of the safetensors file has {size} bytes; at most "
@@ -68,6 +83,12 @@ def _header(data: bytes, limits: WeightLimits, pointer: str) -> dict[str, Tensor
         raise InvalidInput(f"the safetensors header is {error}", pointer) from None
     if not isinstance(entries, dict):
         raise InvalidInput("not a safetensors file: its header is not an object", pointer)
+    if len(entries) > limits.max_tensors:
+        raise InvalidInput(
+            f"the file has {len(entries)} tensors; at most {limits.max_tensors} are accepted",
+            pointer,
+            allowed=limits.max_tensors,
+        )
     return {name: _entry(name, e, pointer) for name, e in entries.items() if name != "__metadata__"}
 
 

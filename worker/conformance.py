@@ -1,6 +1,7 @@
 """The conformance probe: what a GNN must do before anything it says is explained.
 
-Sample graphs are drawn with a fixed seed; a check says in its detail what was measured. A GNN that
+Graphs are drawn with a fixed seed, and some come from the samples that the GNN was registered with;
+a check says in its detail what was measured, and names a graph where it fails. A GNN that
 classifies nodes is asked about all nodes of all graphs.
 """
 
@@ -9,15 +10,17 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import torch
 from torch import Tensor
 
-from models.gnn.network import Gnn
+from models.gnn.network import Gnn, predict
 from models.gnn.spec import GraphNormLayer
 from models.graphs import Graph, to_dense, to_sparse
-from store.results import ProbeCheck, ProbeReport
+from store.results import ProbeCheck, ProbeExample, ProbeReport
 from worker.failures import failure_of
+from worker.samples import Samples, sample_checks, sample_figures, shown
 
 # Relative to the largest logit. Single precision sums in another order differ by less; a layer
 # that depends on its batch mates, or on chance, differs by far more.
@@ -25,12 +28,16 @@ _SINGLE = 1e-3
 _DOUBLE = 1e-9
 _SIZES = (2, 3, 4, 6, 9, 14, 20)
 _DENSITIES = (0.15, 0.5)
+# Samples that every check runs on; the dense form of more, or of larger ones, would take long.
+_SAMPLES = 16
+_SAMPLE_NODES = 64
 
 
 @dataclass(frozen=True)
 class _Probe:
     gnn: Gnn
     graphs: list[Graph]
+    names: list[ProbeExample]  # one per graph, still without what came out
     device: torch.device
     generator: torch.Generator
 
@@ -53,26 +60,55 @@ class _Probe:
             return graphs
         return [replace(graph, target=node) for graph in graphs for node in range(graph.node_count)]
 
+    def example(self, answer: int, expected: str, came_out: str) -> ProbeExample:
+        """Of the graph, or of the node of a graph, that an answer is about."""
+        graph, node = answer, ""
+        if self.of_nodes:
+            sizes = [graph.node_count for graph in self.graphs]
+            graph = next(i for i, end in enumerate(accumulate(sizes)) if answer < end)
+            node = f", node {answer - sum(sizes[:graph])}"
+        name = self.names[graph]
+        update = {"graph": name.graph + node, "expected": expected, "came_out": came_out}
+        return name.model_copy(update=update)
+
 
 @dataclass(frozen=True)
 class _Verdict:
     passed: bool
     detail: str
+    example: ProbeExample | None = None  # where it has not passed
 
 
-def probe(gnn: Gnn, device: torch.device) -> ProbeReport:
+def probe(gnn: Gnn, device: torch.device, samples: Samples | None = None) -> ProbeReport:
     """Every check in order; when the GNN cannot even be run, the others are left out."""
-    generator = torch.Generator().manual_seed(0)
-    graphs = sample_graphs(gnn.spec.features, generator)
-    if any(isinstance(layer, GraphNormLayer) for layer in gnn.spec.layers):
-        graphs = [graph for graph in graphs if not _nodes_alike(graph)]
-    subject = _Probe(gnn.eval(), graphs, device, generator)
+    subject = _subject(gnn.eval(), device, samples)
     checks: list[ProbeCheck] = []
     for name, check in _CHECKS:
         checks.append(_checked(name, check, subject))
         if name in _NEEDED_BY_OTHERS and not checks[-1].passed:
-            break
-    return ProbeReport(passed=all(check.passed for check in checks), checks=checks)
+            return ProbeReport(passed=False, checks=checks)
+    figures = None
+    if samples is not None:
+        probabilities = predict(gnn, samples.graphs, device)  # [graph, class]
+        figures = sample_figures(samples, probabilities)
+        checks += sample_checks(samples, probabilities, figures)
+    passed = all(check.passed for check in checks)
+    return ProbeReport(passed=passed, checks=checks, samples=figures)
+
+
+def _subject(gnn: Gnn, device: torch.device, samples: Samples | None) -> _Probe:
+    generator = torch.Generator().manual_seed(0)
+    named = [
+        (_named(graph, f"drawn graph {i}"), graph)
+        for i, graph in enumerate(sample_graphs(gnn.spec.features, generator))
+    ]
+    if samples is not None:
+        small = [i for i, graph in enumerate(samples.graphs) if graph.node_count <= _SAMPLE_NODES]
+        named += [(samples.example(i), samples.graphs[i]) for i in small[:_SAMPLES]]
+    if any(isinstance(layer, GraphNormLayer) for layer in gnn.spec.layers):
+        named = [(name, graph) for name, graph in named if not _nodes_alike(graph)]
+    names, graphs = zip(*named, strict=True)
+    return _Probe(gnn, list(graphs), list(names), device, generator)
 
 
 def sample_graphs(features: int, generator: torch.Generator) -> list[Graph]:
@@ -99,7 +135,9 @@ def _checked(name: str, check: Callable[[_Probe], _Verdict], subject: _Probe) ->
         if failure_of(error).retryable:
             raise  # the worker's fault, not the GNN's
         verdict = _Verdict(False, f"failed with {type(error).__name__}: {error}")
-    return ProbeCheck(name=name, passed=verdict.passed, detail=verdict.detail)
+    return ProbeCheck(
+        name=name, passed=verdict.passed, detail=verdict.detail, example=verdict.example
+    )
 
 
 def _shapes(probe: _Probe) -> _Verdict:
@@ -109,22 +147,23 @@ def _shapes(probe: _Probe) -> _Verdict:
 
 
 def _finite(probe: _Probe) -> _Verdict:
-    finite = torch.isfinite(probe.logits(probe.graphs)).all(dim=1)
-    count = int((~finite).sum())
-    return _Verdict(
-        count == 0, f"{count} of {len(finite)} {probe.what} give values that are not finite"
-    )
+    logits = probe.logits(probe.graphs)
+    broken = (~torch.isfinite(logits).all(dim=1)).nonzero().flatten().tolist()
+    detail = f"{len(broken)} of {len(logits)} {probe.what} give values that are not finite"
+    if not broken:
+        return _Verdict(True, detail)
+    example = probe.example(broken[0], "finite logits", shown(logits[broken[0]]))
+    return _Verdict(False, detail, example)
 
 
 def _deterministic(probe: _Probe) -> _Verdict:
-    return _close(
-        probe.logits(probe.graphs), probe.logits(probe.graphs), _SINGLE, "two passes in eval mode"
-    )
+    once, again = probe.logits(probe.graphs), probe.logits(probe.graphs)
+    return _close(probe, once, again, _SINGLE, "two passes in eval mode")
 
 
 def _batch_invariant(probe: _Probe) -> _Verdict:
     alone = torch.cat([probe.logits([graph]) for graph in probe.graphs])
-    return _close(probe.logits(probe.graphs), alone, _SINGLE, "batched and one by one")
+    return _close(probe, probe.logits(probe.graphs), alone, _SINGLE, "batched and one by one")
 
 
 def _order_invariant(probe: _Probe) -> _Verdict:
@@ -135,7 +174,7 @@ def _order_invariant(probe: _Probe) -> _Verdict:
     if probe.of_nodes:
         rows = torch.split(logits, [len(place) for place in places])
         logits = torch.cat([own[place] for own, place in zip(rows, places, strict=True)])
-    return _close(probe.logits(probe.graphs), logits, _SINGLE, "nodes in another order")
+    return _close(probe, probe.logits(probe.graphs), logits, _SINGLE, "nodes in another order")
 
 
 def _dense_equals_sparse(probe: _Probe) -> _Verdict:
@@ -145,7 +184,7 @@ def _dense_equals_sparse(probe: _Probe) -> _Verdict:
     with torch.inference_mode():
         dense = gnn.dense(to_dense(probe.one_per_answer(graphs)))
         sparse = _forward(gnn, graphs, torch.device("cpu"))
-    return _close(sparse, dense, _DOUBLE, "dense and sparse form")
+    return _close(probe, sparse, dense, _DOUBLE, "dense and sparse form")
 
 
 def _sees_edges(probe: _Probe) -> _Verdict:
@@ -156,20 +195,26 @@ def _sees_edges(probe: _Probe) -> _Verdict:
     (slope,) = torch.autograd.grad(logits.square().sum(), adjacency)
     largest = float((slope * graphs.pair_mask).abs().max())
     detail = f"largest gradient of the logits to an edge is {largest:.2g}"
-    if largest == 0:
-        detail += "; the GNN does not look at edges, so no edit can change its answer"
-    return _Verdict(largest > 0, detail)
+    if largest > 0:
+        return _Verdict(True, detail)
+    detail += "; the GNN does not look at edges, so no edit can change its answer"
+    asked = probe.one_per_answer(probe.graphs)
+    densest = max(range(len(asked)), key=lambda i: asked[i].edge_count)
+    example = probe.example(densest, "a gradient to some edge", f"{largest:.2g} at all node pairs")
+    return _Verdict(False, detail, example)
 
 
 def _varies(probe: _Probe) -> _Verdict:
     """Probabilities, not logits: a GNN may add the same to every class."""
     probabilities = probe.logits(probe.graphs).softmax(dim=1)
     spread = float((probabilities.amax(dim=0) - probabilities.amin(dim=0)).max())
-    count = f"{len(probabilities)} varied {probe.what}"
-    detail = f"probabilities differ by up to {spread:.2g} over {count}"
-    if spread <= 1e-6:
-        detail += "; the GNN gives all of them the same answer"
-    return _Verdict(spread > 1e-6, detail)
+    detail = f"probabilities differ by up to {spread:.2g} over {len(probabilities)} {probe.what}"
+    if spread > 1e-6:
+        return _Verdict(True, detail)
+    detail += "; the GNN gives all of them the same answer"
+    last = len(probabilities) - 1
+    other = f"another answer than {shown(probabilities[0])}, that of {probe.names[0].graph}"
+    return _Verdict(False, detail, probe.example(last, other, shown(probabilities[last])))
 
 
 _CHECKS: tuple[tuple[str, Callable[[_Probe], _Verdict]], ...] = (
@@ -191,13 +236,23 @@ def _forward(gnn: Gnn, graphs: list[Graph], device: torch.device) -> Tensor:
     return logits.cpu()
 
 
-def _close(one: Tensor, other: Tensor, tolerance: float, what: str) -> _Verdict:
+def _close(probe: _Probe, one: Tensor, other: Tensor, tolerance: float, what: str) -> _Verdict:
+    """Whether both [answer, class] are alike; if not, what differs most is the example."""
     scale = max(float(one.abs().max()), 1e-30)
-    difference = float((one - other).abs().max()) / scale
-    return _Verdict(
-        difference <= tolerance,
-        f"{what} differ by {difference:.2g} of the largest logit, {tolerance:.0e} is allowed",
+    differences = (one - other).abs().amax(dim=1) / scale  # [answer]
+    worst = int(differences.argmax())
+    detail = (
+        f"{what} differ by {float(differences[worst]):.2g} of the largest logit, "
+        f"{tolerance:.0e} is allowed"
     )
+    if float(differences[worst]) <= tolerance:
+        return _Verdict(True, detail)
+    return _Verdict(False, detail, probe.example(worst, shown(one[worst]), shown(other[worst])))
+
+
+def _named(graph: Graph, name: str) -> ProbeExample:
+    size = f"{graph.node_count} nodes and {graph.edges.shape[1]} edges"
+    return ProbeExample(sample=None, graph=f"{name}, {size}", expected="", came_out="")
 
 
 def _nodes_alike(graph: Graph) -> bool:

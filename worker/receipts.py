@@ -24,6 +24,7 @@ def receipt(
 ) -> Receipt:
     return Receipt(
         request_sha256=work.claim.request_digest or "",
+        gnn=subjects.gnn.id,
         gnn_sha256=subjects.gnn.sha256,
         dataset_sha256=subjects.dataset.sha256,
         denoiser_sha256=subjects.denoiser.weights_sha256 or "",

@@ -19,7 +19,9 @@ from store.results import ClassResult, CounterfactualResult, NodeId
 
 def explain(
     *,
-    gnn: Annotated[str, typer.Option(help="Id or name of the GNN.")],
+    gnn: Annotated[
+        str, typer.Option(help="The GNN: its id, name@version, name@alias, or name for the newest.")
+    ],
     dataset: Annotated[str, typer.Option(help="Id or name of the reference set.")],
     graph: Annotated[
         Path | None,
@@ -47,7 +49,7 @@ def explain(
     graphs = [] if graph is None else graphs_of(read_json(graph), graph)
     nodes = nodes_of(graphs, node or [])
     with Client(api_address(url)) as client:
-        ids = _id_of(client, "gnns", gnn), _id_of(client, "datasets", dataset)
+        ids = gnn, _dataset_id(client, dataset)
         if graphs:
             options: dict[str, Any] = {
                 "alternatives": alternatives,
@@ -67,7 +69,7 @@ def explain(
             result = client.result(explanation, on_progress=bars)
         if svg is not None:
             svg.write_bytes(client.drawing(explanation.id))
-        class_names = client.gnn(ids[0]).spec.get("class_names")
+        class_names = client.gnn(explanation.gnn).spec.get("class_names")
     if as_json:
         print(result.model_dump_json(indent=2))
     else:
@@ -113,15 +115,14 @@ def _node_id(graph: dict[str, Any], text: str) -> NodeId:
     raise CommandError(f"the graph has no node {text!r}")
 
 
-def _id_of(client: Client, kind: str, given: str) -> str:
-    """A name stands for the newest thing that has it."""
-    if given.startswith(("gnn_", "set_")):
+def _dataset_id(client: Client, given: str) -> str:
+    """A name stands for the newest reference set that has it."""
+    if given.startswith("set_"):
         return given
-    known = client.gnns() if kind == "gnns" else client.datasets()
-    for item in known:
+    for item in client.datasets():
         if item.name == given:
             return item.id
-    raise CommandError(f"nothing among the {kind} is called {given!r}")
+    raise CommandError(f"no reference set is called {given!r}")
 
 
 def _show(result: CounterfactualResult | ClassResult, class_names: list[str] | None) -> None:

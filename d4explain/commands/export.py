@@ -8,6 +8,7 @@ import typer
 from d4explain.errors import CommandError
 from d4explain.objects import load_object
 from d4explain.terminal import output
+from store.gnn_archive import SPEC, WEIGHTS, write_archive
 
 
 def export(
@@ -18,6 +19,9 @@ def export(
     class_names: Annotated[
         str | None, typer.Option(help="Names of the classes, separated by commas.")
     ] = None,
+    archive: Annotated[
+        bool, typer.Option("--archive", help="Write gnn.zip as well, which holds both.")
+    ] = False,
 ) -> None:
     """Turn a trained PyG model into spec and weights that `register` takes."""
     try:
@@ -41,3 +45,7 @@ def export(
         f"checked on {written.graphs_compared} random graphs: "
         f"largest difference to the original {written.largest_difference:.1g}"
     )
+    if archive:
+        members = {SPEC: written.spec.read_bytes(), WEIGHTS: written.weights.read_bytes()}
+        (out / "gnn.zip").write_bytes(write_archive(members))
+        output().print(f"wrote {out / 'gnn.zip'}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,3 +30,13 @@ def read_json(path: Path) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise CommandError(f"{path} is not JSON: {error}") from error
+
+
+def tags_of(given: Sequence[str]) -> dict[str, str]:
+    tags = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise CommandError(f"{text!r} is not KEY=VALUE")
+        tags[key] = value
+    return tags

@@ -31,6 +31,8 @@ def known(shared_api):
     shared_api.finish_explanation(explanation)
     return {
         "gnn_id": explanation["gnn"],
+        "name": "a GNN",
+        "alias": "production",
         "dataset_id": explanation["dataset"],
         "denoiser_id": explanation["denoiser"],
         "explanation_id": explanation["id"],

@@ -19,6 +19,7 @@ from store import (
     datasets,
     denoisers,
     explanations,
+    gnn_labels,
     gnns,
     idempotency,
     jobs,
@@ -97,6 +98,30 @@ def reference_set(session: Session) -> ReferenceSet:
         mean_nodes=1.0,
         mean_edges=0.0,
     )
+
+
+def test_versions_are_counted_under_concurrency(database: Database) -> None:
+    name = secrets.token_hex(8)
+
+    def register(_: int) -> int:
+        with database.transaction() as session:
+            gnn, _ = gnns.create(session, name=name, spec=SPEC, weights_digest="1" * 64)
+            return gnn.version
+
+    assert sorted(at_once(8, register)) == list(range(1, 9))
+
+
+def test_an_alias_made_by_several_at_once_is_one(database: Database) -> None:
+    with database.transaction() as session:
+        gnn = ready_gnn(session)
+
+    def give(_: int) -> None:
+        with database.transaction() as session:
+            gnn_labels.set_alias(session, "production", gnns.require_ready(session, gnn.id))
+
+    at_once(8, give)
+    with database.reading() as session:
+        assert gnn_labels.aliases_of(session, gnn.id) == ["production"]
 
 
 def claimed(session: Session, job_id: str) -> Claim:

@@ -71,7 +71,7 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_help_lists_the_commands(tmp_path: Path) -> None:
     told = run("--help", cwd=tmp_path)
     assert told.returncode == 0
-    for command in ("up", "demo", "export", "register", "explain", "jobs", "doctor"):
+    for command in ("up", "demo", "export", "register", "gnns", "explain", "jobs", "doctor"):
         assert command in told.stdout
 
 

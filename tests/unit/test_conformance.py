@@ -32,8 +32,9 @@ from models.gnn.spec import (
     SageLayer,
     TagLayer,
 )
-from models.graphs import SparseGraphs
-from worker.conformance import probe
+from models.graphs import Graph, SparseGraphs
+from worker.conformance import probe, sample_graphs
+from worker.samples import Samples
 
 torch.set_num_threads(1)
 
@@ -115,3 +116,74 @@ def test_a_norm_over_the_batch_is_found() -> None:
     gnn.layers[3] = OverTheBatch(16, GraphNormLayer())
     failed = {check.name for check in probe(gnn, CPU).checks if not check.passed}
     assert failed == {"batch_invariant", "dense_equals_sparse"}
+
+
+def test_a_failed_check_names_the_graph_and_what_came_out() -> None:
+    gnn = residual_gnn(GcnLayer(16), GraphNormLayer())
+    gnn.layers[3] = OverTheBatch(16, GraphNormLayer())
+    graphs = sample_graphs(7, torch.Generator().manual_seed(0))
+    failed = next(check for check in probe(gnn, CPU).checks if check.name == "batch_invariant")
+    assert failed.example is not None
+    assert failed.example.sample is None
+    assert failed.example.graph in [
+        f"drawn graph {i}, {graph.node_count} nodes and {graph.edges.shape[1]} edges"
+        for i, graph in enumerate(graphs)
+    ]
+    assert failed.example.expected != failed.example.came_out
+
+
+def first_feature_gnn() -> Gnn:
+    """Class 1 if the nodes' first features, after one mean over neighbours, sum to more than 0."""
+    gnn = Gnn(GnnSpec(2, 2, (GraphConvLayer(1, aggr="mean"), PoolLayer("sum"), LinearLayer(2))))
+    weights = {name: torch.zeros_like(value) for name, value in gnn.state_dict().items()}
+    weights["layers.0.conv.lin_root.weight"] = torch.tensor([[1.0, 0.0]])
+    weights["layers.0.conv.lin_rel.weight"] = torch.tensor([[0.01, 0.0]])
+    weights["layers.2.linear.weight"] = torch.tensor([[0.0], [1.0]])
+    gnn.load_state_dict(weights)
+    return gnn
+
+
+def pair(value: float) -> Graph:
+    return Graph(torch.tensor([[value, 0.0], [value, 0.0]]), torch.tensor([[0], [1]]))
+
+
+def samples(labelled: list[tuple[float, int]], min_accuracy: float = 0.5) -> Samples:
+    graphs = [pair(value) for value, _ in labelled]
+    return Samples(graphs, [label for _, label in labelled], min_accuracy)
+
+
+def test_samples_give_accuracy_and_coverage() -> None:
+    report = probe(first_feature_gnn(), CPU, samples([(1, 1), (2, 1), (-1, 0), (3, 0)], 0.75))
+    assert report.passed, report.checks
+    assert report.samples is not None
+    assert report.samples.accuracy == 0.75
+    assert [found.model_dump() for found in report.samples.classes] == [
+        {"labelled": 2, "predicted": 1, "correct": 1},
+        {"labelled": 2, "predicted": 3, "correct": 2},
+    ]
+    assert report.checks[-2].detail == "of 2 classes the labels have 2 and the answers 2"
+
+
+def test_samples_below_the_accuracy_fail_with_the_first_wrong_one() -> None:
+    report = probe(first_feature_gnn(), CPU, samples([(1, 1), (2, 1), (-1, 1), (-3, 0)], 0.9))
+    (failed,) = [check for check in report.checks if not check.passed]
+    assert failed.name == "samples_accuracy"
+    assert failed.detail == "3 of 4 samples come out as labelled, 0.75 of them; 0.9 are needed"
+    assert failed.example is not None
+    assert (failed.example.sample, failed.example.expected) == (2, "class 1")
+    assert failed.example.came_out.startswith("class 0, probabilities [0.8")
+
+
+def test_one_class_for_all_samples_fails_although_half_are_right() -> None:
+    report = probe(first_feature_gnn(), CPU, samples([(1, 1), (2, 0)]))
+    (failed,) = [check for check in report.checks if not check.passed]
+    assert failed.name == "samples_classes"
+    assert "the GNN gives every sample the same class" in failed.detail
+
+
+def test_a_sample_that_overflows_is_named() -> None:
+    report = probe(first_feature_gnn(), CPU, samples([(1, 1), (3e38, 1)]))
+    failed = {check.name: check for check in report.checks if not check.passed}
+    assert failed["finite"].example is not None
+    assert failed["finite"].example.graph == "graph 1 of the samples, 2 nodes and 1 edges"
+    assert "inf" in failed["finite"].example.came_out

@@ -548,7 +548,7 @@ def test_unknown_addresses_and_methods(api, method, address, status):
 
 @pytest.mark.parametrize(
     ("address", "methods"),
-    [("/v1/gnns", "GET, POST"), ("/v1/gnns/gnn_1", "DELETE, GET"), ("/v1/jobs", "GET")],
+    [("/v1/gnns", "GET, POST"), ("/v1/gnns/gnn_1", "DELETE, GET, PATCH"), ("/v1/jobs", "GET")],
 )
 def test_a_refused_method_is_told_all_that_are_taken(api, address, methods):
     assert api.client.put(address).headers["allow"] == methods

@@ -70,7 +70,8 @@ def test_weights_have_a_limit_of_their_own(served):
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["pointer"] == "/weights"
 
-    limit = served.store.settings.max_weights_bytes + 2 * 1024 * 1024
+    settings = served.store.settings
+    limit = settings.max_weights_bytes + settings.max_body_bytes + 2 * 1024 * 1024
     files["weights"] = ("w", b"\0" * (limit + 1))
     check_too_large(served.client.post("/v1/gnns", files=files), limit)
 

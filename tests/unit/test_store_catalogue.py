@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,9 +10,10 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from store import datasets, denoisers, explanations, gnns, jobs
+from store import datasets, denoisers, explanations, gnn_labels, gnns, jobs
 from store.database import Database
 from store.errors import Conflict, GnnNotReady, InvalidInput, NotFound
+from store.feature_schema import FeatureSchemaDocument
 from store.gnn_spec import GnnSpecDocument, parse_spec
 from store.jobs import Claim, Job, JobKind, JobState
 from store.requests import DenoiserConfig
@@ -119,7 +122,7 @@ def test_a_gnn_is_usable_once_its_probe_passed(session: Session) -> None:
     with pytest.raises(GnnNotReady, match="probing"):
         gnns.require_ready(session, gnn.id)
     gnns.finish(session, claimed(session, job), PASSED)
-    assert gnns.require_ready(session, gnn.id).report == {"passed": True, "checks": []}
+    assert gnns.require_ready(session, gnn.id).report == PASSED.model_dump()
 
 
 def test_a_gnn_that_fails_its_probe_is_kept_as_rejected(session: Session) -> None:
@@ -143,11 +146,36 @@ def test_a_probe_that_breaks_rejects_and_its_retry_probes_again(session: Session
 
 
 def test_the_hash_of_a_gnn_is_what_it_computes(session: Session) -> None:
-    named = SPEC.model_copy(update={"class_names": ["no", "yes"]})
+    columns = [{"name": f"f{i}"} for i in range(SPEC.features)]
+    schema = FeatureSchemaDocument.model_validate({"features": columns})
+    named = SPEC.model_copy(update={"class_names": ["no", "yes"], "feature_schema": schema})
     assert gnns.content_hash(named, "1" * 64) == gnns.content_hash(SPEC, "1" * 64)
     other = SPEC.model_copy(update={"features": 5})
     hashes = {gnns.content_hash(spec, weights * 64) for spec in (SPEC, other) for weights in "12"}
     assert len(hashes) == 4
+
+
+def test_the_hash_of_a_gnn_does_not_change_with_the_service(session: Session) -> None:
+    """Denoisers are found by it: another hash would mean to train them all again."""
+    layers = [layer.model_dump(mode="json") for layer in SPEC.layers]
+    document = {"features": SPEC.features, "classes": SPEC.classes, "layers": layers}
+    text = json.dumps(document, separators=(",", ":"))
+    expected = hashlib.sha256(f"{text}\n{'1' * 64}".encode()).hexdigest()
+    assert gnns.content_hash(SPEC, "1" * 64) == expected
+
+
+def test_names_versions_and_aliases_belong_to_a_tenant(session: Session) -> None:
+    mine = ready_gnn(session)
+    theirs = ready_gnn(session, tenant="other")
+    assert (mine.version, theirs.version) == (1, 1)
+    gnn_labels.set_alias(session, "production", theirs)
+    assert gnns.find(session, "gnn@1").id == mine.id
+    assert gnns.find(session, "gnn@production", "other").id == theirs.id
+    for reference in ("gnn@production", theirs.id):
+        with pytest.raises(NotFound):
+            gnns.find(session, reference)
+    with pytest.raises(NotFound):
+        gnn_labels.remove_alias(session, "gnn", "production")
 
 
 def test_a_denoiser_is_trained_once(session: Session) -> None:

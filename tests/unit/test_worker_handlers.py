@@ -391,6 +391,7 @@ def test_counterfactuals_flip_with_the_callers_node_ids(world: World, trained: D
     assert result.mmd.n == 1
     assert result.mmd.n_reference == 20
     assert 0 <= result.mmd.p_value <= 1
+    assert result.receipt.gnn == world.gnn.id
     assert result.receipt.gnn_sha256 == world.gnn.sha256
     assert result.receipt.dataset_sha256 == world.dataset.sha256
     assert set(result.receipt.versions) >= {"d4explain", "torch", "torch_geometric", "python"}

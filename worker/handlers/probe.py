@@ -5,11 +5,14 @@ from __future__ import annotations
 from sqlalchemy.orm import Session
 
 from store import gnns
+from store.requests import ProbeRequest
 from store.results import ProbeCheck, ProbeReport
 from store.tables import Gnn
 from worker.conformance import probe
 from worker.failures import failure_of
-from worker.subjects import gnn_of
+from worker.loading import graph_of
+from worker.samples import Samples
+from worker.subjects import gnn_of, request_bytes
 from worker.work import Outcome, Work
 
 
@@ -30,4 +33,16 @@ def _report(work: Work, row: Gnn) -> ProbeReport:
             raise
         check = ProbeCheck(name="loads", passed=False, detail=str(error))
         return ProbeReport(passed=False, checks=[check])
-    return probe(gnn, work.library.device)
+    return probe(gnn, work.library.device, _samples(work))
+
+
+def _samples(work: Work) -> Samples | None:
+    """The labelled graphs that the GNN was registered with."""
+    if work.claim.request_digest is None:
+        return None
+    request = ProbeRequest.model_validate_json(request_bytes(work))
+    return Samples(
+        graphs=[graph_of(document) for document in request.graphs],
+        labels=request.labels,
+        min_accuracy=request.min_accuracy,
+    )

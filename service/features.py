@@ -1,0 +1,44 @@
+"""What node features a GNN takes, and whether a reference set has them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from service.faults import refuse
+from service.graphs_in import FeatureSize
+from store import graph_sets
+from store.artifacts import Artifacts
+from store.feature_schema import FeatureSchemaDocument, OneHotGroup, broken_rows, groups_of
+from store.opened import Store
+from store.tables import Gnn, ReferenceSet
+
+
+def features_of(gnn: Gnn) -> FeatureSize:
+    return FeatureSize(gnn.spec["features"], f"the GNN {gnn.id}", _groups(gnn))
+
+
+def check_groups(store: Store, gnn: Gnn, dataset: ReferenceSet) -> None:
+    """Refuses a reference set that breaks the one-hot groups of the GNN's feature schema."""
+    broken = _first_broken(store.artifacts, dataset.graphs_digest, _groups(gnn))
+    if broken is not None:
+        refuse("/dataset", f"{broken} of {dataset.id}, so it does not fit the GNN {gnn.id}")
+
+
+def _groups(gnn: Gnn) -> tuple[OneHotGroup, ...]:
+    schema = gnn.spec.get("feature_schema")
+    return groups_of(None if schema is None else FeatureSchemaDocument.model_validate(schema))
+
+
+@lru_cache(maxsize=256)  # digests name their content, so what was found once stays true
+def _first_broken(artifacts: Artifacts, digest: str, groups: tuple[OneHotGroup, ...]) -> str | None:
+    if not groups:
+        return None
+    packed = graph_sets.arrays(artifacts.get(digest))
+    broken = next(broken_rows(packed.x, groups), None)
+    if broken is None:
+        return None
+    graph = int(np.searchsorted(packed.node_ptr, broken.row, side="right")) - 1
+    node = broken.row - int(packed.node_ptr[graph])
+    return f"{broken.detail} at node {node} of graph {graph}"

@@ -1,0 +1,200 @@
+"""What a registration form holds, checked as far as that needs no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import Request
+from pydantic import TypeAdapter, ValidationError
+
+from service import examples
+from service.bodies import FormParts, form_body
+from service.faults import Fault, Faults, InvalidRequestError, faults_of, refuse
+from service.graphs_in import FeatureSize, read_graphs
+from service.json_bodies import MalformedJsonError, parse_json
+from service.openapi import schema_of
+from service.schemas import Description, GnnName, SamplesIn, Tags
+from store.feature_schema import groups_of
+from store.gnn_archive import SAMPLES, SPEC, WEIGHTS, GnnArchive
+from store.gnn_labels import MAX_TAGS
+from store.gnn_spec import GnnSpecDocument, parse_spec
+from store.requests import ProbeRequest
+from store.settings import MIB, Settings
+from store.weights import WeightLimits, check_weights
+
+_NAME: TypeAdapter[str] = TypeAdapter(GnnName)
+_DESCRIPTION: TypeAdapter[str] = TypeAdapter(Description)
+_TAGS: TypeAdapter[dict[str, str]] = TypeAdapter(Tags)
+_BINARY = {"type": "string", "format": "binary"}
+
+FORM: dict[str, Any] = {
+    "required": True,
+    "content": {
+        "multipart/form-data": {
+            "schema": {
+                "type": "object",
+                "required": ["name"],
+                "anyOf": [{"required": ["spec", "weights"]}, {"required": ["archive"]}],
+                "additionalProperties": False,
+                "properties": {
+                    "name": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": 200,
+                        "pattern": "^[^@/]+$",
+                    },
+                    "description": {"type": "string", "maxLength": 2000},
+                    "tags": {
+                        "type": "object",
+                        "maxProperties": MAX_TAGS,
+                        "additionalProperties": {"type": "string", "maxLength": 200},
+                    },
+                    "spec": schema_of(GnnSpecDocument),
+                    "weights": _BINARY,
+                    "archive": _BINARY,
+                    "samples": schema_of(SamplesIn),
+                },
+            },
+            "encoding": {
+                "spec": {"contentType": "application/json"},
+                "tags": {"contentType": "application/json"},
+                "samples": {"contentType": "application/json"},
+                "weights": {"contentType": "application/octet-stream"},
+                "archive": {"contentType": "application/zip"},
+            },
+            "examples": {
+                "spec and weights": {"value": examples.GNN_IN},
+                "archive": {"value": examples.ARCHIVE_IN},
+            },
+        }
+    },
+}
+
+
+@dataclass(frozen=True)
+class Registration:
+    name: str
+    description: str | None
+    tags: dict[str, str]
+    spec: GnnSpecDocument
+    weights: bytes
+    samples: ProbeRequest | None
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the parts stand: fields of the form, or files of its archive."""
+
+    spec: str = "/spec"
+    weights: str = "/weights"
+    samples: str = "/samples"
+
+
+_IN_ARCHIVE = Places(f"/archive/{SPEC}", f"/archive/{WEIGHTS}", f"/archive/{SAMPLES}")
+
+
+async def registration_form(request: Request) -> FormParts:
+    texts, files = {"name", "description", "tags", "spec"}, {"weights", "archive", "samples"}
+    form = await form_body(request, texts, files, optional=(texts | files) - {"name"})
+    faults = Faults()
+    given = form.texts.keys() | form.files.keys()
+    if "archive" not in given:
+        for name in sorted({"spec", "weights"} - given):
+            faults.add(f"/{name}", "is required, unless there is an `archive`")
+    for name in sorted({"spec", "weights", "samples"} & given if "archive" in given else ()):
+        faults.add(f"/{name}", "is given beside an `archive`, which should hold it")
+    faults.raise_if_any()
+    return form
+
+
+def places_of(form: FormParts) -> Places:
+    return _IN_ARCHIVE if "archive" in form.files else Places()
+
+
+def read_registration(form: FormParts, settings: Settings) -> Registration:
+    """Everything is checked before anything is written."""
+    places = places_of(form)
+    limits = WeightLimits(settings.max_weights_bytes)
+    name = _checked(_NAME, _text(form.texts["name"], "/name"), "/name")
+    description, tags = form.texts.get("description"), form.texts.get("tags")
+    samples = form.files.get("samples")
+    if "archive" in form.files:
+        archive = GnnArchive(form.files["archive"], "/archive")
+        spec = _spec(archive.read(SPEC, MIB), settings, places.spec)
+        weights = archive.read(WEIGHTS, limits.file_bytes(spec))
+        if archive.has_samples:
+            samples = archive.read(SAMPLES, settings.max_body_bytes)
+    else:
+        spec = _spec(form.texts["spec"], settings, places.spec)
+        weights = form.files["weights"]
+    check_weights(weights, spec, limits, places.weights)
+    return Registration(
+        name=name,
+        description=(
+            None
+            if description is None
+            else _checked(_DESCRIPTION, _text(description, "/description"), "/description")
+        ),
+        tags={} if tags is None else _checked(_TAGS, _json(tags, "/tags"), "/tags"),
+        spec=spec,
+        weights=weights,
+        samples=None if samples is None else _samples(samples, spec, settings, places.samples),
+    )
+
+
+def _spec(text: bytes, settings: Settings, at: str) -> GnnSpecDocument:
+    return parse_spec(_json(text, at), max_features=settings.max_features, pointer=at)
+
+
+def _samples(data: bytes, spec: GnnSpecDocument, settings: Settings, at: str) -> ProbeRequest:
+    if spec.task == "node":
+        refuse(at, "are labelled graphs, but this GNN classifies nodes; register it without them")
+    if len(data) > settings.max_body_bytes:
+        most = settings.max_body_bytes
+        refuse(at, f"has {len(data):,} bytes; this deployment accepts at most {most:,}")
+    asked = _checked(TypeAdapter(SamplesIn), _json(data, at), at)
+    most = settings.max_graphs_per_request
+    if len(asked.graphs) > most:
+        sent = f"has {len(asked.graphs):,} graphs"
+        refuse(f"{at}/graphs", f"{sent}; this deployment accepts at most {most:,} samples")
+    features = FeatureSize(spec.features, "the GNN", groups_of(spec.feature_schema))
+    graphs = read_graphs(asked.graphs, f"{at}/graphs", settings, features)
+    faults = Faults()
+    labels = []
+    for index, graph in enumerate(graphs):
+        if graph.label is None:
+            faults.add(f"{at}/graphs/{index}", "has no label")
+        elif graph.label >= spec.classes:
+            said = f"is {graph.label}; the classes are 0 to {spec.classes - 1}"
+            faults.add(f"{at}/graphs/{index}/label", said)
+        else:
+            labels.append(graph.label)
+    faults.raise_if_any()
+    chance = 1 / spec.classes
+    min_accuracy = chance if asked.min_accuracy is None else asked.min_accuracy
+    return ProbeRequest(graphs=graphs, labels=labels, min_accuracy=min_accuracy)
+
+
+def _text(data: bytes, at: str) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        refuse(at, "is not UTF-8")
+
+
+def _json(data: bytes, at: str) -> object:
+    try:
+        return parse_json(data)
+    except MalformedJsonError as error:
+        refuse(at, f"is not JSON: {error}")
+    except InvalidRequestError as error:
+        faults = [Fault(f"{at}{fault.at}", fault.detail) for fault in error.faults]
+        raise InvalidRequestError(faults) from error
+
+
+def _checked(adapter: TypeAdapter[Any], value: object, at: str) -> Any:
+    try:
+        return adapter.validate_python(value, strict=True)
+    except ValidationError as error:
+        raise InvalidRequestError(faults_of(error, value, at)) from error

@@ -1,0 +1,61 @@
+"""The ways to name a GNN: `gnn_…`, `name@3`, `name@production`, `name`."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+MAX_NAME_LENGTH = 200
+MAX_ALIAS_LENGTH = 64
+MAX_REFERENCE_LENGTH = MAX_NAME_LENGTH + 1 + MAX_ALIAS_LENGTH
+# Begins with a letter, so that no alias looks like a version.
+ALIAS_PATTERN = r"^[a-z][a-z0-9_.-]{0,63}$"
+
+_ID = re.compile(r"gnn_[a-z0-9_]{1,28}")
+_VERSION = re.compile(r"[1-9][0-9]{0,8}")
+_ALIAS = re.compile(ALIAS_PATTERN)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Either `id`, or `name` with at most one of the others; a name alone is its newest version."""
+
+    id: str | None = None
+    name: str | None = None
+    version: int | None = None
+    alias: str | None = None
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it names the same GNN forever."""
+        return self.id is not None or self.version is not None
+
+
+def parse_reference(text: str) -> Reference | None:
+    """None for what cannot name a GNN, and need not be asked of the database."""
+    if _ID.fullmatch(text):
+        return Reference(id=text)
+    name, at, which = text.rpartition("@")
+    if not at:
+        return Reference(name=text) if is_printable(text) and text else None
+    if not name or not is_printable(name):
+        return None
+    if _VERSION.fullmatch(which):
+        return Reference(name=name, version=int(which))
+    return Reference(name=name, alias=which) if _ALIAS.fullmatch(which) else None
+
+
+def name_fault(name: str) -> str | None:
+    """Why a GNN cannot be called this; a name has to be told from ids, versions and addresses."""
+    if not is_printable(name):
+        return "should have no control characters"
+    if "@" in name or "/" in name:
+        return "should have no '@' and no '/'; they separate names from versions and addresses"
+    if name.startswith("gnn_") or name in (".", ".."):
+        return "should not be '.' or '..' or begin with 'gnn_', as ids do"
+    return None
+
+
+def is_printable(text: str) -> bool:
+    return not any(unicodedata.category(character) in {"Cc", "Cs"} for character in text)

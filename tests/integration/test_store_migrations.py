@@ -1,0 +1,106 @@
+"""Databases that earlier versions have left are brought up to date, with their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from sqlalchemy import Connection, text
+
+import store.migrations
+from store import gnn_labels, gnns
+from store.database import Database
+from store.gnn_spec import parse_spec
+from store.tables import Table
+
+SPEC = parse_spec(
+    {
+        "features": 1,
+        "classes": 2,
+        "layers": [{"type": "pool", "op": "sum"}, {"type": "linear", "out": 2}],
+    }
+)
+JOB = {
+    **{"id": "job_1", "tenant_id": "default", "kind": "probe", "queue": "light"},
+    **{"state": "succeeded", "attempt": 1, "releases": 0, "max_attempts": 3, "priority": 5},
+    **{"cancel_requested": False, "seed": 0, "created_at": 1.0, "next_dispatch_at": 1.0},
+    "dispatches": 1,
+}
+GNN = {
+    **{"tenant_id": "default", "sha256": "1" * 64, "weights_digest": "2" * 64},
+    **{"spec": SPEC.model_dump_json(include={"features", "classes", "layers"})},
+    **{"state": "ready", "job_id": "job_1"},
+}
+DATASET = {
+    **{"id": "set_1", "tenant_id": "default", "name": "s", "sha256": "4" * 64},
+    **{"graphs_digest": "5" * 64, "graph_count": 1, "features": 1, "label_counts": "{}"},
+    **{"max_nodes": 1, "mean_nodes": 1.0, "mean_edges": 0.0, "created_at": 1.0},
+}
+DENOISER = {
+    **{"id": "den_1", "tenant_id": "default", "key": "6" * 64, "gnn_id": "gnn_b"},
+    **{"dataset_id": "set_1", "objective": "class", "config": "{}", "state": "ready"},
+    **{"job_id": "job_1", "created_at": 1.0},
+}
+
+
+@pytest.fixture(params=["SQLite", "PostgreSQL"])
+def first_schema(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    """With the tables of the first version."""
+    url = f"sqlite:///{tmp_path / 'old.sqlite'}"
+    if request.param == "PostgreSQL":
+        url = request.getfixturevalue("postgres_url")
+    database = Database(url)
+    config = Config()
+    config.set_main_option("script_location", str(Path(store.migrations.__file__).parent))
+    with database.engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+    yield database
+    database.close()
+
+
+def insert(connection: Connection, table: str, row: Mapping[str, object]) -> None:
+    places = ", ".join(f":{name}" for name in row)
+    connection.execute(text(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places})"), dict(row))
+
+
+def test_gnns_of_the_first_schema_become_versions_of_their_names(first_schema: Database) -> None:
+    named = [("gnn_b", "motifs", 2.0), ("gnn_a", "motifs", 1.0), ("gnn_c", "others", 3.0)]
+    with first_schema.engine.begin() as connection:
+        insert(connection, "jobs", JOB)
+        for id_, name, created_at in named:
+            insert(connection, "gnns", {**GNN, "id": id_, "name": name, "created_at": created_at})
+        insert(connection, "datasets", DATASET)
+        insert(connection, "denoisers", DENOISER)
+
+    first_schema.migrate()
+
+    with first_schema.engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, Table.metadata) == []
+    with first_schema.transaction() as session:
+        found = {
+            reference: gnns.find(session, reference).id
+            for reference in ("motifs@1", "motifs@2", "motifs", "others@1")
+        }
+        assert found == {
+            **{"motifs@1": "gnn_a", "motifs@2": "gnn_b"},
+            **{"motifs": "gnn_b", "others@1": "gnn_c"},
+        }
+        old = gnns.get(session, "gnn_a")
+        assert (old.tags, old.description, old.report) == ({}, None, None)
+        assert gnns.content_hash(parse_spec(old.spec), "2" * 64) == (
+            gnns.content_hash(SPEC, "2" * 64)
+        )
+        new, _ = gnns.create(session, name="motifs", spec=SPEC, weights_digest="3" * 64)
+        assert new.version == 3
+        gnn_labels.set_alias(session, "production", old)
+        gnns.delete(session, "gnn_b")
+    with first_schema.reading() as session:
+        assert gnns.find(session, "motifs@production").id == "gnn_a"
+        assert gnns.find(session, "motifs").id == "gnn_a"  # version 3 is not probed yet

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from store.feature_schema import FeatureSchemaDocument, broken_rows, groups_of
+
+GROUPS = ("atom", "charge", None)
+
+
+def test_groups_are_columns_of_one_name_wherever_they_stand() -> None:
+    listed = [("C", "atom"), ("+", "charge"), ("mass", None), ("N", "atom"), ("-", "charge")]
+    features = [{"name": name, "group": group} for name, group in listed]
+    schema = FeatureSchemaDocument.model_validate({"features": features})
+    assert {group.name: group.columns for group in groups_of(schema)} == {
+        "atom": (0, 3),
+        "charge": (1, 4),
+    }
+    assert groups_of(None) == ()
+
+
+@given(st.data())
+def test_a_row_is_broken_if_some_group_has_not_exactly_one_one(data: st.DataObject) -> None:
+    width = data.draw(st.integers(2, 6))
+    of = data.draw(st.lists(st.sampled_from(GROUPS), min_size=width, max_size=width))
+    features = [{"name": str(i), "group": group} for i, group in enumerate(of)]
+    value = st.sampled_from([0.0, 1.0, 0.5, -1.0, 2.0])
+    rows = data.draw(st.lists(st.lists(value, min_size=width, max_size=width), min_size=1))
+    groups = groups_of(FeatureSchemaDocument.model_validate({"features": features}))
+
+    expected = {
+        i
+        for i, row in enumerate(rows)
+        for group in {name for name in of if name is not None}
+        if sorted(row[j] for j in range(width) if of[j] == group)
+        != [0.0] * (of.count(group) - 1) + [1.0]
+    }
+    found = list(broken_rows(np.array(rows), groups))
+    assert {broken.row for broken in found} == expected
+    assert all("one-hot group" in broken.detail for broken in found)

@@ -1,0 +1,284 @@
+"""Uploads that mean harm, over HTTP: refused at once, nothing written, and the next one is served.
+
+Time is that of the process, so that other work on the machine does not count.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import struct
+import time
+import zipfile
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import torch
+
+from store.gnn_archive import SPEC, WEIGHTS, write_archive
+from worker.handlers import HANDLERS
+from worker.loading import Library
+from worker.runner import Runner
+
+BIAS = "layers.2.linear.bias"
+LIMIT_SECONDS = 1.0
+
+
+class Bomb:
+    def __reduce__(self):
+        return (pytest.fail, ("something was unpickled",))
+
+
+def zipped(members, method=zipfile.ZIP_DEFLATED):
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", method) as archive:
+        for name, content in members:
+            archive.writestr(zipfile.ZipInfo(name), content, method)
+    return data.getvalue()
+
+
+def torch_file():
+    data = io.BytesIO()
+    torch.save({BIAS: torch.zeros(2), "bomb": Bomb()}, data)
+    return data.getvalue()
+
+
+def pt2_file():
+    """The members of a `torch.export` archive; the pickle is where its loader unpickles."""
+    members = ("archive_format", "byteorder", "models/model.json", "version")
+    pickled = ("data/sample_inputs/model.pt", pickle.dumps(Bomb()))
+    return zipped([*((f"model/{name}", b"pt2") for name in members), pickled])
+
+
+def torchscript_file():
+    members = ("code/__torch__.py", "constants.pkl", "data.pkl", "version")
+    return zipped([(f"model/{name}", pickle.dumps(Bomb())) for name in members])
+
+
+def with_header(header, body=b""):
+    return struct.pack("<Q", len(header)) + header + body
+
+
+def parts(weights):
+    size = int.from_bytes(weights[:8], "little")
+    return json.loads(weights[8 : 8 + size]), weights[8 + size :]
+
+
+def doubled(weights):
+    """A tensor twice in the header."""
+    header, body = parts(weights)
+    text = json.dumps(header)
+    return with_header(f'{text[:-1]}, "{BIAS}": {json.dumps(header[BIAS])}}}'.encode(), body)
+
+
+def moved(weights, offsets):
+    header, body = parts(weights)
+    header[BIAS]["data_offsets"] = offsets
+    return with_header(json.dumps(header).encode(), body)
+
+
+def changed(weights, **tensors):
+    return bytes(safetensors.numpy.save({**safetensors.numpy.load(weights), **tensors}))
+
+
+def valued(weights, value, dtype=np.float32):
+    return changed(weights, **{BIAS: np.array([0, value], dtype)})
+
+
+def empty_tensors(count):
+    entry = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
+    return with_header(json.dumps({f"t{i}": entry for i in range(count)}).encode())
+
+
+WEIGHTS_FILES = {
+    "pickle": (lambda good: pickle.dumps(Bomb()), "it is a pickle"),
+    "torch .pt": (lambda good: torch_file(), "it is a zip file, as PyTorch's .pt"),
+    ".pt2": (lambda good: pt2_file(), "it is a zip file"),
+    "TorchScript": (lambda good: torchscript_file(), "it is a zip file"),
+    "duplicate key": (doubled, "appears twice"),
+    "traversal name": (
+        lambda good: changed(good, **{"../../etc/passwd": np.zeros(1, np.float32)}),
+        "unexpected: ../../etc/passwd",
+    ),
+    "100,000 empty tensors": (lambda good: empty_tensors(100_000), "header of the safetensors"),
+    "10,000 empty tensors": (lambda good: empty_tensors(10_000), "10000 tensors; at most 1024"),
+    "NaN": (lambda good: valued(good, np.nan), "not finite"),
+    "infinity": (lambda good: valued(good, -np.inf), "not finite"),
+    "float64": (lambda good: valued(good, 0, np.float64), "is F64[2], not float32[2]"),
+    "int64": (lambda good: valued(good, 0, np.int64), "is int64[2], not float32[2]"),
+    "huge header length": (lambda good: struct.pack("<Q", 2**63) + good[8:], "ends before"),
+    "long header": (lambda good: with_header(b" " * 2**21), "at most 1048576"),
+    "truncated": (lambda good: good[:-1], "not a valid safetensors"),
+    "truncated header": (lambda good: good[:40], "ends before"),
+    "overlap": (lambda good: moved(good, [0, 8]), "not a valid safetensors"),
+    "offsets beyond the end": (lambda good: moved(good, [10**15, 10**15 + 8]), "not a valid"),
+    "trailing bytes": (lambda good: good + b"\0", "not a valid safetensors"),
+    "deep header": (lambda good: with_header(b"[" * 10**6), "nested too deeply"),
+    "huge shape": (
+        lambda good: with_header(
+            json.dumps(
+                {BIAS: {"dtype": "F32", "shape": [0, 2**60], "data_offsets": [0, 0]}}
+            ).encode()
+        ),
+        "missing",
+    ),
+    "huge number": (
+        lambda good: with_header(b'{"x": {"dtype": "F32", "shape": [' + b"9" * 9999 + b"]}}"),
+        "too large",
+    ),
+    "empty": (lambda good: b"", "ends before"),
+}
+SPECS = {
+    "duplicate key": ('{"features": 1, "features": 2}', "more than once"),
+    "deep nesting": ("[" * 10**6, "nested too deeply"),
+    "deep layers": ('{"layers": ' + '[{"layers": ' * 5000, "is not JSON"),
+    "huge integer": ('{"features": ' + "9" * 10**5 + "}", "thousands of digits"),
+    "large integer": ('{"features": 1' + "0" * 30 + ', "classes": 2, "layers": []}', "64 bits"),
+    "huge float": ('{"features": 1e999, "classes": 2, "layers": []}', "finite"),
+    "NaN": ('{"features": NaN, "classes": 2, "layers": []}', "finite"),
+    "too deep": (
+        json.dumps(
+            {
+                "features": 1,
+                "classes": 2,
+                "layers": [{"type": "gcn", "out": 4}] * 33
+                + [{"type": "pool", "op": "sum"}, {"type": "linear", "out": 2}],
+            }
+        ),
+        "at most 32",
+    ),
+    "too wide": (
+        '{"features": 1, "classes": 2, "layers": [{"type": "gcn", "out": 1025}, '
+        '{"type": "pool", "op": "sum"}, {"type": "linear", "out": 2}]}',
+        "less than or equal to 1024",
+    ),
+    "code": ('{"features": 1, "classes": 2, "layers": ["os.system"]}', "valid"),
+    "a million layers": ('{"features": 1, "classes": 2, "layers": [' + "1," * 400_000 + "1]}", ""),
+    "lone surrogate": ('{"features": 1, "classes": 2, "\\ud800": 1}', "surrogate"),
+}
+
+
+def archive_of(api, **changes):
+    members = {SPEC: api.spec().model_dump_json().encode(), WEIGHTS: api.weights(), **changes}
+    return write_archive(members)
+
+
+ARCHIVES = {
+    "zip bomb in the weights": (
+        lambda api: archive_of(api, **{WEIGHTS: bytes(50_000_000)}),
+        "weights.safetensors of 50000000 bytes; at most 1048656",
+    ),
+    "zip bomb in the spec": (
+        lambda api: archive_of(api, **{SPEC: b" " * 50_000_000}),
+        "spec.json of 50000000 bytes; at most 1048576",
+    ),
+    "traversal": (
+        lambda api: zipped([("../../spec.json", b"{}"), (WEIGHTS, b"")]),
+        "holds '../../spec.json'",
+    ),
+    "a pickle beside": (
+        lambda api: zipped([(SPEC, b"{}"), (WEIGHTS, b""), ("data.pkl", pickle.dumps(Bomb()))]),
+        "holds 'data.pkl'",
+    ),
+    "5,000 members": (
+        lambda api: zipped([(str(i), b"") for i in range(5000)], zipfile.ZIP_STORED),
+        "holds 5000 files",
+    ),
+    "torch .pt": (lambda api: torch_file(), "as PyTorch's files are"),
+    ".pt2": (lambda api: pt2_file(), "holds"),
+    "TorchScript": (lambda api: torchscript_file(), "holds"),
+    "pickle": (lambda api: pickle.dumps(Bomb()), "is not a zip file"),
+    "truncated": (lambda api: archive_of(api)[:-30], "is not a zip file"),
+    "duplicate key in the spec": (
+        lambda api: archive_of(api, **{SPEC: b'{"features": 1, "features": 1}'}),
+        "more than once",
+    ),
+    "NaN weights": (lambda api: archive_of(api, **{WEIGHTS: valued(api.weights(), np.nan)}), "fin"),
+}
+
+
+@pytest.fixture
+def send(shared_api):
+    """Posts a form; the refusal must be quick and leave nothing behind."""
+
+    def posted(pointer, words, **changes):
+        spec = (None, shared_api.spec().model_dump_json())
+        form = {"name": (None, "harmless"), "spec": spec, "weights": ("w", shared_api.weights())}
+        form = {name: part for name, part in {**form, **changes}.items() if part is not None}
+        before = shared_api.written()
+        # A request built by the client counts as well, so that part is done before.
+        request = shared_api.client.build_request("POST", "/v1/gnns", files=form)
+        request.read()
+        started = time.process_time()
+        answer = shared_api.client.send(request)
+        seconds = time.process_time() - started
+
+        assert answer.status_code == 422, answer.text
+        assert answer.headers["content-type"] == "application/problem+json"
+        errors = answer.json()["errors"]
+        assert all(error["pointer"].startswith(pointer) for error in errors), errors
+        assert any(words in error["detail"] for error in errors), errors
+        assert len(answer.content) < 20_000
+        assert seconds < LIMIT_SECONDS
+        assert shared_api.written() == before
+
+    return posted
+
+
+@pytest.mark.parametrize("name", WEIGHTS_FILES)
+def test_weights_that_mean_harm(shared_api, send, name):
+    make, words = WEIGHTS_FILES[name]
+    send("/weights", words, weights=("weights.safetensors", make(shared_api.weights())))
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_specs_that_mean_harm(send, name):
+    text, words = SPECS[name]
+    send("/spec", words, spec=("spec.json", text.encode()))
+
+
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_archives_that_mean_harm(shared_api, send, name):
+    make, words = ARCHIVES[name]
+    data = make(shared_api)
+    send("/archive", words, spec=None, weights=None, archive=("gnn.zip", data))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[" * 10**5, "nested too deeply"),
+        ('{"graphs": [], "graphs": []}', "more than once"),
+        ('{"graphs": [{"edge_index": [[0], [1]], "num_nodes": 1e999}]}', "finite"),
+        ('{"graphs": [{"edge_index": [[], []], "num_nodes": 1000000000}]}', "at most 20"),
+        ('{"graphs": ' + "1" * 199_000 + "}", "thousands of digits"),
+        (" " * 200_001, "at most 200,000"),
+    ],
+    ids=["deep", "duplicate key", "infinite", "many nodes", "huge number", "long"],
+)
+def test_samples_that_mean_harm(send, text, words):
+    send("/samples", words, samples=("samples.json", text.encode()))
+
+
+def test_after_all_of_them_a_worker_probes_the_next_gnn(shared_api, send):
+    """No upload above has reached a queue, and API and worker do what they should."""
+    for make, words in (WEIGHTS_FILES[name] for name in ("pickle", ".pt2", "NaN", "deep header")):
+        send("/weights", words, weights=("w", make(shared_api.weights())))
+    assert shared_api.queued("probe") == []
+    rng = np.random.default_rng(0)
+    good = {
+        name: rng.normal(size=tensor.shape).astype(tensor.dtype)
+        for name, tensor in safetensors.numpy.load(shared_api.weights()).items()
+    }
+    data = archive_of(shared_api, **{WEIGHTS: bytes(safetensors.numpy.save(good))})
+    files = {"name": (None, "good"), "archive": ("gnn.zip", data)}
+    posted = shared_api.client.post("/v1/gnns", files=files, headers={"Prefer": "respond-async"})
+    assert posted.status_code == 202, posted.text
+    store = shared_api.store
+    Runner(store, Library(store.artifacts, torch.device("cpu")), HANDLERS, "w").run(
+        posted.json()["job"]
+    )
+    probed = shared_api.client.get("/v1/gnns/good").json()
+    assert probed["state"] == "ready", probed["report"]

@@ -1,0 +1,102 @@
+"""What a GNN makes of the labelled samples that it was registered with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from models.graphs import Graph
+from store.results import ProbeCheck, ProbeExample, SampledClass, SampleFigures
+
+_SHOWN = 8  # values of one answer that are listed
+
+
+@dataclass(frozen=True)
+class Samples:
+    graphs: list[Graph]
+    labels: list[int]
+    min_accuracy: float  # share that has to come out as labelled
+
+    def example(self, graph: int, expected: str = "", came_out: str = "") -> ProbeExample:
+        sample = self.graphs[graph]
+        size = f"{sample.node_count} nodes and {sample.edges.shape[1]} edges"
+        said = f"graph {graph} of the samples, {size}"
+        return ProbeExample(sample=graph, graph=said, expected=expected, came_out=came_out)
+
+
+def sample_figures(samples: Samples, probabilities: Tensor) -> SampleFigures:
+    classes = probabilities.shape[1]
+    labels = torch.tensor(samples.labels)
+    predicted = probabilities.argmax(dim=1)
+    labelled = torch.bincount(labels, minlength=classes).tolist()
+    given = torch.bincount(predicted, minlength=classes).tolist()
+    right = torch.bincount(labels[labels == predicted], minlength=classes).tolist()
+    return SampleFigures(
+        graphs=len(labels),
+        accuracy=sum(right) / len(labels),
+        min_accuracy=samples.min_accuracy,
+        classes=[
+            SampledClass(labelled=labelled[i], predicted=given[i], correct=right[i])
+            for i in range(classes)
+        ],
+    )
+
+
+def sample_checks(
+    samples: Samples, probabilities: Tensor, figures: SampleFigures
+) -> list[ProbeCheck]:
+    """Finite, more than one class if the labels have more than one, and accurate."""
+    return [
+        _finite(samples, probabilities),
+        _classes(samples, probabilities, figures),
+        _accuracy(samples, probabilities, figures),
+    ]
+
+
+def shown(values: Tensor) -> str:
+    """One graph's logits or probabilities, in few characters."""
+    more = ", …" if len(values) > _SHOWN else ""
+    return f"[{', '.join(f'{float(value):.4g}' for value in values[:_SHOWN])}{more}]"
+
+
+def _finite(samples: Samples, probabilities: Tensor) -> ProbeCheck:
+    broken = (~torch.isfinite(probabilities).all(dim=1)).nonzero().flatten().tolist()
+    example = None
+    if broken:
+        came_out = shown(probabilities[broken[0]])
+        example = samples.example(broken[0], "finite probabilities", came_out)
+    detail = f"{len(broken)} of {len(probabilities)} samples give values that are not finite"
+    return ProbeCheck(name="samples_finite", passed=not broken, detail=detail, example=example)
+
+
+def _classes(samples: Samples, probabilities: Tensor, figures: SampleFigures) -> ProbeCheck:
+    labelled = sum(found.labelled > 0 for found in figures.classes)
+    predicted = sum(found.predicted > 0 for found in figures.classes)
+    detail = (
+        f"of {len(figures.classes)} classes the labels have {labelled} and the answers {predicted}"
+    )
+    if labelled < 2 or predicted > 1:
+        return ProbeCheck(name="samples_classes", passed=True, detail=detail)
+    detail += "; the GNN gives every sample the same class"
+    wrong = _first_wrong(samples, probabilities)
+    return ProbeCheck(name="samples_classes", passed=False, detail=detail, example=wrong)
+
+
+def _accuracy(samples: Samples, probabilities: Tensor, figures: SampleFigures) -> ProbeCheck:
+    right = sum(found.correct for found in figures.classes)
+    detail = (
+        f"{right} of {figures.graphs} samples come out as labelled, "
+        f"{figures.accuracy:.3g} of them; {figures.min_accuracy:.3g} are needed"
+    )
+    passed = figures.accuracy >= figures.min_accuracy - 1e-9
+    example = None if passed else _first_wrong(samples, probabilities)
+    return ProbeCheck(name="samples_accuracy", passed=passed, detail=detail, example=example)
+
+
+def _first_wrong(samples: Samples, probabilities: Tensor) -> ProbeExample:
+    predicted = probabilities.argmax(dim=1).tolist()
+    wrong = next(i for i, label in enumerate(samples.labels) if label != predicted[i])
+    came_out = f"class {predicted[wrong]}, probabilities {shown(probabilities[wrong])}"
+    return samples.example(wrong, f"class {samples.labels[wrong]}", came_out)
