@@ -16,7 +16,9 @@ torch.set_num_threads(1)
 
 
 def graph_of(network: nx.Graph) -> Graph:
-    edges = torch.tensor(sorted(tuple(sorted(edge)) for edge in network.edges)).view(-1, 2)
+    edges = torch.tensor(
+        sorted(tuple(sorted(edge)) for edge in network.edges), dtype=torch.int64
+    ).view(-1, 2)
     return Graph(torch.ones(network.number_of_nodes(), 1), edges.T.contiguous())
 
 
