@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store.feature_schema import FeatureSchemaDocument, broken_rows, groups_of
@@ -20,6 +20,7 @@ def test_groups_are_columns_of_one_name_wherever_they_stand() -> None:
     assert groups_of(None) == ()
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_a_row_is_broken_if_some_group_has_not_exactly_one_one(data: st.DataObject) -> None:
     width = data.draw(st.integers(2, 6))

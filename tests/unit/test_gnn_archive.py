@@ -121,7 +121,7 @@ def test_a_member_that_inflates_beyond_what_it_declares_is_refused() -> None:
         GnnArchive(bytes(data)).read(WEIGHTS, 1000)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_no_change_of_the_file_gives_another_error(data: st.DataObject) -> None:
     good = bytearray(write_archive(MEMBERS))

@@ -145,14 +145,23 @@ def test_an_alias_can_be_given_moved_and_removed(api):
     assert get(api, second["id"]).json()["aliases"] == ["beta"]
 
 
+@pytest.fixture(scope="module")
+def two_names(shared_api):
+    """A name with a ready version and one that is being probed, and another name."""
+    registered(shared_api, "a name")
+    registered(shared_api, "a name", ready=False)
+    registered(shared_api, "another name")
+    return shared_api
+
+
 @pytest.mark.parametrize(
     ("alias", "body", "status", "pointer"),
     [
         ("production", {"version": 7}, 404, "/version"),
         ("production", {"version": 2}, 409, "/version"),  # still probing
-        ("production", {"gnn": "others@1"}, 422, "/gnn"),
+        ("production", {"gnn": "another name@1"}, 422, "/gnn"),
         ("production", {}, 422, "/version"),
-        ("production", {"version": 1, "gnn": "motifs@1"}, 422, "/version"),
+        ("production", {"version": 1, "gnn": "a name@1"}, 422, "/version"),
         ("production", {"version": 0}, 422, "/version"),
         ("production", {"version": True}, 422, "/version"),
         ("production", {"to": 1}, 422, "/to"),
@@ -161,14 +170,11 @@ def test_an_alias_can_be_given_moved_and_removed(api):
         ("a" * 65, {"version": 1}, 422, "/alias"),
     ],
 )
-def test_aliases_that_cannot_be(api, alias, body, status, pointer):
-    registered(api)
-    registered(api, ready=False)
-    registered(api, "others")
-    before = api.written()
-    answer = api.client.put(f"/v1/gnns/motifs/aliases/{alias}", json=body)
+def test_aliases_that_cannot_be(two_names, alias, body, status, pointer):
+    before = two_names.written()
+    answer = two_names.client.put(f"/v1/gnns/a name/aliases/{alias}", json=body)
     assert pointer in [error["pointer"] for error in problem(answer, status)["errors"]]
-    assert api.written() == before
+    assert two_names.written() == before
 
 
 def test_names_of_any_letters_work_in_addresses(api):
