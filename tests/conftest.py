@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 import socket
 import threading
@@ -21,12 +20,6 @@ if TYPE_CHECKING:
 
     from store.jobs import Claim
     from store.opened import Store
-
-
-@pytest.fixture(autouse=True)
-def fresh_random() -> None:
-    """PyG names the code that it writes for a Sequential by `random`: equal states share code."""
-    random.seed()
 
 
 class Deployment:

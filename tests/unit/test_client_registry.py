@@ -6,6 +6,7 @@ import json
 
 import pytest
 import torch
+from torch_geometric.nn import Sequential
 
 from d4explain import Client, RefusedError
 from d4explain.cli import main
@@ -40,6 +41,8 @@ def probed(served, register):
 def exported(tmp_path, monkeypatch, capsys):
     """A folder with spec.json, weights.safetensors and gnn.zip, as the command writes them."""
     monkeypatch.chdir(tmp_path)
+    # PyG sets it for the whole class wherever a Sequential's module can be imported
+    monkeypatch.setattr(Sequential, "forward", Sequential.forward)
     module = tmp_path / "mine.py"
     module.write_text(
         "import torch\nfrom torch import nn\n"
