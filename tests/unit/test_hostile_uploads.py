@@ -18,6 +18,7 @@ import safetensors.numpy
 import torch
 
 from store.gnn_archive import SPEC, WEIGHTS, write_archive
+from store.gnn_spec import MAX_LAYERS
 from worker.handlers import HANDLERS
 from worker.loading import Library
 from worker.runner import Runner
@@ -143,11 +144,11 @@ SPECS = {
             {
                 "features": 1,
                 "classes": 2,
-                "layers": [{"type": "gcn", "out": 4}] * 33
+                "layers": [{"type": "gcn", "out": 4}] * MAX_LAYERS
                 + [{"type": "pool", "op": "sum"}, {"type": "linear", "out": 2}],
             }
         ),
-        "at most 32",
+        f"at most {MAX_LAYERS}",
     ),
     "too wide": (
         '{"features": 1, "classes": 2, "layers": [{"type": "gcn", "out": 1025}, '
