@@ -132,6 +132,7 @@ def _counterfactual_tables(results: Results) -> list[str]:
             f"\n### {dataset}\n",
             _origins(rows),
             f"\n{first['n']} held-out instances, ceiling {_cell(first['ceiling'])}, "
+            f"possible {_cell(first.get('auc_possible'))}, "
             f"MMD floor {_cell(first['mmd_floor'])}{_in_paper(dataset)}.\n",
             _table(rows, _COUNTERFACTUAL),
         ]
