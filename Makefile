@@ -21,8 +21,10 @@ demo: install
 serve: install
 	$(BIN)/d4explain up
 
+# unit tests on all cores; what starts processes and keeps time runs alone
 test: install
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/unit --numprocesses logical --maxprocesses 4 --dist loadfile
+	$(BIN)/python -m pytest tests/integration tests/e2e
 
 test-all: install
 	$(BIN)/python -m pytest -m ''
