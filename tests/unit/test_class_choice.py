@@ -16,8 +16,8 @@ torch.set_num_threads(1)
 
 
 def graph_of(network: nx.Graph) -> Graph:
-    edges = torch.tensor(sorted(tuple(sorted(edge)) for edge in network.edges)).view(-1, 2)
-    return Graph(torch.ones(network.number_of_nodes(), 1), edges.T.contiguous())
+    edges = torch.tensor(sorted(sorted(edge) for edge in network.edges), dtype=torch.int64)
+    return Graph(torch.ones(network.number_of_nodes(), 1), edges.view(-1, 2).T.contiguous())
 
 
 def random_graphs(count: int, seed: int, density: float = 0.5) -> list[Graph]:
