@@ -43,7 +43,7 @@ def edge_counts(pool: Pool) -> list[int]:
     return [graph.edge_count for graph in from_dense(pool.graphs)]
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 50), count=st.integers(2, 6))
 def test_each_addition_is_the_best_one_by_the_mmd_itself(seed: int, count: int) -> None:
     own, wanted = random_graphs(count, seed), random_graphs(5, seed + 51, 0.3)
