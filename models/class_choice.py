@@ -28,11 +28,9 @@ _WORSE = 1.9
 _MOST = 2_000  # graphs among which answers are chosen, those of the best scores
 _TO_ITSELF = 3.0  # a graph's kernels with itself, added up
 # In units of MMD² per nat.
-_DOUBT = 50.0
+_DOUBT = 100.0
 _WISH = 0.1
-# Answers are added as long as the set is at most this much worse than the best set.
-_TIMES_BEST = 1.25
-_ABOVE_BEST = 0.1
+_ABOVE_BEST = 0.1  # that the objective may be for the sake of more answers
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ def chosen(pool: Pool, parts: Sequence[Graph], count: int) -> Pool:
     doubt = (SURE - pool.log_confidence).clamp(min=0)
     costs = _DOUBT * doubt + _WISH * (met.max() - met)
     order, values = _herded(statistics(from_dense(pool.graphs)), statistics(parts), costs, count)
-    most = _TIMES_BEST * min(values) + _ABOVE_BEST
+    most = min(values) + _ABOVE_BEST
     last = max(place for place, value in enumerate(values) if value <= most)
     return pool.select(torch.tensor(order[: last + 1]))
 

@@ -16,10 +16,8 @@ torch.set_num_threads(1)
 
 
 def graph_of(network: nx.Graph) -> Graph:
-    edges = torch.tensor(
-        sorted(tuple(sorted(edge)) for edge in network.edges), dtype=torch.int64
-    ).view(-1, 2)
-    return Graph(torch.ones(network.number_of_nodes(), 1), edges.T.contiguous())
+    edges = torch.tensor(sorted(sorted(edge) for edge in network.edges), dtype=torch.int64)
+    return Graph(torch.ones(network.number_of_nodes(), 1), edges.view(-1, 2).T.contiguous())
 
 
 def random_graphs(count: int, seed: int, density: float = 0.5) -> list[Graph]:
@@ -45,7 +43,7 @@ def edge_counts(pool: Pool) -> list[int]:
     return [graph.edge_count for graph in from_dense(pool.graphs)]
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 50), count=st.integers(2, 6))
 def test_each_addition_is_the_best_one_by_the_mmd_itself(seed: int, count: int) -> None:
     own, wanted = random_graphs(count, seed), random_graphs(5, seed + 51, 0.3)
