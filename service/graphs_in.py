@@ -10,13 +10,15 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from service.faults import Faults, faults_of, kind_of, shown
-from service.graph_schemas import GraphIn, NodeLinkGraph, PygGraph
+from service.graph_schemas import GraphIn, NodeLinkGraph, PygGraph, SmilesGraph
+from service.molecules_in import read_molecule
 from store.feature_schema import OneHotGroup, broken_rows
+from store.featurisers import SmilesFeaturiser
 from store.requests import CanonicalGraph, Pair
 from store.results import NodeId
 from store.settings import Settings
 
-_ADAPTER: TypeAdapter[NodeLinkGraph | PygGraph] = TypeAdapter(GraphIn)
+_ADAPTER: TypeAdapter[NodeLinkGraph | PygGraph | SmilesGraph] = TypeAdapter(GraphIn)
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class FeatureSize:
     size: int
     owner: str  # "the GNN gnn_…"
     groups: tuple[OneHotGroup, ...] = ()
+    featuriser: SmilesFeaturiser | None = None
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,33 @@ def _read(
     except ValidationError as error:
         faults.extend(faults_of(error, raw, at))
         return None
+    if isinstance(graph, SmilesGraph):
+        return _molecule(graph, at, limits, features, faults)
+    return _listed_graph(graph, at, limits, features, faults)
+
+
+def _molecule(
+    graph: SmilesGraph, at: str, limits: Settings, features: FeatureSize | None, faults: Faults
+) -> CanonicalGraph | None:
+    if features is not None and features.featuriser is not None:
+        return read_molecule(graph, at, limits, features.featuriser, faults)
+    wanted = (
+        "say by `gnn` whose featuriser makes features of the atoms"
+        if features is None
+        else f"{features.owner} has no featuriser; send nodes with features"
+    )
+    faults.add(f"{at}/smiles", f"cannot be read: {wanted}")
+    return None
+
+
+def _listed_graph(
+    graph: NodeLinkGraph | PygGraph,
+    at: str,
+    limits: Settings,
+    features: FeatureSize | None,
+    faults: Faults,
+) -> CanonicalGraph | None:
+    before = len(faults)
     listed = (
         _listed_pyg(graph, at, limits, faults)
         if isinstance(graph, PygGraph)
