@@ -92,7 +92,7 @@ class EditSpace:
             present=edges,
             budget=rules.budget(graph.edge_count),
             keep_connected=rules.keep_connected,
-            ledger=valences and ValenceLedger.of(valences, sources, targets, edges),
+            ledger=valences and valences.ledger(sources, targets, edges),
         )
 
     @property

@@ -16,6 +16,17 @@ class Valences:
     free: tuple[float, ...]  # [node]; infinite where there is no limit
     orders: Mapping[tuple[int, int], int]  # of every edge, source < target
 
+    def ledger(self, sources: Tensor, targets: Tensor, present: Tensor) -> ValenceLedger:
+        """For these node pairs, of which those `present` are edges."""
+        pairs = zip(sources.tolist(), targets.tolist(), present.tolist(), strict=True)
+        cost = [-self.orders[one, other] if edge else 1 for one, other, edge in pairs]
+        return ValenceLedger(
+            sources,
+            targets,
+            torch.tensor(cost, dtype=torch.float32),
+            torch.tensor(self.free, dtype=torch.float32),
+        )
+
 
 @dataclass(frozen=True)
 class ValenceLedger:
@@ -25,12 +36,6 @@ class ValenceLedger:
     targets: Tensor  # [pair] int64
     cost: Tensor  # [pair], negative where an edge is removed
     free: Tensor  # [node]
-
-    @staticmethod
-    def of(valences: Valences, sources: Tensor, targets: Tensor, present: Tensor) -> ValenceLedger:
-        pairs = zip(sources.tolist(), targets.tolist(), present.tolist(), strict=True)
-        cost = [-valences.orders[one, other] if edge else 1 for one, other, edge in pairs]
-        return ValenceLedger(sources, targets, torch.tensor(cost).float(), _floats(valences.free))
 
     def kept(self, edit_sets: Sequence[Sequence[int]]) -> list[bool]:
         """Which sets leave no node with more bonds than it can have."""
@@ -51,7 +56,3 @@ class ValenceLedger:
         for ends in (self.sources, self.targets):
             left.index_put_((rows, ends[pairs]), -self.cost[pairs], accumulate=True)
         return left
-
-
-def _floats(values: Sequence[float]) -> Tensor:
-    return torch.tensor(values, dtype=torch.float32)

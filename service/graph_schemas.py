@@ -127,20 +127,20 @@ class SmilesGraph(_GraphPart):
     label: Label | None = None
 
 
-def graph_form(value: Any) -> Literal["node-link", "pyg", "smiles"]:
+def graph_form(value: Any) -> Literal["node-link", "pyg", "molecule"]:
     """Which form a posted graph is written in: only the PyG dict has `edge_index`."""
     if isinstance(value, PygGraph) or (isinstance(value, dict) and "edge_index" in value):
         return "pyg"
     if isinstance(value, SmilesGraph) or (
         isinstance(value, dict) and "smiles" in value and "nodes" not in value
     ):
-        return "smiles"
+        return "molecule"
     return "node-link"
 
 
 GraphIn = Annotated[
     Annotated[NodeLinkGraph, Tag("node-link")]
     | Annotated[PygGraph, Tag("pyg")]
-    | Annotated[SmilesGraph, Tag("smiles")],
+    | Annotated[SmilesGraph, Tag("molecule")],
     Discriminator(graph_form),
 ]

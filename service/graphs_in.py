@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from service.faults import Faults, faults_of, kind_of, shown
 from service.graph_schemas import GraphIn, NodeLinkGraph, PygGraph, SmilesGraph
-from service.molecules_in import read_molecule
+from service.molecules_in import read_molecule, too_much_written, written_size
 from store.feature_schema import OneHotGroup, broken_rows
 from store.featurisers import SmilesFeaturiser
 from store.requests import CanonicalGraph, Pair
@@ -81,11 +81,16 @@ def read_graphs(
     """All graphs of a list; with no `features` given, the first graph sets them for the rest."""
     faults = Faults()
     graphs: list[CanonicalGraph] = []
+    size = 0
     for index, item in enumerate(raw):
         graph = _read(item, f"{at}/{index}", limits, features, faults)
         if graph is None:
             continue
         graphs.append(graph)
+        size += written_size(graph)
+        if size > limits.max_body_bytes:
+            faults.add(f"{at}/{index}", too_much_written(limits))
+            break
         if features is None:
             features = FeatureSize(len(graph.x[0]), f"the graph at {at}/{index}")
     faults.raise_if_any()

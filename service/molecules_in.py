@@ -10,6 +10,7 @@ from store.requests import CanonicalGraph, Smiles
 from store.settings import Settings
 
 _CHARACTERS_PER_NODE = 20  # more than any sensible SMILES takes
+_NODE_BYTES, _FEATURE_BYTES = 40, 2  # of a node with its edges, and of a feature, in JSON
 
 
 def read_molecule(
@@ -19,8 +20,8 @@ def read_molecule(
     at = f"{at}/smiles"
     longest = _CHARACTERS_PER_NODE * limits.max_nodes
     if len(posted.smiles) > longest:
-        sent = f"has {len(posted.smiles):,} characters"
-        faults.add(at, f"{sent}; this deployment accepts at most {longest:,}")
+        said = f"has {len(posted.smiles):,} characters"
+        faults.add(at, f"{said}; this deployment accepts at most {longest:,}")
         return None
     smiles = Smiles(text=posted.smiles, hydrogens=featuriser.hydrogens)
     try:
@@ -53,4 +54,18 @@ def read_molecule(
         edges=molecule.edges,
         label=posted.label,
         molecule=smiles,
+    )
+
+
+def written_size(graph: CanonicalGraph) -> int:
+    """Bytes of a molecule that was posted as nodes and edges, at the least: SMILES are short."""
+    if graph.molecule is None:
+        return 0
+    return len(graph.x) * (_NODE_BYTES + _FEATURE_BYTES * len(graph.x[0]))
+
+
+def too_much_written(limits: Settings) -> str:
+    return (
+        "with this molecule, nodes and features written out would be more than the "
+        f"{limits.max_body_bytes:,} bytes that this deployment accepts; send fewer at once"
     )

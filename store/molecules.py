@@ -14,6 +14,7 @@ from store.requests import Pair, Smiles
 from store.results import Atom, Bond, EditedMolecule, Molecule, NodeId, ValenceViolation
 
 _MOST_BONDS = 16  # more than any atom has that RDKit sets a limit to
+_MOST_BONDS_PER_ATOM = 3  # on average
 
 
 class MoleculeError(StoreError):
@@ -24,12 +25,12 @@ class MoleculeError(StoreError):
 def chem() -> Any:
     """`rdkit.Chem`, silent: what goes wrong is said in answers, not on standard error."""
     try:
-        from rdkit import Chem, RDLogger  # noqa: PLC0415
+        from rdkit import Chem, rdBase  # noqa: PLC0415
     except ImportError as error:
         raise MoleculeError(
             "molecules need RDKit, which is not installed here: pip install 'd4explain[molecules]'"
         ) from error
-    RDLogger.DisableLog("rdApp.*")
+    rdBase.DisableLog("rdApp.*")
     return Chem
 
 
@@ -92,7 +93,7 @@ class ReadMolecule:
     ) -> EditedMolecule:
         """What the molecule becomes: added bonds are single, hydrogens fill what is left open."""
         after = chem().RWMol(self.kekulised)
-        touched = set()
+        touched: set[int] = set()
         for ends in removed:
             after.RemoveBond(*ends)
             touched.update(ends)
@@ -133,11 +134,16 @@ class ReadMolecule:
 
 
 def _parsed(text: str) -> Any:
+    written = chem().MolFromSmiles(text, sanitize=False)
+    if written is None:
+        raise MoleculeError("is not a SMILES that RDKit can read")
+    atoms, bonds = written.GetNumAtoms(), written.GetNumBonds()
+    # Nothing in nature, and finding the rings of such a tangle takes very long.
+    if bonds > _MOST_BONDS_PER_ATOM * atoms:
+        said = f"has {bonds:,} bonds of {atoms:,} atoms"
+        raise MoleculeError(f"{said}; at most {_MOST_BONDS_PER_ATOM} per atom are accepted")
     found = chem().MolFromSmiles(text)
     if found is None:
-        written = chem().MolFromSmiles(text, sanitize=False)
-        if written is None:
-            raise MoleculeError("is not a SMILES that RDKit can read")
         problems = [found.Message() for found in chem().DetectChemistryProblems(written)]
         said = "; ".join(problems[:3]) or "RDKit cannot make sense of it"
         raise MoleculeError(f"is not a molecule: {said}")
