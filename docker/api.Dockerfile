@@ -9,7 +9,7 @@ COPY store store
 COPY d4explain d4explain
 COPY bench bench
 RUN python -m venv /opt/d4explain \
-    && /opt/d4explain/bin/pip install --no-cache-dir --constraint constraints.txt '.[postgres,s3]'
+    && /opt/d4explain/bin/pip install --no-cache-dir --constraint constraints.txt '.[postgres,s3,molecules]'
 
 FROM python:3.11-slim-bookworm
 RUN useradd --uid 10001 --create-home --home-dir /var/lib/d4explain d4explain \

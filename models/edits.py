@@ -92,7 +92,7 @@ class EditSpace:
             present=edges,
             budget=rules.budget(graph.edge_count),
             keep_connected=rules.keep_connected,
-            ledger=valences and valences.ledger(sources, targets, edges),
+            ledger=None if valences is None else valences.ledger(sources, targets, edges),
         )
 
     @property

@@ -36,7 +36,7 @@ def draw_molecule(
         bond = drawn.GetBondBetweenAtoms(*ends).GetIdx()
         looks[bond] = "added" if edit.action == "add" else "removed"
     canvas = rdMolDraw2D.MolDraw2DSVG(width, height)
-    options = canvas.drawOptions()
+    options: Any = canvas.drawOptions()
     options.useBWAtomPalette()
     options.clearBackground = False
     options.prepareMolsBeforeDrawing = False  # which refuses atoms with too many bonds

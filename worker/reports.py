@@ -68,7 +68,7 @@ def counterfactual_answer(
     diversity = mean_jaccard_distance(edit_sets)
     return CounterfactualAnswer(
         graph=result_graph(document, document.edges),
-        molecule=molecule and molecule.document,
+        molecule=None if molecule is None else molecule.document,
         node=node,
         prediction=prediction(before),
         found=bool(outcome.found),
@@ -100,7 +100,7 @@ def _counterfactual(
         modification_ratio=_ratio(document, found),
         connected=found.connected,
         found_by="denoiser" if found.by_denoiser else "search",
-        molecule=molecule and molecule.edited(found),
+        molecule=None if molecule is None else molecule.edited(found),
     )
 
 
