@@ -79,13 +79,13 @@ def to_svg(chosen: ChosenGraph, class_names: Sequence[str] | None = None) -> str
 
 
 def _molecule(chosen: ChosenGraph) -> tuple[list[str], float] | None:
-    """As chemists draw it; None for other graphs, and where RDKit is not installed."""
+    """As chemists draw it; None for other graphs, and where RDKit cannot draw."""
     if chosen.molecule is None:
         return None
     width = _WIDTH - 2 * _MARGIN
     try:
         lines, tall = draw_molecule(chosen.molecule, chosen.edits, chosen.node, width)
-    except MoleculeError:
+    except (MoleculeError, ImportError):  # RDKit's drawing needs more libraries than the rest
         return None
     place = f'<g class="molecule" transform="translate({_MARGIN} {_HEADER})">'
     return [place, *lines, "</g>"], tall

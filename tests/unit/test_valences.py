@@ -25,7 +25,7 @@ Chem = pytest.importorskip("rdkit.Chem", reason="molecules need the molecules ex
 MOLECULES = [
     "CCO", "C=C=O", "CC#N", "c1ccccc1", "c1cc[nH]c1", "C[N+](=O)[O-]", "CS(=O)(=O)C", "CSC",
     "OP(=O)(O)O", "[NH4+].[Cl-]", "CC(=O)[O-].[Na+]", "FC(F)Cl", "BrI", "[CH3]C", "[CH2]C=O",
-    "C[C@H](N)O", "B(O)O", "[BH4-]", "C[Si](C)C", "Cn1cccc1", "O=c1cc[nH]cc1", "[2H]CO", "C1CC1",
+    "C[C@H](N)O", "B(O)O", "C[BH3-]", "C[Si](C)C", "Cn1cccc1", "O=c1cc[nH]cc1", "[2H]CO", "C1CC1",
     "c1ccsc1", "C[NH3+]", "[O-]Cl", "C[Se]C", "[H][H]",
 ]  # fmt: skip
 
