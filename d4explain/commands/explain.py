@@ -29,9 +29,7 @@ def explain(
     ] = None,
     smiles: Annotated[
         list[str] | None,
-        typer.Option(
-            help="A molecule instead of a GRAPH, if the GNN has a featuriser; repeatable."
-        ),
+        typer.Option(help="A molecule, if the GNN has a featuriser; may be repeated."),
     ] = None,
     valid_molecule: Annotated[
         bool, typer.Option("--valid-molecule", help="Only molecules that keep their valences.")
