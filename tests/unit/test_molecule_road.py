@@ -130,7 +130,7 @@ def test_reference_sets_keep_their_molecules(road: Road) -> None:
     store = road.api.store
     with store.database.reading() as session:
         row = dataset_of(session, road.dataset)
-    assert row.gnn_features == 5
+    assert row.features == 5
     kept = graph_sets.unpack(store.artifacts.get(row.graphs_digest))
     assert [graph.molecule and graph.molecule.text for graph in kept] == REFERENCE
 

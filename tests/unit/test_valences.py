@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from math import inf
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from models.counterfactual import CounterfactualOutcome, FoundCounterfactual, FoundEdit
 from models.edits import EditRules, EditSpace
 from models.graphs import Graph
 from models.valences import Valences
@@ -55,6 +57,36 @@ def test_the_molecule_of_a_part_counts_bonds_that_leave_it() -> None:
     part = EditableMolecule.of(graph, [1, 4, 0])
     assert part is not None
     assert part.valences == Valences(free=(0, 3, 3), orders={(0, 1): 1, (0, 2): 1})
+
+
+def found_edit(source: int, target: int, *, added: bool) -> FoundCounterfactual:
+    one = FoundEdit(source, target, added=added, plausibility=0.0, by_denoiser=False)
+    graph = Graph(torch.ones(3, 1), torch.zeros(2, 0, dtype=torch.int64))
+    return FoundCounterfactual(graph, (one,), torch.ones(2), 0.0, True, False)
+
+
+def test_answers_that_rdkit_does_not_accept_are_left_out() -> None:
+    molecule = EditableMolecule.of(document("CC(F)"))
+    assert molecule is not None
+    broken = found_edit(0, 2, added=True)  # fluorine has one bond already
+    sound = found_edit(1, 2, added=False)
+    outcome = CounterfactualOutcome(
+        probabilities=torch.ones(2),
+        found=(broken, sound),
+        closest_miss=None,
+        reason=None,
+        gnn_evaluations=1,
+        samples=0,
+        depth=1,
+        seconds=0.0,
+    )
+    kept = molecule.only_valid(outcome)
+    assert kept.found == (sound,)
+    assert kept.reason is None
+    none = molecule.only_valid(replace(outcome, found=(broken,)))
+    assert none.found == ()
+    assert none.reason is not None
+    assert molecule.only_valid(kept) is kept
 
 
 @st.composite
