@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from models.counterfactual import CounterfactualOutcome, FoundCounterfactual, FoundEdit
 from models.edits import EditRules, EditSpace
+from models.gnn.spec import GcnLayer, GnnSpec, LinearLayer, PoolLayer
 from models.graphs import Graph
 from models.valences import Valences
 from store.molecules import ReadMolecule
-from store.requests import CanonicalGraph, Smiles
-from worker.cases import seed_for
+from store.requests import CanonicalGraph, Constraints, CounterfactualRequest, Smiles
+from worker.cases import cases_of, seed_for
 from worker.molecules import EditableMolecule
 
 Chem = pytest.importorskip("rdkit.Chem", reason="molecules need the molecules extra")
@@ -89,6 +90,26 @@ def test_answers_that_rdkit_does_not_accept_are_left_out() -> None:
     assert molecule.only_valid(kept) is kept
 
 
+def test_a_node_is_explained_in_its_part_of_the_molecule() -> None:
+    request = CounterfactualRequest(
+        graphs=[document("FCCO")], nodes=[3], constraints=Constraints(valid_molecule=True)
+    )
+    (case,) = cases_of(request, GnnSpec(1, 2, (GcnLayer(2),)))
+    assert case.document.node_ids == [3, 2, 1]  # the oxygen first, without the fluorine
+    assert case.rules.valences == Valences(free=(1, 2, 2), orders={(0, 1): 1, (1, 2): 1})
+    assert case.molecule is not None
+    after = case.molecule.edited(found_edit(0, 1, added=False))
+    assert after.smiles == Chem.CanonSmiles("FCC.O")
+    assert [atom.node for atom in case.molecule.document.atoms] == [0, 1, 2, 3]
+
+
+def test_without_the_constraint_valences_do_not_count() -> None:
+    request = CounterfactualRequest(graphs=[document("FCCO")])
+    (case,) = cases_of(request, GnnSpec(1, 2, (PoolLayer("sum"), LinearLayer(2))))
+    assert case.rules.valences is None
+    assert case.molecule is not None
+
+
 @st.composite
 def edited_molecules(draw: st.DrawFn) -> tuple[ReadMolecule, list[tuple[int, int]]]:
     found = molecule(draw(st.sampled_from(MOLECULES)), hydrogens=draw(st.booleans()))
@@ -104,7 +125,7 @@ def space_of(found: ReadMolecule) -> EditSpace:
     return EditSpace.of(Graph(torch.ones(len(found.elements), 1), edges), rules)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(edited_molecules())
 def test_the_valence_budget_agrees_with_rdkit(case: tuple[Any, list[tuple[int, int]]]) -> None:
     found, pairs = case
