@@ -47,9 +47,9 @@ def _rows(path: Path) -> list[tuple[str, str]]:
 
 def _molecule(smiles: str) -> Graph | None:
     try:
-        from rdkit import Chem, rdBase  # noqa: PLC0415  # only the bench extra brings it
+        from rdkit import Chem, rdBase  # noqa: PLC0415  # an extra
     except ImportError as error:
-        raise DataError("molecules need RDKit: pip install 'd4explain[bench]'") from error
+        raise DataError("molecules need RDKit: pip install 'd4explain[molecules]'") from error
     from torch_geometric.utils import from_rdmol  # noqa: PLC0415  # seconds to import
 
     with rdBase.BlockLogs():  # what does not parse is counted

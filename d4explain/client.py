@@ -154,8 +154,13 @@ class Client:
         """By id or `name@version`; refused while jobs use it or an alias names it."""
         self._wire.send("DELETE", _gnn_path(gnn))
 
-    def create_dataset(self, name: str, graphs: Sequence[GraphJson]) -> Dataset:
-        body = {"name": name, "graphs": [dict(graph) for graph in graphs]}
+    def create_dataset(
+        self, name: str, graphs: Sequence[GraphJson], gnn: str | None = None
+    ) -> Dataset:
+        """For molecules, `{"smiles": …}`, `gnn` says whose featuriser reads them."""
+        body: dict[str, Any] = {"name": name, "graphs": [dict(graph) for graph in graphs]}
+        if gnn is not None:
+            body["gnn"] = gnn
         return Dataset.model_validate(self._wire.send("POST", "/v1/datasets", json=body).json())
 
     def datasets(self) -> Iterator[Dataset]:

@@ -9,9 +9,14 @@ COPY store store
 COPY d4explain d4explain
 COPY bench bench
 RUN python -m venv /opt/d4explain \
-    && /opt/d4explain/bin/pip install --no-cache-dir --constraint constraints.txt '.[postgres,s3]'
+    && /opt/d4explain/bin/pip install --no-cache-dir --constraint constraints.txt '.[postgres,s3,molecules]'
 
 FROM python:3.11-slim-bookworm
+# RDKit draws molecules with these.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends libexpat1 libxext6 libxrender1 \
+    && rm -rf /var/lib/apt/lists/*
 RUN useradd --uid 10001 --create-home --home-dir /var/lib/d4explain d4explain \
     && install -d -o d4explain -g d4explain /var/lib/d4explain/artifacts
 COPY --from=build /opt/d4explain /opt/d4explain

@@ -14,7 +14,7 @@ COPY d4explain d4explain
 COPY bench bench
 RUN python -m venv /opt/d4explain \
     && /opt/d4explain/bin/pip install --no-cache-dir ${TORCH_INDEX:+--index-url "${TORCH_INDEX}"} torch==2.13.0 \
-    && /opt/d4explain/bin/pip install --no-cache-dir --constraint constraints.txt '.[worker,postgres,s3]'
+    && /opt/d4explain/bin/pip install --no-cache-dir --constraint constraints.txt '.[worker,postgres,s3,molecules]'
 
 # hadolint ignore=DL3006
 FROM ${BASE}

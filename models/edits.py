@@ -15,6 +15,7 @@ from torch import Tensor
 from models.connectivity import reachable
 from models.errors import UnknownNodeError
 from models.graphs import DenseGraphs, Graph
+from models.valences import ValenceLedger, Valences
 
 EditSet = tuple[int, ...]  # ascending positions in EditSpace.sources and .targets
 
@@ -34,6 +35,7 @@ class EditRules:
     frozen_nodes: frozenset[int] = frozenset()  # no edit touches them
     frozen_pairs: frozenset[tuple[int, int]] = frozenset()  # in either order
     keep_connected: bool = False  # nodes that were connected stay connected
+    valences: Valences | None = None  # no node gets more bonds than it can have
 
     def __post_init__(self) -> None:
         if self.max_edits is not None and self.max_edits < 0:
@@ -58,6 +60,7 @@ class EditSpace:
     present: Tensor  # [pair] bool, True where the edit removes an edge
     budget: int
     keep_connected: bool
+    ledger: ValenceLedger | None  # of the nodes' valences, if they count
 
     @staticmethod
     def of(graph: Graph, rules: EditRules) -> EditSpace:
@@ -80,14 +83,16 @@ class EditSpace:
         present = base.cpu() > 0.5
         free &= (present & rules.remove) | (~present & rules.add)
         sources, targets = torch.triu(free, diagonal=1).nonzero().T.contiguous()
+        edges, valences = present[sources, targets], rules.valences
         return EditSpace(
             graph=graph,
             base=base,
             sources=sources,
             targets=targets,
-            present=present[sources, targets],
+            present=edges,
             budget=rules.budget(graph.edge_count),
             keep_connected=rules.keep_connected,
+            ledger=None if valences is None else valences.ledger(sources, targets, edges),
         )
 
     @property
@@ -140,22 +145,29 @@ class EditSpace:
         return graphs
 
     def allowed(self, edit_sets: Sequence[EditSet]) -> list[bool]:
-        """Which sets stay within the budget and, if asked for, tear nothing apart."""
+        """Which sets stay within the budget and, if asked for, the valences, and tear nothing."""
+        verdicts = [len(edits) <= self.budget for edits in edit_sets]
+        if self.ledger is not None:
+            kept = [row for some in self._bounded(edit_sets) for row in self.ledger.kept(some)]
+            verdicts = [verdict and row for verdict, row in zip(verdicts, kept, strict=True)]
         if not self.keep_connected:
-            return [len(edits) <= self.budget for edits in edit_sets]
+            return verdicts
         removes = self.present.tolist()
         # additions alone cannot disconnect anything
         doubtful = [
             edits
-            for edits in edit_sets
-            if len(edits) <= self.budget and any(removes[pair] for pair in edits)
+            for edits, verdict in zip(edit_sets, verdicts, strict=True)
+            if verdict and any(removes[pair] for pair in edits)
         ]
         apart: dict[EditSet, bool] = {}
         before = reachable(self.base[None])
         for some in self._bounded(doubtful):
             after = reachable(self.adjacency(some))
             apart.update(zip(some, (before & ~after).flatten(1).any(dim=1).tolist(), strict=True))
-        return [len(edits) <= self.budget and not apart.get(edits, False) for edits in edit_sets]
+        return [
+            verdict and not apart.get(edits, False)
+            for edits, verdict in zip(edit_sets, verdicts, strict=True)
+        ]
 
     def _bounded(self, edit_sets: Sequence[EditSet]) -> Iterator[Sequence[EditSet]]:
         """Slices whose adjacencies fit into memory together."""

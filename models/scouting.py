@@ -12,7 +12,7 @@ from torch import Tensor
 from models.denoiser import Denoiser
 from models.edits import EditSet
 from models.effects import look
-from models.flips import FlipJudge
+from models.flips import FORBIDDEN, FlipJudge
 
 # Node triples that the denoiser reads in one pass, and for one depth of a search: its matrix
 # products grow with N³. Beyond, the GNN's own slopes have to do.
@@ -58,7 +58,8 @@ class Scout:
         space = judge.space
         self._gains: Tensor | None = None
         if self._reads_effects:
-            self._gains, self.plausibility = (rows[0] for rows in self._read([()]))
+            gains, plausibility = self._read([()])
+            self._gains, self.plausibility = self._possible([()], gains)[0], plausibility[0]
         else:
             clean = space.dense([()]).to(device)
             self.plausibility = space.of_pairs(denoiser.read(clean).plausibility[0].cpu())
@@ -70,7 +71,7 @@ class Scout:
     def gains(self) -> Tensor:
         """By how much each edit of the unedited graph should raise the margin: [pair]."""
         if self._gains is None:
-            self._gains = self._judge.gradients([()])[0]
+            self._gains = self._possible([()], self._judge.gradients([()]))[0]
         return self._gains
 
     def shuffled(self, sets: list[T]) -> list[T]:
@@ -81,13 +82,18 @@ class Scout:
     def gains_at(self, states: Sequence[EditSet]) -> Tensor:
         """By how much one more edit should raise the margin of each state: [state, pair]."""
         if not self._reads_effects:
-            return self._judge.gradients(states)
+            return self._possible(states, self._judge.gradients(states))
         nodes = self._judge.space.graph.node_count
         count = min(len(states), _TRIPLES_PER_DEPTH // nodes**3)
         rows = [self._read(states[:count])[0]] if count else []
         if count < len(states):
             rows.append(self._judge.gradients(states[count:]))
-        return torch.cat(rows)
+        return self._possible(states, torch.cat(rows))
+
+    def _possible(self, states: Sequence[EditSet], gains: Tensor) -> Tensor:
+        """Edits that a node has no valence left for are not worth a try."""
+        ledger = self._judge.space.ledger
+        return gains if ledger is None else gains.masked_fill(~ledger.affordable(states), FORBIDDEN)
 
     def _read(self, states: Sequence[EditSet]) -> tuple[Tensor, Tensor]:
         """Gains and plausibilities: [state, pair] each."""

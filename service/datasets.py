@@ -14,16 +14,17 @@ from service import examples
 from service.bodies import json_body
 from service.context import ContextOf, in_thread, reading_body
 from service.faults import refuse
-from service.graphs_in import read_graphs
+from service.features import features_of
+from service.graphs_in import FeatureSize, read_graphs
 from service.idempotency import Made, Submission, known, once, submission_of
 from service.json_bodies import parse_model
 from service.openapi import IDEMPOTENCY_KEY, IF_NONE_MATCH, answer, problems, takes
 from service.pagination import PageQuery, page_from
-from service.references import checked_id
+from service.references import checked_id, named_by
 from service.replies import page_reply, reply, tagged
 from service.resources import DatasetResource, PageOf, dataset_resource
 from service.schemas import DatasetIn
-from store import datasets, graph_sets
+from store import datasets, gnns, graph_sets
 from store.opened import Store
 
 router = APIRouter(tags=["reference sets"])
@@ -33,11 +34,12 @@ router = APIRouter(tags=["reference sets"])
     "/v1/datasets",
     summary="Store a reference set",
     description="Graphs as NetworkX node-link or PyG dict, all with the same number of features, "
-    "each with an optional `label`. Graphs without features get the constant 1.",
+    "each with an optional `label`. Graphs without features get the constant 1. With `gnn`, "
+    "molecules may come as SMILES, from which the featuriser of this GNN makes graphs.",
     status_code=201,
     responses={
         201: answer("Stored.", DatasetResource, examples.DATASET),
-        **problems(HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
+        **problems(HTTPStatus.NOT_FOUND, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
     },
     openapi_extra=takes(DatasetIn, {"two graphs": examples.DATASET_IN}, IDEMPOTENCY_KEY),
 )
@@ -109,7 +111,7 @@ def create(store: Store, body: bytes, submission: Submission) -> Made:
             f"the reference set has {len(asked.graphs):,} graphs; "
             f"this deployment accepts at most {most:,}",
         )
-    graphs = read_graphs(asked.graphs, "/graphs", store.settings, features=None)
+    graphs = read_graphs(asked.graphs, "/graphs", store.settings, _features(store, asked.gnn))
     figures = asdict(graph_sets.describe(graphs))
     features = figures.pop("features")
     digest = store.artifacts.put(graph_sets.pack(graphs))
@@ -126,6 +128,13 @@ def create(store: Store, body: bytes, submission: Submission) -> Made:
         ).id
 
     return once(store, submission, make)
+
+
+def _features(store: Store, gnn: str | None) -> FeatureSize | None:
+    if gnn is None:
+        return None
+    with store.database.reading() as session, named_by("/gnn"):
+        return features_of(gnns.find(session, gnn))
 
 
 def read_dataset(store: Store, dataset_id: str) -> DatasetResource:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -11,12 +12,15 @@ from service.graphs_in import FeatureSize
 from store import graph_sets
 from store.artifacts import Artifacts
 from store.feature_schema import FeatureSchemaDocument, OneHotGroup, broken_rows, groups_of
+from store.featurisers import SmilesFeaturiser
 from store.opened import Store
 from store.tables import Gnn, ReferenceSet
 
 
 def features_of(gnn: Gnn) -> FeatureSize:
-    return FeatureSize(gnn.spec["features"], f"the GNN {gnn.id}", _groups(gnn))
+    return FeatureSize(
+        gnn.spec["features"], f"the GNN {gnn.id}", _groups(gnn), _featuriser(gnn.spec)
+    )
 
 
 def check_groups(store: Store, gnn: Gnn, dataset: ReferenceSet) -> None:
@@ -29,6 +33,11 @@ def check_groups(store: Store, gnn: Gnn, dataset: ReferenceSet) -> None:
 def _groups(gnn: Gnn) -> tuple[OneHotGroup, ...]:
     schema = gnn.spec.get("feature_schema")
     return groups_of(None if schema is None else FeatureSchemaDocument.model_validate(schema))
+
+
+def _featuriser(spec: dict[str, Any]) -> SmilesFeaturiser | None:
+    declared = spec.get("featuriser")
+    return None if declared is None else SmilesFeaturiser.model_validate(declared)
 
 
 @lru_cache(maxsize=256)  # digests name their content, so what was found once stays true

@@ -1,4 +1,4 @@
-"""The two graph forms that the API reads, as strict models; they are also its OpenAPI schema."""
+"""The graph forms that the API reads, as strict models; they are also its OpenAPI schema."""
 
 from __future__ import annotations
 
@@ -115,14 +115,32 @@ class PygGraph(_GraphPart):
     )
 
 
-def graph_form(value: Any) -> Literal["node-link", "pyg"]:
+class SmilesGraph(_GraphPart):
+    """A molecule, for GNNs whose spec has a `featuriser`; atoms become nodes, bonds edges.
+
+    Nodes are named by atom-map numbers if there are any, else 0, 1, … as they are written.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    smiles: Annotated[str, Field(min_length=1, pattern=r"^[!-~]+$")]
+    label: Label | None = None
+
+
+def graph_form(value: Any) -> Literal["node-link", "pyg", "molecule"]:
     """Which form a posted graph is written in: only the PyG dict has `edge_index`."""
     if isinstance(value, PygGraph) or (isinstance(value, dict) and "edge_index" in value):
         return "pyg"
+    if isinstance(value, SmilesGraph) or (
+        isinstance(value, dict) and "smiles" in value and "nodes" not in value
+    ):
+        return "molecule"
     return "node-link"
 
 
 GraphIn = Annotated[
-    Annotated[NodeLinkGraph, Tag("node-link")] | Annotated[PygGraph, Tag("pyg")],
+    Annotated[NodeLinkGraph, Tag("node-link")]
+    | Annotated[PygGraph, Tag("pyg")]
+    | Annotated[SmilesGraph, Tag("molecule")],
     Discriminator(graph_form),
 ]

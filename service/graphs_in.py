@@ -10,13 +10,15 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from service.faults import Faults, faults_of, kind_of, shown
-from service.graph_schemas import GraphIn, NodeLinkGraph, PygGraph
+from service.graph_schemas import GraphIn, NodeLinkGraph, PygGraph, SmilesGraph
+from service.molecules_in import read_molecule, too_much_written, written_size
 from store.feature_schema import OneHotGroup, broken_rows
+from store.featurisers import SmilesFeaturiser
 from store.requests import CanonicalGraph, Pair
 from store.results import NodeId
 from store.settings import Settings
 
-_ADAPTER: TypeAdapter[NodeLinkGraph | PygGraph] = TypeAdapter(GraphIn)
+_ADAPTER: TypeAdapter[NodeLinkGraph | PygGraph | SmilesGraph] = TypeAdapter(GraphIn)
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class FeatureSize:
     size: int
     owner: str  # "the GNN gnn_…"
     groups: tuple[OneHotGroup, ...] = ()
+    featuriser: SmilesFeaturiser | None = None
 
 
 @dataclass(frozen=True)
@@ -78,11 +81,16 @@ def read_graphs(
     """All graphs of a list; with no `features` given, the first graph sets them for the rest."""
     faults = Faults()
     graphs: list[CanonicalGraph] = []
+    size = 0
     for index, item in enumerate(raw):
         graph = _read(item, f"{at}/{index}", limits, features, faults)
         if graph is None:
             continue
         graphs.append(graph)
+        size += written_size(graph)
+        if size > limits.max_body_bytes:
+            faults.add(f"{at}/{index}", too_much_written(limits))
+            break
         if features is None:
             features = FeatureSize(len(graph.x[0]), f"the graph at {at}/{index}")
     faults.raise_if_any()
@@ -116,6 +124,33 @@ def _read(
     except ValidationError as error:
         faults.extend(faults_of(error, raw, at))
         return None
+    if isinstance(graph, SmilesGraph):
+        return _molecule(graph, at, limits, features, faults)
+    return _listed_graph(graph, at, limits, features, faults)
+
+
+def _molecule(
+    graph: SmilesGraph, at: str, limits: Settings, features: FeatureSize | None, faults: Faults
+) -> CanonicalGraph | None:
+    if features is not None and features.featuriser is not None:
+        return read_molecule(graph, at, limits, features.featuriser, faults)
+    wanted = (
+        "say by `gnn` whose featuriser makes features of the atoms"
+        if features is None
+        else f"{features.owner} has no featuriser; send nodes with features"
+    )
+    faults.add(f"{at}/smiles", f"cannot be read: {wanted}")
+    return None
+
+
+def _listed_graph(
+    graph: NodeLinkGraph | PygGraph,
+    at: str,
+    limits: Settings,
+    features: FeatureSize | None,
+    faults: Faults,
+) -> CanonicalGraph | None:
+    before = len(faults)
     listed = (
         _listed_pyg(graph, at, limits, faults)
         if isinstance(graph, PygGraph)

@@ -18,6 +18,7 @@ from store.results import (
     CounterfactualAnswer,
     CounterfactualResult,
     Edit,
+    Molecule,
     NodeId,
     Prediction,
     ResultEdge,
@@ -74,6 +75,7 @@ class ChosenGraph:
     after: Prediction
     is_answer: bool  # False: only the closest miss
     node: NodeId | None = None  # the explained one, if the GNN classifies nodes
+    molecule: Molecule | None = None  # as it was posted; None for other graphs
 
     @property
     def positions(self) -> dict[NodeId, int]:
@@ -128,6 +130,7 @@ def chosen_graph(
         after=found.prediction,
         is_answer=True,
         node=answer.node.id if answer.node else None,
+        molecule=answer.molecule,
     )
 
 
@@ -147,6 +150,7 @@ def _miss(answer: CounterfactualAnswer, graph: int, graphs: int) -> ChosenGraph:
         after=miss.prediction if miss else answer.prediction,
         is_answer=False,
         node=answer.node.id if answer.node else None,
+        molecule=answer.molecule,
     )
 
 

@@ -50,6 +50,8 @@ def counterfactual_request(
         if not graph.edges:
             at = "/graph" if asked.graph is not None else f"/graphs/{index}"
             refuse(at, "the graph has no edges; edits are budgeted as a share of them")
+    if asked.constraints.valid_molecule:
+        _check_molecules(asked, graphs)
     return CounterfactualRequest(
         graphs=graphs,
         nodes=nodes,
@@ -103,6 +105,16 @@ def posted_graphs(
             f"this deployment accepts at most {most:,} at once",
         )
     return read_graphs(asked.graphs, "/graphs", settings, features)
+
+
+def _check_molecules(asked: CounterfactualIn, graphs: Sequence[CanonicalGraph]) -> None:
+    for index, graph in enumerate(graphs):
+        if graph.molecule is None:
+            which = "the graph" if asked.graph is not None else f"graph {index}"
+            refuse(
+                "/constraints/valid_molecule",
+                f'is for molecules, which are posted as {{"smiles": …}}; {which} is not one',
+            )
 
 
 def _constraints(

@@ -158,7 +158,8 @@ def _samples(data: bytes, spec: GnnSpecDocument, settings: Settings, at: str) ->
     if len(asked.graphs) > most:
         sent = f"has {len(asked.graphs):,} graphs"
         refuse(f"{at}/graphs", f"{sent}; this deployment accepts at most {most:,} samples")
-    features = FeatureSize(spec.features, "the GNN", groups_of(spec.feature_schema))
+    groups = groups_of(spec.feature_schema)
+    features = FeatureSize(spec.features, "the GNN", groups, spec.featuriser)
     graphs = read_graphs(asked.graphs, f"{at}/graphs", settings, features)
     faults = Faults()
     labels = []

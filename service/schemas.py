@@ -75,6 +75,11 @@ class DatasetIn(Body):
 
     name: Name
     graphs: PostedGraphs
+    gnn: GnnReference | None = Field(
+        None,
+        description="The GNN whose features the graphs have; needed for SMILES, which its "
+        "featuriser reads. The set is not bound to it.",
+    )
 
 
 class SamplesIn(Body):
@@ -137,6 +142,11 @@ class ConstraintsIn(Body):
     )
     actions: Literal["both", "add", "remove"] = "both"
     keep_connected: bool = False
+    valid_molecule: bool = Field(
+        False,
+        description="For graphs posted as SMILES: no atom gets more bonds than its valence allows, "
+        "where an added bond is single and hydrogens give way.",
+    )
     frozen_nodes: Annotated[list[NodeIdIn] | list[list[NodeIdIn]], SkipValidation] = []
     frozen_edges: Annotated[list[list[NodeIdIn]] | list[list[list[NodeIdIn]]], SkipValidation] = []
 

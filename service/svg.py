@@ -10,6 +10,8 @@ import numpy as np
 
 from service.graphs_out import ChosenGraph
 from service.layout import Positions, layout
+from service.molecule_svg import draw_molecule
+from store.molecules import MoleculeError
 from store.results import Prediction, ResultNode
 
 _WIDTH = 760
@@ -25,7 +27,7 @@ text{font-family:ui-sans-serif,system-ui,-apple-system,'Segoe UI',Roboto,'Noto S
 .kept{stroke:#a3adb8;stroke-width:1.6}.added{stroke:#1a7f37;stroke-width:3.2}
 .removed{stroke:#cf222e;stroke-width:2.6;stroke-dasharray:6 5}
 .node{stroke:#ffffff;stroke-width:1.5}.touched{stroke:#1f2328;stroke-width:2.2}
-.ring{fill:none;stroke:#8250df;stroke-width:3}
+.ring{fill:none;stroke:#8250df;stroke-width:3}.spot{fill:transparent}.molecule{color:#1f2328}
 .k0{fill:#6ea8dc}.k1{fill:#e8b04b}.k2{fill:#a58bd8}.k3{fill:#5fb7ae}.k4{fill:#d98ab3}.k5{fill:#a8a090}
 .inside{fill:#10222f;font-weight:600}.beside{fill:#1f2328;stroke:#ffffff;stroke-width:3;paint-order:stroke}
 .track{fill:#eff2f5}.before{fill:#a3adb8}.after{fill:#0969da}.gain{fill:#1a7f37}.loss{fill:#cf222e}
@@ -33,7 +35,7 @@ text{font-family:ui-sans-serif,system-ui,-apple-system,'Segoe UI',Roboto,'Noto S
 .bg{fill:#0d1117}.ink{fill:#e6edf3}.muted{fill:#9198a1}.line{stroke:#30363d}
 .kept{stroke:#656c76}.added{stroke:#3fb950}.removed{stroke:#f85149}
 .node{stroke:#0d1117}.touched{stroke:#f0f6fc}.ring{stroke:#ab7df8}
-.beside{fill:#e6edf3;stroke:#0d1117}
+.beside{fill:#e6edf3;stroke:#0d1117}.molecule{color:#e6edf3}
 .track{fill:#21262d}.before{fill:#656c76}.after{fill:#4493f8}.gain{fill:#3fb950}.loss{fill:#f85149}
 }
 """
@@ -50,9 +52,8 @@ class _Canvas:
 
 def to_svg(chosen: ChosenGraph, class_names: Sequence[str] | None = None) -> str:
     """The whole drawing; every text that came from a caller is escaped."""
-    kept, added, removed = _edges(chosen)
-    canvas = _canvas(len(chosen.graph.nodes), kept + added + removed)
-    footer = _HEADER + canvas.height
+    picture, tall = _molecule(chosen) or _graph(chosen)
+    footer = _HEADER + tall
     rows = _class_rows(chosen)
     height = footer + max(46 + 26 * len(rows), 30 + 24 * _legend_rows(chosen)) + 24
     heading = f"{chosen.title}: {_effect(chosen, class_names)}"
@@ -67,10 +68,7 @@ def to_svg(chosen: ChosenGraph, class_names: Sequence[str] | None = None) -> str
         _words(_MARGIN, 63, _effect(chosen, class_names), "ink", 14),
         _words(_WIDTH - _MARGIN, 40, chosen.subtitle, "muted", 12.5, anchor="end"),
         _words(_WIDTH - _MARGIN, 63, _size(chosen), "muted", 12.5, anchor="end"),
-        *_lines(canvas, kept, "kept"),
-        *_lines(canvas, removed, "removed"),
-        *_lines(canvas, added, "added"),
-        *_nodes(canvas, chosen),
+        *picture,
         f'<line class="line" x1="{_MARGIN}" y1="{footer:.0f}" '
         f'x2="{_WIDTH - _MARGIN}" y2="{footer:.0f}"/>',
         *_probabilities(chosen, rows, class_names, footer + 30),
@@ -78,6 +76,30 @@ def to_svg(chosen: ChosenGraph, class_names: Sequence[str] | None = None) -> str
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
+
+
+def _molecule(chosen: ChosenGraph) -> tuple[list[str], float] | None:
+    """As chemists draw it; None for other graphs, and where RDKit cannot draw."""
+    if chosen.molecule is None:
+        return None
+    width = _WIDTH - 2 * _MARGIN
+    try:
+        lines, tall = draw_molecule(chosen.molecule, chosen.edits, chosen.node, width)
+    except (MoleculeError, ImportError):  # RDKit's drawing needs more libraries than the rest
+        return None
+    place = f'<g class="molecule" transform="translate({_MARGIN} {_HEADER})">'
+    return [place, *lines, "</g>"], tall
+
+
+def _graph(chosen: ChosenGraph) -> tuple[list[str], float]:
+    kept, added, removed = _edges(chosen)
+    canvas = _canvas(len(chosen.graph.nodes), kept + added + removed)
+    return [
+        *_lines(canvas, kept, "kept"),
+        *_lines(canvas, removed, "removed"),
+        *_lines(canvas, added, "added"),
+        *_nodes(canvas, chosen),
+    ], canvas.height
 
 
 def _edges(

@@ -10,6 +10,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from store.errors import Fault, InvalidInput
 from store.feature_schema import FeatureSchemaDocument, schema_faults
+from store.featurisers import SmilesFeaturiser, featuriser_faults
 from store.gnn_layers import (
     MAX_WIDTH,
     AddDocument,
@@ -60,7 +61,7 @@ class GnnSpecDocument(Spec):
     layers: Annotated[list[LayerDocument], Field(min_length=1, max_length=MAX_LAYERS)]
     class_names: list[ClassName] | None = None
     feature_schema: FeatureSchemaDocument | None = None
-    featuriser: None = Field(None, description="Reserved; only null is accepted for now.")
+    featuriser: SmilesFeaturiser | None = None
 
     @model_validator(mode="after")
     def _is_a_classifier(self) -> Self:
@@ -90,6 +91,8 @@ def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
         )
     if spec.feature_schema is not None:
         faults += schema_faults(spec.feature_schema, spec.features, "/feature_schema")
+    if spec.featuriser is not None:
+        faults += featuriser_faults(spec.featuriser, spec.features, "/featuriser")
     return faults
 
 

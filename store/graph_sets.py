@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import safetensors.numpy
@@ -51,11 +52,11 @@ def pack(graphs: Sequence[CanonicalGraph]) -> bytes:
         "x": np.concatenate([_features(graph) for graph in graphs]),
         "labels": np.array([_label(graph) for graph in graphs], dtype=np.int64),
         # As JSON text: ids are integers or strings, and the two must not be mixed up.
-        "node_ids": np.frombuffer(
-            json.dumps([graph.node_ids for graph in graphs], separators=(",", ":")).encode(),
-            dtype=np.uint8,
-        ),
+        "node_ids": _text([graph.node_ids for graph in graphs]),
     }
+    molecules = [graph.molecule and graph.molecule.model_dump() for graph in graphs]
+    if any(molecules):
+        tensors["molecules"] = _text(molecules)
     return bytes(safetensors.numpy.save(tensors))
 
 
@@ -72,13 +73,17 @@ def arrays(data: bytes) -> PackedGraphs:
 
 def unpack(data: bytes) -> list[CanonicalGraph]:
     packed = arrays(data)
-    node_ids = json.loads(safetensors.numpy.load(data)["node_ids"].tobytes())
+    tensors = safetensors.numpy.load(data)
+    node_ids = json.loads(tensors["node_ids"].tobytes())
+    kept = tensors.get("molecules")
+    molecules = [None] * packed.count if kept is None else json.loads(kept.tobytes())
     return [
         CanonicalGraph(
             node_ids=node_ids[i],
             x=packed.x[packed.node_ptr[i] : packed.node_ptr[i + 1]].tolist(),
             edges=packed.edges[packed.edge_ptr[i] : packed.edge_ptr[i + 1]].tolist(),
             label=None if packed.labels[i] == _UNLABELLED else int(packed.labels[i]),
+            molecule=molecules[i],
         )
         for i in range(packed.count)
     ]
@@ -110,6 +115,10 @@ def describe(graphs: Sequence[CanonicalGraph]) -> SetFigures:
         mean_nodes=sum(nodes) / len(graphs),
         mean_edges=sum(len(graph.edges) for graph in graphs) / len(graphs),
     )
+
+
+def _text(content: list[Any]) -> NDArray[np.uint8]:
+    return np.frombuffer(json.dumps(content, separators=(",", ":")).encode(), dtype=np.uint8)
 
 
 def _starts(sizes: list[int]) -> NDArray[np.int64]:

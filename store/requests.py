@@ -19,11 +19,19 @@ class Asked(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+class Smiles(Asked):
+    """A molecule; its atoms in the order in which they are written are the nodes."""
+
+    text: str
+    hydrogens: bool  # whether they are nodes; those that are not written come last
+
+
 class CanonicalGraph(Asked):
     node_ids: list[NodeId]
     x: list[list[float]]  # [node][feature]
     edges: list[Pair]  # positions, source < target, sorted, distinct
     label: int | None = None
+    molecule: Smiles | None = None  # what the graph was made from
 
 
 class DenoiserConfig(Asked):
@@ -46,6 +54,7 @@ class Constraints(Asked):
     frozen_nodes: list[list[int]] = []  # per graph: no edit touches these nodes
     frozen_edges: list[list[Pair]] = []  # per graph: these pairs stay as they are
     keep_connected: bool = False
+    valid_molecule: bool = False  # no atom gets more bonds than its valence allows
 
 
 class CounterfactualRequest(Asked):

@@ -63,6 +63,44 @@ class Edit(Document):
     proposed_by: Finder
 
 
+class Atom(Document):
+    node: NodeId
+    element: str
+
+
+class Bond(Document):
+    source: NodeId
+    target: NodeId
+    order: float  # 1, 2, 3, or 1.5 if aromatic
+
+
+class Molecule(Document):
+    """A molecule as it was posted."""
+
+    smiles: str
+    hydrogens: bool  # whether they are nodes
+    atoms: list[Atom]
+    bonds: list[Bond]
+
+
+class ValenceViolation(Document):
+    node: NodeId
+    element: str
+    valence: int  # of its bonds
+    allowed: int
+
+
+class EditedMolecule(Document):
+    """What a molecule becomes by edits; added bonds are single, hydrogens fill what is left open.
+
+    Without a SMILES if valences are broken: nobody could read it.
+    """
+
+    smiles: str | None
+    valid: bool
+    valence_violations: list[ValenceViolation]
+
+
 class Mmd(Document):
     """Distance of a set of graphs to the reference set, and what the reference has to itself."""
 
@@ -86,6 +124,7 @@ class Counterfactual(Document):
     modification_ratio: float  # edits / edges of the input
     connected: bool
     found_by: Finder
+    molecule: EditedMolecule | None = None  # None if the posted graph is no molecule
 
 
 class ClosestMiss(Document):
@@ -115,6 +154,7 @@ class CounterfactualAnswer(Document):
     """
 
     graph: ResultGraph  # as it was posted
+    molecule: Molecule | None = None  # all of it, if the graph was posted as SMILES
     node: ExplainedNode | None = None  # None if the GNN classifies graphs
     prediction: Prediction
     found: bool

@@ -20,6 +20,7 @@ from store.graph_sets import canonical_graph_hash
 from store.requests import CanonicalGraph, Constraints, CounterfactualRequest
 from store.results import ExplainedNode
 from worker.loading import graph_of
+from worker.molecules import EditableMolecule
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Case:
     graph: Graph
     rules: EditRules
     seed: int
+    molecule: EditableMolecule | None  # None if the graph was not posted as one
 
     def explained(
         self,
@@ -93,18 +95,28 @@ class NodeCase(Case):
 
 def cases_of(request: CounterfactualRequest, spec: GnnSpec) -> Iterator[Case]:
     """In the order in which they were asked for."""
+    constraints = request.constraints
     for position, document in enumerate(request.graphs):
-        graph, rules = graph_of(document), rules_for(request.constraints, position)
+        graph, rules = graph_of(document), rules_for(constraints, position)
         if not spec.classifies_nodes:
-            yield Case(document, graph, rules, seed_for(request.seed, document))
+            molecule = EditableMolecule.of(document)
+            yield Case(
+                document=document,
+                graph=graph,
+                rules=_chemical(rules, constraints, molecule),
+                seed=seed_for(request.seed, document),
+                molecule=molecule,
+            )
             continue
         for node in request.nodes or ():
             part = instance(graph, node, spec.convolutions, sight=spec.sight)
+            molecule = EditableMolecule.of(document, part.nodes.tolist())
             yield NodeCase(
                 document=part_of(document, part),
                 graph=part.graph,
-                rules=rules_within(rules, part),
+                rules=_chemical(rules_within(rules, part), constraints, molecule),
                 seed=seed_for(request.seed, document, node),
+                molecule=molecule,
                 whole=graph,
                 part=part,
             )
@@ -140,6 +152,14 @@ def seed_for(seed: int, document: CanonicalGraph, node: int | None = None) -> in
     subject = canonical_graph_hash(document) + ("" if node is None else f":{node}")
     material = f"{seed}:{subject}".encode()
     return int.from_bytes(hashlib.sha256(material).digest()[:8], "big") >> 1  # below 2⁶³
+
+
+def _chemical(
+    rules: EditRules, constraints: Constraints, molecule: EditableMolecule | None
+) -> EditRules:
+    if molecule is None or not constraints.valid_molecule:
+        return rules
+    return replace(rules, valences=molecule.valences)
 
 
 def rules_for(constraints: Constraints, position: int) -> EditRules:

@@ -26,6 +26,7 @@ from store.results import (
     ResultNode,
     Summary,
 )
+from worker.molecules import EditableMolecule
 
 
 def figure(value: float) -> float:
@@ -55,7 +56,10 @@ def result_graph(document: CanonicalGraph, edges: Sequence[tuple[int, int]]) -> 
 
 
 def counterfactual_answer(
-    document: CanonicalGraph, outcome: CounterfactualOutcome, node: ExplainedNode | None = None
+    document: CanonicalGraph,
+    outcome: CounterfactualOutcome,
+    node: ExplainedNode | None = None,
+    molecule: EditableMolecule | None = None,
 ) -> CounterfactualAnswer:
     """`document` is the graph that was edited: the posted one, or a node's part of it."""
     before = outcome.probabilities
@@ -64,11 +68,14 @@ def counterfactual_answer(
     diversity = mean_jaccard_distance(edit_sets)
     return CounterfactualAnswer(
         graph=result_graph(document, document.edges),
+        molecule=None if molecule is None else molecule.document,
         node=node,
         prediction=prediction(before),
         found=bool(outcome.found),
         reason=outcome.reason,
-        counterfactuals=[_counterfactual(document, before, found) for found in outcome.found],
+        counterfactuals=[
+            _counterfactual(document, before, found, molecule) for found in outcome.found
+        ],
         closest_miss=None if miss is None else _closest_miss(document, before, miss),
         diversity=None if diversity is None else figure(diversity),
         gnn_evaluations=outcome.gnn_evaluations,
@@ -77,7 +84,10 @@ def counterfactual_answer(
 
 
 def _counterfactual(
-    document: CanonicalGraph, before: Tensor, found: FoundCounterfactual
+    document: CanonicalGraph,
+    before: Tensor,
+    found: FoundCounterfactual,
+    molecule: EditableMolecule | None,
 ) -> Counterfactual:
     after = prediction(found.probabilities)
     return Counterfactual(
@@ -90,6 +100,7 @@ def _counterfactual(
         modification_ratio=_ratio(document, found),
         connected=found.connected,
         found_by="denoiser" if found.by_denoiser else "search",
+        molecule=None if molecule is None else molecule.edited(found),
     )
 
 

@@ -27,6 +27,13 @@ def explain(
         Path | None,
         typer.Argument(help="A graph, a list of graphs, {graph: …} or {graphs: […]}; - is stdin."),
     ] = None,
+    smiles: Annotated[
+        list[str] | None,
+        typer.Option(help="A molecule, if the GNN has a featuriser; may be repeated."),
+    ] = None,
+    valid_molecule: Annotated[
+        bool, typer.Option("--valid-molecule", help="Only molecules that keep their valences.")
+    ] = False,
     node: Annotated[
         list[str] | None,
         typer.Option(help="Node to explain, if the GNN classifies nodes; may be repeated."),
@@ -44,16 +51,19 @@ def explain(
     url: Url = None,
 ) -> None:
     """Explain graphs or nodes (what would change the answer?) or, without a GRAPH, a class."""
-    if graph is None and target is None:
-        raise CommandError("there is nothing to explain", hint="give a GRAPH file, or a --class")
+    if graph is None and not smiles and target is None:
+        raise CommandError(
+            "there is nothing to explain", hint="give a GRAPH file, a --smiles or a --class"
+        )
     graphs = [] if graph is None else graphs_of(read_json(graph), graph)
+    graphs += [{"smiles": text} for text in smiles or []]
     nodes = nodes_of(graphs, node or [])
     with Client(api_address(url)) as client:
         ids = gnn, _dataset_id(client, dataset)
         if graphs:
             options: dict[str, Any] = {
                 "alternatives": alternatives,
-                "constraints": {"max_ratio": max_ratio},
+                "constraints": {"max_ratio": max_ratio, "valid_molecule": valid_molecule},
                 "preset": preset,
                 "seed": seed,
             }
@@ -85,7 +95,7 @@ def graphs_of(document: Any, path: Path) -> list[dict[str, Any]]:
     graphs = document if isinstance(document, list) else [document]
     if not graphs or not all(isinstance(item, dict) for item in graphs):
         raise CommandError(
-            f"{path} holds no graph", hint="node-link JSON or a PyG dict is understood"
+            f"{path} holds no graph", hint="node-link JSON, a PyG dict or SMILES is understood"
         )
     return graphs
 
@@ -103,7 +113,7 @@ def nodes_of(graphs: list[dict[str, Any]], given: list[str]) -> list[NodeId]:
 
 
 def _node_id(graph: dict[str, Any], text: str) -> NodeId:
-    if "edge_index" in graph and graph.get("node_ids") is None:
+    if "smiles" in graph or ("edge_index" in graph and graph.get("node_ids") is None):
         if text.isdecimal():
             return int(text)
         raise CommandError(f"--node is {text!r}; the nodes of this graph are numbered from 0")

@@ -41,7 +41,7 @@ def test_counts_are_those_of_the_readme(
     name: str, nodes: float, edges: float, features: int, classes: list[int]
 ) -> None:
     if name == "bbbp":
-        pytest.importorskip("rdkit", reason="molecules need the bench extra")
+        pytest.importorskip("rdkit", reason="molecules need the molecules extra")
     task = load(name)
     everything = [graph for part in parts_of(task) for graph in part.graphs]
     graphs = len(everything)
@@ -153,7 +153,7 @@ def test_a_broken_tu_zip_says_what_is_wrong(
 
 
 def test_smiles_csv_skips_and_counts_what_does_not_parse(tmp_path: Path) -> None:
-    pytest.importorskip("rdkit", reason="molecules need the bench extra")
+    pytest.importorskip("rdkit", reason="molecules need the molecules extra")
     path = tmp_path / "Few.csv"
     path.write_text("SMILES,label\nCCO,1\nnonsense,1\nC,0\nCC,\n,0\nC1CC1.[Na+],0\n")
     task = load(str(path))

@@ -416,6 +416,17 @@ def test_nodes_are_posted_as_the_file_names_them(
     assert Refusing.posted.pop()["nodes"] == posted
 
 
+def test_smiles_are_posted_as_graphs(capsys: pytest.CaptureFixture[str]) -> None:
+    with HTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        names = ("--gnn", "gnn_1", "--dataset", "set_1", "--url", url)
+        complaint(capsys, "explain", *names, "--smiles", "CCO", "--valid-molecule")
+    posted = Refusing.posted.pop()
+    assert posted["graph"] == {"smiles": "CCO"}
+    assert posted["constraints"]["valid_molecule"] is True
+
+
 @pytest.mark.parametrize(
     ("content", "node", "words"),
     [

@@ -15,6 +15,7 @@ from models.gnn.spec import ActivationLayer, GcnLayer, GnnSpec, LinearLayer, Poo
 from models.graphs import Graph, to_sparse
 from models.scouting import Foresight, Scout
 from models.search import Guide, Search, SearchConfig
+from models.valences import Valences
 
 torch.set_num_threads(1)
 
@@ -94,6 +95,35 @@ def test_forbidden_sets_are_neither_judged_nor_flips() -> None:
     assert judge.evaluations == 0
     assert judge.flips() == []
     assert judge.misses(3) == []
+
+
+@pytest.mark.parametrize("foresees", [False, True])
+def test_pairs_without_a_free_valence_get_no_place_in_a_pool(foresees: bool) -> None:
+    plain = a_judge(10)
+    edges = [tuple(edge) for edge in plain.space.graph.edges.T.tolist()]
+    full = Valences(free=(0,) * 10, orders=dict.fromkeys(edges, 1))
+    judge = a_judge(10, rules=EditRules(max_ratio=10.0, valences=full), bias=100.0)
+    space = judge.space
+    foresight = Foresight.DENOISER if foresees else Foresight.SLOPES
+    scout = a_scout(judge, foresees=foresees, foresight=foresight)
+    assert torch.equal(scout.gains > FORBIDDEN, space.present)
+    _, guide = begun(judge, scout, SearchConfig(pool=6, calibrated=False))
+    assert len(guide.tried) >= 6
+    assert all(space.present[guide.tried].tolist())
+    first, second = next(
+        pairs
+        for pairs in combinations(space.present.nonzero()[:, 0].tolist(), 2)
+        if len({end for pair in pairs for end in _ends(space, pair)}) == 4
+    )
+    (gains,) = scout.gains_at([(first, second)])
+    ends = {*_ends(space, first), *_ends(space, second)}
+    freed = [set(_ends(space, pair)) <= ends for pair in range(space.count)]
+    possible = torch.tensor(freed) | space.present
+    assert torch.equal(gains > FORBIDDEN, possible)
+
+
+def _ends(space: EditSpace, pair: int) -> tuple[int, int]:
+    return int(space.sources[pair]), int(space.targets[pair])
 
 
 @pytest.mark.parametrize("target", [None, 0, 1, 2])

@@ -20,10 +20,10 @@ from store.settings import Settings
 MAX_RSS = 150e6
 
 
-def test_the_service_imports_no_torch():
+def test_the_service_imports_nothing_heavy():
     code = (
         "import service.app, service.__main__, service.svg, sys;"
-        "heavy = {'torch', 'torch_geometric', 'networkx', 'scipy', 'models', 'worker'};"
+        "heavy = {'torch', 'torch_geometric', 'networkx', 'scipy', 'rdkit', 'models', 'worker'};"
         "found = heavy & set(sys.modules);"
         "sys.exit(f'imported: {found}' if found else 0)"
     )

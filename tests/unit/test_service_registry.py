@@ -525,16 +525,28 @@ def test_bad_schemas_are_refused(shared_api, schema, pointer, words):
     assert words in error["detail"]
 
 
-def test_featurisers_are_reserved(shared_api):
-    document = {**shared_api.spec().model_dump(mode="json"), "featuriser": "smiles"}
+@pytest.mark.parametrize(
+    ("featuriser", "pointer", "words"),
+    [
+        ("smiles", "", "dictionary"),
+        ({"kind": "inchi", "atoms": ["C"]}, "/kind", "'inchi'"),
+        ({"kind": "smiles"}, "/atoms", "required"),
+        ({"kind": "smiles", "atoms": ["C", "N"]}, "/atoms", "2 elements are 2 features; the GNN"),
+        ({"kind": "smiles", "atoms": ["C"], "other": True}, "/atoms", "takes 1"),
+        ({"kind": "smiles", "atoms": ["Xx"]}, "/atoms/0", "'Xx' is not the symbol of an element"),
+        ({"kind": "smiles", "atoms": ["C", "N", "C"]}, "/atoms/2", "already at position 0"),
+        ({"kind": "smiles", "atoms": ["C"], "hydrogen": True}, "/hydrogen", "Extra"),
+    ],
+)
+def test_bad_featurisers_are_refused(shared_api, featuriser, pointer, words):
+    document = {**shared_api.spec().model_dump(mode="json"), "featuriser": featuriser}
     form = {"name": (None, "n"), "spec": (None, json.dumps(document))}
     answer = shared_api.client.post(
         "/v1/gnns", files={**form, "weights": ("w", shared_api.weights())}
     )
-    (error,) = problem(answer, 422)["errors"]
-    assert error["pointer"] == "/spec/featuriser"
-    assert "None" in error["detail"]
-    assert "'smiles'" in error["detail"]
+    error = problem(answer, 422)["errors"][0]
+    assert error["pointer"] == f"/spec/featuriser{pointer}"
+    assert words in error["detail"]
 
 
 def molecule(*rows, label=None):

@@ -46,7 +46,7 @@ def explain_counterfactually(work: Work) -> Outcome:
         seed=request.seed,
     )
     answers = [
-        counterfactual_answer(case.document, outcome, case.node())
+        counterfactual_answer(case.document, outcome, case.node(), case.molecule)
         for case, outcome in zip(cases, outcomes, strict=True)
     ]
     result = CounterfactualResult(
@@ -102,6 +102,8 @@ def _explained(
         work.control.progress("explaining", position, total, {"found": found})
         stop = clock.for_one_of(total - position)
         outcome = case.explained(gnn, denoiser, config, work.library.device, stop)
+        if case.molecule is not None and case.rules.valences is not None:
+            outcome = case.molecule.only_valid(outcome)
         work.control.raise_if_stopped()
         outcomes.append(outcome)
         found += bool(outcome.found)

@@ -1,0 +1,71 @@
+"""Posted SMILES to canonical graphs."""
+
+from __future__ import annotations
+
+from service.faults import Faults, shown
+from service.graph_schemas import SmilesGraph
+from store.featurisers import SmilesFeaturiser
+from store.molecules import MoleculeError, ReadMolecule
+from store.requests import CanonicalGraph, Smiles
+from store.settings import Settings
+
+_CHARACTERS_PER_NODE = 20  # more than any sensible SMILES takes
+_NODE_BYTES, _FEATURE_BYTES = 40, 2  # of a node with its edges, and of a feature, in JSON
+
+
+def read_molecule(
+    posted: SmilesGraph, at: str, limits: Settings, featuriser: SmilesFeaturiser, faults: Faults
+) -> CanonicalGraph | None:
+    """One molecule, or None with the reasons in `faults`."""
+    at = f"{at}/smiles"
+    longest = _CHARACTERS_PER_NODE * limits.max_nodes
+    if len(posted.smiles) > longest:
+        said = f"has {len(posted.smiles):,} characters"
+        faults.add(at, f"{said}; this deployment accepts at most {longest:,}")
+        return None
+    smiles = Smiles(text=posted.smiles, hydrogens=featuriser.hydrogens)
+    try:
+        molecule = ReadMolecule(smiles)
+    except MoleculeError as error:
+        faults.add(at, f"{error} (sent: {shown(posted.smiles)})")
+        return None
+    sizes = (
+        ("atoms", len(molecule.elements), limits.max_nodes),
+        ("bonds", len(molecule.orders), limits.max_edges),
+    )
+    for what, sent, allowed in sizes:
+        if sent > allowed:
+            said = f"the molecule has {sent:,} {what}"
+            faults.add(at, f"{said}; this deployment accepts at most {allowed:,}")
+            return None
+    rows = [featuriser.row(element) for element in molecule.elements]
+    if None in rows:
+        position = rows.index(None)
+        known = ", ".join(featuriser.atoms)
+        faults.add(
+            at,
+            f"atom {position} is {molecule.elements[position]}; the featuriser of the GNN has "
+            f"columns for {known} and none for others",
+        )
+        return None
+    return CanonicalGraph(
+        node_ids=molecule.node_ids,
+        x=[row for row in rows if row is not None],
+        edges=molecule.edges,
+        label=posted.label,
+        molecule=smiles,
+    )
+
+
+def written_size(graph: CanonicalGraph) -> int:
+    """Bytes of a molecule that was posted as nodes and edges, at the least: SMILES are short."""
+    if graph.molecule is None:
+        return 0
+    return len(graph.x) * (_NODE_BYTES + _FEATURE_BYTES * len(graph.x[0]))
+
+
+def too_much_written(limits: Settings) -> str:
+    return (
+        "with this molecule, nodes and features written out would be more than the "
+        f"{limits.max_body_bytes:,} bytes that this deployment accepts; send fewer at once"
+    )

@@ -1,0 +1,61 @@
+"""How node features are made from what a caller sends instead of them: SMILES, for now."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from store.errors import Fault
+from store.gnn_layers import Spec
+
+ELEMENTS = frozenset(
+    """
+    H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br
+    Kr Rb Sr Y Zr Nb Mo Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho
+    Er Tm Yb Lu Hf Ta W Re Os Ir Pt Au Hg Tl Pb Bi Po At Rn Fr Ra Ac Th Pa U Np Pu Am Cm Bk Cf Es
+    Fm Md No Lr Rf Db Sg Bh Hs Mt Ds Rg Cn Nh Fl Mc Lv Ts Og
+    """.split()  # noqa: SIM905
+)
+
+
+class SmilesFeaturiser(Spec):
+    """Atoms of a SMILES as nodes; their features say one-hot which element they are."""
+
+    kind: Literal["smiles"]
+    atoms: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=2)]],
+        Field(min_length=1, max_length=len(ELEMENTS)),
+    ] = Field(description="Element symbols, in the order of the feature columns.")
+    other: bool = Field(False, description="A last column for all other elements.")
+    hydrogens: bool = Field(False, description="Whether hydrogens are nodes, too.")
+
+    @property
+    def width(self) -> int:
+        return len(self.atoms) + self.other
+
+    def row(self, element: str) -> list[float] | None:
+        """The features of an atom; None if there is no column for its element."""
+        if element not in self.atoms and not self.other:
+            return None
+        column = self.atoms.index(element) if element in self.atoms else len(self.atoms)
+        return [float(i == column) for i in range(self.width)]
+
+
+def featuriser_faults(featuriser: SmilesFeaturiser, features: int, at: str) -> list[Fault]:
+    atoms = featuriser.atoms
+    faults = [
+        Fault(f"{at}/atoms/{i}", f"{atom!r} is not the symbol of an element")
+        for i, atom in enumerate(atoms)
+        if atom not in ELEMENTS
+    ]
+    faults += [
+        Fault(f"{at}/atoms/{i}", f"{atom!r} is already at position {atoms.index(atom)}")
+        for i, atom in enumerate(atoms)
+        if atoms.index(atom) < i
+    ]
+    if featuriser.width != features:
+        other = " and one for others" if featuriser.other else ""
+        said = f"{len(atoms)} elements{other} are {featuriser.width} features"
+        faults.append(Fault(f"{at}/atoms", f"{said}; the GNN takes {features}"))
+    return faults

@@ -1,0 +1,251 @@
+"""Molecules over HTTP, from registration to a drawing; the worker runs in this process."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save
+
+from store import graph_sets, jobs
+from store.datasets import get as dataset_of
+from store.jobs import JobState
+from worker.handlers import HANDLERS
+from worker.loading import Library
+from worker.runner import Runner
+
+Chem = pytest.importorskip("rdkit.Chem", reason="molecules need the molecules extra")
+
+torch.set_num_threads(1)
+FEATURISER = {"kind": "smiles", "atoms": ["C", "N", "O", "F"], "other": True}
+SPEC = {
+    "features": 5,
+    "classes": 2,
+    "class_names": ["few", "many"],
+    "layers": [
+        {"type": "gin", "out": 1, "hidden": 1},
+        {"type": "pool", "op": "sum"},
+        {"type": "linear", "out": 2},
+    ],
+    "featuriser": FEATURISER,
+}
+REFERENCE = ["CCO", "c1ccccc1", "CC(C)N", "C1CC1", "FC(F)F"]
+PENTAFLUOROETHANE = "FC(F)(F)C(F)F"  # no atom but one carbon has room for a bond
+
+
+def bond_counter(threshold: float, sign: int = 1) -> bytes:
+    """Class 1 if atoms + 2 · bonds are more than the threshold; with sign −1, if less."""
+    linear = [[0.0], [2.0 * sign]]
+    return save(
+        {
+            "layers.0.conv.eps": torch.zeros(1),
+            "layers.0.conv.nn.0.weight": torch.ones(1, 5),
+            "layers.0.conv.nn.0.bias": torch.zeros(1),
+            "layers.0.conv.nn.2.weight": torch.ones(1, 1),
+            "layers.0.conv.nn.2.bias": torch.zeros(1),
+            "layers.2.linear.weight": torch.tensor(linear),
+            "layers.2.linear.bias": torch.tensor([0.0, -2.0 * sign * threshold]),
+        }
+    )
+
+
+@dataclass
+class Road:
+    api: Any
+    runner: Runner
+    gnn: str = ""
+    dataset: str = ""
+
+    def work(self) -> None:
+        while True:
+            with self.api.store.database.reading() as session:
+                queued = jobs.page(session, state=JobState.QUEUED).items
+            ready = [job.id for job in queued if job.waiting_for is None]
+            if not ready:
+                return
+            self.runner.run(ready[-1])
+
+    def register(self, weights: bytes, samples: list[dict[str, Any]] | None = None) -> Any:
+        files = {"weights": ("w", weights)}
+        if samples is not None:
+            files["samples"] = ("s", json.dumps({"graphs": samples}).encode())
+        return self.api.client.post(
+            "/v1/gnns",
+            data={"name": "bonds", "spec": json.dumps(SPEC)},
+            files=files,
+            headers={"Prefer": "respond-async"},
+        )
+
+    def post(self, **body: Any) -> Any:
+        known = {
+            "kind": "counterfactual",
+            "gnn": self.gnn,
+            "dataset": self.dataset,
+            "denoiser": {"steps": 8, "hidden": 4, "blocks": 1},
+        }
+        return self.api.client.post("/v1/explanations", json={**known, **body})
+
+    def explained(self, **body: Any) -> dict[str, Any]:
+        answer = self.post(**body)
+        assert answer.status_code == 202, answer.text
+        self.work()
+        found: dict[str, Any] = self.api.client.get(answer.headers["location"]).json()
+        assert found["state"] == "succeeded", found["job"]["error"]
+        return found
+
+
+@pytest.fixture(scope="module")
+def road(shared_api: Any) -> Road:
+    library = Library(shared_api.store.artifacts, torch.device("cpu"))
+    road = Road(shared_api, Runner(shared_api.store, library, HANDLERS, "test"))
+    samples = [{"smiles": "CC", "label": 0}, {"smiles": "CC(C)(C)C(C)(C)C", "label": 1}]
+    answer = road.register(bond_counter(17.5), samples)
+    assert answer.status_code == 202, answer.text
+    road.work()
+    gnn = shared_api.client.get(answer.headers["location"]).json()
+    assert gnn["state"] == "ready", gnn
+    assert gnn["report"]["samples"]["accuracy"] == 1.0
+    road.gnn = gnn["id"]
+    graphs = [{"smiles": text, "label": 0} for text in REFERENCE]
+    answer = shared_api.client.post(
+        "/v1/datasets", json={"name": "small", "gnn": "bonds", "graphs": graphs}
+    )
+    assert answer.status_code == 201, answer.text
+    road.dataset = answer.json()["id"]
+    return road
+
+
+def refused(answer: Any, pointer: str, words: str, status: int = 422) -> None:
+    assert answer.status_code == status, answer.text
+    error = answer.json()["errors"][0]
+    assert error["pointer"] == pointer
+    assert words in error["detail"]
+
+
+def test_reference_sets_keep_their_molecules(road: Road) -> None:
+    store = road.api.store
+    with store.database.reading() as session:
+        row = dataset_of(session, road.dataset)
+    assert row.features == 5
+    kept = graph_sets.unpack(store.artifacts.get(row.graphs_digest))
+    assert [graph.molecule and graph.molecule.text for graph in kept] == REFERENCE
+
+
+def test_bad_smiles_are_refused_where_they_are(road: Road) -> None:
+    client = road.api.client
+    body = {"name": "bad", "gnn": road.gnn, "graphs": [{"smiles": "CC"}, {"smiles": "C1C"}]}
+    before = road.api.written()
+    refused(client.post("/v1/datasets", json=body), "/graphs/1/smiles", "RDKit can read")
+    body["gnn"] = "nobody"
+    refused(client.post("/v1/datasets", json=body), "/gnn", "nobody", status=404)
+    del body["gnn"]
+    refused(client.post("/v1/datasets", json=body), "/graphs/0/smiles", "`gnn`")
+    refused(road.post(graph={"smiles": "CC(=O"}), "/graph/smiles", "RDKit can read")
+    refused(road.post(graphs=[{"smiles": "CO"}, {"smiles": "C5"}]), "/graphs/1/smiles", "RDKit")
+    bad = [{"smiles": "C", "label": 0}, {"smiles": "C=N#C", "label": 1}]
+    refused(road.register(bond_counter(1.0), bad), "/samples/graphs/1/smiles", "valence")
+    asked = client.post(f"/v1/gnns/{road.gnn}/predictions", json={"graph": {"smiles": "x"}})
+    refused(asked, "/graph/smiles", "RDKit can read")
+    assert road.api.written() == before
+
+
+def test_molecules_are_predicted_as_their_graphs(road: Road) -> None:
+    posted = [{"smiles": "CCO"}, {"smiles": PENTAFLUOROETHANE}]
+    answer = road.api.client.post(
+        f"/v1/gnns/{road.gnn}/predictions",
+        json={"graphs": posted},
+        headers={"Prefer": "respond-async"},
+    )
+    road.work()
+    job = road.api.client.get(answer.headers["location"]).json()
+    found = [one["probabilities"][1] for one in job["result"]["predictions"]]
+    logits = torch.tensor([3 + 4 - 17.5, 7 + 12 - 17.5]) * 2
+    assert found == pytest.approx(logits.sigmoid().tolist(), rel=1e-4)
+
+
+def violations(smiles: str, edits: list[dict[str, Any]]) -> set[int]:
+    """The truth by RDKit: atoms with too many bonds once the edits are made."""
+    molecule = Chem.RWMol(Chem.MolFromSmiles(smiles))
+    for edit in edits:
+        ends = edit["source"], edit["target"]
+        if edit["action"] == "add":
+            molecule.AddBond(*ends, Chem.BondType.SINGLE)
+        else:
+            molecule.RemoveBond(*ends)
+    return {found.GetAtomIdx() for found in Chem.DetectChemistryProblems(molecule)}
+
+
+def test_counterfactuals_say_which_valences_they_break(road: Road) -> None:
+    """One bond more flips the GNN, and nearly every bond more is one too many."""
+    found = road.explained(graph={"smiles": "FC(F)(F)CC"}, alternatives=8, preset="thorough")
+    (answer,) = found["result"]["answers"]
+    assert answer["molecule"]["smiles"] == "FC(F)(F)CC"
+    assert [atom["element"] for atom in answer["molecule"]["atoms"]] == list("FCFFCC")
+    assert {bond["order"] for bond in answer["molecule"]["bonds"]} == {1.0}
+    verdicts = []
+    for one in answer["counterfactuals"]:
+        broken = violations("FC(F)(F)CC", one["edits"])
+        molecule = one["molecule"]
+        assert {violation["node"] for violation in molecule["valence_violations"]} == broken
+        assert molecule["valid"] == (not broken) == (molecule["smiles"] is not None)
+        verdicts.append(molecule["valid"])
+    assert not all(verdicts)
+
+
+@pytest.mark.parametrize("sampler", ["guided", "paper"])
+def test_valid_molecules_can_be_asked_for(road: Road, sampler: str) -> None:
+    asked = {"valid_molecule": True, "max_ratio": 1.0}
+    found = road.explained(
+        graph={"smiles": "FC(F)(F)CC"}, alternatives=8, constraints=asked, sampler=sampler
+    )
+    (answer,) = found["result"]["answers"]
+    assert sampler == "paper" or answer["found"]
+    for one in answer["counterfactuals"]:
+        assert one["molecule"]["valid"]
+        assert violations("FC(F)(F)CC", one["edits"]) == set()
+        assert Chem.MolFromSmiles(one["molecule"]["smiles"]) is not None
+    assert found["result"]["receipt"]["config"]["constraints"]["valid_molecule"] is True
+
+
+def test_what_no_valid_molecule_reaches_is_not_found(road: Road) -> None:
+    """All fluorine: whatever bond comes, another has to go, and there are never more."""
+    asked = {"valid_molecule": True, "max_ratio": 1.0}
+    found = road.explained(graph={"smiles": "FC(F)(F)C(F)(F)F"}, constraints=asked, target_class=0)
+    (answer,) = found["result"]["answers"]
+    assert answer["found"]  # fewer bonds
+    found = road.explained(graph={"smiles": "FC(F)(F)F"}, constraints=asked, target_class=1)
+    (answer,) = found["result"]["answers"]
+    assert not answer["found"]
+    assert answer["closest_miss"] is None or not violations(
+        "FC(F)(F)F", answer["closest_miss"]["edits"]
+    )
+
+
+def test_valid_molecule_is_for_molecules(road: Road) -> None:
+    graph = {"x": [[1, 0, 0, 0, 0]] * 3, "edge_index": [[0, 1], [1, 2]]}
+    body = {"constraints": {"valid_molecule": True}}
+    refused(road.post(graph=graph, **body), "/constraints/valid_molecule", "the graph is not one")
+    many = road.post(graphs=[{"smiles": "CC"}, graph], **body)
+    refused(many, "/constraints/valid_molecule", "graph 1 is not one")
+    plain = road.explained(graph=graph)["result"]["answers"][0]
+    assert plain["molecule"] is None
+
+
+def test_molecules_are_drawn_as_molecules(road: Road) -> None:
+    hexane = "[CH3:7][CH2:3][CH2:4][CH2:9][CH2:8][CH3:5]"
+    found = road.explained(graph={"smiles": hexane}, alternatives=1, constraints={"max_ratio": 1.0})
+    (answer,) = found["result"]["answers"]
+    assert [atom["node"] for atom in answer["molecule"]["atoms"]] == [7, 3, 4, 9, 8, 5]
+    edits = answer["counterfactuals"][0]["edits"]
+    drawn = road.api.client.get(f"/v1/explanations/{found['id']}?format=svg")
+    assert drawn.headers["content-type"] == "image/svg+xml"
+    tree = ET.fromstring(drawn.content)
+    classes = [element.get("class") for element in tree.iter("{http://www.w3.org/2000/svg}path")]
+    for look, action in (("added", "add"), ("removed", "remove")):
+        assert classes.count(look) == sum(edit["action"] == action for edit in edits)
+    titles = {element.text for element in tree.iter("{http://www.w3.org/2000/svg}title")}
+    assert "node 7 (C)" in titles
