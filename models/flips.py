@@ -61,7 +61,7 @@ class FlipJudge:
         self._per_pass = max(1, _CELLS_PER_PASS // max(space.graph.node_count, 1) ** 2)
 
     def margins(self, edit_sets: Sequence[EditSet]) -> list[float]:
-        """Margins by the dense GNN; a set that the rules forbid never flips."""
+        """Margins by the dense GNN, if there is one; a set that the rules forbid never flips."""
         known = self._margins
         new = list(dict.fromkeys(edits for edits in edit_sets if edits not in known))
         for some in self._passes(new):
@@ -70,13 +70,18 @@ class FlipJudge:
             allowed = [edits for edits, verdict in zip(some, verdicts, strict=True) if verdict]
             if allowed:
                 with torch.inference_mode():
-                    logits = self.gnn.dense(self.space.dense(allowed).to(self._device))
+                    logits = self.gnn.answers(self.space.dense(allowed).to(self._device))
                 known.update(zip(allowed, self.goal.margin(logits).tolist(), strict=True))
                 self.evaluations += len(allowed)
         return [known[edits] for edits in edit_sets]
 
     def gradients(self, edit_sets: Sequence[EditSet]) -> Tensor:
-        """First-order effect of one more toggle on the margin: [set, pair]."""
+        """First-order effect of one more toggle on the margin: [set, pair].
+
+        0 where the GNN has no dense form to take it from.
+        """
+        if not self.gnn.has_dense:
+            return torch.zeros(len(edit_sets), self.space.count)
         rows = []
         for some in self._passes(edit_sets):
             graphs = self.space.dense(some).to(self._device)
