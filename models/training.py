@@ -123,6 +123,12 @@ class Trainer:
         """Whether all steps are taken, or measuring has shown that more do not help."""
         return self.step >= self.steps or self._plateau.reached
 
+    @property
+    def without_gradient(self) -> bool:
+        """Whether L_cf is there and has to do with a GNN that can only be asked."""
+        has_loss = self._recipe.counterfactual_start < self._recipe.steps
+        return has_loss and self._gnn is not None and not self._gnn.has_dense
+
     def run(
         self, *, should_stop: Callable[[], bool] = lambda: False, until: int | None = None
     ) -> Iterator[TrainingProgress]:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
+from models.gnn.network import Gnn
+from store import plugins
 from store.results import Receipt
 from worker.subjects import Subjects
 from worker.work import Work
@@ -17,6 +19,7 @@ _PACKAGES = ("d4explain", "torch", "torch_geometric")
 def receipt(
     work: Work,
     subjects: Subjects,
+    gnn: Gnn,
     *,
     seed: int,
     config: dict[str, object],
@@ -32,9 +35,21 @@ def receipt(
         config=config,
         seed=seed,
         device=str(work.library.device),
-        versions=dict(versions()),
+        versions=dict(versions())
+        | {used.package: used.version for used in plugins.used(subjects.gnn.spec)},
+        gnn_form="dense" if gnn.has_dense else "sparse",
+        objective_fallback=(subjects.denoiser.metrics or {}).get("objective_fallback"),
         work=dict(done),
     )
+
+
+def form_warnings(gnn: Gnn) -> list[str]:
+    if gnn.has_dense:
+        return []
+    return [
+        "the GNN has no dense form: candidates were judged by its sparse form and ranked without "
+        "its gradient"
+    ]
 
 
 @cache

@@ -17,7 +17,7 @@ from store.requests import CounterfactualRequest
 from store.results import CounterfactualResult, Timings
 from worker.cases import Case, cases_of
 from worker.distances import distance_to_reference
-from worker.receipts import receipt
+from worker.receipts import form_warnings, receipt
 from worker.reports import counterfactual_answer, figure, summary
 from worker.subjects import request_bytes, subjects_of
 from worker.work import Outcome, Work
@@ -61,6 +61,7 @@ def explain_counterfactually(work: Work) -> Outcome:
         receipt=receipt(
             work,
             subjects,
+            gnn,
             seed=request.seed,
             config=_resolved(request, config),
             done={
@@ -70,7 +71,11 @@ def explain_counterfactually(work: Work) -> Outcome:
                 "cut_by_time_budget": clock.cut,
             },
         ),
-        warnings=[*clock.warnings(len(answers), what), *distance.warnings],
+        warnings=[
+            *form_warnings(gnn),
+            *clock.warnings(len(answers), what),
+            *distance.warnings,
+        ],
     )
     digest = work.store.artifacts.put(result.model_dump_json().encode())
 

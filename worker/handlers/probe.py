@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy.orm import Session
 
 from store import gnns
+from store.errors import PluginError
 from store.requests import ProbeRequest
 from store.results import ProbeCheck, ProbeReport
 from store.tables import Gnn
@@ -28,6 +29,8 @@ def probe_gnn(work: Work) -> Outcome:
 def _report(work: Work, row: Gnn) -> ProbeReport:
     try:
         gnn = work.library.gnn(row)
+    except PluginError:
+        raise  # the worker's fault, and the job's error says so
     except Exception as error:
         if failure_of(error).retryable:
             raise

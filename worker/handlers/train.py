@@ -43,7 +43,13 @@ def train_denoiser(work: Work) -> Outcome:
     denoiser = trainer.denoiser()
     weights = _weights(denoiser)
     digest = work.store.artifacts.put(weights)
-    metrics = _metrics(last) | {"seconds": figure(last.seconds), "steps": float(last.step)}
+    metrics: dict[str, float | str] = {
+        **_metrics(last),
+        "seconds": figure(last.seconds),
+        "steps": float(last.step),
+    }
+    if trainer.without_gradient:
+        metrics["objective_fallback"] = "score_function"
 
     def record(session: Session) -> None:
         denoisers.finish(
