@@ -17,7 +17,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
 from store.errors import PluginError
-from store.plugins import ArchitecturePlugin, Fields, Installed, LayerPlugin, installed
+from store.plugins import ArchitecturePlugin, Fields, LayerPlugin, installed
 
 MAX_WIDTH = 1024
 MAX_HEADS = 32
@@ -256,12 +256,12 @@ class PluggedDocument(Spec):
     type: str
 
     @property
-    def installed(self) -> Installed:
-        return installed()[self.type]
+    def is_installed(self) -> bool:
+        return self.type in installed()
 
     @property
     def plugin(self) -> LayerPlugin | ArchitecturePlugin:
-        return self.installed.plugin
+        return installed()[self.type].plugin
 
     @property
     def fields(self) -> Fields:

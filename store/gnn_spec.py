@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, ValidationInfo, model_validator
+from pydantic import Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from store.errors import Fault, InvalidInput
@@ -66,8 +66,8 @@ class GnnSpecDocument(Spec):
     featuriser: None = Field(None, description="Reserved; only null is accepted for now.")
 
     @model_validator(mode="after")
-    def _is_a_classifier(self, info: ValidationInfo) -> Self:
-        for fault in [] if info.context == STORED else structure_faults(self):
+    def _is_a_classifier(self) -> Self:
+        for fault in structure_faults(self):
             raise PydanticCustomError(
                 "structure", "{detail}", {"detail": fault.detail, "pointer": fault.pointer}
             )
@@ -76,6 +76,9 @@ class GnnSpecDocument(Spec):
 
 def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
     """What keeps well-formed layers from being a classifier."""
+    plugged = [layer for layer in spec.layers if isinstance(layer, PluggedDocument)]
+    if not all(layer.is_installed for layer in plugged):
+        return []  # only a stored spec has such layers; it was checked when it came
     if faults := _plugged_faults(spec):
         return faults
     faults = _graph_faults(spec) if spec.task == "graph" else _node_faults(spec)

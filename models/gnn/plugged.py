@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor, nn
 
 from models.errors import PluggedLayerError
@@ -28,7 +30,8 @@ class Plugged(GraphLayer):
         return self._checked("forward", result, (rows, self._layer.width))
 
     def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
-        result = self.module.dense(values, graphs.adjacency, graphs.mask)
+        form: Any = self.module.dense
+        result = form(values, graphs.adjacency, graphs.mask)
         rows = graphs.mask.shape[:1] if self._layer.pools else graphs.mask.shape
         return self._checked("dense", result, (*rows, self._layer.width))
 
