@@ -15,6 +15,7 @@ from models.gnn.network import Gnn, predict
 # Numbers per dense GNN pass: about what stays in a core's cache at usual widths, and it bounds
 # memory for large graphs.
 _CELLS_PER_PASS = 2**18
+_SPARSE_PER_PASS = 64  # without a dense form: it is slower, so that it is asked to stop in time
 _ROUNDING = 1e-3  # of a margin, by far more than float32 and a GNN's sums make of it
 FORBIDDEN = float("-inf")  # the margin of a set that the rules do not allow
 
@@ -59,6 +60,8 @@ class FlipJudge:
         self._verified: dict[EditSet, Tensor] = {}
         # all edited graphs share one view of the features, however many there are
         self._per_pass = max(1, _CELLS_PER_PASS // max(space.graph.node_count, 1) ** 2)
+        if not gnn.has_dense:
+            self._per_pass = min(self._per_pass, _SPARSE_PER_PASS)
 
     def margins(self, edit_sets: Sequence[EditSet]) -> list[float]:
         """Margins by the dense GNN, if there is one; a set that the rules forbid never flips."""

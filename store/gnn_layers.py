@@ -17,7 +17,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
 from store.errors import PluginError
-from store.plugins import ArchitecturePlugin, Fields, LayerPlugin, installed
+from store.plugins import BLACK_BOX, ArchitecturePlugin, Fields, LayerPlugin, installed
 
 MAX_WIDTH = 1024
 MAX_HEADS = 32
@@ -300,7 +300,8 @@ def _read(value: object, _: ValidatorFunctionWrapHandler, info: ValidationInfo) 
         return PluggedDocument(type=name, **fields.model_dump(mode="json"))
     if info.context == STORED:
         return PluggedDocument(**value)
-    known = [*sorted(BUILT_IN), *(f"{plugged} (plug-in)" for plugged in sorted(installed()))]
+    plugged = sorted(installed().keys() - {BLACK_BOX})
+    known = [*sorted(BUILT_IN), *(f"{other} (plug-in)" for other in plugged)]
     raise PydanticCustomError(
         "layer_type",
         "type {name} is not known to this deployment; it knows {known}",

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from store.errors import PluginError
 
@@ -79,15 +79,34 @@ class Installed:
     version: str
 
 
+BLACK_BOX = "black_box"  # the type of a GNN that is asked by URL: it comes from no package
+
+
+class BlackBoxFields(Fields):
+    url: Annotated[str, Field(min_length=1, max_length=2000)]
+
+
+def _no_tensors(_fields: Any, _features: int, _outputs: int) -> Tensors:
+    return {}
+
+
+_BLACK_BOX = Installed(
+    BLACK_BOX,
+    ArchitecturePlugin(BlackBoxFields, "worker.black_box:BlackBox", _no_tensors),
+    package="",
+    version="",
+)
+
+
 @cache
 def installed() -> Mapping[str, Installed]:
     """Every plug-in of this environment by the type that specs name; a broken one is an error."""
-    found: dict[str, Installed] = {}
+    found = {BLACK_BOX: _BLACK_BOX}
     for kind in (LayerPlugin, ArchitecturePlugin):
         for point in entry_points(group=kind.group):
             plugin = _loaded(point, kind)
             if point.name in found:
-                other = found[point.name].package
+                other = found[point.name].package or "d4explain"
                 raise PluginError(point.name, f"{plugin.package} and {other} both have it")
             found[point.name] = plugin
     return found
@@ -102,7 +121,7 @@ def missing(spec: Mapping[str, Any], built_in: frozenset[str]) -> list[str]:
 def used(spec: Mapping[str, Any]) -> Iterator[Installed]:
     """The plug-ins that a stored spec needs."""
     for name in dict.fromkeys(layer["type"] for layer in spec.get("layers", [])):
-        if name in installed():
+        if name in installed() and name != BLACK_BOX:
             yield installed()[name]
 
 

@@ -159,19 +159,21 @@ class Timings(Document):
 
 
 GnnForm = Annotated[
-    Literal["dense", "sparse"],
+    Literal["dense", "sparse", "black_box"],
     Field(
         description="How candidates were judged: `dense`, in batches that also give gradients; "
-        "`sparse`, by PyG's form alone, as the GNN has a plug-in without a dense form. Answers are "
-        "verified by the sparse form in either case."
+        "`sparse`, by PyG's form alone, as the GNN has a plug-in without a dense form; "
+        "`black_box`, by asking its URL. Answers are verified by the sparse form in the first two "
+        "cases, by asking in the last."
     ),
 ]
 ObjectiveFallback = Annotated[
-    Literal["score_function"],
+    Literal["score_function", "distribution"],
     Field(
         description="What took the place of the GNN's gradient in the denoiser's counterfactual "
         "loss, and `null` if nothing did. `score_function`: the score-function estimate from drawn "
-        "graphs; the effect head then starts without the GNN's slopes."
+        "graphs; the effect head then starts without the GNN's slopes. `distribution`: nothing, "
+        "since the denoiser of a black box has neither that loss nor an effect head."
     ),
 ]
 

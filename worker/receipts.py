@@ -9,7 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 from models.gnn.network import Gnn
 from store import plugins
-from store.results import Receipt
+from store.results import GnnForm, Receipt
+from worker.opening import black_box_of
 from worker.subjects import Subjects
 from worker.work import Work
 
@@ -37,14 +38,20 @@ def receipt(
         device=str(work.library.device),
         versions=dict(versions())
         | {used.package: used.version for used in plugins.used(subjects.gnn.spec)},
-        gnn_form="dense" if gnn.has_dense else "sparse",
+        gnn_form=_form(gnn),
         objective_fallback=(subjects.denoiser.metrics or {}).get("objective_fallback"),
         work=dict(done),
     )
 
 
+def _form(gnn: Gnn) -> GnnForm:
+    if black_box_of(gnn) is not None:
+        return "black_box"
+    return "dense" if gnn.has_dense else "sparse"
+
+
 def form_warnings(gnn: Gnn) -> list[str]:
-    if gnn.has_dense:
+    if _form(gnn) != "sparse":
         return []
     return [
         "the GNN has no dense form: candidates were judged by its sparse form and ranked without "

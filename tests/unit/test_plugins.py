@@ -240,7 +240,7 @@ def test_descriptions_are_read_without_torch_and_those_that_import_it_are_refuse
         "from store.plugins import installed\n"
         "check_plugins()\n"
         "assert 'torch' not in sys.modules\n"
-        "assert sorted(installed()) == ['extrema', 'gated', 'two_pools'], installed()\n"
+        "assert installed().keys() >= {'extrema', 'gated', 'two_pools'}, installed()\n"
         f"sys.path.insert(0, {str(tmp_path)!r})\n"
         "installed.cache_clear()\n"
         "try:\n    check_plugins()\nexcept Exception as error:\n    print(error)\n"

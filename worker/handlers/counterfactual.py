@@ -15,8 +15,10 @@ from models.search import PRESETS
 from store import explanations
 from store.requests import CounterfactualRequest
 from store.results import CounterfactualResult, Timings
+from worker.black_box import BlackBox
 from worker.cases import Case, cases_of
 from worker.distances import distance_to_reference
+from worker.opening import black_box_of, opened_gnn
 from worker.receipts import form_warnings, receipt
 from worker.reports import counterfactual_answer, figure, summary
 from worker.subjects import request_bytes, subjects_of
@@ -27,7 +29,9 @@ def explain_counterfactually(work: Work) -> Outcome:
     started = time.monotonic()
     request = CounterfactualRequest.model_validate_json(request_bytes(work))
     subjects = subjects_of(work)
-    gnn, denoiser = work.library.gnn(subjects.gnn), work.library.denoiser(subjects.denoiser)
+    gnn = opened_gnn(work, subjects.gnn, queries=request.max_queries)
+    denoiser = work.library.denoiser(subjects.denoiser)
+    box = black_box_of(gnn)
     config = CounterfactualConfig(
         target_class=request.target_class,
         alternatives=request.alternatives,
@@ -69,10 +73,12 @@ def explain_counterfactually(work: Work) -> Outcome:
                 "samples": sum(outcome.samples for outcome in outcomes),
                 "depth": max((outcome.depth for outcome in outcomes), default=0),
                 "cut_by_time_budget": clock.cut,
+                **({} if box is None else {"queries": box.queries}),
             },
         ),
         warnings=[
             *form_warnings(gnn),
+            *(["the query budget ended the search"] if box and box.nearly_used_up else []),
             *clock.warnings(len(answers), what),
             *distance.warnings,
         ],
@@ -105,13 +111,17 @@ def _explained(
     total, found = len(cases), 0
     for position, case in enumerate(cases):
         work.control.progress("explaining", position, total, {"found": found})
-        stop = clock.for_one_of(total - position)
+        stop = _within_budget(clock.for_one_of(total - position), black_box_of(gnn))
         outcome = case.explained(gnn, denoiser, config, work.library.device, stop)
         work.control.raise_if_stopped()
         outcomes.append(outcome)
         found += bool(outcome.found)
     work.control.progress("explaining", total, total, {"found": found})
     return outcomes
+
+
+def _within_budget(stop: Callable[[], bool], box: BlackBox | None) -> Callable[[], bool]:
+    return stop if box is None else lambda: box.nearly_used_up or stop()
 
 
 def _resolved(request: CounterfactualRequest, config: CounterfactualConfig) -> dict[str, object]:

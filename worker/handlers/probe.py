@@ -12,6 +12,7 @@ from store.tables import Gnn
 from worker.conformance import probe
 from worker.failures import failure_of
 from worker.loading import graph_of
+from worker.opening import opened_gnn
 from worker.samples import Samples
 from worker.subjects import gnn_of, request_bytes
 from worker.work import Outcome, Work
@@ -28,7 +29,8 @@ def probe_gnn(work: Work) -> Outcome:
 
 def _report(work: Work, row: Gnn) -> ProbeReport:
     try:
-        gnn = work.library.gnn(row)
+        # asked anew every time, or two passes would always be alike
+        gnn = opened_gnn(work, row, remembers=False)
     except PluginError:
         raise  # the worker's fault, and the job's error says so
     except Exception as error:
