@@ -182,7 +182,7 @@ def _plugged_faults(spec: GnnSpecDocument) -> list[Fault]:
                 faults.append(Fault("/task", said))
             continue
         try:
-            width = widths_of(spec)[i + 1]
+            width = widths_of(spec.model_copy(update={"layers": spec.layers[: i + 1]}))[-1]
         except ValueError as error:
             return [*faults, Fault(f"/layers/{i}", f"{layer.type}: {error}")]
         if not 1 <= width <= MAX_WIDTH:

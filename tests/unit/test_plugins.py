@@ -135,6 +135,28 @@ def install(folder: Path, points: str, code: str) -> None:
     (folder / "other_plugin.py").write_text(code)
 
 
+@pytest.mark.usefixtures("plugged")
+def test_what_a_plugin_says_about_widths_is_the_senders_to_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = layer_code() + (
+        "import dataclasses\n"
+        "def odd(fields, width):\n    raise ValueError(f'{width} values cannot be halved')\n"
+        "made = dataclasses.replace(made, width=odd)\n"
+        "wide = dataclasses.replace(made, width=lambda fields, width: 5000)\n"
+    )
+    points = "[d4explain.layers]\nhalf = other_plugin:made\nwide = other_plugin:wide"
+    install(tmp_path, points, code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "other_plugin", raising=False)
+    plugins.installed.cache_clear()
+    gated = {"type": "gated", "out": 3}
+    for layer, words in (("half", "half: 3 values cannot be halved"), ("wide", "gives 5000")):
+        with pytest.raises(InvalidInput, match=words) as refused:
+            parse_spec(document(gated, {"type": layer}, *HEAD))
+        assert refused.value.pointer == "/layers/1"
+
+
 LAYER = """
 from d4explain.plugins import Fields, LayerPlugin, TensorShape
 class Nothing(Fields):
