@@ -178,7 +178,7 @@ class Chains:
         found = []
         for some in self._passes(graphs, 1):
             with torch.inference_mode():
-                logits = self._gnn.dense(graphs.select(some).to(self._device)).cpu()
+                logits = self._gnn.answers(graphs.select(some).to(self._device)).cpu()
             found.append(logits.log_softmax(dim=1)[:, self._config.target_class])
         return torch.cat(found)
 

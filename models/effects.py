@@ -55,19 +55,28 @@ def drawn_toggles(
 def logit_changes(gnn: Gnn, graphs: DenseGraphs, toggles: Toggles) -> Tensor:
     """By how much each toggle moves the logits, their mean over classes at 0: [toggle, class]."""
     with torch.no_grad():
-        before = gnn.dense(graphs)  # [batch, class]
+        before = gnn.answers(graphs)  # [batch, class]
         after = graphs.select(toggles.graph)
         adjacency = after.adjacency.clone()
         place = torch.arange(len(toggles.graph), device=adjacency.device)
         toggled = 1 - adjacency[place, toggles.source, toggles.target]
         adjacency[place, toggles.source, toggles.target] = toggled
         adjacency[place, toggles.target, toggles.source] = toggled
-        change = gnn.dense(after.with_adjacency(adjacency)) - before[toggles.graph]
+        change = gnn.answers(after.with_adjacency(adjacency)) - before[toggles.graph]
     return change - change.mean(dim=1, keepdim=True)
 
 
 def look(gnn: Gnn, graphs: DenseGraphs) -> GnnView:
-    """One forward pass and a backward one per class but the last."""
+    """One forward pass and a backward one per class but the last.
+
+    A GNN without a dense form has no gradients: its slopes are 0.
+    """
+    if not gnn.has_dense:
+        with torch.no_grad():
+            logits, states = gnn.sparse_states(graphs)
+        return GnnView(
+            logits, graphs.adjacency.new_zeros(logits.shape[1], *graphs.adjacency.shape), states
+        )
     with torch.inference_mode(mode=False), torch.enable_grad():
         adjacency = graphs.adjacency.clone().requires_grad_()
         logits, states = gnn.dense_states(graphs.with_adjacency(adjacency))

@@ -39,3 +39,17 @@ class NoReferenceGraphsError(ValueError):
             f"no reference graph to draw node features from for class {target_class}; "
             "pass graphs that the GNN gives this class, or all reference graphs"
         )
+
+
+class NoDenseFormError(ValueError):
+    """Gradients are asked of a GNN that has layers without a dense form."""
+
+    def __init__(self, layers: list[str]) -> None:
+        super().__init__(f"this GNN has no dense form: {', '.join(layers)} has only a sparse one")
+
+
+class PluggedLayerError(ValueError):
+    """A layer from outside does not give what it says it gives."""
+
+    def __init__(self, name: str, form: str, got: str, wanted: tuple[int, ...]) -> None:
+        super().__init__(f"the plugged layer {name!r} gave {got} from {form}, expected {wanted}")

@@ -15,6 +15,7 @@ from models.gnn.network import Gnn, predict
 # Numbers per dense GNN pass: about what stays in a core's cache at usual widths, and it bounds
 # memory for large graphs.
 _CELLS_PER_PASS = 2**18
+_SPARSE_PER_PASS = 64  # without a dense form: it is slower, so that it is asked to stop in time
 _ROUNDING = 1e-3  # of a margin, by far more than float32 and a GNN's sums make of it
 FORBIDDEN = float("-inf")  # the margin of a set that the rules do not allow
 
@@ -59,9 +60,11 @@ class FlipJudge:
         self._verified: dict[EditSet, Tensor] = {}
         # all edited graphs share one view of the features, however many there are
         self._per_pass = max(1, _CELLS_PER_PASS // max(space.graph.node_count, 1) ** 2)
+        if not gnn.has_dense:
+            self._per_pass = min(self._per_pass, _SPARSE_PER_PASS)
 
     def margins(self, edit_sets: Sequence[EditSet]) -> list[float]:
-        """Margins by the dense GNN; a set that the rules forbid never flips."""
+        """Margins by the dense GNN, if there is one; a set that the rules forbid never flips."""
         known = self._margins
         new = list(dict.fromkeys(edits for edits in edit_sets if edits not in known))
         for some in self._passes(new):
@@ -70,13 +73,18 @@ class FlipJudge:
             allowed = [edits for edits, verdict in zip(some, verdicts, strict=True) if verdict]
             if allowed:
                 with torch.inference_mode():
-                    logits = self.gnn.dense(self.space.dense(allowed).to(self._device))
+                    logits = self.gnn.answers(self.space.dense(allowed).to(self._device))
                 known.update(zip(allowed, self.goal.margin(logits).tolist(), strict=True))
                 self.evaluations += len(allowed)
         return [known[edits] for edits in edit_sets]
 
     def gradients(self, edit_sets: Sequence[EditSet]) -> Tensor:
-        """First-order effect of one more toggle on the margin: [set, pair]."""
+        """First-order effect of one more toggle on the margin: [set, pair].
+
+        0 where the GNN has no dense form to take it from.
+        """
+        if not self.gnn.has_dense:
+            return torch.zeros(len(edit_sets), self.space.count)
         rows = []
         for some in self._passes(edit_sets):
             graphs = self.space.dense(some).to(self._device)

@@ -139,6 +139,22 @@ def to_dense(graphs: Sequence[Graph], nodes: int | None = None) -> DenseGraphs:
     return DenseGraphs(adjacency, features, mask, _targets(graphs))
 
 
+def side_by_side(graphs: DenseGraphs) -> SparseGraphs:
+    """A batch whose adjacency is 0/1 in the form PyG layers take."""
+    sizes = graphs.mask.sum(dim=1)
+    # where each real node is among the nodes of all graphs: [batch, node]
+    place = (graphs.mask.flatten().cumsum(0) - 1).view_as(graphs.mask)
+    graph, source, target = (graphs.adjacency > 0.5).nonzero(as_tuple=True)
+    index = torch.arange(graphs.count, device=graphs.mask.device)
+    return SparseGraphs(
+        features=graphs.features[graphs.mask],
+        edge_index=torch.stack([place[graph, source], place[graph, target]]),
+        graph_of_node=torch.repeat_interleave(index, sizes),
+        count=graphs.count,
+        targets=None if graphs.targets is None else place[index, graphs.targets],
+    )
+
+
 def from_dense(graphs: DenseGraphs) -> list[Graph]:
     """The discrete graphs of a batch whose adjacency is 0/1 and whose padding comes last."""
     result = []

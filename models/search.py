@@ -110,7 +110,8 @@ def first_pairs(judge: FlipJudge, scout: Scout, config: SearchConfig) -> list[in
         return _pool(judge, scout, config, pool)
     pairs = list(range(count))
     if count > affordable:
-        pairs = _most_promising(judge.space, scout.gains, scout.plausibility, affordable)
+        slopes = scout.gains if judge.gnn.has_dense else scout.plausibility
+        pairs = _most_promising(judge.space, slopes, scout.plausibility, affordable)
     if not scout.foresees:
         return scout.shuffled(pairs)
     gains = scout.gains.tolist()

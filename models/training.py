@@ -19,10 +19,11 @@ from models.effects import Toggles, drawn_toggles, effect_loss, logit_changes, l
 from models.errors import NoMarkedNodeError
 from models.gnn.network import Gnn
 from models.graphs import DenseGraphs, Graph, to_dense
-from models.losses import concrete_sample, counterfactual_loss, distribution_loss, noise_weight
+from models.losses import distribution_loss, noise_weight
 from models.neighbourhoods import editable
 from models.plateau import Plateau
 from models.recipes import Recipe
+from models.steering import steering
 from models.validity import foretold_share, foretold_validity, pool_needed
 
 MEASUREMENTS = 10  # on held-out graphs, in a whole training
@@ -122,6 +123,12 @@ class Trainer:
         """Whether all steps are taken, or measuring has shown that more do not help."""
         return self.step >= self.steps or self._plateau.reached
 
+    @property
+    def without_gradient(self) -> bool:
+        """Whether L_cf is there and has to do with a GNN that can only be asked."""
+        has_loss = self._recipe.counterfactual_start < self._recipe.steps
+        return has_loss and self._gnn is not None and not self._gnn.has_dense
+
     def run(
         self, *, should_stop: Callable[[], bool] = lambda: False, until: int | None = None
     ) -> Iterator[TrainingProgress]:
@@ -209,15 +216,15 @@ class Trainer:
         loss, cf, flip_rate = dist, None, None
         if self._gnn is not None and self.step >= self._start:
             index = steered.nonzero()[:, 0]
-            judged = clean.select(index)
-            sample = concrete_sample(logits[index], judged, recipe.temperature, self._generator)
-            with torch.no_grad():
-                predicted = self._gnn.dense(judged).argmax(1)
-            answers = self._gnn.dense(sample)
-            per_graph = counterfactual_loss(answers, predicted)
+            per_graph, flip_rate = steering(
+                self._gnn,
+                logits[index],
+                clean.select(index),
+                temperature=recipe.temperature,
+                generator=self._generator,
+            )
             cf = per_graph.mean()
             loss = dist + self._alpha() * per_graph.sum() / clean.count
-            flip_rate = (answers.argmax(1) != predicted).float().mean().item()
         if effects is not None:
             allowed = self._editable(clean)
             loss = loss + recipe.effect_weight * self._effect_loss(effects, noisy, noise, allowed)

@@ -48,7 +48,7 @@ def foretold_validity(
         best = goal.margin(foretold).argsort(descending=True, stable=True)[:most].tolist()
         prefixes = [tuple(sorted(best[: length + 1])) for length in range(most)]
         with torch.inference_mode():
-            margins = goal.margin(gnn.dense(space.dense(prefixes).to(device)))
+            margins = goal.margin(gnn.answers(space.dense(prefixes).to(device)))
         flipped.append(bool((margins > 0).any()))
     return sum(flipped) / len(flipped) if flipped else None
 

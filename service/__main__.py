@@ -14,7 +14,8 @@ from service.app import MAX_REQUESTS, create_app
 from service.context import Context
 from store.dispatcher import Dispatcher
 from store.doorbell import Doorbell
-from store.errors import SettingsError
+from store.errors import PluginError, SettingsError
+from store.gnn_layers import check_plugins
 from store.logs import configure
 from store.opened import Store
 from store.settings import Settings
@@ -47,7 +48,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         settings = Settings.from_environment()
-    except SettingsError as error:
+        check_plugins()
+    except (SettingsError, PluginError) as error:
         print(f"service: {error}", file=sys.stderr)
         return 2
     configure("service", settings.log_level)

@@ -44,7 +44,9 @@ class GnnsQuery(PageQuery):
     description="A form with `name`, `spec` (JSON in the closed layer vocabulary) and `weights` "
     "(a safetensors file with exactly the spec's tensors), or with `name` and `archive`, a zip "
     "file of spec.json and weights.safetensors. `samples` (samples.json in an archive), "
-    "`description` and `tags` are optional. Every registration of a name is its next version. "
+    "`description` and `tags` are optional. Where the deployment allows it, `predict_url` instead "
+    "of weights registers a black box, whose spec has `features` and `classes` but no layers. "
+    "Every registration of a name is its next version. "
     "The GNN is probed before it can be used; the answer waits for that, by default 10 s. A GNN "
     "that the probe refuses is kept as `rejected` with the report.",
     status_code=201,

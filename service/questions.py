@@ -18,6 +18,7 @@ from service.node_questions import (
     predicted_nodes,
 )
 from service.schemas import ClassIn, ConstraintsIn, CounterfactualIn, PredictionsIn
+from store.black_boxes import is_black_box
 from store.requests import (
     CanonicalGraph,
     ClassRequest,
@@ -43,6 +44,7 @@ def counterfactual_request(
             f"is {shown(asked.preset)}; presets are for the search of the sampler 'guided', "
             "and the sampler 'paper' does not search",
         )
+    _check_queries(asked, gnn, settings)
     check_explained(asked, gnn)
     graphs = posted_graphs(asked, gnn, settings)
     nodes = explained_nodes(asked, graphs, settings)
@@ -61,11 +63,28 @@ def counterfactual_request(
         sampler=asked.sampler,
         preset=asked.preset,
         time_budget=asked.time_budget,
+        max_queries=asked.max_queries,
         seed=asked.seed,
     )
 
 
+def _check_queries(asked: CounterfactualIn, gnn: Gnn, settings: Settings) -> None:
+    if asked.max_queries is None:
+        return
+    if not is_black_box(gnn):
+        refuse("/max_queries", f"is for GNNs that are asked by URL; {gnn.id} has weights")
+    most = settings.black_box_queries
+    if asked.max_queries > most:
+        refuse("/max_queries", f"is {asked.max_queries:,}; this deployment allows {most:,}")
+
+
 def class_request(asked: ClassIn, gnn: Gnn) -> ClassRequest:
+    if is_black_box(gnn):
+        refuse(
+            "/gnn",
+            f"{gnn.id} is asked by URL; classes are explained for GNNs with weights only, since "
+            "the whole reference set would have to be asked about",
+        )
     check_class(asked.target_class, gnn)
     settled = asked.model_dump(exclude={"gnn", "dataset", "denoiser"})
     return ClassRequest.model_validate(settled)

@@ -15,10 +15,12 @@ from service.graphs_in import FeatureSize, read_graphs
 from service.json_bodies import MalformedJsonError, parse_json
 from service.openapi import schema_of
 from service.schemas import Description, GnnName, SamplesIn, Tags
+from store.black_boxes import check_url
 from store.feature_schema import groups_of
 from store.gnn_archive import SAMPLES, SPEC, WEIGHTS, GnnArchive
 from store.gnn_labels import MAX_TAGS
 from store.gnn_spec import GnnSpecDocument, parse_spec
+from store.plugins import BLACK_BOX
 from store.requests import ProbeRequest
 from store.settings import MIB, Settings
 from store.weights import WeightLimits, check_weights
@@ -35,7 +37,11 @@ FORM: dict[str, Any] = {
             "schema": {
                 "type": "object",
                 "required": ["name"],
-                "anyOf": [{"required": ["spec", "weights"]}, {"required": ["archive"]}],
+                "anyOf": [
+                    {"required": ["spec", "weights"]},
+                    {"required": ["archive"]},
+                    {"required": ["spec", "predict_url"]},
+                ],
                 "additionalProperties": False,
                 "properties": {
                     "name": {
@@ -53,6 +59,7 @@ FORM: dict[str, Any] = {
                     "spec": schema_of(GnnSpecDocument),
                     "weights": _BINARY,
                     "archive": _BINARY,
+                    "predict_url": {"type": "string", "maxLength": 2000},
                     "samples": schema_of(SamplesIn),
                 },
             },
@@ -95,14 +102,21 @@ _IN_ARCHIVE = Places(f"/archive/{SPEC}", f"/archive/{WEIGHTS}", f"/archive/{SAMP
 
 
 async def registration_form(request: Request) -> FormParts:
-    texts, files = {"name", "description", "tags", "spec"}, {"weights", "archive", "samples"}
+    texts = {"name", "description", "tags", "spec", "predict_url"}
+    files = {"weights", "archive", "samples"}
     form = await form_body(request, texts, files, optional=(texts | files) - {"name"})
     faults = Faults()
     given = form.texts.keys() | form.files.keys()
-    if "archive" not in given:
+    if "predict_url" in given:
+        for name in sorted({"weights", "archive"} & given):
+            faults.add(f"/{name}", "is given beside a `predict_url`, which takes its place")
+        if "spec" not in given:
+            faults.add("/spec", "is required: `features` and `classes`")
+    elif "archive" not in given:
         for name in sorted({"spec", "weights"} - given):
             faults.add(f"/{name}", "is required, unless there is an `archive`")
-    for name in sorted({"spec", "weights", "samples"} & given if "archive" in given else ()):
+    in_archive = {"spec", "weights", "samples"} if "archive" in given else set()
+    for name in sorted(set() if "predict_url" in given else in_archive & given):
         faults.add(f"/{name}", "is given beside an `archive`, which should hold it")
     faults.raise_if_any()
     return form
@@ -119,7 +133,9 @@ def read_registration(form: FormParts, settings: Settings) -> Registration:
     name = _checked(_NAME, _text(form.texts["name"], "/name"), "/name")
     description, tags = form.texts.get("description"), form.texts.get("tags")
     samples = form.files.get("samples")
-    if "archive" in form.files:
+    if "predict_url" in form.texts:
+        spec, weights = _asked_by_url(form, settings, places.spec), b""
+    elif "archive" in form.files:
         archive = GnnArchive(form.files["archive"], "/archive")
         spec = _spec(archive.read(SPEC, MIB), settings, places.spec)
         weights = archive.read(WEIGHTS, limits.file_bytes(spec))
@@ -128,7 +144,8 @@ def read_registration(form: FormParts, settings: Settings) -> Registration:
     else:
         spec = _spec(form.texts["spec"], settings, places.spec)
         weights = form.files["weights"]
-    check_weights(weights, spec, limits, places.weights)
+    if "predict_url" not in form.texts:
+        check_weights(weights, spec, limits, places.weights)
     return Registration(
         name=name,
         description=(
@@ -144,7 +161,23 @@ def read_registration(form: FormParts, settings: Settings) -> Registration:
 
 
 def _spec(text: bytes, settings: Settings, at: str) -> GnnSpecDocument:
-    return parse_spec(_json(text, at), max_features=settings.max_features, pointer=at)
+    spec = parse_spec(_json(text, at), max_features=settings.max_features, pointer=at)
+    if spec.layers[0].type == BLACK_BOX:
+        refuse(f"{at}/layers/0", "a GNN that is asked by URL is registered by `predict_url`")
+    return spec
+
+
+def _asked_by_url(form: FormParts, settings: Settings, at: str) -> GnnSpecDocument:
+    """The spec of a black box: what goes in and what comes out."""
+    url = _text(form.texts["predict_url"], "/predict_url")
+    check_url(url, settings, "/predict_url")
+    sent = _json(form.texts["spec"], at)
+    if not isinstance(sent, dict):
+        refuse(at, "should be an object with `features` and `classes`")
+    for name in sorted({"layers", "head", "task"} & sent.keys()):
+        refuse(f"{at}/{name}", "is for GNNs with weights; a black box gives classes of graphs")
+    document = {**sent, "layers": [{"type": BLACK_BOX, "url": url}]}
+    return parse_spec(document, max_features=settings.max_features, pointer=at)
 
 
 def _samples(data: bytes, spec: GnnSpecDocument, settings: Settings, at: str) -> ProbeRequest:

@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from store.gnn_spec import GnnSpecDocument
+from store.gnn_spec import GnnSpecDocument, stored_spec
 from store.job_states import DenoiserState, GnnState, JobKind, JobState, Queue
 from store.requests import DenoiserConfig
 from store.results import (
@@ -228,7 +228,7 @@ def gnn_resource(gnn: Gnn, aliases: Sequence[str]) -> GnnResource:
         tags=gnn.tags,
         state=gnn.state,
         sha256=gnn.sha256,
-        spec=GnnSpecDocument.model_validate(gnn.spec),
+        spec=stored_spec(gnn.spec),
         report=None if gnn.report is None else ProbeReport.model_validate(gnn.report),
         created_at=timestamp(gnn.created_at),
         job=gnn.job_id,

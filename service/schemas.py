@@ -184,6 +184,11 @@ class CounterfactualIn(Body):
     )
     seed: Seed = 0
     time_budget: Seconds | None = Field(None, description="Seconds for the whole job.")
+    max_queries: Annotated[int, Field(ge=1, le=MAX_SAFE_INTEGER)] | None = Field(
+        None,
+        description="For GNNs that are asked by URL: most graphs to ask about; the deployment's "
+        "limit if not given.",
+    )
     denoiser: DenoiserChoice | None = Field(
         None, description="A denoiser's id, or how to train one; the default recipe if not given."
     )

@@ -24,6 +24,14 @@ class SettingsError(StoreError):
     """An environment variable holds something that the setting cannot be."""
 
 
+class PluginError(StoreError):
+    """A plug-in of this environment cannot be used, or one that is needed is not there."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"plug-in {name[:80]!r}: {why}")
+        self.name = name
+
+
 class NotFound(StoreError):
     def __init__(self, kind: str, id_: str, message: str | None = None) -> None:
         super().__init__(message or f"there is no {kind} with the id {id_[:80]!r}")

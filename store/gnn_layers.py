@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import PydanticCustomError
+
+from store.errors import PluginError
+from store.plugins import BLACK_BOX, ArchitecturePlugin, Fields, LayerPlugin, installed
 
 MAX_WIDTH = 1024
 MAX_HEADS = 32
@@ -233,3 +246,67 @@ LayerDocument = Annotated[
     | JumpDocument,
     Field(discriminator="type"),
 ]
+
+
+class PluggedDocument(Spec):
+    """A layer or a whole GNN of a plug-in; beside `type` it has the plug-in's own fields."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+
+    @property
+    def is_installed(self) -> bool:
+        return self.type in installed()
+
+    @property
+    def plugin(self) -> LayerPlugin | ArchitecturePlugin:
+        return installed()[self.type].plugin
+
+    @property
+    def fields(self) -> Fields:
+        return self.plugin.fields.model_validate(self.model_extra)
+
+    @property
+    def is_architecture(self) -> bool:
+        return isinstance(self.plugin, ArchitecturePlugin)
+
+
+BUILT_IN: frozenset[str] = frozenset(
+    get_args(layer.model_fields["type"].annotation)[0]
+    for layer in get_args(get_args(LayerDocument)[0])
+)
+_BUILT_IN: TypeAdapter[Any] = TypeAdapter(LayerDocument)
+
+
+def check_plugins() -> None:
+    """Raises PluginError if a plug-in of this environment is broken or takes a name of ours."""
+    for name in sorted(BUILT_IN & installed().keys()):
+        raise PluginError(name, "a layer of the vocabulary has this name")
+
+
+# In the context of a validation: the spec was accepted once, and what is gone since is no fault.
+STORED = {"stored": True}
+
+
+def _read(value: object, _: ValidatorFunctionWrapHandler, info: ValidationInfo) -> object:
+    """By the type that is named: of the vocabulary, else of a plug-in."""
+    name = value.get("type") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or not isinstance(name, str) or name in BUILT_IN:
+        return value if isinstance(value, Spec) else _BUILT_IN.validate_python(value)
+    if name in installed():
+        sent = {key: entry for key, entry in value.items() if key != "type"}
+        fields = installed()[name].plugin.fields.model_validate(sent)
+        return PluggedDocument(type=name, **fields.model_dump(mode="json"))
+    if info.context == STORED:
+        return PluggedDocument(**value)
+    plugged = sorted(installed().keys() - {BLACK_BOX})
+    known = [*sorted(BUILT_IN), *(f"{other} (plug-in)" for other in plugged)]
+    raise PydanticCustomError(
+        "layer_type",
+        "type {name} is not known to this deployment; it knows {known}",
+        {"name": repr(name[:40]), "known": ", ".join(known)},
+    )
+
+
+SpecLayer = Annotated[LayerDocument | SkipJsonSchema[PluggedDocument], WrapValidator(_read)]

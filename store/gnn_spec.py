@@ -13,6 +13,7 @@ from store.feature_schema import FeatureSchemaDocument, schema_faults
 from store.featurisers import SmilesFeaturiser, featuriser_faults
 from store.gnn_layers import (
     MAX_WIDTH,
+    STORED,
     AddDocument,
     ChebDocument,
     EgnnDocument,
@@ -23,14 +24,16 @@ from store.gnn_layers import (
     GraphConvDocument,
     JumpDocument,
     KeepDocument,
-    LayerDocument,
     LayerNormDocument,
     LinearDocument,
+    PluggedDocument,
     PnaDocument,
     SageDocument,
     Spec,
+    SpecLayer,
     TagDocument,
 )
+from store.plugins import ArchitecturePlugin, LayerPlugin
 
 MAX_LAYERS = 64
 # Jumps concatenate, and a jump behind a jump doubles: their width needs a limit of its own.
@@ -58,7 +61,7 @@ class GnnSpecDocument(Spec):
     head: Literal["softmax", "binary"] = "softmax"
     features: Annotated[int, Field(ge=1, le=MAX_FEATURES)]
     classes: Annotated[int, Field(ge=MIN_CLASSES, le=MAX_CLASSES)]
-    layers: Annotated[list[LayerDocument], Field(min_length=1, max_length=MAX_LAYERS)]
+    layers: Annotated[list[SpecLayer], Field(min_length=1, max_length=MAX_LAYERS)]
     class_names: list[ClassName] | None = None
     feature_schema: FeatureSchemaDocument | None = None
     featuriser: SmilesFeaturiser | None = None
@@ -74,6 +77,11 @@ class GnnSpecDocument(Spec):
 
 def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
     """What keeps well-formed layers from being a classifier."""
+    plugged = [layer for layer in spec.layers if isinstance(layer, PluggedDocument)]
+    if not all(layer.is_installed for layer in plugged):
+        return []  # only a stored spec has such layers; it was checked when it came
+    if faults := _plugged_faults(spec):
+        return faults
     faults = _graph_faults(spec) if spec.task == "graph" else _node_faults(spec)
     faults += [
         Fault(f"/layers/{i}/heads", f"{layer.heads} heads of {layer.out} values are "
@@ -111,7 +119,7 @@ def _graph_faults(spec: GnnSpecDocument) -> list[Fault]:
         Fault(f"/layers/{i}", f"{layer.type} at position {i} comes after the pool; "
               "what needs nodes must come before it")
         for i, layer in enumerate(spec.layers)
-        if (layer.type in _ON_NODES or _spans_graph(layer)) and pools and i > pools[0]
+        if (_needs_nodes(layer) or _spans_graph(layer)) and pools and i > pools[0]
     ]  # fmt: skip
     return faults
 
@@ -132,10 +140,13 @@ def _node_faults(spec: GnnSpecDocument) -> list[Fault]:
 
 def _ending_faults(spec: GnnSpecDocument) -> list[Fault]:
     """The last layer that changes the width gives the classes."""
-    widening = [i for i, layer in enumerate(spec.layers) if layer.type in _SETTING_WIDTH]
+    widening = [i for i, layer in enumerate(spec.layers) if _sets_width(layer)]
     last = spec.layers[widening[-1]] if widening else None
     of_nodes = spec.task == "node"
-    if last is None or last.type not in (("linear", *_CONVOLUTIONS) if of_nodes else ("linear",)):
+    if isinstance(last, PluggedDocument) and last.is_architecture:
+        return []
+    ends = isinstance(last, PluggedDocument) or (last is not None and last.type in _CONVOLUTIONS)
+    if last is None or not (last.type == "linear" or (of_nodes and ends)):
         place = f"/layers/{widening[-1]}" if widening else "/layers"
         found = f"is {last.type}" if last else "is missing"
         allowed = "linear or a convolution" if of_nodes else "linear"
@@ -153,6 +164,34 @@ def _ending_faults(spec: GnnSpecDocument) -> list[Fault]:
         hint = '; for one logit of two classes say "head": "binary"' if width == 1 else ""
         return [Fault(f"/layers/{widening[-1]}/out", said + hint)]
     return []
+
+
+def _sets_width(layer: SpecLayer) -> bool:
+    return layer.type in _SETTING_WIDTH or isinstance(layer, PluggedDocument)
+
+
+def _plugged_faults(spec: GnnSpecDocument) -> list[Fault]:
+    """What plug-ins themselves have to say, and whole GNNs that are not alone."""
+    faults = []
+    for i, layer in enumerate(spec.layers):
+        if not isinstance(layer, PluggedDocument):
+            continue
+        if isinstance(layer.plugin, ArchitecturePlugin):
+            if len(spec.layers) > 1:
+                said = f"{layer.type} is a whole GNN; it must be the only layer"
+                faults.append(Fault(f"/layers/{i}", said))
+            elif layer.plugin.task != spec.task:
+                said = f"is {spec.task}, but {layer.type} classifies {layer.plugin.task}s"
+                faults.append(Fault("/task", said))
+            continue
+        try:
+            width = widths_of(spec.model_copy(update={"layers": spec.layers[: i + 1]}))[-1]
+        except ValueError as error:
+            return [*faults, Fault(f"/layers/{i}", f"{layer.type}: {error}")]
+        if not 1 <= width <= MAX_WIDTH:
+            said = f"{layer.type} gives {width} values per node; 1 to {MAX_WIDTH} are accepted"
+            faults.append(Fault(f"/layers/{i}", said))
+    return faults
 
 
 def _pna_faults(spec: GnnSpecDocument) -> list[Fault]:
@@ -183,11 +222,23 @@ def _egnn_faults(spec: GnnSpecDocument) -> list[Fault]:
 
 
 def _pools(spec: GnnSpecDocument) -> list[int]:
-    return [i for i, layer in enumerate(spec.layers) if layer.type == "pool"]
+    return [i for i, layer in enumerate(spec.layers) if _is_pool(layer)]
 
 
-def _spans_graph(layer: LayerDocument) -> bool:
+def _is_pool(layer: SpecLayer) -> bool:
+    if isinstance(layer, PluggedDocument):
+        return isinstance(layer.plugin, ArchitecturePlugin) and layer.plugin.task == "graph"
+    return layer.type == "pool"
+
+
+def _needs_nodes(layer: SpecLayer) -> bool:
+    return layer.type in _ON_NODES or isinstance(layer, PluggedDocument)
+
+
+def _spans_graph(layer: SpecLayer) -> bool:
     """Whether every node's values come from all nodes of the graph."""
+    if isinstance(layer, PluggedDocument):
+        return layer.plugin.hops(layer.fields) is None
     over_graph = isinstance(layer, LayerNormDocument) and layer.mode == "graph"
     return over_graph or layer.type == "graph_norm"
 
@@ -247,10 +298,24 @@ def widths_of(spec: GnnSpecDocument) -> list[int]:
                 width = sum(kept)
             case JumpDocument(mode="max"):
                 width = max(kept, default=0)
+            case PluggedDocument(plugin=LayerPlugin() as plugin):
+                width = plugin.width(layer.fields, width)
+            case PluggedDocument():
+                width = outputs_of(spec)
             case _:
                 pass
         widths.append(width)
     return widths
+
+
+def outputs_of(spec: GnnSpecDocument) -> int:
+    """How many values the last layer gives."""
+    return 1 if spec.head == "binary" else spec.classes
+
+
+def stored_spec(document: object) -> GnnSpecDocument:
+    """A spec that was accepted before; plug-ins that are gone since are shown as they were."""
+    return GnnSpecDocument.model_validate(document, context=STORED)
 
 
 def parse_spec(

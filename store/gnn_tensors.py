@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from store.gnn_layers import (
     BatchNormDocument,
     ChebDocument,
@@ -16,21 +14,18 @@ from store.gnn_layers import (
     GinSumDocument,
     GraphConvDocument,
     GraphNormDocument,
-    LayerDocument,
     LayerNormDocument,
     LinearDocument,
+    PluggedDocument,
     PnaDocument,
     PoolDocument,
     SageDocument,
     ShiftedReluDocument,
+    SpecLayer,
     TagDocument,
 )
-from store.gnn_spec import GnnSpecDocument, widths_of
-
-
-class TensorShape(NamedTuple):
-    shape: tuple[int, ...]
-    dtype: str  # numpy's name
+from store.gnn_spec import GnnSpecDocument, outputs_of, widths_of
+from store.plugins import LayerPlugin, TensorShape
 
 
 def expected_tensors(spec: GnnSpecDocument) -> dict[str, TensorShape]:
@@ -38,12 +33,15 @@ def expected_tensors(spec: GnnSpecDocument) -> dict[str, TensorShape]:
     return {
         f"layers.{i}.{name}": tensor
         for i, (layer, width) in enumerate(zip(spec.layers, widths_of(spec), strict=False))
-        for name, tensor in _tensors(layer, width).items()
+        for name, tensor in _tensors(layer, width, outputs_of(spec)).items()
     }
 
 
-def _tensors(layer: LayerDocument, width: int) -> dict[str, TensorShape]:
+def _tensors(layer: SpecLayer, width: int, outputs: int) -> dict[str, TensorShape]:
     """Those of one layer that gets `width` numbers per row; most have none."""
+    if isinstance(layer, PluggedDocument):
+        plugged = plugged_tensors(layer, width, outputs)
+        return {f"module.{name}": tensor for name, tensor in plugged.items()}
     if isinstance(layer, ConvolutionDocument):
         shapes = _convolution(layer, width)
         return {f"conv.{name}": _floats(*shape) for name, shape in shapes.items()}
@@ -68,6 +66,19 @@ def _tensors(layer: LayerDocument, width: int) -> dict[str, TensorShape]:
         case _:
             pass
     return tensors
+
+
+def plugged_tensors(layer: PluggedDocument, width: int, outputs: int) -> dict[str, TensorShape]:
+    """Those of a plug-in's module, by its own names."""
+    plugin, fields = layer.plugin, layer.fields
+    if isinstance(plugin, LayerPlugin):
+        tensors = plugin.tensors(fields, width)
+    else:
+        tensors = plugin.tensors(fields, width, outputs)
+    return {
+        name: tensor if isinstance(tensor, TensorShape) else TensorShape(tuple(tensor))
+        for name, tensor in tensors.items()
+    }
 
 
 def _convolution(layer: ConvolutionDocument, width: int) -> dict[str, tuple[int, ...]]:

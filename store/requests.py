@@ -67,6 +67,7 @@ class CounterfactualRequest(Asked):
     sampler: Literal["guided", "paper"] = "guided"
     preset: Preset = "balanced"  # how wide the guided sampler searches
     time_budget: Annotated[float, Field(gt=0, le=3600)] | None = None  # seconds, whole job
+    max_queries: int | None = None  # of a black box
     seed: int = 0
 
 

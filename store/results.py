@@ -198,6 +198,26 @@ class Timings(Document):
     mmd_seconds: float
 
 
+GnnForm = Annotated[
+    Literal["dense", "sparse", "black_box"],
+    Field(
+        description="How candidates were judged: `dense`, in batches that also give gradients; "
+        "`sparse`, by PyG's form alone, as the GNN has a plug-in without a dense form; "
+        "`black_box`, by asking its URL. Answers are verified by the sparse form in the first two "
+        "cases, by asking in the last."
+    ),
+]
+ObjectiveFallback = Annotated[
+    Literal["score_function", "distribution"],
+    Field(
+        description="What took the place of the GNN's gradient in the denoiser's counterfactual "
+        "loss, and `null` if nothing did. `score_function`: the score-function estimate from drawn "
+        "graphs; the effect head then starts without the GNN's slopes. `distribution`: nothing, "
+        "since the denoiser of a black box has neither that loss nor an effect head."
+    ),
+]
+
+
 class Receipt(Document):
     """Everything needed to check and repeat an explanation."""
 
@@ -210,7 +230,9 @@ class Receipt(Document):
     config: dict[str, object]  # the resolved settings of the sampler
     seed: int
     device: str
-    versions: dict[str, str]
+    versions: dict[str, str]  # those of plug-ins among them
+    gnn_form: GnnForm = "dense"
+    objective_fallback: ObjectiveFallback | None = None
     work: dict[str, int | float]  # samples, GNN evaluations, depth reached …
 
 
@@ -270,6 +292,7 @@ class SampleFigures(Document):
 class ProbeReport(Document):
     passed: bool
     checks: list[ProbeCheck]
+    dense: Literal["present", "absent"] = "present"  # the form of the GNN that gives gradients
     samples: SampleFigures | None = None
 
 

@@ -116,6 +116,33 @@ class Settings:
         "D4_MAX_DATASET_GRAPHS", 20_000, "Most graphs of a reference set."
     )
 
+    black_box: bool = _setting(
+        "D4_BLACK_BOX",
+        False,
+        "Whether GNNs may be registered by a URL that workers ask.",
+        shown="off",
+    )
+    black_box_hosts: str = _setting(
+        "D4_BLACK_BOX_HOSTS",
+        "",
+        "Hosts that workers may ask, comma-separated: `host` or `host:port`.",
+        shown="none",
+    )
+    black_box_private_hosts: str = _setting(
+        "D4_BLACK_BOX_PRIVATE_HOSTS",
+        "",
+        "Those of them that may be at private, loopback or link-local addresses.",
+        shown="none",
+    )
+    black_box_queries: int = _setting(
+        "D4_BLACK_BOX_QUERIES",
+        20_000,
+        "Most graphs that one job asks a black box about; requests may lower it.",
+    )
+    black_box_seconds: float = _setting(
+        "D4_BLACK_BOX_SECONDS", 10.0, "How long a black box may take for one batch of graphs."
+    )
+
     def __post_init__(self) -> None:
         # Absolute, since API and workers may be started from different folders.
         data_dir = Path(self.data_dir).expanduser().absolute()
@@ -157,6 +184,7 @@ def setting_rows() -> list[SettingRow]:
 
 _MAY_BE_ZERO = {"threads", "cancel_grace_seconds", "port"}
 _LAST_PORT = 65_535
+_SWITCH = {"on": True, "off": False, "true": True, "false": False, "1": True, "0": False}
 _LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _BROKERS = ("redis://", "rediss://", "redis+socket://")
 
@@ -172,6 +200,10 @@ def _parsed(setting: Field[Any], text: str) -> Any:
     if setting.name == "redis_url" and not text.startswith(_BROKERS):
         # Not shown, since it may hold a password.
         raise SettingsError(f"{env} must begin with one of {', '.join(_BROKERS)}")
+    if isinstance(setting.default, bool):
+        if text.lower() not in _SWITCH:
+            raise SettingsError(f"{env} is {text!r}; it must be one of {', '.join(_SWITCH)}")
+        return _SWITCH[text.lower()]
     if not isinstance(setting.default, int | float):
         return text
     kind = type(setting.default)

@@ -11,7 +11,8 @@ from safetensors import SafetensorError
 
 from store.errors import Fault, InvalidInput
 from store.gnn_spec import GnnSpecDocument
-from store.gnn_tensors import TensorShape, expected_tensors
+from store.gnn_tensors import expected_tensors
+from store.plugins import TensorShape
 from store.settings import MIB
 from store.strict_json import loads
 

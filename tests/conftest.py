@@ -309,3 +309,15 @@ def served(opened_store: Store) -> Iterator[Deployment]:
 def deployment_of() -> type[Deployment]:
     """To play the worker of an API that runs elsewhere."""
     return Deployment
+
+
+@pytest.fixture
+def plugged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The package in tests/plugins is installed: its entry points are found as any other's."""
+    from store import plugins  # noqa: PLC0415
+
+    monkeypatch.syspath_prepend(str(Path(__file__).parent / "plugins"))
+    plugins.installed.cache_clear()
+    yield
+    monkeypatch.undo()
+    plugins.installed.cache_clear()

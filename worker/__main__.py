@@ -14,7 +14,8 @@ from celery.exceptions import CPendingDeprecationWarning, SecurityWarning
 from sqlalchemy.exc import SQLAlchemyError
 
 from store import logs, workers
-from store.errors import SettingsError
+from store.errors import PluginError, SettingsError
+from store.gnn_layers import check_plugins
 from store.jobs import Queue
 from store.opened import Store
 from store.settings import Settings
@@ -39,8 +40,9 @@ def main(arguments: list[str] | None = None) -> int:
         return _check(Settings.from_environment())
     try:
         settings = Settings.from_environment()
+        check_plugins()
         app = create_app(settings)
-    except (SettingsError, NoBrokerError) as error:
+    except (SettingsError, PluginError, NoBrokerError) as error:
         print(f"worker: {error}", file=sys.stderr)
         return 2
     try:

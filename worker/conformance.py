@@ -11,6 +11,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -26,6 +27,8 @@ from worker.samples import Samples, sample_checks, sample_figures, shown
 # that depends on its batch mates, or on chance, differs by far more.
 _SINGLE = 1e-3
 _DOUBLE = 1e-9
+_NOTICED = 1e-5  # a real change of the logits, relative to the largest, and no rounding
+_BLIND = "the GNN does not look at edges, so no edit can change its answer"
 _SIZES = (2, 3, 4, 6, 9, 14, 20)
 _DENSITIES = (0.15, 0.5)
 # Samples that every check runs on; the dense form of wide GNNs takes much memory for more of them.
@@ -84,6 +87,8 @@ def probe(gnn: Gnn, device: torch.device, samples: Samples | None = None) -> Pro
     subject = _subject(gnn.eval(), device, samples)
     checks: list[ProbeCheck] = []
     for name, check in _CHECKS:
+        if name == "dense_equals_sparse" and not gnn.has_dense:
+            continue
         checks.append(_checked(name, check, subject))
         if name in _NEEDED_BY_OTHERS and not checks[-1].passed:
             return ProbeReport(passed=False, checks=checks)
@@ -93,7 +98,8 @@ def probe(gnn: Gnn, device: torch.device, samples: Samples | None = None) -> Pro
         figures = sample_figures(samples, probabilities)
         checks += sample_checks(samples, probabilities, figures)
     passed = all(check.passed for check in checks)
-    return ProbeReport(passed=passed, checks=checks, samples=figures)
+    dense: Literal["present", "absent"] = "present" if gnn.has_dense else "absent"
+    return ProbeReport(passed=passed, checks=checks, dense=dense, samples=figures)
 
 
 def _subject(gnn: Gnn, device: torch.device, samples: Samples | None) -> _Probe:
@@ -188,6 +194,8 @@ def _dense_equals_sparse(probe: _Probe) -> _Verdict:
 
 
 def _sees_edges(probe: _Probe) -> _Verdict:
+    if not probe.gnn.has_dense:
+        return _notices_toggles(probe)
     graphs = to_dense(probe.one_per_answer(probe.graphs)).to(probe.device)
     adjacency = graphs.adjacency.clone().requires_grad_()
     logits = probe.gnn.dense(graphs.with_adjacency(adjacency))
@@ -197,11 +205,40 @@ def _sees_edges(probe: _Probe) -> _Verdict:
     detail = f"largest gradient of the logits to an edge is {largest:.2g}"
     if largest > 0:
         return _Verdict(True, detail)
-    detail += "; the GNN does not look at edges, so no edit can change its answer"
+    came_out = f"{largest:.2g} at all node pairs"
+    example = _unmoved(probe, "a gradient to some edge", came_out)
+    return _Verdict(False, f"{detail}; {_BLIND}", example)
+
+
+def _unmoved(probe: _Probe, expected: str, came_out: str) -> ProbeExample:
     asked = probe.one_per_answer(probe.graphs)
     densest = max(range(len(asked)), key=lambda i: asked[i].edge_count)
-    example = probe.example(densest, "a gradient to some edge", f"{largest:.2g} at all node pairs")
-    return _Verdict(False, detail, example)
+    return probe.example(densest, expected, came_out)
+
+
+def _notices_toggles(probe: _Probe) -> _Verdict:
+    """Without a gradient: one pair of each graph is toggled, some edges and some absent pairs."""
+    graphs = [graph for graph in probe.graphs if graph.node_count > 1]
+    toggled = [_toggled(graph, probe.generator) for graph in graphs]
+    before, after = probe.logits(graphs), probe.logits(toggled)
+    largest = float((after - before).abs().max()) / max(float(before.abs().max()), 1e-30)
+    detail = f"one toggled edge changes the logits by up to {largest:.2g} of the largest"
+    if largest > _NOTICED:
+        return _Verdict(True, detail)
+    return _Verdict(False, f"{detail}; {_BLIND}", _unmoved(probe, "another answer", detail))
+
+
+def _toggled(graph: Graph, generator: torch.Generator) -> Graph:
+    """With one pair of nodes changed: an edge, or as often an absent one, if there is."""
+    present = torch.zeros(graph.node_count, graph.node_count, dtype=torch.bool)
+    present[tuple(graph.edges)] = True
+    upper = torch.triu(torch.ones_like(present), diagonal=1)
+    kinds = [(upper & present).nonzero(), (upper & ~present).nonzero()]
+    first = int(torch.randint(2, (), generator=generator))
+    pairs = kinds[first] if len(kinds[first]) else kinds[1 - first]
+    one, other = pairs[int(torch.randint(len(pairs), (), generator=generator))].tolist()
+    present[one, other] = not present[one, other]
+    return replace(graph, edges=(upper & present).nonzero().T.contiguous())
 
 
 def _varies(probe: _Probe) -> _Verdict:

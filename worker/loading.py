@@ -43,6 +43,7 @@ from models.neighbourhoods import instance
 from store import gnn_layers, gnn_spec, gnns, graph_sets, tables
 from store.artifacts import Artifacts
 from store.requests import CanonicalGraph
+from worker.plugged import plugged_layer, require_plugins
 from worker.shelf import Shelf
 
 _WARM_BYTES = 1024 * 1024 * 1024
@@ -75,8 +76,7 @@ class Library:
         """In eval mode on this worker's device, as the denoiser is."""
 
         def load() -> Gnn:
-            spec = gnn_spec.GnnSpecDocument.model_validate(row.spec)
-            gnn = Gnn(layers_of(spec))
+            gnn = Gnn(spec_of(row))
             gnn.load_state_dict(load_tensors(self._artifacts.get(row.weights_digest)))
             return gnn.to(self.device).eval().requires_grad_(False)
 
@@ -103,8 +103,7 @@ class Library:
             return self._graphs(row)
 
         def cut_out() -> LabelledGraphs:
-            spec = layers_of(gnn_spec.GnnSpecDocument.model_validate(gnn.spec))
-            found = neighbourhoods(self._graphs(row).graphs, spec)
+            found = neighbourhoods(self._graphs(row).graphs, spec_of(gnn))
             return LabelledGraphs(found, [None] * len(found))
 
         return self._shelf.get(
@@ -168,16 +167,28 @@ _LAYERS: dict[str, type[Layer]] = {
 }
 
 
+def spec_of(row: tables.Gnn) -> GnnSpec:
+    require_plugins(row.spec)
+    return layers_of(gnn_spec.GnnSpecDocument.model_validate(row.spec))
+
+
 def layers_of(document: gnn_spec.GnnSpecDocument) -> GnnSpec:
+    outputs = gnn_spec.outputs_of(document)
+    widths = gnn_spec.widths_of(document)
     return GnnSpec(
         features=document.features,
         classes=document.classes,
-        layers=tuple(_layer(layer) for layer in document.layers),
+        layers=tuple(
+            _layer(layer, width, outputs)
+            for layer, width in zip(document.layers, widths, strict=False)
+        ),
     )
 
 
-def _layer(document: gnn_layers.LayerDocument) -> Layer:
+def _layer(document: gnn_layers.SpecLayer, width: int, outputs: int) -> Layer:
     """Documents and layers have the same fields; each checks them for itself."""
+    if isinstance(document, gnn_layers.PluggedDocument):
+        return plugged_layer(document, width, outputs)
     fields = document.model_dump(exclude={"type"})
     # Layers can be compared and hashed, so their lists are tuples.
     fields = {name: tuple(x) if isinstance(x, list) else x for name, x in fields.items()}

@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
-from store.results import Receipt
+from models.gnn.network import Gnn
+from store import plugins
+from store.results import GnnForm, Receipt
+from worker.opening import black_box_of
 from worker.subjects import Subjects
 from worker.work import Work
 
@@ -17,6 +20,7 @@ _PACKAGES = ("d4explain", "torch", "torch_geometric")
 def receipt(
     work: Work,
     subjects: Subjects,
+    gnn: Gnn,
     *,
     seed: int,
     config: dict[str, object],
@@ -32,9 +36,27 @@ def receipt(
         config=config,
         seed=seed,
         device=str(work.library.device),
-        versions=dict(versions()),
+        versions=dict(versions())
+        | {used.package: used.version for used in plugins.used(subjects.gnn.spec)},
+        gnn_form=_form(gnn),
+        objective_fallback=(subjects.denoiser.metrics or {}).get("objective_fallback"),
         work=dict(done),
     )
+
+
+def _form(gnn: Gnn) -> GnnForm:
+    if black_box_of(gnn) is not None:
+        return "black_box"
+    return "dense" if gnn.has_dense else "sparse"
+
+
+def form_warnings(gnn: Gnn) -> list[str]:
+    if _form(gnn) != "sparse":
+        return []
+    return [
+        "the GNN has no dense form: candidates were judged by its sparse form and ranked without "
+        "its gradient"
+    ]
 
 
 @cache

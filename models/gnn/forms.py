@@ -12,6 +12,11 @@ from models.graphs import DenseGraphs, SparseGraphs
 class GraphLayer(nn.Module, ABC):
     """One layer with shared weights in two forms, equal wherever the adjacency is 0/1."""
 
+    @property
+    def has_dense(self) -> bool:
+        """All layers of the vocabulary have both forms; one from outside may lack the second."""
+        return True
+
     @abstractmethod
     def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
         """[node of all graphs, width] → the same; [graph, width] behind the pool."""

@@ -18,6 +18,7 @@ from models.gnn.convolutions import Gcn, Gin, GinSum, GraphConvolution, Sage
 from models.gnn.filters import Cheb, Egnn, Tag
 from models.gnn.forms import GraphLayer, Rowwise
 from models.gnn.norms import BatchNorm, GraphNorm, layer_norm
+from models.gnn.plugged import Plugged
 from models.gnn.pna import Pna
 from models.gnn.pools import pool
 from models.gnn.spec import (
@@ -41,6 +42,7 @@ from models.gnn.spec import (
     Layer,
     LayerNormLayer,
     LinearLayer,
+    PluggedLayer,
     PnaLayer,
     PoolLayer,
     SageLayer,
@@ -149,6 +151,7 @@ _MODULES: dict[type[Layer], Callable[[int, Any], _Module]] = {
     KeepLayer: Keep,
     AddLayer: Add,
     JumpLayer: Jump,
+    PluggedLayer: Plugged,
 }
 
 

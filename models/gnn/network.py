@@ -9,12 +9,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.errors import NoMarkedNodeError
+from models.errors import NoDenseFormError, NoMarkedNodeError
 from models.gnn.filters import Egnn
 from models.gnn.forms import GraphLayer, Rowwise
 from models.gnn.layers import Add, Jump, Keep, build
-from models.gnn.spec import GnnSpec
-from models.graphs import DenseGraphs, Graph, SparseGraphs, to_sparse
+from models.gnn.spec import GnnSpec, PluggedLayer
+from models.graphs import DenseGraphs, Graph, SparseGraphs, side_by_side, to_sparse
 
 # Rows (nodes and directed edges) of one sparse pass: a few tens of MB at usual widths.
 _ROWS_PER_PASS = 100_000
@@ -45,6 +45,9 @@ class Gnn(nn.Module):
             build(layer, width)
             for layer, width in zip(spec.layers, spec.widths()[:-1], strict=True)
         )
+        # Without a dense form there are no gradients; layers from outside may lack one.
+        graph_layers = [layer for layer in self.layers if isinstance(layer, GraphLayer)]
+        self.has_dense = all(layer.has_dense for layer in graph_layers)
 
     def forward(self, graphs: SparseGraphs) -> Tensor:
         """Logits [graph, class] by PyG's own layers: the truth about every discrete graph."""
@@ -57,13 +60,20 @@ class Gnn(nn.Module):
             raise ValueError("this GNN has a pool and classifies graphs, not nodes")
         return self._rows(graphs)
 
+    def answers(self, graphs: DenseGraphs) -> Tensor:
+        """Logits [batch, class] of 0/1 graphs: by the dense form if there is one, it is faster."""
+        if self.has_dense:
+            return self.dense(graphs)
+        ranges = _ranges(_sparse_rows(graphs))
+        return torch.cat([self(side_by_side(graphs.select(part))) for part in ranges])
+
     def dense(self, graphs: DenseGraphs) -> Tensor:
         """Logits [batch, class] as a differentiable function of a soft adjacency.
 
         Equal to `forward` where the adjacency is 0/1. The gradient with respect to entry [i, j]
         is that of the message j → i alone; an undirected edge's gradient is the sum of both.
         """
-        self._require_eval()
+        self._require_dense()
         # Candidates of one graph share its features: what comes before the first edge is read is
         # the same for all, and of a thousand features per node it would be nearly all the work.
         shared = graphs.count > 1 and graphs.features.stride(0) == 0
@@ -83,7 +93,10 @@ class Gnn(nn.Module):
             return self._dense_pass(graphs, first)
         return torch.cat([self._dense_pass(graphs.select(part), first) for part in ranges])
 
-    def _require_eval(self) -> None:
+    def _require_dense(self) -> None:
+        if not self.has_dense:
+            plugged = [layer.name for layer in self.spec.layers if isinstance(layer, PluggedLayer)]
+            raise NoDenseFormError(plugged)
         if self.training:
             raise RuntimeError(
                 "the dense form is defined for eval mode only; this GNN is in training mode"
@@ -103,20 +116,35 @@ class Gnn(nn.Module):
 
         [batch, class] and [batch, node, spec.state_width]; rows of padding hold anything.
         """
-        self._require_eval()
-        wanted = set(self.spec.state_positions)
+        self._require_dense()
         seen: list[Tensor] = []
+        logits = self._dense_pass(graphs, watch=self._collecting(seen))
+        empty = graphs.features.new_empty(*graphs.mask.shape, 0)
+        return logits, torch.cat([empty, *seen], dim=2)
+
+    def sparse_states(self, graphs: DenseGraphs) -> tuple[Tensor, Tensor]:
+        """The same of 0/1 graphs by the sparse form, without gradients; padding is 0."""
+        laid = side_by_side(graphs)
+        seen: list[Tensor] = []
+        rows = self._rows(laid, self._collecting(seen))
+        logits = rows[_marked(laid.targets)] if self.spec.classifies_nodes else rows
+        states = graphs.features.new_zeros(*graphs.mask.shape, self.spec.state_width)
+        states[graphs.mask] = torch.cat([laid.features.new_empty(len(laid.features), 0), *seen], 1)
+        return logits, states
+
+    def _collecting(self, seen: list[Tensor]) -> Watch:
+        wanted = set(self.spec.state_positions)
 
         def watch(position: int, values: Tensor) -> None:
             if position in wanted:
                 seen.append(values)
 
-        logits = self._dense_pass(graphs, watch=watch)
-        empty = graphs.features.new_empty(*graphs.mask.shape, 0)
-        return logits, torch.cat([empty, *seen], dim=2)
+        return watch
 
-    def _rows(self, graphs: SparseGraphs) -> Tensor:
-        return self._chain(graphs.features, lambda layer, values: layer.sparse(values, graphs))
+    def _rows(self, graphs: SparseGraphs, watch: Watch = _ignore) -> Tensor:
+        return self._chain(
+            graphs.features, lambda layer, values: layer.sparse(values, graphs), watch=watch
+        )
 
     def _dense_pass(self, graphs: DenseGraphs, first: int = 0, watch: Watch = _ignore) -> Tensor:
         """The layers from `first` on; the graphs' features are what those before it gave."""
@@ -162,8 +190,8 @@ def predict(gnn: Gnn, graphs: Sequence[Graph], device: torch.device) -> Tensor:
     try:
         with torch.inference_mode():
             logits = [
-                gnn(to_sparse(graphs[start:stop]).to(device)).cpu()
-                for start, stop in _passes(graphs)
+                gnn(to_sparse(graphs[some]).to(device)).cpu()
+                for some in _ranges([graph.node_count + 2 * graph.edge_count for graph in graphs])
             ]
     finally:
         gnn.train(was_training)
@@ -183,17 +211,22 @@ def predict_nodes(gnn: Gnn, graph: Graph, device: torch.device) -> Tensor:
         gnn.train(was_training)
 
 
-def _passes(graphs: Sequence[Graph]) -> Iterator[tuple[int, int]]:
+def _ranges(sizes: Sequence[int]) -> Iterator[slice]:
     """Consecutive ranges of graphs whose rows stay within one pass."""
     start, rows = 0, 0
-    for position, graph in enumerate(graphs):
-        size = graph.node_count + 2 * graph.edge_count
+    for position, size in enumerate(sizes):
         if position > start and rows + size > _ROWS_PER_PASS:
-            yield start, position
+            yield slice(start, position)
             start, rows = position, 0
         rows += size
-    if graphs:
-        yield start, len(graphs)
+    if sizes:
+        yield slice(start, len(sizes))
+
+
+def _sparse_rows(graphs: DenseGraphs) -> list[int]:
+    """Nodes and directed edges of each graph."""
+    rows: list[int] = (graphs.mask.sum(1) + graphs.adjacency.sum((1, 2))).long().tolist()
+    return rows
 
 
 def _marked(targets: Tensor | None) -> Tensor:

@@ -27,6 +27,7 @@ from models.gnn.vocabulary import (
     LayerNormLayer,
     LayerNormMode,
     LinearLayer,
+    PluggedLayer,
     PnaAggregator,
     PnaLayer,
     PnaScaler,
@@ -64,6 +65,7 @@ __all__ = [
     "LayerNormLayer",
     "LayerNormMode",
     "LinearLayer",
+    "PluggedLayer",
     "PnaAggregator",
     "PnaLayer",
     "PnaScaler",
@@ -97,7 +99,7 @@ class GnnSpec:
                 raise ValueError(
                     f"layers[{position}]: not a layer of the vocabulary; got {layer!r}"
                 )
-        pools = [i for i, layer in enumerate(self.layers) if isinstance(layer, PoolLayer)]
+        pools = [i for i, layer in enumerate(self.layers) if _pools(layer)]
         if len(pools) > 1:
             raise ValueError(f"layers: at most one may be a pool; got {len(pools)} (at {pools})")
         for position, layer in enumerate(self.layers):
@@ -116,8 +118,9 @@ class GnnSpec:
         self._check_kept()
         self._check_towers()
         last = next((layer for layer in reversed(self.layers) if isinstance(layer, _WIDTH)), None)
-        ends_in_convolution = not pools and isinstance(last, _WIDENING)
-        if not isinstance(last, LinearLayer) and not ends_in_convolution:
+        ends_in_nodes = not pools and isinstance(last, _WIDENING)
+        whole = isinstance(last, PluggedLayer) and last.pools
+        if not isinstance(last, LinearLayer) and not ends_in_nodes and not whole:
             allowed = "a linear layer" if pools else "a convolution or a linear layer"
             raise ValueError(
                 f"layers: the last one that sets the width must be {allowed}; got "
@@ -132,7 +135,7 @@ class GnnSpec:
 
     @property
     def classifies_nodes(self) -> bool:
-        return not any(isinstance(layer, PoolLayer) for layer in self.layers)
+        return not any(_pools(layer) for layer in self.layers)
 
     @property
     def binary(self) -> bool:
@@ -175,9 +178,9 @@ class GnnSpec:
         As many as there are convolutions, and one more where one of them is normalised by both
         ends' degrees: a GCN reads the degrees of the farthest nodes it sees, hence whether they
         have neighbours. The others read nothing of them but their values: a mean or an
-        attention divides by what the gathering node has.
+        attention divides by what the gathering node has. What a plugged layer reads is not known.
         """
-        normalised = any(isinstance(layer, _NORMALISED) for layer in self.layers)
+        normalised = any(isinstance(layer, _NORMALISED | PluggedLayer) for layer in self.layers)
         return self.convolutions + normalised
 
     def widths(self) -> tuple[int, ...]:
@@ -191,7 +194,7 @@ class GnnSpec:
                     width = layer.out
                 case PnaLayer() | TagLayer() | ChebLayer() | EgnnLayer():
                     width = layer.out
-                case GatLayer() | GatV2Layer():
+                case GatLayer() | GatV2Layer() | PluggedLayer():
                     width = layer.width
                 case KeepLayer():
                     kept.append(width)
@@ -240,7 +243,16 @@ class GnnSpec:
 
 
 _NORMALISED = GcnLayer | TagLayer | ChebLayer | EgnnLayer
-_WIDENING = _NORMALISED | GinLayer | SageLayer | GraphConvLayer | GatLayer | GatV2Layer | PnaLayer
+_WIDENING = (
+    _NORMALISED
+    | GinLayer
+    | SageLayer
+    | GraphConvLayer
+    | GatLayer
+    | GatV2Layer
+    | PnaLayer
+    | PluggedLayer
+)
 _CONVOLUTIONS = _WIDENING | GinSumLayer
 _ON_NODES = _CONVOLUTIONS | KeepLayer | AddLayer | JumpLayer
 _WIDTH = _WIDENING | LinearLayer | JumpLayer
@@ -262,10 +274,18 @@ def _looks(layer: Layer) -> int:
             return layer.k
         case ChebLayer():
             return layer.k - 1
+        case PluggedLayer():
+            return layer.hops or 0
         case _:
             return int(isinstance(layer, _CONVOLUTIONS))
 
 
+def _pools(layer: Layer) -> bool:
+    return isinstance(layer, PoolLayer) or (isinstance(layer, PluggedLayer) and layer.pools)
+
+
 def _spans_graph(layer: Layer) -> bool:
     """Whether every node's values come from all nodes of the graph."""
+    if isinstance(layer, PluggedLayer):
+        return layer.hops is None and not layer.pools
     return isinstance(layer, GraphNormLayer) or layer == LayerNormLayer("graph")

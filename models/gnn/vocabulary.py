@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 ActivationKind: TypeAlias = Literal["relu", "leaky_relu", "elu", "gelu", "tanh", "sigmoid"]
 PoolOp: TypeAlias = Literal["mean", "sum", "max", "attention"]
@@ -272,6 +273,26 @@ class JumpLayer:
         _require_one_of("jump: mode", self.mode, get_args(JumpMode))
 
 
+@dataclass(frozen=True)
+class PluggedLayer:
+    """A layer, or a whole GNN, from outside: `make` gives the module that computes it.
+
+    The module takes values, edge_index and the graph of each node, as PyG's do, and may have a
+    `dense` form that takes values, adjacency and mask.
+    """
+
+    name: str
+    width: int  # what leaves the layer
+    make: Callable[[], Any]  # a torch module
+    hops: int | None  # that it looks away from a node; None: at the whole graph
+    pools: bool = False  # a whole GNN of graphs: one row per graph leaves it
+
+    def __post_init__(self) -> None:
+        require_positive(f"{self.name}: width", self.width)
+        if self.hops is not None and self.hops < 0:
+            raise ValueError(f"{self.name}: hops must not be negative; got {self.hops!r}")
+
+
 Layer: TypeAlias = (
     GcnLayer
     | GinLayer
@@ -295,6 +316,7 @@ Layer: TypeAlias = (
     | KeepLayer
     | AddLayer
     | JumpLayer
+    | PluggedLayer
 )
 
 

@@ -35,6 +35,14 @@ def test_values_are_parsed_by_their_kind() -> None:
     assert settings.host == "127.0.0.1"
 
 
+def test_a_switch_is_read_by_its_word_and_handed_on() -> None:
+    assert Settings.from_environment({}).black_box is False
+    for word, on in (("on", True), ("0", False), ("TRUE", True)):
+        settings = Settings.from_environment({"D4_BLACK_BOX": word})
+        assert settings.black_box is on
+        assert Settings.from_environment(settings.environment()).black_box is on
+
+
 @pytest.mark.parametrize(
     ("env", "text"),
     [
@@ -46,6 +54,7 @@ def test_values_are_parsed_by_their_kind() -> None:
         ("D4_LEASE_SECONDS", "inf"),
         ("D4_LEASE_SECONDS", "nan"),
         ("D4_LOG_LEVEL", "loud"),
+        ("D4_BLACK_BOX", "maybe"),
     ],
 )
 def test_nonsense_is_refused_by_name(env: str, text: str) -> None:

@@ -19,7 +19,7 @@ from store.requests import ClassRequest
 from store.results import ClassResult, Timings
 from worker.control import Control
 from worker.distances import Distance, distance_to_reference
-from worker.receipts import receipt
+from worker.receipts import form_warnings, receipt
 from worker.reports import class_example, figure
 from worker.subjects import Subjects, request_bytes, subjects_of
 from worker.work import Outcome, Work
@@ -79,6 +79,7 @@ def explain_class_job(work: Work) -> Outcome:
         receipt=receipt(
             work,
             subjects,
+            gnn,
             seed=request.seed,
             config=_resolved(request, config),
             done={
@@ -89,6 +90,7 @@ def explain_class_job(work: Work) -> Outcome:
             },
         ),
         warnings=[
+            *form_warnings(gnn),
             *reference.warnings,
             *watch.warnings,
             *_missed(found, request.target_class),

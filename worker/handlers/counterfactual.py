@@ -15,9 +15,11 @@ from models.search import PRESETS
 from store import explanations
 from store.requests import CounterfactualRequest
 from store.results import CounterfactualResult, Timings
+from worker.black_box import BlackBox
 from worker.cases import Case, cases_of
 from worker.distances import distance_to_reference
-from worker.receipts import receipt
+from worker.opening import black_box_of, opened_gnn
+from worker.receipts import form_warnings, receipt
 from worker.reports import counterfactual_answer, figure, summary
 from worker.subjects import request_bytes, subjects_of
 from worker.work import Outcome, Work
@@ -27,7 +29,9 @@ def explain_counterfactually(work: Work) -> Outcome:
     started = time.monotonic()
     request = CounterfactualRequest.model_validate_json(request_bytes(work))
     subjects = subjects_of(work)
-    gnn, denoiser = work.library.gnn(subjects.gnn), work.library.denoiser(subjects.denoiser)
+    gnn = opened_gnn(work, subjects.gnn, queries=request.max_queries)
+    denoiser = work.library.denoiser(subjects.denoiser)
+    box = black_box_of(gnn)
     config = CounterfactualConfig(
         target_class=request.target_class,
         alternatives=request.alternatives,
@@ -61,6 +65,7 @@ def explain_counterfactually(work: Work) -> Outcome:
         receipt=receipt(
             work,
             subjects,
+            gnn,
             seed=request.seed,
             config=_resolved(request, config),
             done={
@@ -68,9 +73,15 @@ def explain_counterfactually(work: Work) -> Outcome:
                 "samples": sum(outcome.samples for outcome in outcomes),
                 "depth": max((outcome.depth for outcome in outcomes), default=0),
                 "cut_by_time_budget": clock.cut,
+                **({} if box is None else {"queries": box.queries}),
             },
         ),
-        warnings=[*clock.warnings(len(answers), what), *distance.warnings],
+        warnings=[
+            *form_warnings(gnn),
+            *(["the query budget ended the search"] if box and box.nearly_used_up else []),
+            *clock.warnings(len(answers), what),
+            *distance.warnings,
+        ],
     )
     digest = work.store.artifacts.put(result.model_dump_json().encode())
 
@@ -100,7 +111,7 @@ def _explained(
     total, found = len(cases), 0
     for position, case in enumerate(cases):
         work.control.progress("explaining", position, total, {"found": found})
-        stop = clock.for_one_of(total - position)
+        stop = _within_budget(clock.for_one_of(total - position), black_box_of(gnn))
         outcome = case.explained(gnn, denoiser, config, work.library.device, stop)
         if case.molecule is not None and case.rules.valences is not None:
             outcome = case.molecule.only_valid(outcome)
@@ -109,6 +120,10 @@ def _explained(
         found += bool(outcome.found)
     work.control.progress("explaining", total, total, {"found": found})
     return outcomes
+
+
+def _within_budget(stop: Callable[[], bool], box: BlackBox | None) -> Callable[[], bool]:
+    return stop if box is None else lambda: box.nearly_used_up or stop()
 
 
 def _resolved(request: CounterfactualRequest, config: CounterfactualConfig) -> dict[str, object]:

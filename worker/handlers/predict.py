@@ -6,6 +6,7 @@ from models.gnn.network import Gnn, predict, predict_nodes
 from store.requests import CanonicalGraph, PredictionRequest
 from store.results import NodePrediction, NodePredictions, PredictionResult
 from worker.loading import graph_of
+from worker.opening import opened_gnn
 from worker.reports import prediction
 from worker.subjects import gnn_of, request_bytes
 from worker.work import Outcome, Work
@@ -13,7 +14,7 @@ from worker.work import Outcome, Work
 
 def predict_graphs(work: Work) -> Outcome:
     request = PredictionRequest.model_validate_json(request_bytes(work))
-    gnn = work.library.gnn(gnn_of(work))
+    gnn = opened_gnn(work, gnn_of(work))
     if gnn.spec.classifies_nodes:
         result = PredictionResult(
             predictions=[

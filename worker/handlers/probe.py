@@ -5,12 +5,14 @@ from __future__ import annotations
 from sqlalchemy.orm import Session
 
 from store import gnns
+from store.errors import PluginError
 from store.requests import ProbeRequest
 from store.results import ProbeCheck, ProbeReport
 from store.tables import Gnn
 from worker.conformance import probe
 from worker.failures import failure_of
 from worker.loading import graph_of
+from worker.opening import opened_gnn
 from worker.samples import Samples
 from worker.subjects import gnn_of, request_bytes
 from worker.work import Outcome, Work
@@ -27,7 +29,10 @@ def probe_gnn(work: Work) -> Outcome:
 
 def _report(work: Work, row: Gnn) -> ProbeReport:
     try:
-        gnn = work.library.gnn(row)
+        # asked anew every time, or two passes would always be alike
+        gnn = opened_gnn(work, row, remembers=False)
+    except PluginError:
+        raise  # the worker's fault, and the job's error says so
     except Exception as error:
         if failure_of(error).retryable:
             raise

@@ -6,7 +6,7 @@ import json
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
@@ -17,6 +17,7 @@ from models.denoiser import Denoiser
 from models.recipes import Objective, Recipe, recipe_for
 from models.training import NonFiniteGradientError, Trainer, TrainingProgress
 from store import denoisers
+from store.black_boxes import is_black_box
 from store.errors import ArtifactCorrupt, ArtifactMissing
 from store.requests import DenoiserConfig
 from worker.control import StopReason
@@ -43,7 +44,15 @@ def train_denoiser(work: Work) -> Outcome:
     denoiser = trainer.denoiser()
     weights = _weights(denoiser)
     digest = work.store.artifacts.put(weights)
-    metrics = _metrics(last) | {"seconds": figure(last.seconds), "steps": float(last.step)}
+    metrics: dict[str, float | str] = {
+        **_metrics(last),
+        "seconds": figure(last.seconds),
+        "steps": float(last.step),
+    }
+    if trainer.without_gradient:
+        metrics["objective_fallback"] = "score_function"
+    if is_black_box(subjects.gnn) and subjects.denoiser.objective == "counterfactual":
+        metrics["objective_fallback"] = "distribution"
 
     def record(session: Session) -> None:
         denoisers.finish(
@@ -83,7 +92,9 @@ def _trainer(work: Work, subjects: Subjects) -> Trainer:
     config = DenoiserConfig.model_validate(subjects.denoiser.config)
     recipe = _recipe(subjects.denoiser.objective, config)
     graphs = work.library.reference(subjects.gnn, subjects.dataset).graphs
-    needs_gnn = recipe.objective is Objective.COUNTERFACTUAL
+    if is_black_box(subjects.gnn):  # it would be asked at every step
+        recipe = replace(recipe, alpha=0.0, effect_weight=0.0)
+    needs_gnn = recipe.objective is Objective.COUNTERFACTUAL and not is_black_box(subjects.gnn)
     gnn = work.library.gnn(subjects.gnn) if needs_gnn else None
 
     def new() -> Trainer:

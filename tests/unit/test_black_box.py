@@ -1,0 +1,541 @@
+"""GNNs that are asked by URL: a real server in this process, and everything that can go wrong."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+import torch
+
+from models.graphs import Graph, to_sparse
+from service.bodies import FormParts
+from service.faults import InvalidRequestError
+from service.questions import class_request, counterfactual_request
+from service.registration import read_registration
+from service.schemas import ClassIn, CounterfactualIn
+from store import datasets, denoisers, explanations, gnns, graph_sets, jobs
+from store.black_boxes import check_url
+from store.errors import InvalidInput
+from store.gnn_spec import parse_spec
+from store.job_states import GnnState, JobState
+from store.opened import Store
+from store.requests import CanonicalGraph, CounterfactualRequest, DenoiserConfig
+from store.results import CounterfactualResult
+from store.settings import Settings
+from store.tables import Gnn as GnnRow
+from worker.black_box import BlackBox, QueryBudgetError, checked
+from worker.handlers import HANDLERS
+from worker.loading import Library
+from worker.predict_client import PredictClient, PredictError, is_public
+from worker.runner import Runner
+
+torch.set_num_threads(1)
+CPU = torch.device("cpu")
+THRESHOLD = 6.5  # edges
+
+
+def edges_of(graph: dict[str, Any]) -> int:
+    return len(graph["edge_index"][0]) // 2
+
+
+def by_edges(body: dict[str, Any]) -> dict[str, Any]:
+    """Class 1 if a graph has more edges than the threshold: what flips it needs no search."""
+    above = torch.tensor([edges_of(graph) - THRESHOLD for graph in body["graphs"]])
+    second = above.double().sigmoid()
+    return {"probabilities": torch.stack([1 - second, second], dim=1).tolist()}
+
+
+@dataclass
+class Served:
+    url: str
+    answer: Callable[[dict[str, Any]], Any] = by_edges
+    raw: Callable[[int], tuple[int, bytes]] | None = None  # of the request's number, instead
+    asked: list[dict[str, Any]] = field(default_factory=list)  # all graphs
+    posts: int = 0
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            box.posts += 1
+            box.asked += body["graphs"]
+            status, data = 200, b""
+            if box.raw is not None:
+                status, data = box.raw(box.posts)
+            else:
+                data = json.dumps(box.answer(body)).encode()
+            self.send_response(status)
+            if 300 <= status < 400:
+                self.send_header("Location", "/elsewhere")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, *_: Any) -> None:
+            pass  # clients that do not want the whole answer
+
+    server = Server(("127.0.0.1", 0), Handler)
+    box = Served(f"http://127.0.0.1:{server.server_address[1]}/predict")
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield box
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+ALLOWED = Settings(
+    black_box=True,
+    black_box_hosts="127.0.0.1, gnn.example.org, api.example.org:8443",
+    black_box_private_hosts="127.0.0.1",
+    black_box_seconds=5.0,
+)
+SPEC = parse_spec(
+    {"features": 1, "classes": 2, "layers": [{"type": "black_box", "url": "http://x"}]}
+)
+
+
+def opened(served: Served, budget: int = 1000, **changes: Any) -> BlackBox:
+    box = BlackBox(None, 1, 2)  # type: ignore[arg-type]
+    client = PredictClient(served.url, ALLOWED, pause=lambda seconds: None)
+    box.open(client, budget, **changes)
+    return box
+
+
+def ring(nodes: int, features: list[float] | None = None) -> Graph:
+    edges = sorted([(i, i + 1) for i in range(nodes - 1)] + [(0, nodes - 1)])
+    x = torch.tensor(features)[:, None] if features else torch.ones(nodes, 1)
+    return Graph(x, torch.tensor(edges).T.contiguous())
+
+
+def ask(box: BlackBox, graphs: list[Graph]) -> torch.Tensor:
+    laid = to_sparse(graphs)
+    return box(laid.features, laid.edge_index, laid.graph_of_node)
+
+
+def test_graphs_go_out_as_pyg_dicts_and_logarithms_come_back(served: Served) -> None:
+    lone = Graph(torch.tensor([[0.5]]), torch.empty(2, 0, dtype=torch.int64))
+    found = ask(opened(served), [ring(3, [1.0, 2.0, 3.0]), lone, ring(8)])
+    assert served.asked[0] == {
+        "x": [[1.0], [2.0], [3.0]],
+        "edge_index": [[0, 0, 1, 1, 2, 2], [1, 2, 0, 2, 0, 1]],
+        "num_nodes": 3,
+    }
+    assert served.asked[1] == {"x": [[0.5]], "edge_index": [[], []], "num_nodes": 1}
+    above = torch.tensor([3.0, 0.0, 8.0]) - THRESHOLD
+    torch.testing.assert_close(found.softmax(1)[:, 1], above.sigmoid())
+
+
+def test_no_graph_is_asked_about_twice_and_batches_are_bounded(served: Served) -> None:
+    box = opened(served)
+    graphs = [ring(5, [float(n)] * 5) for n in range(70)]
+    first = ask(box, [*graphs, graphs[0]])
+    assert (len(served.asked), served.posts, box.queries) == (70, 2, 70)
+    assert torch.equal(first[0], first[70])
+    assert torch.equal(ask(box, graphs[:3]), first[:3])
+    assert box.queries == 70
+
+
+def test_a_probe_asks_again(served: Served) -> None:
+    box = opened(served, remembers=False)
+    ask(box, [ring(5)])
+    ask(box, [ring(5)])
+    assert box.queries == 2
+
+
+def test_the_budget_is_kept(served: Served) -> None:
+    box = opened(served, budget=3)
+    ask(box, [ring(5), ring(6)])
+    with pytest.raises(QueryBudgetError, match="budget of 3 queries"):
+        ask(box, [ring(7), ring(8)])
+    assert len(served.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ([[0.5, 0.5]], "is not {"),
+        ({"probabilities": "0.5"}, "is not {"),
+        ({"probabilities": []}, "answered for 0 of 1 graphs"),
+        ({"probabilities": [[0.5, 0.5]] * 2}, "answered for 2 of 1 graphs"),
+        ({"probabilities": [[1.0]]}, "not 2 numbers"),
+        ({"probabilities": [0.5]}, "not 2 numbers"),
+        ({"probabilities": [[0.5, "0.5"]]}, "not 2 numbers"),
+        ({"probabilities": [[True, False]]}, "not 2 numbers"),
+        ({"probabilities": [[1.5, -0.5]]}, "numbers from 0 to 1"),
+        ({"probabilities": [[float("nan"), 1.0]]}, "numbers from 0 to 1"),
+        ({"probabilities": [[10**400, 0]]}, "numbers from 0 to 1"),
+        ({"probabilities": [[0.5, 0.4]]}, "add up to 0.9, not to 1"),
+        ({"probabilities": [[2.0, -1.0]]}, "numbers from 0 to 1"),
+    ],
+)
+def test_nonsense_is_refused(answer: Any, words: str) -> None:
+    with pytest.raises(PredictError) as refused:
+        checked(answer, 1, 2)
+    assert words in str(refused.value)
+
+
+def test_an_answer_in_time_after_passing_faults_is_taken(served: Served) -> None:
+    good = json.dumps({"probabilities": [[0.25, 0.75]]}).encode()
+    served.raw = lambda number: (200, good) if number == 3 else (503, b"later")
+    assert ask(opened(served), [ring(5)]).exp().tolist() == [[0.25, 0.75]]
+
+
+@pytest.mark.parametrize(
+    ("status", "data", "posts", "words"),
+    [
+        (500, b"", 3, "did not answer in 3 attempts: status 500"),
+        (404, b"", 1, "status 404"),
+        (302, b"", 1, "redirects are not followed"),
+        (307, b"", 1, "redirects are not followed"),
+        (200, b"<html>", 1, "not JSON"),
+        (200, b"[" * 100_000, 1, "not JSON"),
+        (200, b" " * (4 * 1024 * 1024 + 1), 1, "more than 4,194,304 bytes"),
+    ],
+)
+def test_what_does_not_answer_is_named(
+    served: Served, status: int, data: bytes, posts: int, words: str
+) -> None:
+    served.raw = lambda _: (status, data)
+    with pytest.raises(PredictError, match=words):
+        ask(opened(served), [ring(5)])
+    assert served.posts == posts
+
+
+def test_a_slow_answer_ends_in_time(served: Served) -> None:
+    def slow(_: int) -> tuple[int, bytes]:
+        time.sleep(0.5)
+        return 200, b"{}"
+
+    served.raw = slow
+    box = BlackBox(None, 1, 2)  # type: ignore[arg-type]
+    hurried = replace(ALLOWED, black_box_seconds=0.1)
+    box.open(PredictClient(served.url, hurried, pause=lambda seconds: None), 10)
+    with pytest.raises(PredictError, match="did not answer in 3 attempts"):
+        ask(box, [ring(5)])
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("ftp://gnn.example.org/x", "scheme 'ftp'"),
+        ("file:///etc/passwd", "scheme 'file'"),
+        ("//gnn.example.org/x", "scheme ''"),
+        ("https://", "needs a host"),
+        ("https://me:secret@gnn.example.org/", "no user name"),
+        ("https://gnn.example.org/#part", "no fragment"),
+        ("https://gnn.example.org:99999/", "not a URL"),
+        ("https://gnn.example.org /x", "characters"),
+        ("https://gnn.example.org\\@evil.example/", "characters"),
+        ("https://gnn.example.org\r\nX: y/", "characters"),
+        ("https://evil.example/", "'evil.example' is not one"),
+        ("https://gnn.example.org.evil.example/", "is not one"),
+        ("https://gnn.example.org@evil.example/", "no user name"),
+        ("https://api.example.org/", "is not one"),  # listed with another port
+        ("http://[::1]/", "is not one"),
+        ("http://2130706433/", "is not one"),
+    ],
+)
+def test_other_addresses_are_refused(url: str, words: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        check_url(url, ALLOWED, "/predict_url")
+    assert words in str(refused.value)
+    assert refused.value.pointer == "/predict_url"
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://gnn.example.org/a?b=c", "http://GNN.example.org:81", "https://api.example.org:8443"],
+)
+def test_listed_addresses_are_accepted(url: str) -> None:
+    check_url(url, ALLOWED)
+    with pytest.raises(InvalidInput, match="D4_BLACK_BOX would have to be on"):
+        check_url(url, replace(ALLOWED, black_box=False))
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        ("93.184.215.14", True),
+        ("2606:2800:21f:cb07:6820:80da:af6b:8b2c", True),
+        ("127.0.0.1", False),
+        ("10.1.2.3", False),
+        ("172.16.0.1", False),
+        ("192.168.1.1", False),
+        ("169.254.169.254", False),
+        ("100.64.0.1", False),
+        ("0.0.0.0", False),
+        ("224.0.0.1", False),
+        ("255.255.255.255", False),
+        ("::1", False),
+        ("::", False),
+        ("fe80::1%eth0", False),
+        ("fd00::1", False),
+        ("ff02::1", False),
+        ("::ffff:127.0.0.1", False),
+        ("::ffff:169.254.169.254", False),
+        ("64:ff9b::7f00:1", False),
+        ("2002:7f00:1::", False),
+        ("2001:0:4136:e378:8000:63bf:3fff:fdd2", False),
+    ],
+)
+def test_only_public_addresses_are_called(address: str, public: bool) -> None:
+    assert is_public(address) is public
+
+
+@pytest.mark.parametrize("addresses", [["127.0.0.1"], ["93.184.215.14", "10.0.0.1"]])
+def test_a_listed_name_that_leads_inside_is_not_called(addresses: list[str]) -> None:
+    client = PredictClient("http://gnn.example.org/", ALLOWED, resolve=lambda host, port: addresses)
+    with pytest.raises(PredictError, match="not a public address"):
+        client.ask({})
+
+
+def test_the_connection_goes_to_the_address_that_was_checked(served: Served) -> None:
+    """A name that leads elsewhere the second time is resolved once only."""
+    port = int(served.url.split(":")[2].split("/")[0])
+    found: list[str] = []
+
+    def resolve(host: str, _: int) -> list[str]:
+        found.append(host)
+        return ["127.0.0.1"] if len(found) == 1 else ["192.0.2.1"]
+
+    names = replace(
+        ALLOWED, black_box_hosts="rebind.invalid", black_box_private_hosts="rebind.invalid"
+    )
+    client = PredictClient(f"http://rebind.invalid:{port}/predict", names, resolve=resolve)
+    assert client.ask({"graphs": []}) == {"probabilities": []}
+    assert served.posts == 1
+    assert found == ["rebind.invalid"]
+
+
+# The whole road.
+
+
+def open_store(folder: Any, **changes: Any) -> Store:
+    return Store.open(replace(ALLOWED, data_dir=folder, database_url="", artifacts="", **changes))
+
+
+def run(store: Store, job_id: str) -> Any:
+    Runner(store, Library(store.artifacts, CPU), HANDLERS, "test").run(job_id)
+    with store.database.reading() as session:
+        return jobs.get(session, job_id)
+
+
+def canonical(nodes: int) -> CanonicalGraph:
+    graph = ring(nodes)
+    pairs = [(int(source), int(target)) for source, target in graph.edges.T.tolist()]
+    return CanonicalGraph(node_ids=list(range(nodes)), x=[[1.0]] * nodes, edges=pairs)
+
+
+def registered(store: Store, url: str) -> Any:
+    document = {"features": 1, "classes": 2, "layers": [{"type": "black_box", "url": url}]}
+    digest = store.artifacts.put(b"")
+    with store.database.transaction() as session:
+        gnn, job = gnns.create(
+            session, name="box", spec=parse_spec(document), weights_digest=digest
+        )
+    assert run(store, job.id).state is JobState.SUCCEEDED
+    with store.database.reading() as session:
+        return gnns.get(session, gnn.id)
+
+
+def asked(store: Store, gnn: Any, request: CounterfactualRequest) -> tuple[Any, str]:
+    """The job of an explanation, and the explanation's id; the denoiser is trained on the way."""
+    graphs = [canonical(5), canonical(7)] * 3
+    figures = graph_sets.describe(graphs)
+    with store.database.transaction() as session:
+        dataset = datasets.create(
+            session,
+            name="rings",
+            gnn_features=1,
+            graphs_digest=store.artifacts.put(graph_sets.pack(graphs)),
+            sha256=graph_sets.canonical_set_hash(graphs),
+            graph_count=figures.graph_count,
+            label_counts=figures.label_counts,
+            max_nodes=figures.max_nodes,
+            mean_nodes=figures.mean_nodes,
+            mean_edges=figures.mean_edges,
+        )
+        denoiser, training = denoisers.get_or_create(
+            session,
+            gnn=gnn,
+            dataset=dataset,
+            objective="counterfactual",
+            config=DenoiserConfig(steps=5, hidden=4, blocks=1),
+        )
+    assert training is None or run(store, training.id).state is JobState.SUCCEEDED
+    with store.database.transaction() as session:
+        trained = denoisers.get(session, denoiser.id)
+        assert trained.metrics is not None
+        assert trained.metrics["objective_fallback"] == "distribution"
+        explanation, job = explanations.create(
+            session,
+            kind="counterfactual",
+            gnn=gnn,
+            dataset=dataset,
+            denoiser=trained,
+            train_job=None,
+            request_digest=store.artifacts.put(request.model_dump_json().encode()),
+            seed=0,
+        )
+    return run(store, job.id), explanation.id
+
+
+def result_of(store: Store, explanation_id: str) -> CounterfactualResult:
+    with store.database.reading() as session:
+        digest = explanations.get(session, explanation_id).result_digest
+    return CounterfactualResult.model_validate_json(store.artifacts.get(digest or ""))
+
+
+def test_a_black_box_is_probed_and_explained(served: Served, tmp_path: Any) -> None:
+    with open_store(tmp_path) as store:
+        gnn = registered(store, served.url)
+        assert gnn.state is GnnState.READY, gnn.report
+        assert gnn.report["dense"] == "absent"
+        before = len(served.asked)
+        job, explanation = asked(store, gnn, CounterfactualRequest(graphs=[canonical(6)]))
+        assert job.state is JobState.SUCCEEDED, job.error
+        result = result_of(store, explanation)
+        answer = result.answers[0]
+        assert answer.found
+        assert len(answer.counterfactuals[0].edits) == 1  # 7 edges are more than 6.5
+        assert answer.counterfactuals[0].edits[0].action == "add"
+        receipt = result.receipt
+        assert (receipt.gnn_form, receipt.objective_fallback) == ("black_box", "distribution")
+        assert receipt.work["queries"] == len(served.asked) - before > 0
+
+
+@pytest.mark.parametrize(("budget", "least"), [(20, 1), (160, 30)])
+def test_a_small_budget_ends_the_search_and_says_so(
+    served: Served, tmp_path: Any, budget: int, least: int
+) -> None:
+    """Ten edges are four too many, and the rules allow three edits."""
+    with open_store(tmp_path) as store:
+        gnn = registered(store, served.url)
+        request = CounterfactualRequest(graphs=[canonical(10)], max_queries=budget)
+        job, explanation = asked(store, gnn, request)
+        assert job.state is JobState.SUCCEEDED, job.error
+        result = result_of(store, explanation)
+        assert not result.answers[0].found
+        assert "the query budget ended the search" in result.warnings
+        assert least <= result.receipt.work["queries"] <= budget
+
+
+def test_a_black_box_that_breaks_down_fails_the_job(served: Served, tmp_path: Any) -> None:
+    with open_store(tmp_path) as store:
+        gnn = registered(store, served.url)
+        served.answer = lambda body: {"probabilities": [[0.5, 0.4]] * len(body["graphs"])}
+        job, _ = asked(store, gnn, CounterfactualRequest(graphs=[canonical(6)]))
+        assert job.state is JobState.FAILED
+        assert "add up to 0.9, not to 1" in job.error["message"]
+
+
+def test_a_worker_that_may_not_ask_rejects_the_gnn(served: Served, tmp_path: Any) -> None:
+    with open_store(tmp_path, black_box_private_hosts="") as store:
+        gnn = registered(store, served.url)
+        assert gnn.state is GnnState.REJECTED
+        assert "not a public address" in gnn.report["checks"][0]["detail"]
+    assert not served.asked
+
+
+def form(url: str, **changes: Any) -> dict[str, Any]:
+    parts = {
+        "name": (None, "box"),
+        "spec": (None, '{"features": 1, "classes": 2}', "application/json"),
+        "predict_url": (None, url),
+    }
+    return {name: part for name, part in {**parts, **changes}.items() if part is not None}
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer", "words"),
+    [
+        ({}, "/predict_url", "D4_BLACK_BOX would have to be on"),
+        ({"weights": ("w", b"x")}, "/weights", "takes its place"),
+        ({"archive": ("a", b"x")}, "/archive", "takes its place"),
+        ({"spec": None}, "/spec", "`features` and `classes`"),
+        (
+            {
+                "predict_url": None,
+                "weights": ("w", b"x"),
+                "spec": (None, SPEC.model_dump_json(), "application/json"),
+            },
+            "/spec/layers/0",
+            "by `predict_url`",
+        ),
+    ],
+)
+def test_registration_is_refused_where_it_is_not_allowed(
+    shared_api: Any, changes: dict[str, Any], pointer: str, words: str
+) -> None:
+    answer = shared_api.client.post("/v1/gnns", files=form("https://gnn.example.org/", **changes))
+    assert answer.status_code == 422
+    assert {error["pointer"] for error in answer.json()["errors"]} == {pointer}
+    assert words in answer.text
+
+
+def sent(spec: object, url: str = "https://gnn.example.org/") -> FormParts:
+    texts = {"name": b"box", "spec": json.dumps(spec).encode(), "predict_url": url.encode()}
+    return FormParts(texts, {})
+
+
+def test_registration_where_it_is_allowed() -> None:
+    read = read_registration(sent({"features": 1, "classes": 3}), ALLOWED)
+    (layer,) = read.spec.model_dump()["layers"]
+    assert layer == {"type": "black_box", "url": "https://gnn.example.org/"}
+    assert (read.spec.classes, read.weights) == (3, b"")
+
+
+@pytest.mark.parametrize(
+    ("spec", "pointer"),
+    [
+        ({"features": 1, "classes": 2, "layers": []}, "/spec/layers"),
+        ({"features": 1, "classes": 2, "head": "binary"}, "/spec/head"),
+        ({"features": 1, "classes": 2, "task": "node"}, "/spec/task"),
+        ([], "/spec"),
+    ],
+)
+def test_a_black_box_has_no_layers_of_its_own(spec: object, pointer: str) -> None:
+    with pytest.raises(InvalidRequestError) as refused:
+        read_registration(sent(spec), ALLOWED)
+    assert [fault.at for fault in refused.value.faults] == [pointer]
+
+
+@pytest.mark.parametrize("spec", [{"features": 0, "classes": 2}, {"classes": 2}])
+def test_its_features_are_checked_as_others_are(spec: object) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        read_registration(sent(spec), ALLOWED)
+    assert refused.value.pointer == "/spec/features"
+
+
+def test_its_classes_are_not_explained_and_its_budget_is_the_deployments() -> None:
+    gnn = GnnRow(id="gnn_box", spec=SPEC.model_dump(mode="json"))
+    one = ClassIn(kind="class", gnn="box", dataset="ds_1", target_class=0)
+    with pytest.raises(InvalidRequestError, match="asked by URL"):
+        class_request(one, gnn)
+    other = CounterfactualIn(kind="counterfactual", gnn="box", dataset="ds_1", max_queries=20_001)
+    with pytest.raises(InvalidRequestError, match="allows 20,000"):
+        counterfactual_request(other, gnn, ALLOWED)
+
+
+def test_what_only_a_black_box_has_is_refused_for_others(api: Any) -> None:
+    asked = {"kind": "counterfactual", "gnn": api.gnn(), "dataset": api.dataset()}
+    body = {**asked, "graph": api.graph(), "max_queries": 5}
+    answer = api.client.post("/v1/explanations", json=body)
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == "/max_queries"
