@@ -166,6 +166,7 @@ def test_without_any_server_the_error_names_all_ways_out() -> None:
         ("redis+socket:///nowhere/redis.sock", "No such file"),
         ("amqp://127.0.0.1", "scheme"),
     ],
+    ids=["closed port", "no socket", "no broker"],
 )
 def test_it_is_told_why_nobody_answers(url: str, words: str) -> None:
     assert words in str(problem_with(url))
