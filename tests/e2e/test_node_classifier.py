@@ -94,7 +94,6 @@ def posted(graph: nx.Graph) -> dict[str, Any]:
     }
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_node_is_explained_and_the_answer_holds(client: Client, tmp_path: Path) -> None:
     graph = tree_with_cycles()
