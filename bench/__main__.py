@@ -39,10 +39,18 @@ from bench.kept import document, keep
 from bench.methods import METHODS
 from bench.parts import DataError
 from bench.plots import draw
+from bench.provenance import provenance
 from bench.report import PAGE, write_report
 from bench.robustness import DATASETS, NOISE_SEEDS, RobustnessRun, robustness_rows
 from bench.runs import Run
-from bench.shown import class_tables, counterfactual_tables, gnn_table, robustness_table
+from bench.shown import (
+    class_tables,
+    counterfactual_tables,
+    gnn_table,
+    robustness_table,
+    speed_table,
+)
+from bench.speed.parts import PARTS
 from bench.target_gnns import TargetGnn, target_gnn
 from bench.tasks import TASKS, Task, load
 
@@ -251,6 +259,28 @@ def robustness(
 
 
 @app.command()
+def speed(
+    context: typer.Context,
+    *,
+    part: Annotated[list[str] | None, typer.Option(help="may be repeated; default: all")] = None,
+    short: Annotated[bool, typer.Option("--short", help="fewer repetitions, in minutes")] = False,
+    seed: Seed = 0,
+    out: Json = None,
+    kept: Keep = False,
+) -> None:
+    """How fast training, explaining and the API are: ratios within one run."""
+    figures: dict[str, float | None] = {}
+    for name in _methods(part, list(PARTS), "part"):
+        with _steps() as show:
+            section = PARTS[name](short, seed, show)
+        figures |= section.figures
+        for table in section.tables:
+            console.print(speed_table(table))
+    rows = [{"dataset": "speed", **figures, "short": short, **provenance(seed)}]
+    _write(context, rows, out, kept)
+
+
+@app.command()
 def report() -> None:
     """Writes docs/benchmarks.md and its plots from the kept results; run it where the docs are."""
     results = write_report()
@@ -258,10 +288,10 @@ def report() -> None:
     console.print(f"{PAGE} written from {count} kept rows")
 
 
-def _methods(asked: list[str] | None, known: Sequence[str]) -> list[str]:
+def _methods(asked: list[str] | None, known: Sequence[str], what: str = "method") -> list[str]:
     unknown = sorted(set(asked or ()).difference(known))
     if unknown:
-        console.print(f"[red]no method {', '.join(unknown)}; there are {', '.join(known)}[/]")
+        console.print(f"[red]no {what} {', '.join(unknown)}; there are {', '.join(known)}[/]")
         raise typer.Exit(2)
     return [name for name in known if not asked or name in asked]
 

@@ -11,6 +11,7 @@ from rich.table import Table
 from bench.class_figures import ClassRow
 from bench.counterfactual import Detail, Row
 from bench.robustness import RobustnessRow
+from bench.speed import section
 
 _FIRST = {
     "method": "method",
@@ -45,6 +46,15 @@ _CLASS = {
     "mmd_floor": "floor",
     "seconds": "s per 100",
 }
+
+
+def speed_table(measured: section.Table) -> Table:
+    table = Table(title=measured.title)
+    for place, column in enumerate(measured.columns):
+        table.add_column(column, justify="right" if place else "left")
+    for row in measured.rows:
+        table.add_row(*(cell if isinstance(cell, str) else f"{cell:.4g}" for cell in row))
+    return table
 
 
 def gnn_table(rows: Sequence[dict[str, Any]]) -> Table:

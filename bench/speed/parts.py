@@ -1,0 +1,11 @@
+"""The parts of the speed bench, by name: each is measured by a function of its own module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from bench.speed.section import Say, Section
+
+Measure = Callable[[bool, int, Say], Section]  # short, seed, say
+
+PARTS: Mapping[str, Measure] = {}
