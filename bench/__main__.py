@@ -51,6 +51,8 @@ from bench.shown import (
     speed_table,
 )
 from bench.speed.parts import PARTS
+from bench.speed.section import Section
+from bench.speed.section import row as speed_row
 from bench.target_gnns import TargetGnn, target_gnn
 from bench.tasks import TASKS, Task, load
 
@@ -269,15 +271,20 @@ def speed(
     kept: Keep = False,
 ) -> None:
     """How fast training, explaining and the API are: ratios within one run."""
-    figures: dict[str, float | None] = {}
+    sections: dict[str, Section] = {}
     for name in _methods(part, list(PARTS), "part"):
         with _steps() as show:
-            section = PARTS[name](short, seed, show)
-        figures |= section.figures
-        for table in section.tables:
+            sections[name] = PARTS[name](short, seed, show)
+        for table in sections[name].tables:
             console.print(speed_table(table))
-    rows = [{"dataset": "speed", **figures, "short": short, **provenance(seed)}]
-    _write(context, rows, out, kept)
+    origin = {"short": short, **provenance(seed)}
+    _write(context, [{**speed_row("speed", sections.values()), **origin}], out, kept=False)
+    _write(
+        context,
+        [{**speed_row(name, [one]), **origin} for name, one in sections.items()],
+        None,
+        kept,
+    )
 
 
 @app.command()
@@ -363,6 +370,8 @@ def _command(context: typer.Context) -> str:
     words = ["python", "-m", "bench", str(context.info_name)]
     for parameter in context.command.params:
         value = context.params.get(str(parameter.name))
+        if value is True and parameter.name != "kept":
+            words.append(parameter.opts[0])
         if value is None or isinstance(value, bool | Path):
             continue
         for one in value if isinstance(value, list | tuple) else [value]:
