@@ -50,6 +50,8 @@ from bench.shown import (
     robustness_table,
     speed_table,
 )
+from bench.speed.load import CLIENTS, measure_load
+from bench.speed.load import SECONDS as LOAD_SECONDS
 from bench.speed.parts import PARTS
 from bench.speed.section import Section
 from bench.speed.section import row as speed_row
@@ -287,6 +289,25 @@ def speed(
     )
 
 
+@app.command("load")
+def submissions(
+    context: typer.Context,
+    *,
+    clients: Annotated[int, typer.Option(min=1, help="that submit at the same time")] = CLIENTS,
+    seconds: Annotated[float, typer.Option(min=1, help="of counted submissions")] = LOAD_SECONDS,
+    seed: Seed = 0,
+    out: Json = None,
+    kept: Keep = False,
+) -> None:
+    """Submit latency and throughput of the API: the part `load` of `speed`, with its settings."""
+    with _steps() as show:
+        section = measure_load(clients, seconds, seed, show)
+    for table in section.tables:
+        console.print(speed_table(table))
+    rows = [{**speed_row("load", [section]), **provenance(seed)}]
+    _write(context, rows, out, kept, "speed")
+
+
 @app.command()
 def report() -> None:
     """Writes docs/benchmarks.md and its plots from the kept results; run it where the docs are."""
@@ -346,10 +367,14 @@ def _steps() -> Iterator[Callable[[str, int, int], None]]:
 
 
 def _write(
-    context: typer.Context, rows: list[dict[str, Any]], out: Path | None, kept: bool
+    context: typer.Context,
+    rows: list[dict[str, Any]],
+    out: Path | None,
+    kept: bool,
+    name: str | None = None,
 ) -> None:
     """The rows with the command that made them, where they were asked for."""
-    name = str(context.info_name)
+    name = name or str(context.info_name)
     said = [{**row, "command": _command(context)} for row in rows]
     files: list[Path] = []
     if out is not None:
