@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -19,6 +19,7 @@ from service.references import checked_id, named_by, usable
 from service.resources import explanation_document, explanation_summary
 from service.schemas import ClassIn, CounterfactualIn, ExplanationIn
 from store import denoisers, explanations
+from store.errors import NotFound
 from store.explanations import ExplanationKind, NewExplanation
 from store.group_commit import GroupCommit
 from store.identifiers import new_id
@@ -43,8 +44,8 @@ class Checked:
 
     submission: Submission
     kind: ExplanationKind
-    gnn_id: str
-    dataset_id: str
+    gnn: Gnn  # as they were when they were read
+    dataset: ReferenceSet
     config: DenoiserConfig
     request_digest: str
     seed: int
@@ -52,7 +53,7 @@ class Checked:
     @property
     def denoiser(self) -> tuple[str, ...]:
         """Equal for questions that the same denoiser serves."""
-        return (self.gnn_id, self.dataset_id, self.kind, self.config.model_dump_json())
+        return (self.gnn.id, self.dataset.id, self.kind, self.config.model_dump_json())
 
 
 @dataclass(frozen=True)
@@ -140,8 +141,8 @@ def _checked(
     return Checked(
         submission=question.submission,
         kind=asked.kind,
-        gnn_id=gnn.id,  # a name may stand for another GNN by the time of writing
-        dataset_id=dataset.id,
+        gnn=gnn,
+        dataset=dataset,
         config=config,
         request_digest=store.artifacts.put(request.encode()),
         seed=asked.seed,
@@ -169,14 +170,15 @@ def _written_all(store: Store, several: Sequence[Checked]) -> list[Written]:
                 NewExplanation(
                     id=made[place].id,
                     kind=several[place].kind,
-                    gnn=served[several[place].denoiser].gnn,
-                    dataset=served[several[place].denoiser].dataset,
-                    denoiser=served[several[place].denoiser].denoiser,
-                    train_job=served[several[place].denoiser].training,
+                    gnn=several[place].gnn,
+                    dataset=several[place].dataset,
+                    denoiser=denoiser,
+                    train_job=training,
                     request_digest=several[place].request_digest,
                     seed=several[place].seed,
                 )
                 for place in fresh
+                for denoiser, training in [served[several[place].denoiser]]
             ],
         )
     documents = {
@@ -186,21 +188,19 @@ def _written_all(store: Store, several: Sequence[Checked]) -> list[Written]:
     return [Written(made[place], documents.get(place)) for place in range(len(several))]
 
 
-class _Served(NamedTuple):
-    """What explains: all that questions about the same denoiser share."""
-
-    gnn: Gnn
-    dataset: ReferenceSet
-    denoiser: Denoiser
-    training: Job | None
-
-
-def _served(session: Session, asked: Checked) -> _Served:
-    gnn, dataset = usable(session, asked.gnn_id, asked.dataset_id)
-    denoiser, training = denoisers.get_or_create(
-        session, gnn=gnn, dataset=dataset, objective=asked.kind, config=asked.config
-    )
-    return _Served(gnn, dataset, denoiser, training)
+def _served(session: Session, asked: Checked) -> tuple[Denoiser, Job | None]:
+    """The denoiser and its training, if that is to be waited for; both sets were not deleted."""
+    try:
+        return denoisers.get_or_create(
+            session,
+            gnn=asked.gnn,
+            dataset=asked.dataset,
+            objective=asked.kind,
+            config=asked.config,
+        )
+    except NotFound as error:
+        with named_by(f"/{error.kind}"):
+            raise
 
 
 def _made_once(session: Session, submission: Submission) -> Made:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 
 from sqlalchemy import delete, select, text
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
-from store.database import now, read_clock
+from store.database import now
 from store.errors import IdempotencyMismatch
 from store.job_policy import policy_of
 from store.tables import IdempotencyKey
@@ -22,7 +22,7 @@ def find(
     Call before creating anything: until the transaction ends, others with the same key wait
     here and then find what this one has remembered.
     """
-    if session.get_bind().dialect.name == "postgresql":
+    if _is_postgres(session):
         lock = hashlib.sha256(f"{tenant}\n{key}".encode()).digest()[:8]
         session.execute(
             text("SELECT pg_advisory_xact_lock(:lock)"),
@@ -56,32 +56,33 @@ def remember(
     That is another one only if a transaction that did not ask `find` first lost a race; its
     caller must then roll back what it has created.
     """
-    session.execute(
-        delete(IdempotencyKey).where(
-            IdempotencyKey.tenant_id == tenant,
-            IdempotencyKey.key == key,
-            IdempotencyKey.expires_at <= now(),
+    upsert = postgresql.insert if _is_postgres(session) else sqlite.insert
+    new = {
+        "body_sha256": body_sha256,
+        "route": route,
+        "resource": resource,
+        "created_at": now(),
+        "expires_at": now() + policy_of(session).idempotency_seconds,
+    }
+    bound = session.scalar(
+        upsert(IdempotencyKey)
+        .values(tenant_id=tenant, key=key, **new)
+        .on_conflict_do_update(
+            index_elements=[IdempotencyKey.tenant_id, IdempotencyKey.key],
+            set_=new,
+            where=IdempotencyKey.expires_at <= now(),
         )
+        .returning(IdempotencyKey.resource)
     )
-    expires_at = read_clock(session) + policy_of(session).idempotency_seconds
-    try:
-        with session.begin_nested():
-            session.add(
-                IdempotencyKey(
-                    tenant_id=tenant,
-                    key=key,
-                    body_sha256=body_sha256,
-                    route=route,
-                    resource=resource,
-                    expires_at=expires_at,
-                )
-            )
-            session.flush()
-    except IntegrityError:
-        winner = find(session, key=key, body_sha256=body_sha256, route=route, tenant=tenant)
-        return winner or resource
-    return resource
+    if bound is not None:
+        return resource
+    winner = find(session, key=key, body_sha256=body_sha256, route=route, tenant=tenant)
+    return winner or resource
 
 
 def forget_expired(session: Session) -> None:
     session.execute(delete(IdempotencyKey).where(IdempotencyKey.expires_at <= now()))
+
+
+def _is_postgres(session: Session) -> bool:
+    return session.get_bind().dialect.name == "postgresql"

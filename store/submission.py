@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from store.database import read_clock
 from store.errors import NotFound
 from store.identifiers import new_id
-from store.job_events import append_state
+from store.job_events import append_states
 from store.job_policy import policy_of
 from store.job_states import JobKind, JobState
 from store.paging import Page, page_of
@@ -81,9 +81,7 @@ def submit_all(session: Session, several: Sequence[NewJob]) -> list[Job]:
     ]
     session.add_all(jobs)
     session.flush()
-    for job in jobs:
-        append_state(session, job)
-    session.flush()
+    append_states(session, jobs)
     return jobs
 
 
