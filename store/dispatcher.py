@@ -103,9 +103,9 @@ class Dispatcher:
         while not self._stopping.is_set():
             began = time.monotonic()
             self.run_once(nudged=nudged)
-            # While jobs keep coming, requests get as much of this process as announcing takes, and
-            # announcements go out in larger batches. A lone job is announced at once.
-            self._stopping.wait(min(time.monotonic() - began, _LONGEST_REST))
+            # While jobs keep coming, requests get most of this process, and announcements go out
+            # in larger batches. A lone job is announced at once.
+            self._stopping.wait(min(2 * (time.monotonic() - began), _LONGEST_REST))
             nudged = self._wake.wait(_POLL_SECONDS)
             self._wake.clear()
         self._give_up_lead()

@@ -22,7 +22,7 @@ from models.synthetic import ba3motif
 from store.job_states import JobState
 from store.requests import DenoiserConfig
 
-CLIENTS = 8
+CLIENTS = 16
 SECONDS = 15.0
 _SHORT_SECONDS = 4.0
 _REFERENCE_GRAPHS = 120
