@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import math
 import subprocess
 import sys
 import threading
@@ -33,9 +34,9 @@ class Submitted:
         return len(self.ids) / self.seconds
 
     def quantile(self, share: float) -> float:
-        """The smallest latency that so many of the answers do not exceed."""
+        """The smallest latency that this share of the answers do not exceed."""
         ordered = sorted(self.latencies)
-        return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+        return ordered[math.ceil(share * len(ordered)) - 1]
 
 
 def submitted(
