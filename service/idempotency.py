@@ -55,7 +55,7 @@ def known(store: Store, submission: Submission) -> Made | None:
     if submission.key is None:
         return None
     with store.database.reading() as session:
-        return find_made(session, submission)
+        return find_made(session, submission, lock=False)
 
 
 def once(store: Store, submission: Submission, make: Callable[[Session], str]) -> Made:
@@ -69,8 +69,8 @@ def once(store: Store, submission: Submission, make: Callable[[Session], str]) -
         return made
 
 
-def find_made(session: Session, submission: Submission) -> Made | None:
-    """What this submission made before; in a transaction, others with its key wait from here."""
+def find_made(session: Session, submission: Submission, *, lock: bool = True) -> Made | None:
+    """What this submission made before; with `lock`, others with its key wait from here."""
     if submission.key is None:
         return None
     resource = idempotency.find(
@@ -78,6 +78,7 @@ def find_made(session: Session, submission: Submission) -> Made | None:
         key=submission.key,
         body_sha256=submission.body_sha256,
         route=submission.route,
+        lock=lock,
     )
     return None if resource is None else Made(resource, replayed=True)
 

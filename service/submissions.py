@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from service.faults import refuse
@@ -119,6 +120,8 @@ def _checked_all(store: Store, several: Sequence[Asked]) -> list[Checked | Outco
                 continue
             try:
                 checked.append(_checked(store, session, asked, usable_once))
+            except SQLAlchemyError:  # the session may be of no use to the others
+                raise
             except Exception as error:  # the one who asked is told, and nobody else
                 checked.append(error)
     return checked
@@ -127,7 +130,8 @@ def _checked_all(store: Store, several: Sequence[Asked]) -> list[Checked | Outco
 def _checked(
     store: Store, session: Session, question: Question, usable: Usable
 ) -> Checked | Written:
-    made = find_made(session, question.submission)  # first, so that a repetition costs nothing
+    # First, so that a repetition costs nothing.
+    made = find_made(session, question.submission, lock=False)
     if made is not None:
         return Written(made, None)
     asked = parse_model(question.body, ExplanationIn).root

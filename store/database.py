@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 from alembic import command
@@ -33,7 +33,7 @@ class Database:
         self._reader = self.engine.execution_options(reading=True)
         # Writers of one process take turns on SQLite: those that find its file locked sleep and
         # look again, ever less often, while others come and go.
-        self._turn: AbstractContextManager[object] = Lock() if self.is_sqlite else nullcontext()
+        self._turn: AbstractContextManager[object] = RLock() if self.is_sqlite else nullcontext()
 
     @property
     def is_sqlite(self) -> bool:

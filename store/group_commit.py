@@ -64,10 +64,13 @@ class GroupCommit(Generic[Item, Result]):
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting or self._closing)
-                group = [self._waiting.popleft() for _ in range(min(_MOST, len(self._waiting)))]
-            if not group:
+                taken = [self._waiting.popleft() for _ in range(min(_MOST, len(self._waiting)))]
+            if not taken:
                 return
-            self._settle(group)
+            # Who has gone away by now is not written; from here on nobody can.
+            group = [one for one in taken if one[1].set_running_or_notify_cancel()]
+            if group:
+                self._settle(group)
 
     def _settle(self, group: Sequence[tuple[Item, Future[Result]]]) -> None:
         try:

@@ -15,18 +15,24 @@ from store.tables import IdempotencyKey
 
 
 def find(
-    session: Session, *, key: str, body_sha256: str, route: str, tenant: str = "default"
+    session: Session,
+    *,
+    key: str,
+    body_sha256: str,
+    route: str,
+    tenant: str = "default",
+    lock: bool = True,
 ) -> str | None:
     """The resource this request has created before, None for a new key.
 
     Call before creating anything: until the transaction ends, others with the same key wait
-    here and then find what this one has remembered.
+    here and then find what this one has remembered. Without `lock` it is only a look.
     """
-    if _is_postgres(session):
-        lock = hashlib.sha256(f"{tenant}\n{key}".encode()).digest()[:8]
+    if lock and _is_postgres(session):
+        digest = hashlib.sha256(f"{tenant}\n{key}".encode()).digest()[:8]
         session.execute(
             text("SELECT pg_advisory_xact_lock(:lock)"),
-            {"lock": int.from_bytes(lock, "big", signed=True)},
+            {"lock": int.from_bytes(digest, "big", signed=True)},
         )
     known = session.scalar(
         select(IdempotencyKey).where(

@@ -68,6 +68,22 @@ def test_every_one_gets_its_own_outcome_whatever_its_group(numbers: list[int]) -
     commits.close()
 
 
+def test_who_goes_away_is_written_or_not_and_others_are_answered() -> None:
+    ledger = Ledger()
+    commits = GroupCommit(ledger.write)
+    ledger.open.clear()
+    under_way = commits.submit(0)
+    assert ledger.entered.wait(SECONDS)
+    waiting, other = commits.submit(1), commits.submit(2)
+    assert not under_way.cancel()
+    assert waiting.cancel()
+    ledger.open.set()
+    assert other.result(SECONDS) == "wrote 2"
+    assert under_way.result(SECONDS) == "wrote 0"
+    assert ledger.kept == [0, 2]
+    commits.close()
+
+
 def test_closing_writes_what_waits_and_a_later_one_starts_again() -> None:
     ledger = Ledger()
     commits = GroupCommit(ledger.write)
