@@ -11,9 +11,10 @@ from sqlalchemy.orm import Session
 
 from service.errors import STATUSES, ProblemError
 from service.faults import Fault, refuse
-from store import gnns
+from store import datasets, gnns
 from store.errors import GnnNotReady, NotFound
 from store.gnn_references import parse_reference
+from store.tables import Gnn, ReferenceSet
 
 _ID = re.compile(r"[a-z0-9_]{1,32}")
 
@@ -49,3 +50,19 @@ def named_by(at: str) -> Iterator[None]:
         raise ProblemError(
             HTTPStatus(status), slug, text[:1].upper() + text[1:], [Fault(at, text)]
         ) from error
+
+
+def usable(session: Session, reference: str, dataset_id: str) -> tuple[Gnn, ReferenceSet]:
+    """A ready GNN and a reference set with as many features."""
+    with named_by("/gnn"):
+        gnn = gnns.require_ready(session, reference)
+    with named_by("/dataset"):
+        dataset = datasets.get(session, checked_id("dataset", dataset_id))
+    takes_features = gnn.spec["features"]
+    if dataset.features != takes_features:
+        refuse(
+            "/dataset",
+            f"the graphs of {dataset.id} have {dataset.features:,} features per node; "
+            f"the GNN {gnn.id} takes {takes_features:,}",
+        )
+    return gnn, dataset

@@ -292,6 +292,11 @@ def explanation_summary(explanation: Explanation, job: Job) -> ExplanationSummar
     )
 
 
+def explanation_document(summary: ExplanationSummary, result: object) -> dict[str, Any]:
+    """The whole resource; the result is passed on as the worker wrote it."""
+    return {**summary.model_dump(mode="json"), "result": result}
+
+
 def predictions_resource(job: Job) -> PredictionsResource:
     predictions = None
     if job.result is not None and "predictions" in job.result:

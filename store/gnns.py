@@ -81,16 +81,12 @@ def find(session: Session, reference: str, tenant: str = "default") -> Gnn:
 
     A name alone is its newest ready version, or its newest one while none is ready.
     """
-    parsed = parse_reference(reference)
-    if parsed is None:
-        raise NotFound("gnn", reference)
-    return _found(session, parsed.id or _named(session, parsed, tenant), tenant)
+    return _found(session, _meant(session, reference, tenant), tenant)
 
 
 def require_ready(session: Session, reference: str, tenant: str = "default") -> Gnn:
     """The GNN, kept from deletion until the transaction ends."""
-    gnn_id = find(session, reference, tenant).id
-    gnn = _found(session, gnn_id, tenant, keep=True)
+    gnn = _found(session, _meant(session, reference, tenant), tenant, keep=True)
     if gnn.state is not GnnState.READY:
         raise GnnNotReady(gnn.id, gnn.state)
     return gnn
@@ -227,6 +223,14 @@ def _refuse_if_used(session: Session, gnn: Gnn) -> None:
 def _said(job: Job) -> str:
     training = f" of denoiser {job.denoiser_id}" if job.kind is JobKind.TRAIN else ""
     return f"{job.kind} job {job.id}{training} ({job.state})"
+
+
+def _meant(session: Session, reference: str, tenant: str) -> str:
+    """The id that a reference stands for; whether there is a GNN of that id is not asked."""
+    parsed = parse_reference(reference)
+    if parsed is None:
+        raise NotFound("gnn", reference)
+    return parsed.id or _named(session, parsed, tenant)
 
 
 def _found(session: Session, gnn_id: str, tenant: str, *, keep: bool = False) -> Gnn:
