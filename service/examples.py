@@ -70,6 +70,7 @@ DATASET: Example = {
     "sha256": _SHA,
     "graphs": 2,
     "features": 1,
+    "edge_features": 0,
     "label_counts": {"0": 1, "1": 1},
     "max_nodes": 6,
     "mean_nodes": 5.0,

@@ -58,6 +58,27 @@ class GinSumDocument(Spec):
     train_eps: bool = False
 
 
+class GineDocument(Spec):
+    """PyG's GINEConv around Linear, ReLU, Linear; it reads the edges' attributes.
+
+    With `project` they go through a linear layer first; without, they are as wide as the values.
+    """
+
+    type: Literal["gine"]
+    out: Width
+    hidden: Width
+    train_eps: bool = False
+    project: bool = True
+
+
+class GineSumDocument(Spec):
+    """What PyG's GINEConv gives to its nn, as `gin_sum` is to `gin`."""
+
+    type: Literal["gine_sum"]
+    train_eps: bool = False
+    project: bool = True
+
+
 class SageDocument(Spec):
     """PyG's SAGEConv: mean or maximum of the neighbours, a weight for the node itself."""
 
@@ -222,6 +243,8 @@ ConvolutionDocument = (
     GcnDocument
     | GinDocument
     | GinSumDocument
+    | GineDocument
+    | GineSumDocument
     | SageDocument
     | GraphConvDocument
     | GatDocument

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from models.gnn.attention import Gat, GatV2
 from models.gnn.convolutions import Gcn, Gin, GinSum, GraphConvolution, Sage
+from models.gnn.edge_convolutions import Gine
 from models.gnn.filters import Cheb, Egnn, Tag
 from models.gnn.forms import GraphLayer, Rowwise
 from models.gnn.norms import BatchNorm, GraphNorm, layer_norm
@@ -32,6 +33,8 @@ from models.gnn.spec import (
     GatLayer,
     GatV2Layer,
     GcnLayer,
+    GineLayer,
+    GineSumLayer,
     GinLayer,
     GinSumLayer,
     GraphConvLayer,
@@ -155,6 +158,8 @@ _MODULES: dict[type[Layer], Callable[[int, Any], _Module]] = {
 }
 
 
-def build(layer: Layer, width: int) -> _Module:
+def build(layer: Layer, width: int, edge_features: int = 0) -> _Module:
     """The module of one layer that gets `width` numbers per row."""
+    if isinstance(layer, GineLayer | GineSumLayer):
+        return Gine(width, layer, edge_features)
     return _MODULES[type(layer)](width, layer)
