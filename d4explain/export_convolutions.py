@@ -166,7 +166,14 @@ def _attention(
     layer: GATConv | GATv2Conv, kind: type[GatLayer | GatV2Layer], linear: Linear
 ) -> Translated:
     """Dropout of the attention is off while explaining, so any is accepted."""
-    require(layer, add_self_loops=True, edge_dim=None, residual=False)
+    require(layer, add_self_loops=True, residual=False)
+    reads = layer.edge_dim is not None
+    if reads and not isinstance(layer.fill_value, str):  # a tensor cannot be compared
+        raise InexpressibleError(
+            "fill_value is not a word; only fill_value='mean' can be expressed"
+        )
+    if reads:
+        require(layer, fill_value="mean")
     require_one_of(layer, "aggr", _ADDING)
     require_bias(layer.bias)
     if not isinstance(layer.in_channels, int):
@@ -174,9 +181,10 @@ def _attention(
     if not 0 <= layer.negative_slope <= 1:
         raise InexpressibleError(f"negative_slope={layer.negative_slope}; it must be from 0 to 1")
     return Translated(
-        kind(layer.out_channels, layer.heads, layer.concat, float(layer.negative_slope)),
-        needs="edges",
+        kind(layer.out_channels, layer.heads, layer.concat, float(layer.negative_slope), reads),
+        needs="attributes" if reads else "edges",
         width=initialised(linear.weight).shape[1],
+        edge_width=layer.edge_dim,
         tensors=named("conv", layer),
     )
 

@@ -102,6 +102,12 @@ class _AttentionDocument(Spec):
     heads: Annotated[int, Field(ge=1, le=MAX_HEADS)] = 1
     concat: bool = True
     negative_slope: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.2
+    # Left out of documents and hashes where it is false, as before it could be true.
+    edges: bool = Field(
+        False,
+        description="Whether edge attributes are read, as with PyG's edge_dim.",
+        exclude_if=lambda edges: not edges,
+    )
 
     @property
     def width(self) -> int:
@@ -293,6 +299,11 @@ class PluggedDocument(Spec):
     @property
     def is_architecture(self) -> bool:
         return isinstance(self.plugin, ArchitecturePlugin)
+
+
+def reads_edge_attributes(layer: Spec) -> bool:
+    attending = isinstance(layer, GatDocument | GatV2Document) and layer.edges
+    return attending or isinstance(layer, GineDocument | GineSumDocument)
 
 
 BUILT_IN: frozenset[str] = frozenset(

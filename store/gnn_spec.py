@@ -34,6 +34,7 @@ from store.gnn_layers import (
     Spec,
     SpecLayer,
     TagDocument,
+    reads_edge_attributes,
 )
 from store.plugins import ArchitecturePlugin, LayerPlugin
 
@@ -71,7 +72,7 @@ class GnnSpecDocument(Spec):
     # Left out of documents and hashes where there are none, as before there could be any.
     edge_features: Annotated[int, Field(ge=0, le=MAX_EDGE_FEATURES)] = Field(
         0,
-        description="Numbers per edge, for GNNs with `gine` or `gine_sum` layers.",
+        description="Numbers per edge, for GNNs with layers that read them.",
         exclude_if=lambda count: count == 0,
     )
 
@@ -234,24 +235,21 @@ def _egnn_faults(spec: GnnSpecDocument) -> list[Fault]:
 
 def _edge_faults(spec: GnnSpecDocument) -> list[Fault]:
     """Edge attributes that nobody reads, that are not there, or that do not fit."""
-    reading = {
-        i: layer
-        for i, layer in enumerate(spec.layers)
-        if isinstance(layer, GineDocument | GineSumDocument)
-    }
+    reading = [i for i, layer in enumerate(spec.layers) if reads_edge_attributes(layer)]
     sent = spec.edge_features
     if sent and not reading:
-        said = f"is {sent}, but no layer reads edge attributes; gine and gine_sum do"
-        return [Fault("/edge_features", said)]
+        said = f"is {sent}, but no layer reads edge attributes"
+        hint = "gine and gine_sum do, and gat and gatv2 with edges"
+        return [Fault("/edge_features", f"{said}; {hint}")]
     if reading and not sent:
-        i, layer = next(iter(reading.items()))
-        said = f"is 0, but {layer.type} at position {i} reads edge attributes"
-        return [Fault("/edge_features", said)]
+        said = f"is 0, but {spec.layers[reading[0]].type} at position {reading[0]} reads"
+        return [Fault("/edge_features", f"{said} edge attributes")]
     return [
         Fault(f"/layers/{i}/project", f"is false, so {sent} edge attributes would be added to "
               f"{width} values; they must be equally many")
-        for i, width in enumerate(widths_of(spec)[:-1])
-        if i in reading and not reading[i].project and width != sent
+        for i, (layer, width) in enumerate(zip(spec.layers, widths_of(spec), strict=False))
+        if isinstance(layer, GineDocument | GineSumDocument)
+        and not layer.project and width != sent
     ]  # fmt: skip
 
 

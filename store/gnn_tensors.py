@@ -103,7 +103,7 @@ def _convolution(
             if layer.bias:
                 shapes["lin_rel.bias"] = (out,)
         case GatDocument() | GatV2Document():
-            shapes = _attention(layer, width)
+            shapes = _attention(layer, width, edge_features)
         case PnaDocument():
             shapes = _pna(layer, width)
         case TagDocument(out=out) | ChebDocument(out=out):
@@ -131,10 +131,16 @@ def _gin(
     return shapes
 
 
-def _attention(layer: GatDocument | GatV2Document, width: int) -> dict[str, tuple[int, ...]]:
+def _attention(
+    layer: GatDocument | GatV2Document, width: int, edge_features: int
+) -> dict[str, tuple[int, ...]]:
     heads, wide = layer.heads, layer.heads * layer.out
     shapes: dict[str, tuple[int, ...]] = {"bias": (layer.width,)}
+    if layer.edges:
+        shapes["lin_edge.weight"] = (wide, edge_features)
     if isinstance(layer, GatDocument):
+        if layer.edges:
+            shapes["att_edge"] = (1, heads, layer.out)
         shapes["lin.weight"] = (wide, width)
         shapes["att_src"] = shapes["att_dst"] = (1, heads, layer.out)
     else:

@@ -7,8 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn import GINEConv, Linear
 
-from models.errors import NoEdgeAttributesError
-from models.gnn.forms import GraphLayer
+from models.gnn.forms import GraphLayer, required
 from models.gnn.spec import GineLayer, GineSumLayer
 from models.gnn.tiles import tiled
 from models.graphs import DenseGraphs, SparseGraphs, is_shared
@@ -29,7 +28,7 @@ class Gine(GraphLayer):
             self.conv.lin = Linear(edge_features, width)
 
     def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
-        attributes = _required(graphs.edge_attributes)
+        attributes = required(graphs.edge_attributes)
         result: Tensor = self.conv(values, graphs.edge_index, attributes)
         return result
 
@@ -37,7 +36,7 @@ class Gine(GraphLayer):
         """nn((1 + eps) x_i + Σ_j w_ij · what j tells i)."""
         follows_edges = torch.is_grad_enabled() and graphs.adjacency.requires_grad
         told = self._of_all_pairs if follows_edges else self._of_edges
-        around = told(values, graphs.adjacency, _required(graphs.edge_attributes))
+        around = told(values, graphs.adjacency, required(graphs.edge_attributes))
         result: Tensor = self.conv.nn(values * (1 + self.conv.eps) + around)
         return result
 
@@ -65,9 +64,3 @@ class Gine(GraphLayer):
     def _projected(self, attributes: Tensor) -> Tensor:
         result: Tensor = attributes if self.conv.lin is None else self.conv.lin(attributes)
         return result
-
-
-def _required(attributes: Tensor | None) -> Tensor:
-    if attributes is None:
-        raise NoEdgeAttributesError
-    return attributes

@@ -137,8 +137,6 @@ _MODULES: dict[type[Layer], Callable[[int, Any], _Module]] = {
     GinSumLayer: GinSum,
     SageLayer: Sage,
     GraphConvLayer: GraphConvolution,
-    GatLayer: Gat,
-    GatV2Layer: GatV2,
     PnaLayer: Pna,
     TagLayer: Tag,
     ChebLayer: Cheb,
@@ -157,9 +155,17 @@ _MODULES: dict[type[Layer], Callable[[int, Any], _Module]] = {
     PluggedLayer: Plugged,
 }
 
+# These may read edge attributes.
+_EDGE_MODULES: dict[type[Layer], Callable[[int, Any, int], _Module]] = {
+    GineLayer: Gine,
+    GineSumLayer: Gine,
+    GatLayer: Gat,
+    GatV2Layer: GatV2,
+}
+
 
 def build(layer: Layer, width: int, edge_features: int = 0) -> _Module:
     """The module of one layer that gets `width` numbers per row."""
-    if isinstance(layer, GineLayer | GineSumLayer):
-        return Gine(width, layer, edge_features)
+    if type(layer) in _EDGE_MODULES:
+        return _EDGE_MODULES[type(layer)](width, layer, edge_features)
     return _MODULES[type(layer)](width, layer)

@@ -39,6 +39,7 @@ from models.gnn.vocabulary import (
     SageLayer,
     ShiftedReluLayer,
     TagLayer,
+    reads_edge_attributes,
     require_positive,
 )
 
@@ -225,12 +226,12 @@ class GnnSpec:
     def _check_edge_features(self) -> None:
         if self.edge_features < 0:
             raise ValueError(f"edge_features must not be negative; got {self.edge_features!r}")
-        reads = [isinstance(layer, _ON_EDGES) for layer in self.layers]
+        reads = [reads_edge_attributes(layer) for layer in self.layers]
         if any(reads) != bool(self.edge_features):
             names = "no layer reads" if self.edge_features else f"layers[{reads.index(True)}] reads"
             raise ValueError(f"{names} edge attributes, but edge_features is {self.edge_features}")
         for position, (layer, width) in enumerate(zip(self.layers, self.widths(), strict=False)):
-            added = isinstance(layer, _ON_EDGES) and not layer.project
+            added = isinstance(layer, GineLayer | GineSumLayer) and not layer.project
             if added and width != self.edge_features:
                 raise ValueError(
                     f"layers[{position}]: {self.edge_features} edge attributes cannot be added to "
@@ -265,7 +266,6 @@ class GnnSpec:
                 )
 
 
-_ON_EDGES = GineLayer | GineSumLayer
 _NORMALISED = GcnLayer | TagLayer | ChebLayer | EgnnLayer
 _WIDENING = (
     _NORMALISED

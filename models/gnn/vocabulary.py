@@ -105,6 +105,7 @@ class _AttentionLayer:
     heads: int = 1
     concat: bool = True
     negative_slope: float = 0.2
+    edges: bool = False  # whether logits depend on edge attributes, too
 
     def __post_init__(self) -> None:
         require_positive(f"{self.name}: out", self.out)
@@ -345,6 +346,11 @@ Layer: TypeAlias = (
     | JumpLayer
     | PluggedLayer
 )
+
+
+def reads_edge_attributes(layer: Layer) -> bool:
+    attending = isinstance(layer, GatLayer | GatV2Layer) and layer.edges
+    return attending or isinstance(layer, GineLayer | GineSumLayer)
 
 
 def require_positive(what: str, value: int) -> None:

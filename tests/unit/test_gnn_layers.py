@@ -107,10 +107,11 @@ FAMILIES: dict[str, st.SearchStrategy[Layer]] = {
     "edges": st.one_of(
         st.builds(GineLayer, widths, widths, st.booleans()),
         st.builds(GineSumLayer, st.booleans()),
+        st.builds(GatLayer, widths, heads, st.booleans(), slopes, st.just(True)),
+        st.builds(GatV2Layer, widths, heads, st.booleans(), slopes, st.just(True)),
     ),
 }
 anything = st.one_of(*FAMILIES.values())
-ON_EDGES = GineLayer | GineSumLayer
 EDGE_FEATURES = 2  # of all graphs here; only some layers read them
 
 
@@ -139,7 +140,7 @@ def specs(draw: st.DrawFn, convolutions: st.SearchStrategy[Layer] = anything) ->
         kept = [LinearLayer(width), KeepLayer(), GcnLayer(width), KeepLayer()]
         if not any(isinstance(layer, KeepLayer) for layer in before):
             before += [*kept, JumpLayer("max")]
-    if any(isinstance(layer, ON_EDGES) for layer in before) and draw(st.booleans()):
+    if any(map(reads_edges, before)) and draw(st.booleans()):
         as_they_are = [GineSumLayer(project=False), GineLayer(3, 4, project=False)]
         before += [LinearLayer(EDGE_FEATURES), draw(st.sampled_from(as_they_are))]
     pool = PoolLayer(draw(st.sampled_from(["mean", "sum", "max", "attention"])))
@@ -150,8 +151,12 @@ def specs(draw: st.DrawFn, convolutions: st.SearchStrategy[Layer] = anything) ->
 
 
 def spec_of(features: int, classes: int, layers: tuple[Layer, ...]) -> GnnSpec:
-    reads = any(isinstance(layer, ON_EDGES) for layer in layers)
+    reads = any(map(reads_edges, layers))
     return GnnSpec(features, classes, layers, EDGE_FEATURES if reads else 0)
+
+
+def reads_edges(layer: Layer) -> bool:
+    return isinstance(layer, GineLayer | GineSumLayer) or getattr(layer, "edges", False)
 
 
 seeds = st.integers(0, 2**31)
@@ -201,7 +206,7 @@ def random_gnn(spec: GnnSpec, seed: int, dtype: torch.dtype) -> Gnn:
 
 
 CONVOLUTIONS = GcnLayer | GinLayer | SageLayer | GraphConvLayer | GatLayer | GatV2Layer
-CONVOLUTIONS |= PnaLayer | TagLayer | ChebLayer | GinSumLayer | ON_EDGES
+CONVOLUTIONS |= PnaLayer | TagLayer | ChebLayer | GinSumLayer | GineLayer | GineSumLayer
 
 
 def pyg_convolution(layer: Layer, width: int) -> nn.Module:
@@ -226,10 +231,12 @@ def pyg_convolution(layer: Layer, width: int) -> nn.Module:
             conv = pyg.SAGEConv(width, out, aggr=aggr, bias=bias)
         case GraphConvLayer(out, bias, aggr):
             conv = pyg.GraphConv(width, out, aggr=aggr, bias=bias)
-        case GatLayer(out, heads, concat, slope):
-            conv = pyg.GATConv(width, out, heads, concat, negative_slope=slope)
-        case GatV2Layer(out, heads, concat, slope):
-            conv = pyg.GATv2Conv(width, out, heads, concat, negative_slope=slope)
+        case GatLayer(out, heads, concat, slope, edges):
+            edge_dim = EDGE_FEATURES if edges else None
+            conv = pyg.GATConv(width, out, heads, concat, slope, edge_dim=edge_dim)
+        case GatV2Layer(out, heads, concat, slope, edges):
+            edge_dim = EDGE_FEATURES if edges else None
+            conv = pyg.GATv2Conv(width, out, heads, concat, slope, edge_dim=edge_dim)
         case PnaLayer(out, aggregators, scalers, towers, divide):
             degrees = torch.tensor([0, 3, 5])
             means = {"towers": towers, "divide_input": divide}
@@ -309,7 +316,7 @@ def pyg_form(spec: GnnSpec, state: dict[str, Tensor]) -> Callable[[Graph], Tenso
         for position, (layer, module) in enumerate(zip(spec.layers, modules, strict=True)):
             batch = torch.zeros(len(values), dtype=torch.int64)
             match layer:
-                case GineLayer() | GineSumLayer():
+                case _ if reads_edges(layer):
                     both = graph.edge_attributes.repeat(2, 1)
                     values = module(values, edge_index, both)
                 case _ if isinstance(layer, CONVOLUTIONS):
@@ -432,6 +439,8 @@ LAYERS: list[Layer] = [
     GineLayer(5, 7),
     GineLayer(5, 7, train_eps=True),
     GineSumLayer(),
+    GatLayer(5, 3, edges=True),
+    GatV2Layer(5, 3, concat=False, edges=True),
     EgnnLayer(5, 0.1, 0.2),
     ShiftedReluLayer(),
     LinearLayer(5),
@@ -634,6 +643,8 @@ GRADIENT_SPECS = (
             TagLayer(4, 2),
             ChebLayer(4, 3),
             GineLayer(4, 5),
+            GatLayer(2, heads=2, edges=True),
+            GatV2Layer(4, heads=2, concat=False, edges=True),
         )
         for pool in map(PoolLayer, ("mean", "sum", "max", "attention"))
     ]
@@ -852,6 +863,21 @@ POOLED = (PoolLayer("sum"), LinearLayer(2))
             ),
             r"layers\[3\]: EgnnLayer gets 4 values per node but 3 were kept first",
         ),
+        (lambda: GineLayer(0, 1), r"gine: out .* got 0"),
+        (lambda: GineLayer(1, 0), r"gine: hidden .* got 0"),
+        (
+            lambda: GnnSpec(3, 2, (GineLayer(4, 5), *POOLED)),
+            r"layers\[0\] reads edge attributes, but edge_features is 0",
+        ),
+        (
+            lambda: GnnSpec(3, 2, (GatLayer(4), *POOLED), 2),
+            r"no layer reads edge attributes, but edge_features is 2",
+        ),
+        (
+            lambda: GnnSpec(3, 2, (GineSumLayer(project=False), *POOLED), 2),
+            r"layers\[0\]: 2 edge attributes cannot be added to 3 values",
+        ),
+        (lambda: GnnSpec(3, 2, POOLED, -1), r"edge_features .* got -1"),
         (lambda: LinearLayer(True), r"linear: out .* got True"),
         (lambda: DropoutLayer(1.0), r"dropout: p .* got 1.0"),
         (lambda: DropoutLayer(float("nan")), r"dropout: p .* got nan"),
