@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
-from torch_geometric.nn import GINEConv, global_add_pool
+from torch_geometric.nn import GATv2Conv, GINEConv, global_add_pool
 
 from d4explain.export import Chain, export
 from store import jobs
@@ -267,6 +267,80 @@ def test_class_explanations_carry_attributes(road: Road) -> None:
         for example in found["result"]["examples"]:
             by_pyg = probabilities(road.net, example["graph"])
             assert example["confidence"] == pytest.approx(float(by_pyg[target]), rel=1e-4)
+
+
+class NodeNet(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = GATv2Conv(3, 4, heads=2, edge_dim=2)
+        self.second = GINEConv(
+            nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2)), edge_dim=2
+        )
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor) -> Tensor:
+        return self.second(F.elu(self.first(x, edge_index, edge_attr)), edge_index, edge_attr)
+
+
+def test_nodes_are_explained_with_what_their_edges_carry(road: Road, tmp_path: Path) -> None:
+    torch.manual_seed(3)
+    # two graphs that are joined, so that a node does not see all of it
+    nodes, edges = [], []
+    for number, graph in enumerate(road.graphs[:2]):
+        nodes += [{**node, "id": f"{number}{node['id']}"} for node in graph["nodes"]]
+        edges += [
+            {**edge, "source": f"{number}{edge['source']}", "target": f"{number}{edge['target']}"}
+            for edge in graph["edges"]
+        ]
+    edges.append({"source": "0n1", "target": "1n1", "edge_attr": KINDS[1]})
+    whole = {"nodes": nodes, "edges": edges}
+    net = NodeNet().eval()
+    data = data_of(whole)
+    with torch.no_grad():  # nodes are near the border, half of them on either side
+        logits = net(data.x, data.edge_index, data.edge_attr)
+        net.second.nn[2].bias[1] += (logits[:, 0] - logits[:, 1]).median()
+    export(Chain(net, [net.first, F.elu, net.second]), tmp_path)
+    answer = road.api.client.post(
+        "/v1/gnns",
+        data={"name": "nodes", "spec": (tmp_path / "spec.json").read_text()},
+        files={"weights": ("w", (tmp_path / "weights.safetensors").read_bytes())},
+        headers={"Prefer": "respond-async"},
+    )
+    road.work()
+    gnn = road.api.client.get(answer.headers["location"]).json()
+    assert gnn["state"] == "ready", gnn
+    asked = ["0n0", "0n2", "1n3"]
+    found = road.explained(
+        gnn=gnn["id"],
+        graph=whole,
+        nodes=asked,
+        preset="thorough",
+        constraints={"max_ratio": 1.0},
+    )
+    verified = 0
+    for name, answer in zip(asked, found["result"]["answers"], strict=True):
+        place = [node["id"] for node in nodes].index(name)
+        part = edges_of(answer["graph"])
+        assert part.items() <= edges_of(whole).items()
+        for one in answer["counterfactuals"]:
+            after = edges_of(whole)
+            for edit in one["edits"]:
+                pair = frozenset((edit["source"], edit["target"]))
+                if edit["action"] == "remove":
+                    assert after.pop(pair) == edit["edge_attr"]
+                else:
+                    after[pair] = edit["edge_attr"]
+            edited = [
+                {"source": min(pair), "target": max(pair), "edge_attr": row}
+                for pair, row in after.items()
+            ]
+            data = data_of({"nodes": nodes, "edges": edited})
+            with torch.no_grad():
+                by_pyg = net(data.x, data.edge_index, data.edge_attr)[place].softmax(dim=0)
+            assert one["prediction"]["probabilities"] == pytest.approx(
+                by_pyg.tolist(), rel=1e-4, abs=1e-6
+            )
+            verified += 1
+    assert verified > 0
 
 
 def test_attributes_are_asked_for_where_they_are_missing(road: Road) -> None:
