@@ -100,7 +100,8 @@ def cases_of(
     """In the order in which they were asked for; `usual` is what an added edge carries."""
     constraints = request.constraints
     for position, document in enumerate(request.graphs):
-        graph, rules = graph_of(document, usual), rules_for(constraints, position)
+        graph = graph_of(document, spec.edge_features, usual)
+        rules = rules_for(constraints, position)
         if not spec.classifies_nodes:
             molecule = EditableMolecule.of(document)
             yield Case(

@@ -234,12 +234,15 @@ def _layer(document: gnn_layers.SpecLayer, width: int, outputs: int) -> Layer:
     return _LAYERS[document.type](**fields)
 
 
-def graph_of(document: CanonicalGraph, usual: UsualAttributes | None = None) -> Graph:
+def graph_of(
+    document: CanonicalGraph, edge_features: int = 0, usual: UsualAttributes | None = None
+) -> Graph:
     """With edge attributes, and to be edited, it has to know what an added edge carries."""
     edges = torch.tensor(document.edges, dtype=torch.int64).reshape(-1, 2)
     attributes = None
-    if document.edge_attr is not None:
-        attributes = torch.tensor(document.edge_attr, dtype=torch.float32)
+    if edge_features:
+        rows = torch.tensor(document.edge_attr, dtype=torch.float32)
+        attributes = rows.reshape(-1, edge_features)  # also of a graph without edges
     return Graph(
         features=torch.tensor(document.x, dtype=torch.float32),
         edges=edges.T.contiguous(),

@@ -202,9 +202,11 @@ def test_the_gnn_reads_edge_attributes(road: Road) -> None:
     flipped = json.loads(json.dumps(graph))
     for edge in flipped["edges"]:
         edge["edge_attr"] = KINDS[1 - graph["label"]]
-    found = road.predicted(graphs=[graph, flipped])
-    assert [one["predicted_class"] for one in found] == [graph["label"], 1 - graph["label"]]
-    for one, posted in zip(found, (graph, flipped), strict=True):
+    lone = {"nodes": graph["nodes"], "edges": []}
+    found = [*road.predicted(graphs=[graph, flipped]), *road.predicted(graph=lone)]
+    labels = [one["predicted_class"] for one in found]
+    assert labels[:2] == [graph["label"], 1 - graph["label"]]
+    for one, posted in zip(found, (graph, flipped, lone), strict=True):
         expected = probabilities(road.net, posted).tolist()
         assert one["probabilities"] == pytest.approx(expected, rel=1e-4, abs=1e-6)
 
