@@ -50,7 +50,11 @@ class UsualAttributes:
     def between(self, features: Tensor) -> Tensor:
         """Of all pairs of nodes with these [node, feature]: [node, node, attribute]."""
         nodes = torch.arange(len(features), device=features.device)
-        codes = _codes(features, nodes[:, None], nodes[None, :])
+        return self.of_pairs(features, nodes[:, None], nodes[None, :])
+
+    def of_pairs(self, features: Tensor, one: Tensor, other: Tensor) -> Tensor:
+        """Of some pairs, given by the positions of their ends: [pair, attribute]."""
+        codes = _codes(features, one, other)
         pairs, rows = self.pairs.to(features.device), self.rows.to(features)
         if not len(pairs):
             return rows[-1].expand(*codes.shape, -1)

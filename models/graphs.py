@@ -58,6 +58,24 @@ class Graph:
         between[target, source] = self.edge_attributes
         return between
 
+    def with_edges(self, edges: Tensor) -> Graph:
+        """The same nodes with other [2, edge] edges, source < target.
+
+        An edge that was there keeps its attributes; another carries what an added one does. Takes
+        memory in the edges, never in the square of the nodes.
+        """
+        if self.edge_attributes is None:
+            return replace(self, edges=edges)
+        if self.usual is None:
+            raise ValueError("the edges have attributes, but what an added one carries is not said")
+        known, order = (self.edges[0] * self.node_count + self.edges[1]).sort()
+        codes = edges[0] * self.node_count + edges[1]
+        carried = self.usual.of_pairs(self.features, edges[0], edges[1]).clone()
+        was_there = torch.isin(codes, known)
+        place = torch.searchsorted(known, codes[was_there])
+        carried[was_there] = self.edge_attributes[order[place]]
+        return replace(self, edges=edges, edge_attributes=carried)
+
     def cpu(self) -> Graph:
         return replace(
             self,

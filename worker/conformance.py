@@ -111,7 +111,9 @@ def _subject(gnn: Gnn, device: torch.device, samples: Samples | None) -> _Probe:
     ]
     if samples is not None:
         small = [i for i, graph in enumerate(samples.graphs) if graph.node_count <= _SAMPLE_NODES]
-        named += [(samples.example(i), samples.graphs[i]) for i in small[:_SAMPLES]]
+        usual = _usual(gnn.spec)
+        few = [(samples.example(i), samples.graphs[i]) for i in small[:_SAMPLES]]
+        named += [(name, replace(graph, usual=usual)) for name, graph in few]
     if any(isinstance(layer, GraphNormLayer) for layer in gnn.spec.layers):
         named = [(name, graph) for name, graph in named if not _nodes_alike(graph)]
     names, graphs = zip(*named, strict=True)
@@ -143,8 +145,14 @@ def _drawn(x: Tensor, chosen: Tensor, spec: GnnSpec, generator: torch.Generator)
     if not spec.edge_features:
         return Graph(x, edges)
     attributes = torch.randn(edges.shape[1], spec.edge_features, generator=generator)
-    usual = UsualAttributes.always(torch.ones(spec.edge_features))
-    return Graph(x, edges, edge_attributes=attributes, usual=usual)
+    return Graph(x, edges, edge_attributes=attributes, usual=_usual(spec))
+
+
+def _usual(spec: GnnSpec) -> UsualAttributes | None:
+    """What toggled edges carry here, before there is any reference set."""
+    if not spec.edge_features:
+        return None
+    return UsualAttributes.always(torch.ones(spec.edge_features))
 
 
 def _checked(name: str, check: Callable[[_Probe], _Verdict], subject: _Probe) -> ProbeCheck:
@@ -251,11 +259,7 @@ def _toggled(graph: Graph, generator: torch.Generator) -> Graph:
     pairs = kinds[first] if len(kinds[first]) else kinds[1 - first]
     one, other = pairs[int(torch.randint(len(pairs), (), generator=generator))].tolist()
     present[one, other] = not present[one, other]
-    edges = (upper & present).nonzero().T.contiguous()
-    carried = graph.pair_attributes
-    if carried is not None:
-        carried = carried[edges[0], edges[1]]
-    return replace(graph, edges=edges, edge_attributes=carried)
+    return graph.with_edges((upper & present).nonzero().T.contiguous())
 
 
 def _double(graph: Graph) -> Graph:

@@ -163,6 +163,7 @@ def test_edited_graphs_carry_theirs_and_the_usual_ones(seed: int) -> None:
         found = dict(zip(map(tuple, after.edges.T.tolist()), after.edge_attributes, strict=True))
         assert found.keys() == expected.keys()
         assert all(torch.equal(found[ends], expected[ends]) for ends in expected)
+        assert torch.equal(graph.with_edges(after.edges).edge_attributes, after.edge_attributes)
     truth = torch.stack([by_pyg(gnn, after) for after in edited])
     torch.testing.assert_close(predict(gnn, edited, CPU), truth, rtol=1e-4, atol=1e-5)
     dense = space.dense(edit_sets)
