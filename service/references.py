@@ -65,4 +65,12 @@ def usable(session: Session, reference: str, dataset_id: str) -> tuple[Gnn, Refe
             f"the graphs of {dataset.id} have {dataset.features:,} features per node; "
             f"the GNN {gnn.id} takes {takes_features:,}",
         )
+    # Attributes that a GNN does not read are no hindrance: sets may serve several GNNs.
+    on_edges = gnns.edge_features(gnn)
+    if on_edges and dataset.edge_features != on_edges:
+        refuse(
+            "/dataset",
+            f"the edges of {dataset.id} have {dataset.edge_features or 'no'} attributes; "
+            f"the GNN {gnn.id} takes {on_edges} per edge",
+        )
     return gnn, dataset

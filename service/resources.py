@@ -117,6 +117,7 @@ class DatasetResource(Resource):
     sha256: str
     graphs: int
     features: int
+    edge_features: int = 0
     label_counts: dict[str, int]
     max_nodes: int
     mean_nodes: float
@@ -247,6 +248,7 @@ def dataset_resource(dataset: ReferenceSet) -> DatasetResource:
         sha256=dataset.sha256,
         graphs=dataset.graph_count,
         features=dataset.features,
+        edge_features=dataset.edge_features,
         label_counts=dataset.label_counts,
         max_nodes=dataset.max_nodes,
         mean_nodes=dataset.mean_nodes,

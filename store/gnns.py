@@ -69,7 +69,9 @@ def create(
 def content_hash(spec: GnnSpecDocument, weights_digest: str) -> str:
     """What the GNN computes, whatever it, its classes or its features are called."""
     architecture = spec.model_dump_json(exclude=_NOT_COMPUTED)
-    return hashlib.sha256(f"{architecture}\n{weights_digest}".encode()).hexdigest()
+    # Bonds say what an added edge carries, hence what the GNN makes of it.
+    bonds = "" if spec.featuriser is None else ",".join(spec.featuriser.bonds)
+    return hashlib.sha256(f"{architecture}{bonds}\n{weights_digest}".encode()).hexdigest()
 
 
 def get(session: Session, gnn_id: str, tenant: str = "default") -> Gnn:
@@ -94,6 +96,10 @@ def require_ready(session: Session, reference: str, tenant: str = "default") -> 
 
 def classifies_nodes(gnn: Gnn) -> bool:
     return bool(gnn.spec.get("task") == "node")
+
+
+def edge_features(gnn: Gnn) -> int:
+    return int(gnn.spec.get("edge_features", 0))
 
 
 def page(

@@ -38,7 +38,8 @@ def explain_counterfactually(work: Work) -> Outcome:
         sampler=request.sampler,
         search=PRESETS[request.preset],
     )
-    cases = list(cases_of(request, gnn.spec))
+    usual = work.library.usual_attributes(subjects.gnn, subjects.dataset)
+    cases = list(cases_of(request, gnn.spec, usual))
     loaded = time.monotonic()
     clock = _Clock(loaded, request.time_budget, work.control.should_stop)
     outcomes = _explained(work, cases, gnn=gnn, denoiser=denoiser, config=config, clock=clock)
