@@ -370,7 +370,8 @@ def test_a_denoiser_outlives_one_of_two_equal_owners(session: Session) -> None:
 
 
 def test_pages_show_everything_once_newest_first(session: Session) -> None:
-    made = [reference_set(session).id for _ in range(7)]
+    made = [reference_set(session) for _ in range(7)]
+    newest_first = sorted(made, key=lambda row: (row.created_at, row.id), reverse=True)
     shown, cursor = [], None
     while True:
         page = datasets.page(session, cursor, 3)
@@ -380,8 +381,7 @@ def test_pages_show_everything_once_newest_first(session: Session) -> None:
         cursor = page.next_cursor
         if cursor is None:
             break
-    assert sorted(shown) == sorted(made)
-    assert shown[0] == max(made)
+    assert shown == [row.id for row in newest_first]
     assert datasets.page(session, None, 8).next_cursor is None
 
 
