@@ -801,7 +801,11 @@ def test_predictions_are_in_order_whatever_the_batches() -> None:
     gnn = random_gnn(spec, 0, torch.float64).train()
     some = random_graphs(0, 2, torch.float64) + random_graphs(1, 2, torch.float64)
     # 40 nodes and all 780 edges each: enough rows that one pass does not hold them.
-    complete = Graph(torch.ones(40, 2, dtype=torch.float64), torch.triu_indices(40, 40, 1))
+    complete = Graph(
+        torch.ones(40, 2, dtype=torch.float64),
+        torch.triu_indices(40, 40, 1),
+        edge_attributes=torch.zeros(780, EDGE_FEATURES, dtype=torch.float64),
+    )
     graphs = [*some, *([complete] * 70), *reversed(some)]
     probabilities = predict(gnn, graphs, CPU)
     assert gnn.training
