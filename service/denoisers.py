@@ -140,6 +140,12 @@ def usable(session: Session, reference: str, dataset_id: str) -> tuple[Gnn, Refe
             f"the graphs of {dataset.id} have {dataset.features:,} features per node; "
             f"the GNN {gnn.id} takes {takes_features:,}",
         )
+    if dataset.large and not gnns.classifies_nodes(gnn):
+        refuse(
+            "/dataset",
+            f"{dataset.id} is one large graph, for GNNs that classify nodes; {gnn.id} classifies "
+            "graphs",
+        )
     return gnn, dataset
 
 

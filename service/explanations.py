@@ -82,8 +82,9 @@ class FormatQuery(BaseModel):
     description="`kind: counterfactual`: the smallest realistic change of each graph that changes "
     "the GNN's answer. A GNN that classifies nodes is asked about the `node`, or `nodes`, of one "
     "`graph`: the part of it that the node's class depends on is edited, and every answer holds in "
-    "the whole graph. `kind: class`: what a typical graph, or neighbourhood of a node, of a class "
-    "looks like to the GNN. "
+    "the whole graph. Without `graph` they are nodes of `dataset`, if that is one large graph. "
+    "`kind: class`: what a typical graph, or neighbourhood of a node, of a class looks like to the "
+    "GNN. "
     "A denoiser that does not exist yet is trained first; the job then says `waiting_for`. A graph "
     "for which nothing is found within the budget is a success that says so.",
     status_code=202,
@@ -98,6 +99,7 @@ class FormatQuery(BaseModel):
             "counterfactual": examples.COUNTERFACTUAL_IN,
             "many graphs": examples.MANY_IN,
             "nodes": examples.NODES_IN,
+            "a node of a large graph": examples.LARGE_NODE_IN,
             "class": examples.CLASS_IN,
         },
         PREFER,
@@ -201,7 +203,7 @@ def create(store: Store, body: bytes, submission: Submission) -> Made:
         config = _denoiser_config(session, asked, gnn, dataset)
     check_groups(store, gnn, dataset)
     if isinstance(asked, CounterfactualIn):
-        question = counterfactual_request(asked, gnn, store.settings).model_dump_json()
+        question = counterfactual_request(asked, gnn, store.settings, dataset).model_dump_json()
     else:
         question = class_request(asked, gnn).model_dump_json()
     digest = store.artifacts.put(question.encode())

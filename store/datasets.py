@@ -27,6 +27,7 @@ def create(
     max_nodes: int,
     mean_nodes: float,
     mean_edges: float,
+    large: bool = False,
     tenant: str = "default",
 ) -> ReferenceSet:
     """Hash and figures are those of `graph_sets.canonical_set_hash` and `graph_sets.describe`."""
@@ -42,6 +43,7 @@ def create(
         max_nodes=max_nodes,
         mean_nodes=mean_nodes,
         mean_edges=mean_edges,
+        large=large,
     )
     session.add(dataset)
     session.flush()

@@ -144,6 +144,16 @@ class ExplainedNode(Document):
     nodes: int  # of the part within these hops
     edges: int
     frozen_pairs: int  # of the part: no edit touches them, besides those that the caller froze
+    complete: bool = Field(
+        True,
+        description="Whether the part has all nodes within `hops`; of hubs' neighbourhoods in "
+        "large graphs the nearest nodes stay, and edits of others are not looked for.",
+    )
+    exact: bool = Field(
+        True,
+        description="Whether predictions are surely those in the whole graph: not where even what "
+        "answers are verified on had to be cut.",
+    )
 
 
 class CounterfactualAnswer(Document):

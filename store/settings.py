@@ -115,6 +115,21 @@ class Settings:
     max_dataset_graphs: int = _setting(
         "D4_MAX_DATASET_GRAPHS", 20_000, "Most graphs of a reference set."
     )
+    max_large_bytes: int = _setting(
+        "D4_MAX_LARGE_BYTES", 1024 * MIB, "Largest upload of one large graph."
+    )
+    max_large_nodes: int = _setting("D4_MAX_LARGE_NODES", 2_000_000, "Most nodes of a large graph.")
+    max_large_edges: int = _setting(
+        "D4_MAX_LARGE_EDGES", 20_000_000, "Most edges of a large graph."
+    )
+    max_large_values: int = _setting(
+        "D4_MAX_LARGE_VALUES", 256_000_000, "Most feature values of a large graph, of all nodes."
+    )
+    max_neighbourhood_nodes: int = _setting(
+        "D4_MAX_NEIGHBOURHOOD_NODES",
+        128,
+        "Most nodes of a large graph that are edited to explain one of them; of more, the nearest.",
+    )
 
     black_box: bool = _setting(
         "D4_BLACK_BOX",

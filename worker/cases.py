@@ -149,7 +149,11 @@ def rules_within(rules: EditRules, part: NodeInstance) -> EditRules:
 
 def seed_for(seed: int, document: CanonicalGraph, node: int | None = None) -> int:
     """Depends on what is explained and not on its place, so batch mates change nothing."""
-    subject = canonical_graph_hash(document) + ("" if node is None else f":{node}")
+    return seed_of(seed, canonical_graph_hash(document) + ("" if node is None else f":{node}"))
+
+
+def seed_of(seed: int, subject: str) -> int:
+    """The request's seed, mixed with what is explained."""
     material = f"{seed}:{subject}".encode()
     return int.from_bytes(hashlib.sha256(material).digest()[:8], "big") >> 1  # below 2⁶³
 

@@ -40,9 +40,12 @@ from models.gnn.spec import (
 from models.graphs import Graph
 from models.mmd import GraphStatistics, statistics
 from models.neighbourhoods import instance
-from store import gnn_layers, gnn_spec, gnns, graph_sets, tables
+from models.row_graph import RowGraph
+from models.surroundings import surroundings
+from store import gnn_layers, gnn_spec, gnns, graph_sets, large_graphs, tables
 from store.artifacts import Artifacts
 from store.requests import CanonicalGraph
+from store.settings import Settings
 from worker.plugged import plugged_layer, require_plugins
 from worker.shelf import Shelf
 
@@ -66,9 +69,15 @@ class Library:
     """Everything is found by the digest of its content, so nothing kept is ever stale."""
 
     def __init__(
-        self, artifacts: Artifacts, device: torch.device, *, warm_bytes: int = _WARM_BYTES
+        self,
+        artifacts: Artifacts,
+        device: torch.device,
+        *,
+        warm_bytes: int = _WARM_BYTES,
+        neighbourhood_nodes: int = Settings.max_neighbourhood_nodes,
     ) -> None:
         self.device = device
+        self.neighbourhood_nodes = neighbourhood_nodes  # most that are edited in a large graph
         self._artifacts = artifacts
         self._shelf = Shelf(warm_bytes)
 
@@ -103,12 +112,27 @@ class Library:
             return self._graphs(row)
 
         def cut_out() -> LabelledGraphs:
-            found = neighbourhoods(self._graphs(row).graphs, spec_of(gnn))
+            spec = spec_of(gnn)
+            if row.large:
+                graph = self.large_graph(row)
+                found = large_neighbourhoods(graph, spec, self.neighbourhood_nodes)
+            else:
+                found = neighbourhoods(self._graphs(row).graphs, spec)
             return LabelledGraphs(found, [None] * len(found))
 
         return self._shelf.get(
             ("neighbourhoods", gnn.sha256, row.graphs_digest), cut_out, _graph_bytes
         )
+
+    def large_graph(self, row: tables.ReferenceSet) -> RowGraph:
+        """Mapped, not read: it takes none of the warm memory, whatever its size."""
+
+        def load() -> RowGraph:
+            with self._artifacts.open_large(row.graphs_digest) as file:
+                graph = large_graphs.mapped(file)
+            return RowGraph(graph.x, graph.starts, graph.neighbours)
+
+        return self._shelf.get(("large", row.graphs_digest), load, lambda _: 0)
 
     def _graphs(self, row: tables.ReferenceSet) -> LabelledGraphs:
         def load() -> LabelledGraphs:
@@ -237,6 +261,30 @@ def neighbourhoods(
             break
         found[index] = part
     return [found[index] for index in sorted(found)]
+
+
+def large_neighbourhoods(
+    graph: RowGraph, spec: GnnSpec, max_nodes: int, count: int = REFERENCE_NODES
+) -> list[Graph]:
+    """The same around a fixed sample of the nodes of a large graph, in the order of the nodes."""
+    generator = torch.Generator().manual_seed(0)
+    nodes = torch.randperm(graph.node_count, generator=generator)[:count].tolist()
+    found: dict[int, Graph] = {}
+    spent = 0
+    for node in nodes:
+        around = surroundings(
+            graph,
+            node,
+            spec.convolutions,
+            spec.sight,
+            max_nodes=max_nodes,
+            verified_nodes=max_nodes,
+        )
+        spent += _bytes(around.part.graph)
+        if spent > _REFERENCE_NODE_BYTES and found:
+            break
+        found[node] = around.part.graph
+    return [found[node] for node in sorted(found)]
 
 
 def fixed_sample(graphs: Sequence[Graph], count: int, cubed_nodes: int) -> list[Graph]:

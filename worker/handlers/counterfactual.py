@@ -18,10 +18,11 @@ from store.results import CounterfactualResult, Timings
 from worker.black_box import BlackBox
 from worker.cases import Case, cases_of
 from worker.distances import distance_to_reference
+from worker.large_cases import large_cases, neighbourhood_warnings
 from worker.opening import black_box_of, opened_gnn
 from worker.receipts import form_warnings, receipt
 from worker.reports import counterfactual_answer, figure, summary
-from worker.subjects import request_bytes, subjects_of
+from worker.subjects import Subjects, request_bytes, subjects_of
 from worker.work import Outcome, Work
 
 
@@ -38,7 +39,7 @@ def explain_counterfactually(work: Work) -> Outcome:
         sampler=request.sampler,
         search=PRESETS[request.preset],
     )
-    cases = list(cases_of(request, gnn.spec))
+    cases = _cases(work, request, subjects, gnn)
     loaded = time.monotonic()
     clock = _Clock(loaded, request.time_budget, work.control.should_stop)
     outcomes = _explained(work, cases, gnn=gnn, denoiser=denoiser, config=config, clock=clock)
@@ -80,6 +81,7 @@ def explain_counterfactually(work: Work) -> Outcome:
             *form_warnings(gnn),
             *(["the query budget ended the search"] if box and box.nearly_used_up else []),
             *clock.warnings(len(answers), what),
+            *neighbourhood_warnings(answers),
             *distance.warnings,
         ],
     )
@@ -95,6 +97,16 @@ def explain_counterfactually(work: Work) -> Outcome:
 
     return Outcome(
         result={"kind": "explanation", "explanation": work.claim.subject_id}, record=record
+    )
+
+
+def _cases(work: Work, request: CounterfactualRequest, subjects: Subjects, gnn: Gnn) -> list[Case]:
+    if request.graphs:
+        return list(cases_of(request, gnn.spec))
+    library = work.library
+    graph = library.large_graph(subjects.dataset)
+    return list(
+        large_cases(request, gnn.spec, graph, subjects.dataset.sha256, library.neighbourhood_nodes)
     )
 
 
