@@ -77,6 +77,7 @@ class Dataset(Resource):
     max_nodes: int
     mean_nodes: float
     mean_edges: float
+    large: bool = False  # one large graph
     created_at: str
 
 

@@ -36,7 +36,10 @@ def explain(
     ] = False,
     node: Annotated[
         list[str] | None,
-        typer.Option(help="Node to explain, if the GNN classifies nodes; may be repeated."),
+        typer.Option(
+            help="Node to explain, if the GNN classifies nodes; may be repeated. Without a GRAPH, "
+            "its number in the large graph that the DATASET is."
+        ),
     ] = None,
     target: Annotated[
         int | None,
@@ -51,16 +54,17 @@ def explain(
     url: Url = None,
 ) -> None:
     """Explain graphs or nodes (what would change the answer?) or, without a GRAPH, a class."""
-    if graph is None and not smiles and target is None:
+    if graph is None and not smiles and not node and target is None:
         raise CommandError(
-            "there is nothing to explain", hint="give a GRAPH file, a --smiles or a --class"
+            "there is nothing to explain",
+            hint="give a GRAPH file, a --smiles, a --class, or the --node of a large graph",
         )
     graphs = [] if graph is None else graphs_of(read_json(graph), graph)
     graphs += [{"smiles": text} for text in smiles or []]
-    nodes = nodes_of(graphs, node or [])
+    nodes = nodes_of(graphs, node or []) if graphs else numbers_of(node or [])
     with Client(api_address(url)) as client:
         ids = gnn, _dataset_id(client, dataset)
-        if graphs:
+        if graphs or nodes:
             options: dict[str, Any] = {
                 "alternatives": alternatives,
                 "constraints": {"max_ratio": max_ratio, "valid_molecule": valid_molecule},
@@ -110,6 +114,14 @@ def nodes_of(graphs: list[dict[str, Any]], given: list[str]) -> list[NodeId]:
             hint="give a file with a single graph",
         )
     return [_node_id(graphs[0], text) for text in given]
+
+
+def numbers_of(given: list[str]) -> list[NodeId]:
+    """Nodes of a large graph."""
+    for text in given:
+        if not text.isdecimal():
+            raise CommandError(f"--node is {text!r}; nodes of a large graph are numbered from 0")
+    return [int(text) for text in given]
 
 
 def _node_id(graph: dict[str, Any], text: str) -> NodeId:

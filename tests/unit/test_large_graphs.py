@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -17,6 +18,8 @@ from hypothesis import strategies as st
 from safetensors.numpy import load
 from safetensors.torch import save
 
+from d4explain import Client
+from d4explain.cli import main
 from service.large_graphs_in import LargeForm, read_large
 from store import jobs, large_graphs
 from store.artifacts import Artifacts
@@ -321,3 +324,17 @@ def test_nodes_and_gnns_that_do_not_fit_are_refused(road: Road) -> None:
     assert "one large graph" in of_graphs.json()["detail"]
     small_set = road.api.dataset()
     assert road.ask(gnn, small_set, node=0).json()["errors"][0]["pointer"] == "/graph"
+
+
+def test_the_command_line_uploads_by_the_files_name(
+    served: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez(tmp_path / "web.npz", edge_index=np.array(EDGES))
+    url = str(served.client.base_url)
+    with pytest.raises(SystemExit) as ended:
+        main(("upload", str(tmp_path / "web.npz"), "--name", "web", "--url", url))
+    assert not ended.value.code
+    assert "3 nodes, 2 edges" in capsys.readouterr().out
+    with Client(url) as client:
+        (dataset,) = client.datasets()
+        assert (dataset.name, dataset.large, dataset.max_nodes) == ("web", True, 3)
