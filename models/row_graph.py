@@ -92,7 +92,7 @@ class RowGraph:
             sources.append(short[place[known]])
             targets.append(order[hit[known]])
             for node in some[degrees[some] > _LONG_ROW].tolist():
-                there = order[_contained(wanted, self._row(int(nodes[node])))]
+                there = order[_contained(wanted, self.row(int(nodes[node])))]
                 sources.append(np.full(len(there), node))
                 targets.append(there)
         source, target = np.concatenate(sources), np.concatenate(targets)
@@ -119,12 +119,20 @@ class RowGraph:
         at = np.repeat(self.starts[nodes].astype(np.int64), lengths) + within
         return place, self.neighbours[at].astype(np.int64)
 
-    def _row(self, node: int) -> NDArray[np.integer]:
+    def row(self, node: int) -> NDArray[np.integer]:
         return self.neighbours[int(self.starts[node]) : int(self.starts[node + 1])]
 
     def _degrees(self, nodes: Numbers) -> Numbers:
         degrees: Numbers = (self.starts[nodes + 1] - self.starts[nodes]).astype(np.int64)
         return degrees
+
+
+def rows_of(features: NDArray[np.floating], edges: Numbers) -> RowGraph:
+    """The graph with these [2, edge] edges, each listed once."""
+    nodes = len(features)
+    codes = np.sort(np.concatenate([edges[0] * nodes + edges[1], edges[1] * nodes + edges[0]]))
+    starts = np.searchsorted(codes, np.arange(nodes + 1) * nodes)
+    return RowGraph(features, starts, codes % nodes)
 
 
 def _shares(lengths: Numbers) -> Iterator[Numbers]:

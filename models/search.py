@@ -16,12 +16,14 @@ from torch import Tensor
 
 from models.edits import EditSet, EditSpace, SmallestSets
 from models.flips import FORBIDDEN, FlipJudge
+from models.patches import PatchScout
 from models.ranking import unnaturalness
 from models.scouting import Scout
 
 _NATURAL = 64  # foretold flips whose naturalness is looked at
 
 T = TypeVar("T")
+AnyScout = Scout | PatchScout
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class Guide:
         return self.effects + weight * self.plausibility
 
 
-def first_pairs(judge: FlipJudge, scout: Scout, config: SearchConfig) -> list[int]:
+def first_pairs(judge: FlipJudge, scout: AnyScout, config: SearchConfig) -> list[int]:
     """The pairs to try as single edits, in the order to try them.
 
     A scout that foresees effects names a pool, best first. Without one, or if there are few, it is
@@ -118,7 +120,7 @@ def first_pairs(judge: FlipJudge, scout: Scout, config: SearchConfig) -> list[in
     return sorted(pairs, key=lambda pair: (-gains[pair], pair))
 
 
-def pool_size(scout: Scout, config: SearchConfig, count: int) -> int | None:
+def pool_size(scout: AnyScout, config: SearchConfig, count: int) -> int | None:
     """Of so many pairs, how many are tried; None: all of them."""
     if not scout.foresees or config.pool is None:
         return None
@@ -131,7 +133,7 @@ def pool_size(scout: Scout, config: SearchConfig, count: int) -> int | None:
     return size if 2 * size < count else None
 
 
-def _pool(judge: FlipJudge, scout: Scout, config: SearchConfig, size: int) -> list[int]:
+def _pool(judge: FlipJudge, scout: AnyScout, config: SearchConfig, size: int) -> list[int]:
     """In turns by foretold gain, by naturalness, and by gain and plausibility together.
 
     As many of the first as the denoiser needed on held-out graphs are in it in any case.
@@ -190,7 +192,7 @@ class Search:
     def __init__(
         self,
         judge: FlipJudge,
-        scout: Scout,
+        scout: AnyScout,
         config: SearchConfig,
         enough: Callable[[int], bool] = lambda depth: False,
     ) -> None:
