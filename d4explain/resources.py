@@ -81,6 +81,23 @@ class Dataset(Resource):
     created_at: str
 
 
+class CaseEstimate(Resource):
+    mode: str  # exact, restricted or neighbourhood
+    nodes: int
+    pairs: int
+    memory_bytes: int
+    seconds: float
+
+
+class Estimate(Resource):
+    """What an explanation would take, as an order of magnitude."""
+
+    cases: list[CaseEstimate]
+    memory_bytes: int
+    seconds: float
+    trains_denoiser: bool
+
+
 class Denoiser(Resource):
     id: str
     gnn: str

@@ -22,10 +22,11 @@ from models.edits import EditSet
 from models.effects import look
 from models.flips import FORBIDDEN, FlipJudge
 from models.graphs import DenseGraphs, Graph, to_dense
-from models.row_graph import RowGraph
+from models.row_graph import RowGraph, rows_of
 
 _PATCHES_PER_PASS = 8
 _CONTEXT = 4  # a patch has a fourth of its nodes for what surrounds the pair it is made for
+_PART_HOPS = 64  # a part is full long before, unless its component is small or long
 _LEAST_SCALE = 1e-3  # keeps the ranking where what was foretold is not what happens
 
 T = TypeVar("T")
@@ -169,6 +170,24 @@ def patches_of(space: CandidateSpace, config: CandidateConfig) -> Iterator[Patch
     for one, other in ends:
         if cover.misses(one, other):
             yield cover.take(cover.grown(one, other, config.patch_nodes))
+
+
+def local_parts(graph: Graph, most: int, count: int) -> list[Graph]:
+    """Connected parts of a large graph with at most so many nodes, around fixed random nodes.
+
+    As many as cover it twice, at most `count`. The nodes are numbered anew, since of a hub's
+    neighbours the first ones are taken.
+    """
+    generator = torch.Generator().manual_seed(0)
+    order = torch.randperm(graph.node_count, generator=generator)  # [node], by new number
+    number = torch.empty_like(order).scatter_(0, order, torch.arange(len(order)))
+    rows = rows_of(graph.features[order].numpy(), number[graph.edges].numpy())
+    parts = []
+    for centre in range(min(count, -(-2 * graph.node_count // most))):
+        nodes = rows.ball(centre, _PART_HOPS, most).nodes
+        edges = torch.from_numpy(rows.inside(nodes).edges)
+        parts.append(Graph(graph.features[order[nodes]], edges))
+    return parts
 
 
 class _Cover:

@@ -305,6 +305,22 @@ LARGE_NODE_IN: Example = {
     "dataset": SET_ID,
     "node": 123456,
 }
+ESTIMATE: Example = {
+    "dry_run": True,
+    "cases": [
+        {
+            "mode": "exact",
+            "nodes": 6,
+            "edges": 6,
+            "pairs": 15,
+            "memory_bytes": 50054000,
+            "seconds": 0.05,
+        }
+    ],
+    "memory_bytes": 50054000,
+    "seconds": 0.05,
+    "trains_denoiser": True,
+}
 CLASS_IN: Example = {
     "kind": "class",
     "gnn": GNN_ID,

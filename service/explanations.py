@@ -15,6 +15,7 @@ from service import examples
 from service.bodies import json_body
 from service.context import ContextOf, in_thread, reading_body
 from service.denoisers import usable
+from service.estimates import Estimate, estimate
 from service.faults import refuse
 from service.features import check_groups
 from service.graphs_out import (
@@ -48,7 +49,7 @@ from service.waiting import preference
 from store import denoisers, explanations, gnns, jobs
 from store.errors import Conflict, NotFound
 from store.opened import Store
-from store.requests import DenoiserConfig
+from store.requests import ClassRequest, CounterfactualRequest, DenoiserConfig
 from store.results import ClassResult, CounterfactualResult
 from store.tables import Gnn, ReferenceSet
 
@@ -61,6 +62,14 @@ _GRAPHML = "application/graphml+xml"
 class ExplanationsQuery(PageQuery):
     kind: Literal["counterfactual", "class"] | None = None
     gnn: GnnFilter | None = None
+
+
+class AskQuery(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    dry_run: bool = Field(
+        False, description="Only check the question and say what it would take; nothing is queued."
+    )
 
 
 class FormatQuery(BaseModel):
@@ -89,7 +98,13 @@ class FormatQuery(BaseModel):
     "for which nothing is found within the budget is a success that says so.",
     status_code=202,
     responses={
-        200: answer("Done within `Prefer: wait`.", ExplanationResource, examples.EXPLANATION),
+        200: either(
+            "Done within `Prefer: wait`; or what it would take, with `dry_run`.",
+            {
+                "done": (ExplanationResource, examples.EXPLANATION),
+                "dry run": (Estimate, examples.ESTIMATE),
+            },
+        ),
         202: answer("Accepted.", ExplanationResource, examples.WAITING_EXPLANATION),
         **problems(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
     },
@@ -106,9 +121,13 @@ class FormatQuery(BaseModel):
         IDEMPOTENCY_KEY,
     ),
 )
-async def create_explanation(request: Request, context: ContextOf) -> Response:
+async def create_explanation(
+    request: Request, context: ContextOf, query: Annotated[AskQuery, Query()]
+) -> Response:
     wait = preference(request.headers.get("prefer"), default=0)
     body = await json_body(request)
+    if query.dry_run:
+        return reply(await reading_body(context, foretell, context.store, body))
     made = await reading_body(context, create, context.store, body, submission_of(request, body))
     context.nudge()
     summary = await in_thread(read_summary, context.store, made.id)
@@ -197,16 +216,9 @@ def create(store: Store, body: bytes, submission: Submission) -> Made:
     made = known(store, submission)
     if made is not None:
         return made
-    asked = parse_model(body, ExplanationIn).root
-    with store.database.reading() as session:
-        gnn, dataset = usable(session, asked.gnn, asked.dataset)
-        config = _denoiser_config(session, asked, gnn, dataset)
-    check_groups(store, gnn, dataset)
-    if isinstance(asked, CounterfactualIn):
-        question = counterfactual_request(asked, gnn, store.settings, dataset).model_dump_json()
-    else:
-        question = class_request(asked, gnn).model_dump_json()
-    digest = store.artifacts.put(question.encode())
+    asked, gnn, dataset, config = _subjects(store, body)
+    question = _question(store, asked, gnn, dataset)
+    digest = store.artifacts.put(question.model_dump_json().encode())
     ids = (gnn.id, dataset.id)  # a name may stand for another GNN by now
 
     def make(session: Session) -> str:
@@ -227,6 +239,44 @@ def create(store: Store, body: bytes, submission: Submission) -> Made:
         return explanation.id
 
     return once(store, submission, make)
+
+
+def foretell(store: Store, body: bytes) -> Estimate:
+    """Checks the question as `create` does, and writes nothing."""
+    asked, gnn, dataset, config = _subjects(store, body)
+    question = _question(store, asked, gnn, dataset)
+    if not isinstance(question, CounterfactualRequest):
+        refuse("dry_run", "is for questions of the kind 'counterfactual'", "query")
+    with store.database.reading() as session:
+        identity = denoisers.key(gnn.sha256, dataset.sha256, asked.kind, config)
+        trains = not denoisers.is_ready(session, identity)
+    return estimate(question, dataset, store.settings, trains=trains)
+
+
+def _subjects(
+    store: Store, body: bytes
+) -> tuple[CounterfactualIn | ClassIn, Gnn, ReferenceSet, DenoiserConfig]:
+    asked = parse_model(body, ExplanationIn).root
+    with store.database.reading() as session:
+        gnn, dataset = usable(session, asked.gnn, asked.dataset)
+        config = _denoiser_config(session, asked, gnn, dataset)
+    check_groups(store, gnn, dataset)
+    return asked, gnn, dataset, config
+
+
+def _question(
+    store: Store, asked: CounterfactualIn | ClassIn, gnn: Gnn, dataset: ReferenceSet
+) -> CounterfactualRequest | ClassRequest:
+    if isinstance(asked, CounterfactualIn):
+        return counterfactual_request(asked, gnn, store.settings, dataset)
+    most = store.settings.exact_nodes
+    if dataset.max_nodes > most and not gnns.classifies_nodes(gnn):
+        refuse(
+            "/dataset",
+            f"the largest graph of {dataset.id} has {dataset.max_nodes:,} nodes; classes are "
+            f"explained by reference sets whose graphs have at most {most:,}",
+        )
+    return class_request(asked, gnn)
 
 
 def _denoiser_config(
@@ -283,6 +333,10 @@ def render(store: Store, explanation_id: str, query: FormatQuery) -> Response:
     result: ClassResult | CounterfactualResult = model.model_validate_json(data)
     chosen = chosen_graph(result, query.graph or 0, query.alternative or 0)
     if query.format is Format.SVG:
+        most, nodes = store.settings.exact_nodes, len(chosen.graph.nodes)
+        if nodes > most:
+            said = f"is svg, which draws at most {most:,} nodes; the graph has {nodes:,}"
+            refuse("format", said, "query")
         # Opened by itself, an SVG is a page: nothing in it may run or load anything.
         guard = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
         return Response(to_svg(chosen, names), media_type=_SVG, headers=guard)

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic_core import PydanticCustomError
 
+from service.estimates import check_affordable
 from service.faults import Faults, kind_of, refuse, shown
 from service.features import features_of
 from service.graph_schemas import checked_node_id
@@ -60,8 +61,15 @@ def counterfactual_request(
         nodes = explained_nodes(asked, graphs, settings)
         places = [{node: i for i, node in enumerate(graph.node_ids)} for graph in graphs]
     for index, graph in enumerate(graphs):
+        at = "/graph" if asked.graph is not None else f"/graphs/{index}"
+        too_large = nodes is None and len(graph.node_ids) > settings.exact_nodes
+        if too_large and asked.sampler == "paper":
+            refuse(
+                "/sampler",
+                f"is 'paper', which noises all node pairs; of {len(graph.node_ids):,} nodes these "
+                f"are too many, at most {settings.exact_nodes:,} nodes are accepted",
+            )
         if not graph.edges:
-            at = "/graph" if asked.graph is not None else f"/graphs/{index}"
             refuse(at, "the graph has no edges; edits are budgeted as a share of them")
     if asked.constraints.valid_molecule:
         _check_molecules(asked, graphs)
@@ -123,6 +131,9 @@ def posted_graphs(
 ) -> list[CanonicalGraph]:
     """The graphs of a request that gives one `graph` or many `graphs`."""
     features = features_of(gnn)
+    if isinstance(asked, CounterfactualIn):
+        for at, raw in _raw_graphs(asked):
+            check_affordable(raw, at, settings)
     if (asked.graph is None) == (asked.graphs is None):
         refuse("/graph", "give either `graph` or `graphs`")
     if asked.graphs is None:
@@ -135,6 +146,11 @@ def posted_graphs(
             f"this deployment accepts at most {most:,} at once",
         )
     return read_graphs(asked.graphs, "/graphs", settings, features)
+
+
+def _raw_graphs(asked: CounterfactualIn) -> list[tuple[str, object]]:
+    one: list[tuple[str, object]] = [] if asked.graph is None else [("/graph", asked.graph)]
+    return one + [(f"/graphs/{i}", graph) for i, graph in enumerate(asked.graphs or [])]
 
 
 def _check_molecules(asked: CounterfactualIn, graphs: Sequence[CanonicalGraph]) -> None:

@@ -156,6 +156,13 @@ class ExplainedNode(Document):
     )
 
 
+class Restriction(Document):
+    """A large graph is not edited at all node pairs."""
+
+    candidates: int  # pairs that were looked at: edges, pairs near each other, some far apart
+    of_pairs: int  # that the graph has
+
+
 class CounterfactualAnswer(Document):
     """All that was found for one posted graph, or for one node of it; best first.
 
@@ -166,6 +173,7 @@ class CounterfactualAnswer(Document):
     graph: ResultGraph  # as it was posted
     molecule: Molecule | None = None  # all of it, if the graph was posted as SMILES
     node: ExplainedNode | None = None  # None if the GNN classifies graphs
+    restricted: Restriction | None = None  # None if all pairs were looked at
     prediction: Prediction
     found: bool
     reason: str | None  # why nothing was found

@@ -104,8 +104,13 @@ class Settings:
     max_weights_bytes: int = _setting(
         "D4_MAX_WEIGHTS_BYTES", 64 * MIB, "Largest weights file of a GNN."
     )
-    max_nodes: int = _setting("D4_MAX_NODES", 512, "Most nodes of one graph.")
-    max_edges: int = _setting("D4_MAX_EDGES", 8192, "Most edges of one graph.")
+    max_nodes: int = _setting("D4_MAX_NODES", 4096, "Most nodes of one graph.")
+    max_edges: int = _setting("D4_MAX_EDGES", 32768, "Most edges of one graph.")
+    exact_nodes: int = _setting(
+        "D4_EXACT_NODES",
+        512,
+        "Largest graph that is edited at all node pairs; of larger ones candidates are looked at.",
+    )
     max_features: int = _setting("D4_MAX_FEATURES", 4096, "Most features of a node.")
     max_graphs_per_request: int = _setting(
         "D4_MAX_GRAPHS_PER_REQUEST",

@@ -90,11 +90,14 @@ class NodeCase(Case):
             nodes=self.graph.node_count,
             edges=self.graph.edge_count,
             frozen_pairs=frozen_pairs(self.part),
+            complete=self.part.exact,
         )
 
 
-def cases_of(request: CounterfactualRequest, spec: GnnSpec) -> Iterator[Case]:
-    """In the order in which they were asked for."""
+def cases_of(
+    request: CounterfactualRequest, spec: GnnSpec, max_nodes: int | None = None
+) -> Iterator[Case]:
+    """In the order in which they were asked for; a node's part has at most so many nodes."""
     constraints = request.constraints
     for position, document in enumerate(request.graphs):
         graph, rules = graph_of(document), rules_for(constraints, position)
@@ -109,7 +112,7 @@ def cases_of(request: CounterfactualRequest, spec: GnnSpec) -> Iterator[Case]:
             )
             continue
         for node in request.nodes or ():
-            part = instance(graph, node, spec.convolutions, sight=spec.sight)
+            part = instance(graph, node, spec.convolutions, sight=spec.sight, max_nodes=max_nodes)
             molecule = EditableMolecule.of(document, part.nodes.tolist())
             yield NodeCase(
                 document=part_of(document, part),

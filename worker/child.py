@@ -70,6 +70,7 @@ def start(hostname: str, guardian: Guardian) -> None:
         store.artifacts,
         device,
         neighbourhood_nodes=store.settings.max_neighbourhood_nodes,
+        exact_nodes=store.settings.exact_nodes,
     )
     _current = Child(
         store=store,

@@ -64,3 +64,13 @@ def neighbourhood_warnings(answers: Sequence[CounterfactualAnswer]) -> list[str]
             "answers on all of it: their predictions may differ in the whole graph"
         )
     return warnings
+
+
+def restriction_warnings(answers: Sequence[CounterfactualAnswer]) -> list[str]:
+    restricted = sum(answer.restricted is not None for answer in answers)
+    if not restricted:
+        return []
+    return [
+        f"{restricted} of {len(answers)} graphs are too large for all their node pairs: edges, "
+        "pairs near each other and some far ones were looked at"
+    ]

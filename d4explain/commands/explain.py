@@ -11,6 +11,7 @@ from d4explain.client import Client
 from d4explain.commands.options import Url, read_json
 from d4explain.errors import CommandError
 from d4explain.job_bars import JobBars
+from d4explain.resources import Estimate
 from d4explain.tables import class_table, counterfactual_table, mmd_table, summary_lines
 from d4explain.terminal import messages, output
 from store.requests import Preset
@@ -49,6 +50,9 @@ def explain(
     max_ratio: Annotated[float, typer.Option(help="Most edits over the graph's edges.")] = 0.3,
     preset: Annotated[Preset, typer.Option(help="How much work the answer is worth.")] = "balanced",
     seed: Annotated[int, typer.Option(min=0)] = 0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what it would take; not for classes.")
+    ] = False,
     svg: Annotated[Path | None, typer.Option(help="Draw the answer into this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole answer.")] = False,
     url: Url = None,
@@ -75,6 +79,9 @@ def explain(
                 options["target_class"] = target
             if nodes:
                 options["nodes"] = nodes
+            if dry_run:
+                _show_estimate(client.estimate_counterfactual(*ids, graphs, **options))
+                return
             explanation = client.explain_counterfactual(*ids, graphs, **options)
         else:
             assert target is not None
@@ -145,6 +152,16 @@ def _dataset_id(client: Client, given: str) -> str:
         if item.name == given:
             return item.id
     raise CommandError(f"no reference set is called {given!r}")
+
+
+def _show_estimate(estimate: Estimate) -> None:
+    for case in estimate.cases:
+        output().print(
+            f"{case.mode}: {case.nodes:,} nodes, {case.pairs:,} pairs, "
+            f"{case.memory_bytes / 1e6:,.0f} MB, {case.seconds:g} s"
+        )
+    training = ", after the training of a denoiser" if estimate.trains_denoiser else ""
+    output().print(f"in all about {estimate.seconds:g} s on one core{training}")
 
 
 def _show(result: CounterfactualResult | ClassResult, class_names: list[str] | None) -> None:

@@ -20,12 +20,17 @@ from safetensors.torch import save
 
 from d4explain import Client
 from d4explain.cli import main
+from models.graphs import Graph
+from models.patches import local_parts
+from service.estimates import estimate
 from service.large_graphs_in import LargeForm, read_large
 from store import jobs, large_graphs
 from store.artifacts import Artifacts
 from store.errors import ArtifactCorrupt, ArtifactMissing
 from store.jobs import JobState
+from store.requests import CanonicalGraph, CounterfactualRequest
 from store.settings import Settings
+from store.tables import ReferenceSet
 from worker.handlers import HANDLERS
 from worker.loading import Library
 from worker.runner import Runner
@@ -166,7 +171,7 @@ class Road:
         self.api = api
         self.store = api.store
         cpu = torch.device("cpu")
-        library = Library(self.store.artifacts, cpu, neighbourhood_nodes=12)
+        library = Library(self.store.artifacts, cpu, neighbourhood_nodes=12, exact_nodes=16)
         self.runner = Runner(self.store, library, HANDLERS, "test")
 
     def upload(self, body: bytes | Iterator[bytes], form: str = NDJSON, **headers: str) -> Any:
@@ -338,3 +343,88 @@ def test_the_command_line_uploads_by_the_files_name(
     with Client(url) as client:
         (dataset,) = client.datasets()
         assert (dataset.name, dataset.large, dataset.max_nodes) == ("web", True, 3)
+
+
+def posted(nodes: int) -> dict[str, Any]:
+    return {"edge_index": np.array(nx.path_graph(nodes).edges).T.tolist(), "x": [[1.0]] * nodes}
+
+
+def test_a_dry_run_says_what_it_would_take_and_writes_nothing(road: Road) -> None:
+    gnn, dataset = road.api.gnn(), road.api.dataset()
+    before = road.api.written()
+    body = {"kind": "counterfactual", "gnn": gnn, "dataset": dataset, "graph": posted(20)}
+    answer = road.api.client.post("/v1/explanations?dry_run=true", json=body)
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert (found["dry_run"], found["trains_denoiser"]) == (True, True)
+    (case,) = found["cases"]
+    assert (case["mode"], case["nodes"], case["edges"], case["pairs"]) == ("exact", 20, 19, 190)
+    assert road.api.written() == before
+    known = road.ask(gnn, dataset, graph=posted(20), denoiser={"steps": 5})
+    road.api.finish(known.json()["job"]["waiting_for"])
+    config = {"denoiser": {"steps": 5}}
+    again = road.api.client.post("/v1/explanations?dry_run=true", json={**body, **config})
+    assert again.json()["trains_denoiser"] is False
+    of_class = {"kind": "class", "gnn": gnn, "dataset": dataset, "target_class": 0}
+    refused = road.api.client.post("/v1/explanations?dry_run=true", json=of_class)
+    assert refused.status_code == 422
+
+
+def test_estimates_know_the_modes(road: Road) -> None:
+    limits = Settings(exact_nodes=10, max_neighbourhood_nodes=30)
+    row = ReferenceSet(max_nodes=1_000_000, large=True)
+    request = CounterfactualRequest(graphs=[], nodes=[1, 2])
+    around = estimate(request, row, limits, trains=False)
+    assert [(case.mode, case.nodes) for case in around.cases] == [("neighbourhood", 30)] * 2
+    graph = CanonicalGraph(
+        node_ids=list(range(50)), x=[[1.0]] * 50, edges=list(pairwise(range(50)))
+    )
+    (case,) = estimate(CounterfactualRequest(graphs=[graph]), row, limits, trains=False).cases
+    assert (case.mode, case.pairs) == ("restricted", 8 * 49)
+
+
+def test_what_is_too_large_is_refused_with_an_estimate(road: Road) -> None:
+    answer = road.ask(road.api.gnn(), road.api.dataset(), graph=posted(21))
+    assert answer.status_code == 422
+    (error,) = answer.json()["errors"]
+    assert error["pointer"] == "/graph/x"
+    assert "21 nodes; this deployment accepts at most 20" in error["detail"]
+    assert "MB and" in error["detail"]
+
+
+def test_a_graph_above_the_limit_is_edited_at_candidates_and_says_so(road: Road) -> None:
+    graph = nx.barabasi_albert_graph(20, 1, seed=0)
+    body = {"edge_index": np.array(graph.edges).T.tolist(), "x": [[1.0]] * 20}
+    references = {"name": "large ones", "graphs": [body, posted(20), posted(18)]}
+    answer = road.api.client.post("/v1/datasets", json=references)
+    dataset = answer.json()["id"]
+    asked = road.ask(road.api.gnn(), dataset, graph=body)
+    assert asked.status_code == 202, asked.text
+    road.work()
+    found = road.api.client.get(asked.headers["location"]).json()
+    assert found["state"] == "succeeded", found["job"]["error"]
+    (one,) = found["result"]["answers"]
+    assert one["restricted"]["of_pairs"] == 190
+    assert 19 <= one["restricted"]["candidates"] <= 8 * 19
+    assert any("1 of 1 graphs are too large" in said for said in found["result"]["warnings"])
+    assert found["result"]["receipt"]["config"]["candidates"]["above_nodes"] == 16
+    small = road.ask(road.api.gnn(), dataset, graph=posted(16))
+    road.work()
+    found = road.api.client.get(small.headers["location"]).json()
+    assert found["result"]["answers"][0]["restricted"] is None
+
+
+def test_denoisers_of_large_graphs_learn_from_their_parts() -> None:
+    graph = nx.barabasi_albert_graph(400, 2, seed=0)
+    edges = torch.tensor(sorted(tuple(sorted(edge)) for edge in graph.edges)).T.contiguous()
+    features = torch.arange(400.0)[:, None]
+    parts = local_parts(Graph(features, edges), 64, 100)
+    assert len(parts) == 13
+    known = set(map(tuple, edges.T.tolist()))
+    for part in parts:
+        assert part.node_count <= 64
+        names = part.features[:, 0].long()
+        named = {tuple(sorted(names[pair].tolist())) for pair in part.edges.T}
+        inside = {pair for pair in known if set(pair) <= set(names.tolist())}
+        assert named == inside
+        assert nx.is_connected(nx.Graph(list(named)))
