@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from bench.speed import large
 from bench.speed.section import Say, Section
 
 Measure = Callable[[bool, int, Say], Section]  # short, seed, say
 
-PARTS: Mapping[str, Measure] = {}
+PARTS: Mapping[str, Measure] = {
+    "large": large.measure,
+}
