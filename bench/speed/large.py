@@ -72,14 +72,13 @@ def _nodes(folder: Path, short: bool, seed: int, say: Say) -> Section:
     rounds = 5 if short else 15
     turns = in_process("nodes_in_turns", folder, *digests, rounds)
     say(what, 5, 5)
+    for run, seconds in zip(runs, (turns["small"], turns["large"]), strict=True):
+        run |= {"explain CPU s": seconds, "peak MB": run["peak_bytes"] / _MB}
+    columns = ("nodes", "edges", "load_seconds", "explain CPU s", "peak MB", "found")
     table = Table(
         "One node of a large graph",
-        ("nodes", "edges", "load s", "explain CPU s", "peak MB", "found"),
-        tuple(
-            (*(run[name] for name in ("nodes", "edges", "load_seconds")), seconds)
-            + (run["peak_bytes"] / _MB, run["found"])
-            for run, seconds in zip(runs, (turns["small"], turns["large"]), strict=True)
-        ),
+        columns,
+        tuple(tuple(run[name] for name in columns) for run in runs),
     )
     figures = {
         "node_peak_bytes": runs[1]["peak_bytes"],
