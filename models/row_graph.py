@@ -152,5 +152,6 @@ def _without(values: Numbers, others: Numbers) -> Numbers:
 
 def _contained(wanted: Numbers, row: NDArray[np.integer]) -> Numbers:
     """Positions of the wanted numbers that an ascending row has, read by bisection."""
-    place = np.searchsorted(row, wanted).clip(max=len(row) - 1)
+    # of the row's own type: else all of it would be converted
+    place = np.searchsorted(row, wanted.astype(row.dtype)).clip(max=len(row) - 1)
     return np.flatnonzero(row[place] == wanted)

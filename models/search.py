@@ -138,11 +138,12 @@ def _pool(judge: FlipJudge, scout: AnyScout, config: SearchConfig, size: int) ->
 
     As many of the first as the denoiser needed on held-out graphs are in it in any case.
     """
-    by_gain = _best(scout.gains, size)
-    mixed = scout.gains + config.plausibility_weight * scout.plausibility
+    gains = scout.gains
+    by_gain = _best(gains, size)
+    mixed = gains + config.plausibility_weight * scout.plausibility
     (unedited,) = judge.margins([()])
     foretold: dict[EditSet, float] = {
-        (pair,): unedited + float(scout.gains[pair]) for pair in _best(scout.gains, 2 * size)
+        (pair,): unedited + float(gains[pair]) for pair in _best(gains, 2 * size)
     }
     natural = [edits[0] for edits in _natural_flips(judge.space, foretold)]
     chosen = _in_turns(by_gain, natural, _best(mixed, size))[:size]

@@ -109,6 +109,8 @@ def _array(
     if dtype.kind not in kinds or dtype.hasobject:
         wanted = "integers" if kinds == "iu" else "numbers"
         refuse(at, f"is an array of {dtype}; {wanted} are wanted")
+    if min(shape, default=0) < 0:
+        refuse(at, f"has the shape {list(shape)}; sizes are not negative")
     check(shape)
     values: NDArray[Any] = np.empty(math.prod(shape), dtype)
     left = values.view(np.uint8)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -125,6 +126,18 @@ def test_remote_artifacts_are_copied_and_checked() -> None:
         artifacts.open_large(digest)
 
 
+def lying(shape: tuple[int, ...], content: bytes = b"") -> bytes:
+    """An npz whose edge_index claims another shape than it has."""
+    array = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        array, {"descr": "<i8", "fortran_order": False, "shape": shape}
+    )
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("edge_index.npy", array.getvalue() + content)
+    return file.getvalue()
+
+
 EDGES = [[0, 1], [1, 2]]
 ROWS = [[1.0]] * 3
 HOSTILE: list[tuple[str, bytes, str, str]] = [
@@ -146,6 +159,8 @@ HOSTILE: list[tuple[str, bytes, str, str]] = [
     (NDJSON, ndjson({"x": [[1.0] * 4] * 31}), "/x", "124 feature values"),
     (NDJSON, ndjson({"x": [[1.0]] * 400}), "/0", "longer than"),
     (NPZ, b"PK", "", "cannot be read"),
+    (NPZ, lying((2, -3)), "/edge_index", "not negative"),
+    (NPZ, lying((2, 3), b"12345678"), "/edge_index", "ends 40 bytes before"),
     (NPZ, npz(x=np.ones((3, 1))), "/edge_index", "is required"),
     (NPZ, npz(edge_index=np.array(EDGES, object)), "/edge_index", "object"),
     (NPZ, npz(edge_index=np.array(EDGES, float)), "/edge_index", "integers"),
