@@ -1,7 +1,8 @@
 """What an explanation will take, as an order of magnitude, before anything is done for it.
 
-Seconds and bytes are those of one CPU core with the default denoiser, fitted to what
-`python -m bench speed --part large` prints; they say whether to wait for a moment or for an hour.
+Seconds and bytes are those of one CPU core, the default denoiser and a search that finds nothing,
+fitted to what `python -m bench speed --part large` prints: enough to know whether to wait for a
+moment or for an hour.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from store.settings import Settings
 from store.tables import ReferenceSet
 
 _CANDIDATES_PER_EDGE = 8
-_BYTES_PER_CELL = 1_500  # of a node pair, in all pairs of one graph
-_BYTES_PER_EDGE = 6_000  # of a graph that is read in patches
-_BYTES_AT_LEAST = 50_000_000
-_SECONDS_PER_TRIPLE = 1e-7  # the denoiser multiplies matrices over all nodes
-_SECONDS_PER_EDGE = 5e-3
-_SECONDS_AT_LEAST = 0.05
+_BYTES_AT_LEAST = 40_000_000
+_BYTES_PER_CELL = 1_500  # of [node, node], where all pairs are looked at
+_BYTES_PER_PART = 1_500  # of a node or an edge, where the graph is read in patches
+_SECONDS_AT_LEAST = 0.2
+_SECONDS_PER_CELL = 1.2e-4
+_SECONDS_PER_PART = 1.8e-3
 
 Mode = Literal["exact", "restricted", "neighbourhood"]
 
@@ -79,8 +80,8 @@ def of_graph(nodes: int, edges: int, settings: Settings) -> CaseEstimate:
         nodes=nodes,
         edges=edges,
         pairs=min(_CANDIDATES_PER_EDGE * edges, nodes * (nodes - 1) // 2),
-        memory_bytes=_BYTES_AT_LEAST + _BYTES_PER_EDGE * (nodes + edges),
-        seconds=_rounded(_SECONDS_AT_LEAST + _SECONDS_PER_EDGE * (nodes + edges)),
+        memory_bytes=_BYTES_AT_LEAST + _BYTES_PER_PART * (nodes + edges),
+        seconds=_rounded(_SECONDS_AT_LEAST + _SECONDS_PER_PART * (nodes + edges)),
     )
 
 
@@ -120,7 +121,7 @@ def _dense(nodes: int, edges: int | None, mode: Mode) -> CaseEstimate:
         edges=edges,
         pairs=nodes * (nodes - 1) // 2,
         memory_bytes=_BYTES_AT_LEAST + _BYTES_PER_CELL * nodes**2,
-        seconds=_rounded(_SECONDS_AT_LEAST + _SECONDS_PER_TRIPLE * nodes**3),
+        seconds=_rounded(_SECONDS_AT_LEAST + _SECONDS_PER_CELL * nodes**2),
     )
 
 

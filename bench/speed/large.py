@@ -34,6 +34,7 @@ from store.artifacts import Artifacts
 _SMALL, _LARGE = 10**4, 10**6
 _MOTIFS = 2000  # nodes of the chain of small graphs
 _PIECES = 200
+_ALL_PAIRS = (100, 500)  # nodes of graphs that are also explained without candidates
 _MB = 1e6
 
 
@@ -93,7 +94,7 @@ def _graphs(folder: Path, run: Run, task: Task, short: bool, say: Say) -> Sectio
     sizes = (500, 4000) if short else (500, 1000, 2000, 4000)
     rows: list[tuple[str | float, ...]] = []
     exponents = []
-    count = len(SHAPES) * len(sizes) + 1
+    count = len(SHAPES) * len(sizes) + (1 if short else len(_ALL_PAIRS)) + 1
     for shape in SHAPES:
         peaks = []
         for size in sizes:
@@ -102,6 +103,9 @@ def _graphs(folder: Path, run: Run, task: Task, short: bool, say: Say) -> Sectio
             peaks.append(made["peak_bytes"])
             rows.append(_row(shape, made))
         exponents.append(float(np.polyfit(np.log(sizes), np.log(peaks), 1)[0]))
+    for size in _ALL_PAIRS[: 1 if short else None]:
+        say("graphs by candidate pairs", len(rows), count)
+        rows.append(_row("BA, all pairs", in_process("at_all_pairs", folder, "BA", size, run.seed)))
     say("graphs by candidate pairs", len(rows), count)
     made = in_process("of_motifs", folder, _MOTIFS, run.seed)
     rows.append(_row("BA-3Motif chain", made))
@@ -122,12 +126,14 @@ def _graphs(folder: Path, run: Run, task: Task, short: bool, say: Say) -> Sectio
 
 
 def _row(shape: str, made: Made) -> tuple[str | float, ...]:
-    edits = "none" if made["edits"] is None else made["edits"]
+    edits, candidates = (
+        "none" if made[name] is None else made[name] for name in ("edits", "candidates")
+    )
     return (
         shape,
         made["nodes"],
         made["edges"],
-        made["candidates"],
+        candidates,
         made["peak_bytes"] / _MB,
         made["cpu_seconds"],
         made["found"],
