@@ -50,7 +50,11 @@ from bench.shown import (
     robustness_table,
     speed_table,
 )
+from bench.speed.load import CLIENTS, measure_load
+from bench.speed.load import SECONDS as LOAD_SECONDS
 from bench.speed.parts import PARTS
+from bench.speed.section import Section
+from bench.speed.section import row as speed_row
 from bench.target_gnns import TargetGnn, target_gnn
 from bench.tasks import TASKS, Task, load
 
@@ -269,15 +273,39 @@ def speed(
     kept: Keep = False,
 ) -> None:
     """How fast training, explaining and the API are: ratios within one run."""
-    figures: dict[str, float | None] = {}
+    sections: dict[str, Section] = {}
     for name in _methods(part, list(PARTS), "part"):
         with _steps() as show:
-            section = PARTS[name](short, seed, show)
-        figures |= section.figures
-        for table in section.tables:
+            sections[name] = PARTS[name](short, seed, show)
+        for table in sections[name].tables:
             console.print(speed_table(table))
-    rows = [{"dataset": "speed", **figures, "short": short, **provenance(seed)}]
-    _write(context, rows, out, kept)
+    origin = {"short": short, **provenance(seed)}
+    _write(context, [{**speed_row("speed", sections.values()), **origin}], out, kept=False)
+    _write(
+        context,
+        [{**speed_row(name, [one]), **origin} for name, one in sections.items()],
+        None,
+        kept,
+    )
+
+
+@app.command("load")
+def submissions(
+    context: typer.Context,
+    *,
+    clients: Annotated[int, typer.Option(min=1, help="that submit at the same time")] = CLIENTS,
+    seconds: Annotated[float, typer.Option(min=1, help="of counted submissions")] = LOAD_SECONDS,
+    seed: Seed = 0,
+    out: Json = None,
+    kept: Keep = False,
+) -> None:
+    """Submit latency and throughput of the API: the part `load` of `speed`, with its settings."""
+    with _steps() as show:
+        section = measure_load(clients, seconds, seed, show)
+    for table in section.tables:
+        console.print(speed_table(table))
+    rows = [{**speed_row("load", [section]), **provenance(seed)}]
+    _write(context, rows, out, kept, "speed")
 
 
 @app.command()
@@ -339,10 +367,14 @@ def _steps() -> Iterator[Callable[[str, int, int], None]]:
 
 
 def _write(
-    context: typer.Context, rows: list[dict[str, Any]], out: Path | None, kept: bool
+    context: typer.Context,
+    rows: list[dict[str, Any]],
+    out: Path | None,
+    kept: bool,
+    name: str | None = None,
 ) -> None:
     """The rows with the command that made them, where they were asked for."""
-    name = str(context.info_name)
+    name = name or str(context.info_name)
     said = [{**row, "command": _command(context)} for row in rows]
     files: list[Path] = []
     if out is not None:
@@ -363,6 +395,8 @@ def _command(context: typer.Context) -> str:
     words = ["python", "-m", "bench", str(context.info_name)]
     for parameter in context.command.params:
         value = context.params.get(str(parameter.name))
+        if value is True and parameter.name != "kept":
+            words.append(parameter.opts[0])
         if value is None or isinstance(value, bool | Path):
             continue
         for one in value if isinstance(value, list | tuple) else [value]:

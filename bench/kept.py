@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path("bench/results")
-COMMANDS = ("gnns", "counterfactual", "classes", "robustness")
+COMMANDS = ("gnns", "counterfactual", "classes", "robustness", "speed")
 
 Row = Mapping[str, Any]
 

@@ -13,6 +13,7 @@ from typing import Any
 from bench.kept import COMMANDS, RESULTS, Results, Row, read
 from bench.paper import CF_ACC_AUC, CLASS_CONFIDENCE, FIDELITY_AUC, GNN_ACCURACY
 from bench.plots import draw_all
+from bench.speed.section import written
 from bench.targets import Verdict, count_reached, verdicts
 
 NOTES = Path(__file__).resolve().parent / "notes"
@@ -26,6 +27,7 @@ _TITLES = {
     "counterfactual": "Counterfactuals",
     "classes": "Class explanations",
     "robustness": "Robustness",
+    "speed": "Speed",
 }
 _WORDS = {True: "reached", False: "**missed**", None: "undecided"}
 
@@ -188,11 +190,31 @@ def _robustness_tables(results: Results) -> list[str]:
     return parts
 
 
+def _speed_tables(results: Results) -> list[str]:
+    """Of each part its figures, by their names in the row, then its own tables."""
+    parts = []
+    for row in results.rows("speed"):
+        figures = [
+            {"figure": f"`{key}`", "value": written(value)}
+            for key, value in row.items()
+            if isinstance(value, int | float) and key not in ("seed", "short")
+        ]
+        parts += [f"\n### {row['dataset']}\n", _origins([row])]
+        parts.append(_table(figures, {"figure": "figure", "value": "value"}))
+        for table in row.get("tables", ()):
+            keys = ["figure", *map(str, range(1, len(table["columns"])))]
+            lines = [dict(zip(keys, map(written, line), strict=True)) for line in table["rows"]]
+            columns = dict(zip(keys, table["columns"], strict=True))
+            parts += [f"\n{table['title']}:\n", _table(lines, columns)]
+    return parts
+
+
 _TABLES = {
     "gnns": _gnn_tables,
     "counterfactual": _counterfactual_tables,
     "classes": _class_tables,
     "robustness": _robustness_tables,
+    "speed": _speed_tables,
 }
 
 
@@ -228,7 +250,8 @@ def _targets(judged: Sequence[Verdict]) -> str:
         f"| {one.dataset} | {one.target} | {one.figures} | {_WORDS[one.reached]} |"
         for one in judged
     ]
-    head = "| data set | target | figures | |\n|---|---|---|---|\n"
+    what = "part" if judged[0].command == "speed" else "data set"
+    head = f"| {what} | target | figures | |\n|---|---|---|---|\n"
     return f"\n### Targets: {count_reached(judged)}\n\n{head}" + "\n".join(lines) + "\n"
 
 
@@ -242,7 +265,7 @@ def _table(rows: Sequence[Row], columns: Mapping[str, str]) -> str:
 
 
 def _is_name(key: str) -> bool:
-    return key in ("dataset", "method")
+    return key in ("dataset", "method", "figure")
 
 
 def _cell(value: object, key: str = "") -> str:

@@ -53,7 +53,7 @@ def speed_table(measured: section.Table) -> Table:
     for place, column in enumerate(measured.columns):
         table.add_column(column, justify="right" if place else "left")
     for row in measured.rows:
-        table.add_row(*(cell if isinstance(cell, str) else f"{cell:.4g}" for cell in row))
+        table.add_row(*map(section.written, row))
     return table
 
 

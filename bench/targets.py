@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 from bench.kept import Results, Row
 from bench.paper import CF_ACC_AUC, CLASS_CONFIDENCE, GNN_ACCURACY, SETS
+from bench.speed.bounds import BOUNDS
+from bench.speed.section import written
 
 _BARS = ("greedy", "gnnexplainer")  # of robustness
 _Curve = Mapping[float, float | None]  # noise to Top-K accuracy
@@ -31,6 +33,7 @@ def verdicts(results: Results) -> list[Verdict]:
         *_counterfactual_over_sets(results),
         *_classes(results),
         *_robustness(results),
+        *_speed(results),
     ]
 
 
@@ -269,6 +272,18 @@ def _ahead(dataset: str, ours: _Curve, name: str, theirs: _Curve) -> Verdict:
         f"by {min(gaps):+.3f} to {max(gaps):+.3f}" if gaps else "missing",
         min(gaps) > 0 if gaps else None,
     )
+
+
+def _speed(results: Results) -> Iterator[Verdict]:
+    """Every bound once there is any row; `dataset` is the part of the bench."""
+    rows = results.rows("speed")
+    for bound in BOUNDS if rows else ():
+        row = next((row for row in rows if row.get(bound.key) is not None), None)
+        if row is None:
+            yield Verdict("speed", "-", bound.target, "not measured", None)
+        else:
+            value = row[bound.key]
+            yield Verdict("speed", row["dataset"], bound.target, written(value), bound.holds(value))
 
 
 def _compared(

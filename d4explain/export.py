@@ -43,6 +43,8 @@ from models.gnn.spec import (
     GatLayer,
     GatV2Layer,
     GcnLayer,
+    GineLayer,
+    GineSumLayer,
     GinLayer,
     GinSumLayer,
     GnnSpec,
@@ -67,6 +69,8 @@ TYPES: dict[type[Layer], str] = {
     GcnLayer: "gcn",
     GinLayer: "gin",
     GinSumLayer: "gin_sum",
+    GineLayer: "gine",
+    GineSumLayer: "gine_sum",
     SageLayer: "sage",
     GraphConvLayer: "graph_conv",
     GatLayer: "gat",
@@ -138,7 +142,7 @@ def export(
         check_weights(weights, parse_spec(document))  # the API's own gate
     except InvalidInput as error:
         raise CommandError(f"the API would refuse this model: {error}") from error
-    graphs = sample_graphs(gnn.spec.features)
+    graphs = sample_graphs(gnn.spec.features, gnn.spec.edge_features)
     difference = compare(whole, answer, gnn, ending, graphs)
     _write(folder, {"weights.safetensors": weights, "spec.json": _json(document)})
     return Exported(
@@ -203,12 +207,32 @@ def _rebuild(steps: list[_Step]) -> tuple[Gnn, Ending | None]:
     layers = tuple(step.translated.layer for step in said if step.translated.layer is not None)
     widths = [step.translated.width for step in said if step.translated.width is not None]
     try:
-        spec = GnnSpec(features=widths[0], classes=2 if outputs == 1 else outputs, layers=layers)
+        spec = GnnSpec(
+            features=widths[0],
+            classes=2 if outputs == 1 else outputs,
+            layers=layers,
+            edge_features=_edge_features(said),
+        )
     except ValueError as error:
         raise CommandError(f"the layers do not make a classifier: {error}") from error
     gnn = Gnn(spec)
     gnn.load_state_dict(_state(said, spec))
     return gnn.eval(), ending
+
+
+def _edge_features(steps: list[_Step]) -> int:
+    """How many attributes of edges all layers that read them take."""
+    reading = [step for step in steps if step.translated.edge_width is not None]
+    if not reading:
+        return 0
+    first = reading[0]
+    for step in reading:
+        if step.translated.edge_width != first.translated.edge_width:
+            raise CommandError(
+                f"{first.place} takes {first.translated.edge_width} attributes per edge and "
+                f"{step.place} {step.translated.edge_width}; all layers must take the same"
+            )
+    return first.translated.edge_width or 0
 
 
 def _outputs(steps: list[_Step]) -> int:
@@ -247,6 +271,8 @@ def spec_document(spec: GnnSpec, class_names: Sequence[str] | None = None) -> di
         "classes": spec.classes,
         "layers": [_layer_document(layer) for layer in spec.layers],
     }
+    if spec.edge_features:
+        document["edge_features"] = spec.edge_features
     if class_names:
         if len(class_names) != spec.classes:
             raise CommandError(f"{len(class_names)} class names for {spec.classes} classes")

@@ -24,7 +24,7 @@ SAMPLE_GRAPHS = 24
 Answer: TypeAlias = Callable[[SparseGraphs], Tensor]
 
 
-def sample_graphs(features: int) -> list[Graph]:
+def sample_graphs(features: int, edge_features: int = 0) -> list[Graph]:
     """Random graphs of 1 to 24 nodes, sparse to dense, with isolated nodes among them."""
     generator = torch.Generator().manual_seed(0)
     graphs = []
@@ -32,7 +32,11 @@ def sample_graphs(features: int) -> list[Graph]:
         density = torch.rand((), generator=generator)
         pairs = torch.triu(torch.rand(size, size, generator=generator) < density, diagonal=1)
         features_of_nodes = torch.randn(size, features, generator=generator)
-        graphs.append(Graph(features_of_nodes, pairs.nonzero().T.contiguous()))
+        edges = pairs.nonzero().T.contiguous()
+        carried = None
+        if edge_features:
+            carried = torch.randn(edges.shape[1], edge_features, generator=generator)
+        graphs.append(Graph(features_of_nodes, edges, edge_attributes=carried))
     return graphs
 
 
@@ -92,6 +96,7 @@ def answer_of_wired(model: Sequential, inputs: Inputs) -> Answer:
         given = {
             inputs.values: graphs.features,
             inputs.edges: graphs.edge_index,
+            inputs.attributes: graphs.edge_attributes,
             inputs.batch: graphs.graph_of_node,
         }
         result: Tensor = model(*(given[name] for name in model.signature.param_dict))
@@ -105,7 +110,11 @@ def answer_in_turn(parts: Sequence[Part]) -> Answer:
 
     def answer(graphs: SparseGraphs) -> Tensor:
         values = graphs.features
-        beside = {"edges": graphs.edge_index, "batch": graphs.graph_of_node}
+        beside = {
+            "edges": graphs.edge_index,
+            "attributes": graphs.edge_attributes,
+            "batch": graphs.graph_of_node,
+        }
         for part in parts:
             assert callable(part)
             values = part(values, *(beside[need] for need in needs_of(part) or []))
@@ -115,22 +124,23 @@ def answer_in_turn(parts: Sequence[Part]) -> Answer:
 
 
 def answer_of_forward(model: nn.Module) -> Answer:
-    """By the names of what `forward` takes: x, edge_index and batch, or one PyG batch as data."""
+    """By the names of what `forward` takes: x, edge_index, edge_attr, batch, or one PyG batch."""
     parameters = inspect.signature(model.forward).parameters.values()
     required = [p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
-    names = {p.name for p in parameters} & {"x", "edge_index", "batch"}
+    names = {p.name for p in parameters} & {"x", "edge_index", "edge_attr", "batch"}
     if len(required) == 1 and required != ["x"]:
         return lambda graphs: model(_batch(graphs))
     if not set(required) <= names:
         raise CommandError(
             f"{type(model).__name__}.forward takes ({', '.join(required)}); "
-            "export can give it x, edge_index and batch, or a PyG batch alone"
+            "export can give it x, edge_index, edge_attr and batch, or a PyG batch alone"
         )
 
     def answer(graphs: SparseGraphs) -> Tensor:
         given = {
             "x": graphs.features,
             "edge_index": graphs.edge_index,
+            "edge_attr": graphs.edge_attributes,
             "batch": graphs.graph_of_node,
         }
         result: Tensor = model(**{name: given[name] for name in names})
@@ -144,6 +154,7 @@ def _batch(graphs: SparseGraphs) -> Batch:
     return Batch(
         x=graphs.features,
         edge_index=graphs.edge_index,
+        edge_attr=graphs.edge_attributes,
         batch=graphs.graph_of_node,
         ptr=torch.cat([ends.new_zeros(1), ends]),
     )

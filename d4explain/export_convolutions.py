@@ -13,6 +13,7 @@ from torch_geometric.nn import (
     GATv2Conv,
     GCNConv,
     GINConv,
+    GINEConv,
     GraphConv,
     Linear,
     PNAConv,
@@ -36,6 +37,8 @@ from models.gnn.spec import (
     GatLayer,
     GatV2Layer,
     GcnLayer,
+    GineLayer,
+    GineSumLayer,
     GinLayer,
     GinSumLayer,
     GraphConvLayer,
@@ -52,16 +55,16 @@ _ADDING = ("add", "sum")  # PyG's two words for it
 
 @dataclass(frozen=True)
 class GinSum:
-    """A GINConv without its nn, which follows as layers of its own."""
+    """A GINConv or GINEConv without its nn, which follows as layers of its own."""
 
-    conv: GINConv
+    conv: GINConv | GINEConv
 
 
 @dataclass(frozen=True)
 class GinAround:
-    """A GINConv around Linear, ReLU, Linear."""
+    """A GINConv or GINEConv around Linear, ReLU, Linear."""
 
-    conv: GINConv
+    conv: GINConv | GINEConv
     first: nn.Linear | Linear
     second: nn.Linear | Linear
 
@@ -79,32 +82,53 @@ def _gcn(layer: GCNConv) -> Translated:
 
 def _gin_sum(part: GinSum) -> Translated:
     require(part.conv, aggr="add")
+    train_eps = isinstance(part.conv.eps, nn.Parameter)
+    tensors = {"conv.eps": part.conv.eps}
+    if isinstance(part.conv, GINConv):
+        return Translated(GinSumLayer(train_eps), needs="edges", tensors=tensors)
+    if part.conv.lin is None:
+        raise InexpressibleError("edge_dim=None around this nn; only with edge_dim can it be said")
+    lin = _edge_linear(part.conv)
     return Translated(
-        GinSumLayer(train_eps=isinstance(part.conv.eps, nn.Parameter)),
-        needs="edges",
-        tensors={"conv.eps": part.conv.eps},
+        GineSumLayer(train_eps),
+        needs="attributes",
+        width=lin.weight.shape[0],
+        edge_width=lin.weight.shape[1],
+        tensors=tensors | named("conv.lin", lin),
     )
 
 
 def _gin(part: GinAround) -> Translated:
     require(part.conv, aggr="add")
     first, second = initialised(part.first.weight), initialised(part.second.weight)
+    train_eps = isinstance(part.conv.eps, nn.Parameter)
+    tensors = {
+        "conv.eps": part.conv.eps,
+        "conv.nn.0.weight": first,
+        "conv.nn.0.bias": part.first.bias,
+        "conv.nn.2.weight": second,
+        "conv.nn.2.bias": part.second.bias,
+    }
+    hidden, width = first.shape
+    if isinstance(part.conv, GINConv):
+        layer = GinLayer(second.shape[0], hidden, train_eps)
+        return Translated(layer, needs="edges", width=width, tensors=tensors)
+    lin = None if part.conv.lin is None else _edge_linear(part.conv)
     return Translated(
-        GinLayer(
-            out=second.shape[0],
-            hidden=first.shape[0],
-            train_eps=isinstance(part.conv.eps, nn.Parameter),
-        ),
-        needs="edges",
-        width=first.shape[1],
-        tensors={
-            "conv.eps": part.conv.eps,
-            "conv.nn.0.weight": first,
-            "conv.nn.0.bias": part.first.bias,
-            "conv.nn.2.weight": second,
-            "conv.nn.2.bias": part.second.bias,
-        },
+        GineLayer(second.shape[0], hidden, train_eps, project=lin is not None),
+        needs="attributes",
+        width=width,
+        edge_width=width if lin is None else lin.weight.shape[1],
+        tensors=tensors if lin is None else tensors | named("conv.lin", lin),
     )
+
+
+def _edge_linear(conv: GINEConv) -> Linear:
+    """What the attributes of edges go through."""
+    lin: Linear = conv.lin
+    initialised(lin.weight)
+    require_bias(lin.bias, "lin: ")
+    return lin
 
 
 def _sage(layer: SAGEConv) -> Translated:
@@ -142,7 +166,14 @@ def _attention(
     layer: GATConv | GATv2Conv, kind: type[GatLayer | GatV2Layer], linear: Linear
 ) -> Translated:
     """Dropout of the attention is off while explaining, so any is accepted."""
-    require(layer, add_self_loops=True, edge_dim=None, residual=False)
+    require(layer, add_self_loops=True, residual=False)
+    reads = layer.edge_dim is not None
+    if reads and not isinstance(layer.fill_value, str):  # a tensor cannot be compared
+        raise InexpressibleError(
+            "fill_value is not a word; only fill_value='mean' can be expressed"
+        )
+    if reads:
+        require(layer, fill_value="mean")
     require_one_of(layer, "aggr", _ADDING)
     require_bias(layer.bias)
     if not isinstance(layer.in_channels, int):
@@ -150,9 +181,10 @@ def _attention(
     if not 0 <= layer.negative_slope <= 1:
         raise InexpressibleError(f"negative_slope={layer.negative_slope}; it must be from 0 to 1")
     return Translated(
-        kind(layer.out_channels, layer.heads, layer.concat, float(layer.negative_slope)),
-        needs="edges",
+        kind(layer.out_channels, layer.heads, layer.concat, float(layer.negative_slope), reads),
+        needs="attributes" if reads else "edges",
         width=initialised(linear.weight).shape[1],
+        edge_width=layer.edge_dim,
         tensors=named("conv", layer),
     )
 

@@ -127,8 +127,10 @@ def _function(function: Callable[..., Any]) -> Translated:
 
 
 def known_layers() -> list[str]:
-    kinds = {"GINConv" if kind.__name__.startswith("Gin") else kind.__name__ for kind in _KNOWN}
-    return sorted(kinds) + [function.__name__ for function in _POOL_FUNCTIONS]
+    kinds = {kind.__name__ for kind in _KNOWN if not kind.__name__.startswith("Gin")}
+    return sorted(kinds | {"GINConv", "GINEConv"}) + [
+        function.__name__ for function in _POOL_FUNCTIONS
+    ]
 
 
 def _linear(layer: nn.Linear | Linear) -> Translated:

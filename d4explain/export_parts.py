@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias, TypeGuard
 
 from torch import nn
-from torch_geometric.nn import GAT, GCN, GIN, MLP, PNA, GINConv, GraphSAGE, Linear
+from torch_geometric.nn import GAT, GCN, GIN, MLP, PNA, GINConv, GINEConv, GraphSAGE, Linear
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from d4explain.export_convolutions import GinAround, GinSum
@@ -30,14 +30,14 @@ def flat(place: str, part: Part) -> Iterator[Placed]:
         inside = _mlp(part)
     elif type(part) in BASIC_GNNS:
         inside = _basic_gnn(part)
-    elif type(part) is GINConv:
+    elif type(part) in (GINConv, GINEConv):
         inside = _gin(part)
     if inside is None:
         yield f"{place} ({name_of(part)})", part
         return
     for position, inner in enumerate(inside):
         if isinstance(inner, GinAround | GinSum):
-            yield f"{place} (GINConv)", inner
+            yield f"{place} ({type(inner.conv).__name__})", inner
         else:
             yield from flat(f"{place}.{position}", inner)
 
@@ -79,8 +79,8 @@ def _finished(model: MLP | BasicGNN, norm: nn.Module) -> Iterator[Part]:
     yield from (act, norm) if model.act_first else (norm, act)
 
 
-def _gin(conv: GINConv) -> Iterator[Part]:
-    """The vocabulary's `gin` where it fits; else the sum alone, with the nn behind it."""
+def _gin(conv: GINConv | GINEConv) -> Iterator[Part]:
+    """The vocabulary's `gin` or `gine` where it fits; else the sum, with the nn behind it."""
     inside = [part for _, part in flat("nn", conv.nn) if type(part) is not nn.Identity]
     if len(inside) >= 3 and _is_linear(inside[0]) and _is_relu(inside[1]) and _is_linear(inside[2]):
         yield GinAround(conv, inside[0], inside[2])

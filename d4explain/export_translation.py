@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from models.gnn.spec import Layer
 
-Needs = Literal["nothing", "edges", "batch"]  # what a layer is called with beside the values
+Needs = Literal["nothing", "edges", "attributes", "batch"]  # what a layer takes beside the values
 Ending = Literal["log_softmax", "softmax", "sigmoid"]  # what turns logits into probabilities
 
 
@@ -22,8 +22,9 @@ class Translated:
     """One layer in our words; `layer` is None where nothing has to be said (identity)."""
 
     layer: Layer | None
-    needs: Needs = "nothing"
+    needs: Needs = "nothing"  # the attributes of edges come behind the edges
     width: int | None = None  # how many numbers it takes, if it cares
+    edge_width: int | None = None  # how many attributes of edges it takes, if it reads them
     tensors: dict[str, Tensor] = field(default_factory=dict)  # names below `layers.<i>.`
     ending: Ending | None = None  # behind the logits, which is where our GNNs end
 

@@ -24,10 +24,11 @@ Joining = Literal["list", "add", "cat", "max"]
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a PyG Sequential calls the values, the edges and the nodes' graphs."""
+    """What a PyG Sequential calls the values, the edges with their attributes, and the graphs."""
 
     values: str
     edges: str | None
+    attributes: str | None
     batch: str | None
 
 
@@ -60,8 +61,14 @@ class _Wires:
         self._clear = True  # unknown layers are named by their translation, not here
 
     def inputs(self) -> Inputs:
-        inputs = Inputs(self._values, self._beside.get("edges"), self._beside.get("batch"))
-        unknown = self._names - {inputs.values, inputs.edges, inputs.batch}
+        inputs = Inputs(
+            self._values,
+            edges=self._beside.get("edges"),
+            attributes=self._beside.get("attributes"),
+            batch=self._beside.get("batch"),
+        )
+        known = {inputs.values, inputs.edges, inputs.attributes, inputs.batch}
+        unknown = self._names - known
         if unknown and self._clear:
             raise CommandError(f"the input {', '.join(sorted(unknown))} cannot be expressed")
         return inputs
@@ -106,7 +113,7 @@ class _Wires:
             raise CommandError(f"{place}, but the layer before gives {before}; only a chain can be")
 
     def _note_inputs(self, place: str, part: Part, names: list[str]) -> None:
-        """What a layer takes beside the values are the model's edges or the nodes' graphs."""
+        """What a layer takes beside the values are inputs of the model, in this order."""
         needs = needs_of(part)
         if needs is None:
             self._clear = False
@@ -149,7 +156,9 @@ def needs_of(part: Part) -> list[Needs] | None:
         found = {translate(inner).needs for _, inner in flat("", part)}
     except InexpressibleError:
         return None
-    order: tuple[Needs, ...] = ("edges", "batch")
+    if "attributes" in found:
+        found.add("edges")
+    order: tuple[Needs, ...] = ("edges", "attributes", "batch")
     return [need for need in order if need in found]
 
 

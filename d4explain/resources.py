@@ -74,6 +74,7 @@ class Dataset(Resource):
     sha256: str
     graphs: int
     features: int
+    edge_features: int = 0
     max_nodes: int
     mean_nodes: float
     mean_edges: float

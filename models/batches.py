@@ -113,7 +113,7 @@ def split(graphs: Sequence[Graph], max_nodes: int, generator: torch.Generator) -
     A graph of one node has no pair to learn from.
     """
     usable = [graph for graph in graphs if graph.node_count > 1] or list(graphs)
-    usable = [replace(graph.cpu(), features=graph.features.float().cpu()) for graph in usable]
+    usable = [_single_precision(graph.cpu()) for graph in usable]
     order = torch.randperm(len(usable), generator=generator).tolist()
     share = len(usable) // HELD_OUT_DIVISOR
     apart = order[: share or None]
@@ -128,6 +128,15 @@ def split(graphs: Sequence[Graph], max_nodes: int, generator: torch.Generator) -
         training=[graph for index, graph in enumerate(usable) if index not in kept_away],
         held_out=calibrating[:often],
         calibrating=calibrating,
+    )
+
+
+def _single_precision(graph: Graph) -> Graph:
+    attributes = graph.edge_attributes
+    return replace(
+        graph,
+        features=graph.features.float(),
+        edge_attributes=None if attributes is None else attributes.float(),
     )
 
 

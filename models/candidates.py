@@ -9,7 +9,7 @@ many of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -105,9 +105,14 @@ class CandidateSpace(EditSpace):
 
     def apply_all(self, edit_sets: Sequence[EditSet]) -> list[Graph]:
         return [
-            replace(self.graph, edges=torch.from_numpy(_ends(self._edited(edits), self._nodes)))
+            self.graph.with_edges(torch.from_numpy(_ends(self._edited(edits), self._nodes)))
             for edits in edit_sets
         ]
+
+    def attributes_of(self, pair: int) -> tuple[float, ...] | None:
+        ends = torch.stack([self.sources[pair], self.targets[pair]])[:, None]
+        carried = self.graph.with_edges(ends).edge_attributes
+        return None if carried is None else tuple(carried[0].tolist())
 
     def component_counts(self, edit_sets: Sequence[EditSet]) -> list[int]:
         return [len(np.unique(self._labels(edits))) for edits in edit_sets]
@@ -135,8 +140,11 @@ class CandidateSpace(EditSpace):
         removed = toggled[self.present[chosen].numpy()]
         kept = np.setdiff1d(self._base, removed, assume_unique=True)
         added = np.setdiff1d(toggled, removed, assume_unique=True)
-        relations = [_ends(codes, self._nodes) for codes in (kept, removed, added)]
-        return refined_code(self._colours, relations, _CODE_ROUNDS)
+        relations = [added]
+        for kind in self._edge_kinds:
+            relations += [np.intersect1d(kept, kind), np.intersect1d(removed, kind)]
+        ends = [_ends(codes, self._nodes) for codes in relations]
+        return refined_code(self._colours, ends, _CODE_ROUNDS)
 
     def _edited(self, edits: EditSet) -> Numbers:
         """Codes of the edges after the edits, ascending: [edge]."""
@@ -154,6 +162,16 @@ class CandidateSpace(EditSpace):
     @cached_property
     def _base(self) -> Numbers:
         return np.sort(_codes(self.graph.edges.numpy(), self._nodes))
+
+    @cached_property
+    def _edge_kinds(self) -> list[Numbers]:
+        """The edges that carry the same, by their codes; one kind if they carry nothing."""
+        if self.graph.edge_attributes is None:
+            return [self._base]
+        codes = _codes(self.graph.edges.numpy(), self._nodes)
+        rows = self.graph.edge_attributes.numpy()
+        kinds = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+        return [codes[kinds == kind] for kind in range(int(kinds.max(initial=0)) + 1)]
 
     @cached_property
     def _shape(self) -> LocalShape:

@@ -133,10 +133,14 @@ class Chains:
         other = to_dense([self._parts.draw(size) for size in sizes], nodes=width)
         other = add_noise(other, _level(flip, other), self._generator)
         contexts = noisy.repeat(3)
+        carried = [batch.edge_attributes for batch in (noisy, fresh, other)]
+        known = [attributes for attributes in carried if attributes is not None]
         return replace(
             contexts,
             features=_in_turn(noisy.features, fresh.features, other.features),
             adjacency=_in_turn(noisy.adjacency, noisy.adjacency, other.adjacency),
+            # what an edge carries depends on the nodes, hence comes with the features
+            edge_attributes=_in_turn(*known) if known else None,
         )
 
     def _measured_reference(self, sizes: Sequence[int]) -> ReferenceShape:
@@ -218,9 +222,11 @@ def _in_turn(*batches: Tensor) -> Tensor:
 
 def _joined(batches: Sequence[DenseGraphs]) -> DenseGraphs:
     targets = [batch.targets for batch in batches if batch.targets is not None]
+    carried = [batch.edge_attributes for batch in batches if batch.edge_attributes is not None]
     return DenseGraphs(
         torch.cat([batch.adjacency for batch in batches]),
         torch.cat([batch.features for batch in batches]),
         torch.cat([batch.mask for batch in batches]),
         torch.cat(targets) if targets else None,
+        torch.cat(carried) if carried else None,
     )

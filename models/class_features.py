@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
@@ -47,11 +48,15 @@ class ClassParts:
                 return part
         graph = self._reference[self._choose()]
         rows = torch.randint(graph.node_count, (nodes,), generator=self._generator)
-        no_edges = torch.empty(2, 0, dtype=torch.int64)
-        if graph.target is None:
-            return Graph(graph.features[rows], no_edges)
-        rows[0] = graph.target  # comes first, as in a connected subgraph
-        return Graph(graph.features[rows], no_edges, target=0)
+        if graph.target is not None:
+            rows[0] = graph.target  # comes first, as in a connected subgraph
+        return replace(
+            graph,
+            features=graph.features[rows],
+            edges=graph.edges[:, :0],
+            target=None if graph.target is None else 0,
+            edge_attributes=None if graph.edge_attributes is None else graph.edge_attributes[:0],
+        )
 
     def degree_limits(self) -> DegreeLimits:
         return DegreeLimits.of(self._reference)

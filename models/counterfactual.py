@@ -86,6 +86,7 @@ class FoundEdit:
     # The denoiser put the edit set forward: it is a sample's, or the search tried the pairs that
     # it foretold to matter. Otherwise all pairs were tried, or of very many the most promising.
     by_denoiser: bool
+    attributes: tuple[float, ...] | None = None  # of the edge, where edges have some
 
 
 @dataclass(frozen=True)
@@ -284,6 +285,7 @@ class _Run:
                 added=not space.present[pair],
                 plausibility=float(self._plausibility[pair]),
                 by_denoiser=by_denoiser,
+                attributes=space.attributes_of(pair),
             )
             for pair in edits
         )

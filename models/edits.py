@@ -61,6 +61,8 @@ class EditSpace:
     budget: int
     keep_connected: bool
     ledger: ValenceLedger | None  # of the nodes' valences, if they count
+    # [node, node, attribute], of absent edges what they would carry
+    pair_attributes: Tensor | None = None
 
     @staticmethod
     def of(graph: Graph, rules: EditRules) -> EditSpace:
@@ -84,6 +86,8 @@ class EditSpace:
         free &= (present & rules.remove) | (~present & rules.add)
         sources, targets = torch.triu(free, diagonal=1).nonzero().T.contiguous()
         edges, valences = present[sources, targets], rules.valences
+        if graph.edge_attributes is not None and graph.usual is None and not bool(edges.all()):
+            raise ValueError("the edges have attributes, but what an added one carries is not said")
         return EditSpace(
             graph=graph,
             base=base,
@@ -93,6 +97,7 @@ class EditSpace:
             budget=rules.budget(graph.edge_count),
             keep_connected=rules.keep_connected,
             ledger=None if valences is None else valences.ledger(sources, targets, edges),
+            pair_attributes=graph.pair_attributes,
         )
 
     @property
@@ -125,7 +130,10 @@ class EditSpace:
         targets = (
             None if marked is None else mask.new_full((len(edit_sets),), marked, dtype=torch.long)
         )
-        return DenseGraphs(self.adjacency(edit_sets), features, mask, targets)
+        attributes = self.pair_attributes
+        if attributes is not None:
+            attributes = attributes.expand(len(edit_sets), -1, -1, -1)
+        return DenseGraphs(self.adjacency(edit_sets), features, mask, targets, attributes)
 
     def apply(self, edits: EditSet) -> Graph:
         """The discrete graph after the edits, its edges sorted."""
@@ -139,10 +147,22 @@ class EditSpace:
             sizes = after.sum(dim=(1, 2)).tolist()
             edges = after.nonzero()[:, 1:].T  # [2, edge of all sets]
             graphs += [
-                replace(self.graph, edges=own.contiguous())
+                replace(self.graph, edges=own.contiguous(), edge_attributes=self._carried(own))
                 for own in torch.split(edges, sizes, dim=1)
             ]
         return graphs
+
+    def attributes_of(self, pair: int) -> tuple[float, ...] | None:
+        """What the edge carries that an edit removes or adds; None if edges carry nothing."""
+        if self.pair_attributes is None:
+            return None
+        return tuple(self.pair_attributes[self.sources[pair], self.targets[pair]].tolist())
+
+    def _carried(self, edges: Tensor) -> Tensor | None:
+        """Of [2, edge] edges, some of which may be added: [edge, attribute]."""
+        if self.pair_attributes is None:
+            return None
+        return self.pair_attributes[edges[0], edges[1]]
 
     def allowed(self, edit_sets: Sequence[EditSet]) -> list[bool]:
         """Which sets stay within the budget and, if asked for, the valences, and tear nothing."""

@@ -24,6 +24,13 @@ class NoMarkedNodeError(ValueError):
         super().__init__(f"{who} needs a marked node in every graph; set Graph.target")
 
 
+class NoEdgeAttributesError(ValueError):
+    """A GNN that reads edge attributes is asked about graphs that have none."""
+
+    def __init__(self) -> None:
+        super().__init__("this GNN reads edge attributes and the graphs have none")
+
+
 class UnknownClassError(ValueError):
     """A class is asked for that the GNN does not know."""
 

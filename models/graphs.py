@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from models.edge_attributes import UsualAttributes
+
 
 @dataclass(frozen=True)
 class Graph:
@@ -16,8 +18,15 @@ class Graph:
     features: Tensor  # [node, feature]
     edges: Tensor  # [2, edge] int64
     target: int | None = None  # the marked node, which a node classifier is asked about
+    edge_attributes: Tensor | None = None  # [edge, attribute]
+    usual: UsualAttributes | None = None  # what an edge that is added carries
 
     def __post_init__(self) -> None:
+        if self.edge_attributes is not None and len(self.edge_attributes) != self.edge_count:
+            raise ValueError(
+                f"{len(self.edge_attributes)} edges have attributes; "
+                f"the graph has {self.edge_count} edges"
+            )
         if self.target is not None and not 0 <= self.target < self.node_count:
             raise ValueError(
                 f"node {self.target} is marked; the graph has nodes 0 to {self.node_count - 1}"
@@ -31,8 +40,49 @@ class Graph:
     def edge_count(self) -> int:
         return self.edges.shape[1]
 
+    @property
+    def pair_attributes(self) -> Tensor | None:
+        """Of each edge its own, of other pairs what an edge added there would carry.
+
+        [node, node, attribute], 0 where nothing is known of added edges.
+        """
+        if self.edge_attributes is None:
+            return None
+        if self.usual is not None:
+            between = self.usual.between(self.features).clone()
+        else:
+            width = self.edge_attributes.shape[1]
+            between = self.edge_attributes.new_zeros(self.node_count, self.node_count, width)
+        source, target = self.edges
+        between[source, target] = self.edge_attributes
+        between[target, source] = self.edge_attributes
+        return between
+
+    def with_edges(self, edges: Tensor) -> Graph:
+        """The same nodes with other [2, edge] edges, source < target.
+
+        An edge that was there keeps its attributes; another carries what an added one does. Takes
+        memory in the edges, never in the square of the nodes.
+        """
+        if self.edge_attributes is None:
+            return replace(self, edges=edges)
+        if self.usual is None:
+            raise ValueError("the edges have attributes, but what an added one carries is not said")
+        known, order = (self.edges[0] * self.node_count + self.edges[1]).sort()
+        codes = edges[0] * self.node_count + edges[1]
+        carried = self.usual.of_pairs(self.features, edges[0], edges[1]).clone()
+        was_there = torch.isin(codes, known)
+        place = torch.searchsorted(known, codes[was_there])
+        carried[was_there] = self.edge_attributes[order[place]]
+        return replace(self, edges=edges, edge_attributes=carried)
+
     def cpu(self) -> Graph:
-        return replace(self, features=self.features.cpu(), edges=self.edges.cpu())
+        return replace(
+            self,
+            features=self.features.cpu(),
+            edges=self.edges.cpu(),
+            edge_attributes=None if self.edge_attributes is None else self.edge_attributes.cpu(),
+        )
 
 
 @dataclass(frozen=True)
@@ -44,6 +94,7 @@ class SparseGraphs:
     graph_of_node: Tensor  # [node of all graphs]
     count: int
     targets: Tensor | None = None  # [graph] int64, each one's marked node among all graphs' nodes
+    edge_attributes: Tensor | None = None  # [2·edge, attribute]
 
     def to(self, device: torch.device) -> SparseGraphs:
         return SparseGraphs(
@@ -52,6 +103,7 @@ class SparseGraphs:
             self.graph_of_node.to(device),
             self.count,
             None if self.targets is None else self.targets.to(device),
+            None if self.edge_attributes is None else self.edge_attributes.to(device),
         )
 
 
@@ -63,6 +115,8 @@ class DenseGraphs:
     features: Tensor  # [batch, node, feature], zero on padding
     mask: Tensor  # [batch, node] bool, True where a node is real
     targets: Tensor | None = None  # [batch] int64, the marked nodes
+    # [batch, node, node, attribute], symmetric; of absent edges what they would carry
+    edge_attributes: Tensor | None = None
 
     @property
     def count(self) -> int:
@@ -83,6 +137,7 @@ class DenseGraphs:
             self.features[index],
             self.mask[index],
             None if self.targets is None else self.targets[index],
+            None if self.edge_attributes is None else self.edge_attributes[index],
         )
 
     def repeat(self, times: int) -> DenseGraphs:
@@ -92,18 +147,30 @@ class DenseGraphs:
             self.features.repeat_interleave(times, dim=0),
             self.mask.repeat_interleave(times, dim=0),
             None if self.targets is None else self.targets.repeat_interleave(times),
+            None
+            if self.edge_attributes is None
+            else self.edge_attributes.repeat_interleave(times, dim=0),
         )
 
     def to(self, device: torch.device) -> DenseGraphs:
-        # features that all graphs share stay one copy
-        shared = self.count > 1 and self.features.stride(0) == 0
-        features = self.features[:1].to(device) if shared else self.features.to(device)
         return DenseGraphs(
             self.adjacency.to(device),
-            features.expand_as(self.features),
+            _sharing(self.features, device),
             self.mask.to(device),
             None if self.targets is None else self.targets.to(device),
+            None if self.edge_attributes is None else _sharing(self.edge_attributes, device),
         )
+
+
+def is_shared(values: Tensor) -> bool:
+    """Whether all graphs of a batch have one and the same copy."""
+    return len(values) > 1 and values.stride(0) == 0
+
+
+def _sharing(values: Tensor, device: torch.device) -> Tensor:
+    """What all graphs share stays one copy."""
+    own = values[:1].to(device) if is_shared(values) else values.to(device)
+    return own.expand_as(values)
 
 
 def to_sparse(graphs: Sequence[Graph]) -> SparseGraphs:
@@ -113,13 +180,14 @@ def to_sparse(graphs: Sequence[Graph]) -> SparseGraphs:
     one_way = torch.cat(
         [graph.edges + start for graph, start in zip(graphs, starts, strict=True)], dim=1
     )
-    targets = _targets(graphs)
+    targets, attributes = _targets(graphs), _attributes(graphs)
     return SparseGraphs(
         features=torch.cat([graph.features for graph in graphs]),
         edge_index=torch.cat([one_way, one_way.flip(0)], dim=1),
         graph_of_node=torch.repeat_interleave(torch.arange(len(graphs), device=device), sizes),
         count=len(graphs),
         targets=None if targets is None else targets + starts,
+        edge_attributes=None if attributes is None else torch.cat([*attributes, *attributes]),
     )
 
 
@@ -136,7 +204,21 @@ def to_dense(graphs: Sequence[Graph], nodes: int | None = None) -> DenseGraphs:
         adjacency[position, target, source] = 1
         features[position, : graph.node_count] = graph.features
         mask[position, : graph.node_count] = True
-    return DenseGraphs(adjacency, features, mask, _targets(graphs))
+    return DenseGraphs(
+        adjacency, features, mask, _targets(graphs), _padded_pair_attributes(graphs, width)
+    )
+
+
+def _padded_pair_attributes(graphs: Sequence[Graph], nodes: int) -> Tensor | None:
+    known = _attributes(graphs)
+    if known is None:
+        return None
+    padded = known[0].new_zeros(len(graphs), nodes, nodes, known[0].shape[1])
+    for position, graph in enumerate(graphs):
+        own = graph.pair_attributes
+        assert own is not None  # as it has attributes
+        padded[position, : graph.node_count, : graph.node_count] = own
+    return padded
 
 
 def side_by_side(graphs: DenseGraphs) -> SparseGraphs:
@@ -146,12 +228,14 @@ def side_by_side(graphs: DenseGraphs) -> SparseGraphs:
     place = (graphs.mask.flatten().cumsum(0) - 1).view_as(graphs.mask)
     graph, source, target = (graphs.adjacency > 0.5).nonzero(as_tuple=True)
     index = torch.arange(graphs.count, device=graphs.mask.device)
+    carried = graphs.edge_attributes
     return SparseGraphs(
         features=graphs.features[graphs.mask],
         edge_index=torch.stack([place[graph, source], place[graph, target]]),
         graph_of_node=torch.repeat_interleave(index, sizes),
         count=graphs.count,
         targets=None if graphs.targets is None else place[index, graphs.targets],
+        edge_attributes=None if carried is None else carried[graph, source, target],
     )
 
 
@@ -159,12 +243,14 @@ def from_dense(graphs: DenseGraphs) -> list[Graph]:
     """The discrete graphs of a batch whose adjacency is 0/1 and whose padding comes last."""
     result = []
     marked = [None] * graphs.count if graphs.targets is None else graphs.targets.tolist()
-    for adjacency, features, mask, target in zip(
-        graphs.adjacency, graphs.features, graphs.mask, marked, strict=True
+    carried = [None] * graphs.count if graphs.edge_attributes is None else graphs.edge_attributes
+    for adjacency, features, mask, target, attributes in zip(
+        graphs.adjacency, graphs.features, graphs.mask, marked, carried, strict=True
     ):
         size = int(mask.sum())
         edges = torch.triu(adjacency[:size, :size] > 0.5, diagonal=1).nonzero().T.contiguous()
-        result.append(Graph(features[:size], edges, target))
+        own = None if attributes is None else attributes[edges[0], edges[1]]
+        result.append(Graph(features[:size], edges, target, own))
     return result
 
 
@@ -178,6 +264,18 @@ def _targets(graphs: Sequence[Graph]) -> Tensor | None:
             f"{len(marked)} of {len(graphs)} graphs have a marked node; all must, or none"
         )
     return torch.tensor(marked, device=graphs[0].features.device)
+
+
+def _attributes(graphs: Sequence[Graph]) -> list[Tensor] | None:
+    """Those of each graph's edges, None where no graph has any; a mixture is a mistake."""
+    known = [graph.edge_attributes for graph in graphs if graph.edge_attributes is not None]
+    if not known:
+        return None
+    if len(known) < len(graphs):
+        raise ValueError(
+            f"{len(known)} of {len(graphs)} graphs have edge attributes; all must, or none"
+        )
+    return known
 
 
 def like_sized(sizes: Sequence[int], pair_budget: int) -> list[list[int]]:

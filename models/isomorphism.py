@@ -33,13 +33,13 @@ def marked_codes(space: EditSpace, edit_sets: Sequence[EditSet]) -> list[int]:
     features = torch.unique(space.graph.features, dim=0, return_inverse=True)[1]
     if space.graph.target is not None:
         features[space.graph.target] = space.graph.node_count  # a colour that no other node has
+    weights = _attribute_weights(space.pair_attributes)
     for start in range(0, len(edit_sets), per_pass):
         after = space.adjacency(edit_sets[start : start + per_pass]).numpy() > 0.5
         before = np.broadcast_to(space.base.numpy() > 0.5, after.shape)
         colours = np.broadcast_to(features.numpy().astype(np.uint64), after.shape[:2])
-        codes += _refined(
-            colours, [before & after, before & ~after, ~before & after], rounds=rounds
-        )
+        relations = [before & after, before & ~after, ~before & after]
+        codes += _refined(colours, [weights * relation for relation in relations], rounds=rounds)
     return codes
 
 
@@ -52,11 +52,13 @@ def graph_codes(graphs: DenseGraphs) -> list[int]:
         colours = _hashed(colours) + marked
     real = graphs.mask.numpy()
     edges = graphs.adjacency.numpy() > 0.5
+    carried = graphs.edge_attributes
     per_pass = max(1, _CELLS_PER_PASS // max(graphs.mask.shape[1], 1) ** 2)
     codes: list[int] = []
     for start in range(0, graphs.count, per_pass):
         some = slice(start, start + per_pass)
-        codes += _refined(colours[some], [edges[some]], real=real[some])
+        weights = _attribute_weights(None if carried is None else carried[some])
+        codes += _refined(colours[some], [weights * edges[some]], real=real[some])
     return codes
 
 
@@ -74,24 +76,34 @@ def row_keys(features: Tensor) -> Tensor:
     return keys + 0.0  # no -0.0, whose bits differ
 
 
+def _attribute_weights(attributes: Tensor | None) -> npt.NDArray[np.float64]:
+    """A whole number up to 2^16 for every [..., attribute] row, 1 if there are no attributes.
+
+    Neighbours' colours are multiplied by it, and the sums stay exact in floats.
+    """
+    if attributes is None:
+        return np.ones(())
+    words = _hashed(row_keys(attributes).numpy().view(np.uint64))
+    return 1.0 + (words >> np.uint64(48)).astype(np.float64)
+
+
 def _refined(
     colours: Words,
-    relations: Sequence[npt.NDArray[np.bool_]],
+    relations: Sequence[npt.NDArray[np.float64]],
     *,
     rounds: int = _ROUNDS,
     real: npt.NDArray[np.bool_] | None = None,
 ) -> list[int]:
-    """Colours [graph, node] refined along [graph, node, node] relations, summed to a code.
+    """Colours [graph, node] refined along weighted [graph, node, node] relations, summed to a code.
 
     Only real nodes are summed up.
     """
     colours = _hashed(colours)
-    weights = [relation.astype(np.float64) for relation in relations]
     for _ in range(rounds):
         # as two numbers of 24 bits, sums over neighbours are exact in floats and hence fast
         halves = np.stack([colours & _LOW_BITS, (colours >> np.uint64(24)) & _LOW_BITS], axis=2)
         refined = colours
-        for weight in weights:
+        for weight in relations:
             low, high = np.moveaxis((weight @ halves.astype(np.float64)).astype(np.uint64), 2, 0)
             refined = _hashed(_hashed(_hashed(refined) + low) + high)
         colours = refined

@@ -124,8 +124,16 @@ def instance(
     inside = (ends >= 0).all(dim=0)
     # nodes of which some neighbour is not in the instance
     cut = torch.where(ends[0] >= 0, *ends)[(ends >= 0).any(dim=0) & ~inside]
+    edges, order = _sorted(ends[:, inside], len(kept))
+    carried = graph.edge_attributes
     return NodeInstance(
-        graph=Graph(graph.features[kept], _sorted(ends[:, inside], len(kept)), target=0),
+        graph=replace(
+            graph,
+            features=graph.features[kept],
+            edges=edges,
+            target=0,
+            edge_attributes=None if carried is None else carried[inside][order],
+        ),
         nodes=kept,
         hops=distance[kept],
         layers=layers,
@@ -174,9 +182,15 @@ def edited_whole(whole: Graph, instance: NodeInstance, edited: Graph) -> Graph:
     removed = before[~torch.isin(before, after)]
     added = after[~torch.isin(after, before)]
     codes = _codes(whole.edges, whole.node_count)
-    codes = torch.cat([codes[~torch.isin(codes, removed)], added])
+    stay = ~torch.isin(codes, removed)
+    attributes = whole.edge_attributes
+    if attributes is not None and edited.edge_attributes is not None:
+        attributes = torch.cat(
+            [attributes[stay], edited.edge_attributes[~torch.isin(after, before)]]
+        )
+    codes = torch.cat([codes[stay], added])
     edges = torch.stack([codes // whole.node_count, codes % whole.node_count])
-    return Graph(whole.features, edges, target=int(instance.nodes[0]))
+    return replace(whole, edges=edges, target=int(instance.nodes[0]), edge_attributes=attributes)
 
 
 def verify_on_whole(
@@ -218,10 +232,10 @@ def _pairs(wanted: Tensor) -> frozenset[tuple[int, int]]:
     return frozenset(map(tuple, torch.triu(wanted, diagonal=1).nonzero().tolist()))
 
 
-def _sorted(ends: Tensor, nodes: int) -> Tensor:
-    """Edges with source < target, in order: [2, edge]."""
-    codes = _codes(ends, nodes).sort().values
-    return torch.stack([codes // nodes, codes % nodes])
+def _sorted(ends: Tensor, nodes: int) -> tuple[Tensor, Tensor]:
+    """Edges with source < target, in order: [2, edge], and where each was before: [edge]."""
+    codes, order = _codes(ends, nodes).sort()
+    return torch.stack([codes // nodes, codes % nodes]), order
 
 
 def _codes(edges: Tensor, nodes: int) -> Tensor:

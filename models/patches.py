@@ -134,7 +134,7 @@ class PatchScout:
         for patch in patches:
             nodes = torch.tensor(patch.nodes)
             inside = self._space.rows.inside(nodes.numpy())
-            parts.append(Graph(graph.features[nodes], torch.from_numpy(inside.edges)))
+            parts.append(_part(graph, nodes, torch.from_numpy(inside.edges)))
         return to_dense(parts, min(patch_nodes, graph.node_count))
 
     def _scale(self, probes: int) -> float:
@@ -186,8 +186,15 @@ def local_parts(graph: Graph, most: int, count: int) -> list[Graph]:
     for centre in range(min(count, -(-2 * graph.node_count // most))):
         nodes = rows.ball(centre, _PART_HOPS, most).nodes
         edges = torch.from_numpy(rows.inside(nodes).edges)
-        parts.append(Graph(graph.features[order[nodes]], edges))
+        parts.append(_part(graph, order[nodes], edges))
     return parts
+
+
+def _part(graph: Graph, nodes: Tensor, edges: Tensor) -> Graph:
+    """Some of the graph's nodes with [2, edge] edges between them, by position."""
+    ends = nodes[edges].sort(dim=0).values
+    carried = graph.with_edges(ends).edge_attributes
+    return Graph(graph.features[nodes], edges, edge_attributes=carried, usual=graph.usual)
 
 
 class _Cover:

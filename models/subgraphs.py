@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from models.graphs import Graph
 
@@ -40,15 +42,30 @@ def connected_subgraph(
         position[node] = len(position)
         boundary.extend(neighbours[node])
     edges = [
-        (position[node], position[other])
+        (node, other)
         for node in position
         for other in neighbours[node]
         if node < other and other in position
     ]
     kept = torch.tensor(list(position))
-    ends = torch.tensor(edges, dtype=torch.int64).reshape(-1, 2)
-    return Graph(
-        graph.features[kept],
-        ends.sort(dim=1).values.T.contiguous(),
+    old = torch.tensor(edges, dtype=torch.int64).reshape(-1, 2)
+    new = torch.tensor(
+        [(position[node], position[other]) for node, other in edges], dtype=torch.int64
+    ).reshape(-1, 2)
+    return replace(
+        graph,
+        features=graph.features[kept],
+        edges=new.sort(dim=1).values.T.contiguous(),
         target=None if graph.target is None else 0,
+        edge_attributes=_attributes_of(graph, old),
     )
+
+
+def _attributes_of(graph: Graph, edges: Tensor) -> Tensor | None:
+    """Of some of the graph's edges, [edge, 2] with source < target: [edge, attribute]."""
+    if graph.edge_attributes is None:
+        return None
+    known = graph.edges[0] * graph.node_count + graph.edges[1]
+    wanted = edges[:, 0] * graph.node_count + edges[:, 1]
+    ordered, order = known.sort()
+    return graph.edge_attributes[order[torch.searchsorted(ordered, wanted)]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import socket
 import sys
@@ -75,6 +76,9 @@ def main(arguments: list[str] | None = None) -> int:
             server_header=False,
             timeout_graceful_shutdown=_GRACE_SECONDS,
         )
+        # What was loaded stays: to look through it again for garbage would make requests wait.
+        gc.collect()
+        gc.freeze()
         try:
             Server(config, app.state.context).run()
         finally:

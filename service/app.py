@@ -26,6 +26,7 @@ from service.context import Context
 from service.limits import BodyLimit, ConcurrencyLimit
 from service.openapi import describe
 from service.origins import OwnOrigin, hosts_of
+from service.submissions import Submissions
 from service.telemetry import JobFigures, RequestMetrics, Telemetry
 from service.waiting import JobWatch
 from store.dispatcher import Dispatcher
@@ -86,6 +87,7 @@ def create_app(
 ) -> FastAPI:
     """The application; with a dispatcher it also announces jobs for as long as it runs."""
     watch = JobWatch(store.database)
+    submissions = Submissions(store)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -95,6 +97,7 @@ def create_app(
             yield
         finally:
             watch.stop()
+            submissions.close()
             if dispatcher is not None:
                 dispatcher.stop()
 
@@ -110,6 +113,7 @@ def create_app(
     )
     app.state.context = Context(
         store=store,
+        submissions=submissions,
         watch=watch,
         nudge=dispatcher.nudge if dispatcher is not None else lambda: None,
         broker_answers=broker_answers,

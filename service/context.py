@@ -11,6 +11,7 @@ import anyio.to_thread
 from anyio import CapacityLimiter
 from fastapi import Depends, Request
 
+from service.submissions import Submissions
 from service.waiting import JobWatch
 from store.opened import Store
 
@@ -21,6 +22,7 @@ Result = TypeVar("Result")
 @dataclass(frozen=True)
 class Context:
     store: Store
+    submissions: Submissions
     watch: JobWatch
     nudge: Callable[[], None]  # tells the dispatcher that a job was queued
     broker_answers: Callable[[], bool] | None  # None: no broker is configured
@@ -30,7 +32,8 @@ class Context:
     large_readers: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
 
 
-def context_of(request: Request) -> Context:
+async def context_of(request: Request) -> Context:
+    # Not `def`: FastAPI would ask a thread for it.
     context = request.app.state.context
     assert isinstance(context, Context)
     return context

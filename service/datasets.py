@@ -34,14 +34,19 @@ router = APIRouter(tags=["reference sets"])
     "/v1/datasets",
     summary="Store a reference set",
     description="Graphs as NetworkX node-link or PyG dict, all with the same number of features, "
-    "each with an optional `label`. Graphs without features get the constant 1. With `gnn`, "
+    "each with an optional `label`. Graphs without features get the constant 1. Edges may have "
+    "attributes, all or none, as many each: `edge_attr`. With `gnn`, "
     "molecules may come as SMILES, from which the featuriser of this GNN makes graphs.",
     status_code=201,
     responses={
         201: answer("Stored.", DatasetResource, examples.DATASET),
         **problems(HTTPStatus.NOT_FOUND, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
     },
-    openapi_extra=takes(DatasetIn, {"two graphs": examples.DATASET_IN}, IDEMPOTENCY_KEY),
+    openapi_extra=takes(
+        DatasetIn,
+        {"two graphs": examples.DATASET_IN, "edge attributes": examples.EDGE_ATTRIBUTES_IN},
+        IDEMPOTENCY_KEY,
+    ),
 )
 async def create_dataset(request: Request, context: ContextOf) -> Response:
     body = await json_body(request)

@@ -12,22 +12,20 @@ from starlette.responses import Response
 from service import examples
 from service.bodies import json_body
 from service.context import ContextOf, in_thread, reading_body
-from service.faults import refuse
 from service.features import check_groups
 from service.idempotency import Made, Submission, known, once, submission_of
 from service.jobs import until_ended
 from service.json_bodies import parse_model
 from service.openapi import IDEMPOTENCY_KEY, IF_NONE_MATCH, PREFER, answer, problems, takes
 from service.pagination import GnnFilter, PageQuery, page_from
-from service.references import checked_id, gnn_filter, named_by
+from service.references import checked_id, gnn_filter, usable
 from service.replies import accepted_headers, page_reply, poll_headers, reply, tagged
 from service.resources import DenoiserResource, PageOf, denoiser_resource
 from service.schemas import DenoiserIn
 from service.waiting import preference
-from store import datasets, denoisers, gnns, jobs
+from store import denoisers, jobs
 from store.job_states import DenoiserState
 from store.opened import Store
-from store.tables import Gnn, ReferenceSet
 
 router = APIRouter(tags=["denoisers"])
 
@@ -125,28 +123,6 @@ def create(store: Store, body: bytes, submission: Submission) -> Made:
         return denoiser.id
 
     return once(store, submission, make)
-
-
-def usable(session: Session, reference: str, dataset_id: str) -> tuple[Gnn, ReferenceSet]:
-    """A ready GNN and a reference set with as many features."""
-    with named_by("/gnn"):
-        gnn = gnns.require_ready(session, reference)
-    with named_by("/dataset"):
-        dataset = datasets.get(session, checked_id("dataset", dataset_id))
-    takes_features = gnn.spec["features"]
-    if dataset.features != takes_features:
-        refuse(
-            "/dataset",
-            f"the graphs of {dataset.id} have {dataset.features:,} features per node; "
-            f"the GNN {gnn.id} takes {takes_features:,}",
-        )
-    if dataset.large and not gnns.classifies_nodes(gnn):
-        refuse(
-            "/dataset",
-            f"{dataset.id} is one large graph, for GNNs that classify nodes; {gnn.id} classifies "
-            "graphs",
-        )
-    return gnn, dataset
 
 
 def read_denoiser(store: Store, denoiser_id: str) -> DenoiserResource:

@@ -64,12 +64,27 @@ DATASET_IN: Example = {
     "name": "motifs",
     "graphs": [{**NODE_LINK_GRAPH, "label": 0}, {**PYG_GRAPH, "label": 1}],
 }
+EDGE_ATTRIBUTES_IN: Example = {
+    "name": "bonds",
+    "graphs": [
+        {
+            "nodes": [{"id": name, "x": [1.0]} for name in ("a", "b", "c")],
+            "edges": [
+                {"source": "a", "target": "b", "edge_attr": [1.0, 0.0]},
+                {"source": "b", "target": "c", "edge_attr": [0.0, 1.0]},
+            ],
+            "label": 0,
+        },
+        {**PYG_GRAPH, "edge_attr": [[1.0, 0.0]] * 4, "label": 1},
+    ],
+}
 DATASET: Example = {
     "id": SET_ID,
     "name": "motifs",
     "sha256": _SHA,
     "graphs": 2,
     "features": 1,
+    "edge_features": 0,
     "label_counts": {"0": 1, "1": 1},
     "max_nodes": 6,
     "mean_nodes": 5.0,

@@ -14,10 +14,8 @@ from starlette.responses import JSONResponse, Response
 from service import examples
 from service.bodies import json_body
 from service.context import ContextOf, in_thread, reading_body
-from service.denoisers import usable
-from service.estimates import Estimate, estimate
+from service.estimates import Estimate
 from service.faults import refuse
-from service.features import check_groups
 from service.graphs_out import (
     ChosenGraph,
     CytoscapeDocument,
@@ -29,32 +27,31 @@ from service.graphs_out import (
     to_graphml,
     to_pyg,
 )
-from service.idempotency import Made, Submission, known, once, submission_of
+from service.idempotency import submission_of
 from service.jobs import until_ended
-from service.json_bodies import parse_model
 from service.openapi import IDEMPOTENCY_KEY, IF_NONE_MATCH, PREFER, answer, either, problems, takes
 from service.pagination import GnnFilter, PageQuery, page_from
-from service.questions import class_request, counterfactual_request
-from service.references import checked_id, gnn_filter, named_by
+from service.references import checked_id, gnn_filter
 from service.replies import accepted_headers, page_reply, poll_headers, reply, tagged
 from service.resources import (
     ExplanationResource,
     ExplanationSummary,
     PageOf,
+    explanation_document,
     explanation_summary,
 )
-from service.schemas import ClassIn, CounterfactualIn, ExplanationIn
+from service.schemas import ExplanationIn
+from service.submissions import Question, check, foretell
 from service.svg import to_svg
 from service.waiting import preference
-from store import denoisers, explanations, gnns, jobs
+from store import explanations, gnns, jobs
 from store.errors import Conflict, NotFound
 from store.opened import Store
-from store.requests import ClassRequest, CounterfactualRequest, DenoiserConfig
 from store.results import ClassResult, CounterfactualResult
-from store.tables import Gnn, ReferenceSet
 
 router = APIRouter(tags=["explanations"])
 
+_SMALL_BODY = 64 * 1024  # bytes, read in some milliseconds
 _SVG = "image/svg+xml"
 _GRAPHML = "application/graphml+xml"
 
@@ -128,14 +125,22 @@ async def create_explanation(
     body = await json_body(request)
     if query.dry_run:
         return reply(await reading_body(context, foretell, context.store, body))
-    made = await reading_body(context, create, context.store, body, submission_of(request, body))
+    question = Question(body, submission_of(request, body))
+    # Others are not to wait while a large body is read.
+    is_small = len(body) <= _SMALL_BODY
+    written = await context.submissions.ask(
+        question if is_small else await reading_body(context, check, context.store, question)
+    )
     context.nudge()
-    summary = await in_thread(read_summary, context.store, made.id)
-    await until_ended(context, summary.job.id, wait.seconds)
-    document = await in_thread(read_document, context.store, made.id)
-    headers = {"Location": summary.links.self, **wait.headers, **made.headers}
+    document = written.document
+    if document is None or wait.seconds > 0:
+        summary = await in_thread(read_summary, context.store, written.made.id)
+        await until_ended(context, summary.job.id, wait.seconds)
+        document = await in_thread(read_document, context.store, written.made.id)
+    location = document["links"]["self"]
+    headers = {"Location": location, **wait.headers, **written.made.headers}
     if document["job"]["finished_at"] is None:
-        return reply(document, 202, {**accepted_headers(summary.links.self), **headers})
+        return reply(document, 202, {**accepted_headers(location), **headers})
     return reply(document, 200, headers)
 
 
@@ -211,98 +216,6 @@ async def get_explanation(
     return tagged(request, response)
 
 
-def create(store: Store, body: bytes, submission: Submission) -> Made:
-    """Checks and settles the question, then writes request, explanation and job."""
-    made = known(store, submission)
-    if made is not None:
-        return made
-    asked, gnn, dataset, config = _subjects(store, body)
-    question = _question(store, asked, gnn, dataset)
-    digest = store.artifacts.put(question.model_dump_json().encode())
-    ids = (gnn.id, dataset.id)  # a name may stand for another GNN by now
-
-    def make(session: Session) -> str:
-        gnn, dataset = usable(session, *ids)
-        denoiser, training = denoisers.get_or_create(
-            session, gnn=gnn, dataset=dataset, objective=asked.kind, config=config
-        )
-        explanation, _ = explanations.create(
-            session,
-            kind=asked.kind,
-            gnn=gnn,
-            dataset=dataset,
-            denoiser=denoiser,
-            train_job=training,
-            request_digest=digest,
-            seed=asked.seed,
-        )
-        return explanation.id
-
-    return once(store, submission, make)
-
-
-def foretell(store: Store, body: bytes) -> Estimate:
-    """Checks the question as `create` does, and writes nothing."""
-    asked, gnn, dataset, config = _subjects(store, body)
-    question = _question(store, asked, gnn, dataset)
-    if not isinstance(question, CounterfactualRequest):
-        refuse("dry_run", "is for questions of the kind 'counterfactual'", "query")
-    with store.database.reading() as session:
-        identity = denoisers.key(gnn.sha256, dataset.sha256, asked.kind, config)
-        trains = not denoisers.is_ready(session, identity)
-    return estimate(question, dataset, store.settings, trains=trains)
-
-
-def _subjects(
-    store: Store, body: bytes
-) -> tuple[CounterfactualIn | ClassIn, Gnn, ReferenceSet, DenoiserConfig]:
-    asked = parse_model(body, ExplanationIn).root
-    with store.database.reading() as session:
-        gnn, dataset = usable(session, asked.gnn, asked.dataset)
-        config = _denoiser_config(session, asked, gnn, dataset)
-    check_groups(store, gnn, dataset)
-    return asked, gnn, dataset, config
-
-
-def _question(
-    store: Store, asked: CounterfactualIn | ClassIn, gnn: Gnn, dataset: ReferenceSet
-) -> CounterfactualRequest | ClassRequest:
-    if isinstance(asked, CounterfactualIn):
-        return counterfactual_request(asked, gnn, store.settings, dataset)
-    most = store.settings.exact_nodes
-    if dataset.max_nodes > most and not gnns.classifies_nodes(gnn):
-        refuse(
-            "/dataset",
-            f"the largest graph of {dataset.id} has {dataset.max_nodes:,} nodes; classes are "
-            f"explained by reference sets whose graphs have at most {most:,}",
-        )
-    return class_request(asked, gnn)
-
-
-def _denoiser_config(
-    session: Session, asked: CounterfactualIn | ClassIn, gnn: Gnn, dataset: ReferenceSet
-) -> DenoiserConfig:
-    """How the denoiser is, or was, trained; one named by its id has to be of this very kind."""
-    if not isinstance(asked.denoiser, str):
-        return asked.denoiser or DenoiserConfig()
-    with named_by("/denoiser"):
-        denoiser = denoisers.get(session, checked_id("denoiser", asked.denoiser))
-    if denoiser.objective != asked.kind:
-        refuse(
-            "/denoiser",
-            f"{denoiser.id} was trained for the objective {denoiser.objective}; "
-            f"a {asked.kind} explanation needs {asked.kind}",
-        )
-    config = DenoiserConfig.model_validate(denoiser.config)
-    if denoisers.key(gnn.sha256, dataset.sha256, asked.kind, config) != denoiser.key:
-        refuse(
-            "/denoiser",
-            f"{denoiser.id} was trained for {denoiser.gnn_id} and {denoiser.dataset_id}, "
-            f"not for {gnn.id} and {dataset.id}",
-        )
-    return config
-
-
 def read_summary(store: Store, explanation_id: str) -> ExplanationSummary:
     with store.database.reading() as session:
         explanation = explanations.get(session, explanation_id)
@@ -310,14 +223,13 @@ def read_summary(store: Store, explanation_id: str) -> ExplanationSummary:
 
 
 def read_document(store: Store, explanation_id: str) -> dict[str, Any]:
-    """The whole resource; the result is passed on as the worker wrote it."""
     with store.database.reading() as session:
         explanation = explanations.get(session, explanation_id)
         summary = explanation_summary(explanation, jobs.get(session, explanation.job_id))
     result = None
     if explanation.result_digest is not None:
         result = json.loads(store.artifacts.get(explanation.result_digest))
-    return {**summary.model_dump(mode="json"), "result": result}
+    return explanation_document(summary, result)
 
 
 def render(store: Store, explanation_id: str, query: FormatQuery) -> Response:

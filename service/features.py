@@ -1,4 +1,4 @@
-"""What node features a GNN takes, and whether a reference set has them."""
+"""What features of nodes and edges a GNN takes, and whether a reference set has them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from service.edges_in import EdgeSize
 from service.faults import refuse
 from service.graphs_in import FeatureSize
-from store import graph_sets, large_graphs
+from store import gnns, graph_sets, large_graphs
 from store.artifacts import Artifacts
 from store.feature_schema import FeatureSchemaDocument, OneHotGroup, broken_rows, groups_of
 from store.featurisers import SmilesFeaturiser
@@ -18,8 +19,13 @@ from store.tables import Gnn, ReferenceSet
 
 
 def features_of(gnn: Gnn) -> FeatureSize:
+    owner = f"the GNN {gnn.id}"
     return FeatureSize(
-        gnn.spec["features"], f"the GNN {gnn.id}", _groups(gnn), _featuriser(gnn.spec)
+        gnn.spec["features"],
+        owner,
+        _groups(gnn),
+        _featuriser(gnn.spec),
+        EdgeSize(gnns.edge_features(gnn), f"{owner} takes"),
     )
 
 

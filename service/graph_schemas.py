@@ -78,6 +78,9 @@ class NodeIn(_GraphPart):
 class EdgeIn(_GraphPart):
     source: NodeIdIn
     target: NodeIdIn
+    edge_attr: list[Feature] | None = Field(
+        None, description="Attributes, for GNNs with `edge_features`; all edges have them or none."
+    )
 
 
 class NodeLinkGraph(_GraphPart):
@@ -107,6 +110,9 @@ class PygGraph(_GraphPart):
 
     edge_index: Annotated[list[list[int]], Field(min_length=2, max_length=2)]
     x: list[list[Feature]] | None = None
+    edge_attr: list[list[Feature]] | None = Field(
+        None, description="One row per entry of `edge_index`, for GNNs with `edge_features`."
+    )
     num_nodes: Annotated[int, Field(ge=1)] | None = None
     node_ids: list[NodeIdIn] | None = Field(None, description="Names of the nodes, in x's order.")
     label: Label | None = None

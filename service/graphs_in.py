@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
+from service.edges_in import EdgeSize, ListedEdges, edge_attributes
 from service.faults import Faults, faults_of, kind_of, shown
 from service.graph_schemas import GraphIn, NodeLinkGraph, PygGraph, SmilesGraph
 from service.molecules_in import read_molecule, too_much_written, written_size
@@ -23,12 +24,13 @@ _ADAPTER: TypeAdapter[NodeLinkGraph | PygGraph | SmilesGraph] = TypeAdapter(Grap
 
 @dataclass(frozen=True)
 class FeatureSize:
-    """How many features each node must have, and who says so."""
+    """How many features each node and edge must have, and who says so."""
 
     size: int
     owner: str  # "the GNN gnn_…"
     groups: tuple[OneHotGroup, ...] = ()
     featuriser: SmilesFeaturiser | None = None
+    edges: EdgeSize | None = None  # None: not said yet
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,11 @@ class _Places:
 
     def edges(self) -> str:
         return f"{self.at}/{self.edges_key}"
+
+    def edge_attributes(self, edge: int) -> str:
+        if self._pyg:
+            return f"{self.at}/edge_attr/{edge}"
+        return f"{self.edges()}/{edge}/edge_attr"
 
     def end(self, edge: int, end: Literal["source", "target"]) -> str:
         if self._pyg:
@@ -71,6 +78,7 @@ class _Listed:
     node_ids: Sequence[NodeId]
     x: Sequence[list[float] | None]
     edges: Sequence[tuple[NodeId, NodeId]]
+    edge_attr: Sequence[list[float] | None]
     label: int | None
     places: _Places
 
@@ -91,10 +99,25 @@ def read_graphs(
         if size > limits.max_body_bytes:
             faults.add(f"{at}/{index}", too_much_written(limits))
             break
-        if features is None:
-            features = FeatureSize(len(graph.x[0]), f"the graph at {at}/{index}")
+        features = _settled(features, graph, f"the graph at {at}/{index}")
     faults.raise_if_any()
+    if features is not None and features.edges is not None and features.edges.size:
+        # also those that came before the first graph with edges
+        graphs = [_with_attributes(graph) for graph in graphs]
     return graphs
+
+
+def _settled(features: FeatureSize | None, graph: CanonicalGraph, owner: str) -> FeatureSize:
+    """What is not said yet, this graph says for the rest."""
+    features = features or FeatureSize(len(graph.x[0]), owner)
+    if features.edges is not None or not graph.edges:
+        return features
+    size = len(graph.edge_attr[0]) if graph.edge_attr else 0
+    return replace(features, edges=EdgeSize(size, f"{owner} has"))
+
+
+def _with_attributes(graph: CanonicalGraph) -> CanonicalGraph:
+    return graph if graph.edges else graph.model_copy(update={"edge_attr": []})
 
 
 def read_graph(
@@ -159,10 +182,15 @@ def _listed_graph(
     if listed is None:
         return None
     x = _features(listed, limits, features, faults)
-    edges = _edges(listed, limits, faults)
+    edges, places = _edges(listed, limits, faults)
+    expected = None if features is None else features.edges
+    rows = ListedEdges(listed.edge_attr, places, listed.places.edge_attributes)
+    carried = edge_attributes(rows, edges, expected, faults)
     if len(faults) > before:
         return None
-    return CanonicalGraph(node_ids=list(listed.node_ids), x=x, edges=edges, label=listed.label)
+    return CanonicalGraph(
+        node_ids=list(listed.node_ids), x=x, edges=edges, label=listed.label, edge_attr=carried
+    )
 
 
 def _check_size(raw: dict[str, object], at: str, limits: Settings, faults: Faults) -> None:
@@ -178,6 +206,7 @@ def _check_size(raw: dict[str, object], at: str, limits: Settings, faults: Fault
         return
     check(raw.get("x"), "x", "nodes", limits.max_nodes)
     check(raw.get("node_ids"), "node_ids", "nodes", limits.max_nodes)
+    check(raw.get("edge_attr"), "edge_attr", "listed edges", listed_edges)
     index = raw["edge_index"]
     for row, ends in enumerate(index[:2] if isinstance(index, list) else []):
         check(ends, f"edge_index/{row}", "listed edges", listed_edges)
@@ -187,10 +216,12 @@ def _listed_node_link(graph: NodeLinkGraph, at: str, faults: Faults) -> _Listed 
     if (graph.edges is None) == (graph.links is None):
         faults.add(f"{at}/edges", "give the edges once, as `edges` or as `links`")
         return None
+    edges = graph.edges or graph.links or []
     return _Listed(
         node_ids=[node.id for node in graph.nodes],
         x=[node.x for node in graph.nodes],
-        edges=[(edge.source, edge.target) for edge in graph.edges or graph.links or []],
+        edges=[(edge.source, edge.target) for edge in edges],
+        edge_attr=[edge.edge_attr for edge in edges],
         label=graph.label,
         places=_Places(at, "edges" if graph.edges is not None else "links"),
     )
@@ -198,10 +229,9 @@ def _listed_node_link(graph: NodeLinkGraph, at: str, faults: Faults) -> _Listed 
 
 def _listed_pyg(graph: PygGraph, at: str, limits: Settings, faults: Faults) -> _Listed | None:
     sources, targets = graph.edge_index
-    if len(sources) != len(targets):
-        faults.add(
-            f"{at}/edge_index", f"its two rows have {len(sources):,} and {len(targets):,} entries"
-        )
+    uneven = _uneven(graph)
+    if uneven is not None:
+        faults.add(f"{at}/{uneven[0]}", uneven[1])
         return None
     counts = {
         name: count
@@ -251,9 +281,20 @@ def _listed_pyg(graph: PygGraph, at: str, limits: Settings, faults: Faults) -> _
         node_ids=ids,
         x=graph.x if graph.x is not None else [None] * nodes,
         edges=[(ids[s], ids[t]) for s, t in zip(sources, targets, strict=True)],
+        edge_attr=graph.edge_attr if graph.edge_attr is not None else [None] * len(sources),
         label=label,
         places=places,
     )
+
+
+def _uneven(graph: PygGraph) -> tuple[str, str] | None:
+    """Lists of edges that are not equally long: which, and what is wrong."""
+    sources, targets = (len(ends) for ends in graph.edge_index)
+    if sources != targets:
+        return "edge_index", f"its two rows have {sources:,} and {targets:,} entries"
+    if graph.edge_attr is not None and len(graph.edge_attr) != sources:
+        return "edge_attr", f"has {len(graph.edge_attr):,} rows; edge_index has {sources:,} edges"
+    return None
 
 
 def _features(
@@ -294,8 +335,11 @@ def _features(
     return checked
 
 
-def _edges(listed: _Listed, limits: Settings, faults: Faults) -> list[Pair]:
-    """Distinct undirected edges by position; each may have been listed once per direction."""
+def _edges(listed: _Listed, limits: Settings, faults: Faults) -> tuple[list[Pair], dict[Pair, int]]:
+    """Distinct undirected edges by position; each may have been listed once per direction.
+
+    And where each ordered pair was listed.
+    """
     places = listed.places
     position: dict[NodeId, int] = {}
     texts: dict[str, NodeId] = {}
@@ -309,7 +353,7 @@ def _edges(listed: _Listed, limits: Settings, faults: Faults) -> list[Pair]:
             continue
         texts[str(node_id)] = node_id
         position[node_id] = node
-    seen: dict[Pair, int] = {}  # ordered pair → where it was listed
+    seen: dict[Pair, int] = {}
     for edge, (source, target) in enumerate(listed.edges):
         if source not in position or target not in position:
             end: Literal["source", "target"] = "target" if source in position else "source"
@@ -329,7 +373,7 @@ def _edges(listed: _Listed, limits: Settings, faults: Faults) -> list[Pair]:
     edges = sorted({(min(pair), max(pair)) for pair in seen})
     if len(edges) > limits.max_edges:
         faults.add(places.edges(), _too_many(len(edges), "edges", limits.max_edges))
-    return edges
+    return edges, seen
 
 
 def _too_many(sent: int, what: str, allowed: int) -> str:

@@ -53,6 +53,9 @@ class PygDocument(BaseModel):
 
     x: list[list[float]]
     edge_index: Annotated[list[list[int]], Field(min_length=2, max_length=2)]
+    edge_attr: list[list[float]] | None = Field(
+        None, description="One row per entry of `edge_index`, if edges have attributes."
+    )
     num_nodes: int
     y: list[int]
     node_ids: list[NodeId]
@@ -157,7 +160,11 @@ def _miss(answer: CounterfactualAnswer, graph: int, graphs: int) -> ChosenGraph:
 def _apply(graph: ResultGraph, edits: list[Edit]) -> ResultGraph:
     removed = {frozenset((e.source, e.target)) for e in edits if e.action == "remove"}
     kept = [edge for edge in graph.edges if frozenset((edge.source, edge.target)) not in removed]
-    added = [ResultEdge(source=e.source, target=e.target) for e in edits if e.action == "add"]
+    added = [
+        ResultEdge(source=edit.source, target=edit.target, edge_attr=edit.edge_attr)
+        for edit in edits
+        if edit.action == "add"
+    ]
     return ResultGraph(nodes=graph.nodes, edges=kept + added)
 
 
@@ -171,7 +178,10 @@ def require_answer(chosen: ChosenGraph) -> None:
 
 
 def to_graphml(chosen: ChosenGraph) -> str:
-    """GraphML: features as x0, x1 …; edges say whether they were added, nodes whether explained."""
+    """GraphML: features as x0, x1 …, edge attributes as e0, e1 …
+
+    Edges say whether they were added, nodes whether they are explained.
+    """
     document = ElementTree.Element("graphml", xmlns="http://graphml.graphdrawing.org/xmlns")
     graph = ElementTree.Element("graph", edgedefault="undirected")
     keys: dict[tuple[str, str], str] = {}
@@ -201,6 +211,8 @@ def to_graphml(chosen: ChosenGraph) -> str:
         element = ElementTree.SubElement(graph, "edge", ends)
         is_added = frozenset((edge.source, edge.target)) in added
         put(element, "edit", "added" if is_added else "kept")
+        for position, attribute in enumerate(edge.edge_attr or []):
+            put(element, f"e{position}", attribute)
     document.append(graph)
     ElementTree.indent(document)
     return ElementTree.tostring(document, encoding="unicode") + "\n"
@@ -231,6 +243,7 @@ def to_cytoscape(chosen: ChosenGraph) -> dict[str, Any]:
                 "source": edge.source,
                 "target": edge.target,
                 "edit": "added" if frozenset((edge.source, edge.target)) in added else "kept",
+                **({} if edge.edge_attr is None else {"edge_attr": edge.edge_attr}),
             }
         }
         for edge in chosen.graph.edges
@@ -246,12 +259,14 @@ def to_cytoscape(chosen: ChosenGraph) -> dict[str, Any]:
 def to_pyg(chosen: ChosenGraph) -> dict[str, Any]:
     """A PyG `Data` as lists, both directions of each edge; it can be posted again as it is."""
     pairs = chosen.pairs()
+    carried = [edge.edge_attr for edge in chosen.graph.edges if edge.edge_attr is not None]
     return {
         "x": [node.x for node in chosen.graph.nodes],
         "edge_index": [
             [s for s, _ in pairs] + [t for _, t in pairs],
             [t for _, t in pairs] + [s for s, _ in pairs],
         ],
+        **({"edge_attr": carried + carried} if carried else {}),
         "num_nodes": len(chosen.graph.nodes),
         "y": [chosen.after.predicted_class],
         "node_ids": [node.id for node in chosen.graph.nodes],

@@ -55,28 +55,22 @@ def known(store: Store, submission: Submission) -> Made | None:
     if submission.key is None:
         return None
     with store.database.reading() as session:
-        return _known(session, submission)
+        return find_made(session, submission, lock=False)
 
 
 def once(store: Store, submission: Submission, make: Callable[[Session], str]) -> Made:
     """Runs `make` in one transaction unless this submission has run before; it returns an id."""
     with store.database.transaction() as session:
-        made = _known(session, submission)
-        if made is not None:
-            return made
-        resource = make(session)
-        if submission.key is not None:
-            idempotency.remember(
-                session,
-                key=submission.key,
-                body_sha256=submission.body_sha256,
-                route=submission.route,
-                resource=resource,
-            )
-        return Made(resource, replayed=False)
+        before = find_made(session, submission)
+        if before is not None:
+            return before
+        made = Made(make(session), replayed=False)
+        remember_made(session, submission, made)
+        return made
 
 
-def _known(session: Session, submission: Submission) -> Made | None:
+def find_made(session: Session, submission: Submission, *, lock: bool = True) -> Made | None:
+    """What this submission made before; with `lock`, others with its key wait from here."""
     if submission.key is None:
         return None
     resource = idempotency.find(
@@ -84,5 +78,17 @@ def _known(session: Session, submission: Submission) -> Made | None:
         key=submission.key,
         body_sha256=submission.body_sha256,
         route=submission.route,
+        lock=lock,
     )
     return None if resource is None else Made(resource, replayed=True)
+
+
+def remember_made(session: Session, submission: Submission, made: Made) -> None:
+    if submission.key is not None:
+        idempotency.remember(
+            session,
+            key=submission.key,
+            body_sha256=submission.body_sha256,
+            route=submission.route,
+            resource=made.id,
+        )

@@ -48,12 +48,21 @@ def read_molecule(
             f"columns for {known} and none for others",
         )
         return None
+    bonds = molecule.bonds(aromatic="aromatic" in featuriser.bonds)
+    if featuriser.bonds:
+        unknown = [bond for bond in bonds if bond not in featuriser.bonds]
+        if unknown:
+            known = ", ".join(featuriser.bonds)
+            said = f"has {unknown[0]} bonds; the featuriser of the GNN has columns for {known}"
+            faults.add(at, f"{said} and none for others")
+            return None
     return CanonicalGraph(
         node_ids=molecule.node_ids,
         x=[row for row in rows if row is not None],
         edges=molecule.edges,
         label=posted.label,
         molecule=smiles,
+        edge_attr=[featuriser.bond_row(bond) for bond in bonds] if featuriser.bonds else None,
     )
 
 

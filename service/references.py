@@ -11,9 +11,10 @@ from sqlalchemy.orm import Session
 
 from service.errors import STATUSES, ProblemError
 from service.faults import Fault, refuse
-from store import gnns
+from store import datasets, gnns
 from store.errors import GnnNotReady, NotFound
 from store.gnn_references import parse_reference
+from store.tables import Gnn, ReferenceSet
 
 _ID = re.compile(r"[a-z0-9_]{1,32}")
 
@@ -49,3 +50,33 @@ def named_by(at: str) -> Iterator[None]:
         raise ProblemError(
             HTTPStatus(status), slug, text[:1].upper() + text[1:], [Fault(at, text)]
         ) from error
+
+
+def usable(session: Session, reference: str, dataset_id: str) -> tuple[Gnn, ReferenceSet]:
+    """A ready GNN and a reference set with as many features."""
+    with named_by("/gnn"):
+        gnn = gnns.require_ready(session, reference)
+    with named_by("/dataset"):
+        dataset = datasets.get(session, checked_id("dataset", dataset_id))
+    takes_features = gnn.spec["features"]
+    if dataset.features != takes_features:
+        refuse(
+            "/dataset",
+            f"the graphs of {dataset.id} have {dataset.features:,} features per node; "
+            f"the GNN {gnn.id} takes {takes_features:,}",
+        )
+    if dataset.large and not gnns.classifies_nodes(gnn):
+        refuse(
+            "/dataset",
+            f"{dataset.id} is one large graph, for GNNs that classify nodes; {gnn.id} classifies "
+            "graphs",
+        )
+    # Attributes that a GNN does not read are no hindrance: sets may serve several GNNs.
+    on_edges = gnns.edge_features(gnn)
+    if on_edges and dataset.edge_features != on_edges:
+        refuse(
+            "/dataset",
+            f"the edges of {dataset.id} have {dataset.edge_features or 'no'} attributes; "
+            f"the GNN {gnn.id} takes {on_edges} per edge",
+        )
+    return gnn, dataset

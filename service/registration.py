@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from service import examples
 from service.bodies import FormParts, form_body
+from service.edges_in import EdgeSize
 from service.faults import Fault, Faults, InvalidRequestError, faults_of, refuse
 from service.graphs_in import FeatureSize, read_graphs
 from service.json_bodies import MalformedJsonError, parse_json
@@ -192,7 +193,8 @@ def _samples(data: bytes, spec: GnnSpecDocument, settings: Settings, at: str) ->
         sent = f"has {len(asked.graphs):,} graphs"
         refuse(f"{at}/graphs", f"{sent}; this deployment accepts at most {most:,} samples")
     groups = groups_of(spec.feature_schema)
-    features = FeatureSize(spec.features, "the GNN", groups, spec.featuriser)
+    edges = EdgeSize(spec.edge_features, "the GNN takes")
+    features = FeatureSize(spec.features, "the GNN", groups, spec.featuriser, edges)
     graphs = read_graphs(asked.graphs, f"{at}/graphs", settings, features)
     faults = Faults()
     labels = []

@@ -117,6 +117,7 @@ class DatasetResource(Resource):
     sha256: str
     graphs: int
     features: int
+    edge_features: int = 0
     label_counts: dict[str, int]
     max_nodes: int
     mean_nodes: float
@@ -250,6 +251,7 @@ def dataset_resource(dataset: ReferenceSet) -> DatasetResource:
         sha256=dataset.sha256,
         graphs=dataset.graph_count,
         features=dataset.features,
+        edge_features=dataset.edge_features,
         label_counts=dataset.label_counts,
         max_nodes=dataset.max_nodes,
         mean_nodes=dataset.mean_nodes,
@@ -294,6 +296,11 @@ def explanation_summary(explanation: Explanation, job: Job) -> ExplanationSummar
             svg=f"{at}?format=svg" if explanation.result_digest else None,
         ),
     )
+
+
+def explanation_document(summary: ExplanationSummary, result: object) -> dict[str, Any]:
+    """The whole resource; the result is passed on as the worker wrote it."""
+    return {**summary.model_dump(mode="json"), "result": result}
 
 
 def predictions_resource(job: Job) -> PredictionsResource:

@@ -6,13 +6,14 @@ from typing import Any
 
 from sqlalchemy import Double
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.expression import ColumnElement
+from sqlalchemy.sql.functions import FunctionElement
 
 
-class now(ColumnElement[float]):  # noqa: N801 - reads as the SQL function it stands for
+class now(FunctionElement[float]):  # noqa: N801 - reads as the SQL function it stands for
     """Seconds since the epoch when the statement runs."""
 
-    inherit_cache = True
+    name = "now"
+    inherit_cache = True  # a function element has a cache key: its statements compile once
     type = Double()
 
 

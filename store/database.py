@@ -6,9 +6,10 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 from alembic import command
@@ -30,6 +31,9 @@ class Database:
         self.policy = policy or JobPolicy()
         self.engine = _engine(url)
         self._reader = self.engine.execution_options(reading=True)
+        # Writers of one process take turns on SQLite: those that find its file locked sleep and
+        # look again, ever less often, while others come and go.
+        self._turn: AbstractContextManager[object] = RLock() if self.is_sqlite else nullcontext()
 
     @property
     def is_sqlite(self) -> bool:
@@ -38,7 +42,7 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[Session]:
         """One write transaction: committed at the end, rolled back on any exception."""
-        with self._session(self.engine) as session, session.begin():
+        with self._turn, self._session(self.engine) as session, session.begin():
             yield session
 
     @contextmanager

@@ -27,6 +27,7 @@ def create(
     max_nodes: int,
     mean_nodes: float,
     mean_edges: float,
+    edge_features: int = 0,
     large: bool = False,
     tenant: str = "default",
 ) -> ReferenceSet:
@@ -39,6 +40,7 @@ def create(
         graphs_digest=graphs_digest,
         graph_count=graph_count,
         features=gnn_features,
+        edge_features=edge_features,
         label_counts=dict(label_counts),
         max_nodes=max_nodes,
         mean_nodes=mean_nodes,

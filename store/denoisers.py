@@ -42,7 +42,9 @@ def get_or_create(
     identity = key(gnn.sha256, dataset.sha256, objective, config)
     denoiser = _by_key(session, identity, tenant)
     if denoiser is not None:
-        return _joined(session, denoiser)
+        # A ready one stays ready, so there is no training whose end could be missed.
+        is_ready = denoiser.state is DenoiserState.READY
+        return (denoiser, None) if is_ready else _joined(session, denoiser)
     new = Denoiser(
         id=new_id("den"),
         tenant_id=tenant,

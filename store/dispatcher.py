@@ -23,6 +23,7 @@ _LEAD_SECONDS = 10.0
 _POLL_SECONDS = 1.0
 _EPOCH_SECONDS = 2.0
 _BATCH = 100
+_LONGEST_REST = 0.25  # between two rounds, however long the first one took
 _TIDY_SECONDS = 3600.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 5.0  # between tries while the broker is away
 
@@ -100,7 +101,11 @@ class Dispatcher:
     def _run(self) -> None:
         nudged = True  # whatever was queued before this process started
         while not self._stopping.is_set():
+            began = time.monotonic()
             self.run_once(nudged=nudged)
+            # While jobs keep coming, requests get most of this process, and announcements go out
+            # in larger batches. A lone job is announced at once.
+            self._stopping.wait(min(2 * (time.monotonic() - began), _LONGEST_REST))
             nudged = self._wake.wait(_POLL_SECONDS)
             self._wake.clear()
         self._give_up_lead()

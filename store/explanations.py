@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Literal, Required, TypedDict, Unpack
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -12,7 +13,7 @@ from store.errors import NotFound
 from store.identifiers import new_id
 from store.job_states import JobKind
 from store.paging import Page, page_of
-from store.submission import submit
+from store.submission import NewJob, submit_all
 from store.tables import Denoiser, Explanation, Gnn, Job, JsonObject, ReferenceSet
 
 ExplanationKind = Literal["counterfactual", "class"]
@@ -23,53 +24,71 @@ _JOB_KINDS: dict[ExplanationKind, JobKind] = {
 }
 
 
-def create(
-    session: Session,
-    *,
-    kind: ExplanationKind,
-    gnn: Gnn,
-    dataset: ReferenceSet,
-    denoiser: Denoiser,
-    train_job: Job | None,
-    request_digest: str,
-    summary: JsonObject | None = None,
-    seed: int = 0,
-    tenant: str = "default",
-) -> tuple[Explanation, Job]:
+class NewExplanation(TypedDict, total=False):
+    """What is to be said about an explanation that is asked for."""
+
+    id: str  # if something else names it already
+    kind: Required[ExplanationKind]
+    gnn: Required[Gnn]
+    dataset: Required[ReferenceSet]
+    denoiser: Required[Denoiser]
+    train_job: Required[Job | None]
+    request_digest: Required[str]
+    summary: JsonObject | None
+    seed: int
+    tenant: str
+
+
+def create(session: Session, **new: Unpack[NewExplanation]) -> tuple[Explanation, Job]:
     """The explanation and its job, which waits for `train_job`.
 
     Call in the transaction of `denoisers.get_or_create`, whose locks keep the training from
     ending in between.
     """
-    explanation_id = new_id("exp")
-    job = submit(
+    return create_all(session, [new])[0]
+
+
+def create_all(
+    session: Session, several: Sequence[NewExplanation]
+) -> list[tuple[Explanation, Job]]:
+    """As `create`, with as many statements for several explanations as for one."""
+    ids = [new.get("id") or new_id("exp") for new in several]
+    jobs = submit_all(
         session,
-        kind=_JOB_KINDS[kind],
-        subject_id=explanation_id,
-        gnn_id=gnn.id,
-        dataset_id=dataset.id,
-        denoiser_id=denoiser.id,
-        request_digest=request_digest,
-        waiting_for=train_job.id if train_job else None,
-        seed=seed,
-        tenant=tenant,
+        [
+            NewJob(
+                kind=_JOB_KINDS[new["kind"]],
+                subject_id=id_,
+                gnn_id=new["gnn"].id,
+                dataset_id=new["dataset"].id,
+                denoiser_id=new["denoiser"].id,
+                request_digest=new["request_digest"],
+                waiting_for=new["train_job"].id if new["train_job"] else None,
+                seed=new.get("seed", 0),
+                tenant=new.get("tenant", "default"),
+            )
+            for id_, new in zip(ids, several, strict=True)
+        ],
     )
-    explanation = Explanation(
-        id=explanation_id,
-        tenant_id=tenant,
-        kind=kind,
-        gnn_id=gnn.id,
-        dataset_id=dataset.id,
-        denoiser_id=denoiser.id,
-        job_id=job.id,
-        request_digest=request_digest,
-        result_digest=None,
-        summary=summary,
-        created_at=job.created_at,
-    )
-    session.add(explanation)
+    made = [
+        Explanation(
+            id=id_,
+            tenant_id=job.tenant_id,
+            kind=new["kind"],
+            gnn_id=new["gnn"].id,
+            dataset_id=new["dataset"].id,
+            denoiser_id=new["denoiser"].id,
+            job_id=job.id,
+            request_digest=new["request_digest"],
+            result_digest=None,
+            summary=new.get("summary"),
+            created_at=job.created_at,
+        )
+        for id_, new, job in zip(ids, several, jobs, strict=True)
+    ]
+    session.add_all(made)
     session.flush()
-    return explanation, job
+    return list(zip(made, jobs, strict=True))
 
 
 def get(session: Session, explanation_id: str, tenant: str = "default") -> Explanation:

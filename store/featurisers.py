@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
@@ -19,6 +19,9 @@ ELEMENTS = frozenset(
 )
 
 
+BondKind = Literal["single", "double", "triple", "aromatic"]
+
+
 class SmilesFeaturiser(Spec):
     """Atoms of a SMILES as nodes; their features say one-hot which element they are."""
 
@@ -29,6 +32,13 @@ class SmilesFeaturiser(Spec):
     ] = Field(description="Element symbols, in the order of the feature columns.")
     other: bool = Field(False, description="A last column for all other elements.")
     hydrogens: bool = Field(False, description="Whether hydrogens are nodes, too.")
+    bonds: list[BondKind] = Field(
+        [],
+        max_length=len(get_args(BondKind)),
+        description="Kinds of bonds, in the order of the edge attributes' columns, which say "
+        "one-hot what a bond is. Without `aromatic`, aromatic rings are read in one Kekulé form.",
+        exclude_if=lambda bonds: not bonds,
+    )
 
     @property
     def width(self) -> int:
@@ -40,6 +50,25 @@ class SmilesFeaturiser(Spec):
             return None
         column = self.atoms.index(element) if element in self.atoms else len(self.atoms)
         return [float(i == column) for i in range(self.width)]
+
+    def bond_row(self, bond: BondKind) -> list[float]:
+        """The attributes of a bond of a known kind."""
+        return [float(kind == bond) for kind in self.bonds]
+
+
+def bond_faults(featuriser: SmilesFeaturiser, edge_features: int, at: str) -> list[Fault]:
+    bonds = featuriser.bonds
+    faults = [
+        Fault(f"{at}/bonds/{i}", f"{bond!r} is already at position {bonds.index(bond)}")
+        for i, bond in enumerate(bonds)
+        if bonds.index(bond) < i
+    ]
+    if len(bonds) != edge_features:
+        said = f"has {len(bonds)} kinds of bonds"
+        faults.append(Fault(f"{at}/bonds", f"{said}; the GNN takes {edge_features} edge features"))
+    if bonds and "single" not in bonds:
+        faults.append(Fault(f"{at}/bonds", "has no 'single', which added bonds are"))
+    return faults
 
 
 def featuriser_faults(featuriser: SmilesFeaturiser, features: int, at: str) -> list[Fault]:

@@ -58,6 +58,27 @@ class GinSumDocument(Spec):
     train_eps: bool = False
 
 
+class GineDocument(Spec):
+    """PyG's GINEConv around Linear, ReLU, Linear; it reads the edges' attributes.
+
+    With `project` they go through a linear layer first; without, they are as wide as the values.
+    """
+
+    type: Literal["gine"]
+    out: Width
+    hidden: Width
+    train_eps: bool = False
+    project: bool = True
+
+
+class GineSumDocument(Spec):
+    """What PyG's GINEConv gives to its nn, as `gin_sum` is to `gin`."""
+
+    type: Literal["gine_sum"]
+    train_eps: bool = False
+    project: bool = True
+
+
 class SageDocument(Spec):
     """PyG's SAGEConv: mean or maximum of the neighbours, a weight for the node itself."""
 
@@ -81,6 +102,12 @@ class _AttentionDocument(Spec):
     heads: Annotated[int, Field(ge=1, le=MAX_HEADS)] = 1
     concat: bool = True
     negative_slope: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.2
+    # Left out of documents and hashes where it is false, as before it could be true.
+    edges: bool = Field(
+        False,
+        description="Whether edge attributes are read, as with PyG's edge_dim.",
+        exclude_if=lambda edges: not edges,
+    )
 
     @property
     def width(self) -> int:
@@ -222,6 +249,8 @@ ConvolutionDocument = (
     GcnDocument
     | GinDocument
     | GinSumDocument
+    | GineDocument
+    | GineSumDocument
     | SageDocument
     | GraphConvDocument
     | GatDocument
@@ -270,6 +299,11 @@ class PluggedDocument(Spec):
     @property
     def is_architecture(self) -> bool:
         return isinstance(self.plugin, ArchitecturePlugin)
+
+
+def reads_edge_attributes(layer: Spec) -> bool:
+    attending = isinstance(layer, GatDocument | GatV2Document) and layer.edges
+    return attending or isinstance(layer, GineDocument | GineSumDocument)
 
 
 BUILT_IN: frozenset[str] = frozenset(

@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from store.errors import Fault, InvalidInput
 from store.feature_schema import FeatureSchemaDocument, schema_faults
-from store.featurisers import SmilesFeaturiser, featuriser_faults
+from store.featurisers import SmilesFeaturiser, bond_faults, featuriser_faults
 from store.gnn_layers import (
     MAX_WIDTH,
     STORED,
@@ -21,6 +21,8 @@ from store.gnn_layers import (
     GatV2Document,
     GcnDocument,
     GinDocument,
+    GineDocument,
+    GineSumDocument,
     GraphConvDocument,
     JumpDocument,
     KeepDocument,
@@ -32,6 +34,7 @@ from store.gnn_layers import (
     Spec,
     SpecLayer,
     TagDocument,
+    reads_edge_attributes,
 )
 from store.plugins import ArchitecturePlugin, LayerPlugin
 
@@ -39,12 +42,13 @@ MAX_LAYERS = 64
 # Jumps concatenate, and a jump behind a jump doubles: their width needs a limit of its own.
 MAX_JUMP_WIDTH = 8 * MAX_WIDTH
 MAX_FEATURES = 65_536  # of any deployment; settings.max_features is the limit of one
+MAX_EDGE_FEATURES = 64  # of one edge; they are held for every pair of nodes
 MIN_CLASSES, MAX_CLASSES = 2, 256
 
 _CONVOLUTIONS = (
-    "gcn", "gin", "sage", "graph_conv", "gat", "gatv2", "pna", "tag", "cheb", "egnn",
+    "gcn", "gin", "gine", "sage", "graph_conv", "gat", "gatv2", "pna", "tag", "cheb", "egnn",
 )  # fmt: skip
-_ON_NODES = (*_CONVOLUTIONS, "gin_sum", "keep", "add", "jump")
+_ON_NODES = (*_CONVOLUTIONS, "gin_sum", "gine_sum", "keep", "add", "jump")
 _SETTING_WIDTH = (*_CONVOLUTIONS, "linear", "jump")
 # Printable, so that names can be shown, logged and stored anywhere.
 ClassName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -65,6 +69,12 @@ class GnnSpecDocument(Spec):
     class_names: list[ClassName] | None = None
     feature_schema: FeatureSchemaDocument | None = None
     featuriser: SmilesFeaturiser | None = None
+    # Left out of documents and hashes where there are none, as before there could be any.
+    edge_features: Annotated[int, Field(ge=0, le=MAX_EDGE_FEATURES)] = Field(
+        0,
+        description="Numbers per edge, for GNNs with layers that read them.",
+        exclude_if=lambda count: count == 0,
+    )
 
     @model_validator(mode="after")
     def _is_a_classifier(self) -> Self:
@@ -93,6 +103,7 @@ def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
     faults += _egnn_faults(spec)
     faults += _kept_faults(spec)
     faults += _ending_faults(spec)
+    faults += _edge_faults(spec)
     if spec.class_names is not None and len(spec.class_names) != spec.classes:
         faults.append(
             Fault("/class_names", f"has {len(spec.class_names)} names for {spec.classes} classes")
@@ -101,6 +112,7 @@ def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
         faults += schema_faults(spec.feature_schema, spec.features, "/feature_schema")
     if spec.featuriser is not None:
         faults += featuriser_faults(spec.featuriser, spec.features, "/featuriser")
+        faults += bond_faults(spec.featuriser, spec.edge_features, "/featuriser")
     return faults
 
 
@@ -221,6 +233,26 @@ def _egnn_faults(spec: GnnSpecDocument) -> list[Fault]:
     ]  # fmt: skip
 
 
+def _edge_faults(spec: GnnSpecDocument) -> list[Fault]:
+    """Edge attributes that nobody reads, that are not there, or that do not fit."""
+    reading = [i for i, layer in enumerate(spec.layers) if reads_edge_attributes(layer)]
+    sent = spec.edge_features
+    if sent and not reading:
+        said = f"is {sent}, but no layer reads edge attributes"
+        hint = "gine and gine_sum do, and gat and gatv2 with edges"
+        return [Fault("/edge_features", f"{said}; {hint}")]
+    if reading and not sent:
+        said = f"is 0, but {spec.layers[reading[0]].type} at position {reading[0]} reads"
+        return [Fault("/edge_features", f"{said} edge attributes")]
+    return [
+        Fault(f"/layers/{i}/project", f"is false, so {sent} edge attributes would be added to "
+              f"{width} values; they must be equally many")
+        for i, (layer, width) in enumerate(zip(spec.layers, widths_of(spec), strict=False))
+        if isinstance(layer, GineDocument | GineSumDocument)
+        and not layer.project and width != sent
+    ]  # fmt: skip
+
+
 def _pools(spec: GnnSpecDocument) -> list[int]:
     return [i for i, layer in enumerate(spec.layers) if _is_pool(layer)]
 
@@ -287,6 +319,8 @@ def widths_of(spec: GnnSpecDocument) -> list[int]:
             case GatDocument() | GatV2Document():
                 width = layer.width
             case GcnDocument() | GinDocument() | SageDocument() | GraphConvDocument():
+                width = layer.out
+            case GineDocument():
                 width = layer.out
             case PnaDocument() | TagDocument() | ChebDocument() | EgnnDocument():
                 width = layer.out

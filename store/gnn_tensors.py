@@ -11,6 +11,8 @@ from store.gnn_layers import (
     GatV2Document,
     GcnDocument,
     GinDocument,
+    GineDocument,
+    GineSumDocument,
     GinSumDocument,
     GraphConvDocument,
     GraphNormDocument,
@@ -33,17 +35,17 @@ def expected_tensors(spec: GnnSpecDocument) -> dict[str, TensorShape]:
     return {
         f"layers.{i}.{name}": tensor
         for i, (layer, width) in enumerate(zip(spec.layers, widths_of(spec), strict=False))
-        for name, tensor in _tensors(layer, width, outputs_of(spec)).items()
+        for name, tensor in _tensors(layer, width, spec).items()
     }
 
 
-def _tensors(layer: SpecLayer, width: int, outputs: int) -> dict[str, TensorShape]:
+def _tensors(layer: SpecLayer, width: int, spec: GnnSpecDocument) -> dict[str, TensorShape]:
     """Those of one layer that gets `width` numbers per row; most have none."""
     if isinstance(layer, PluggedDocument):
-        plugged = plugged_tensors(layer, width, outputs)
+        plugged = plugged_tensors(layer, width, outputs_of(spec))
         return {f"module.{name}": tensor for name, tensor in plugged.items()}
     if isinstance(layer, ConvolutionDocument):
-        shapes = _convolution(layer, width)
+        shapes = _convolution(layer, width, spec.edge_features)
         return {f"conv.{name}": _floats(*shape) for name, shape in shapes.items()}
     tensors: dict[str, TensorShape] = {}
     match layer:
@@ -81,23 +83,17 @@ def plugged_tensors(layer: PluggedDocument, width: int, outputs: int) -> dict[st
     }
 
 
-def _convolution(layer: ConvolutionDocument, width: int) -> dict[str, tuple[int, ...]]:
+def _convolution(
+    layer: ConvolutionDocument, width: int, edge_features: int
+) -> dict[str, tuple[int, ...]]:
     shapes: dict[str, tuple[int, ...]]
     match layer:
         case GcnDocument(out=out):
             shapes = {"lin.weight": (out, width), "bias": (out,)}
         case EgnnDocument(out=out):
             shapes = {"lin.weight": (out, width)}
-        case GinDocument(out=out):
-            shapes = {
-                "eps": (1,),  # PyG keeps it also when it is not trained
-                "nn.0.weight": (layer.hidden, width),
-                "nn.0.bias": (layer.hidden,),
-                "nn.2.weight": (out, layer.hidden),
-                "nn.2.bias": (out,),
-            }
-        case GinSumDocument():
-            shapes = {"eps": (1,)}
+        case GinDocument() | GinSumDocument() | GineDocument() | GineSumDocument():
+            shapes = _gin(layer, width, edge_features)
         case SageDocument(out=out):
             shapes = {"lin_l.weight": (out, width), "lin_r.weight": (out, width)}
             if layer.bias:
@@ -107,7 +103,7 @@ def _convolution(layer: ConvolutionDocument, width: int) -> dict[str, tuple[int,
             if layer.bias:
                 shapes["lin_rel.bias"] = (out,)
         case GatDocument() | GatV2Document():
-            shapes = _attention(layer, width)
+            shapes = _attention(layer, width, edge_features)
         case PnaDocument():
             shapes = _pna(layer, width)
         case TagDocument(out=out) | ChebDocument(out=out):
@@ -118,10 +114,33 @@ def _convolution(layer: ConvolutionDocument, width: int) -> dict[str, tuple[int,
     return shapes
 
 
-def _attention(layer: GatDocument | GatV2Document, width: int) -> dict[str, tuple[int, ...]]:
+def _gin(
+    layer: GinDocument | GinSumDocument | GineDocument | GineSumDocument,
+    width: int,
+    edge_features: int,
+) -> dict[str, tuple[int, ...]]:
+    shapes: dict[str, tuple[int, ...]] = {"eps": (1,)}  # PyG keeps it also when it is not trained
+    if isinstance(layer, GinDocument | GineDocument):
+        shapes["nn.0.weight"] = (layer.hidden, width)
+        shapes["nn.0.bias"] = (layer.hidden,)
+        shapes["nn.2.weight"] = (layer.out, layer.hidden)
+        shapes["nn.2.bias"] = (layer.out,)
+    if isinstance(layer, GineDocument | GineSumDocument) and layer.project:
+        shapes["lin.weight"] = (width, edge_features)
+        shapes["lin.bias"] = (width,)
+    return shapes
+
+
+def _attention(
+    layer: GatDocument | GatV2Document, width: int, edge_features: int
+) -> dict[str, tuple[int, ...]]:
     heads, wide = layer.heads, layer.heads * layer.out
     shapes: dict[str, tuple[int, ...]] = {"bias": (layer.width,)}
+    if layer.edges:
+        shapes["lin_edge.weight"] = (wide, edge_features)
     if isinstance(layer, GatDocument):
+        if layer.edges:
+            shapes["att_edge"] = (1, heads, layer.out)
         shapes["lin.weight"] = (wide, width)
         shapes["att_src"] = shapes["att_dst"] = (1, heads, layer.out)
     else:

@@ -69,7 +69,9 @@ def create(
 def content_hash(spec: GnnSpecDocument, weights_digest: str) -> str:
     """What the GNN computes, whatever it, its classes or its features are called."""
     architecture = spec.model_dump_json(exclude=_NOT_COMPUTED)
-    return hashlib.sha256(f"{architecture}\n{weights_digest}".encode()).hexdigest()
+    # Bonds say what an added edge carries, hence what the GNN makes of it.
+    bonds = "" if spec.featuriser is None else ",".join(spec.featuriser.bonds)
+    return hashlib.sha256(f"{architecture}{bonds}\n{weights_digest}".encode()).hexdigest()
 
 
 def get(session: Session, gnn_id: str, tenant: str = "default") -> Gnn:
@@ -81,16 +83,12 @@ def find(session: Session, reference: str, tenant: str = "default") -> Gnn:
 
     A name alone is its newest ready version, or its newest one while none is ready.
     """
-    parsed = parse_reference(reference)
-    if parsed is None:
-        raise NotFound("gnn", reference)
-    return _found(session, parsed.id or _named(session, parsed, tenant), tenant)
+    return _found(session, _meant(session, reference, tenant), tenant)
 
 
 def require_ready(session: Session, reference: str, tenant: str = "default") -> Gnn:
     """The GNN, kept from deletion until the transaction ends."""
-    gnn_id = find(session, reference, tenant).id
-    gnn = _found(session, gnn_id, tenant, keep=True)
+    gnn = _found(session, _meant(session, reference, tenant), tenant, keep=True)
     if gnn.state is not GnnState.READY:
         raise GnnNotReady(gnn.id, gnn.state)
     return gnn
@@ -98,6 +96,10 @@ def require_ready(session: Session, reference: str, tenant: str = "default") -> 
 
 def classifies_nodes(gnn: Gnn) -> bool:
     return bool(gnn.spec.get("task") == "node")
+
+
+def edge_features(gnn: Gnn) -> int:
+    return int(gnn.spec.get("edge_features", 0))
 
 
 def page(
@@ -227,6 +229,14 @@ def _refuse_if_used(session: Session, gnn: Gnn) -> None:
 def _said(job: Job) -> str:
     training = f" of denoiser {job.denoiser_id}" if job.kind is JobKind.TRAIN else ""
     return f"{job.kind} job {job.id}{training} ({job.state})"
+
+
+def _meant(session: Session, reference: str, tenant: str) -> str:
+    """The id that a reference stands for; whether there is a GNN of that id is not asked."""
+    parsed = parse_reference(reference)
+    if parsed is None:
+        raise NotFound("gnn", reference)
+    return parsed.id or _named(session, parsed, tenant)
 
 
 def _found(session: Session, gnn_id: str, tenant: str, *, keep: bool = False) -> Gnn:

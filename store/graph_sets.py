@@ -27,6 +27,7 @@ class PackedGraphs:
     edges: NDArray[np.int64]  # [edge, 2], positions within their graph, source < target
     x: NDArray[np.float32]  # [node, feature]
     labels: NDArray[np.int64]  # [graph], −1 without a label
+    edge_attr: NDArray[np.float32] | None = None  # [edge, attribute]
 
     @property
     def count(self) -> int:
@@ -37,6 +38,7 @@ class PackedGraphs:
 class SetFigures:
     graph_count: int
     features: int
+    edge_features: int
     label_counts: dict[str, int]
     max_nodes: int
     mean_nodes: float
@@ -54,6 +56,9 @@ def pack(graphs: Sequence[CanonicalGraph]) -> bytes:
         # As JSON text: ids are integers or strings, and the two must not be mixed up.
         "node_ids": _text([graph.node_ids for graph in graphs]),
     }
+    if width := _edge_width(graphs):
+        carried = [_edge_attributes(graph).reshape(-1, width) for graph in graphs]
+        tensors["edge_attr"] = np.concatenate(carried)
     molecules = [graph.molecule and graph.molecule.model_dump() for graph in graphs]
     if any(molecules):
         tensors["molecules"] = _text(molecules)
@@ -68,6 +73,7 @@ def arrays(data: bytes) -> PackedGraphs:
         edges=tensors["edges"],
         x=tensors["x"],
         labels=tensors["labels"],
+        edge_attr=tensors.get("edge_attr"),
     )
 
 
@@ -84,17 +90,27 @@ def unpack(data: bytes) -> list[CanonicalGraph]:
             edges=packed.edges[packed.edge_ptr[i] : packed.edge_ptr[i + 1]].tolist(),
             label=None if packed.labels[i] == _UNLABELLED else int(packed.labels[i]),
             molecule=molecules[i],
+            edge_attr=(
+                None
+                if packed.edge_attr is None
+                else packed.edge_attr[packed.edge_ptr[i] : packed.edge_ptr[i + 1]].tolist()
+            ),
         )
         for i in range(packed.count)
     ]
 
 
 def canonical_graph_hash(graph: CanonicalGraph) -> str:
-    """SHA-256 of features and edges in the order of the nodes; ids and label do not count."""
+    """SHA-256 of features, edges and their attributes in the order of the nodes.
+
+    Ids and label do not count.
+    """
     features = _features(graph)
     content = hashlib.sha256(np.array(features.shape, dtype="<i8").tobytes())
     content.update(features.astype("<f4").tobytes())
     content.update(_edges(graph).astype("<i8").tobytes())
+    if graph.edge_attr:
+        content.update(b"edge_attr" + _edge_attributes(graph).astype("<f4").tobytes())
     return content.hexdigest()
 
 
@@ -110,6 +126,7 @@ def describe(graphs: Sequence[CanonicalGraph]) -> SetFigures:
     return SetFigures(
         graph_count=len(graphs),
         features=len(graphs[0].x[0]),
+        edge_features=_edge_width(graphs),
         label_counts={str(label): labels[label] for label in sorted(labels)},
         max_nodes=max(nodes),
         mean_nodes=sum(nodes) / len(graphs),
@@ -132,6 +149,15 @@ def _edges(graph: CanonicalGraph) -> NDArray[np.int64]:
 def _features(graph: CanonicalGraph) -> NDArray[np.float32]:
     # + 0 turns −0 into 0: equal features must hash alike.
     return np.array(graph.x, dtype=np.float32) + np.float32(0)
+
+
+def _edge_attributes(graph: CanonicalGraph) -> NDArray[np.float32]:
+    return np.array(graph.edge_attr, dtype=np.float32) + np.float32(0)
+
+
+def _edge_width(graphs: Sequence[CanonicalGraph]) -> int:
+    """Of the first edge that there is, 0 if edges have no attributes."""
+    return next((len(graph.edge_attr[0]) for graph in graphs if graph.edge_attr), 0)
 
 
 def _label(graph: CanonicalGraph) -> int:

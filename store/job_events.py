@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import delete, select
+from collections.abc import Sequence
+
+from sqlalchemy import delete, insert, select
 from sqlalchemy.orm import Session
 
 from store.job_states import EventType
@@ -16,18 +18,17 @@ def append(session: Session, job: Job, type_: EventType, data: JsonObject) -> No
 
 def append_state(session: Session, job: Job) -> None:
     """Says in which state the job is now, and why."""
-    append(
-        session,
-        job,
-        EventType.STATE,
-        {
-            "state": job.state.value,
-            "attempt": job.attempt,
-            "waiting_for": job.waiting_for,
-            "cancel_requested": job.cancel_requested,
-            "error": job.error,
-        },
-    )
+    append(session, job, EventType.STATE, _state(job))
+
+
+def append_states(session: Session, jobs: Sequence[Job]) -> None:
+    """As `append_state`, of several jobs in one statement."""
+    rows = [
+        {"tenant_id": job.tenant_id, "job_id": job.id, "type": EventType.STATE, "data": _state(job)}
+        for job in jobs
+    ]
+    if rows:
+        session.execute(insert(JobEvent), rows)
 
 
 def events(session: Session, job_id: str, after: int = 0, limit: int = 100) -> list[JobEvent]:
@@ -50,3 +51,13 @@ def forget_progress(session: Session, ended_before: float) -> None:
         .where(JobEvent.type == EventType.PROGRESS, JobEvent.job_id.in_(ended))
         .execution_options(synchronize_session=False)
     )
+
+
+def _state(job: Job) -> JsonObject:
+    return {
+        "state": job.state.value,
+        "attempt": job.attempt,
+        "waiting_for": job.waiting_for,
+        "cancel_requested": job.cancel_requested,
+        "error": job.error,
+    }

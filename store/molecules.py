@@ -5,16 +5,18 @@ RDKit is an extra, and is imported when the first molecule comes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Any
 
 from store.errors import StoreError
+from store.featurisers import BondKind
 from store.requests import Pair, Smiles
 from store.results import Atom, Bond, EditedMolecule, Molecule, NodeId, ValenceViolation
 
 _MOST_BONDS = 16  # more than any atom has that RDKit sets a limit to
 _MOST_BONDS_PER_ATOM = 3  # on average
+_KINDS: dict[float, BondKind] = {1: "single", 2: "double", 3: "triple", 1.5: "aromatic"}
 
 
 class MoleculeError(StoreError):
@@ -57,6 +59,11 @@ class ReadMolecule:
     @property
     def edges(self) -> list[Pair]:
         return sorted(self.orders)
+
+    def bonds(self, *, aromatic: bool) -> list[BondKind]:
+        """What kind each edge is, in their order; without `aromatic`, in the Kekulé form."""
+        orders: Mapping[Pair, float] = self._shown_orders if aromatic else self.orders
+        return [_KINDS[orders[ends]] for ends in self.edges]
 
     @cached_property
     def free_valences(self) -> list[int | None]:

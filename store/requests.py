@@ -32,6 +32,7 @@ class CanonicalGraph(Asked):
     edges: list[Pair]  # positions, source < target, sorted, distinct
     label: int | None = None
     molecule: Smiles | None = None  # what the graph was made from
+    edge_attr: list[list[float]] | None = None  # [edge][attribute]
 
 
 class DenoiserConfig(Asked):

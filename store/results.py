@@ -45,9 +45,20 @@ class ResultNode(Document):
     x: list[float]
 
 
+EdgeAttributes = Annotated[
+    list[float] | None,
+    Field(
+        description="Left out where edges have no attributes. An added edge has those that are "
+        "most frequent in the reference set between nodes of such types; an added bond is single.",
+        exclude_if=lambda attributes: attributes is None,
+    ),
+]
+
+
 class ResultEdge(Document):
     source: NodeId
     target: NodeId
+    edge_attr: EdgeAttributes = None
 
 
 class ResultGraph(Document):
@@ -61,6 +72,7 @@ class Edit(Document):
     target: NodeId
     plausibility: float  # log-odds the denoiser gives this edit on the input graph
     proposed_by: Finder
+    edge_attr: EdgeAttributes = None
 
 
 class Atom(Document):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
+from typing import Required, TypedDict, Unpack
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -10,7 +12,7 @@ from sqlalchemy.orm import Session
 from store.database import read_clock
 from store.errors import NotFound
 from store.identifiers import new_id
-from store.job_events import append_state
+from store.job_events import append_states
 from store.job_policy import policy_of
 from store.job_states import JobKind, JobState
 from store.paging import Page, page_of
@@ -25,53 +27,62 @@ class Priority(IntEnum):
     NEW = 6
 
 
-def submit(
-    session: Session,
-    *,
-    kind: JobKind,
-    subject_id: str | None = None,
-    gnn_id: str | None = None,
-    dataset_id: str | None = None,
-    denoiser_id: str | None = None,
-    request_digest: str | None = None,
-    waiting_for: str | None = None,
-    retry_of: str | None = None,
-    seed: int = 0,
-    priority: int = Priority.NEW,
-    tenant: str = "default",
-) -> Job:
+class NewJob(TypedDict, total=False):
+    """What is to be said about a job that is submitted."""
+
+    kind: Required[JobKind]
+    subject_id: str | None
+    gnn_id: str | None
+    dataset_id: str | None
+    denoiser_id: str | None
+    request_digest: str | None
+    waiting_for: str | None
+    retry_of: str | None
+    seed: int
+    priority: int
+    tenant: str
+
+
+def submit(session: Session, **new: Unpack[NewJob]) -> Job:
     """Writes a queued job; the dispatcher announces it once this transaction has committed."""
+    return submit_all(session, [new])[0]
+
+
+def submit_all(session: Session, several: Sequence[NewJob]) -> list[Job]:
+    """As `submit`, with as many statements for several jobs as for one."""
     policy = policy_of(session)
     created_at = read_clock(session)
-    job = Job(
-        id=new_id("job"),
-        tenant_id=tenant,
-        kind=kind,
-        queue=kind.queue,
-        state=JobState.QUEUED,
-        attempt=0,
-        releases=0,
-        max_attempts=policy.max_attempts,
-        priority=int(priority),
-        cancel_requested=False,
-        waiting_for=waiting_for,
-        subject_id=subject_id,
-        gnn_id=gnn_id,
-        dataset_id=dataset_id,
-        denoiser_id=denoiser_id,
-        request_digest=request_digest,
-        retry_of=retry_of,
-        seed=seed,
-        created_at=created_at,
-        expires_at=created_at + policy.queue_seconds,
-        next_dispatch_at=created_at,
-        dispatches=0,
-    )
-    session.add(job)
+    jobs = [
+        Job(
+            id=new_id("job"),
+            tenant_id=new.get("tenant", "default"),
+            kind=new["kind"],
+            queue=new["kind"].queue,
+            state=JobState.QUEUED,
+            attempt=0,
+            releases=0,
+            max_attempts=policy.max_attempts,
+            priority=int(new.get("priority", Priority.NEW)),
+            cancel_requested=False,
+            waiting_for=new.get("waiting_for"),
+            subject_id=new.get("subject_id"),
+            gnn_id=new.get("gnn_id"),
+            dataset_id=new.get("dataset_id"),
+            denoiser_id=new.get("denoiser_id"),
+            request_digest=new.get("request_digest"),
+            retry_of=new.get("retry_of"),
+            seed=new.get("seed", 0),
+            created_at=created_at,
+            expires_at=created_at + policy.queue_seconds,
+            next_dispatch_at=created_at,
+            dispatches=0,
+        )
+        for new in several
+    ]
+    session.add_all(jobs)
     session.flush()
-    append_state(session, job)
-    session.flush()
-    return job
+    append_states(session, jobs)
+    return jobs
 
 
 def get(session: Session, job_id: str, tenant: str = "default") -> Job:

@@ -186,6 +186,7 @@ class ReferenceSet(Resource):
     graphs_digest: Mapped[str] = mapped_column(_DIGEST)
     graph_count: Mapped[int]
     features: Mapped[int]
+    edge_features: Mapped[int] = mapped_column(default=0, server_default="0")
     label_counts: Mapped[JsonObject]  # {"0": 120, …}; unlabelled graphs are not counted
     max_nodes: Mapped[int]
     mean_nodes: Mapped[float]

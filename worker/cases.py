@@ -10,6 +10,7 @@ import torch
 
 from models.counterfactual import CounterfactualConfig, CounterfactualOutcome, explain
 from models.denoiser import Denoiser
+from models.edge_attributes import UsualAttributes
 from models.edits import EditRules
 from models.gnn.network import Gnn
 from models.gnn.spec import GnnSpec
@@ -95,12 +96,20 @@ class NodeCase(Case):
 
 
 def cases_of(
-    request: CounterfactualRequest, spec: GnnSpec, max_nodes: int | None = None
+    request: CounterfactualRequest,
+    spec: GnnSpec,
+    usual: UsualAttributes | None = None,
+    *,
+    max_nodes: int | None = None,
 ) -> Iterator[Case]:
-    """In the order in which they were asked for; a node's part has at most so many nodes."""
+    """In the order in which they were asked for; `usual` is what an added edge carries.
+
+    The part of a graph that is edited for a node has at most so many nodes.
+    """
     constraints = request.constraints
     for position, document in enumerate(request.graphs):
-        graph, rules = graph_of(document), rules_for(constraints, position)
+        graph = graph_of(document, spec.edge_features, usual)
+        rules = rules_for(constraints, position)
         if not spec.classifies_nodes:
             molecule = EditableMolecule.of(document)
             yield Case(
@@ -129,10 +138,17 @@ def part_of(document: CanonicalGraph, part: NodeInstance) -> CanonicalGraph:
     """The nodes and edges of an instance as they were posted; the node in question comes first."""
     nodes = part.nodes.tolist()
     sources, targets = part.graph.edges.tolist()
+    edges = list(zip(sources, targets, strict=True))
+    carried = document.edge_attr
+    if carried is not None:
+        of_pair = dict(zip(document.edges, carried, strict=True))
+        ends = [sorted((nodes[source], nodes[target])) for source, target in edges]
+        carried = [of_pair[one, other] for one, other in ends]
     return CanonicalGraph(
         node_ids=[document.node_ids[node] for node in nodes],
         x=[document.x[node] for node in nodes],
-        edges=list(zip(sources, targets, strict=True)),
+        edges=edges,
+        edge_attr=carried,
     )
 
 

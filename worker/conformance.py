@@ -16,8 +16,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from models.edge_attributes import UsualAttributes
 from models.gnn.network import Gnn, predict
-from models.gnn.spec import GraphNormLayer
+from models.gnn.spec import GnnSpec, GraphNormLayer
 from models.graphs import Graph, to_dense, to_sparse
 from store.results import ProbeCheck, ProbeExample, ProbeReport
 from worker.failures import failure_of
@@ -106,20 +107,26 @@ def _subject(gnn: Gnn, device: torch.device, samples: Samples | None) -> _Probe:
     generator = torch.Generator().manual_seed(0)
     named = [
         (_named(graph, f"drawn graph {i}"), graph)
-        for i, graph in enumerate(sample_graphs(gnn.spec.features, generator))
+        for i, graph in enumerate(sample_graphs(gnn.spec, generator))
     ]
     if samples is not None:
         small = [i for i, graph in enumerate(samples.graphs) if graph.node_count <= _SAMPLE_NODES]
-        named += [(samples.example(i), samples.graphs[i]) for i in small[:_SAMPLES]]
+        usual = _usual(gnn.spec)
+        few = [(samples.example(i), samples.graphs[i]) for i in small[:_SAMPLES]]
+        named += [(name, replace(graph, usual=usual)) for name, graph in few]
     if any(isinstance(layer, GraphNormLayer) for layer in gnn.spec.layers):
         named = [(name, graph) for name, graph in named if not _nodes_alike(graph)]
     names, graphs = zip(*named, strict=True)
     return _Probe(gnn, list(graphs), list(names), device, generator)
 
 
-def sample_graphs(features: int, generator: torch.Generator) -> list[Graph]:
-    """Varied sizes, densities and kinds of features: one-hot, real-valued, constant."""
-    graphs = [Graph(torch.ones(3, features), torch.empty(2, 0, dtype=torch.int64))]
+def sample_graphs(spec: GnnSpec, generator: torch.Generator) -> list[Graph]:
+    """Varied sizes, densities and kinds of features: one-hot, real-valued, constant.
+
+    Edge attributes are real-valued, where the GNN reads them.
+    """
+    features = spec.features
+    graphs = [_drawn(torch.ones(3, features), torch.zeros(3, 3), spec, generator)]
     for size in _SIZES:
         for density in _DENSITIES:
             hot = torch.randint(features, (size,), generator=generator)
@@ -128,10 +135,24 @@ def sample_graphs(features: int, generator: torch.Generator) -> list[Graph]:
                 torch.randn(size, features, generator=generator),
                 torch.ones(size, features),
             ):
-                drawn = torch.rand(size, size, generator=generator) < density
-                edges = torch.triu(drawn, diagonal=1).nonzero().T.contiguous()
-                graphs.append(Graph(x, edges))
+                chosen = torch.rand(size, size, generator=generator) < density
+                graphs.append(_drawn(x, chosen, spec, generator))
     return graphs
+
+
+def _drawn(x: Tensor, chosen: Tensor, spec: GnnSpec, generator: torch.Generator) -> Graph:
+    edges = torch.triu(chosen, diagonal=1).nonzero().T.contiguous()
+    if not spec.edge_features:
+        return Graph(x, edges)
+    attributes = torch.randn(edges.shape[1], spec.edge_features, generator=generator)
+    return Graph(x, edges, edge_attributes=attributes, usual=_usual(spec))
+
+
+def _usual(spec: GnnSpec) -> UsualAttributes | None:
+    """What toggled edges carry here, before there is any reference set."""
+    if not spec.edge_features:
+        return None
+    return UsualAttributes.always(torch.ones(spec.edge_features))
 
 
 def _checked(name: str, check: Callable[[_Probe], _Verdict], subject: _Probe) -> ProbeCheck:
@@ -186,7 +207,7 @@ def _order_invariant(probe: _Probe) -> _Verdict:
 def _dense_equals_sparse(probe: _Probe) -> _Verdict:
     """In double precision, where a real difference cannot hide behind rounding."""
     gnn = copy.deepcopy(probe.gnn).cpu().double()
-    graphs = [replace(graph, features=graph.features.double()) for graph in probe.graphs]
+    graphs = [_double(graph) for graph in probe.graphs]
     with torch.inference_mode():
         dense = gnn.dense(to_dense(probe.one_per_answer(graphs)))
         sparse = _forward(gnn, graphs, torch.device("cpu"))
@@ -238,7 +259,16 @@ def _toggled(graph: Graph, generator: torch.Generator) -> Graph:
     pairs = kinds[first] if len(kinds[first]) else kinds[1 - first]
     one, other = pairs[int(torch.randint(len(pairs), (), generator=generator))].tolist()
     present[one, other] = not present[one, other]
-    return replace(graph, edges=(upper & present).nonzero().T.contiguous())
+    return graph.with_edges((upper & present).nonzero().T.contiguous())
+
+
+def _double(graph: Graph) -> Graph:
+    attributes = graph.edge_attributes
+    return replace(
+        graph,
+        features=graph.features.double(),
+        edge_attributes=None if attributes is None else attributes.double(),
+    )
 
 
 def _varies(probe: _Probe) -> _Verdict:
@@ -305,4 +335,4 @@ def _placed(graph: Graph, place: Tensor) -> Graph:
     """The graph with its node i at place[i]."""
     features = torch.empty_like(graph.features)
     features[place] = graph.features
-    return Graph(features, place[graph.edges].sort(dim=0).values)
+    return replace(graph, features=features, edges=place[graph.edges].sort(dim=0).values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from safetensors.torch import load as load_tensors
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from models.candidates import CandidateConfig
 from models.denoiser import Denoiser, DenoiserShape
+from models.edge_attributes import UsualAttributes
 from models.gnn.network import Gnn, predict
 from models.gnn.spec import (
     ActivationLayer,
@@ -22,6 +23,8 @@ from models.gnn.spec import (
     GatLayer,
     GatV2Layer,
     GcnLayer,
+    GineLayer,
+    GineSumLayer,
     GinLayer,
     GinSumLayer,
     GnnSpec,
@@ -114,7 +117,7 @@ class Library:
         Those are marked, and what the GNN says about them is what it says about the nodes.
         """
         if not gnns.classifies_nodes(gnn):
-            return self._graphs(row)
+            return self._graphs(gnn, row)
 
         def cut_out() -> LabelledGraphs:
             spec = spec_of(gnn)
@@ -122,7 +125,7 @@ class Library:
                 graph = self.large_graph(row)
                 found = large_neighbourhoods(graph, spec, self.neighbourhood_nodes)
             else:
-                whole = self._graphs(row).graphs
+                whole = self._graphs(gnn, row).graphs
                 found = neighbourhoods(whole, spec, max_nodes=self.exact_nodes)
             return LabelledGraphs(found, [None] * len(found))
 
@@ -157,11 +160,44 @@ class Library:
 
         return self._shelf.get(("large", row.graphs_digest), load, lambda _: 0)
 
-    def _graphs(self, row: tables.ReferenceSet) -> LabelledGraphs:
+    def _graphs(self, gnn: tables.Gnn, row: tables.ReferenceSet) -> LabelledGraphs:
+        """Edges have attributes only where the GNN reads them; then added ones are known, too."""
+        found = self._as_stored(row)
+        if not row.edge_features:
+            return found
+        usual = self.usual_attributes(gnn, row)
+        graphs = [
+            replace(graph, edge_attributes=graph.edge_attributes if usual else None, usual=usual)
+            for graph in found.graphs
+        ]
+        return LabelledGraphs(graphs, found.labels)
+
+    def _as_stored(self, row: tables.ReferenceSet) -> LabelledGraphs:
         def load() -> LabelledGraphs:
             return unpacked(self._artifacts.get(row.graphs_digest))
 
         return self._shelf.get(("reference", row.graphs_digest), load, _graph_bytes)
+
+    def usual_attributes(self, gnn: tables.Gnn, row: tables.ReferenceSet) -> UsualAttributes | None:
+        """What an added edge carries, by the reference set; an added bond is single.
+
+        None if the GNN reads no edge attributes.
+        """
+        if not gnns.edge_features(gnn):
+            return None
+        featuriser = gnn_spec.stored_spec(gnn.spec).featuriser
+        if featuriser is not None and featuriser.bonds:
+            return UsualAttributes.always(torch.tensor(featuriser.bond_row("single")))
+
+        def count() -> UsualAttributes:
+            graphs = self._as_stored(row).graphs
+            return UsualAttributes.seen(
+                [graph.features for graph in graphs],
+                [graph.edges for graph in graphs],
+                [graph.edge_attributes for graph in graphs if graph.edge_attributes is not None],
+            )
+
+        return self._shelf.get(("usual", row.graphs_digest), count, lambda kept: kept.rows.nbytes)
 
     def reference_statistics(self, gnn: tables.Gnn, row: tables.ReferenceSet) -> GraphStatistics:
         """Of the whole reference, or of a fixed sample of a large one."""
@@ -192,6 +228,8 @@ _LAYERS: dict[str, type[Layer]] = {
     "gcn": GcnLayer,
     "gin": GinLayer,
     "gin_sum": GinSumLayer,
+    "gine": GineLayer,
+    "gine_sum": GineSumLayer,
     "sage": SageLayer,
     "graph_conv": GraphConvLayer,
     "gat": GatLayer,
@@ -224,6 +262,7 @@ def layers_of(document: gnn_spec.GnnSpecDocument) -> GnnSpec:
     widths = gnn_spec.widths_of(document)
     return GnnSpec(
         features=document.features,
+        edge_features=document.edge_features,
         classes=document.classes,
         layers=tuple(
             _layer(layer, width, outputs)
@@ -242,9 +281,21 @@ def _layer(document: gnn_layers.SpecLayer, width: int, outputs: int) -> Layer:
     return _LAYERS[document.type](**fields)
 
 
-def graph_of(document: CanonicalGraph) -> Graph:
+def graph_of(
+    document: CanonicalGraph, edge_features: int = 0, usual: UsualAttributes | None = None
+) -> Graph:
+    """With edge attributes, and to be edited, it has to know what an added edge carries."""
     edges = torch.tensor(document.edges, dtype=torch.int64).reshape(-1, 2)
-    return Graph(features=torch.tensor(document.x, dtype=torch.float32), edges=edges.T.contiguous())
+    attributes = None
+    if edge_features:
+        rows = torch.tensor(document.edge_attr, dtype=torch.float32)
+        attributes = rows.reshape(-1, edge_features)  # also of a graph without edges
+    return Graph(
+        features=torch.tensor(document.x, dtype=torch.float32),
+        edges=edges.T.contiguous(),
+        edge_attributes=attributes,
+        usual=usual,
+    )
 
 
 def unpacked(data: bytes) -> LabelledGraphs:
@@ -254,10 +305,12 @@ def unpacked(data: bytes) -> LabelledGraphs:
     features = torch.tensor(packed.x, dtype=torch.float32)
     edges = torch.tensor(packed.edges, dtype=torch.int64)  # [edge of all graphs, 2]
     nodes, starts = packed.node_ptr.tolist(), packed.edge_ptr.tolist()
+    carried = None if packed.edge_attr is None else torch.tensor(packed.edge_attr)
     graphs = [
         Graph(
             features=features[nodes[i] : nodes[i + 1]],
             edges=edges[starts[i] : starts[i + 1]].T.contiguous(),
+            edge_attributes=None if carried is None else carried[starts[i] : starts[i + 1]],
         )
         for i in range(packed.count)
     ]
@@ -336,7 +389,8 @@ def _graph_bytes(labelled: LabelledGraphs) -> int:
 
 
 def _bytes(graph: Graph) -> int:
-    return graph.features.nbytes + graph.edges.nbytes
+    attributes = 0 if graph.edge_attributes is None else graph.edge_attributes.nbytes
+    return graph.features.nbytes + graph.edges.nbytes + attributes
 
 
 def _statistics_bytes(kept: GraphStatistics) -> int:

@@ -47,12 +47,20 @@ def prediction(probabilities: Tensor) -> Prediction:
     )
 
 
-def result_graph(document: CanonicalGraph, edges: Sequence[tuple[int, int]]) -> ResultGraph:
+def result_graph(
+    document: CanonicalGraph,
+    edges: Sequence[tuple[int, int]],
+    attributes: Sequence[list[float]] | None,
+) -> ResultGraph:
     """The posted nodes with these edges, given as positions."""
     ids = document.node_ids
+    carried = [None] * len(edges) if attributes is None else attributes
     return ResultGraph(
         nodes=[ResultNode(id=id_, x=x) for id_, x in zip(ids, document.x, strict=True)],
-        edges=[ResultEdge(source=ids[source], target=ids[target]) for source, target in edges],
+        edges=[
+            ResultEdge(source=ids[source], target=ids[target], edge_attr=own)
+            for (source, target), own in zip(edges, carried, strict=True)
+        ],
     )
 
 
@@ -68,7 +76,7 @@ def counterfactual_answer(
     edit_sets = [{(edit.source, edit.target) for edit in found.edits} for found in outcome.found]
     diversity = mean_jaccard_distance(edit_sets)
     return CounterfactualAnswer(
-        graph=result_graph(document, document.edges),
+        graph=result_graph(document, document.edges, document.edge_attr),
         molecule=None if molecule is None else molecule.document,
         node=node,
         restricted=_restriction(document, outcome),
@@ -100,7 +108,7 @@ def _counterfactual(
 ) -> Counterfactual:
     after = prediction(found.probabilities)
     return Counterfactual(
-        graph=result_graph(document, _edges(found.graph)),
+        graph=result_graph(document, _edges(found.graph), _attributes(found.graph)),
         edits=[_edit(document, edit) for edit in found.edits],
         prediction=after,
         confidence=after.probabilities[after.predicted_class],
@@ -131,6 +139,7 @@ def _edit(document: CanonicalGraph, edit: FoundEdit) -> Edit:
         target=document.node_ids[edit.target],
         plausibility=figure(edit.plausibility),
         proposed_by="denoiser" if edit.by_denoiser else "search",
+        edge_attr=None if edit.attributes is None else _figures(edit.attributes),
     )
 
 
@@ -144,20 +153,33 @@ def _edges(graph: Graph) -> list[tuple[int, int]]:
     return list(zip(sources, targets, strict=True))
 
 
+def _attributes(graph: Graph) -> list[list[float]] | None:
+    if graph.edge_attributes is None:
+        return None
+    return [_figures(row) for row in graph.edge_attributes.tolist()]
+
+
+def _figures(values: Sequence[float]) -> list[float]:
+    return [figure(value) for value in values]
+
+
 def class_example(
     found: ClassGraph, target_class: int, recurrence: float | None = None
 ) -> ClassExample:
     """Nodes of a generated graph have no caller's ids and are numbered."""
     predicted = prediction(found.probabilities)
-    features = found.graph.features.tolist()
+    graph = found.graph
+    edges = _edges(graph)
+    carried: Sequence[list[float] | None] = _attributes(graph) or [None] * len(edges)
     return ClassExample(
         graph=ResultGraph(
             nodes=[
-                ResultNode(id=position, x=[figure(value) for value in x])
-                for position, x in enumerate(features)
+                ResultNode(id=position, x=_figures(x))
+                for position, x in enumerate(graph.features.tolist())
             ],
             edges=[
-                ResultEdge(source=source, target=target) for source, target in _edges(found.graph)
+                ResultEdge(source=source, target=target, edge_attr=own)
+                for (source, target), own in zip(edges, carried, strict=True)
             ],
         ),
         prediction=predicted,

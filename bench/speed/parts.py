@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from bench.speed import large
+from bench.speed import large, load, mmd
 from bench.speed.section import Say, Section
 
 Measure = Callable[[bool, int, Say], Section]  # short, seed, say
 
 PARTS: Mapping[str, Measure] = {
+    "mmd": mmd.measure,
+    "load": load.measure,
     "large": large.measure,
 }

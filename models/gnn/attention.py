@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn import GATConv, GATv2Conv
 
-from models.gnn.forms import GraphLayer
+from models.gnn.forms import GraphLayer, required
 from models.gnn.spec import GatLayer, GatV2Layer
 from models.gnn.tiles import tiled
-from models.graphs import DenseGraphs, SparseGraphs
+from models.graphs import DenseGraphs, SparseGraphs, is_shared
 
 # An absent edge has a slope in proportion to exp(its logit above the others'), which must stay
 # finite; a present one is beyond this only if its weight is below e^-60.
@@ -18,7 +21,7 @@ _LARGEST_EXPONENT = 60.0
 
 
 class Gat(GraphLayer):
-    def __init__(self, width: int, layer: GatLayer) -> None:
+    def __init__(self, width: int, layer: GatLayer, edge_features: int) -> None:
         super().__init__()
         self.conv = GATConv(
             width,
@@ -26,32 +29,47 @@ class Gat(GraphLayer):
             heads=layer.heads,
             concat=layer.concat,
             negative_slope=layer.negative_slope,
+            edge_dim=edge_features if layer.edges else None,
         )
 
     def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
-        result: Tensor = self.conv(values, graphs.edge_index)
+        read = self.conv.lin_edge is not None
+        attributes = required(graphs.edge_attributes) if read else None
+        result: Tensor = self.conv(values, graphs.edge_index, attributes)
         return result
 
     def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
-        """Node i looks at j with the logit leaky(a_src · W x_j + a_dst · W x_i)."""
+        """Node i looks at j with the logit leaky(a_src · W x_j + a_dst · W x_i + a_e · W_e e_ij).
+
+        The last only where edge attributes are read.
+        """
         conv = self.conv
         sources = conv.lin(values).unflatten(2, (conv.heads, conv.out_channels))
         to_source = (sources * conv.att_src).sum(dim=3).mT  # [batch, head, node]
         to_target = (sources * conv.att_dst).sum(dim=3).mT
         sources = sources.transpose(1, 2)  # [batch, head, node, out]
         weights = _with_loops(graphs.adjacency)
+        edges = None if conv.lin_edge is None else _EdgeParts.of(graphs, self._of_edges)
 
         def tile(some: slice, rows: slice) -> Tensor:
             logits = to_source[some, :, None, :] + to_target[some, :, rows, None]
+            if edges is not None:
+                logits = logits + edges.at(some, rows).squeeze(4)
             logits = F.leaky_relu(logits, conv.negative_slope)
             return _attended(logits, weights[some, rows], sources[some])
 
         batch, nodes = graphs.mask.shape
         return _joined(conv, tiled(tile, batch, nodes, conv.heads))
 
+    def _of_edges(self, attributes: Tensor) -> Tensor:
+        conv = self.conv
+        parts = conv.lin_edge(attributes).unflatten(-1, (conv.heads, conv.out_channels))
+        result: Tensor = (parts * conv.att_edge[0]).sum(dim=-1, keepdim=True)
+        return result
+
 
 class GatV2(GraphLayer):
-    def __init__(self, width: int, layer: GatV2Layer) -> None:
+    def __init__(self, width: int, layer: GatV2Layer, edge_features: int) -> None:
         super().__init__()
         self.conv = GATv2Conv(
             width,
@@ -59,29 +77,69 @@ class GatV2(GraphLayer):
             heads=layer.heads,
             concat=layer.concat,
             negative_slope=layer.negative_slope,
+            edge_dim=edge_features if layer.edges else None,
         )
 
     def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
-        result: Tensor = self.conv(values, graphs.edge_index)
+        read = self.conv.lin_edge is not None
+        attributes = required(graphs.edge_attributes) if read else None
+        result: Tensor = self.conv(values, graphs.edge_index, attributes)
         return result
 
     def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
-        """Node i looks at j with the logit a · leaky(W_l x_j + W_r x_i)."""
+        """Node i looks at j with the logit a · leaky(W_l x_j + W_r x_i + W_e e_ij).
+
+        The last only where edge attributes are read.
+        """
         conv = self.conv
         shape = (conv.heads, conv.out_channels)
         sources = conv.lin_l(values).unflatten(2, shape).transpose(1, 2)
         targets = conv.lin_r(values).unflatten(2, shape).transpose(1, 2)
         look = conv.att[0, :, :, None]  # [head, out, 1]
         weights = _with_loops(graphs.adjacency)
+        edges = None if conv.lin_edge is None else _EdgeParts.of(graphs, self._of_edges)
 
         def tile(some: slice, rows: slice) -> Tensor:
             pairs = sources[some, :, None] + targets[some, :, rows, None]
+            if edges is not None:
+                pairs = pairs + edges.at(some, rows)
             pairs = F.leaky_relu(pairs, conv.negative_slope)  # [graph, head, row, node, out]
             logits = (pairs @ look[:, None]).squeeze(4)
             return _attended(logits, weights[some, rows], sources[some])
 
         batch, nodes = graphs.mask.shape
         return _joined(conv, tiled(tile, batch, nodes, conv.heads * conv.out_channels))
+
+    def _of_edges(self, attributes: Tensor) -> Tensor:
+        conv = self.conv
+        result: Tensor = conv.lin_edge(attributes).unflatten(-1, (conv.heads, conv.out_channels))
+        return result
+
+
+@dataclass(frozen=True)
+class _EdgeParts:
+    """What edge attributes add to each pair; a loop has the mean of its node's edges, as in PyG."""
+
+    attributes: Tensor  # [batch or 1, node, node, attribute]
+    loops: Tensor  # [batch, node, attribute]
+    part: Callable[[Tensor], Tensor]  # […, attribute] → […, head, width]
+
+    @classmethod
+    def of(cls, graphs: DenseGraphs, part: Callable[[Tensor], Tensor]) -> _EdgeParts:
+        attributes = required(graphs.edge_attributes)
+        total = torch.einsum("bij,bijd->bid", graphs.adjacency, attributes)
+        # fades to the 0 of a lone node where the weights add up to less than one edge
+        loops = total / graphs.adjacency.sum(dim=2, keepdim=True).clamp(min=1)
+        return cls(attributes[:1] if is_shared(attributes) else attributes, loops, part)
+
+    def at(self, some: slice, rows: slice) -> Tensor:
+        """[graph, head, row, node, width]; of shared attributes, only loops differ by graph."""
+        shared = len(self.attributes) == 1
+        pairs = self.part(self.attributes[slice(0, 1) if shared else some, rows])
+        loops = self.part(self.loops[some, rows])[:, :, None]  # [graph, row, 1, head, width]
+        nodes = self.attributes.shape[2]
+        own = torch.eye(nodes, dtype=torch.bool, device=loops.device)[rows, :, None, None]
+        return torch.where(own, loops, pairs).permute(0, 3, 1, 2, 4)
 
 
 def _with_loops(adjacency: Tensor) -> Tensor:

@@ -6,7 +6,15 @@ from abc import ABC, abstractmethod
 
 from torch import Tensor, nn
 
+from models.errors import NoEdgeAttributesError
 from models.graphs import DenseGraphs, SparseGraphs
+
+
+def required(edge_attributes: Tensor | None) -> Tensor:
+    """Those of the graphs, for a layer that reads them."""
+    if edge_attributes is None:
+        raise NoEdgeAttributesError
+    return edge_attributes
 
 
 class GraphLayer(nn.Module, ABC):

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from models.gnn.attention import Gat, GatV2
 from models.gnn.convolutions import Gcn, Gin, GinSum, GraphConvolution, Sage
+from models.gnn.edge_convolutions import Gine
 from models.gnn.filters import Cheb, Egnn, Tag
 from models.gnn.forms import GraphLayer, Rowwise
 from models.gnn.norms import BatchNorm, GraphNorm, layer_norm
@@ -32,6 +33,8 @@ from models.gnn.spec import (
     GatLayer,
     GatV2Layer,
     GcnLayer,
+    GineLayer,
+    GineSumLayer,
     GinLayer,
     GinSumLayer,
     GraphConvLayer,
@@ -134,8 +137,6 @@ _MODULES: dict[type[Layer], Callable[[int, Any], _Module]] = {
     GinSumLayer: GinSum,
     SageLayer: Sage,
     GraphConvLayer: GraphConvolution,
-    GatLayer: Gat,
-    GatV2Layer: GatV2,
     PnaLayer: Pna,
     TagLayer: Tag,
     ChebLayer: Cheb,
@@ -154,7 +155,17 @@ _MODULES: dict[type[Layer], Callable[[int, Any], _Module]] = {
     PluggedLayer: Plugged,
 }
 
+# These may read edge attributes.
+_EDGE_MODULES: dict[type[Layer], Callable[[int, Any, int], _Module]] = {
+    GineLayer: Gine,
+    GineSumLayer: Gine,
+    GatLayer: Gat,
+    GatV2Layer: GatV2,
+}
 
-def build(layer: Layer, width: int) -> _Module:
+
+def build(layer: Layer, width: int, edge_features: int = 0) -> _Module:
     """The module of one layer that gets `width` numbers per row."""
+    if type(layer) in _EDGE_MODULES:
+        return _EDGE_MODULES[type(layer)](width, layer, edge_features)
     return _MODULES[type(layer)](width, layer)

@@ -14,7 +14,7 @@ from models.gnn.filters import Egnn
 from models.gnn.forms import GraphLayer, Rowwise
 from models.gnn.layers import Add, Jump, Keep, build
 from models.gnn.spec import GnnSpec, PluggedLayer
-from models.graphs import DenseGraphs, Graph, SparseGraphs, side_by_side, to_sparse
+from models.graphs import DenseGraphs, Graph, SparseGraphs, is_shared, side_by_side, to_sparse
 
 # Rows (nodes and directed edges) of one sparse pass: a few tens of MB at usual widths.
 _ROWS_PER_PASS = 100_000
@@ -42,7 +42,7 @@ class Gnn(nn.Module):
         self.spec = spec
         self._binary = spec.binary
         self.layers = nn.ModuleList(
-            build(layer, width)
+            build(layer, width, spec.edge_features)
             for layer, width in zip(spec.layers, spec.widths()[:-1], strict=True)
         )
         # Without a dense form there are no gradients; layers from outside may lack one.
@@ -76,8 +76,7 @@ class Gnn(nn.Module):
         self._require_dense()
         # Candidates of one graph share its features: what comes before the first edge is read is
         # the same for all, and of a thousand features per node it would be nearly all the work.
-        shared = graphs.count > 1 and graphs.features.stride(0) == 0
-        leading = self._leading() if shared else []
+        leading = self._leading() if is_shared(graphs.features) else []
         first = len(leading)
         if leading:
             values = graphs.features[:1]

@@ -16,6 +16,8 @@ from models.gnn.vocabulary import (
     GatLayer,
     GatV2Layer,
     GcnLayer,
+    GineLayer,
+    GineSumLayer,
     GinLayer,
     GinSumLayer,
     GraphConvLayer,
@@ -37,6 +39,7 @@ from models.gnn.vocabulary import (
     SageLayer,
     ShiftedReluLayer,
     TagLayer,
+    reads_edge_attributes,
     require_positive,
 )
 
@@ -55,6 +58,8 @@ __all__ = [
     "GcnLayer",
     "GinLayer",
     "GinSumLayer",
+    "GineLayer",
+    "GineSumLayer",
     "GnnSpec",
     "GraphConvLayer",
     "GraphNormLayer",
@@ -89,6 +94,7 @@ class GnnSpec:
     features: int
     classes: int
     layers: tuple[Layer, ...]
+    edge_features: int = 0  # numbers per edge
 
     def __post_init__(self) -> None:
         require_positive("features", self.features)
@@ -117,6 +123,7 @@ class GnnSpec:
                 )
         self._check_kept()
         self._check_towers()
+        self._check_edge_features()
         last = next((layer for layer in reversed(self.layers) if isinstance(layer, _WIDTH)), None)
         ends_in_nodes = not pools and isinstance(last, _WIDENING)
         whole = isinstance(last, PluggedLayer) and last.pools
@@ -192,6 +199,8 @@ class GnnSpec:
             match layer:
                 case GcnLayer() | GinLayer() | SageLayer() | GraphConvLayer() | LinearLayer():
                     width = layer.out
+                case GineLayer():
+                    width = layer.out
                 case PnaLayer() | TagLayer() | ChebLayer() | EgnnLayer():
                     width = layer.out
                 case GatLayer() | GatV2Layer() | PluggedLayer():
@@ -212,6 +221,21 @@ class GnnSpec:
             if isinstance(layer, PnaLayer) and layer.divide_input and width % layer.towers:
                 raise ValueError(
                     f"layers[{position}]: {layer.towers} towers cannot divide {width} values"
+                )
+
+    def _check_edge_features(self) -> None:
+        if self.edge_features < 0:
+            raise ValueError(f"edge_features must not be negative; got {self.edge_features!r}")
+        reads = [reads_edge_attributes(layer) for layer in self.layers]
+        if any(reads) != bool(self.edge_features):
+            names = "no layer reads" if self.edge_features else f"layers[{reads.index(True)}] reads"
+            raise ValueError(f"{names} edge attributes, but edge_features is {self.edge_features}")
+        for position, (layer, width) in enumerate(zip(self.layers, self.widths(), strict=False)):
+            added = isinstance(layer, GineLayer | GineSumLayer) and not layer.project
+            if added and width != self.edge_features:
+                raise ValueError(
+                    f"layers[{position}]: {self.edge_features} edge attributes cannot be added to "
+                    f"{width} values without project"
                 )
 
     def _check_kept(self) -> None:
@@ -246,6 +270,7 @@ _NORMALISED = GcnLayer | TagLayer | ChebLayer | EgnnLayer
 _WIDENING = (
     _NORMALISED
     | GinLayer
+    | GineLayer
     | SageLayer
     | GraphConvLayer
     | GatLayer
@@ -253,7 +278,7 @@ _WIDENING = (
     | PnaLayer
     | PluggedLayer
 )
-_CONVOLUTIONS = _WIDENING | GinSumLayer
+_CONVOLUTIONS = _WIDENING | GinSumLayer | GineSumLayer
 _ON_NODES = _CONVOLUTIONS | KeepLayer | AddLayer | JumpLayer
 _WIDTH = _WIDENING | LinearLayer | JumpLayer
 # What may follow a convolution before its values are called finished.

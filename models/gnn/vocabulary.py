@@ -49,6 +49,31 @@ class GinSumLayer:
 
 
 @dataclass(frozen=True)
+class GineSumLayer:
+    """What PyG's GINEConv gives to its nn: (1 + eps) x_i + Σ_j relu(x_j + W e_ij + b).
+
+    Without `project` the edge attributes e are as wide as the values x and are added as they are.
+    """
+
+    train_eps: bool = False
+    project: bool = True
+
+
+@dataclass(frozen=True)
+class GineLayer:
+    """PyG's GINEConv around Linear, ReLU, Linear."""
+
+    out: int
+    hidden: int
+    train_eps: bool = False
+    project: bool = True
+
+    def __post_init__(self) -> None:
+        require_positive("gine: out", self.out)
+        require_positive("gine: hidden", self.hidden)
+
+
+@dataclass(frozen=True)
 class SageLayer:
     """PyG's SAGEConv: W_l · mean or maximum of the neighbours + b + W_r · own values."""
 
@@ -80,6 +105,7 @@ class _AttentionLayer:
     heads: int = 1
     concat: bool = True
     negative_slope: float = 0.2
+    edges: bool = False  # whether logits depend on edge attributes, too
 
     def __post_init__(self) -> None:
         require_positive(f"{self.name}: out", self.out)
@@ -297,6 +323,8 @@ Layer: TypeAlias = (
     GcnLayer
     | GinLayer
     | GinSumLayer
+    | GineLayer
+    | GineSumLayer
     | SageLayer
     | GraphConvLayer
     | GatLayer
@@ -318,6 +346,11 @@ Layer: TypeAlias = (
     | JumpLayer
     | PluggedLayer
 )
+
+
+def reads_edge_attributes(layer: Layer) -> bool:
+    attending = isinstance(layer, GatLayer | GatV2Layer) and layer.edges
+    return attending or isinstance(layer, GineLayer | GineSumLayer)
 
 
 def require_positive(what: str, value: int) -> None:

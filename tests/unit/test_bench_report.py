@@ -13,8 +13,10 @@ from typer.testing import CliRunner
 from bench.__main__ import app
 from bench.kept import COMMANDS, Results, keep, read
 from bench.paper import SETS
-from bench.plots import draw, draw_all
+from bench.plots import FIGURES, draw, draw_all
 from bench.report import NOTES, write_report
+from bench.speed.bounds import BOUNDS
+from bench.speed.section import Section, Table
 from bench.targets import Verdict, count_reached, verdicts
 
 ORIGIN = {"seed": 0, "commit": "0123456789abcdef", "machine": "a machine", "date": "2026-01-02"}
@@ -52,6 +54,11 @@ def curve(method: str, *accuracies: float) -> list[dict[str, Any]]:
     ]
 
 
+def speed_row(part: str, **figures: float | None) -> dict[str, Any]:
+    table = {"title": "by hand", "columns": ["N", "ms"], "rows": [["thirty", 0.123456], [50, 2e9]]}
+    return {"dataset": part, **figures, "tables": [table], "short": True, **ORIGIN}
+
+
 def judged(command: str, rows: list[dict[str, Any]]) -> dict[tuple[str, str], Verdict]:
     return {(one.dataset, one.target): one for one in verdicts(Results({command: rows}))}
 
@@ -65,6 +72,7 @@ def everything() -> dict[str, list[dict[str, Any]]]:
         "counterfactual": [counterfactual("bbbp", name) for name in ("d4", "greedy", "random")],
         "classes": [class_row(name) for name in ("d4", "d4_paper", "real_best20")],
         "robustness": [*curve("d4", 1.0, 0.8, 0.7), *curve("greedy", 1.0, 0.5, 0.4)],
+        "speed": [speed_row("mmd", mmd_speedup=50.0, plain_ms=2500.0)],
     }
 
 
@@ -197,6 +205,29 @@ def test_robustness_targets() -> None:
     assert [one.reached for one in over] == [None]  # two other sets could still reach it
 
 
+def test_speed_targets() -> None:
+    rows = [
+        speed_row("requests", many_jobs_over_one=1.51, warm_overhead_ms=None),
+        speed_row("load", submit_rps=100.0, submit_p99_ms=150.0, submit_over_bare=0.5),
+        speed_row("large", node_time_ratio_1e6_over_1e4=1.21, node_peak_bytes=1.9e9),
+    ]
+    found = verdicts(Results({"speed": rows}))
+    by_key = {bound.key: one for bound, one in zip(BOUNDS, found, strict=True)}
+    assert [one.target for one in found] == [bound.target for bound in BOUNDS]
+    assert {key: one.reached for key, one in by_key.items() if one.figures != "not measured"} == {
+        "many_jobs_over_one": False,
+        "node_time_ratio_1e6_over_1e4": False,
+        "node_peak_bytes": True,
+        "submit_rps": True,
+        "submit_p99_ms": False,  # less than that was wanted
+        "submit_over_bare": True,
+    }
+    assert by_key["node_peak_bytes"].figures == "1,900,000,000"
+    assert by_key["submit_rps"].dataset == "load"
+    assert by_key["warm_overhead_ms"].reached is None
+    assert not verdicts(Results({"speed": []}))
+
+
 def test_verdicts_are_counted_in_words() -> None:
     some = [Verdict("x", "x", "x", "x", reached) for reached in (True, None, True)]
     assert count_reached(some) == "2 reached, 1 undecided"
@@ -222,6 +253,13 @@ def test_the_page_has_every_table_plot_and_verdict(tmp_path: Path) -> None:
     assert "python -m bench x\n" in text
     assert "Commit `0123456`; seed 0; 2026-01-02; a machine." in text
     assert "| bbbp | Top-K accuracy 1 without noise | 1.000 | reached |" in text
+    assert "| `plain_ms` | 2,500 |" in text
+    assert "\nby hand:\n\n| N | ms |\n|---|---:|\n| thirty | 0.1235 |\n" in text
+    assert (
+        "| mmd | MMD of 200 against 200 graphs ≥ 50 times as fast as a plain loop | 50 | reached |"
+        in text
+    )
+    assert "| not measured | undecided |" in text
     assert "No results are kept" not in text
     plots = re.findall(r"!\[.*\]\((plots/.*\.svg)\)", text)
     assert [Path(plot).stem for plot in plots] == [
@@ -237,8 +275,29 @@ def test_missing_results_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     done = CliRunner().invoke(app, ["report"], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     text = Path("docs/benchmarks.md").read_text()
-    assert "No results are kept of: counterfactuals, class explanations, robustness." in text
+    assert "No results are kept of: counterfactuals, class explanations, robustness, speed." in text
     assert sorted(file.name for file in Path("docs/plots").iterdir()) == ["gnn-accuracy.svg"]
+
+
+def test_parts_of_the_speed_bench_are_kept_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured(key: str, value: float) -> Any:
+        table = Table(key, ("what", "value"), (("it", value),))
+        return lambda short, seed, say: Section({key: value}, (table,))
+
+    parts = {"mmd": measured("mmd_speedup", 60.0), "load": measured("submit_rps", 120.0)}
+    monkeypatch.setattr("bench.__main__.PARTS", parts)
+    monkeypatch.chdir(tmp_path)
+    for arguments in (["--json", "all.json", "--short"], ["--part", "load"]):
+        done = CliRunner().invoke(app, ["speed", "--keep", *arguments], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+    (whole,) = json.loads(Path("all.json").read_text())
+    assert (whole["mmd_speedup"], whole["submit_rps"], len(whole["tables"])) == (60.0, 120.0, 2)
+    kept = {row["dataset"]: row for row in read().rows("speed")}
+    assert kept["mmd"]["command"] == "python -m bench speed --short --seed 0"
+    assert kept["load"]["command"] == "python -m bench speed --part load --seed 0"
+    assert "mmd_speedup" not in kept["load"]
 
 
 def test_rows_of_an_earlier_version_are_shown_without_what_they_lack(tmp_path: Path) -> None:
@@ -254,6 +313,8 @@ def test_rows_of_an_earlier_version_are_shown_without_what_they_lack(tmp_path: P
 @pytest.mark.parametrize("suffix", [".svg", ".png"])
 def test_the_same_rows_give_the_same_bytes(tmp_path: Path, suffix: str) -> None:
     for command, rows in everything().items():
+        if command not in FIGURES:
+            continue
         files = [tmp_path / f"{command}-{place}{suffix}" for place in range(2)]
         assert all(draw(command, rows, file) for file in files)
         assert files[0].read_bytes() == files[1].read_bytes()

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from models.candidates import CandidateConfig, CandidateSpace
 from models.counterfactual import CounterfactualConfig, explain
 from models.denoiser import Denoiser, DenoiserShape
+from models.edge_attributes import UsualAttributes
 from models.edits import EditRules, EditSet, EditSpace
 from models.errors import TooLargeError, UnknownNodeError
 from models.flips import FlipGoal, FlipJudge
@@ -28,7 +29,7 @@ from models.gnn.spec import (
 )
 from models.graphs import Graph
 from models.isomorphism import marked_codes
-from models.patches import PatchScout, patches_of
+from models.patches import PatchScout, local_parts, patches_of
 from models.scouting import Foresight, Scout
 
 torch.set_num_threads(1)
@@ -97,6 +98,30 @@ def test_candidates_are_edges_near_pairs_and_some_far_ones(made: nx.Graph, seed:
         assert near <= set(pairs)
     again = restricted(graph, seed=seed)
     assert torch.equal(again.sources, space.sources)
+
+
+def test_edges_keep_what_they_carry() -> None:
+    made = nx.barabasi_albert_graph(30, 2, seed=1)
+    bare = graph_of(made, features=2)
+    carried = torch.eye(2)[torch.randint(0, 2, (bare.edge_count,), generator=rng(3))]
+    usual = UsualAttributes.seen([bare.features], [bare.edges], [carried])
+    graph = replace(bare, edge_attributes=carried, usual=usual)
+    space, dense = restricted(graph), EditSpace.of(graph, EditRules())
+    pairs = list(zip(dense.sources.tolist(), dense.targets.tolist(), strict=True))
+    for pair in range(space.count):
+        same = pairs.index(space.pairs((pair,))[0])
+        assert space.attributes_of(pair) == dense.attributes_of(same)
+    edits = (0, 5, space.count - 1)
+    (own,) = space.apply_all([edits])
+    other = dense.apply(tuple(sorted(pairs.index(pair) for pair in space.pairs(edits))))
+    assert torch.equal(own.edges, other.edges)
+    assert own.edge_attributes is not None
+    assert other.edge_attributes is not None
+    assert torch.equal(own.edge_attributes, other.edge_attributes)
+    for part in local_parts(graph, 8, 4):
+        assert part.edge_attributes is not None
+        assert len(part.edge_attributes) == part.edge_count
+        assert part.usual is usual
 
 
 def test_rules_hold_for_candidates() -> None:

@@ -121,7 +121,7 @@ def test_a_norm_over_the_batch_is_found() -> None:
 def test_a_failed_check_names_the_graph_and_what_came_out() -> None:
     gnn = residual_gnn(GcnLayer(16), GraphNormLayer())
     gnn.layers[3] = OverTheBatch(16, GraphNormLayer())
-    graphs = sample_graphs(7, torch.Generator().manual_seed(0))
+    graphs = sample_graphs(gnn.spec, torch.Generator().manual_seed(0))
     failed = next(check for check in probe(gnn, CPU).checks if check.name == "batch_invariant")
     assert failed.example is not None
     assert failed.example.sample is None

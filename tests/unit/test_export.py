@@ -20,6 +20,7 @@ from torch_geometric.nn import (
     GATv2Conv,
     GCNConv,
     GINConv,
+    GINEConv,
     GraphConv,
     GraphNorm,
     LayerNorm,
@@ -157,6 +158,9 @@ def test_sage_is_exported(bias: bool, tmp_path: Path) -> None:
     assert layers[0] == {"type": "sage", "out": 8, "bias": bias, "aggr": "mean"}
 
 
+ATTENDING = {"concat": True, "negative_slope": 0.2, "edges": False}
+
+
 @pytest.mark.parametrize(
     ("conv", "said"),
     [
@@ -169,15 +173,18 @@ def test_sage_is_exported(bias: bool, tmp_path: Path) -> None:
         ),
         (
             GATConv(4, 4, heads=2, dropout=0.5),
-            {"type": "gat", "out": 4, "heads": 2, "concat": True, "negative_slope": 0.2},
+            {"type": "gat", "out": 4, "heads": 2, **ATTENDING},
         ),
         (
             GATv2Conv(4, 8, heads=2, concat=False, negative_slope=0.1),
-            {"type": "gatv2", "out": 8, "heads": 2, "concat": False, "negative_slope": 0.1},
+            {
+                **{"type": "gatv2", "out": 8, "heads": 2, **ATTENDING},
+                **{"concat": False, "negative_slope": 0.1},
+            },
         ),
         (
             GATv2Conv(4, 8, share_weights=True),
-            {"type": "gatv2", "out": 8, "heads": 1, "concat": True, "negative_slope": 0.2},
+            {"type": "gatv2", "out": 8, "heads": 1, **ATTENDING},
         ),
         (TAGConv(4, 8, 2), {"type": "tag", "out": 8, "k": 2, "bias": True}),
         (ChebConv(4, 8, 3, bias=False), {"type": "cheb", "out": 8, "k": 3, "bias": False}),
@@ -201,6 +208,56 @@ def test_convolutions_are_exported(
 ) -> None:
     written = export(pyg_model(conv), tmp_path)
     assert json.loads(written.spec.read_text())["layers"][0] == said
+
+
+def edge_model(*convs: nn.Module) -> Sequential:
+    """4 features per node and 2 per edge."""
+    return Sequential(
+        "x, edge_index, edge_attr, batch",
+        [
+            *((conv, "x, edge_index, edge_attr -> x") for conv in convs),
+            (global_mean_pool, "x, batch -> x"),
+            nn.Linear(8, 3),
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("conv", "said"),
+    [
+        (
+            GINEConv(mlp(4, 8), train_eps=True, edge_dim=2),
+            {"type": "gine", "out": 8, "hidden": 8, "train_eps": True, "project": True},
+        ),
+        (
+            GINEConv(nn.Sequential(nn.Linear(4, 8), nn.Tanh()), eps=0.4, edge_dim=2),
+            {"type": "gine_sum", "train_eps": False, "project": True},
+        ),
+        (
+            GATConv(4, 4, heads=2, edge_dim=2),
+            {"type": "gat", "out": 4, "heads": 2, **ATTENDING, "edges": True},
+        ),
+        (
+            GATv2Conv(4, 8, edge_dim=2),
+            {"type": "gatv2", "out": 8, "heads": 1, **ATTENDING, "edges": True},
+        ),
+    ],
+    ids=str,
+)
+def test_convolutions_that_read_edge_attributes_are_exported(
+    conv: nn.Module, said: dict[str, object], tmp_path: Path
+) -> None:
+    written = export(edge_model(conv), tmp_path)
+    document = json.loads(written.spec.read_text())
+    assert document["layers"][0] == said
+    assert document["edge_features"] == 2
+
+
+def test_edge_attributes_as_wide_as_the_values_are_added_as_they_are(tmp_path: Path) -> None:
+    written = export(edge_model(GINEConv(mlp(4, 8))), tmp_path)
+    document = json.loads(written.spec.read_text())
+    assert document["layers"][0]["project"] is False
+    assert document["edge_features"] == 4
 
 
 @pytest.mark.parametrize(
@@ -255,7 +312,16 @@ def test_our_own_gnn_is_exported_as_it_is(tmp_path: Path) -> None:
         (pyg_model(SAGEConv(4, 8, aggr="add")), ["(SAGEConv)", "aggr='mean' or aggr='max'"]),
         (pyg_model(GraphConv(4, 8, aggr="min")), ["layer 0 (GraphConv)", "aggr='min'"]),
         (pyg_model(GATConv(4, 8, residual=True)), ["layer 0 (GATConv)", "residual=True"]),
-        (pyg_model(GATConv(4, 8, edge_dim=2)), ["edge_dim=2"]),
+        (edge_model(GATConv(4, 8, edge_dim=2, fill_value="max")), ["fill_value='max'", "'mean'"]),
+        (edge_model(GATv2Conv(4, 8, edge_dim=2, fill_value=0.0)), ["only fill_value='mean'"]),
+        (pyg_model(GATConv(4, 8, edge_dim=2)), ["layer 0 takes (x, edge_index)"]),
+        (edge_model(GCNConv(4, 8)), ["layer 0 takes (x, edge_index, edge_attr)"]),
+        (edge_model(GINEConv(nn.Tanh())), ["layer 0 (GINEConv)", "edge_dim=None"]),
+        (edge_model(GINEConv(mlp(4, 8), aggr="max")), ["layer 0 (GINEConv)", "aggr='max'"]),
+        (
+            edge_model(GINEConv(mlp(4, 8), edge_dim=2), GATConv(8, 8, edge_dim=3)),
+            ["layer 0 (GINEConv) takes 2", "layer 1 (GATConv) 3", "must take the same"],
+        ),
         (pyg_model(GATConv(4, 8, bias=False)), ["bias=False"]),
         (pyg_model(GATConv((4, 4), 8)), ["in_channels=(4, 4)"]),
         (pyg_model(GATConv(4, 8, negative_slope=2)), ["negative_slope=2"]),

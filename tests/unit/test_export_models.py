@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,10 @@ from torch_geometric.nn import (
     MLP,
     PNA,
     GATConv,
+    GATv2Conv,
     GCNConv,
     GINConv,
+    GINEConv,
     GraphSAGE,
     JumpingKnowledge,
     SAGEConv,
@@ -242,6 +245,67 @@ def test_a_hand_written_class_with_a_probability_at_its_end(tmp_path: Path) -> N
     found = predict(gnn, graphs, torch.device("cpu"))
     torch.testing.assert_close(found[:, 1], expected)
     torch.testing.assert_close(found.sum(dim=1), torch.ones(2))
+
+
+class EdgeNet(nn.Module):
+    """As in PyG's examples with bonds: an MLP with a norm inside each convolution."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convs = nn.ModuleList(
+            [
+                GINEConv(self.inner(4), train_eps=True, edge_dim=3),
+                GINEConv(self.inner(8), edge_dim=3),
+            ]
+        )
+        self.attention = GATv2Conv(8, 4, heads=2, edge_dim=3)
+        self.head = nn.Linear(8, 3)
+
+    @staticmethod
+    def inner(width: int) -> nn.Sequential:
+        return nn.Sequential(
+            nn.Linear(width, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU()
+        )
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor, batch: Tensor) -> Tensor:
+        for conv in self.convs:
+            x = F.relu(conv(x, edge_index, edge_attr))
+        x = self.attention(x, edge_index, edge_attr)
+        result: Tensor = self.head(global_add_pool(x, batch))
+        return result
+
+
+def test_a_hand_written_class_that_reads_edge_attributes(tmp_path: Path) -> None:
+    torch.manual_seed(4)
+    model = used(EdgeNet())
+    parts = [model.convs[0], F.relu, model.convs[1], F.relu, model.attention]
+    export(Chain(model, [*parts, global_add_pool, model.head]), tmp_path)
+    gnn, document = read_back(tmp_path)
+    assert document["edge_features"] == 3
+    graphs = fresh_graphs()
+    rng = torch.Generator().manual_seed(6)
+    edges = graphs.edge_index.shape[1]
+    graphs = replace(graphs, edge_attributes=torch.randn(edges, 3, generator=rng))
+    with torch.no_grad():
+        inputs = graphs.features, graphs.edge_index, graphs.edge_attributes, graphs.graph_of_node
+        torch.testing.assert_close(gnn(graphs), model(*inputs), rtol=1e-5, atol=1e-5)
+
+
+def test_pyg_s_gat_with_edge_attributes_is_exported(tmp_path: Path) -> None:
+    torch.manual_seed(5)
+    model = used(GAT(4, 8, 2, 3, heads=2, edge_dim=3))
+    export(model, tmp_path)
+    gnn, document = read_back(tmp_path)
+    assert [layer.get("edges") for layer in document["layers"] if layer["type"] == "gat"] == [
+        True,
+        True,
+    ]
+    graphs = fresh_graphs()
+    carried = torch.randn(graphs.edge_index.shape[1], 3)
+    with torch.no_grad():
+        ours = gnn.node_logits(replace(graphs, edge_attributes=carried))
+        theirs = model(graphs.features, graphs.edge_index, edge_attr=carried)
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
 def test_one_logit_is_a_binary_head(tmp_path: Path) -> None:

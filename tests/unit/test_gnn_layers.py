@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,6 +26,8 @@ from models.gnn.spec import (
     GatLayer,
     GatV2Layer,
     GcnLayer,
+    GineLayer,
+    GineSumLayer,
     GinLayer,
     GinSumLayer,
     GnnSpec,
@@ -41,7 +44,7 @@ from models.gnn.spec import (
     ShiftedReluLayer,
     TagLayer,
 )
-from models.graphs import DenseGraphs, Graph, to_dense, to_sparse
+from models.graphs import DenseGraphs, Graph, side_by_side, to_dense, to_sparse
 
 torch.set_num_threads(1)
 
@@ -101,8 +104,15 @@ FAMILIES: dict[str, st.SearchStrategy[Layer]] = {
         st.builds(TagLayer, widths, st.integers(1, 4), st.booleans()),
         st.builds(ChebLayer, widths, st.integers(2, 4), st.booleans()),
     ),
+    "edges": st.one_of(
+        st.builds(GineLayer, widths, widths, st.booleans()),
+        st.builds(GineSumLayer, st.booleans()),
+        st.builds(GatLayer, widths, heads, st.booleans(), slopes, st.just(True)),
+        st.builds(GatV2Layer, widths, heads, st.booleans(), slopes, st.just(True)),
+    ),
 }
 anything = st.one_of(*FAMILIES.values())
+EDGE_FEATURES = 2  # of all graphs here; only some layers read them
 
 
 @st.composite
@@ -130,11 +140,23 @@ def specs(draw: st.DrawFn, convolutions: st.SearchStrategy[Layer] = anything) ->
         kept = [LinearLayer(width), KeepLayer(), GcnLayer(width), KeepLayer()]
         if not any(isinstance(layer, KeepLayer) for layer in before):
             before += [*kept, JumpLayer("max")]
+    if any(map(reads_edges, before)) and draw(st.booleans()):
+        as_they_are = [GineSumLayer(project=False), GineLayer(3, 4, project=False)]
+        before += [LinearLayer(EDGE_FEATURES), draw(st.sampled_from(as_they_are))]
     pool = PoolLayer(draw(st.sampled_from(["mean", "sum", "max", "attention"])))
     after = draw(st.lists(rowwise, max_size=3))
     outputs = 1 if classes == 2 and draw(st.booleans()) else classes
     layers = (*before, pool, *after, LinearLayer(outputs))
-    return GnnSpec(features=draw(widths), classes=classes, layers=layers)
+    return spec_of(draw(widths), classes, layers)
+
+
+def spec_of(features: int, classes: int, layers: tuple[Layer, ...]) -> GnnSpec:
+    reads = any(map(reads_edges, layers))
+    return GnnSpec(features, classes, layers, EDGE_FEATURES if reads else 0)
+
+
+def reads_edges(layer: Layer) -> bool:
+    return isinstance(layer, GineLayer | GineSumLayer) or getattr(layer, "edges", False)
 
 
 seeds = st.integers(0, 2**31)
@@ -149,11 +171,14 @@ def random_graphs(seed: int, features: int, dtype: torch.dtype) -> list[Graph]:
         nodes = int(torch.randint(1, 10, (1,), generator=rng))
         kept = torch.rand(nodes, nodes, generator=rng) < density
         edges = torch.triu(kept, diagonal=1).nonzero().T
-        graphs.append(Graph(torch.randn(nodes, features, generator=rng, dtype=dtype), edges))
+        values = torch.randn(nodes, features, generator=rng, dtype=dtype)
+        attributes = torch.randn(edges.shape[1], EDGE_FEATURES, generator=rng, dtype=dtype)
+        graphs.append(Graph(values, edges, edge_attributes=attributes))
     graphs.append(
         Graph(
             torch.randn(1, features, generator=rng, dtype=dtype),
             torch.zeros(2, 0, dtype=torch.int64),
+            edge_attributes=torch.zeros(0, EDGE_FEATURES, dtype=dtype),
         )
     )
     return graphs
@@ -181,7 +206,7 @@ def random_gnn(spec: GnnSpec, seed: int, dtype: torch.dtype) -> Gnn:
 
 
 CONVOLUTIONS = GcnLayer | GinLayer | SageLayer | GraphConvLayer | GatLayer | GatV2Layer
-CONVOLUTIONS |= PnaLayer | TagLayer | ChebLayer | GinSumLayer
+CONVOLUTIONS |= PnaLayer | TagLayer | ChebLayer | GinSumLayer | GineLayer | GineSumLayer
 
 
 def pyg_convolution(layer: Layer, width: int) -> nn.Module:
@@ -193,14 +218,25 @@ def pyg_convolution(layer: Layer, width: int) -> nn.Module:
             conv = pyg.GINConv(mlp, train_eps=train_eps)
         case GinSumLayer(train_eps):
             conv = pyg.GINConv(nn.Identity(), train_eps=train_eps)
+        case GineLayer(out, hidden, train_eps, project):
+            mlp = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, out))
+            edge_dim = EDGE_FEATURES if project else None
+            conv = pyg.GINEConv(mlp, train_eps=train_eps, edge_dim=edge_dim)
+        case GineSumLayer(train_eps, project):
+            nothing = nn.Identity()
+            nothing.in_channels = width  # where PyG looks for it
+            edge_dim = EDGE_FEATURES if project else None
+            conv = pyg.GINEConv(nothing, train_eps=train_eps, edge_dim=edge_dim)
         case SageLayer(out, bias, aggr):
             conv = pyg.SAGEConv(width, out, aggr=aggr, bias=bias)
         case GraphConvLayer(out, bias, aggr):
             conv = pyg.GraphConv(width, out, aggr=aggr, bias=bias)
-        case GatLayer(out, heads, concat, slope):
-            conv = pyg.GATConv(width, out, heads, concat, negative_slope=slope)
-        case GatV2Layer(out, heads, concat, slope):
-            conv = pyg.GATv2Conv(width, out, heads, concat, negative_slope=slope)
+        case GatLayer(out, heads, concat, slope, edges):
+            edge_dim = EDGE_FEATURES if edges else None
+            conv = pyg.GATConv(width, out, heads, concat, slope, edge_dim=edge_dim)
+        case GatV2Layer(out, heads, concat, slope, edges):
+            edge_dim = EDGE_FEATURES if edges else None
+            conv = pyg.GATv2Conv(width, out, heads, concat, slope, edge_dim=edge_dim)
         case PnaLayer(out, aggregators, scalers, towers, divide):
             degrees = torch.tensor([0, 3, 5])
             means = {"towers": towers, "divide_input": divide}
@@ -280,6 +316,9 @@ def pyg_form(spec: GnnSpec, state: dict[str, Tensor]) -> Callable[[Graph], Tenso
         for position, (layer, module) in enumerate(zip(spec.layers, modules, strict=True)):
             batch = torch.zeros(len(values), dtype=torch.int64)
             match layer:
+                case _ if reads_edges(layer):
+                    both = graph.edge_attributes.repeat(2, 1)
+                    values = module(values, edge_index, both)
                 case _ if isinstance(layer, CONVOLUTIONS):
                     values = module(values, edge_index)
                 case LayerNormLayer() | GraphNormLayer() | PoolLayer("attention"):
@@ -335,6 +374,12 @@ def test_both_forms_equal_pyg_on_random_specs(
         expected = torch.cat(list(map(pyg_form(spec, gnn.state_dict()), graphs)))
         assert_equal_logits(gnn(to_sparse(graphs)), expected)
         assert_equal_logits(gnn.dense(to_dense(graphs)), expected)
+    if spec.edge_features:  # read another way where slopes are wanted
+        dense = to_dense(graphs)
+        followed = dense.with_adjacency(dense.adjacency.clone().requires_grad_())
+        assert_equal_logits(gnn.dense(followed).detach(), expected)
+        with torch.no_grad():
+            assert_equal_logits(gnn(side_by_side(dense)), expected)
 
 
 @settings(max_examples=30, deadline=None)
@@ -391,6 +436,11 @@ LAYERS: list[Layer] = [
     *(ChebLayer(5, k, bias) for k, bias in ((2, True), (4, False))),
     GinSumLayer(),
     GinSumLayer(train_eps=True),
+    GineLayer(5, 7),
+    GineLayer(5, 7, train_eps=True),
+    GineSumLayer(),
+    GatLayer(5, 3, edges=True),
+    GatV2Layer(5, 3, concat=False, edges=True),
     EgnnLayer(5, 0.1, 0.2),
     ShiftedReluLayer(),
     LinearLayer(5),
@@ -411,7 +461,7 @@ LAYERS: list[Layer] = [
 @pytest.mark.parametrize("dtype", RTOL, ids=str)
 @pytest.mark.parametrize("layer", LAYERS, ids=str)
 def test_each_layer_is_the_same_in_both_forms(layer: Layer, dtype: torch.dtype) -> None:
-    module = build(layer, 3)
+    module = build(layer, 3, EDGE_FEATURES)
     assert isinstance(module, GraphLayer)
     randomised(module, 1, dtype)
     graphs = random_graphs(2, 3, dtype)
@@ -445,9 +495,9 @@ def test_order_of_nodes_changes_nothing(spec: GnnSpec, seed: int) -> None:
     for graph in graphs:
         order = torch.randperm(graph.node_count, generator=rng)
         position = torch.argsort(order)
-        shuffled.append(
-            Graph(graph.features[order], torch.sort(position[graph.edges], dim=0).values)
-        )
+        ends = torch.sort(position[graph.edges], dim=0).values
+        moved = Graph(graph.features[order], ends, edge_attributes=graph.edge_attributes)
+        shuffled.append(moved)
     with torch.no_grad():
         assert_equal_logits(gnn(to_sparse(shuffled)), gnn(to_sparse(graphs)))
         assert_equal_logits(gnn.dense(to_dense(shuffled)), gnn.dense(to_dense(graphs)))
@@ -461,7 +511,10 @@ def soft_batch(features: int, seed: int = 0) -> DenseGraphs:
     empty = DenseGraphs(torch.zeros(2, 5, 5, dtype=torch.float64), values, mask)
     weights = torch.rand(2, 5, 5, generator=rng, dtype=torch.float64)
     upper = torch.triu(weights, diagonal=1)
-    return empty.with_adjacency((upper + upper.mT) * empty.pair_mask)
+    attributes = torch.randn(2, 5, 5, EDGE_FEATURES, generator=rng, dtype=torch.float64)
+    symmetric = attributes + attributes.transpose(1, 2)
+    soft = empty.with_adjacency((upper + upper.mT) * empty.pair_mask)
+    return replace(soft, edge_attributes=symmetric)
 
 
 @pytest.mark.parametrize("layer", [GcnLayer(4), GinLayer(4, 6), SageLayer(4)], ids=str)
@@ -572,7 +625,7 @@ def test_values_of_padding_do_not_reach_the_norms_of_a_graph(layer: Layer) -> No
 
 GRADIENT_SPECS = (
     [
-        GnnSpec(2, 2, (conv, ActivationLayer("tanh"), conv, BatchNormLayer(), pool, LinearLayer(2)))
+        spec_of(2, 2, (conv, ActivationLayer("tanh"), conv, BatchNormLayer(), pool, LinearLayer(2)))
         for conv in (
             GcnLayer(4),
             GinLayer(4, 5),
@@ -589,6 +642,9 @@ GRADIENT_SPECS = (
             PnaLayer(4, AGGREGATORS, ("identity",), towers=2, divide_input=True),
             TagLayer(4, 2),
             ChebLayer(4, 3),
+            GineLayer(4, 5),
+            GatLayer(2, heads=2, edges=True),
+            GatV2Layer(4, heads=2, concat=False, edges=True),
         )
         for pool in map(PoolLayer, ("mean", "sum", "max", "attention"))
     ]
@@ -603,8 +659,9 @@ GRADIENT_SPECS = (
         for tail in ((PoolLayer("sum"), LinearLayer(2)),)
     ]
     + [
-        GnnSpec(2, 2, (*stack, PoolLayer("sum"), LinearLayer(1)))
+        spec_of(2, 2, (*stack, PoolLayer("sum"), LinearLayer(1)))
         for stack in (
+            (GineSumLayer(project=False), LinearLayer(4), ActivationLayer("tanh")),
             (GinSumLayer(), LinearLayer(4), ActivationLayer("tanh")),
             (LinearLayer(4), KeepLayer(), *(EgnnLayer(4, 0.1, 0.2), ShiftedReluLayer()) * 2),
         )
@@ -632,7 +689,10 @@ def test_gradient_is_finite_and_reaches_edges(spec: GnnSpec, weight: float) -> N
     gnn = random_gnn(spec, 4, torch.float32).requires_grad_(False)
     template = soft_batch(2)
     graphs = DenseGraphs(
-        (template.pair_mask * weight).float(), template.features.float(), template.mask
+        (template.pair_mask * weight).float(),
+        template.features.float(),
+        template.mask,
+        edge_attributes=template.edge_attributes.float(),
     )
     adjacency = graphs.adjacency.clone().requires_grad_()
     logits = gnn.dense(graphs.with_adjacency(adjacency))
@@ -681,10 +741,13 @@ def test_shared_features_are_read_once_and_that_does_not_show(
     rng = torch.Generator().manual_seed(seed)
     adjacency = torch.rand(graphs.adjacency.shape, generator=rng, dtype=torch.float64)
     adjacency = (adjacency + adjacency.mT) / 2 * graphs.pair_mask
-    copied = DenseGraphs(adjacency, graphs.features, graphs.mask)
-    shared = DenseGraphs(adjacency, graphs.features[:1].expand(5, -1, -1), graphs.mask)
+    adjacency.requires_grad_(with_gradient)
+    copied = graphs.with_adjacency(adjacency)
+    attributes = graphs.edge_attributes[:1].expand(5, -1, -1, -1)
+    features = graphs.features[:1].expand(5, -1, -1)
+    shared = replace(copied, features=features, edge_attributes=attributes)
     with torch.set_grad_enabled(with_gradient):
-        assert_equal_logits(gnn.dense(shared), gnn.dense(copied))
+        assert_equal_logits(gnn.dense(shared).detach(), gnn.dense(copied).detach())
 
 
 def test_dense_refuses_training_mode() -> None:
@@ -800,6 +863,21 @@ POOLED = (PoolLayer("sum"), LinearLayer(2))
             ),
             r"layers\[3\]: EgnnLayer gets 4 values per node but 3 were kept first",
         ),
+        (lambda: GineLayer(0, 1), r"gine: out .* got 0"),
+        (lambda: GineLayer(1, 0), r"gine: hidden .* got 0"),
+        (
+            lambda: GnnSpec(3, 2, (GineLayer(4, 5), *POOLED)),
+            r"layers\[0\] reads edge attributes, but edge_features is 0",
+        ),
+        (
+            lambda: GnnSpec(3, 2, (GatLayer(4), *POOLED), 2),
+            r"no layer reads edge attributes, but edge_features is 2",
+        ),
+        (
+            lambda: GnnSpec(3, 2, (GineSumLayer(project=False), *POOLED), 2),
+            r"layers\[0\]: 2 edge attributes cannot be added to 3 values",
+        ),
+        (lambda: GnnSpec(3, 2, POOLED, -1), r"edge_features .* got -1"),
         (lambda: LinearLayer(True), r"linear: out .* got True"),
         (lambda: DropoutLayer(1.0), r"dropout: p .* got 1.0"),
         (lambda: DropoutLayer(float("nan")), r"dropout: p .* got nan"),

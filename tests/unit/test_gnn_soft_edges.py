@@ -17,6 +17,8 @@ from models.gnn.spec import (
     ChebLayer,
     GatLayer,
     GatV2Layer,
+    GineLayer,
+    GineSumLayer,
     Layer,
     PnaAggregator,
     PnaLayer,
@@ -92,6 +94,84 @@ def test_pieces_do_not_show(numbers: int, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_batch_without_graphs_has_no_maximum() -> None:
     assert gathered("max", torch.zeros(0, 4, 3), torch.zeros(0, 4, 4)).shape == (0, 4, 3)
+
+
+def random_attributes(seed: int, width: int = 2) -> Tensor:
+    rng = torch.Generator().manual_seed(seed)
+    drawn = torch.randn(2, 5, 5, width, generator=rng, dtype=torch.float64)
+    return drawn + drawn.transpose(1, 2)
+
+
+def edge_module(layer: Layer) -> GraphLayer:
+    module = build(layer, 3, 2).double().eval().requires_grad_(False)
+    assert isinstance(module, GraphLayer)
+    rng = torch.Generator().manual_seed(7)
+    for tensor in module.state_dict().values():
+        tensor.copy_(torch.randn(tensor.shape, generator=rng, dtype=torch.float64))
+    return module
+
+
+def test_a_soft_edge_is_a_weight_of_its_message() -> None:
+    """PyG's own messages, weighted by hand."""
+    module = edge_module(GineSumLayer())
+    values, weights, attributes = random_values(1), random_weights(2), random_attributes(3)
+    mask = torch.ones(2, 5, dtype=torch.bool)
+    graphs = DenseGraphs(weights, values, mask, edge_attributes=attributes)
+    expected = values * (1 + module.conv.eps)
+    for graph, i, j in itertools.product(range(2), range(5), range(5)):
+        message = module.conv.message(values[graph, j], attributes[graph, i, j])
+        expected[graph, i] += weights[graph, i, j] * message
+    followed = graphs.with_adjacency(weights.clone().requires_grad_())
+    torch.testing.assert_close(module.dense(values, graphs), expected)
+    torch.testing.assert_close(module.dense(values, followed).detach(), expected)
+
+
+@pytest.mark.parametrize("numbers", [2**24, 4 * 5 * 5 * 6, 4 * 2 * 5 * 6, 1])
+@pytest.mark.parametrize(
+    "layer",
+    [GineLayer(3, 4), GatLayer(3, heads=2, edges=True), GatV2Layer(3, 2, edges=True)],
+    ids=str,
+)
+@pytest.mark.parametrize("shared", [False, True])
+def test_pieces_of_edges_do_not_show(
+    layer: Layer, numbers: int, shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = edge_module(layer)
+    values, attributes = random_values(4), random_attributes(5)
+    if shared:
+        attributes = attributes[:1].expand(2, -1, -1, -1)
+
+    def found(weights: Tensor) -> Tensor:
+        mask = torch.ones(2, 5, dtype=torch.bool)
+        return module.dense(values, DenseGraphs(weights, values, mask, None, attributes))
+
+    soft = random_weights(6)
+    expected, slope = found(soft), torch.autograd.functional.jacobian(found, soft)
+    attributes = attributes.clone()  # no longer shared
+    monkeypatch.setattr(tiles, "_NUMBERS", numbers)
+    torch.testing.assert_close(found(soft), expected)
+    torch.testing.assert_close(torch.autograd.functional.jacobian(found, soft), slope)
+
+
+def test_a_loop_carries_the_mean_of_its_node_s_edges() -> None:
+    """With one edge of weight w, half of nothing and half of the edge at w = 1/2."""
+    module = edge_module(GatLayer(3, edges=True))
+    values = random_values(7, batch=1, nodes=2)
+    attributes = random_attributes(8)[:1, :2, :2]
+    weights = torch.tensor([[[0.0, 0.5], [0.5, 0.0]]], dtype=torch.float64)
+    mask = torch.ones(1, 2, dtype=torch.bool)
+    graphs = DenseGraphs(weights, values, mask, edge_attributes=attributes)
+    conv, edge = module.conv, attributes[0, 0, 1]
+    sources = conv.lin(values[0])
+
+    def logit(i: int, j: int, carried: Tensor) -> Tensor:
+        parts = sources[j] * conv.att_src[0, 0] + sources[i] * conv.att_dst[0, 0]
+        parts = parts + conv.lin_edge(carried) * conv.att_edge[0, 0]
+        return torch.nn.functional.leaky_relu(parts.sum(), 0.2).exp()
+
+    own, other = logit(0, 0, edge / 2), 0.5 * logit(0, 1, edge)
+    expected = (own * sources[0] + other * sources[1]) / (own + other) + conv.bias
+    torch.testing.assert_close(module.dense(values, graphs)[0, 0], expected)
 
 
 ATTENTIONS: list[Layer] = [GatLayer(3, heads=2), GatV2Layer(3, heads=2)]

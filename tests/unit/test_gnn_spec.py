@@ -97,6 +97,15 @@ LAYERS: dict[str, list[dict[str, Any]]] = {
         {"type": "jump", "mode": "max"},
         {"type": "batch_norm"},
     ],
+    "gine": [{"type": "gine", "out": 8, "hidden": 7, "train_eps": True}],
+    "gine_sum": [{"type": "gine_sum"}, {"type": "gine_sum", "train_eps": True}],
+    "gine without projection": [
+        {"type": "linear", "out": 2},
+        {"type": "gine_sum", "project": False},
+        {"type": "gine", "out": 8, "hidden": 7, "project": False},
+    ],
+    "gat with edges": [{"type": "gat", "out": 4, "heads": 2, "edges": True}],
+    "gatv2 with edges": [{"type": "gatv2", "out": 4, "heads": 2, "edges": True}],
     "several": [
         {"type": "gin", "out": 8, "hidden": 7},
         {"type": "batch_norm"},
@@ -106,6 +115,7 @@ LAYERS: dict[str, list[dict[str, Any]]] = {
 }
 
 
+ATOMS: dict[str, Any] = {"kind": "smiles", "atoms": ["C", "N", "O", "F", "Cl"]}
 GATED: dict[str, Any] = {"type": "pool", "op": "attention"}
 
 
@@ -114,7 +124,9 @@ GATED: dict[str, Any] = {"type": "pool", "op": "attention"}
 def test_expected_tensors_are_those_of_the_network(
     layers: list[dict[str, Any]], pool: dict[str, Any]
 ) -> None:
-    spec = parse_spec({**document(), "layers": [*layers, pool, HEAD[1]]})
+    reads = any("gine" in layer["type"] or layer.get("edges") for layer in layers)
+    edges = {"edge_features": 2} if reads else {}
+    spec = parse_spec({**document(), "layers": [*layers, pool, HEAD[1]], **edges})
     state = Gnn(layers_of(spec)).state_dict()
     found = {
         name: (tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
@@ -348,6 +360,39 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
         "/layers",
         "missing",
     ),
+    "edge attributes that nobody reads": (
+        document({"type": "gat", "out": 4}, edge_features=2), "/edge_features", "no layer reads",
+    ),
+    "edge attributes that are not there": (
+        document({"type": "gcn", "out": 4}, {"type": "gine_sum"}),
+        "/edge_features",
+        "is 0, but gine_sum at position 1 reads",
+    ),
+    "edge attributes of another width": (
+        document({"type": "gine", "out": 4, "hidden": 4, "project": False}, edge_features=2),
+        "/layers/0/project",
+        "2 edge attributes would be added to 5 values",
+    ),
+    "too many edge attributes": (document(edge_features=65), "/edge_features", "equal to 64"),
+    "bonds without edge attributes": (
+        document(featuriser={**ATOMS, "bonds": ["single"]}), "/featuriser/bonds", "takes 0 edge",
+    ),
+    "edge attributes without bonds": (
+        document({"type": "gine_sum"}, edge_features=2, featuriser=ATOMS),
+        "/featuriser/bonds",
+        "has 0 kinds of bonds; the GNN takes 2",
+    ),
+    "bonds without the single one": (
+        document({"type": "gine_sum"}, edge_features=1, featuriser={**ATOMS, "bonds": ["double"]}),
+        "/featuriser/bonds",
+        "no 'single'",
+    ),
+    "a bond twice": (
+        document({"type": "gine_sum"}, edge_features=2,
+                 featuriser={**ATOMS, "bonds": ["single", "single"]}),
+        "/featuriser/bonds/1",
+        "already at position 0",
+    ),
     "other number of classes": (document(classes=4), "/layers/1/out", "gives 3 values but"),
     "too few class names": (document(class_names=["a", "b"]), "/class_names", "2 names for 3"),
     "unprintable class name": (document(class_names=["a", "b", "c\0"]), "/class_names/2", "match"),
@@ -373,6 +418,16 @@ def test_pointers_start_where_the_spec_is() -> None:
     with pytest.raises(InvalidInput) as refused:
         parse_spec(document({"type": "gcn", "out": 0}), pointer="/spec")
     assert refused.value.pointer == "/spec/layers/0/out"
+
+
+def test_what_edges_have_is_said_only_where_they_have_something() -> None:
+    """So that GNNs without edge attributes keep the hash that they had."""
+    assert "edge" not in parse_spec(document(*LAYERS["gat"])).model_dump_json()
+    spec = parse_spec(document(*LAYERS["gat with edges"], edge_features=2))
+    assert GnnSpecDocument.model_validate(spec.model_dump(mode="json")) == spec
+    bonds = {**ATOMS, "bonds": ["single", "double"]}
+    with_bonds = parse_spec(document(*LAYERS["gat with edges"], edge_features=2, featuriser=bonds))
+    assert content_hash(spec, "w") != content_hash(with_bonds, "w")
 
 
 def test_a_spec_survives_storage() -> None:

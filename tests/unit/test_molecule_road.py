@@ -69,13 +69,18 @@ class Road:
                 return
             self.runner.run(ready[-1])
 
-    def register(self, weights: bytes, samples: list[dict[str, Any]] | None = None) -> Any:
+    def register(
+        self,
+        weights: bytes,
+        samples: list[dict[str, Any]] | None = None,
+        spec: dict[str, Any] = SPEC,
+    ) -> Any:
         files = {"weights": ("w", weights)}
         if samples is not None:
             files["samples"] = ("s", json.dumps({"graphs": samples}).encode())
         return self.api.client.post(
             "/v1/gnns",
-            data={"name": "bonds", "spec": json.dumps(SPEC)},
+            data={"name": "bonds", "spec": json.dumps(spec)},
             files=files,
             headers={"Prefer": "respond-async"},
         )
@@ -249,3 +254,59 @@ def test_molecules_are_drawn_as_molecules(road: Road) -> None:
         assert classes.count(look) == sum(edit["action"] == action for edit in edits)
     titles = {element.text for element in tree.iter("{http://www.w3.org/2000/svg}title")}
     assert "node 7 (C)" in titles
+
+
+BOND_SPEC = {
+    **SPEC,
+    "layers": [{"type": "gine_sum"}, *SPEC["layers"][1:]],
+    "edge_features": 2,
+    "featuriser": {**FEATURISER, "bonds": ["double", "single"]},
+}
+
+
+def double_bond_counter() -> bytes:
+    """Class 1 if carbons + directed edges from carbons + 10 per direction of =O and =C exceed 9."""
+    project, head = torch.zeros(5, 2), torch.zeros(2, 5)
+    project[0, 0], head[1, 0] = 10.0, 1.0
+    return save(
+        {
+            "layers.0.conv.eps": torch.zeros(1),
+            "layers.0.conv.lin.weight": project,
+            "layers.0.conv.lin.bias": torch.zeros(5),
+            "layers.2.linear.weight": head,
+            "layers.2.linear.bias": torch.tensor([0.0, -9.0]),
+        }
+    )
+
+
+def test_bonds_are_edge_attributes_and_added_ones_are_single(road: Road) -> None:
+    answer = road.register(double_bond_counter(), spec=BOND_SPEC)
+    assert answer.status_code == 202, answer.text
+    road.work()
+    gnn = road.api.client.get(answer.headers["location"]).json()
+    assert gnn["state"] == "ready", gnn
+    mostly_double = ["C=C", "C=CC=C", "C=CC=CC=C", "CC=O"]
+    body = {"name": "d", "gnn": gnn["id"], "graphs": [{"smiles": text} for text in mostly_double]}
+    dataset = road.api.client.post("/v1/datasets", json=body).json()
+    assert dataset["edge_features"] == 2
+    asked = {"gnn": gnn["id"], "dataset": dataset["id"], "preset": "thorough"}
+    posted = [{"smiles": "CC(=O)C"}, {"smiles": "CCCO"}]
+    found = road.explained(**asked, graphs=posted, constraints={"max_ratio": 0.5})
+    acetone, propanol = found["result"]["answers"]
+    # 3 + 4 + 11 + 10 and 3 + 4 + 1
+    for one, logit in ((acetone, 28 - 9), (propanol, 8 - 9)):
+        expected = torch.tensor(float(logit)).sigmoid().item()
+        assert one["prediction"]["probabilities"][1] == pytest.approx(expected, rel=1e-4)
+    (removed,) = acetone["counterfactuals"][0]["edits"]
+    assert (removed["action"], removed["edge_attr"]) == ("remove", [1.0, 0.0])
+    (added,) = propanol["counterfactuals"][0]["edits"]
+    assert (added["action"], added["edge_attr"]) == ("add", [0.0, 1.0])
+    edited = Chem.RWMol(Chem.MolFromSmiles("CCCO"))
+    edited.AddBond(added["source"], added["target"], Chem.BondType.SINGLE)
+    Chem.SanitizeMol(edited)
+    as_rdkit = Chem.MolToSmiles(edited)
+    assert propanol["counterfactuals"][0]["molecule"]["smiles"] == as_rdkit
+    bare = {"x": [[1, 0, 0, 0, 0]] * 2, "edge_index": [[0], [1]]}
+    refused(road.post(**asked, graph=bare), "/graph/edge_attr/0", "takes 2 attributes per edge")
+    other = {"gnn": road.gnn, "graph": {**bare, "edge_attr": [[1, 0]]}}
+    refused(road.post(**other), "/graph/edge_attr/0", "takes none")

@@ -63,6 +63,25 @@ def test_graphs_are_rdkits_own(text: str, hydrogens: bool) -> None:
     assert graph.edges == [pair for pair in combinations(range(len(symbols)), 2) if adjacency[pair]]
 
 
+@pytest.mark.parametrize("aromatic", [True, False])
+@pytest.mark.parametrize("text", ["CC(=O)Nc1ccc(C#N)cc1", "CCO.N", "C"])
+def test_bonds_become_edge_attributes(text: str, aromatic: bool) -> None:
+    names = ["triple", "single", "double"] + ["aromatic"] * aromatic
+    graph = read(text, CNO.model_copy(update={"bonds": names}))
+    truth = Chem.MolFromSmiles(text)
+    if not aromatic:
+        Chem.Kekulize(truth, clearAromaticFlags=True)
+    kinds = [truth.GetBondBetweenAtoms(*ends).GetBondType().name.lower() for ends in graph.edges]
+    assert graph.edge_attr == [[float(name == kind) for name in names] for kind in kinds]
+    assert read(text).edge_attr is None
+
+
+def test_bonds_without_a_column_are_refused() -> None:
+    fault = refusal({"smiles": "CC#N"}, CNO.model_copy(update={"bonds": ["single"]}))
+    assert fault.at == "/graph/smiles"
+    assert "has triple bonds" in fault.detail
+
+
 def test_a_column_for_others_takes_what_has_none() -> None:
     assert read("CCl", SmilesFeaturiser(kind="smiles", atoms=["C"], other=True)).x == [
         [1, 0],

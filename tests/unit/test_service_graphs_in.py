@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from service.edges_in import EdgeSize
 from service.faults import InvalidRequestError, pointer
-from service.graphs_in import FeatureSize, read_graph
+from service.graphs_in import FeatureSize, read_graph, read_graphs
 from service.json_bodies import MalformedJsonError, parse_json, parse_model
 from service.schemas import ExplanationIn
+from store import graph_sets
 from store.settings import Settings
 
 LIMITS = Settings()
@@ -54,9 +56,80 @@ def test_parallel_edges_are_refused():
 
 def test_pyg_edges_may_be_listed_once_or_twice():
     once = {"x": [[1.0]] * 3, "edge_index": [[0, 2], [1, 1]]}
-    both = {"x": [[1]] * 3, "edge_index": [[0, 1, 2, 1], [1, 0, 1, 2]], "edge_attr": [[0]] * 4}
+    both = {"x": [[1]] * 3, "edge_index": [[0, 1, 2, 1], [1, 0, 1, 2]], "pos": [[0]] * 3}
     assert read(once) == read(both)
     assert read(once).edges == [(0, 1), (1, 2)]
+
+
+def attributed(*rows, key="edges"):
+    ends = [("a", "b"), ("b", "c"), ("c", "b")]
+    edges = [
+        {"source": s, "target": t, **({} if row is None else {"edge_attr": row})}
+        for (s, t), row in zip(ends, rows, strict=False)
+    ]
+    return {"nodes": [{"id": node} for node in "abc"], key: edges}
+
+
+TWO_PER_EDGE = FeatureSize(1, "the GNN", edges=EdgeSize(2, "the GNN takes"))
+NONE_PER_EDGE = FeatureSize(1, "the GNN", edges=EdgeSize(0, "the GNN takes"))
+
+
+def test_edge_attributes_are_read_in_both_forms():
+    graph = attributed([1, 2], [3.5, 4], [3.5, 4])
+    found = read(graph, TWO_PER_EDGE)
+    assert found.edges == [(0, 1), (1, 2)]
+    assert found.edge_attr == [[1.0, 2.0], [3.5, 4.0]]
+    assert read(graph) == found
+    pyg = {"edge_index": [[1, 0, 2], [2, 1, 1]], "edge_attr": [[3.5, 4], [1, 2], [3.5, 4]]}
+    assert read(pyg, TWO_PER_EDGE).edge_attr == found.edge_attr
+    assert read(attributed(None), NONE_PER_EDGE).edge_attr is None
+    assert read({"edge_index": [[], []], "num_nodes": 1}, TWO_PER_EDGE).edge_attr == []
+
+
+@pytest.mark.parametrize(
+    ("graph", "features", "at", "said"),
+    [
+        (attributed(None, None), TWO_PER_EDGE, "/edges/0/edge_attr", "takes 2 attributes per edge"),
+        (attributed([1, 2], None), None, "/edges/1/edge_attr", "is missing, while other"),
+        (attributed([1, 2], [1]), None, "/edges/1/edge_attr", "has 1 attributes; the first edge"),
+        (attributed([1], key="links"), TWO_PER_EDGE, "/links/0/edge_attr", "the GNN takes 2"),
+        (attributed([1]), NONE_PER_EDGE, "/edges/0/edge_attr", "takes none: leave them out"),
+        (attributed([]), None, "/edges/0/edge_attr", "has 0 attributes; allowed are 1 to 64"),
+        (attributed([0] * 65), None, "/edges/0/edge_attr", "has 65 attributes"),
+        (attributed([1], [2], [3]), None, "/edges/2/edge_attr", "the other way, which is edge 1"),
+        (attributed([1e39]), None, "/edges/0/edge_attr/0", "less than or equal"),
+        ({"edge_index": [[0], [1]], "edge_attr": [[1], [1]]}, None, "/edge_attr", "has 2 rows"),
+        ({"edge_index": [[0], [1]], "edge_attr": [[1]]}, TWO_PER_EDGE, "/edge_attr/0", "takes 2"),
+    ],
+)
+def test_edge_attributes_that_do_not_fit_are_refused(graph, features, at, said):
+    with pytest.raises(InvalidRequestError) as refused:
+        read(graph, features)
+    assert refused.value.faults[0].at == f"/graph{at}"
+    assert said in refused.value.faults[0].detail
+
+
+def test_graphs_of_a_set_have_as_many_edge_attributes():
+    lone = {"nodes": [{"id": 0}], "edges": []}
+    found = read_graphs([lone, attributed([1]), lone], "/graphs", LIMITS, None)
+    assert [graph.edge_attr for graph in found] == [[], [[1.0]], []]
+    assert graph_sets.unpack(graph_sets.pack(found)) == found
+    assert graph_sets.describe(found).edge_features == 1
+    for first, second, said in (
+        (attributed([1]), attributed([1, 2]), "has 2 attributes; the graph at /graphs/1 has 1"),
+        (attributed(None), attributed([1]), "the graph at /graphs/1 has none"),
+        (attributed([1]), attributed(None), "the graph at /graphs/1 has 1 attributes per edge"),
+    ):
+        with pytest.raises(InvalidRequestError) as refused:
+            read_graphs([lone, first, second], "/graphs", LIMITS, None)
+        assert refused.value.faults[0].at == "/graphs/2/edges/0/edge_attr"
+        assert said in refused.value.faults[0].detail
+
+
+def test_edge_attributes_are_part_of_what_a_graph_is():
+    plain, one, other = (read(attributed(row)) for row in (None, [1], [2]))
+    hashes = {graph_sets.canonical_graph_hash(graph) for graph in (plain, one, other)}
+    assert len(hashes) == 3
 
 
 def test_pyg_counts_nodes_as_pyg_does():
@@ -100,7 +173,7 @@ JSON = st.recursive(
         | st.dictionaries(
             st.sampled_from(
                 ["nodes", "edges", "links", "id", "x", "source", "target", "edge_index",
-                 "num_nodes", "node_ids", "label", "y", "directed", "graph"]
+                 "num_nodes", "node_ids", "label", "y", "directed", "graph", "edge_attr"]
             ),
             inner,
             max_size=5,

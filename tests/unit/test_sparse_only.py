@@ -19,13 +19,14 @@ from models.denoiser import Denoiser, DenoiserShape
 from models.effects import look
 from models.errors import NoDenseFormError, PluggedLayerError
 from models.gnn.network import Gnn, predict
-from models.gnn.spec import GinLayer, GnnSpec, LinearLayer, PluggedLayer, PoolLayer
+from models.gnn.spec import GineLayer, GinLayer, GnnSpec, LinearLayer, PluggedLayer, PoolLayer
 from models.graphs import DenseGraphs, Graph, side_by_side, to_dense, to_sparse
 from models.losses import counterfactual_loss
 from models.recipes import Objective, recipe_for
 from models.steering import steering
 from models.training import Trainer
 from worker.conformance import probe
+from worker.samples import Samples
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")
@@ -265,6 +266,19 @@ def test_the_probe_says_that_the_dense_form_is_absent() -> None:
     (sees,) = [check for check in report.checks if check.name == "sees_edges"]
     assert "toggled" in sees.detail
     assert probe(twins(features=3)[1], CPU).dense == "present"
+
+
+@pytest.mark.parametrize("plugged", [False, True])
+def test_the_probe_gives_edges_attributes_where_they_are_read(plugged: bool) -> None:
+    torch.manual_seed(2)
+    second = sparse_gin(4, 4) if plugged else GinLayer(4, 4)
+    layers = (GineLayer(4, 4), second, PoolLayer("mean"), LinearLayer(3))
+    gnn = Gnn(GnnSpec(2, 3, layers, edge_features=2)).eval()
+    sample = replace(ring(5), edge_attributes=torch.rand(5, 2))
+    (found,) = predict(gnn, [sample], CPU).argmax(dim=1).tolist()
+    report = probe(gnn, CPU, Samples([sample], [found], min_accuracy=1.0))
+    assert report.passed, report.checks
+    assert report.dense == ("absent" if plugged else "present")
 
 
 class Blind(nn.Module):

@@ -10,7 +10,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import select, text
 
-from store.database import Database, read_clock
+from store.database import Database, now, read_clock
 from store.opened import Store
 from store.settings import Settings
 from store.tables import Lead, Table
@@ -128,3 +128,29 @@ def test_a_store_opens_by_its_settings(tmp_path: Path) -> None:
         with store.database.reading() as session:
             assert session.scalars(select(Lead)).all() == []
     assert {path.name for path in tmp_path.iterdir()} >= {"d4explain.sqlite", "artifacts"}
+
+
+def test_statements_with_the_clock_are_compiled_once(database: Database) -> None:
+    compiled: dict[object, object] = {}
+    with database.engine.connect() as connection:
+        caching = connection.execution_options(compiled_cache=compiled)
+        for _ in range(3):
+            caching.execute(select(Lead.name).where(Lead.lease_until < now()))
+    assert len(compiled) == 1
+
+
+def test_writers_of_one_process_take_turns(database: Database) -> None:
+    """SQLite lets only one of them write; the others neither fail nor see half of it."""
+
+    def count_up(_: int) -> None:
+        for _ in range(10):
+            with database.transaction() as session:
+                lead = session.scalars(select(Lead)).one()
+                lead.lease_until += 1
+
+    with database.transaction() as session:
+        session.add(Lead(name="x", owner="o", lease_until=0.0))
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(count_up, range(6)))
+    with database.reading() as session:
+        assert session.scalars(select(Lead.lease_until)).one() == 60.0

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from models.gnn.spec import (
     GatLayer,
     GatV2Layer,
     GcnLayer,
+    GineLayer,
+    GineSumLayer,
     GinLayer,
     GraphConvLayer,
     GraphNormLayer,
@@ -46,6 +49,9 @@ LAYERS: list[tuple[dict[str, object], Layer]] = [
         {"type": "gin", "out": 5, "hidden": 7, "train_eps": True},
         GinLayer(out=5, hidden=7, train_eps=True),
     ),
+    ({"type": "gine", "out": 5, "hidden": 7}, GineLayer(out=5, hidden=7)),
+    ({"type": "gine_sum", "train_eps": True}, GineSumLayer(train_eps=True)),
+    ({"type": "gat", "out": 6, "edges": True}, GatLayer(out=6, edges=True)),
     ({"type": "sage", "out": 6}, SageLayer(out=6)),
     ({"type": "sage", "out": 6, "bias": False}, SageLayer(out=6, bias=False)),
     ({"type": "sage", "out": 6, "aggr": "max"}, SageLayer(out=6, aggr="max")),
@@ -75,12 +81,13 @@ LAYERS: list[tuple[dict[str, object], Layer]] = [
 ]
 
 
-def document(*layers: dict[str, object], pool: str = "mean") -> GnnSpecDocument:
+def document(*layers: dict[str, object], pool: str = "mean", **rest: object) -> GnnSpecDocument:
     return GnnSpecDocument.model_validate(
         {
             "features": 3,
             "classes": 2,
             "layers": [*layers, {"type": "pool", "op": pool}, {"type": "linear", "out": 2}],
+            **rest,
         }
     )
 
@@ -89,7 +96,8 @@ def document(*layers: dict[str, object], pool: str = "mean") -> GnnSpecDocument:
 def test_every_layer_is_mapped_and_has_the_tensors_the_gate_expects(
     layer: dict[str, object], expected: Layer
 ) -> None:
-    spec = layers_of(document(layer))
+    edges = {"edge_features": 2} if "gine" in str(layer["type"]) or layer.get("edges") else {}
+    spec = layers_of(document(layer, **edges))
     assert spec.layers[0] == expected
     tensors = {
         name: (tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
@@ -97,7 +105,7 @@ def test_every_layer_is_mapped_and_has_the_tensors_the_gate_expects(
     }
     assert tensors == {
         name: (tensor.shape, tensor.dtype)
-        for name, tensor in expected_tensors(document(layer)).items()
+        for name, tensor in expected_tensors(document(layer, **edges)).items()
     }
 
 
@@ -157,6 +165,53 @@ def test_reference_sets_come_back_as_they_were_packed(store: Store) -> None:
         assert torch.equal(loaded.edges, graph_of(posted).edges)
     assert library.reference(gnn, row) is reference  # kept warm
     assert library.reference_statistics(gnn, row).count == 3
+
+
+def attributed(rows: list[list[float]], x: list[list[float]]) -> CanonicalGraph:
+    return CanonicalGraph(
+        node_ids=list(range(len(x))),
+        x=x,
+        edges=[(i, i + 1) for i in range(len(x) - 1)],
+        edge_attr=rows,
+    )
+
+
+def test_edges_have_attributes_for_gnns_that_read_them(store: Store) -> None:
+    one, other = [1.0, 0.0, 0.0], [0.0, 2.0, 0.0]
+    graphs = [
+        attributed([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]], [one, one, other, one]),
+        attributed([[1.0, 0.0], [1.0, 0.0]], [one, one, one]),
+    ]
+    digest = store.artifacts.put(graph_sets.pack(graphs))
+    plain, reading = document(), document({"type": "gine_sum"}, edge_features=2)
+    atoms = {"kind": "smiles", "atoms": ["C", "N", "O"], "bonds": ["double", "single"]}
+    chemical = document({"type": "gine_sum"}, edge_features=2, featuriser=atoms)
+    figures = asdict(graph_sets.describe(graphs))
+    with store.database.transaction() as session:
+        row = datasets.create(
+            session,
+            name="two",
+            gnn_features=figures.pop("features"),
+            graphs_digest=digest,
+            sha256=graph_sets.canonical_set_hash(graphs),
+            **figures,
+        )
+        rows = [
+            gnns.create(session, name="tiny", spec=spec, weights_digest=digest)[0]
+            for spec in (plain, reading, chemical)
+        ]
+    library = Library(store.artifacts, CPU)
+    without, found, molecules = (library.reference(gnn, row).graphs for gnn in rows)
+    assert [graph.edge_attributes for graph in without] == [None, None]
+    assert [graph.edge_attributes.tolist() for graph in found] == [
+        graph.edge_attr for graph in graphs
+    ]
+    types = torch.tensor([one, other, [0.0, 0.0, 1.0]])
+    first, second = [1.0, 0.0], [0.0, 1.0]
+    expected = [[first, second, first], [second, first, first], [first] * 3]  # first overall
+    assert found[0].usual.between(types).tolist() == expected
+    # an added bond is single, whatever is frequent
+    assert molecules[0].usual.between(types).tolist() == [[second] * 3] * 3
 
 
 def test_a_gnn_is_loaded_in_eval_mode_with_its_weights(store: Store) -> None:

@@ -100,9 +100,10 @@ def explain_counterfactually(work: Work) -> Outcome:
 
 
 def _cases(work: Work, request: CounterfactualRequest, subjects: Subjects, gnn: Gnn) -> list[Case]:
-    if request.graphs:
-        return list(cases_of(request, gnn.spec, work.library.exact_nodes))
     library = work.library
+    if request.graphs:
+        usual = library.usual_attributes(subjects.gnn, subjects.dataset)
+        return list(cases_of(request, gnn.spec, usual, max_nodes=library.exact_nodes))
     graph = library.large_graph(subjects.dataset)
     return list(
         large_cases(request, gnn.spec, graph, subjects.dataset.sha256, library.neighbourhood_nodes)

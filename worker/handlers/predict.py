@@ -22,7 +22,8 @@ def predict_graphs(work: Work) -> Outcome:
             ]
         )
     else:
-        graphs = [graph_of(document) for document in request.graphs]
+        on_edges = gnn.spec.edge_features
+        graphs = [graph_of(document, on_edges) for document in request.graphs]
         probabilities = predict(gnn, graphs, work.library.device)  # [graph, class]
         result = PredictionResult(predictions=[prediction(row) for row in probabilities])
     return Outcome(result=result.model_dump(mode="json"))
@@ -31,7 +32,8 @@ def predict_graphs(work: Work) -> Outcome:
 def _node_predictions(
     work: Work, gnn: Gnn, document: CanonicalGraph, nodes: list[int] | None
 ) -> NodePredictions:
-    probabilities = predict_nodes(gnn, graph_of(document), work.library.device)  # [node, class]
+    graph = graph_of(document, gnn.spec.edge_features)
+    probabilities = predict_nodes(gnn, graph, work.library.device)  # [node, class]
     asked = range(len(document.node_ids)) if nodes is None else nodes
     return NodePredictions(
         nodes=[

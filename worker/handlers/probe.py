@@ -38,16 +38,16 @@ def _report(work: Work, row: Gnn) -> ProbeReport:
             raise
         check = ProbeCheck(name="loads", passed=False, detail=str(error))
         return ProbeReport(passed=False, checks=[check])
-    return probe(gnn, work.library.device, _samples(work))
+    return probe(gnn, work.library.device, _samples(work, gnn.spec.edge_features))
 
 
-def _samples(work: Work) -> Samples | None:
+def _samples(work: Work, edge_features: int) -> Samples | None:
     """The labelled graphs that the GNN was registered with."""
     if work.claim.request_digest is None:
         return None
     request = ProbeRequest.model_validate_json(request_bytes(work))
     return Samples(
-        graphs=[graph_of(document) for document in request.graphs],
+        graphs=[graph_of(document, edge_features) for document in request.graphs],
         labels=request.labels,
         min_accuracy=request.min_accuracy,
     )

@@ -1,0 +1,69 @@
+"""What the figures of the speed bench should be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+_GB = 1e9
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A wish for one figure, in words and as a condition."""
+
+    key: str
+    target: str
+    holds: Callable[[float], bool]
+
+
+BOUNDS = (
+    Bound("step_over_matmul", "training step ≤ 1.6 times its bare products", lambda x: x <= 1.6),
+    Bound(
+        "paper_step_over_matmul",
+        "training step at the paper's Tree-Cycle setting ≤ 2.2 times its bare products",
+        lambda x: x <= 2.2,
+    ),
+    Bound(
+        "paper_step_peak_bytes",
+        "peak memory of that step ≤ 2.5 GB",
+        lambda x: x <= 2.5 * _GB,
+    ),
+    Bound(
+        "many_jobs_over_one",
+        "100 jobs of one graph ≤ 1.5 times the time of one job of 100 graphs",
+        lambda x: x <= 1.5,
+    ),
+    Bound(
+        "warm_overhead_ms",
+        "a warm request takes ≤ 60 ms more than the library call",
+        lambda x: x <= 60,
+    ),
+    Bound(
+        "node_time_ratio_1e6_over_1e4",
+        "time to explain a node, 10⁶ over 10⁴ nodes, within .8 to 1.2",
+        lambda x: 0.8 <= x <= 1.2,
+    ),
+    Bound(
+        "node_peak_bytes",
+        "peak memory for a node of 10⁶ < 2 GB",
+        lambda x: x < 2 * _GB,
+    ),
+    Bound(
+        "candidate_memory_exponent",
+        "memory of the candidate restriction grows as N^1.2 at most",
+        lambda x: x <= 1.2,
+    ),
+    Bound(
+        "mmd_speedup",
+        "MMD of 200 against 200 graphs ≥ 50 times as fast as a plain loop",
+        lambda x: x >= 50,
+    ),
+    Bound("submit_rps", "≥ 100 submissions per second accepted", lambda x: x >= 100),
+    Bound("submit_p99_ms", "p99 of submissions < 150 ms", lambda x: x < 150),
+    Bound(
+        "submit_over_bare",
+        "≥ .5 of the throughput of a bare loop of the same commits",
+        lambda x: x >= 0.5,
+    ),
+)

@@ -1,0 +1,69 @@
+"""What an edge would carry that is not there: the usual attributes between two such nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class UsualAttributes:
+    """The attributes that edges between nodes of two types have most often.
+
+    A node's type is the column of its largest feature, the first of equal ones: what a one-hot
+    feature says. Between types that no edge was seen of, it is what edges have most often at all.
+    """
+
+    pairs: Tensor  # [known pair] int64, ascending codes of two types
+    rows: Tensor  # [known pair + 1, attribute], the last for all other pairs
+
+    @classmethod
+    def seen(
+        cls, features: Sequence[Tensor], edges: Sequence[Tensor], attributes: Sequence[Tensor]
+    ) -> UsualAttributes:
+        """Counted over graphs: [node, feature], [2, edge] and [edge, attribute] of each.
+
+        Of attributes that are equally frequent, the first in the order of their values.
+        """
+        codes = torch.cat([_codes(x, *ends) for x, ends in zip(features, edges, strict=True)])
+        distinct, kind = torch.unique(torch.cat(list(attributes)), dim=0, return_inverse=True)
+        if not len(codes):
+            return cls.always(attributes[0].new_zeros(attributes[0].shape[1]))
+        overall = int(torch.bincount(kind).argmax())
+        counted, counts = np.unique(torch.stack([codes, kind]).numpy(), axis=1, return_counts=True)
+        # by code, the most frequent first; np.unique has left equal counts in the values' order
+        order = np.lexsort((-counts, counted[0]))
+        pairs, first = np.unique(counted[0][order], return_index=True)
+        most = torch.from_numpy(counted[1][order][first])
+        rows = torch.cat([distinct[most], distinct[overall][None]])
+        return cls(torch.from_numpy(pairs), rows)
+
+    @classmethod
+    def always(cls, row: Tensor) -> UsualAttributes:
+        """The same [attribute] between all nodes."""
+        return cls(torch.empty(0, dtype=torch.int64), row[None])
+
+    def between(self, features: Tensor) -> Tensor:
+        """Of all pairs of nodes with these [node, feature]: [node, node, attribute]."""
+        nodes = torch.arange(len(features), device=features.device)
+        return self.of_pairs(features, nodes[:, None], nodes[None, :])
+
+    def of_pairs(self, features: Tensor, one: Tensor, other: Tensor) -> Tensor:
+        """Of some pairs, given by the positions of their ends: [pair, attribute]."""
+        codes = _codes(features, one, other)
+        pairs, rows = self.pairs.to(features.device), self.rows.to(features)
+        if not len(pairs):
+            return rows[-1].expand(*codes.shape, -1)
+        place = torch.searchsorted(pairs, codes).clamp(max=len(pairs) - 1)
+        return rows[torch.where(pairs[place] == codes, place, len(pairs))]
+
+
+def _codes(features: Tensor, one: Tensor, other: Tensor) -> Tensor:
+    """One number for the types of two nodes, whichever comes first."""
+    types = features.argmax(dim=1)  # the first of equal ones
+    first, second = types[one], types[other]
+    return torch.minimum(first, second) * features.shape[1] + torch.maximum(first, second)

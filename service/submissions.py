@@ -1,0 +1,270 @@
+"""Explanations that are asked for: checked one by one, written in one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from service.estimates import Estimate, estimate
+from service.faults import refuse
+from service.features import check_groups
+from service.idempotency import Made, Submission, find_made, remember_made
+from service.json_bodies import parse_model
+from service.questions import class_request, counterfactual_request
+from service.references import checked_id, named_by, usable
+from service.resources import explanation_document, explanation_summary
+from service.schemas import ClassIn, CounterfactualIn, ExplanationIn
+from store import denoisers, explanations, gnns
+from store.errors import NotFound
+from store.explanations import ExplanationKind, NewExplanation
+from store.group_commit import GroupCommit
+from store.identifiers import new_id
+from store.opened import Store
+from store.requests import ClassRequest, CounterfactualRequest, DenoiserConfig
+from store.settings import Settings
+from store.tables import Denoiser, Gnn, Job, ReferenceSet
+
+Usable = Callable[[str, str], tuple[Gnn, ReferenceSet]]  # by the names that a body gives them
+
+
+@dataclass(frozen=True)
+class Question:
+    """A body as it was posted."""
+
+    body: bytes
+    submission: Submission
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A question that can be answered; what its job is asked is kept as an artifact."""
+
+    submission: Submission
+    kind: ExplanationKind
+    gnn: Gnn  # as they were when they were read
+    dataset: ReferenceSet
+    config: DenoiserConfig
+    request_digest: str
+    seed: int
+
+    @property
+    def denoiser(self) -> tuple[str, ...]:
+        """Equal for questions that the same denoiser serves."""
+        return (self.gnn.id, self.dataset.id, self.kind, self.config.model_dump_json())
+
+
+@dataclass(frozen=True)
+class Written:
+    """The explanation that a question stands for."""
+
+    made: Made
+    document: dict[str, Any] | None  # None: it was there before, and may have changed since
+
+
+Asked = Question | Checked | Written  # as far as it is known already
+Outcome = Written | Exception
+
+
+class Submissions:
+    """Takes questions from any number of requests; those that come together commit together."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._group: GroupCommit[Asked, Outcome] = GroupCommit(
+            partial(write_all, store), "submissions"
+        )
+
+    async def ask(self, asked: Asked) -> Written:
+        """The explanation, committed; raises what is wrong with the question."""
+        outcome = await asyncio.wrap_future(self._group.submit(asked))
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def close(self) -> None:
+        self._group.close()
+
+
+def write_all(store: Store, several: Sequence[Asked]) -> list[Outcome]:
+    """Checks each question by itself and writes those that pass; one of them cannot be half."""
+    found = _checked_all(store, several)
+    written = iter(_written_all(store, [one for one in found if isinstance(one, Checked)]))
+    return [next(written) if isinstance(one, Checked) else one for one in found]
+
+
+def check(store: Store, question: Question) -> Checked | Written:
+    """One question by itself, for bodies that take long to read."""
+    (found,) = _checked_all(store, [question])
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+def _checked_all(store: Store, several: Sequence[Asked]) -> list[Checked | Outcome]:
+    checked: list[Checked | Outcome] = []
+    with store.database.reading() as session:
+        pairs: dict[tuple[str, str], tuple[Gnn, ReferenceSet]] = {}
+
+        def usable_once(gnn: str, dataset: str) -> tuple[Gnn, ReferenceSet]:
+            if (gnn, dataset) not in pairs:
+                pairs[gnn, dataset] = usable(session, gnn, dataset)
+            return pairs[gnn, dataset]
+
+        for asked in several:
+            if not isinstance(asked, Question):
+                checked.append(asked)
+                continue
+            try:
+                checked.append(_checked(store, session, asked, usable_once))
+            except SQLAlchemyError:  # the session may be of no use to the others
+                raise
+            except Exception as error:  # the one who asked is told, and nobody else
+                checked.append(error)
+    return checked
+
+
+def _checked(
+    store: Store, session: Session, question: Question, usable: Usable
+) -> Checked | Written:
+    # First, so that a repetition costs nothing.
+    made = find_made(session, question.submission, lock=False)
+    if made is not None:
+        return Written(made, None)
+    asked = parse_model(question.body, ExplanationIn).root
+    gnn, dataset = usable(asked.gnn, asked.dataset)
+    config = _denoiser_config(session, asked, gnn, dataset)
+    check_groups(store, gnn, dataset)
+    request = _request(asked, gnn, dataset, store.settings).model_dump_json()
+    return Checked(
+        submission=question.submission,
+        kind=asked.kind,
+        gnn=gnn,
+        dataset=dataset,
+        config=config,
+        request_digest=store.artifacts.put(request.encode()),
+        seed=asked.seed,
+    )
+
+
+def foretell(store: Store, body: bytes) -> Estimate:
+    """What a question would take; it is checked as any other, and nothing is written."""
+    asked = parse_model(body, ExplanationIn).root
+    with store.database.reading() as session:
+        gnn, dataset = usable(session, asked.gnn, asked.dataset)
+        config = _denoiser_config(session, asked, gnn, dataset)
+        identity = denoisers.key(gnn.sha256, dataset.sha256, asked.kind, config)
+        trains = not denoisers.is_ready(session, identity)
+    check_groups(store, gnn, dataset)
+    request = _request(asked, gnn, dataset, store.settings)
+    if not isinstance(request, CounterfactualRequest):
+        refuse("dry_run", "is for questions of the kind 'counterfactual'", "query")
+    return estimate(request, dataset, store.settings, trains=trains)
+
+
+def _request(
+    asked: CounterfactualIn | ClassIn, gnn: Gnn, dataset: ReferenceSet, settings: Settings
+) -> CounterfactualRequest | ClassRequest:
+    if isinstance(asked, CounterfactualIn):
+        return counterfactual_request(asked, gnn, settings, dataset)
+    most = settings.exact_nodes
+    if dataset.max_nodes > most and not gnns.classifies_nodes(gnn):
+        refuse(
+            "/dataset",
+            f"the largest graph of {dataset.id} has {dataset.max_nodes:,} nodes; classes are "
+            f"explained by reference sets whose graphs have at most {most:,}",
+        )
+    return class_request(asked, gnn)
+
+
+def _written_all(store: Store, several: Sequence[Checked]) -> list[Written]:
+    """In one transaction; if anything is wrong with one of them, none is written.
+
+    Locks are taken in the order of keys, then of denoisers, so that processes that write at the
+    same time do not wait for each other in a circle.
+    """
+    if not several:
+        return []
+    made: dict[int, Made] = {}
+    with store.database.transaction() as session:
+        for place in sorted(range(len(several)), key=lambda at: several[at].submission.key or ""):
+            made[place] = _made_once(session, several[place].submission)
+        fresh = [place for place in range(len(several)) if not made[place].replayed]
+        examples = {several[place].denoiser: several[place] for place in fresh}
+        served = {name: _served(session, examples[name]) for name in sorted(examples)}
+        rows = explanations.create_all(
+            session,
+            [
+                NewExplanation(
+                    id=made[place].id,
+                    kind=several[place].kind,
+                    gnn=several[place].gnn,
+                    dataset=several[place].dataset,
+                    denoiser=denoiser,
+                    train_job=training,
+                    request_digest=several[place].request_digest,
+                    seed=several[place].seed,
+                )
+                for place in fresh
+                for denoiser, training in [served[several[place].denoiser]]
+            ],
+        )
+    documents = {
+        place: explanation_document(explanation_summary(*row), None)
+        for place, row in zip(fresh, rows, strict=True)
+    }
+    return [Written(made[place], documents.get(place)) for place in range(len(several))]
+
+
+def _served(session: Session, asked: Checked) -> tuple[Denoiser, Job | None]:
+    """The denoiser and its training, if that is to be waited for; both sets were not deleted."""
+    try:
+        return denoisers.get_or_create(
+            session,
+            gnn=asked.gnn,
+            dataset=asked.dataset,
+            objective=asked.kind,
+            config=asked.config,
+        )
+    except NotFound as error:
+        with named_by(f"/{error.kind}"):
+            raise
+
+
+def _made_once(session: Session, submission: Submission) -> Made:
+    """What the submission made before, or a new id that is from now on its own."""
+    before = find_made(session, submission)
+    if before is not None:
+        return before
+    made = Made(new_id("exp"), replayed=False)
+    remember_made(session, submission, made)
+    return made
+
+
+def _denoiser_config(
+    session: Session, asked: CounterfactualIn | ClassIn, gnn: Gnn, dataset: ReferenceSet
+) -> DenoiserConfig:
+    """How the denoiser is, or was, trained; one named by its id has to be of this very kind."""
+    if not isinstance(asked.denoiser, str):
+        return asked.denoiser or DenoiserConfig()
+    with named_by("/denoiser"):
+        denoiser = denoisers.get(session, checked_id("denoiser", asked.denoiser))
+    if denoiser.objective != asked.kind:
+        refuse(
+            "/denoiser",
+            f"{denoiser.id} was trained for the objective {denoiser.objective}; "
+            f"a {asked.kind} explanation needs {asked.kind}",
+        )
+    config = DenoiserConfig.model_validate(denoiser.config)
+    if denoisers.key(gnn.sha256, dataset.sha256, asked.kind, config) != denoiser.key:
+        refuse(
+            "/denoiser",
+            f"{denoiser.id} was trained for {denoiser.gnn_id} and {denoiser.dataset_id}, "
+            f"not for {gnn.id} and {dataset.id}",
+        )
+    return config

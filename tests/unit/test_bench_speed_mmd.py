@@ -1,0 +1,26 @@
+"""The plain loop of the MMD bench computes what it is compared with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from bench.speed.mmd import Distance, by_numpy, by_scipy, network_of, plain_mmd, require_equal
+from models.mmd import mmd, statistics
+from models.synthetic import ba3motif
+
+
+@pytest.mark.parametrize("distance", [by_scipy, by_numpy])
+def test_the_plain_loop_gives_the_same_scores(distance: Distance) -> None:
+    graphs = ba3motif(16, torch.Generator().manual_seed(3)).graphs
+    networks = [network_of(graph) for graph in graphs]
+    score = mmd(statistics(graphs[:9]), statistics(graphs[9:]))
+    by_loop = plain_mmd(networks[:9], networks[9:], distance)
+    require_equal(score, by_loop)
+    assert score.sum > 1e-3
+    for name in ("degree", "clustering", "spectrum"):
+        other = replace(by_loop, **{name: getattr(by_loop, name) + 1e-7})
+        with pytest.raises(ArithmeticError, match=name):
+            require_equal(score, other)

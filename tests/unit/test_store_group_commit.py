@@ -1,0 +1,108 @@
+"""Group commit: who waits together is written together; what goes wrong with one is its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from store.group_commit import GroupCommit
+
+SECONDS = 10
+
+
+class Ledger:
+    """Writes whole groups of numbers or nothing; negative numbers cannot be written."""
+
+    def __init__(self) -> None:
+        self.groups: list[list[int]] = []  # tried
+        self.kept: list[int] = []
+        self.open = threading.Event()
+        self.open.set()
+        self.entered = threading.Event()
+
+    def write(self, group: Sequence[int]) -> list[str]:
+        self.groups.append(list(group))
+        self.entered.set()
+        assert self.open.wait(SECONDS)
+        for number in group:
+            if number < 0:
+                raise ValueError(number)
+        self.kept += group
+        return [f"wrote {number}" for number in group]
+
+
+def test_what_arrives_during_a_write_is_the_next_group() -> None:
+    ledger = Ledger()
+    commits = GroupCommit(ledger.write)
+    ledger.open.clear()
+    first = commits.submit(0)
+    assert ledger.entered.wait(SECONDS)
+    others = [commits.submit(number) for number in range(1, 11)]
+    assert not first.done()
+    assert not any(other.done() for other in others)
+    ledger.open.set()
+    assert [one.result(SECONDS) for one in others] == [f"wrote {n}" for n in range(1, 11)]
+    assert ledger.groups == [[0], list(range(1, 11))]
+    commits.close()
+
+
+@settings(max_examples=40, deadline=None)
+@given(numbers=st.lists(st.integers(-3, 20), max_size=150))
+def test_every_one_gets_its_own_outcome_whatever_its_group(numbers: list[int]) -> None:
+    ledger = Ledger()
+    commits = GroupCommit(ledger.write)
+    ledger.open.clear()
+    futures = [commits.submit(number) for number in numbers]
+    ledger.open.set()
+    for number, future in zip(numbers, futures, strict=True):
+        if number < 0:
+            assert str(future.exception(SECONDS)) == str(number)
+        else:
+            assert future.result(SECONDS) == f"wrote {number}"
+    assert ledger.kept == [number for number in numbers if number >= 0]
+    assert all(len(group) <= 64 for group in ledger.groups)
+    commits.close()
+
+
+def test_who_goes_away_is_written_or_not_and_others_are_answered() -> None:
+    ledger = Ledger()
+    commits = GroupCommit(ledger.write)
+    ledger.open.clear()
+    under_way = commits.submit(0)
+    assert ledger.entered.wait(SECONDS)
+    waiting, other = commits.submit(1), commits.submit(2)
+    assert not under_way.cancel()
+    assert waiting.cancel()
+    ledger.open.set()
+    assert other.result(SECONDS) == "wrote 2"
+    assert under_way.result(SECONDS) == "wrote 0"
+    assert ledger.kept == [0, 2]
+    commits.close()
+
+
+def test_closing_writes_what_waits_and_a_later_one_starts_again() -> None:
+    ledger = Ledger()
+    commits = GroupCommit(ledger.write)
+    ledger.open.clear()
+    futures = [commits.submit(number) for number in range(5)]
+    closing = threading.Thread(target=commits.close)
+    closing.start()
+    ledger.open.set()
+    closing.join(SECONDS)
+    assert not closing.is_alive()
+    assert all(future.done() for future in futures)
+    assert commits.submit(5).result(SECONDS) == "wrote 5"
+    commits.close()
+    assert ledger.kept == list(range(6))
+
+
+def test_a_writer_that_fails_alone_says_why() -> None:
+    commits = GroupCommit(Ledger().write)
+    with pytest.raises(ValueError, match="-1"):
+        commits.submit(-1).result(SECONDS)
+    assert commits.submit(1).result(SECONDS) == "wrote 1"
+    commits.close()
