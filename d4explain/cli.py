@@ -13,7 +13,7 @@ from d4explain.errors import D4Error
 from d4explain.terminal import messages
 from store.errors import SettingsError
 
-COMMANDS = ("up", "demo", "export", "register", "gnns", "explain", "jobs", "doctor")
+COMMANDS = ("up", "demo", "export", "register", "gnns", "upload", "explain", "jobs", "doctor")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -30,6 +30,7 @@ from d4explain.events import Event
 from d4explain.resources import (
     Dataset,
     Denoiser,
+    Estimate,
     Explanation,
     Gnn,
     Health,
@@ -37,7 +38,7 @@ from d4explain.resources import (
     Predictions,
     Progress,
 )
-from d4explain.wire import ATTEMPTS, Wire
+from d4explain.wire import ATTEMPTS, FileChunks, Wire
 from store.job_states import JobState
 from store.requests import DenoiserConfig
 from store.results import (
@@ -56,6 +57,8 @@ OnProgress = Callable[[Job], None]
 FIRST_POLL_SECONDS = 0.1
 LONGEST_POLL_SECONDS = 2.0
 RESTART_SECONDS = 30.0
+UPLOAD_SECONDS = 600.0  # for the answer to a large graph, which is read before it comes
+_LARGE_FORMS = {".npz": "application/x-npz", ".ndjson": "application/x-ndjson"}
 
 
 class Client:
@@ -163,6 +166,21 @@ class Client:
             body["gnn"] = gnn
         return Dataset.model_validate(self._wire.send("POST", "/v1/datasets", json=body).json())
 
+    def upload_large_graph(self, name: str, file: Path) -> Dataset:
+        """Stores one large graph, .npz or .ndjson, whose nodes can then be asked about."""
+        if file.suffix not in _LARGE_FORMS:
+            forms = " and ".join(_LARGE_FORMS)
+            raise ValueError(f"large graphs are read from {forms} files, not from {file.name}")
+        answer = self._wire.send(
+            "POST",
+            "/v1/datasets/large",
+            params={"name": name},
+            content=FileChunks(file),
+            headers={"Content-Type": _LARGE_FORMS[file.suffix]},
+            timeout=UPLOAD_SECONDS,
+        )
+        return Dataset.model_validate(answer.json())
+
     def datasets(self) -> Iterator[Dataset]:
         return (Dataset.model_validate(item) for item in self._wire.items("/v1/datasets"))
 
@@ -209,14 +227,18 @@ class Client:
         """Asks for the smallest realistic changes.
 
         `options` as in POST /v1/explanations, such as preset="fast"; a GNN that classifies nodes
-        needs one graph and node="a" or nodes=["a", "b"].
+        needs one graph and node="a" or nodes=["a", "b"], or no graph and nodes of the data set by
+        their numbers, if that is one large graph.
         """
-        body = {"kind": "counterfactual", "gnn": gnn_id, "dataset": dataset_id, **options}
-        if len(graphs) == 1:
-            body["graph"] = dict(graphs[0])
-        else:
-            body["graphs"] = [dict(graph) for graph in graphs]
-        return self._explain(body)
+        return self._explain(_counterfactual(gnn_id, dataset_id, graphs, options))
+
+    def estimate_counterfactual(
+        self, gnn_id: str, dataset_id: str, graphs: Sequence[GraphJson], **options: Any
+    ) -> Estimate:
+        """What `explain_counterfactual` of the same would take; nothing is queued."""
+        body = _counterfactual(gnn_id, dataset_id, graphs, options)
+        answer = self._wire.send("POST", "/v1/explanations", json=body, params={"dry_run": "true"})
+        return Estimate.model_validate(answer.json())
 
     def explain_class(
         self, gnn_id: str, dataset_id: str, target_class: int, **options: Any
@@ -364,6 +386,17 @@ class Client:
         if gnn is None:
             raise problem
         return Gnn.model_validate(gnn)
+
+
+def _counterfactual(
+    gnn_id: str, dataset_id: str, graphs: Sequence[GraphJson], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    body = {"kind": "counterfactual", "gnn": gnn_id, "dataset": dataset_id, **options}
+    if len(graphs) == 1:
+        body["graph"] = dict(graphs[0])
+    elif graphs:
+        body["graphs"] = [dict(graph) for graph in graphs]
+    return body
 
 
 def _gnn_path(reference: str) -> str:

@@ -78,7 +78,25 @@ class Dataset(Resource):
     max_nodes: int
     mean_nodes: float
     mean_edges: float
+    large: bool = False  # one large graph
     created_at: str
+
+
+class CaseEstimate(Resource):
+    mode: str  # exact, restricted or neighbourhood
+    nodes: int
+    pairs: int
+    memory_bytes: int
+    seconds: float
+
+
+class Estimate(Resource):
+    """What an explanation would take, as an order of magnitude."""
+
+    cases: list[CaseEstimate]
+    memory_bytes: int
+    seconds: float
+    trains_denoiser: bool
 
 
 class Denoiser(Resource):

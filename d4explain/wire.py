@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Generator, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,6 +15,19 @@ from d4explain.events import Event, read_events
 
 ATTEMPTS = 4  # of one request while nobody answers
 SILENCE_SECONDS = 45.0  # the server sends a ping more often than this
+_CHUNK = 2**20
+
+
+class FileChunks:
+    """A file that is sent piece by piece, and from its beginning again if it has to be."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __iter__(self) -> Iterator[bytes]:
+        with open(self._path, "rb") as file:
+            while chunk := file.read(_CHUNK):
+                yield chunk
 
 
 class Wire:

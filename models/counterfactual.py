@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from models.connectivity import component_counts
+from models.candidates import CandidateConfig, CandidateSpace
 from models.denoiser import Denoiser
 from models.edits import EditRules, EditSet, EditSpace
-from models.errors import UnknownClassError
+from models.errors import TooLargeError, UnknownClassError
 from models.flips import FORBIDDEN, FlipGoal, FlipJudge, StoppedError
 from models.gnn.network import Gnn, predict
 from models.graphs import Graph
-from models.isomorphism import marked_codes
+from models.patches import PatchScout
 from models.proposals import Proposals, draw, pruned_flips, scattered
 from models.pruning import prune
-from models.ranking import choose, shortlist
+from models.ranking import choose, codes_of, shortlist
 from models.scouting import Foresight, Scout
 from models.search import Guide, Search, SearchConfig, pool_size
 
@@ -61,6 +61,7 @@ class CounterfactualConfig:
     sampler: Sampler = "guided"
     proposals: Proposals | None = None  # None: the sampler's own
     search: SearchConfig = field(default_factory=SearchConfig)
+    candidates: CandidateConfig = field(default_factory=CandidateConfig)  # of large graphs
     # Both are for measuring what a part is worth:
     prune: bool = True  # False: flips are returned with the edits they do not need
     foresight: Foresight = Foresight.DENOISER
@@ -110,6 +111,7 @@ class CounterfactualOutcome:
     samples: int  # graphs drawn from the denoiser
     depth: int  # edits that the search tried to combine
     seconds: float
+    candidates: int | None = None  # node pairs that were looked at; None: all that may be edited
 
 
 def explain(
@@ -132,7 +134,7 @@ def explain(
     started = time.perf_counter()
     gnn.eval()
     denoiser.eval()
-    space = EditSpace.of(graph.cpu(), rules)
+    space = _space(graph.cpu(), rules, config, seed)
     before = predict(gnn, [space.graph], device)[0]  # [class]
     goal = FlipGoal(int(before.argmax()), config.target_class)
     judge = FlipJudge(gnn, space, goal, device, should_stop)
@@ -142,7 +144,11 @@ def explain(
     if reason is not None:
         seconds = time.perf_counter() - started
         return CounterfactualOutcome(before, (), None, reason, 1, 0, 0, seconds)
-    run = _Run(denoiser, judge, config, torch.Generator().manual_seed(seed), device)
+    try:
+        run = _Run(denoiser, judge, config, torch.Generator().manual_seed(seed), device)
+    except StoppedError:  # while a large graph was read
+        judged, seconds = judge.evaluations + 1, time.perf_counter() - started
+        return CounterfactualOutcome(before, (), None, _STOPPED, judged, 0, 0, seconds)
     run.sample()
     reason = None if run.chosen else run.why_nothing()
     return CounterfactualOutcome(
@@ -154,6 +160,26 @@ def explain(
         samples=run.samples,
         depth=run.depth,
         seconds=time.perf_counter() - started,
+        candidates=space.count if isinstance(space, CandidateSpace) else None,
+    )
+
+
+def _space(graph: Graph, rules: EditRules, config: CounterfactualConfig, seed: int) -> EditSpace:
+    if not config.candidates.restricts(graph):
+        return EditSpace.of(graph, rules)
+    if config.sampler == "paper":
+        raise TooLargeError(graph.node_count, config.candidates.above_nodes)
+    return CandidateSpace.restricted(graph, rules, config.candidates, seed)
+
+
+def _restricted_search(config: CounterfactualConfig) -> SearchConfig:
+    """Every verdict takes a pass over the large graph: more are asked for at once, and fewer."""
+    thorough = config.search.pool is None
+    return replace(
+        config.search,
+        pool=config.candidates.pool * (4 if thorough else 1),
+        calibrated=False,
+        portion=32,
     )
 
 
@@ -188,20 +214,29 @@ class _Run:
         self._denoiser = denoiser
         self._judge = judge
         self._space = judge.space
+        space = judge.space
+        is_restricted = isinstance(space, CandidateSpace)
         self._config = config
+        self._search_config = _restricted_search(config) if is_restricted else config.search
         self._generator = generator
         self._device = device
         self._stopped = False
         self._by_denoiser: set[EditSet] = set()
         self._code_of: dict[EditSet, int] = {}
-        self._scout = Scout(
-            denoiser, judge, device, foresight=config.foresight, generator=generator
-        )
+        self._scout: Scout | PatchScout
+        if isinstance(space, CandidateSpace):
+            self._scout = PatchScout(
+                denoiser, judge, space, config.candidates, device=device, generator=generator
+            )
+        else:
+            self._scout = Scout(
+                denoiser, judge, device, foresight=config.foresight, generator=generator
+            )
         self._plausibility = self._scout.plausibility
         self._chosen_from_pool = (
             config.sampler == "guided"
             and config.foresight is Foresight.DENOISER
-            and pool_size(self._scout, config.search, self._space.count) is not None
+            and pool_size(self._scout, self._search_config, self._space.count) is not None
         )
 
     def sample(self) -> None:
@@ -229,7 +264,7 @@ class _Run:
         if not edit_sets:
             return []
         probabilities = self._judge.verify(edit_sets)
-        components = component_counts(self._space.dense(edit_sets)).tolist()
+        components = self._space.component_counts(edit_sets)
         graphs = self._space.apply_all(edit_sets)
         return [
             self._one(edits, graph, probability, parts == 1)
@@ -264,6 +299,8 @@ class _Run:
         )
 
     def _draw(self) -> list[EditSet]:
+        if isinstance(self._scout, PatchScout):  # a large graph is not drawn as a whole
+            return self._scout.bundles(self._space.budget)
         drawn = draw(
             self._denoiser,
             self._space,
@@ -278,10 +315,13 @@ class _Run:
 
     def _search(self) -> None:
         """Fills the judge with flips: single edits, the beam, denoiser samples where both fail."""
-        search = Search(self._judge, self._scout, self._config.search, self._has_choice)
+        search = Search(self._judge, self._scout, self._search_config, self._has_choice)
         guide = search.begin()
         self.depth = 1
-        while not self._enough(search.depth) and search.depth < self._space.budget:
+        deepest = self._space.budget
+        if isinstance(self._space, CandidateSpace):
+            deepest = min(deepest, self._search_config.wide_depth)
+        while not self._enough(search.depth) and search.depth < deepest:
             if search.depth == _SAMPLED_DEPTH and not self._judge.flips():
                 self._sample_flips(guide)
             search.deepen()
@@ -294,7 +334,7 @@ class _Run:
             self._draw(),
             self._judge,
             guide,
-            plausibility_weight=self._config.search.plausibility_weight,
+            plausibility_weight=self._search_config.plausibility_weight,
             wanted=self._config.alternatives,
             minimal=self._config.prune,
         )
@@ -312,7 +352,7 @@ class _Run:
         alternatives = self._config.alternatives
         if (flips := self._judge.flips()) and len(flips[0]) < depth:
             return self._has(alternatives, depth)
-        return self._has(max(alternatives, self._config.search.choice), depth)
+        return self._has(max(alternatives, self._search_config.choice), depth)
 
     def _has(self, wanted: int, depth: int) -> bool:
         """Whether so many really different flips of at most so many edits are known."""
@@ -358,7 +398,7 @@ class _Run:
     def _codes(self, edit_sets: Sequence[EditSet]) -> list[int]:
         """Equal for sets that are alike up to a symmetry of the graph."""
         new = [edits for edits in edit_sets if edits not in self._code_of]
-        self._code_of.update(zip(new, marked_codes(self._space, new), strict=True))
+        self._code_of.update(zip(new, codes_of(self._space, new), strict=True))
         return [self._code_of[edits] for edits in edit_sets]
 
     def _pruned(self, flips: Sequence[EditSet]) -> list[EditSet]:
@@ -372,7 +412,7 @@ class _Run:
 
     def _shortlist(self) -> list[EditSet]:
         affordable = _KEPT_CELLS // self._space.graph.node_count**2
-        wanted = max(4 * self._config.alternatives, self._config.search.choice)
+        wanted = max(4 * self._config.alternatives, self._search_config.choice)
         count = max(wanted, min(_KEPT_FLIPS, affordable))
         # once stopped, only what is returned is worth the time
         count = self._config.alternatives if self._stopped else count

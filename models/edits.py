@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from models.connectivity import reachable
+from models.connectivity import component_counts, reachable
 from models.errors import UnknownNodeError
 from models.graphs import DenseGraphs, Graph
 from models.valences import ValenceLedger, Valences
@@ -73,13 +73,13 @@ class EditSpace:
         base[target, source] = 1
         free = torch.ones(nodes, nodes, dtype=torch.bool)
         for node in rules.frozen_nodes:
-            _check_node(node, nodes)
+            check_node(node, nodes)
             free[node, :] = False
             free[:, node] = False
         if rules.frozen_pairs:
             one, other = torch.tensor(sorted(rules.frozen_pairs)).T
-            _check_node(int(torch.minimum(one, other).min()), nodes)
-            _check_node(int(torch.maximum(one, other).max()), nodes)
+            check_node(int(torch.minimum(one, other).min()), nodes)
+            check_node(int(torch.maximum(one, other).max()), nodes)
             free[one, other] = False
             free[other, one] = False
         present = base.cpu() > 0.5
@@ -179,15 +179,24 @@ class EditSpace:
             for edits, verdict in zip(edit_sets, verdicts, strict=True)
             if verdict and any(removes[pair] for pair in edits)
         ]
-        apart: dict[EditSet, bool] = {}
-        before = reachable(self.base[None])
-        for some in self._bounded(doubtful):
-            after = reachable(self.adjacency(some))
-            apart.update(zip(some, (before & ~after).flatten(1).any(dim=1).tolist(), strict=True))
+        apart = dict(zip(doubtful, self._torn(doubtful), strict=True))
         return [
             verdict and not apart.get(edits, False)
             for edits, verdict in zip(edit_sets, verdicts, strict=True)
         ]
+
+    def component_counts(self, edit_sets: Sequence[EditSet]) -> list[int]:
+        """Connected components after each set."""
+        return component_counts(self.dense(edit_sets)).tolist()
+
+    def _torn(self, edit_sets: Sequence[EditSet]) -> list[bool]:
+        """Which sets part nodes that were connected."""
+        torn: list[bool] = []
+        before = reachable(self.base[None])
+        for some in self._bounded(edit_sets):
+            after = reachable(self.adjacency(some))
+            torn += (before & ~after).flatten(1).any(dim=1).tolist()
+        return torn
 
     def _bounded(self, edit_sets: Sequence[EditSet]) -> Iterator[Sequence[EditSet]]:
         """Slices whose adjacencies fit into memory together."""
@@ -219,6 +228,6 @@ class SmallestSets:
         )
 
 
-def _check_node(node: int, nodes: int) -> None:
+def check_node(node: int, nodes: int) -> None:
     if not 0 <= node < nodes:
         raise UnknownNodeError(node, nodes)

@@ -60,3 +60,13 @@ class PluggedLayerError(ValueError):
 
     def __init__(self, name: str, form: str, got: str, wanted: tuple[int, ...]) -> None:
         super().__init__(f"the plugged layer {name!r} gave {got} from {form}, expected {wanted}")
+
+
+class TooLargeError(ValueError):
+    """A sampler that works on all node pairs is given a graph that has too many."""
+
+    def __init__(self, nodes: int, allowed: int) -> None:
+        super().__init__(
+            f"the graph has {nodes} nodes; the sampler 'paper' takes at most {allowed}, "
+            "larger graphs are explained by the sampler 'guided'"
+        )

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from models.candidates import CandidateSpace
 from models.edits import EditSet, EditSpace
 from models.effects import toggle_slopes
 from models.gnn.network import Gnn, predict
+from models.graphs import to_sparse
 
 # Numbers per dense GNN pass: about what stays in a core's cache at usual widths, and it bounds
 # memory for large graphs.
 _CELLS_PER_PASS = 2**18
+_ROWS_PER_PASS = 2**16  # nodes and directed edges of a sparse pass, where there is no dense one
 _SPARSE_PER_PASS = 64  # without a dense form: it is slower, so that it is asked to stop in time
 _ROUNDING = 1e-3  # of a margin, by far more than float32 and a GNN's sums make of it
 FORBIDDEN = float("-inf")  # the margin of a set that the rules do not allow
@@ -62,6 +65,9 @@ class FlipJudge:
         self._per_pass = max(1, _CELLS_PER_PASS // max(space.graph.node_count, 1) ** 2)
         if not gnn.has_dense:
             self._per_pass = min(self._per_pass, _SPARSE_PER_PASS)
+        if isinstance(space, CandidateSpace):
+            rows = space.graph.node_count + 2 * space.graph.edge_count
+            self._per_pass = max(1, min(_ROWS_PER_PASS // rows, _SPARSE_PER_PASS))
 
     def margins(self, edit_sets: Sequence[EditSet]) -> list[float]:
         """Margins by the dense GNN, if there is one; a set that the rules forbid never flips."""
@@ -73,17 +79,43 @@ class FlipJudge:
             allowed = [edits for edits, verdict in zip(some, verdicts, strict=True) if verdict]
             if allowed:
                 with torch.inference_mode():
-                    logits = self.gnn.answers(self.space.dense(allowed).to(self._device))
+                    logits = self._logits(allowed)
                 known.update(zip(allowed, self.goal.margin(logits).tolist(), strict=True))
                 self.evaluations += len(allowed)
         return [known[edits] for edits in edit_sets]
 
+    def single_gains(self) -> dict[int, float]:
+        """What the single edits that were judged and are allowed do to the margin, by pair."""
+        (before,) = self.margins([()])
+        return {
+            edits[0]: margin - before
+            for edits, margin in self._margins.items()
+            if len(edits) == 1 and margin > FORBIDDEN
+        }
+
+    def check_stop(self) -> None:
+        if self._should_stop():
+            raise StoppedError
+
+    def logits(self) -> Tensor:
+        """Of the unedited graph: [class]."""
+        with torch.inference_mode():
+            return self._logits([()])[0].cpu()
+
+    def _logits(self, edit_sets: Sequence[EditSet]) -> Tensor:
+        """[set, class]"""
+        if isinstance(self.space, CandidateSpace):
+            laid = to_sparse(self.space.apply_all(edit_sets)).to(self._device)
+            answers: Tensor = self.gnn(laid)
+            return answers
+        return self.gnn.answers(self.space.dense(edit_sets).to(self._device))
+
     def gradients(self, edit_sets: Sequence[EditSet]) -> Tensor:
         """First-order effect of one more toggle on the margin: [set, pair].
 
-        0 where the GNN has no dense form to take it from.
+        0 where the GNN has no dense form to take it from, or the graph is too large for it.
         """
-        if not self.gnn.has_dense:
+        if not self.gnn.has_dense or isinstance(self.space, CandidateSpace):
             return torch.zeros(len(edit_sets), self.space.count)
         rows = []
         for some in self._passes(edit_sets):
@@ -150,8 +182,7 @@ class FlipJudge:
 
     def _passes(self, edit_sets: Sequence[EditSet]) -> Iterator[Sequence[EditSet]]:
         for start in range(0, len(edit_sets), self._per_pass):
-            if self._should_stop():
-                raise StoppedError
+            self.check_stop()
             yield edit_sets[start : start + self._per_pass]
 
 

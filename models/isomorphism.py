@@ -16,6 +16,7 @@ from torch import Tensor
 
 from models.edits import EditSet, EditSpace
 from models.graphs import DenseGraphs
+from models.hashing import hashed as _hashed
 
 _ROUNDS = 16  # enough for a colour to travel through every graph of usual diameter
 _CELLS_PER_PASS = 2**20
@@ -110,11 +111,3 @@ def _refined(
         colours = np.where(real, colours, np.uint64(0))
     codes: list[int] = colours.sum(axis=1).tolist()
     return codes
-
-
-def _hashed(words: Words) -> Words:
-    """SplitMix64's finaliser (Steele, Lea and Flood 2014); arithmetic is modulo 2^64."""
-    words = words + np.uint64(0x9E3779B97F4A7C15)
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return words ^ (words >> np.uint64(31))

@@ -8,6 +8,7 @@ from itertools import chain, groupby
 import torch
 from torch import Tensor
 
+from models.candidates import CandidateSpace
 from models.connectivity import component_counts
 from models.edits import EditSet, EditSpace, SmallestSets
 from models.flips import FlipJudge
@@ -46,8 +47,11 @@ def unnaturalness(space: EditSpace, edit_sets: Sequence[EditSet]) -> list[float]
     The earth mover's distances of degrees (over the mean degree), clustering coefficients and
     normalised Laplacian spectra, and a little for every connected component more or less. Both
     graphs have the same nodes, so a distance is the mean gap between sorted values. Likelihood is
-    left out on purpose: its arg max seeks modes and measures worse.
+    left out on purpose: its arg max seeks modes and measures worse. Of graphs that are edited at
+    candidate pairs only, spectra take too long and are left out, and components do not count.
     """
+    if isinstance(space, CandidateSpace):
+        return space.strangeness(edit_sets)
     after = space.dense([(), *edit_sets])
     components = component_counts(after)
     strayed = torch.zeros(after.count)
@@ -68,7 +72,7 @@ def choose(space: EditSpace, edit_sets: Sequence[EditSet], count: int) -> list[E
     distinct = SmallestSets(edit_sets).kept
     strangeness = dict(zip(distinct, unnaturalness(space, distinct), strict=True))
     distinct.sort(key=lambda edits: (len(edits), strangeness[edits], edits))
-    codes = marked_codes(space, distinct)
+    codes = codes_of(space, distinct)
     by_code: dict[int, EditSet] = {}
     for code, edits in zip(codes, distinct, strict=True):
         by_code.setdefault(code, edits)
@@ -87,6 +91,13 @@ def choose(space: EditSpace, edit_sets: Sequence[EditSet], count: int) -> list[E
         left.remove(best)
         chosen.append(best)
     return sorted(chosen, key=lambda edits: (len(edits), strangeness[edits], edits))
+
+
+def codes_of(space: EditSpace, edit_sets: Sequence[EditSet]) -> list[int]:
+    """Equal for sets that are alike up to a symmetry of the graph."""
+    if isinstance(space, CandidateSpace):
+        return space.codes(edit_sets)
+    return marked_codes(space, edit_sets)
 
 
 def _shared(one: EditSet, other: EditSet) -> float:

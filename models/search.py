@@ -16,12 +16,14 @@ from torch import Tensor
 
 from models.edits import EditSet, EditSpace, SmallestSets
 from models.flips import FORBIDDEN, FlipJudge
+from models.patches import PatchScout
 from models.ranking import unnaturalness
 from models.scouting import Scout
 
 _NATURAL = 64  # foretold flips whose naturalness is looked at
 
 T = TypeVar("T")
+AnyScout = Scout | PatchScout
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class Guide:
         return self.effects + weight * self.plausibility
 
 
-def first_pairs(judge: FlipJudge, scout: Scout, config: SearchConfig) -> list[int]:
+def first_pairs(judge: FlipJudge, scout: AnyScout, config: SearchConfig) -> list[int]:
     """The pairs to try as single edits, in the order to try them.
 
     A scout that foresees effects names a pool, best first. Without one, or if there are few, it is
@@ -118,7 +120,7 @@ def first_pairs(judge: FlipJudge, scout: Scout, config: SearchConfig) -> list[in
     return sorted(pairs, key=lambda pair: (-gains[pair], pair))
 
 
-def pool_size(scout: Scout, config: SearchConfig, count: int) -> int | None:
+def pool_size(scout: AnyScout, config: SearchConfig, count: int) -> int | None:
     """Of so many pairs, how many are tried; None: all of them."""
     if not scout.foresees or config.pool is None:
         return None
@@ -131,16 +133,17 @@ def pool_size(scout: Scout, config: SearchConfig, count: int) -> int | None:
     return size if 2 * size < count else None
 
 
-def _pool(judge: FlipJudge, scout: Scout, config: SearchConfig, size: int) -> list[int]:
+def _pool(judge: FlipJudge, scout: AnyScout, config: SearchConfig, size: int) -> list[int]:
     """In turns by foretold gain, by naturalness, and by gain and plausibility together.
 
     As many of the first as the denoiser needed on held-out graphs are in it in any case.
     """
-    by_gain = _best(scout.gains, size)
-    mixed = scout.gains + config.plausibility_weight * scout.plausibility
+    gains = scout.gains
+    by_gain = _best(gains, size)
+    mixed = gains + config.plausibility_weight * scout.plausibility
     (unedited,) = judge.margins([()])
     foretold: dict[EditSet, float] = {
-        (pair,): unedited + float(scout.gains[pair]) for pair in _best(scout.gains, 2 * size)
+        (pair,): unedited + float(gains[pair]) for pair in _best(gains, 2 * size)
     }
     natural = [edits[0] for edits in _natural_flips(judge.space, foretold)]
     chosen = _in_turns(by_gain, natural, _best(mixed, size))[:size]
@@ -190,7 +193,7 @@ class Search:
     def __init__(
         self,
         judge: FlipJudge,
-        scout: Scout,
+        scout: AnyScout,
         config: SearchConfig,
         enough: Callable[[int], bool] = lambda depth: False,
     ) -> None:

@@ -19,6 +19,7 @@ from service import (
     health,
     jobs,
     landing,
+    large_graphs,
     predictions,
 )
 from service.context import Context
@@ -40,6 +41,7 @@ _ROUTERS = [
         gnns,
         gnn_aliases,
         predictions,
+        large_graphs,
         datasets,
         denoisers,
         explanations,
@@ -69,6 +71,8 @@ description is at `/openapi.json`.
 | graphs of a reference set | {max_dataset_graphs:,} |
 | graphs of one explanation or prediction | {max_graphs_per_request:,} |
 | bytes of a JSON body | {max_body_bytes:,} |
+| nodes, edges, bytes of a large graph | {max_large_nodes:,}, {max_large_edges:,}, \
+{max_large_bytes:,} |
 | bytes of a weights file | {max_weights_bytes:,} |
 """
 
@@ -136,6 +140,8 @@ def _body_limits(store: Store) -> Callable[[str], int]:
     with_weights = settings.max_weights_bytes + settings.max_body_bytes + 2 * MIB
 
     def limit_for(path: str) -> int:
+        if path == large_graphs.PATH:
+            return settings.max_large_bytes
         return with_weights if path == "/v1/gnns" else settings.max_body_bytes
 
     return limit_for

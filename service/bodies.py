@@ -18,7 +18,7 @@ MAX_TEXT_PART = 1024 * 1024  # a spec of 64 layers has a few kilobytes
 
 
 async def json_body(request: Request) -> bytes:
-    _require_type(request, JSON)
+    require_type(request, JSON)
     return await request.body()
 
 
@@ -34,7 +34,7 @@ async def form_body(
     request: Request, texts: set[str], files: set[str], optional: set[str]
 ) -> FormParts:
     """The named parts, each once and nothing else; those that are `optional` may be missing."""
-    _require_type(request, FORM)
+    require_type(request, FORM)
     parser = MultiPartParser(
         request.headers,
         request.stream(),
@@ -75,18 +75,20 @@ async def form_body(
     )
 
 
-def _require_type(request: Request, wanted: str) -> None:
+def require_type(request: Request, *wanted: str) -> str:
+    """The body's type, which is one of those wanted; bodies are not compressed."""
     sent = request.headers.get("content-type", "").split(";")[0].strip().lower()
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
-    if sent == wanted and encoding == "identity":
-        return
-    header = "Content-Type" if sent != wanted else "Content-Encoding"
-    allowed = wanted if sent != wanted else "identity"
+    if sent in wanted and encoding == "identity":
+        return sent
+    types = " or ".join(wanted)
+    header = "Content-Type" if sent not in wanted else "Content-Encoding"
+    allowed = types if sent not in wanted else "identity"
     said = "is missing" if header == "Content-Type" and not sent else "is another"
     raise ProblemError(
         HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
         "unsupported-media-type",
-        f"This address takes {wanted} bodies; {header} {said}.",
+        f"This address takes {types} bodies; {header} {said}.",
         [Fault(header, f"should be {allowed}", "header")],
-        {"Accept": wanted} if header == "Content-Type" else None,
+        {"Accept": ", ".join(wanted)} if header == "Content-Type" else None,
     )

@@ -29,6 +29,7 @@ class Context:
     heartbeat_seconds: float = 15.0  # between signs of life on a quiet event stream
     # Large bodies take memory while they are read; this many at once.
     readers: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
+    large_readers: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
 
 
 async def context_of(request: Request) -> Context:
@@ -59,4 +60,16 @@ async def reading_body(
     """As `in_thread`, for what parses a posted body."""
     return await anyio.to_thread.run_sync(
         partial(function, *args, **kwargs), limiter=context.readers
+    )
+
+
+async def reading_large(
+    context: Context,
+    function: Callable[Arguments, Result],
+    *args: Arguments.args,
+    **kwargs: Arguments.kwargs,
+) -> Result:
+    """As `reading_body`, for large graphs, which are read one after the other."""
+    return await anyio.to_thread.run_sync(
+        partial(function, *args, **kwargs), limiter=context.large_readers
     )

@@ -89,7 +89,21 @@ DATASET: Example = {
     "max_nodes": 6,
     "mean_nodes": 5.0,
     "mean_edges": 5.5,
+    "large": False,
     "created_at": _CREATED,
+}
+LARGE_LINES = """{"x": [[1.0], [1.0], [1.0]]}
+{"x": [[1.0]], "edge_index": [[0, 1, 2], [1, 2, 3]]}
+"""
+LARGE_DATASET: Example = {
+    **DATASET,
+    "name": "web graph",
+    "graphs": 1,
+    "label_counts": {},
+    "max_nodes": 4,
+    "mean_nodes": 4.0,
+    "mean_edges": 3.0,
+    "large": True,
 }
 
 
@@ -299,6 +313,28 @@ NODES_IN: Example = {
     "graph": NODE_LINK_GRAPH,
     "nodes": ["roof", "tail"],
     "constraints": {"actions": "remove", "frozen_nodes": ["c"]},
+}
+LARGE_NODE_IN: Example = {
+    "kind": "counterfactual",
+    "gnn": GNN_ID,
+    "dataset": SET_ID,
+    "node": 123456,
+}
+ESTIMATE: Example = {
+    "dry_run": True,
+    "cases": [
+        {
+            "mode": "exact",
+            "nodes": 6,
+            "edges": 6,
+            "pairs": 15,
+            "memory_bytes": 40054000,
+            "seconds": 0.2,
+        }
+    ],
+    "memory_bytes": 40054000,
+    "seconds": 0.2,
+    "trains_denoiser": True,
 }
 CLASS_IN: Example = {
     "kind": "class",

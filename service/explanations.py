@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 from service import examples
 from service.bodies import json_body
 from service.context import ContextOf, in_thread, reading_body
+from service.estimates import Estimate
 from service.faults import refuse
 from service.graphs_out import (
     ChosenGraph,
@@ -40,7 +41,7 @@ from service.resources import (
     explanation_summary,
 )
 from service.schemas import ExplanationIn
-from service.submissions import Question, check
+from service.submissions import Question, check, foretell
 from service.svg import to_svg
 from service.waiting import preference
 from store import explanations, gnns, jobs
@@ -58,6 +59,14 @@ _GRAPHML = "application/graphml+xml"
 class ExplanationsQuery(PageQuery):
     kind: Literal["counterfactual", "class"] | None = None
     gnn: GnnFilter | None = None
+
+
+class AskQuery(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    dry_run: bool = Field(
+        False, description="Only check the question and say what it would take; nothing is queued."
+    )
 
 
 class FormatQuery(BaseModel):
@@ -79,13 +88,20 @@ class FormatQuery(BaseModel):
     description="`kind: counterfactual`: the smallest realistic change of each graph that changes "
     "the GNN's answer. A GNN that classifies nodes is asked about the `node`, or `nodes`, of one "
     "`graph`: the part of it that the node's class depends on is edited, and every answer holds in "
-    "the whole graph. `kind: class`: what a typical graph, or neighbourhood of a node, of a class "
-    "looks like to the GNN. "
+    "the whole graph. Without `graph` they are nodes of `dataset`, if that is one large graph. "
+    "`kind: class`: what a typical graph, or neighbourhood of a node, of a class looks like to the "
+    "GNN. "
     "A denoiser that does not exist yet is trained first; the job then says `waiting_for`. A graph "
     "for which nothing is found within the budget is a success that says so.",
     status_code=202,
     responses={
-        200: answer("Done within `Prefer: wait`.", ExplanationResource, examples.EXPLANATION),
+        200: either(
+            "Done within `Prefer: wait`; or what it would take, with `dry_run`.",
+            {
+                "done": (ExplanationResource, examples.EXPLANATION),
+                "dry run": (Estimate, examples.ESTIMATE),
+            },
+        ),
         202: answer("Accepted.", ExplanationResource, examples.WAITING_EXPLANATION),
         **problems(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
     },
@@ -95,15 +111,20 @@ class FormatQuery(BaseModel):
             "counterfactual": examples.COUNTERFACTUAL_IN,
             "many graphs": examples.MANY_IN,
             "nodes": examples.NODES_IN,
+            "a node of a large graph": examples.LARGE_NODE_IN,
             "class": examples.CLASS_IN,
         },
         PREFER,
         IDEMPOTENCY_KEY,
     ),
 )
-async def create_explanation(request: Request, context: ContextOf) -> Response:
+async def create_explanation(
+    request: Request, context: ContextOf, query: Annotated[AskQuery, Query()]
+) -> Response:
     wait = preference(request.headers.get("prefer"), default=0)
     body = await json_body(request)
+    if query.dry_run:
+        return reply(await reading_body(context, foretell, context.store, body))
     question = Question(body, submission_of(request, body))
     # Others are not to wait while a large body is read.
     is_small = len(body) <= _SMALL_BODY
@@ -224,6 +245,10 @@ def render(store: Store, explanation_id: str, query: FormatQuery) -> Response:
     result: ClassResult | CounterfactualResult = model.model_validate_json(data)
     chosen = chosen_graph(result, query.graph or 0, query.alternative or 0)
     if query.format is Format.SVG:
+        most, nodes = store.settings.exact_nodes, len(chosen.graph.nodes)
+        if nodes > most:
+            said = f"is svg, which draws at most {most:,} nodes; the graph has {nodes:,}"
+            refuse("format", said, "query")
         # Opened by itself, an SVG is a page: nothing in it may run or load anything.
         guard = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
         return Response(to_svg(chosen, names), media_type=_SVG, headers=guard)

@@ -10,7 +10,7 @@ import numpy as np
 from service.edges_in import EdgeSize
 from service.faults import refuse
 from service.graphs_in import FeatureSize
-from store import gnns, graph_sets
+from store import gnns, graph_sets, large_graphs
 from store.artifacts import Artifacts
 from store.feature_schema import FeatureSchemaDocument, OneHotGroup, broken_rows, groups_of
 from store.featurisers import SmilesFeaturiser
@@ -31,7 +31,8 @@ def features_of(gnn: Gnn) -> FeatureSize:
 
 def check_groups(store: Store, gnn: Gnn, dataset: ReferenceSet) -> None:
     """Refuses a reference set that breaks the one-hot groups of the GNN's feature schema."""
-    broken = _first_broken(store.artifacts, dataset.graphs_digest, _groups(gnn))
+    look = _first_broken_row if dataset.large else _first_broken
+    broken = look(store.artifacts, dataset.graphs_digest, _groups(gnn))
     if broken is not None:
         refuse("/dataset", f"{broken} of {dataset.id}, so it does not fit the GNN {gnn.id}")
 
@@ -57,3 +58,15 @@ def _first_broken(artifacts: Artifacts, digest: str, groups: tuple[OneHotGroup, 
     graph = int(np.searchsorted(packed.node_ptr, broken.row, side="right")) - 1
     node = broken.row - int(packed.node_ptr[graph])
     return f"{broken.detail} at node {node} of graph {graph}"
+
+
+@lru_cache(maxsize=256)
+def _first_broken_row(
+    artifacts: Artifacts, digest: str, groups: tuple[OneHotGroup, ...]
+) -> str | None:
+    """The same for one large graph."""
+    if not groups:
+        return None
+    with artifacts.open_large(digest) as file:
+        broken = next(broken_rows(large_graphs.mapped(file).x, groups), None)
+    return None if broken is None else f"{broken.detail} at node {broken.row}"

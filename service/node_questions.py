@@ -10,7 +10,7 @@ from store import gnns
 from store.requests import CanonicalGraph
 from store.results import NodeId
 from store.settings import Settings
-from store.tables import Gnn
+from store.tables import Gnn, ReferenceSet
 
 _BYTES_PER_VALUE = 4  # of a feature in JSON, at the least
 _MOST_PROBABILITIES = 1_000_000  # of one answer, which the job's row holds
@@ -51,6 +51,42 @@ def explained_nodes(
     return _positions(graphs[0], _listed(asked.nodes))
 
 
+def asks_large(asked: CounterfactualIn, dataset: ReferenceSet | None) -> bool:
+    """Whether the nodes are those of the data set itself, which is one large graph."""
+    return dataset is not None and dataset.large and asked.graph is None and asked.graphs is None
+
+
+def large_nodes(asked: CounterfactualIn, dataset: ReferenceSet, settings: Settings) -> list[int]:
+    """Numbers of the nodes of a large graph to explain."""
+    numbered = NumberedNodes(dataset.max_nodes)
+    if asked.node is not None:
+        return _listed_positions(numbered, {"/node": asked.node})
+    nodes = asked.nodes or []
+    values = settings.max_neighbourhood_nodes * dataset.features
+    affordable = max(1, settings.max_body_bytes // _BYTES_PER_VALUE // values)
+    most = min(settings.max_graphs_per_request, affordable)
+    if len(nodes) > most:
+        refuse(
+            "/nodes",
+            f"the request has {len(nodes):,} nodes; of neighbourhoods with up to {values:,} "
+            f"feature values, this deployment accepts at most {most:,} at once",
+        )
+    return _listed_positions(numbered, _listed(nodes))
+
+
+class NumberedNodes:
+    """The nodes of a large graph, whose ids are their positions."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __contains__(self, node: object) -> bool:
+        return isinstance(node, int) and 0 <= node < self.count
+
+    def __getitem__(self, node: NodeId) -> int:
+        return int(node)
+
+
 def check_predicted(asked: PredictionsIn, gnn: Gnn) -> None:
     if asked.nodes is None:
         return
@@ -87,7 +123,12 @@ def _listed(nodes: Sequence[NodeId]) -> dict[str, NodeId]:
 
 
 def _positions(graph: CanonicalGraph, nodes: dict[str, NodeId]) -> list[int]:
-    position = {node_id: i for i, node_id in enumerate(graph.node_ids)}
+    return _listed_positions({node_id: i for i, node_id in enumerate(graph.node_ids)}, nodes)
+
+
+def _listed_positions(
+    position: dict[NodeId, int] | NumberedNodes, nodes: dict[str, NodeId]
+) -> list[int]:
     first: dict[NodeId, str] = {}
     faults = Faults()
     for place, node in nodes.items():

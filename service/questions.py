@@ -7,14 +7,18 @@ from typing import Any, TypeVar
 
 from pydantic_core import PydanticCustomError
 
+from service.estimates import check_affordable
 from service.faults import Faults, kind_of, refuse, shown
 from service.features import features_of
 from service.graph_schemas import checked_node_id
 from service.graphs_in import read_graph, read_graphs
 from service.node_questions import (
+    NumberedNodes,
+    asks_large,
     check_explained,
     check_predicted,
     explained_nodes,
+    large_nodes,
     predicted_nodes,
 )
 from service.schemas import ClassIn, ConstraintsIn, CounterfactualIn, PredictionsIn
@@ -28,13 +32,13 @@ from store.requests import (
     PredictionRequest,
 )
 from store.settings import Settings
-from store.tables import Gnn
+from store.tables import Gnn, ReferenceSet
 
 Read = TypeVar("Read")
 
 
 def counterfactual_request(
-    asked: CounterfactualIn, gnn: Gnn, settings: Settings
+    asked: CounterfactualIn, gnn: Gnn, settings: Settings, dataset: ReferenceSet | None = None
 ) -> CounterfactualRequest:
     if asked.target_class is not None:
         check_class(asked.target_class, gnn)
@@ -46,11 +50,26 @@ def counterfactual_request(
         )
     _check_queries(asked, gnn, settings)
     check_explained(asked, gnn)
-    graphs = posted_graphs(asked, gnn, settings)
-    nodes = explained_nodes(asked, graphs, settings)
+    if dataset is not None and asks_large(asked, dataset):
+        graphs: list[CanonicalGraph] = []
+        nodes: list[int] | None = large_nodes(asked, dataset, settings)
+        places: list[_Position] = [NumberedNodes(dataset.max_nodes)]
+        if asked.constraints.valid_molecule:
+            refuse("/constraints/valid_molecule", f"is for molecules; {dataset.id} is none")
+    else:
+        graphs = posted_graphs(asked, gnn, settings)
+        nodes = explained_nodes(asked, graphs, settings)
+        places = [{node: i for i, node in enumerate(graph.node_ids)} for graph in graphs]
     for index, graph in enumerate(graphs):
+        at = "/graph" if asked.graph is not None else f"/graphs/{index}"
+        too_large = nodes is None and len(graph.node_ids) > settings.exact_nodes
+        if too_large and asked.sampler == "paper":
+            refuse(
+                "/sampler",
+                f"is 'paper', which noises all node pairs; of {len(graph.node_ids):,} nodes these "
+                f"are too many, at most {settings.exact_nodes:,} nodes are accepted",
+            )
         if not graph.edges:
-            at = "/graph" if asked.graph is not None else f"/graphs/{index}"
             refuse(at, "the graph has no edges; edits are budgeted as a share of them")
     if asked.constraints.valid_molecule:
         _check_molecules(asked, graphs)
@@ -59,7 +78,7 @@ def counterfactual_request(
         nodes=nodes,
         target_class=asked.target_class,
         alternatives=asked.alternatives,
-        constraints=_constraints(asked.constraints, graphs, single=asked.graph is not None),
+        constraints=_constraints(asked.constraints, places, single=asked.graphs is None),
         sampler=asked.sampler,
         preset=asked.preset,
         time_budget=asked.time_budget,
@@ -112,6 +131,9 @@ def posted_graphs(
 ) -> list[CanonicalGraph]:
     """The graphs of a request that gives one `graph` or many `graphs`."""
     features = features_of(gnn)
+    if isinstance(asked, CounterfactualIn):
+        for at, raw in _raw_graphs(asked):
+            check_affordable(raw, at, settings)
     if (asked.graph is None) == (asked.graphs is None):
         refuse("/graph", "give either `graph` or `graphs`")
     if asked.graphs is None:
@@ -126,6 +148,11 @@ def posted_graphs(
     return read_graphs(asked.graphs, "/graphs", settings, features)
 
 
+def _raw_graphs(asked: CounterfactualIn) -> list[tuple[str, object]]:
+    one: list[tuple[str, object]] = [] if asked.graph is None else [("/graph", asked.graph)]
+    return one + [(f"/graphs/{i}", graph) for i, graph in enumerate(asked.graphs or [])]
+
+
 def _check_molecules(asked: CounterfactualIn, graphs: Sequence[CanonicalGraph]) -> None:
     for index, graph in enumerate(graphs):
         if graph.molecule is None:
@@ -136,25 +163,23 @@ def _check_molecules(asked: CounterfactualIn, graphs: Sequence[CanonicalGraph]) 
             )
 
 
-def _constraints(
-    asked: ConstraintsIn, graphs: Sequence[CanonicalGraph], *, single: bool
-) -> Constraints:
+def _constraints(asked: ConstraintsIn, places: Sequence[_Position], *, single: bool) -> Constraints:
     settled = asked.model_dump(exclude={"frozen_nodes", "frozen_edges"})
     nodes: Any = asked.frozen_nodes
     edges: Any = asked.frozen_edges
     return Constraints(
-        frozen_nodes=_per_graph(nodes, graphs, "/constraints/frozen_nodes", single, _node),
-        frozen_edges=_per_graph(edges, graphs, "/constraints/frozen_edges", single, _pair),
+        frozen_nodes=_per_graph(nodes, places, "/constraints/frozen_nodes", single, _node),
+        frozen_edges=_per_graph(edges, places, "/constraints/frozen_edges", single, _pair),
         **settled,
     )
 
 
-_Position = dict[int | str, int]
+_Position = dict[int | str, int] | NumberedNodes
 
 
 def _per_graph(
     listed: object,
-    graphs: Sequence[CanonicalGraph],
+    places: Sequence[_Position],
     at: str,
     single: bool,
     read: Callable[[object, _Position, str, Faults], Read | None],
@@ -163,12 +188,11 @@ def _per_graph(
     if listed == []:
         return []
     faults = Faults()
-    lists = [(at, listed)] if single else _one_each(listed, len(graphs), at)
+    lists = [(at, listed)] if single else _one_each(listed, len(places), at)
     found = []
-    for graph, (place, entries) in zip(graphs, lists, strict=True):
+    for position, (place, entries) in zip(places, lists, strict=True):
         if not isinstance(entries, list):
             refuse(place, f"should be an array, is {kind_of(entries)}")
-        position = {node_id: i for i, node_id in enumerate(graph.node_ids)}
         read_entries = [
             read(entry, position, f"{place}/{i}", faults) for i, entry in enumerate(entries)
         ]

@@ -65,6 +65,12 @@ def usable(session: Session, reference: str, dataset_id: str) -> tuple[Gnn, Refe
             f"the graphs of {dataset.id} have {dataset.features:,} features per node; "
             f"the GNN {gnn.id} takes {takes_features:,}",
         )
+    if dataset.large and not gnns.classifies_nodes(gnn):
+        refuse(
+            "/dataset",
+            f"{dataset.id} is one large graph, for GNNs that classify nodes; {gnn.id} classifies "
+            "graphs",
+        )
     # Attributes that a GNN does not read are no hindrance: sets may serve several GNNs.
     on_edges = gnns.edge_features(gnn)
     if on_edges and dataset.edge_features != on_edges:

@@ -122,6 +122,9 @@ class DatasetResource(Resource):
     max_nodes: int
     mean_nodes: float
     mean_edges: float
+    large: bool = Field(
+        False, description="One large graph; its nodes are asked about by their numbers."
+    )
     created_at: str
 
 
@@ -253,6 +256,7 @@ def dataset_resource(dataset: ReferenceSet) -> DatasetResource:
         max_nodes=dataset.max_nodes,
         mean_nodes=dataset.mean_nodes,
         mean_edges=dataset.mean_edges,
+        large=dataset.large,
         created_at=timestamp(dataset.created_at),
     )
 

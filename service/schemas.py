@@ -161,8 +161,8 @@ class CounterfactualIn(Body):
     graphs: PostedGraphs | None = None
     node: NodeIdIn | None = Field(
         None,
-        description="For GNNs that classify nodes: the node of `graph` to explain; "
-        "or give `nodes`.",
+        description="For GNNs that classify nodes: the node of `graph` to explain, or without "
+        "`graph` that of the large graph `dataset`; or give `nodes`.",
     )
     nodes: AskedNodes | None = Field(
         None, description="Several nodes of `graph`, each explained by itself."

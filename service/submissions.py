@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from service.estimates import Estimate, estimate
 from service.faults import refuse
 from service.features import check_groups
 from service.idempotency import Made, Submission, find_made, remember_made
@@ -19,13 +20,14 @@ from service.questions import class_request, counterfactual_request
 from service.references import checked_id, named_by, usable
 from service.resources import explanation_document, explanation_summary
 from service.schemas import ClassIn, CounterfactualIn, ExplanationIn
-from store import denoisers, explanations
+from store import denoisers, explanations, gnns
 from store.errors import NotFound
 from store.explanations import ExplanationKind, NewExplanation
 from store.group_commit import GroupCommit
 from store.identifiers import new_id
 from store.opened import Store
-from store.requests import DenoiserConfig
+from store.requests import ClassRequest, CounterfactualRequest, DenoiserConfig
+from store.settings import Settings
 from store.tables import Denoiser, Gnn, Job, ReferenceSet
 
 Usable = Callable[[str, str], tuple[Gnn, ReferenceSet]]  # by the names that a body gives them
@@ -138,10 +140,7 @@ def _checked(
     gnn, dataset = usable(asked.gnn, asked.dataset)
     config = _denoiser_config(session, asked, gnn, dataset)
     check_groups(store, gnn, dataset)
-    if isinstance(asked, CounterfactualIn):
-        request = counterfactual_request(asked, gnn, store.settings).model_dump_json()
-    else:
-        request = class_request(asked, gnn).model_dump_json()
+    request = _request(asked, gnn, dataset, store.settings).model_dump_json()
     return Checked(
         submission=question.submission,
         kind=asked.kind,
@@ -151,6 +150,36 @@ def _checked(
         request_digest=store.artifacts.put(request.encode()),
         seed=asked.seed,
     )
+
+
+def foretell(store: Store, body: bytes) -> Estimate:
+    """What a question would take; it is checked as any other, and nothing is written."""
+    asked = parse_model(body, ExplanationIn).root
+    with store.database.reading() as session:
+        gnn, dataset = usable(session, asked.gnn, asked.dataset)
+        config = _denoiser_config(session, asked, gnn, dataset)
+        identity = denoisers.key(gnn.sha256, dataset.sha256, asked.kind, config)
+        trains = not denoisers.is_ready(session, identity)
+    check_groups(store, gnn, dataset)
+    request = _request(asked, gnn, dataset, store.settings)
+    if not isinstance(request, CounterfactualRequest):
+        refuse("dry_run", "is for questions of the kind 'counterfactual'", "query")
+    return estimate(request, dataset, store.settings, trains=trains)
+
+
+def _request(
+    asked: CounterfactualIn | ClassIn, gnn: Gnn, dataset: ReferenceSet, settings: Settings
+) -> CounterfactualRequest | ClassRequest:
+    if isinstance(asked, CounterfactualIn):
+        return counterfactual_request(asked, gnn, settings, dataset)
+    most = settings.exact_nodes
+    if dataset.max_nodes > most and not gnns.classifies_nodes(gnn):
+        refuse(
+            "/dataset",
+            f"the largest graph of {dataset.id} has {dataset.max_nodes:,} nodes; classes are "
+            f"explained by reference sets whose graphs have at most {most:,}",
+        )
+    return class_request(asked, gnn)
 
 
 def _written_all(store: Store, several: Sequence[Checked]) -> list[Written]:

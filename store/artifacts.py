@@ -7,9 +7,11 @@ import hashlib
 import os
 import re
 import secrets
-from collections.abc import Iterator
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import fsspec
 
@@ -17,6 +19,7 @@ from store.errors import ArtifactCorrupt, ArtifactMissing
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _UNFINISHED = ".tmp"
+_CHUNK = 2**20
 
 
 class Listed(NamedTuple):
@@ -54,6 +57,61 @@ class Artifacts:
         if found != digest:
             raise ArtifactCorrupt(digest, found)
         return data
+
+    def put_large(self, write: Callable[[BinaryIO], None]) -> str:
+        """As `put`, for what `write` puts into a file and is not to be in memory as a whole."""
+        if not self._is_local:
+            with tempfile.TemporaryDirectory() as folder:
+                copy = Path(folder) / "artifact"
+                with open(copy, "xb") as file:
+                    write(file)
+                digest = _digest_of(copy)
+                path = self._path(digest)
+                self._files.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
+                self._files.put_file(str(copy), path)
+            return digest
+        root = Path(self._root)
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        unfinished = root / f"{secrets.token_hex(16)}{_UNFINISHED}"
+        try:
+            with open(unfinished, "xb") as file:
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+            digest = _digest_of(unfinished)
+            final = Path(self._path(digest))
+            final.parent.mkdir(mode=0o700, exist_ok=True)
+            os.replace(unfinished, final)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+        _sync_folder(final.parent)
+        _sync_folder(root)
+        return digest
+
+    def open_large(self, digest: str) -> BinaryIO:
+        """A local file with the artifact's bytes, checked; of a remote one, a copy.
+
+        The copy has no name and is gone once nobody has it open or mapped.
+        """
+        path = self._path(digest)
+        if not self._files.exists(path):
+            raise ArtifactMissing(digest)
+        # the caller's to close
+        file: BinaryIO = open(path, "rb") if self._is_local else tempfile.TemporaryFile()  # noqa: SIM115
+        try:
+            if not self._is_local:
+                with self._files.open(path, "rb") as remote:
+                    shutil.copyfileobj(remote, file)
+                file.seek(0)
+            found = _digest(file)
+            if found != digest:
+                raise ArtifactCorrupt(digest, found)
+            file.seek(0)
+        except BaseException:
+            file.close()
+            raise
+        return file
 
     def exists(self, digest: str) -> bool:
         return bool(self._files.exists(self._path(digest)))
@@ -117,6 +175,18 @@ def _write_durably(path: Path, data: bytes) -> None:
     _sync_folder(path.parent)
     if is_new_folder:
         _sync_folder(path.parent.parent)
+
+
+def _digest_of(path: Path) -> str:
+    with open(path, "rb") as file:
+        return _digest(file)
+
+
+def _digest(file: BinaryIO) -> str:
+    content = hashlib.sha256()
+    while some := file.read(_CHUNK):
+        content.update(some)
+    return content.hexdigest()
 
 
 def _sync_folder(folder: Path) -> None:

@@ -28,6 +28,7 @@ def create(
     mean_nodes: float,
     mean_edges: float,
     edge_features: int = 0,
+    large: bool = False,
     tenant: str = "default",
 ) -> ReferenceSet:
     """Hash and figures are those of `graph_sets.canonical_set_hash` and `graph_sets.describe`."""
@@ -44,6 +45,7 @@ def create(
         max_nodes=max_nodes,
         mean_nodes=mean_nodes,
         mean_edges=mean_edges,
+        large=large,
     )
     session.add(dataset)
     session.flush()

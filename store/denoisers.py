@@ -75,6 +75,12 @@ def get(session: Session, denoiser_id: str, tenant: str = "default") -> Denoiser
     return denoiser
 
 
+def is_ready(session: Session, identity: str, tenant: str = "default") -> bool:
+    """Whether the denoiser with this `key` needs no training."""
+    denoiser = _by_key(session, identity, tenant)
+    return denoiser is not None and denoiser.state is DenoiserState.READY
+
+
 def page(
     session: Session,
     cursor: str | None = None,

@@ -60,7 +60,8 @@ class Constraints(Asked):
 
 class CounterfactualRequest(Asked):
     kind: Literal["counterfactual"] = "counterfactual"
-    graphs: list[CanonicalGraph]  # one, if nodes of it are asked about
+    # One, if nodes of it are asked about; none, if they are the reference set's, a large graph.
+    graphs: list[CanonicalGraph]
     nodes: list[int] | None = None  # of a node classifier: positions, each explained by itself
     target_class: int | None = None
     alternatives: Annotated[int, Field(ge=1, le=16)] = 3

@@ -156,6 +156,23 @@ class ExplainedNode(Document):
     nodes: int  # of the part within these hops
     edges: int
     frozen_pairs: int  # of the part: no edit touches them, besides those that the caller froze
+    complete: bool = Field(
+        True,
+        description="Whether the part has all nodes within `hops`; of hubs' neighbourhoods in "
+        "large graphs the nearest nodes stay, and edits of others are not looked for.",
+    )
+    exact: bool = Field(
+        True,
+        description="Whether predictions are surely those in the whole graph: not where even what "
+        "answers are verified on had to be cut.",
+    )
+
+
+class Restriction(Document):
+    """A large graph is not edited at all node pairs."""
+
+    candidates: int  # pairs that were looked at: edges, pairs near each other, some far apart
+    of_pairs: int  # that the graph has
 
 
 class CounterfactualAnswer(Document):
@@ -168,6 +185,7 @@ class CounterfactualAnswer(Document):
     graph: ResultGraph  # as it was posted
     molecule: Molecule | None = None  # all of it, if the graph was posted as SMILES
     node: ExplainedNode | None = None  # None if the GNN classifies graphs
+    restricted: Restriction | None = None  # None if all pairs were looked at
     prediction: Prediction
     found: bool
     reason: str | None  # why nothing was found

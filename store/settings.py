@@ -104,8 +104,13 @@ class Settings:
     max_weights_bytes: int = _setting(
         "D4_MAX_WEIGHTS_BYTES", 64 * MIB, "Largest weights file of a GNN."
     )
-    max_nodes: int = _setting("D4_MAX_NODES", 512, "Most nodes of one graph.")
-    max_edges: int = _setting("D4_MAX_EDGES", 8192, "Most edges of one graph.")
+    max_nodes: int = _setting("D4_MAX_NODES", 4096, "Most nodes of one graph.")
+    max_edges: int = _setting("D4_MAX_EDGES", 32768, "Most edges of one graph.")
+    exact_nodes: int = _setting(
+        "D4_EXACT_NODES",
+        512,
+        "Largest graph that is edited at all node pairs; of larger ones candidates are looked at.",
+    )
     max_features: int = _setting("D4_MAX_FEATURES", 4096, "Most features of a node.")
     max_graphs_per_request: int = _setting(
         "D4_MAX_GRAPHS_PER_REQUEST",
@@ -114,6 +119,21 @@ class Settings:
     )
     max_dataset_graphs: int = _setting(
         "D4_MAX_DATASET_GRAPHS", 20_000, "Most graphs of a reference set."
+    )
+    max_large_bytes: int = _setting(
+        "D4_MAX_LARGE_BYTES", 1024 * MIB, "Largest upload of one large graph."
+    )
+    max_large_nodes: int = _setting("D4_MAX_LARGE_NODES", 2_000_000, "Most nodes of a large graph.")
+    max_large_edges: int = _setting(
+        "D4_MAX_LARGE_EDGES", 20_000_000, "Most edges of a large graph."
+    )
+    max_large_values: int = _setting(
+        "D4_MAX_LARGE_VALUES", 256_000_000, "Most feature values of a large graph, of all nodes."
+    )
+    max_neighbourhood_nodes: int = _setting(
+        "D4_MAX_NEIGHBOURHOOD_NODES",
+        128,
+        "Most nodes of a large graph that are edited to explain one of them; of more, the nearest.",
     )
 
     black_box: bool = _setting(

@@ -191,6 +191,8 @@ class ReferenceSet(Resource):
     max_nodes: Mapped[int]
     mean_nodes: Mapped[float]
     mean_edges: Mapped[float]
+    # One graph in compressed rows, whose nodes are asked about by their numbers.
+    large: Mapped[bool] = mapped_column(default=False)
 
 
 class Denoiser(Resource):

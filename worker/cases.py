@@ -91,13 +91,21 @@ class NodeCase(Case):
             nodes=self.graph.node_count,
             edges=self.graph.edge_count,
             frozen_pairs=frozen_pairs(self.part),
+            complete=self.part.exact,
         )
 
 
 def cases_of(
-    request: CounterfactualRequest, spec: GnnSpec, usual: UsualAttributes | None = None
+    request: CounterfactualRequest,
+    spec: GnnSpec,
+    usual: UsualAttributes | None = None,
+    *,
+    max_nodes: int | None = None,
 ) -> Iterator[Case]:
-    """In the order in which they were asked for; `usual` is what an added edge carries."""
+    """In the order in which they were asked for; `usual` is what an added edge carries.
+
+    The part of a graph that is edited for a node has at most so many nodes.
+    """
     constraints = request.constraints
     for position, document in enumerate(request.graphs):
         graph = graph_of(document, spec.edge_features, usual)
@@ -113,7 +121,7 @@ def cases_of(
             )
             continue
         for node in request.nodes or ():
-            part = instance(graph, node, spec.convolutions, sight=spec.sight)
+            part = instance(graph, node, spec.convolutions, sight=spec.sight, max_nodes=max_nodes)
             molecule = EditableMolecule.of(document, part.nodes.tolist())
             yield NodeCase(
                 document=part_of(document, part),
@@ -160,7 +168,11 @@ def rules_within(rules: EditRules, part: NodeInstance) -> EditRules:
 
 def seed_for(seed: int, document: CanonicalGraph, node: int | None = None) -> int:
     """Depends on what is explained and not on its place, so batch mates change nothing."""
-    subject = canonical_graph_hash(document) + ("" if node is None else f":{node}")
+    return seed_of(seed, canonical_graph_hash(document) + ("" if node is None else f":{node}"))
+
+
+def seed_of(seed: int, subject: str) -> int:
+    """The request's seed, mixed with what is explained."""
     material = f"{seed}:{subject}".encode()
     return int.from_bytes(hashlib.sha256(material).digest()[:8], "big") >> 1  # below 2⁶³
 

@@ -66,7 +66,12 @@ def start(hostname: str, guardian: Guardian) -> None:
     torch.set_num_threads(_threads(settings))
     store = Store.open(settings, migrate=False)
     device = choose_device(settings.device)
-    library = Library(store.artifacts, device)
+    library = Library(
+        store.artifacts,
+        device,
+        neighbourhood_nodes=store.settings.max_neighbourhood_nodes,
+        exact_nodes=store.settings.exact_nodes,
+    )
     _current = Child(
         store=store,
         runner=Runner(store, library, HANDLERS, owner=f"{hostname}:{os.getpid()}"),

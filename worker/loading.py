@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load as load_tensors
 from torch import Tensor, nn
 
+from models.candidates import CandidateConfig
 from models.denoiser import Denoiser, DenoiserShape
 from models.edge_attributes import UsualAttributes
 from models.gnn.network import Gnn, predict
@@ -43,9 +44,13 @@ from models.gnn.spec import (
 from models.graphs import Graph
 from models.mmd import GraphStatistics, statistics
 from models.neighbourhoods import instance
-from store import gnn_layers, gnn_spec, gnns, graph_sets, tables
+from models.patches import local_parts
+from models.row_graph import RowGraph
+from models.surroundings import surroundings
+from store import gnn_layers, gnn_spec, gnns, graph_sets, large_graphs, tables
 from store.artifacts import Artifacts
 from store.requests import CanonicalGraph
+from store.settings import Settings
 from worker.plugged import plugged_layer, require_plugins
 from worker.shelf import Shelf
 
@@ -56,6 +61,7 @@ _MMD_GRAPHS = 1000
 _MMD_CUBED_NODES = 5 * 10**9
 # Neighbourhoods overlap: some hundred of them hold what a denoiser can learn from a graph.
 REFERENCE_NODES = 1000
+_TRAINING_PARTS = 2000  # of all large graphs of a reference set together
 _REFERENCE_NODE_BYTES = 256 * 1024 * 1024
 
 
@@ -69,9 +75,17 @@ class Library:
     """Everything is found by the digest of its content, so nothing kept is ever stale."""
 
     def __init__(
-        self, artifacts: Artifacts, device: torch.device, *, warm_bytes: int = _WARM_BYTES
+        self,
+        artifacts: Artifacts,
+        device: torch.device,
+        *,
+        warm_bytes: int = _WARM_BYTES,
+        neighbourhood_nodes: int = Settings.max_neighbourhood_nodes,
+        exact_nodes: int = Settings.exact_nodes,
     ) -> None:
         self.device = device
+        self.exact_nodes = exact_nodes  # of the largest graphs that have a dense form
+        self.neighbourhood_nodes = neighbourhood_nodes  # most that are edited in a large graph
         self._artifacts = artifacts
         self._shelf = Shelf(warm_bytes)
 
@@ -106,12 +120,45 @@ class Library:
             return self._graphs(gnn, row)
 
         def cut_out() -> LabelledGraphs:
-            found = neighbourhoods(self._graphs(gnn, row).graphs, spec_of(gnn))
+            spec = spec_of(gnn)
+            if row.large:
+                graph = self.large_graph(row)
+                found = large_neighbourhoods(graph, spec, self.neighbourhood_nodes)
+            else:
+                whole = self._graphs(gnn, row).graphs
+                found = neighbourhoods(whole, spec, max_nodes=self.exact_nodes)
             return LabelledGraphs(found, [None] * len(found))
 
         return self._shelf.get(
             ("neighbourhoods", gnn.sha256, row.graphs_digest), cut_out, _graph_bytes
         )
+
+    def training_graphs(self, gnn: tables.Gnn, row: tables.ReferenceSet) -> list[Graph]:
+        """The reference, of large graphs parts: those that a denoiser will be asked about."""
+        graphs = self.reference(gnn, row).graphs
+        large = [graph for graph in graphs if graph.node_count > self.exact_nodes]
+        if not large:
+            return graphs
+        count = max(2, _TRAINING_PARTS // len(large))
+        return [
+            part
+            for graph in graphs
+            for part in (
+                local_parts(graph, CandidateConfig.patch_nodes, count)
+                if graph.node_count > self.exact_nodes
+                else [graph]
+            )
+        ]
+
+    def large_graph(self, row: tables.ReferenceSet) -> RowGraph:
+        """Mapped, not read: it takes none of the warm memory, whatever its size."""
+
+        def load() -> RowGraph:
+            with self._artifacts.open_large(row.graphs_digest) as file:
+                graph = large_graphs.mapped(file)
+            return RowGraph(graph.x, graph.starts, graph.neighbours)
+
+        return self._shelf.get(("large", row.graphs_digest), load, lambda _: 0)
 
     def _graphs(self, gnn: tables.Gnn, row: tables.ReferenceSet) -> LabelledGraphs:
         """Edges have attributes only where the GNN reads them; then added ones are known, too."""
@@ -272,7 +319,11 @@ def unpacked(data: bytes) -> LabelledGraphs:
 
 
 def neighbourhoods(
-    graphs: Sequence[Graph], spec: GnnSpec, count: int = REFERENCE_NODES
+    graphs: Sequence[Graph],
+    spec: GnnSpec,
+    count: int = REFERENCE_NODES,
+    *,
+    max_nodes: int | None = None,
 ) -> list[Graph]:
     """What a node classifier sees around each node, which is marked; of many nodes a fixed sample.
 
@@ -284,12 +335,36 @@ def neighbourhoods(
     spent = 0
     for index in order[:count]:
         graph, node = nodes[index]
-        part = instance(graph, node, spec.convolutions, sight=spec.sight).graph
+        part = instance(graph, node, spec.convolutions, sight=spec.sight, max_nodes=max_nodes).graph
         spent += _bytes(part)
         if spent > _REFERENCE_NODE_BYTES and found:
             break
         found[index] = part
     return [found[index] for index in sorted(found)]
+
+
+def large_neighbourhoods(
+    graph: RowGraph, spec: GnnSpec, max_nodes: int, count: int = REFERENCE_NODES
+) -> list[Graph]:
+    """The same around a fixed sample of the nodes of a large graph, in the order of the nodes."""
+    generator = torch.Generator().manual_seed(0)
+    nodes = torch.randperm(graph.node_count, generator=generator)[:count].tolist()
+    found: dict[int, Graph] = {}
+    spent = 0
+    for node in nodes:
+        around = surroundings(
+            graph,
+            node,
+            spec.convolutions,
+            spec.sight,
+            max_nodes=max_nodes,
+            verified_nodes=max_nodes,
+        )
+        spent += _bytes(around.part.graph)
+        if spent > _REFERENCE_NODE_BYTES and found:
+            break
+        found[node] = around.part.graph
+    return [found[node] for node in sorted(found)]
 
 
 def fixed_sample(graphs: Sequence[Graph], count: int, cubed_nodes: int) -> list[Graph]:

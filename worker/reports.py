@@ -21,6 +21,7 @@ from store.results import (
     Edit,
     ExplainedNode,
     Prediction,
+    Restriction,
     ResultEdge,
     ResultGraph,
     ResultNode,
@@ -78,6 +79,7 @@ def counterfactual_answer(
         graph=result_graph(document, document.edges, document.edge_attr),
         molecule=None if molecule is None else molecule.document,
         node=node,
+        restricted=_restriction(document, outcome),
         prediction=prediction(before),
         found=bool(outcome.found),
         reason=outcome.reason,
@@ -89,6 +91,13 @@ def counterfactual_answer(
         gnn_evaluations=outcome.gnn_evaluations,
         seconds=figure(outcome.seconds),
     )
+
+
+def _restriction(document: CanonicalGraph, outcome: CounterfactualOutcome) -> Restriction | None:
+    if outcome.candidates is None:
+        return None
+    nodes = len(document.node_ids)
+    return Restriction(candidates=outcome.candidates, of_pairs=nodes * (nodes - 1) // 2)
 
 
 def _counterfactual(

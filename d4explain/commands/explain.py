@@ -11,6 +11,7 @@ from d4explain.client import Client
 from d4explain.commands.options import Url, read_json
 from d4explain.errors import CommandError
 from d4explain.job_bars import JobBars
+from d4explain.resources import Estimate
 from d4explain.tables import class_table, counterfactual_table, mmd_table, summary_lines
 from d4explain.terminal import messages, output
 from store.requests import Preset
@@ -36,7 +37,10 @@ def explain(
     ] = False,
     node: Annotated[
         list[str] | None,
-        typer.Option(help="Node to explain, if the GNN classifies nodes; may be repeated."),
+        typer.Option(
+            help="Node to explain, if the GNN classifies nodes; may be repeated. Without a GRAPH, "
+            "its number in the large graph that the DATASET is."
+        ),
     ] = None,
     target: Annotated[
         int | None,
@@ -46,21 +50,25 @@ def explain(
     max_ratio: Annotated[float, typer.Option(help="Most edits over the graph's edges.")] = 0.3,
     preset: Annotated[Preset, typer.Option(help="How much work the answer is worth.")] = "balanced",
     seed: Annotated[int, typer.Option(min=0)] = 0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what it would take; not for classes.")
+    ] = False,
     svg: Annotated[Path | None, typer.Option(help="Draw the answer into this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole answer.")] = False,
     url: Url = None,
 ) -> None:
     """Explain graphs or nodes (what would change the answer?) or, without a GRAPH, a class."""
-    if graph is None and not smiles and target is None:
+    if graph is None and not smiles and not node and target is None:
         raise CommandError(
-            "there is nothing to explain", hint="give a GRAPH file, a --smiles or a --class"
+            "there is nothing to explain",
+            hint="give a GRAPH file, a --smiles, a --class, or the --node of a large graph",
         )
     graphs = [] if graph is None else graphs_of(read_json(graph), graph)
     graphs += [{"smiles": text} for text in smiles or []]
-    nodes = nodes_of(graphs, node or [])
+    nodes = nodes_of(graphs, node or []) if graphs else numbers_of(node or [])
     with Client(api_address(url)) as client:
         ids = gnn, _dataset_id(client, dataset)
-        if graphs:
+        if graphs or nodes:
             options: dict[str, Any] = {
                 "alternatives": alternatives,
                 "constraints": {"max_ratio": max_ratio, "valid_molecule": valid_molecule},
@@ -71,6 +79,9 @@ def explain(
                 options["target_class"] = target
             if nodes:
                 options["nodes"] = nodes
+            if dry_run:
+                _show_estimate(client.estimate_counterfactual(*ids, graphs, **options))
+                return
             explanation = client.explain_counterfactual(*ids, graphs, **options)
         else:
             assert target is not None
@@ -112,6 +123,14 @@ def nodes_of(graphs: list[dict[str, Any]], given: list[str]) -> list[NodeId]:
     return [_node_id(graphs[0], text) for text in given]
 
 
+def numbers_of(given: list[str]) -> list[NodeId]:
+    """Nodes of a large graph."""
+    for text in given:
+        if not text.isdecimal():
+            raise CommandError(f"--node is {text!r}; nodes of a large graph are numbered from 0")
+    return [int(text) for text in given]
+
+
 def _node_id(graph: dict[str, Any], text: str) -> NodeId:
     if "smiles" in graph or ("edge_index" in graph and graph.get("node_ids") is None):
         if text.isdecimal():
@@ -133,6 +152,16 @@ def _dataset_id(client: Client, given: str) -> str:
         if item.name == given:
             return item.id
     raise CommandError(f"no reference set is called {given!r}")
+
+
+def _show_estimate(estimate: Estimate) -> None:
+    for case in estimate.cases:
+        output().print(
+            f"{case.mode}: {case.nodes:,} nodes, {case.pairs:,} pairs, "
+            f"{case.memory_bytes / 1e6:,.0f} MB, {case.seconds:g} s"
+        )
+    training = ", after the training of a denoiser" if estimate.trains_denoiser else ""
+    output().print(f"in all about {estimate.seconds:g} s on one core{training}")
 
 
 def _show(result: CounterfactualResult | ClassResult, class_names: list[str] | None) -> None:

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from d4explain.address import api_address
 from d4explain.checkup import Finding, examine
-from d4explain.cli import main
+from d4explain.cli import COMMANDS, main
 from d4explain.commands.explain import graphs_of
 from d4explain.demo import Verdict
 from d4explain.errors import CommandError
@@ -71,7 +71,7 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_help_lists_the_commands(tmp_path: Path) -> None:
     told = run("--help", cwd=tmp_path)
     assert told.returncode == 0
-    for command in ("up", "demo", "export", "register", "gnns", "explain", "jobs", "doctor"):
+    for command in COMMANDS:
         assert command in told.stdout
 
 
@@ -414,6 +414,25 @@ def test_nodes_are_posted_as_the_file_names_them(
         names = ("--gnn", "gnn_1", "--dataset", "set_1", "--url", url)
         complaint(capsys, "explain", "g.json", *names, *nodes)
     assert Refusing.posted.pop()["nodes"] == posted
+
+
+def test_nodes_without_a_graph_are_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    with HTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        names = ("--gnn", "gnn_1", "--dataset", "set_1", "--url", url)
+        complaint(capsys, "explain", *names, "--node", "123", "--node", "7")
+    posted = Refusing.posted.pop()
+    assert posted["nodes"] == [123, 7]
+    assert not {"graph", "graphs"} & posted.keys()
+    said = complaint(capsys, "explain", *names, "--node", "a")
+    assert "numbered from 0" in said
+
+
+def test_only_known_files_are_uploaded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "no file" in complaint(capsys, "upload", str(tmp_path / "g.npz"), "--name", "g")
+    (tmp_path / "g.csv").write_text("")
+    assert ".npz and .ndjson" in complaint(capsys, "upload", str(tmp_path / "g.csv"), "--name", "g")
 
 
 def test_smiles_are_posted_as_graphs(capsys: pytest.CaptureFixture[str]) -> None:

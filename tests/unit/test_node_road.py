@@ -213,7 +213,10 @@ def test_a_node_is_explained_by_edits_that_hold_in_the_whole_graph(road: Road) -
     (answer,) = explanation["result"]["answers"]
     assert answer["prediction"]["predicted_class"] == 0
     # 6, n7, 0, n1, 2; 0 and those two hops away, and the two among themselves, are left alone
-    assert answer["node"] == {"id": 0, "hops": 2, "nodes": 5, "edges": 4, "frozen_pairs": 3}
+    assert answer["node"] == {"id": 0, "hops": 2, "nodes": 5, "edges": 4, "frozen_pairs": 3} | {
+        "complete": True,
+        "exact": True,
+    }
     assert {node["id"] for node in answer["graph"]["nodes"]} == {0, "n1", 2, 6, "n7"}
     assert len(answer["graph"]["edges"]) == 4
     (found,) = answer["counterfactuals"]

@@ -78,6 +78,7 @@ def test_every_route_of_the_issue_is_there(document):
         "post /v1/jobs/{job_id}/cancel",
         "post /v1/jobs/{job_id}/retry",
         "get /livez",
+        "post /v1/datasets/large",
         "get /readyz",
         "get /metrics",
     }  # fmt: skip

@@ -8,20 +8,22 @@ from dataclasses import asdict
 
 from sqlalchemy.orm import Session
 
+from models.candidates import CandidateConfig
 from models.counterfactual import CounterfactualConfig, CounterfactualOutcome
 from models.denoiser import Denoiser
 from models.gnn.network import Gnn
 from models.search import PRESETS
-from store import explanations
+from store import explanations, gnns
 from store.requests import CounterfactualRequest
 from store.results import CounterfactualResult, Timings
 from worker.black_box import BlackBox
 from worker.cases import Case, cases_of
-from worker.distances import distance_to_reference
+from worker.distances import Distance, distance_to_reference
+from worker.large_cases import large_cases, neighbourhood_warnings, restriction_warnings
 from worker.opening import black_box_of, opened_gnn
 from worker.receipts import form_warnings, receipt
 from worker.reports import counterfactual_answer, figure, summary
-from worker.subjects import request_bytes, subjects_of
+from worker.subjects import Subjects, request_bytes, subjects_of
 from worker.work import Outcome, Work
 
 
@@ -37,19 +39,15 @@ def explain_counterfactually(work: Work) -> Outcome:
         alternatives=request.alternatives,
         sampler=request.sampler,
         search=PRESETS[request.preset],
+        candidates=CandidateConfig(above_nodes=work.library.exact_nodes),
     )
-    usual = work.library.usual_attributes(subjects.gnn, subjects.dataset)
-    cases = list(cases_of(request, gnn.spec, usual))
+    cases = _cases(work, request, subjects, gnn)
     loaded = time.monotonic()
     clock = _Clock(loaded, request.time_budget, work.control.should_stop)
     outcomes = _explained(work, cases, gnn=gnn, denoiser=denoiser, config=config, clock=clock)
     explained = time.monotonic()
     what = "nodes" if gnn.spec.classifies_nodes else "graphs"
-    distance = distance_to_reference(
-        [outcome.found[0].graph for outcome in outcomes if outcome.found],
-        work.library.reference_statistics(subjects.gnn, subjects.dataset),
-        seed=request.seed,
-    )
+    distance = _distance(work, subjects, outcomes, request.seed)
     answers = [
         counterfactual_answer(case.document, outcome, case.node(), case.molecule)
         for case, outcome in zip(cases, outcomes, strict=True)
@@ -81,6 +79,8 @@ def explain_counterfactually(work: Work) -> Outcome:
             *form_warnings(gnn),
             *(["the query budget ended the search"] if box and box.nearly_used_up else []),
             *clock.warnings(len(answers), what),
+            *neighbourhood_warnings(answers),
+            *restriction_warnings(answers),
             *distance.warnings,
         ],
     )
@@ -97,6 +97,31 @@ def explain_counterfactually(work: Work) -> Outcome:
     return Outcome(
         result={"kind": "explanation", "explanation": work.claim.subject_id}, record=record
     )
+
+
+def _cases(work: Work, request: CounterfactualRequest, subjects: Subjects, gnn: Gnn) -> list[Case]:
+    library = work.library
+    if request.graphs:
+        usual = library.usual_attributes(subjects.gnn, subjects.dataset)
+        return list(cases_of(request, gnn.spec, usual, max_nodes=library.exact_nodes))
+    graph = library.large_graph(subjects.dataset)
+    return list(
+        large_cases(request, gnn.spec, graph, subjects.dataset.sha256, library.neighbourhood_nodes)
+    )
+
+
+def _distance(
+    work: Work, subjects: Subjects, outcomes: Sequence[CounterfactualOutcome], seed: int
+) -> Distance:
+    graphs = [outcome.found[0].graph for outcome in outcomes if outcome.found]
+    most = work.library.exact_nodes
+    largest = max((graph.node_count for graph in graphs), default=0)
+    if not gnns.classifies_nodes(subjects.gnn):
+        largest = max(largest, subjects.dataset.max_nodes)
+    if graphs and largest > most:
+        return Distance(None, (f"no MMD: spectra of more than {most:,} nodes take too long",))
+    reference = work.library.reference_statistics(subjects.gnn, subjects.dataset)
+    return distance_to_reference(graphs, reference, seed=seed)
 
 
 def _explained(

@@ -91,7 +91,7 @@ def _trained(work: Work, trainer: Trainer) -> TrainingProgress:
 def _trainer(work: Work, subjects: Subjects) -> Trainer:
     config = DenoiserConfig.model_validate(subjects.denoiser.config)
     recipe = _recipe(subjects.denoiser.objective, config)
-    graphs = work.library.reference(subjects.gnn, subjects.dataset).graphs
+    graphs = work.library.training_graphs(subjects.gnn, subjects.dataset)
     if is_black_box(subjects.gnn):  # it would be asked at every step
         recipe = replace(recipe, alpha=0.0, effect_weight=0.0)
     needs_gnn = recipe.objective is Objective.COUNTERFACTUAL and not is_black_box(subjects.gnn)

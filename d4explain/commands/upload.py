@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from d4explain.address import api_address
+from d4explain.client import Client
+from d4explain.commands.options import Url
+from d4explain.errors import CommandError
+from d4explain.terminal import output
+
+
+def upload(
+    graph: Annotated[
+        Path, typer.Argument(help=".npz with edge_index and x, or .ndjson; see the README.")
+    ],
+    *,
+    name: Annotated[str, typer.Option(help="What to call the data set.")],
+    url: Url = None,
+) -> None:
+    """Store one large graph, whose nodes `explain --node` can then ask about; print its id."""
+    if not graph.is_file():
+        raise CommandError(f"there is no file {graph}")
+    with Client(api_address(url)) as client:
+        try:
+            dataset = client.upload_large_graph(name, graph)
+        except ValueError as error:
+            raise CommandError(str(error)) from error
+    output().print(
+        f"{dataset.id}: {dataset.max_nodes:,} nodes, {dataset.mean_edges:,.0f} edges",
+        markup=False,
+        soft_wrap=True,
+    )

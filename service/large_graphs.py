@@ -1,0 +1,113 @@
+"""Large graphs: uploaded once as a data set of their own, then asked about node by node."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from functools import partial
+from http import HTTPStatus
+from typing import Annotated, BinaryIO
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy.orm import Session
+from starlette.responses import Response
+
+from service import examples
+from service.bodies import require_type
+from service.context import ContextOf, in_thread, reading_large
+from service.datasets import read_dataset
+from service.idempotency import Made, Submission, known, once, submission_of
+from service.large_graphs_in import LargeForm, read_large
+from service.openapi import IDEMPOTENCY_KEY, answer, problems
+from service.replies import reply
+from service.resources import DatasetResource
+from service.schemas import Name
+from store import datasets, large_graphs
+from store.opened import Store
+
+router = APIRouter(tags=["reference sets"])
+
+PATH = "/v1/datasets/large"
+_IN_MEMORY = 2**20  # bytes of an upload before it goes to a file
+
+
+class LargeQuery(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Name = Field(description="What the data set is called.")
+
+
+@router.post(
+    PATH,
+    summary="Store one large graph",
+    description="For GNNs that classify nodes: the graph is uploaded once and its nodes are asked "
+    "about by their numbers, `POST /v1/explanations` with this data set, `node` and no `graph`. "
+    "It is its own reference set: denoisers learn from neighbourhoods in it. Nodes are 0 … n-1. "
+    "`application/x-npz` is what `numpy.savez` writes, with the integer array `edge_index` of two "
+    "rows and the features `x`, one row per node. `application/x-ndjson` has lines like "
+    '`{"x": [[…], …], "edge_index": [[…], […]]}`, each with some more nodes, some more edges, or '
+    "both. Each edge is listed once, or once per direction; self-loops are refused. Without `x`, "
+    "every node has the constant 1. The body may come in chunks.",
+    status_code=201,
+    responses={
+        201: answer("Stored.", DatasetResource, examples.LARGE_DATASET),
+        **problems(HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
+    },
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                LargeForm.NDJSON: {"schema": {"type": "string"}, "example": examples.LARGE_LINES},
+                LargeForm.NPZ: {
+                    "schema": {"type": "string", "format": "binary"},
+                    "example": "what numpy.savez(file, edge_index=…, x=…) writes",
+                },
+            },
+        },
+        "parameters": [IDEMPOTENCY_KEY],
+    },
+)
+async def create_large(
+    request: Request, context: ContextOf, query: Annotated[LargeQuery, Query()]
+) -> Response:
+    form = LargeForm(require_type(request, *LargeForm))
+    digest = hashlib.sha256()
+    with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
+        async for chunk in request.stream():
+            digest.update(chunk)
+            await in_thread(file.write, chunk)
+        submission = submission_of(request, digest.digest(), form.encode(), query.name.encode())
+        create_it = partial(create, context.store, query.name, form, submission)
+        made = await reading_large(context, create_it, file)
+    dataset = await in_thread(read_dataset, context.store, made.id)
+    return reply(dataset, 201, {"Location": f"/v1/datasets/{made.id}", **made.headers})
+
+
+def create(
+    store: Store, name: str, form: LargeForm, submission: Submission, file: BinaryIO
+) -> Made:
+    """Reads and packs the whole graph before anything is written."""
+    made = known(store, submission)
+    if made is not None:
+        return made
+    file.seek(0)
+    graph = read_large(file, form, store.settings)
+    digest = store.artifacts.put_large(partial(large_graphs.write, graph))
+
+    def make(session: Session) -> str:
+        return datasets.create(
+            session,
+            name=name,
+            gnn_features=graph.features,
+            graphs_digest=digest,
+            sha256=digest,  # the same graph always gives the same bytes
+            graph_count=1,
+            label_counts={},
+            max_nodes=graph.node_count,
+            mean_nodes=graph.node_count,
+            mean_edges=graph.edge_count,
+            large=True,
+        ).id
+
+    return once(store, submission, make)

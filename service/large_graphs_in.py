@@ -1,0 +1,209 @@
+"""Uploaded large graphs: npz or NDJSON to compressed rows; sizes are looked at before values."""
+
+from __future__ import annotations
+
+import math
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from typing import IO, Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, ValidationError
+
+from service.faults import Fault, InvalidRequestError, faults_of, refuse
+from service.graph_schemas import MAX_FLOAT32, Feature
+from service.json_bodies import MalformedJsonError, parse_json
+from service.schemas import Body
+from store.large_graphs import LargeGraph, first_repeated, rows_of
+from store.settings import Settings
+
+_CHUNK = 2**22  # bytes, or values, that are read or checked at once
+_HEADERS: dict[tuple[int, int], Callable[[IO[bytes]], tuple[tuple[int, ...], bool, np.dtype]]] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+Node = NDArray[np.int64]
+Values = NDArray[np.float32]
+
+
+class LargeForm(StrEnum):
+    NPZ = "application/x-npz"
+    NDJSON = "application/x-ndjson"
+
+
+class LargeLine(Body):
+    """Some of the nodes, or edges, or both; nodes are numbered in the order in which they come."""
+
+    x: list[list[Feature]] | None = Field(None, description="Features of the next nodes.")
+    edge_index: list[list[int]] | None = Field(
+        None,
+        description="Sources and targets of some edges; each edge is listed once, or once per "
+        "direction. They may name nodes of later lines.",
+    )
+
+
+def read_large(file: BinaryIO, form: LargeForm, limits: Settings) -> LargeGraph:
+    """The graph of an upload, checked; without features every node gets the constant 1."""
+    x, sources, targets = (_npz if form is LargeForm.NPZ else _ndjson)(file, limits)
+    if not len(sources):
+        refuse("/edge_index", "the graph has no edges; edits are budgeted as a share of them")
+    least, most = int(min(sources.min(), targets.min())), int(max(sources.max(), targets.max()))
+    if x is None:
+        _check_size("/edge_index", most + 1, "nodes", limits.max_large_nodes)
+        x = np.ones((most + 1, 1), dtype=np.float32)
+    if least < 0 or most >= len(x):
+        said = least if least < 0 else most
+        refuse("/edge_index", f"names the node {said}; the nodes are 0 to {len(x) - 1:,}")
+    loops = sources[sources == targets]
+    if len(loops):
+        refuse("/edge_index", f"has a self-loop of node {loops[0]}")
+    repeated = first_repeated(sources, targets)
+    if repeated is not None:
+        source, target = repeated
+        refuse("/edge_index", f"the edge from {source} to {target} is listed twice")
+    graph = rows_of(x, sources, targets)
+    _check_size("/edge_index", graph.edge_count, "edges", limits.max_large_edges)
+    return graph
+
+
+def _npz(file: BinaryIO, limits: Settings) -> tuple[Values | None, Node, Node]:
+    """Arrays `edge_index` [2, edge] and, if there are features, `x` [node, feature]."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            names = archive.namelist()
+            for name in ("edge_index.npy", "x.npy"):
+                if names.count(name) > 1:
+                    refuse("", f"the archive has {name} more than once")
+            if "edge_index.npy" not in names:
+                refuse("/edge_index", "is required: an integer array of two rows")
+            with archive.open("edge_index.npy") as member:
+                edges = _array(member, "/edge_index", "iu", lambda shape: _edges(shape, limits))
+            x = None
+            if "x.npy" in names:
+                with archive.open("x.npy") as member:
+                    x = _array(member, "/x", "fiu", lambda shape: _features(shape, limits))
+    # what hostile or broken archives make the readers raise; reading a member is never more than
+    # its header has said
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, OSError) as error:
+        raise InvalidRequestError([Fault("", f"the npz file cannot be read: {error}")]) from error
+    features = None if x is None else _finite(x, "/x")
+    if edges.dtype.kind == "u" and edges.dtype.itemsize == 8 and int(edges.max(initial=0)) >> 63:
+        refuse("/edge_index", "has numbers of more than 63 bits")
+    sources, targets = edges.astype(np.int64)
+    return features, sources, targets
+
+
+def _array(
+    member: IO[bytes], at: str, kinds: str, check: Callable[[tuple[int, ...]], None]
+) -> NDArray[Any]:
+    try:
+        version = np.lib.format.read_magic(member)
+        if version not in _HEADERS:
+            refuse(at, f"is a .npy array of version {version}; 1.0 and 2.0 are read")
+        shape, is_fortran, dtype = _HEADERS[version](member)
+    except ValueError as error:
+        raise InvalidRequestError([Fault(at, f"is no .npy array: {error}")]) from error
+    if dtype.kind not in kinds or dtype.hasobject:
+        wanted = "integers" if kinds == "iu" else "numbers"
+        refuse(at, f"is an array of {dtype}; {wanted} are wanted")
+    if min(shape, default=0) < 0:
+        refuse(at, f"has the shape {list(shape)}; sizes are not negative")
+    check(shape)
+    values: NDArray[Any] = np.empty(math.prod(shape), dtype)
+    left = values.view(np.uint8)
+    while len(left):
+        read = member.read(min(len(left), _CHUNK))
+        if not read:
+            refuse(at, f"ends {len(left):,} bytes before its {values.nbytes:,}")
+        left[: len(read)] = np.frombuffer(read, np.uint8)
+        left = left[len(read) :]
+    return values.reshape(shape[::-1]).T if is_fortran else values.reshape(shape)
+
+
+def _edges(shape: tuple[int, ...], limits: Settings) -> None:
+    if len(shape) != 2 or shape[0] != 2:
+        refuse("/edge_index", f"has the shape {list(shape)}; two rows are wanted")
+    _check_size("/edge_index", shape[1], "listed edges", 2 * limits.max_large_edges)
+
+
+def _features(shape: tuple[int, ...], limits: Settings) -> None:
+    if len(shape) != 2:
+        refuse("/x", f"has the shape {list(shape)}; [node, feature] is wanted")
+    nodes, features = shape
+    if nodes < 1:
+        refuse("/x", "the graph has no nodes")
+    if not 1 <= features <= limits.max_features:
+        refuse("/x", f"a node has {features:,} features; allowed are 1 to {limits.max_features:,}")
+    _check_size("/x", nodes, "nodes", limits.max_large_nodes)
+    _check_size("/x", nodes * features, "feature values", limits.max_large_values)
+
+
+def _finite(x: NDArray[Any], at: str) -> Values:
+    found = np.empty(x.shape, dtype=np.float32)
+    rows = max(1, _CHUNK // x.shape[1])
+    for first in range(0, len(x), rows):
+        some = x[first : first + rows]
+        if not (np.abs(some.astype(np.float64, copy=False)) <= MAX_FLOAT32).all():
+            refuse(at, "has values that are not finite, or beyond single precision")
+        found[first : first + rows] = some
+    return found
+
+
+def _ndjson(file: BinaryIO, limits: Settings) -> tuple[Values | None, Node, Node]:
+    xs: list[Values] = []
+    sources: list[Node] = []
+    targets: list[Node] = []
+    nodes = listed = 0
+    for at, line in _lines(file, limits):
+        if line.x:
+            nodes += len(line.x)
+            width = len(line.x[0]) if not xs else xs[0].shape[1]
+            for row, values in enumerate(line.x):
+                if len(values) != width:
+                    said = f"has {len(values):,} features; the first node has {width:,}"
+                    refuse(f"{at}/x/{row}", said)
+            _features((nodes, width), limits)
+            xs.append(np.array(line.x, dtype=np.float32).reshape(-1, width))
+        if line.edge_index is not None:
+            rows = line.edge_index
+            if len(rows) != 2 or len(rows[0]) != len(rows[1]):
+                refuse(f"{at}/edge_index", "should be two arrays of the same length")
+            listed += len(rows[0])
+            _check_size(f"{at}/edge_index", listed, "listed edges", 2 * limits.max_large_edges)
+            sources.append(np.array(rows[0], dtype=np.int64))
+            targets.append(np.array(rows[1], dtype=np.int64))
+    nothing = np.empty(0, dtype=np.int64)
+    x = np.concatenate(xs) if xs else None
+    return x, np.concatenate([nothing, *sources]), np.concatenate([nothing, *targets])
+
+
+def _lines(file: BinaryIO, limits: Settings) -> Iterator[tuple[str, LargeLine]]:
+    """The lines that are not empty, each with its place: `/0`, `/1`, …"""
+    most = limits.max_body_bytes
+    number = 0
+    while line := file.readline(most + 1):
+        at = f"/{number}"
+        number += 1
+        if len(line) > most:
+            refuse(at, f"the line is longer than {most:,} bytes; give the graph in more lines")
+        if not line.strip():
+            continue
+        try:
+            document = parse_json(line)
+            yield at, LargeLine.model_validate(document, strict=True)
+        except MalformedJsonError as error:
+            refuse(at, f"is not JSON: {error}")
+        except InvalidRequestError as error:
+            raise InvalidRequestError(
+                [Fault(f"{at}{fault.at}", fault.detail) for fault in error.faults]
+            ) from error
+        except ValidationError as error:
+            raise InvalidRequestError(faults_of(error, document, at)) from error
+
+
+def _check_size(at: str, sent: int, what: str, allowed: int) -> None:
+    if sent > allowed:
+        refuse(at, f"the graph has {sent:,} {what}; this deployment accepts at most {allowed:,}")

@@ -1,0 +1,64 @@
+"""What the speed bench measures large graphs on is what it says it is."""
+
+from __future__ import annotations
+
+import networkx as nx
+import pytest
+import torch
+
+from bench.speed.large_inputs import NODE_SPEC, SHAPES, at_the_border, planted
+from models.gnn.network import Gnn, predict
+from models.gnn.spec import GinLayer, GnnSpec, LinearLayer, PoolLayer
+from models.graphs import Graph
+from models.row_graph import RowGraph
+from models.surroundings import Surroundings, surroundings
+
+torch.set_num_threads(1)
+CPU = torch.device("cpu")
+
+
+def around(nodes: int) -> Surroundings:
+    graph = planted(nodes, 0)
+    assert abs(graph.edge_count / (5 * nodes) - 1) < 0.05
+    rows = RowGraph(graph.x, graph.starts, graph.neighbours)
+    return surroundings(rows, 0, NODE_SPEC.convolutions, NODE_SPEC.sight, max_nodes=128)
+
+
+def test_the_neighbourhood_is_the_same_in_graphs_of_any_size() -> None:
+    small, large = around(2000), around(20_000)
+    assert small.complete
+    assert small.part.rim == large.part.rim == NODE_SPEC.sight
+    assert torch.equal(small.part.graph.edges, large.part.graph.edges)
+    assert torch.equal(small.part.graph.features, large.part.graph.features)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_shapes_are_connected_and_one_has_a_hub(shape: str) -> None:
+    graph = SHAPES[shape](400, 0)
+    made = nx.Graph(graph.edges.T.tolist())
+    assert made.number_of_nodes() == graph.node_count == 400
+    assert nx.is_connected(made)
+    assert (max(degree for _, degree in made.degree) > 200) == (shape == "star and BA")
+
+
+def test_a_chain_of_pieces_is_where_the_gnn_wavers() -> None:
+    """The GNN counts edges of what nodes there are: paths are one class, dense pieces the other."""
+    gnn = Gnn(GnnSpec(1, 2, (GinLayer(1, 1), PoolLayer("mean"), LinearLayer(2)))).eval()
+    weights = {
+        "layers.0.conv.eps": torch.zeros(1),
+        "layers.0.conv.nn.0.weight": torch.ones(1, 1),
+        "layers.0.conv.nn.0.bias": torch.zeros(1),
+        "layers.0.conv.nn.2.weight": torch.ones(1, 1),
+        "layers.0.conv.nn.2.bias": torch.zeros(1),
+        "layers.2.linear.weight": torch.tensor([[0.0], [1.0]]),
+        "layers.2.linear.bias": torch.tensor([0.0, -4.0]),  # one more than the mean degree
+    }
+    gnn.load_state_dict(weights)
+    pieces = [nx.path_graph(6), nx.complete_graph(6)] * 5
+    graphs = [Graph(torch.ones(6, 1), torch.tensor(list(one.edges)).T) for one in pieces]
+    chain = at_the_border(gnn, graphs, 300)
+    assert nx.is_connected(nx.Graph(chain.edges.T.tolist()))
+    assert 300 <= chain.node_count <= 306
+    before, one_class = predict(gnn, [chain, graphs[0]], CPU)
+    assert before.argmax() == one_class.argmax()
+    assert before.max() < one_class.max() - 0.2

@@ -1,0 +1,321 @@
+"""Large graphs are edited at candidate pairs, of which is said what dense forms would say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import networkx as nx
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.candidates import CandidateConfig, CandidateSpace
+from models.counterfactual import CounterfactualConfig, explain
+from models.denoiser import Denoiser, DenoiserShape
+from models.edge_attributes import UsualAttributes
+from models.edits import EditRules, EditSet, EditSpace
+from models.errors import TooLargeError, UnknownNodeError
+from models.flips import FlipGoal, FlipJudge
+from models.gnn.network import Gnn, predict
+from models.gnn.spec import (
+    ActivationLayer,
+    GcnLayer,
+    GinLayer,
+    GnnSpec,
+    LinearLayer,
+    PoolLayer,
+)
+from models.graphs import Graph
+from models.isomorphism import marked_codes
+from models.patches import PatchScout, local_parts, patches_of
+from models.scouting import Foresight, Scout
+
+torch.set_num_threads(1)
+CPU = torch.device("cpu")
+ALWAYS = CandidateConfig(above_nodes=0)
+
+
+def rng(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def graph_of(made: nx.Graph, features: int = 1, seed: int = 0) -> Graph:
+    kinds = torch.randint(0, 2, (made.number_of_nodes(), features), generator=rng(seed))
+    edges = torch.tensor(sorted(tuple(sorted(edge)) for edge in made.edges)).view(-1, 2)
+    return Graph(kinds.float() if features > 1 else torch.ones(len(kinds), 1), edges.T.contiguous())
+
+
+def restricted(graph: Graph, rules: EditRules | None = None, seed: int = 0) -> CandidateSpace:
+    space = CandidateSpace.restricted(graph, rules or EditRules(), ALWAYS, seed)
+    assert isinstance(space, CandidateSpace)
+    return space
+
+
+def star_and_ba(nodes: int) -> nx.Graph:
+    """Half of the nodes hang at one of the others."""
+    made = nx.barabasi_albert_graph(nodes // 2, 2, seed=0)
+    made.add_edges_from((0, leaf) for leaf in range(nodes // 2, nodes))
+    return made
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> nx.Graph:
+    seed, nodes = draw(st.integers(0, 500)), draw(st.integers(12, 60))
+    return draw(
+        st.sampled_from(
+            [
+                nx.random_labeled_tree(nodes, seed=seed),
+                nx.barabasi_albert_graph(nodes, 2, seed=seed),
+                star_and_ba(nodes),
+                nx.disjoint_union(nx.cycle_graph(nodes // 2), nx.path_graph(6)),
+            ]
+        )
+    )
+
+
+@settings(max_examples=20, deadline=None)
+@given(made=graphs(), seed=st.integers(0, 100))
+def test_candidates_are_edges_near_pairs_and_some_far_ones(made: nx.Graph, seed: int) -> None:
+    graph = graph_of(made)
+    space = restricted(graph, seed=seed)
+    pairs = list(zip(space.sources.tolist(), space.targets.tolist(), strict=True))
+    assert len(set(pairs)) == len(pairs) == space.count <= 8 * graph.edge_count
+    assert all(one < other for one, other in pairs)
+    edges = {tuple(sorted(edge)) for edge in made.edges}
+    present = {pair for pair, there in zip(pairs, space.present.tolist(), strict=True) if there}
+    assert present == edges
+    near = {
+        pair
+        for node in made
+        if made.degree(node) <= 24
+        for one in made[node]
+        for other in made[node]
+        if (pair := (min(one, other), max(one, other))) not in edges and one != other
+    }
+    if len(edges) + len(near) + graph.edge_count <= 8 * graph.edge_count:
+        assert near <= set(pairs)
+    again = restricted(graph, seed=seed)
+    assert torch.equal(again.sources, space.sources)
+
+
+def test_edges_keep_what_they_carry() -> None:
+    made = nx.barabasi_albert_graph(30, 2, seed=1)
+    bare = graph_of(made, features=2)
+    carried = torch.eye(2)[torch.randint(0, 2, (bare.edge_count,), generator=rng(3))]
+    usual = UsualAttributes.seen([bare.features], [bare.edges], [carried])
+    graph = replace(bare, edge_attributes=carried, usual=usual)
+    space, dense = restricted(graph), EditSpace.of(graph, EditRules())
+    pairs = list(zip(dense.sources.tolist(), dense.targets.tolist(), strict=True))
+    for pair in range(space.count):
+        same = pairs.index(space.pairs((pair,))[0])
+        assert space.attributes_of(pair) == dense.attributes_of(same)
+    edits = (0, 5, space.count - 1)
+    (own,) = space.apply_all([edits])
+    other = dense.apply(tuple(sorted(pairs.index(pair) for pair in space.pairs(edits))))
+    assert torch.equal(own.edges, other.edges)
+    assert own.edge_attributes is not None
+    assert other.edge_attributes is not None
+    assert torch.equal(own.edge_attributes, other.edge_attributes)
+    for part in local_parts(graph, 8, 4):
+        assert part.edge_attributes is not None
+        assert len(part.edge_attributes) == part.edge_count
+        assert part.usual is usual
+
+
+def test_rules_hold_for_candidates() -> None:
+    graph = graph_of(nx.barabasi_albert_graph(40, 2, seed=1))
+    frozen = EditRules(frozen_nodes=frozenset({0, 5}), frozen_pairs=frozenset({(7, 2)}))
+    space = restricted(graph, frozen)
+    ends = torch.stack([space.sources, space.targets])
+    assert not torch.isin(ends, torch.tensor([0, 5])).any()
+    assert (2, 7) not in set(map(tuple, ends.T.tolist()))
+    assert not bool(restricted(graph, EditRules(remove=False)).present.any())
+    assert bool(restricted(graph, EditRules(add=False)).present.all())
+    with pytest.raises(UnknownNodeError):
+        restricted(graph, EditRules(frozen_nodes=frozenset({40})))
+
+
+@settings(max_examples=20, deadline=None)
+@given(made=graphs(), seed=st.integers(0, 100), data=st.data())
+def test_edited_graphs_are_those_of_the_dense_space(
+    made: nx.Graph, seed: int, data: st.DataObject
+) -> None:
+    graph = graph_of(made, features=2, seed=seed)
+    rules = EditRules(keep_connected=True, max_ratio=1.0)
+    space, dense = restricted(graph, rules, seed), EditSpace.of(graph, rules)
+    places = {
+        pair: position
+        for position, pair in enumerate(
+            zip(dense.sources.tolist(), dense.targets.tolist(), strict=True)
+        )
+    }
+    one_set = st.lists(st.integers(0, space.count - 1), min_size=1, max_size=4, unique=True)
+    sets: list[EditSet] = [
+        tuple(sorted(chosen)) for chosen in data.draw(st.lists(one_set, min_size=2, max_size=6))
+    ]
+    same = [tuple(sorted(places[pair] for pair in space.pairs(edits))) for edits in sets]
+    for own, other in zip(space.apply_all(sets), dense.apply_all(same), strict=True):
+        assert torch.equal(own.edges, other.edges)
+    assert space.component_counts(sets) == dense.component_counts(same)
+    assert space.allowed(sets) == dense.allowed(same)
+    codes, truth = space.codes(sets), marked_codes(dense, same)
+    for i in range(len(sets)):
+        for j in range(i):
+            assert (codes[i] == codes[j]) == (truth[i] == truth[j])
+
+
+@settings(max_examples=20, deadline=None)
+@given(made=graphs(), seed=st.integers(0, 100))
+def test_strangeness_is_that_of_networkx_degrees_and_clustering(made: nx.Graph, seed: int) -> None:
+    space = restricted(graph_of(made), seed=seed)
+    chosen = torch.randperm(space.count, generator=rng(seed))[:3].tolist()
+    sets: list[EditSet] = [tuple(sorted(chosen)), (chosen[0],)]
+
+    def figures(graph: nx.Graph) -> tuple[list[float], list[float]]:
+        scale = max(2 * made.number_of_edges() / made.number_of_nodes(), 1)
+        degrees = sorted(degree / scale for _, degree in graph.degree)
+        return degrees, sorted(nx.clustering(graph).values())
+
+    before = figures(made)
+    for edits, strange in zip(sets, space.strangeness(sets), strict=True):
+        edited = made.copy()
+        for one, other in space.pairs(edits):
+            (edited.remove_edge if edited.has_edge(one, other) else edited.add_edge)(one, other)
+        gaps = [
+            sum(abs(a - b) for a, b in zip(now, then, strict=True)) / len(now)
+            for now, then in zip(figures(edited), before, strict=True)
+        ]
+        assert strange == pytest.approx(sum(gaps), abs=1e-9)
+
+
+@pytest.mark.parametrize("make", [star_and_ba, lambda n: nx.barabasi_albert_graph(n, 2, seed=0)])
+def test_patches_show_every_candidate_once_and_are_few(make: Callable[[int], nx.Graph]) -> None:
+    made = make(1000)
+    space = restricted(graph_of(made))
+    patches = list(patches_of(space, ALWAYS))
+    assert sorted(pair for patch in patches for pair in patch.pairs) == list(range(space.count))
+    for patch in patches:
+        assert len(set(patch.nodes)) == len(patch.nodes) <= 64
+        members = set(patch.nodes)
+        for one, other in (ends for pair in patch.pairs for ends in space.pairs((pair,))):
+            assert {one, other} <= members
+    # hubs do not need a patch per neighbour
+    assert len(patches) < 300
+
+
+def network(pool: str = "mean", features: int = 2, seed: int = 0) -> Gnn:
+    layers = (GinLayer(6, 6), ActivationLayer("relu"), GcnLayer(6), PoolLayer(pool), LinearLayer(3))  # type: ignore[arg-type]
+    gnn = Gnn(GnnSpec(features, 3, layers)).eval()
+    with torch.no_grad():
+        for parameter in gnn.parameters():
+            parameter.normal_(generator=rng(seed))
+    return gnn
+
+
+def denoiser_for(gnn: Gnn) -> Denoiser:
+    """With effects that are more than the slopes."""
+    shape = DenoiserShape(
+        gnn.spec.features, hidden=4, blocks=1, classes=3, gnn_width=gnn.spec.state_width
+    )
+    denoiser = Denoiser(shape).eval()
+    with torch.no_grad():
+        denoiser.effect_out.normal_(generator=rng(1))
+        denoiser.head_out.normal_(generator=rng(2))
+    return denoiser
+
+
+def test_a_graph_that_is_one_patch_is_read_as_a_whole() -> None:
+    graph = graph_of(nx.barabasi_albert_graph(30, 2, seed=3), features=2)
+    gnn = network()
+    denoiser = denoiser_for(gnn)
+    goal = FlipGoal(int(predict(gnn, [graph], CPU).argmax()), None)
+    space, dense = restricted(graph), EditSpace.of(graph, EditRules())
+    sparse_judge, dense_judge = (FlipJudge(gnn, one, goal, CPU) for one in (space, dense))
+    patches = PatchScout(denoiser, sparse_judge, space, ALWAYS, device=CPU, generator=rng(0))
+    whole = Scout(denoiser, dense_judge, CPU, foresight=Foresight.DENOISER, generator=rng(0))
+    pairs = list(zip(dense.sources.tolist(), dense.targets.tolist(), strict=True))
+    places = [pairs.index(pair) for pair in space.pairs(tuple(range(space.count)))]
+    assert torch.allclose(patches.gains, whole.gains[places], rtol=1e-3, atol=1e-4)
+    assert torch.allclose(patches.plausibility, whole.plausibility[places], rtol=1e-3, atol=1e-4)
+    sets = [(0,), (1, 4)]
+    same = [tuple(sorted(places[pair] for pair in edits)) for edits in sets]
+    assert sparse_judge.margins(sets) == pytest.approx(dense_judge.margins(same), abs=1e-4)
+
+
+def test_known_effects_replace_foretold_ones() -> None:
+    graph = graph_of(nx.barabasi_albert_graph(100, 2, seed=3), features=2)
+    gnn = network()
+    goal = FlipGoal(int(predict(gnn, [graph], CPU).argmax()), None)
+    space = restricted(graph)
+    judge = FlipJudge(gnn, space, goal, CPU)
+    scout = PatchScout(denoiser_for(gnn), judge, space, ALWAYS, device=CPU, generator=rng(0))
+    unedited, edited = judge.margins([(), (7,)])
+    assert float(scout.gains[7]) == pytest.approx(edited - unedited, abs=1e-6)
+    assert torch.equal(scout.gains_at([(1,), (2, 3)])[1], scout.gains)
+
+
+def edge_counter(threshold: float) -> Gnn:
+    """Class 1 if nodes + 2·edges > threshold: what flips it is known without any search."""
+    layers = (GinLayer(2, 2), PoolLayer("sum"), LinearLayer(2))
+    gnn = Gnn(GnnSpec(1, 2, layers)).eval()
+    weights = {
+        "layers.0.conv.eps": torch.zeros(1),
+        "layers.0.conv.nn.0.weight": torch.ones(2, 1),
+        "layers.0.conv.nn.0.bias": torch.zeros(2),
+        "layers.0.conv.nn.2.weight": torch.eye(2),
+        "layers.0.conv.nn.2.bias": torch.zeros(2),
+        "layers.2.linear.weight": torch.tensor([[0.0, 0.0], [0.5, 0.5]]),
+        "layers.2.linear.bias": torch.tensor([0.0, -threshold]),
+    }
+    gnn.load_state_dict(weights)
+    return gnn
+
+
+@pytest.mark.parametrize("edits", [1, 8])
+def test_a_large_graph_is_flipped_by_as_few_edits_as_it_takes(edits: int) -> None:
+    graph = graph_of(star_and_ba(540))
+    counted = graph.node_count + 2 * graph.edge_count
+    gnn = edge_counter(counted - 2 * edits + 1.0)  # so many edges have to go
+    denoiser = Denoiser(DenoiserShape(1, hidden=4, blocks=1, classes=2, gnn_width=2)).eval()
+    outcome = explain(gnn, denoiser, graph, EditRules(), CounterfactualConfig(), seed=0, device=CPU)
+    assert outcome.candidates is not None
+    assert outcome.candidates <= 8 * graph.edge_count
+    assert [len(found.edits) for found in outcome.found] == [edits] * len(outcome.found)
+    assert outcome.found
+    for found in outcome.found:
+        assert not any(edit.added for edit in found.edits)
+        assert int(predict(gnn, [found.graph], CPU).argmax()) == 0
+        made = nx.Graph(found.graph.edges.T.tolist())
+        made.add_nodes_from(range(540))
+        assert found.connected == nx.is_connected(made)
+    again = explain(gnn, denoiser, graph, EditRules(), CounterfactualConfig(), seed=0, device=CPU)
+    assert [one.edits for one in again.found] == [one.edits for one in outcome.found]
+
+
+def test_stopping_while_patches_are_read_is_said() -> None:
+    graph = graph_of(star_and_ba(540))
+    calls = iter([False, *[True] * 1000])
+    gnn = edge_counter(10.0)
+    outcome = explain(
+        gnn,
+        Denoiser(DenoiserShape(1, hidden=4, blocks=1, classes=2, gnn_width=2)).eval(),
+        graph,
+        EditRules(),
+        CounterfactualConfig(),
+        seed=0,
+        device=CPU,
+        should_stop=lambda: next(calls),
+    )
+    assert not outcome.found
+    assert "stopped" in str(outcome.reason)
+
+
+def test_the_papers_sampler_takes_no_large_graphs() -> None:
+    graph = graph_of(star_and_ba(40))
+    config = CounterfactualConfig(sampler="paper", candidates=replace(ALWAYS, above_nodes=39))
+    gnn = edge_counter(10.0)
+    denoiser = Denoiser(DenoiserShape(1, hidden=4, blocks=1)).eval()
+    with pytest.raises(TooLargeError, match="40 nodes"):
+        explain(gnn, denoiser, graph, EditRules(), config, seed=0, device=CPU)
