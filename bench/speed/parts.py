@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from bench.speed import load, mmd
+from bench.speed import load, mmd, requests
 from bench.speed.section import Say, Section
 
 Measure = Callable[[bool, int, Say], Section]  # short, seed, say
@@ -12,4 +12,5 @@ Measure = Callable[[bool, int, Say], Section]  # short, seed, say
 PARTS: Mapping[str, Measure] = {
     "mmd": mmd.measure,
     "load": load.measure,
+    "requests": requests.measure,
 }

@@ -118,7 +118,7 @@ def test_an_abandoned_job_goes_to_the_next_worker_and_the_first_is_fenced_off(
     second = claimed(database, job_id)
     assert second.attempt == 2
     with database.transaction() as session:
-        assert not jobs.heartbeat(session, first, 60).held
+        assert not jobs.heartbeat(session, [first], 60)[0].held
         late: list[Callable[[], None]] = [
             lambda: jobs.succeed(session, first, {"by": "first"}),
             lambda: jobs.fail(session, first, "Error", "late", retryable=True),
@@ -143,7 +143,7 @@ def test_a_heartbeat_keeps_the_job(database: Database) -> None:
     job_id = submitted(database)
     claim = claimed(database, job_id, lease_seconds=-1)
     with database.transaction() as session:
-        beat = jobs.heartbeat(session, claim, 60)
+        (beat,) = jobs.heartbeat(session, [claim], 60)
     assert beat == jobs.Beat(held=True, cancel_requested=False)
     assert reaped(database) == []
 
@@ -233,7 +233,7 @@ def test_running_jobs_are_asked_to_stop(database: Database) -> None:
     with database.transaction() as session:
         assert jobs.cancel(session, claim.job_id).state is JobState.RUNNING
         assert jobs.cancel(session, claim.job_id).cancel_requested  # asking twice is fine
-        assert jobs.heartbeat(session, claim, 60).cancel_requested
+        assert jobs.heartbeat(session, [claim], 60)[0].cancel_requested
         jobs.cancel_running(session, claim)
     assert states(database, claim.job_id) == ["queued", "running", "running", "canceled"]
 

@@ -245,7 +245,7 @@ class Jobs(RuleBasedStateMachine):
 
     def heartbeat(self, claim: Claim) -> None:
         with self.database.transaction() as session:
-            beat = jobs.heartbeat(session, claim, 3600)
+            (beat,) = jobs.heartbeat(session, [claim], 3600)
         assert beat.held == self.holds(claim)
 
     def write_down_progress(self, claim: Claim) -> None:
