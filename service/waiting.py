@@ -25,6 +25,7 @@ MAX_WAIT_SECONDS = 60
 DEFAULT_WAIT_SECONDS = 10  # where most callers want the answer itself: probes and predictions
 
 _POLL_SECONDS = 0.05
+POLL_SECONDS_BESIDE_CHIME = 0.25  # for progress, and in case that it is not heard
 _LISTEN_SECONDS = 1.0
 _BATCH = 1000
 _WAIT = re.compile(r'wait\s*=\s*"?([0-9]{1,9})"?')
@@ -81,9 +82,15 @@ class JobWatch:
     A chime tells of a job's end sooner than the next poll.
     """
 
-    def __init__(self, database: Database, chime: Chime | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        chime: Chime | None = None,
+        poll_seconds: float = POLL_SECONDS_BESIDE_CHIME,
+    ) -> None:
         self._database = database
         self._chime = chime
+        self._poll_seconds = _POLL_SECONDS if chime is None else poll_seconds
         self._bells: dict[str, set[Bell]] = defaultdict(set)
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -134,7 +141,7 @@ class JobWatch:
             except Exception:  # the database may be away for a while; who waits looks again anyway
                 log.warning("could not look for job events", exc_info=True)
                 time.sleep(1.0)
-            time.sleep(_POLL_SECONDS)
+            time.sleep(self._poll_seconds)
 
     def _listen(self, chime: Chime) -> None:
         while not self.stopping:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, and_, func, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Select, and_, or_, select, tuple_, update
 from sqlalchemy.orm import Session
 
 from store.database import now, read_clock
@@ -16,6 +16,8 @@ from store.job_events import append, append_state
 from store.job_states import EventType, JobKind, JobState
 from store.submission import Priority
 from store.tables import Job, JsonObject
+
+_LOCKED = "held jobs"  # of a session, which lives for one transaction
 
 
 @dataclass(frozen=True)
@@ -55,23 +57,9 @@ def is_waiting() -> tuple[ColumnElement[bool], ...]:
 
 def claim(session: Session, job_id: str, owner: str, lease_seconds: float) -> Claim | None:
     """Takes the job if nobody holds it; None for a duplicate, a waiting or an ended job."""
-    job = session.scalars(
-        update(Job)
-        .where(Job.id == job_id, *is_free())
-        .values(
-            state=JobState.RUNNING,
-            attempt=Job.attempt + 1,
-            lease_owner=owner,
-            lease_until=now() + lease_seconds,
-            started_at=func.coalesce(Job.started_at, now()),
-        )
-        .returning(Job)
-        .execution_options(synchronize_session=False, populate_existing=True)
-    ).one_or_none()
-    if job is None:
-        return None
-    append_state(session, job)
-    return _claim_of(job, owner)
+    free = select(Job).where(Job.id == job_id, *is_free()).with_for_update()
+    taken = _taken(session, free, owner, lease_seconds)
+    return taken[0] if taken else None
 
 
 def claim_mates(session: Session, first: Claim, lease_seconds: float, limit: int) -> list[Claim]:
@@ -79,31 +67,37 @@ def claim_mates(session: Session, first: Claim, lease_seconds: float, limit: int
 
     Each is an attempt of its own. Mates have the tenant, the kind and the denoiser in common.
     """
-    query = select(Job).where(
-        Job.tenant_id == first.tenant,
-        Job.kind == first.kind,
-        Job.denoiser_id == first.denoiser_id,
-        *is_waiting(),
-    )
-    found = session.scalars(
-        query.order_by(Job.priority, Job.created_at, Job.id)
+    mates = (
+        select(Job)
+        .where(
+            Job.tenant_id == first.tenant,
+            Job.kind == first.kind,
+            Job.denoiser_id == first.denoiser_id,
+            *is_waiting(),
+        )
+        .order_by(Job.priority, Job.created_at, Job.id)
         .limit(limit)
         .with_for_update(skip_locked=True)  # what another worker holds is being claimed there
-        .execution_options(populate_existing=True)
-    ).all()
-    if not found:
+    )
+    return _taken(session, mates, first.owner, lease_seconds)
+
+
+def _taken(session: Session, free: Select[Job], owner: str, lease_seconds: float) -> list[Claim]:
+    """Compare and set: the rows are locked while they are looked at."""
+    taken = session.scalars(free.execution_options(populate_existing=True)).all()
+    if not taken:
         return []
     at = read_clock(session)
-    for job in found:
+    for job in taken:
         job.state = JobState.RUNNING
         job.attempt += 1
-        job.lease_owner = first.owner
+        job.lease_owner = owner
         job.lease_until = at + lease_seconds
         job.started_at = at if job.started_at is None else job.started_at
     session.flush()
-    for job in found:
+    for job in taken:
         append_state(session, job)
-    return [_claim_of(job, first.owner) for job in found]
+    return [_claim_of(job, owner) for job in taken]
 
 
 def heartbeat(session: Session, claims: Sequence[Claim], lease_seconds: float) -> list[Beat]:
@@ -117,18 +111,22 @@ def heartbeat(session: Session, claims: Sequence[Claim], lease_seconds: float) -
         update(Job)
         .where(*held)
         .values(lease_until=now() + lease_seconds)
-        .returning(Job.id, Job.cancel_requested)
+        .returning(Job.id, Job.attempt, Job.cancel_requested)
         .execution_options(synchronize_session=False)
     ).all()
-    canceled = {row.id: row.cancel_requested for row in rows}
-    return [
-        Beat(held=claim.job_id in canceled, cancel_requested=canceled.get(claim.job_id, False))
-        for claim in claims
-    ]
+    renewed = {(row.id, row.attempt): row.cancel_requested for row in rows}
+    keys = [(claim.job_id, claim.attempt) for claim in claims]
+    return [Beat(held=key in renewed, cancel_requested=renewed.get(key, False)) for key in keys]
 
 
 def held(session: Session, claim: Claim) -> Job:
     """The claimed job, locked until the transaction ends; LeaseLost if it is ours no more."""
+    locked = session.info.setdefault(_LOCKED, {})
+    known: Job | None = locked.get(claim.job_id)
+    if known is not None:  # nobody else can have changed it since
+        if (known.attempt, known.state) != (claim.attempt, JobState.RUNNING):
+            raise LeaseLost(claim.job_id, claim.attempt)
+        return known
     job = session.scalar(
         select(Job)
         .where(*_fence(claim))
@@ -137,6 +135,7 @@ def held(session: Session, claim: Claim) -> Job:
     )
     if job is None:
         raise LeaseLost(claim.job_id, claim.attempt)
+    locked[claim.job_id] = job
     return job
 
 

@@ -26,7 +26,7 @@ from worker.work import Handler, Work
 log = logging.getLogger(__name__)
 
 _EXIT_BY_FORCE = 1  # the pool replaces a child that ended with an error at once
-_SLICE_SECONDS = 2.0
+SLICE_SECONDS = 2.0  # that one party is served for before others have their turn
 # Their jobs are short and many; what they need is the same, so that they are run together.
 _TOGETHER = frozenset({JobKind.COUNTERFACTUAL})
 # A training takes minutes: it begins when it is announced, never because another job was.
@@ -46,6 +46,7 @@ class Runner:
         queues: Sequence[Queue] = (),  # whose parties take turns with the announced job's
         exit_process: Callable[[int], object] = os._exit,
         ended: Callable[[Sequence[str]], None] = lambda job_ids: None,
+        slice_seconds: float = SLICE_SECONDS,
     ) -> None:
         self._store = store
         self._library = library
@@ -59,7 +60,7 @@ class Runner:
             lease_seconds=settings.lease_seconds,
             grace_seconds=settings.cancel_grace_seconds,
             time_limit_seconds=settings.job_time_limit_seconds,
-            slice_seconds=_SLICE_SECONDS,
+            slice_seconds=slice_seconds,
         )
         self._most_mates = settings.jobs_at_once - 1
         self._turns = Turns()

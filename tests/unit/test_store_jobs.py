@@ -15,7 +15,7 @@ from store.database import Database, now, read_clock
 from store.errors import Conflict, LeaseLost, NotFound
 from store.job_events import forget_progress
 from store.job_policy import JobPolicy
-from store.jobs import Claim, Job, JobKind, JobState, Priority
+from store.jobs import Claim, Job, JobKind, JobState, Party, Priority, Queue
 
 
 @pytest.fixture(scope="module")
@@ -359,6 +359,32 @@ def test_recovered_jobs_are_announced_first(database: Database) -> None:
 def test_a_claimed_job_is_not_announced(database: Database) -> None:
     claimed(database, submitted(database))
     assert due(database) == []
+
+
+def test_parties_are_those_who_wait_for_a_worker_and_nothing_else(database: Database) -> None:
+    def ask(tenant: str, denoiser: str, waiting_for: str | None = None) -> str:
+        with database.transaction() as session:
+            return jobs.submit(
+                session,
+                kind=JobKind.COUNTERFACTUAL,
+                tenant=tenant,
+                denoiser_id=denoiser,
+                waiting_for=waiting_for,
+            ).id
+
+    first, _, other = ask("a", "one"), ask("a", "one"), ask("a", "two")
+    foreign = ask("b", "one")
+    running, training = ask("c", "one"), submitted(database)
+    ask("d", "one", waiting_for=training)
+    claimed(database, running)
+    with database.reading() as session:
+        parties = jobs.waiting_parties(session, [Queue.SAMPLE])
+        assert jobs.waiting_parties(session, [Queue.TRAIN]) == []
+        assert jobs.party_of(session, running) is None
+        assert jobs.party_of(session, other) == Party("a", JobKind.COUNTERFACTUAL, "two")
+    found = {(one.party.tenant, one.party.denoiser_id): one.job_id for one in parties}
+    assert found == {("a", "one"): first, ("a", "two"): other, ("b", "one"): foreign}
+    assert all(0 <= one.seconds < 60 for one in parties)
 
 
 def test_numbers_that_json_lacks_are_shown_as_null(database: Database) -> None:
