@@ -116,9 +116,10 @@ class Dispatcher:
             if not nudged or self._clock() >= next_round:
                 self.run_once(nudged=bool(self._rung))
                 next_round = self._clock() + _POLL_SECONDS
-            # While jobs keep coming, requests get most of this process, and announcements go out
-            # in larger batches. A lone job is announced at once.
-            self._stopping.wait(min(2 * (time.monotonic() - began), _LONGEST_REST))
+            if nudged:
+                # While jobs keep coming, requests get most of this process, and announcements go
+                # out in larger batches. A lone job is announced at once.
+                self._stopping.wait(min(2 * (time.monotonic() - began), _LONGEST_REST))
             nudged = self._wake.wait(_QUIET_SECONDS if self._rung else _POLL_SECONDS)
             self._wake.clear()
         self._give_up_lead()
