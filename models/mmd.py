@@ -29,6 +29,7 @@ _CLUSTERING_BINS = 100
 _SPECTRUM_BINS = 200
 _SPECTRUM_LOW, _SPECTRUM_HIGH = -1e-5, 2.0
 
+_KEPT_NULLS = 64
 _PAIRS_PER_BATCH = 2_000_000  # entries of one adjacency batch, 16 MB in float64
 
 
@@ -55,6 +56,30 @@ class GraphStatistics:
     def kernels(self) -> Kernels:
         """Of the set with itself, computed once however often the set is compared."""
         return kernels_between(self, self)
+
+    @cached_property
+    def own(self) -> MmdScore:
+        """What the set is worth in every comparison: the means of its kernels."""
+        kernels = self.kernels
+        return MmdScore(
+            degree=float(kernels.degree.mean()),
+            clustering=float(kernels.clustering.mean()),
+            spectrum=float(kernels.spectrum.mean()),
+        )
+
+    def null(self, n: int, draws: int, seed: int) -> Tensor:
+        """`null_distribution` of a seed: [draws], kept for the next set of as many graphs."""
+        key = (n, draws, seed)
+        if key not in self._nulls:
+            if len(self._nulls) == _KEPT_NULLS:
+                self._nulls.pop(next(iter(self._nulls)))
+            generator = torch.Generator().manual_seed(seed)
+            self._nulls[key] = null_distribution(self, n, draws, generator)
+        return self._nulls[key]
+
+    @cached_property
+    def _nulls(self) -> dict[tuple[int, int, int], Tensor]:
+        return {}
 
 
 @dataclass(frozen=True)
@@ -120,13 +145,13 @@ def statistics(graphs: Sequence[Graph]) -> GraphStatistics:
 def mmd(a: GraphStatistics, b: GraphStatistics) -> MmdScore:
     between = kernels_between(a, b)
 
-    def squared(own: Tensor, other: Tensor, cross: Tensor) -> float:
-        return float(own.mean() + other.mean() - 2 * cross.mean())
+    def squared(own: float, other: float, cross: Tensor) -> float:
+        return own + other - 2 * float(cross.mean())
 
     return MmdScore(
-        degree=squared(a.kernels.degree, b.kernels.degree, between.degree),
-        clustering=squared(a.kernels.clustering, b.kernels.clustering, between.clustering),
-        spectrum=squared(a.kernels.spectrum, b.kernels.spectrum, between.spectrum),
+        degree=squared(a.own.degree, b.own.degree, between.degree),
+        clustering=squared(a.own.clustering, b.own.clustering, between.clustering),
+        spectrum=squared(a.own.spectrum, b.own.spectrum, between.spectrum),
     )
 
 

@@ -13,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from service.app import MAX_REQUESTS, create_app
 from service.context import Context
+from store.chime import Chime
 from store.dispatcher import Dispatcher
 from store.doorbell import Doorbell
 from store.errors import PluginError, SettingsError
@@ -64,6 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
         app = create_app(
             store,
             dispatcher=Dispatcher(store.database, doorbell, settings),
+            chime=Chime(settings.redis_url) if settings.redis_url else None,
             broker_answers=doorbell.ping if doorbell else None,
             max_requests=options.limit_concurrency,
         )

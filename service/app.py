@@ -29,6 +29,7 @@ from service.origins import OwnOrigin, hosts_of
 from service.submissions import Submissions
 from service.telemetry import JobFigures, RequestMetrics, Telemetry
 from service.waiting import JobWatch
+from store.chime import Chime
 from store.dispatcher import Dispatcher
 from store.opened import Store
 from store.settings import MIB
@@ -81,12 +82,13 @@ def create_app(
     store: Store,
     *,
     dispatcher: Dispatcher | None = None,
+    chime: Chime | None = None,
     broker_answers: Callable[[], bool] | None = None,
     max_requests: int = MAX_REQUESTS,
     heartbeat_seconds: float = 15.0,
 ) -> FastAPI:
     """The application; with a dispatcher it also announces jobs for as long as it runs."""
-    watch = JobWatch(store.database)
+    watch = JobWatch(store.database, chime)
     submissions = Submissions(store)
 
     @asynccontextmanager

@@ -11,9 +11,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 
 from sqlalchemy import func, select
 
+from store.chime import Chime
 from store.database import Database
 from store.tables import JobEvent
 
@@ -23,6 +25,8 @@ MAX_WAIT_SECONDS = 60
 DEFAULT_WAIT_SECONDS = 10  # where most callers want the answer itself: probes and predictions
 
 _POLL_SECONDS = 0.05
+POLL_SECONDS_BESIDE_CHIME = 0.25  # for progress, and in case that it is not heard
+_LISTEN_SECONDS = 1.0
 _BATCH = 1000
 _WAIT = re.compile(r'wait\s*=\s*"?([0-9]{1,9})"?')
 
@@ -73,10 +77,20 @@ class Bell:
 
 
 class JobWatch:
-    """Polls the events of all jobs in one query, and only while somebody waits."""
+    """Polls the events of all jobs in one query, and only while somebody waits.
 
-    def __init__(self, database: Database) -> None:
+    A chime tells of a job's end sooner than the next poll.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        chime: Chime | None = None,
+        poll_seconds: float = POLL_SECONDS_BESIDE_CHIME,
+    ) -> None:
         self._database = database
+        self._chime = chime
+        self._poll_seconds = _POLL_SECONDS if chime is None else poll_seconds
         self._bells: dict[str, set[Bell]] = defaultdict(set)
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -92,6 +106,9 @@ class JobWatch:
             if self._thread is None and not self.stopping:
                 self._thread = threading.Thread(target=self._run, name="job-watch", daemon=True)
                 self._thread.start()
+                if self._chime is not None:
+                    listen = partial(self._listen, self._chime)
+                    threading.Thread(target=listen, name="job-chime", daemon=True).start()
             self._changed.notify()
         try:
             yield bell
@@ -124,7 +141,12 @@ class JobWatch:
             except Exception:  # the database may be away for a while; who waits looks again anyway
                 log.warning("could not look for job events", exc_info=True)
                 time.sleep(1.0)
-            time.sleep(_POLL_SECONDS)
+            time.sleep(self._poll_seconds)
+
+    def _listen(self, chime: Chime) -> None:
+        while not self.stopping:
+            self._ring(chime.heard(_LISTEN_SECONDS))
+        chime.close()
 
     def _poll(self) -> None:
         with self._database.reading() as session:
@@ -137,13 +159,17 @@ class JobWatch:
                 if rows:
                     self._seen = rows[-1].id
                 changed = {row.job_id for row in rows}
+        if changed is not None:
+            self._ring(changed)
+            return
         with self._changed:
-            if changed is None:
-                self._ring_all()
-            else:
-                for job_id in changed & self._bells.keys():
-                    for bell in self._bells[job_id]:
-                        bell.ring()
+            self._ring_all()
+
+    def _ring(self, job_ids: set[str]) -> None:
+        with self._changed:
+            for job_id in job_ids & self._bells.keys():
+                for bell in self._bells[job_id]:
+                    bell.ring()
 
     def _ring_all(self) -> None:
         for bells in self._bells.values():

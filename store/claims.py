@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, and_, func, or_, select, update
+from sqlalchemy import ColumnElement, Select, and_, or_, select, tuple_, update
 from sqlalchemy.orm import Session
 
 from store.database import now, read_clock
@@ -15,6 +16,8 @@ from store.job_events import append, append_state
 from store.job_states import EventType, JobKind, JobState
 from store.submission import Priority
 from store.tables import Job, JsonObject
+
+_LOCKED = "held jobs"  # of a session, which lives for one transaction
 
 
 @dataclass(frozen=True)
@@ -41,63 +44,89 @@ class Beat:
     cancel_requested: bool
 
 
+def is_free() -> tuple[ColumnElement[bool], ...]:
+    """What is true of a job that can be claimed."""
+    abandoned = and_(Job.state == JobState.RUNNING, Job.lease_until < now())
+    return (or_(Job.state == JobState.QUEUED, abandoned), *_may_run())
+
+
+def is_waiting() -> tuple[ColumnElement[bool], ...]:
+    """What is true of a job that waits for a worker and nothing else."""
+    return (Job.state == JobState.QUEUED, *_may_run())
+
+
 def claim(session: Session, job_id: str, owner: str, lease_seconds: float) -> Claim | None:
     """Takes the job if nobody holds it; None for a duplicate, a waiting or an ended job."""
-    abandoned = and_(Job.state == JobState.RUNNING, Job.lease_until < now())
-    job = session.scalars(
-        update(Job)
+    free = select(Job).where(Job.id == job_id, *is_free()).with_for_update()
+    taken = _taken(session, free, owner, lease_seconds)
+    return taken[0] if taken else None
+
+
+def claim_mates(session: Session, first: Claim, lease_seconds: float, limit: int) -> list[Claim]:
+    """Takes queued jobs that need what a claimed one needs, the longest waiting first.
+
+    Each is an attempt of its own. Mates have the tenant, the kind and the denoiser in common.
+    """
+    mates = (
+        select(Job)
         .where(
-            Job.id == job_id,
-            Job.waiting_for.is_(None),
-            Job.cancel_requested.is_(False),
-            Job.attempt - Job.releases < Job.max_attempts,
-            or_(Job.state == JobState.QUEUED, abandoned),
+            Job.tenant_id == first.tenant,
+            Job.kind == first.kind,
+            Job.denoiser_id == first.denoiser_id,
+            *is_waiting(),
         )
-        .values(
-            state=JobState.RUNNING,
-            attempt=Job.attempt + 1,
-            lease_owner=owner,
-            lease_until=now() + lease_seconds,
-            started_at=func.coalesce(Job.started_at, now()),
-        )
-        .returning(Job)
-        .execution_options(synchronize_session=False, populate_existing=True)
-    ).one_or_none()
-    if job is None:
-        return None
-    append_state(session, job)
-    return Claim(
-        job_id=job.id,
-        attempt=job.attempt,
-        owner=owner,
-        kind=job.kind,
-        tenant=job.tenant_id,
-        subject_id=job.subject_id,
-        gnn_id=job.gnn_id,
-        dataset_id=job.dataset_id,
-        denoiser_id=job.denoiser_id,
-        request_digest=job.request_digest,
-        checkpoint=job.checkpoint,
-        seed=job.seed,
+        .order_by(Job.priority, Job.created_at, Job.id)
+        .limit(limit)
+        .with_for_update(skip_locked=True)  # what another worker holds is being claimed there
     )
+    return _taken(session, mates, first.owner, lease_seconds)
 
 
-def heartbeat(session: Session, claim: Claim, lease_seconds: float) -> Beat:
-    """Renews the lease; not held means: stop, another attempt may be running."""
-    cancel_requested = session.scalars(
+def _taken(session: Session, free: Select[Job], owner: str, lease_seconds: float) -> list[Claim]:
+    """Compare and set: the rows are locked while they are looked at."""
+    taken = session.scalars(free.execution_options(populate_existing=True)).all()
+    if not taken:
+        return []
+    at = read_clock(session)
+    for job in taken:
+        job.state = JobState.RUNNING
+        job.attempt += 1
+        job.lease_owner = owner
+        job.lease_until = at + lease_seconds
+        job.started_at = at if job.started_at is None else job.started_at
+    session.flush()
+    for job in taken:
+        append_state(session, job)
+    return [_claim_of(job, owner) for job in taken]
+
+
+def heartbeat(session: Session, claims: Sequence[Claim], lease_seconds: float) -> list[Beat]:
+    """Renews leases; not held means: stop, another attempt may be running."""
+    fences = tuple_(Job.id, Job.attempt).in_([(claim.job_id, claim.attempt) for claim in claims])
+    held = (fences, Job.state == JobState.RUNNING)
+    if len(claims) > 1:
+        # In the order in which endings are written, so that the two cannot deadlock.
+        session.execute(select(Job.id).where(*held).order_by(Job.id).with_for_update()).all()
+    rows = session.execute(
         update(Job)
-        .where(*_fence(claim))
+        .where(*held)
         .values(lease_until=now() + lease_seconds)
-        .returning(Job.cancel_requested)
+        .returning(Job.id, Job.attempt, Job.cancel_requested)
         .execution_options(synchronize_session=False)
-    ).one_or_none()
-    if cancel_requested is None:
-        return Beat(held=False, cancel_requested=False)
-    return Beat(held=True, cancel_requested=cancel_requested)
+    ).all()
+    renewed = {(row.id, row.attempt): row.cancel_requested for row in rows}
+    keys = [(claim.job_id, claim.attempt) for claim in claims]
+    return [Beat(held=key in renewed, cancel_requested=renewed.get(key, False)) for key in keys]
 
 
 def held(session: Session, claim: Claim) -> Job:
     """The claimed job, locked until the transaction ends; LeaseLost if it is ours no more."""
+    locked = session.info.setdefault(_LOCKED, {})
+    known: Job | None = locked.get(claim.job_id)
+    if known is not None:  # nobody else can have changed it since
+        if (known.attempt, known.state) != (claim.attempt, JobState.RUNNING):
+            raise LeaseLost(claim.job_id, claim.attempt)
+        return known
     job = session.scalar(
         select(Job)
         .where(*_fence(claim))
@@ -106,6 +135,7 @@ def held(session: Session, claim: Claim) -> Job:
     )
     if job is None:
         raise LeaseLost(claim.job_id, claim.attempt)
+    locked[claim.job_id] = job
     return job
 
 
@@ -167,6 +197,31 @@ def release(session: Session, claim: Claim) -> None:
         end(session, job, JobState.CANCELED, job.error)
     else:
         requeue(session, job, Priority.RECOVERED)
+
+
+def _may_run() -> tuple[ColumnElement[bool], ...]:
+    return (
+        Job.waiting_for.is_(None),
+        Job.cancel_requested.is_(False),
+        Job.attempt - Job.releases < Job.max_attempts,
+    )
+
+
+def _claim_of(job: Job, owner: str) -> Claim:
+    return Claim(
+        job_id=job.id,
+        attempt=job.attempt,
+        owner=owner,
+        kind=job.kind,
+        tenant=job.tenant_id,
+        subject_id=job.subject_id,
+        gnn_id=job.gnn_id,
+        dataset_id=job.dataset_id,
+        denoiser_id=job.denoiser_id,
+        request_digest=job.request_digest,
+        checkpoint=job.checkpoint,
+        seed=job.seed,
+    )
 
 
 def _fence(claim: Claim) -> tuple[ColumnElement[bool], ...]:

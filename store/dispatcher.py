@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 _LEAD = "dispatcher"
 _LEAD_SECONDS = 10.0
 _POLL_SECONDS = 1.0
+_QUIET_SECONDS = 0.1  # after a nudge, before what was announced is written down
 _EPOCH_SECONDS = 2.0
 _BATCH = 100
 _LONGEST_REST = 0.25  # between two rounds, however long the first one took
@@ -54,6 +55,8 @@ class Dispatcher:
         self._tidy_at = clock() + _TIDY_SECONDS
         self._tidying: threading.Thread | None = None
         self._leads = False
+        # Jobs, with their attempts, that were announced and not marked yet.
+        self._rung: dict[str, int] = {}
         self._epoch: str | None = None
         self._broker_pause = _FIRST_PAUSE
         self._trouble: str | None = None
@@ -85,12 +88,18 @@ class Dispatcher:
         Only the leader polls, but whoever queued a job may announce it: `jobs.due` gives each
         job to one caller.
         """
+        self._guarded(lambda: self._round(nudged))
+
+    def _round(self, nudged: bool) -> None:
+        if self._is_leading():
+            self._reap()
+            self._tidy_sometimes()
+        if self._leads or nudged:
+            self._announce()
+
+    def _guarded(self, act: Callable[[], None]) -> None:
         try:
-            if self._is_leading():
-                self._reap()
-                self._tidy_sometimes()
-            if self._leads or nudged:
-                self._announce()
+            act()
         except BrokerDown as error:
             self._try_broker_at = self._clock() + self._broker_pause
             self._broker_pause = min(2 * self._broker_pause, _LONGEST_PAUSE)
@@ -99,14 +108,19 @@ class Dispatcher:
             self._report("dispatching failed", error)
 
     def _run(self) -> None:
-        nudged = True  # whatever was queued before this process started
+        nudged, next_round = True, 0.0  # whatever was queued before this process started
         while not self._stopping.is_set():
             began = time.monotonic()
-            self.run_once(nudged=nudged)
-            # While jobs keep coming, requests get most of this process, and announcements go out
-            # in larger batches. A lone job is announced at once.
-            self._stopping.wait(min(2 * (time.monotonic() - began), _LONGEST_REST))
-            nudged = self._wake.wait(_POLL_SECONDS)
+            if nudged:
+                self._guarded(self._announce_new)
+            if not nudged or self._clock() >= next_round:
+                self.run_once(nudged=bool(self._rung))
+                next_round = self._clock() + _POLL_SECONDS
+            if nudged:
+                # While jobs keep coming, requests get most of this process, and announcements go
+                # out in larger batches. A lone job is announced at once.
+                self._stopping.wait(min(2 * (time.monotonic() - began), _LONGEST_REST))
+            nudged = self._wake.wait(_QUIET_SECONDS if self._rung else _POLL_SECONDS)
             self._wake.clear()
         self._give_up_lead()
 
@@ -157,6 +171,20 @@ class Dispatcher:
         except Exception:  # it is tried again in an hour
             logger.exception("housekeeping failed")
 
+    def _announce_new(self) -> None:
+        """Rings first and lets the next round mark it: nobody waits for that write.
+
+        By then most jobs have been claimed and need no mark.
+        """
+        if self._doorbell is None or self._clock() < self._try_broker_at:
+            return
+        with self._database.reading() as session:
+            new = jobs.never_announced(session, _BATCH)
+        for job in new:
+            if self._rung.get(job.id) != job.attempt:
+                self._doorbell.ring(job.id, job.queue, job.priority)
+                self._rung[job.id] = job.attempt
+
     def _announce(self) -> None:
         if self._doorbell is None or self._clock() < self._try_broker_at:
             return
@@ -168,7 +196,10 @@ class Dispatcher:
                     break
             with self._database.transaction() as session:
                 due = jobs.due(session, _BATCH)
-            self._ring(self._doorbell, due)
+            self._ring(
+                self._doorbell, [job for job in due if self._rung.get(job.id) != job.attempt]
+            )
+        self._rung.clear()
         self._broker_pause = _FIRST_PAUSE
         if self._trouble is not None:
             logger.info("dispatching works again", extra={"was": self._trouble})
@@ -194,6 +225,7 @@ class Dispatcher:
         with self._database.transaction() as session:
             if leads.note_epoch(session, _LEAD, epoch):
                 jobs.announce_all_again(session)
+                self._rung.clear()
                 logger.info("the broker is new or has lost its messages: announcing all again")
         self._epoch = epoch
 

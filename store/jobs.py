@@ -11,6 +11,7 @@ from store.claims import (
     Claim,
     cancel_running,
     claim,
+    claim_mates,
     expire,
     fail,
     heartbeat,
@@ -22,12 +23,14 @@ from store.claims import (
 )
 from store.job_events import events
 from store.job_states import EventType, JobKind, JobState, Queue
+from store.parties import Party, Waiting, party_of, waiting_parties
 from store.reaper import (
     announce_again,
     announce_all_again,
     due,
     is_anything_due,
     is_anything_to_reap,
+    never_announced,
     reap,
 )
 from store.submission import Priority, get, page, submit
@@ -41,13 +44,16 @@ __all__ = [
     "JobEvent",
     "JobKind",
     "JobState",
+    "Party",
     "Priority",
     "Queue",
+    "Waiting",
     "announce_again",
     "announce_all_again",
     "cancel",
     "cancel_running",
     "claim",
+    "claim_mates",
     "due",
     "events",
     "expire",
@@ -57,7 +63,9 @@ __all__ = [
     "held",
     "is_anything_due",
     "is_anything_to_reap",
+    "never_announced",
     "page",
+    "party_of",
     "reap",
     "record_checkpoint",
     "record_progress",
@@ -65,4 +73,5 @@ __all__ = [
     "retry",
     "submit",
     "succeed",
+    "waiting_parties",
 ]

@@ -45,6 +45,12 @@ def due(session: Session, limit: int = 100) -> list[Job]:
     return announced
 
 
+def never_announced(session: Session, limit: int = 100) -> list[Job]:
+    """Of the jobs to announce now those that are new to the queue; reads and marks nothing."""
+    new = select(Job).where(_is_due(), Job.dispatches == 0)
+    return list(session.scalars(new.order_by(Job.priority, Job.next_dispatch_at).limit(limit)))
+
+
 def is_anything_to_reap(session: Session) -> bool:
     """Whether `reap` would find a job; reads only."""
     return bool(session.scalar(select(exists().where(or_(_is_abandoned(), _is_overdue())))))

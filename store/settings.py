@@ -92,6 +92,11 @@ class Settings:
     job_time_limit_seconds: float = _setting(
         "D4_JOB_TIME_LIMIT_SECONDS", 3600.0, "Longest run of one attempt."
     )
+    jobs_at_once: int = _setting(
+        "D4_JOBS_AT_ONCE",
+        32,
+        "Most explanation jobs of one denoiser that a worker claims to run one after the other.",
+    )
     queue_hours: float = _setting(
         "D4_QUEUE_HOURS", 24.0, "A job that nobody started within this time expires."
     )

@@ -13,6 +13,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from models.device import choose_device
 from store import workers
+from store.chime import Chime
+from store.job_states import Queue
 from store.opened import Store
 from store.settings import Settings
 from worker.guardian import Guardian
@@ -72,11 +74,20 @@ def start(hostname: str, guardian: Guardian) -> None:
         neighbourhood_nodes=store.settings.max_neighbourhood_nodes,
         exact_nodes=store.settings.exact_nodes,
     )
+    queues = tuple(Queue(name) for name in os.environ[QUEUES].split(","))
+    assert settings.redis_url is not None, "a worker has a broker"
     _current = Child(
         store=store,
-        runner=Runner(store, library, HANDLERS, owner=f"{hostname}:{os.getpid()}"),
+        runner=Runner(
+            store,
+            library,
+            HANDLERS,
+            owner=f"{hostname}:{os.getpid()}",
+            queues=queues,
+            ended=Chime(settings.redis_url).strike,
+        ),
         name=hostname,
-        queues=tuple(os.environ[QUEUES].split(",")),
+        queues=queues,
         device=str(device),
     )
     guardian.hand_over(_current)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from models.graphs import Graph
-from models.mmd import GraphStatistics, mmd, null_distribution, statistics
+from models.mmd import GraphStatistics, mmd, statistics
 from store.results import Mmd
 from worker.reports import figure
 
@@ -33,17 +33,16 @@ def distance_to_reference(
         return Distance(None)
     if reference.count < 2:
         return Distance(None, ("no MMD: the reference has one graph only, and no spread",))
-    generator = torch.Generator().manual_seed(seed)
     n = min(len(graphs), reference.count // 2)
     compared = statistics(graphs)
     warnings: tuple[str, ...] = ()
     if n < len(graphs):
-        compared = compared.sample(n, generator)
+        compared = compared.sample(n, torch.Generator().manual_seed(seed))
         warnings = (
             f"MMD compares {n} of the {len(graphs)} graphs, half as many as the reference has",
         )
     score = mmd(compared, reference)
-    null = null_distribution(reference, n, _DRAWS, generator)  # [draw]
+    null = reference.null(n, _DRAWS, seed)  # [draw]
     levels = torch.tensor([float(level) for level in _QUANTILES], dtype=null.dtype)
     return Distance(
         Mmd(

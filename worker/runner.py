@@ -1,32 +1,36 @@
-"""One job from claim to commit: at most one attempt of it ever writes an ending."""
+"""Jobs from claim to commit: at most one attempt of each ever writes an ending."""
 
 from __future__ import annotations
 
 import logging
 import os
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 
-from sqlalchemy.exc import OperationalError, SQLAlchemyError
-from sqlalchemy.orm import Session
+from sqlalchemy.exc import SQLAlchemyError
 
 from store import jobs, logs
 from store.errors import LeaseLost
-from store.jobs import Claim, JobKind
+from store.jobs import JobKind, Party, Queue
 from store.opened import Store
-from worker.control import Control, Stopped, StopReason
+from worker.control import Stopped, StopReason
+from worker.endings import Endings, failed, finished, released, stopped
 from worker.failures import failure_of
 from worker.loading import Library
+from worker.seats import Seat, Slice
+from worker.turns import Turns
 from worker.watchdog import Patience, Watchdog
-from worker.work import Handler, Outcome, Work
+from worker.work import Handler, Work
 
 log = logging.getLogger(__name__)
 
 _EXIT_BY_FORCE = 1  # the pool replaces a child that ended with an error at once
-_COMMIT_PAUSES = (0.1, 0.3, 1.0, 3.0, 5.0)
+SLICE_SECONDS = 2.0  # that one party is served for before others have their turn
+# Their jobs are short and many; what they need is the same, so that they are run together.
+_TOGETHER = frozenset({JobKind.COUNTERFACTUAL})
+# A training takes minutes: it begins when it is announced, never because another job was.
+_IN_TURNS = frozenset({Queue.SAMPLE, Queue.LIGHT})
 
 
 class Runner:
@@ -39,47 +43,42 @@ class Runner:
         handlers: Mapping[JobKind, Handler],
         owner: str,
         *,
+        queues: Sequence[Queue] = (),  # whose parties take turns with the announced job's
         exit_process: Callable[[int], object] = os._exit,
+        ended: Callable[[Sequence[str]], None] = lambda job_ids: None,
+        slice_seconds: float = SLICE_SECONDS,
     ) -> None:
         self._store = store
         self._library = library
         self._handlers = handlers
         self._owner = owner
+        self._queues = [queue for queue in queues if queue in _IN_TURNS]
         self._exit_process = exit_process
+        self._ended = ended
         settings = store.settings
         self._patience = Patience(
             lease_seconds=settings.lease_seconds,
             grace_seconds=settings.cancel_grace_seconds,
             time_limit_seconds=settings.job_time_limit_seconds,
+            slice_seconds=slice_seconds,
         )
+        self._most_mates = settings.jobs_at_once - 1
+        self._turns = Turns()
         self._lock = threading.Lock()
-        self._current: Control | None = None
+        self._current: Slice | None = None
         self._shutting_down = False
 
     def run(self, job_id: str) -> None:
+        """Runs the announced job, and before it whoever's turn it is."""
         with logs.job_context(job_id):
-            with self._store.database.transaction() as session:
-                claim = jobs.claim(session, job_id, self._owner, self._patience.lease_seconds)
-            if claim is None:
-                log.info("nothing to do: claimed by another worker, waiting or ended")
-                return
-            log.info("attempt %d of a %s job starts", claim.attempt, claim.kind)
-            keeper = _CheckpointKeeper(self._store, claim)
-            control = Control(keeper.save)
-            watchdog = Watchdog(
-                self._store.database,
-                claim,
-                control,
-                self._patience,
-                end_by_force=partial(self._end_by_force, claim),
-            )
-            with self._running(control), watchdog:
-                succeeded = self._attempt(claim, control)
-            if succeeded:
-                keeper.drop()
+            while (turn := self._turn(job_id)) is not None:
+                self._run_slice(turn)
+                if turn == job_id:
+                    return
+            log.debug("nothing to do: claimed by another worker, waiting or ended")
 
     def shut_down(self) -> None:
-        """From any thread: give up the running job, and every later one, for others to go on."""
+        """From any thread: give up what is running, and all later jobs, for others to go on."""
         with self._lock:
             self._shutting_down = True
             if self._current is not None:
@@ -90,89 +89,124 @@ class Runner:
         with self._lock:
             return self._current is None
 
+    def _turn(self, announced: str) -> str | None:
+        """The job to begin now; None if the announced one is not to be had."""
+        with self._store.database.reading() as session:
+            party = jobs.party_of(session, announced)
+            if party is None:
+                return None
+            waiting = jobs.waiting_parties(session, self._queues) if self._queues else []
+        if self._shutting_down or all(one.party != party for one in waiting):
+            return announced
+        turn = self._turns.next(waiting)
+        return announced if turn.party == party else turn.job_id
+
+    def _run_slice(self, job_id: str) -> None:
+        with self._store.database.transaction() as session:
+            claim = jobs.claim(session, job_id, self._owner, self._patience.lease_seconds)
+        if claim is None:
+            log.debug("claimed by another worker")
+            return
+        slice_ = Slice(Seat(self._store, claim))
+        endings = Endings(self._store.database, lambda seats: self._left(slice_, seats))
+        watchdog = Watchdog(
+            self._store.database,
+            slice_,
+            endings,
+            self._patience,
+            end_by_force=lambda seat, reason: self._end_by_force(slice_, endings, seat, reason),
+        )
+        with self._running(slice_), watchdog:
+            self._work_through(slice_, endings)
+        self._turns.served(Party(claim.tenant, claim.kind, claim.denoiser_id))
+
+    def _work_through(self, slice_: Slice, endings: Endings) -> None:
+        try:
+            while (seat := slice_.next()) is not None:
+                with logs.job_context(seat.claim.job_id):
+                    self._attempt(seat, slice_, endings)
+                if not slice_.has_waiting:
+                    endings.write()
+                    slice_.add(self._mates(slice_))
+            endings.write()
+        except BaseException:  # the process was told to go, in the middle of a handler
+            _give_back(slice_, endings)
+            if slice_.current is not None:
+                endings.add(released(slice_.current))
+            endings.write()
+            raise
+
+    def _mates(self, slice_: Slice) -> list[Seat]:
+        """As many as should be done when the slice is over, judged by those before."""
+        first = slice_.first.claim
+        left = self._patience.slice_seconds - slice_.seconds
+        if first.kind not in _TOGETHER or self._shutting_down or left <= 0:
+            return []
+        count = min(self._most_mates, int(left * slice_.done / slice_.seconds))
+        if count < 1:
+            return []
+        with self._store.database.transaction() as session:
+            claims = jobs.claim_mates(session, first, self._patience.lease_seconds, count)
+        if claims:
+            log.info("%d jobs of the same denoiser are run together with it", len(claims))
+        return [Seat(self._store, claim) for claim in claims]
+
+    def _left(self, slice_: Slice, seats: Sequence[Seat]) -> None:
+        slice_.leave(seats)
+        self._ended([seat.claim.job_id for seat in seats])
+
     @contextmanager
-    def _running(self, control: Control) -> Iterator[None]:
+    def _running(self, slice_: Slice) -> Iterator[None]:
         with self._lock:
-            self._current = control
+            self._current = slice_
             if self._shutting_down:
-                control.stop(StopReason.SHUTDOWN)
+                slice_.stop(StopReason.SHUTDOWN)
         try:
             yield
         finally:
             with self._lock:
                 self._current = None
 
-    def _attempt(self, claim: Claim, control: Control) -> bool:
+    def _attempt(self, seat: Seat, slice_: Slice, endings: Endings) -> None:
+        claim, control = seat.claim, seat.control
+        log.info("attempt %d of a %s job starts", claim.attempt, claim.kind)
         try:
+            if self._shutting_down:
+                control.stop(StopReason.SHUTDOWN)
             # A claim that is given up at once is announced to others at once; a message that
             # is only dropped would wait for the dispatcher's next round.
             control.raise_if_stopped()
             outcome = self._handlers[claim.kind](Work(claim, control, self._store, self._library))
-            self._commit(claim, control, partial(_end_finished, claim=claim, outcome=outcome))
-            log.info("succeeded")
-            return True
+            endings.add(finished(seat, outcome))
+            log.info("done")
         except LeaseLost:
-            _log_lost()
-        except Stopped as stopped:
-            if stopped.reason is StopReason.LEASE_LOST:
-                _log_lost()
-            else:
-                log.info("stopped: %s", stopped.reason.value)
-                self._commit_unless_lost(
-                    claim, control, partial(_end_stopped, claim=claim, reason=stopped.reason)
-                )
+            endings.add(stopped(seat, StopReason.LEASE_LOST))
+        except Stopped as stop:
+            if stop.reason is not StopReason.LEASE_LOST:
+                log.info("stopped: %s", stop.reason.value)
+            endings.add(stopped(seat, stop.reason))
         except Exception as error:
             failure = failure_of(error)
             log.warning("the attempt failed: %s", failure.message, exc_info=True)
             self._library.forget()  # what was kept warm may be why there was no memory
-            self._commit_unless_lost(
-                claim,
-                control,
-                partial(
-                    jobs.fail,
-                    claim=claim,
-                    error_type=failure.kind,
-                    message=failure.message,
-                    retryable=failure.retryable,
-                ),
-            )
+            endings.add(failed(seat, failure))
             if failure.unsound_process:
+                _give_back(slice_, endings)
+                endings.write()
                 self._exit_process(_EXIT_BY_FORCE)
-        except BaseException:  # the process was told to go, in the middle of the handler
-            self._commit_unless_lost(claim, control, partial(jobs.release, claim=claim))
-            raise
-        return False
+        finally:
+            slice_.done += 1
 
-    def _commit(self, claim: Claim, control: Control, ending: Callable[[Session], None]) -> None:
-        """Writes the ending, fenced; a database that is away for a moment is waited for."""
-        last_progress = control.take_progress()
-        for pause in (*_COMMIT_PAUSES, None):
-            try:
-                with self._store.database.transaction() as session:
-                    if last_progress is not None:
-                        jobs.record_progress(session, claim, last_progress.document())
-                    ending(session)
-                return
-            except OperationalError:
-                if pause is None:
-                    raise
-                log.warning("the ending could not be written yet", exc_info=True)
-                time.sleep(pause)
-
-    def _commit_unless_lost(
-        self, claim: Claim, control: Control, ending: Callable[[Session], None]
+    def _end_by_force(
+        self, slice_: Slice, endings: Endings, seat: Seat, reason: StopReason
     ) -> None:
-        try:
-            self._commit(claim, control, ending)
-        except LeaseLost:
-            _log_lost()
-
-    def _end_by_force(self, claim: Claim, reason: StopReason) -> None:
         """Called by the watchdog when the handler does not stop: ends job and process."""
         log.warning("the job does not stop (%s): its process ends", reason.value)
+        _give_back(slice_, endings)
         try:
+            endings.try_to_write()
             with self._store.database.transaction() as session:
-                _end_stopped(session, claim, reason)
+                stopped(seat, reason).write(session)
         except LeaseLost:
             return  # the handler ended after all and its ending was written
         except SQLAlchemyError:
@@ -180,44 +214,8 @@ class Runner:
         self._exit_process(_EXIT_BY_FORCE)
 
 
-class _CheckpointKeeper:
-    """Keeps the newest checkpoint of one attempt and drops the one before."""
-
-    def __init__(self, store: Store, claim: Claim) -> None:
-        self._store = store
-        self._claim = claim
-        self._kept: str | None = claim.checkpoint["digest"] if claim.checkpoint else None
-
-    def save(self, data: bytes, step: int) -> None:
-        digest = self._store.artifacts.put(data)
-        with self._store.database.transaction() as session:
-            jobs.record_checkpoint(session, self._claim, digest, step)
-        if self._kept is not None and self._kept != digest:
-            self._store.artifacts.delete(self._kept)
-        self._kept = digest
-
-    def drop(self) -> None:
-        """Nobody will resume a job that has succeeded."""
-        if self._kept is not None:
-            self._store.artifacts.delete(self._kept)
-
-
-def _log_lost() -> None:
-    log.warning("the lease is lost; nothing of this attempt is written")
-
-
-def _end_finished(session: Session, claim: Claim, outcome: Outcome) -> None:
-    outcome.record(session)
-    jobs.succeed(session, claim, outcome.result)
-
-
-def _end_stopped(session: Session, claim: Claim, reason: StopReason) -> None:
-    match reason:
-        case StopReason.CANCELED:
-            jobs.cancel_running(session, claim)
-        case StopReason.TIMED_OUT:
-            jobs.expire(session, claim)
-        case StopReason.SHUTDOWN:
-            jobs.release(session, claim)
-        case StopReason.LEASE_LOST:
-            pass
+def _give_back(slice_: Slice, endings: Endings) -> None:
+    """Those that nobody has begun are for others to run."""
+    for seat in slice_.held():
+        if seat.take():
+            endings.add(released(seat))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sqlalchemy import select
+
 from store import datasets, denoisers, gnns
 from store.tables import Denoiser, Gnn, ReferenceSet
 from worker.work import Work
@@ -23,11 +25,25 @@ def gnn_of(work: Work) -> Gnn:
 
 def subjects_of(work: Work) -> Subjects:
     claim = work.claim
+    ids = (claim.gnn_id or "", claim.dataset_id or "", claim.denoiser_id or "")
     with work.store.database.reading() as session:
-        return Subjects(
-            gnn=gnns.get(session, claim.gnn_id or "", claim.tenant),
-            dataset=datasets.get(session, claim.dataset_id or "", claim.tenant),
-            denoiser=denoisers.get(session, claim.denoiser_id or "", claim.tenant),
+        rows = session.execute(
+            select(Gnn, ReferenceSet, Denoiser)
+            .join(ReferenceSet, ReferenceSet.tenant_id == Gnn.tenant_id)
+            .join(Denoiser, Denoiser.tenant_id == Gnn.tenant_id)
+            .where(
+                Gnn.tenant_id == claim.tenant,
+                Gnn.id == ids[0],
+                ReferenceSet.id == ids[1],
+                Denoiser.id == ids[2],
+            )
+        ).one_or_none()
+        if rows is not None:
+            return Subjects(*rows)
+        return Subjects(  # one of them is gone, and this says which
+            gnn=gnns.get(session, ids[0], claim.tenant),
+            dataset=datasets.get(session, ids[1], claim.tenant),
+            denoiser=denoisers.get(session, ids[2], claim.tenant),
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from bench.speed import large, load, mmd
+from bench.speed import large, load, mmd, requests
 from bench.speed.section import Say, Section
 
 Measure = Callable[[bool, int, Say], Section]  # short, seed, say
@@ -13,4 +13,5 @@ PARTS: Mapping[str, Measure] = {
     "mmd": mmd.measure,
     "load": load.measure,
     "large": large.measure,
+    "requests": requests.measure,
 }

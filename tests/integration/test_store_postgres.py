@@ -176,6 +176,47 @@ def test_of_many_claims_one_wins_here_too(database: Database) -> None:
     assert sorted(at_once(8, claim), key=str) == [1] + [None] * 7
 
 
+def test_a_mate_is_claimed_by_one_worker(database: Database) -> None:
+    with database.transaction() as session:
+        ids = [
+            jobs.submit(session, kind=JobKind.COUNTERFACTUAL, denoiser_id="den_together").id
+            for _ in range(30)
+        ]
+
+    def claim(number: int) -> list[str]:
+        with database.transaction() as session:
+            first = jobs.claim(session, ids[number], f"worker {number}", 60)
+            assert first is not None
+            mates = jobs.claim_mates(session, first, 60, 8)
+            assert all(mate.owner == first.owner for mate in mates)
+        return [first.job_id, *(mate.job_id for mate in mates)]
+
+    claimed = [job_id for several in at_once(4, claim) for job_id in several]
+    assert len(claimed) == len(set(claimed))
+    assert set(claimed) <= set(ids)
+
+
+def test_heartbeats_and_endings_of_several_do_not_deadlock(database: Database) -> None:
+    with database.transaction() as session:
+        first = jobs.submit(session, kind=JobKind.COUNTERFACTUAL, denoiser_id="den_locked").id
+        for _ in range(20):
+            jobs.submit(session, kind=JobKind.COUNTERFACTUAL, denoiser_id="den_locked")
+        claim = jobs.claim(session, first, "worker", 60)
+        assert claim is not None
+        claims = [claim, *jobs.claim_mates(session, claim, 60, 20)]
+
+    def act(number: int) -> None:
+        for _ in range(5):
+            with database.transaction() as session:
+                if number % 2:
+                    jobs.heartbeat(session, claims[:: -1 if number > 2 else 1], 60)
+                else:
+                    for one in sorted(claims, key=lambda one: one.job_id):
+                        jobs.record_progress(session, one, {"step": 1})
+
+    at_once(4, act)
+
+
 def test_a_job_is_due_for_one_dispatcher(database: Database) -> None:
     with database.transaction() as session:
         ids = {jobs.submit(session, kind=JobKind.PREDICT).id for _ in range(20)}

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 import torch
+from sqlalchemy import select
 
 from models.recipes import Objective, recipe_for
 from models.training import Trainer
@@ -32,7 +33,7 @@ from store.requests import (
     PredictionRequest,
 )
 from store.results import CounterfactualResult
-from store.tables import Gnn, Job, ReferenceSet
+from store.tables import Denoiser, Gnn, Job, ReferenceSet
 from worker.loading import graph_of
 
 if TYPE_CHECKING:
@@ -75,6 +76,24 @@ class World:
                 jobs.submit(
                     session, kind=JobKind.PREDICT, gnn_id=self.gnn.id, request_digest=digest
                 ).id
+                for _ in range(count)
+            ]
+
+    def explain(self, denoiser: Denoiser, count: int) -> list[str]:
+        """Jobs of one graph each."""
+        request = CounterfactualRequest(graphs=[ring(12, [(0, 5), (2, 8)])])
+        digest = self.stack.store.artifacts.put(request.model_dump_json().encode())
+        with self.stack.store.database.transaction() as session:
+            return [
+                explanations.create(
+                    session,
+                    kind="counterfactual",
+                    gnn=self.gnn,
+                    dataset=self.dataset,
+                    denoiser=denoiser,
+                    train_job=None,
+                    request_digest=digest,
+                )[1].id
                 for _ in range(count)
             ]
 
@@ -336,6 +355,35 @@ def test_sigterm_hands_the_job_to_another_worker(stack: Stack, world: World) -> 
         ("running", 2),
         ("succeeded", 2),
     ]
+
+
+def test_jobs_run_together_survive_their_worker(stack: Stack, world: World) -> None:
+    stack.ensure_workers(2)
+    training = world.train(1)
+    world.wait_for(training, JobState.SUCCEEDED)
+    with stack.store.database.reading() as session:
+        denoiser = denoisers.get(session, world.job(training).denoiser_id or "")
+    submitted = world.explain(denoiser, 30)
+
+    def together() -> list[str]:
+        """Of the worker that holds most."""
+        with stack.store.database.reading() as session:
+            rows = session.scalars(select(Job).where(Job.state == JobState.RUNNING)).all()
+        owners = [job.lease_owner for job in rows]
+        return [job.id for job in rows if job.lease_owner == max(owners, key=owners.count)]
+
+    stack.until(lambda: len(together()) > 2, "a worker has claimed mates")
+    held = together()
+    world.worker_of(held[-1]).kill()
+    for job_id in submitted:
+        world.wait_for(job_id, JobState.SUCCEEDED, 90)
+    killed = 0
+    for job_id in submitted:
+        states = world.states(job_id)
+        assert states[-1][0] == "succeeded", states
+        assert [state for state, _ in states].count("succeeded") == 1, states
+        killed += world.job(job_id).attempt > 1
+    assert killed >= 1  # what the killed worker held was tried again
 
 
 def test_a_killed_worker_is_replaced_from_the_checkpoint(stack: Stack, world: World) -> None:

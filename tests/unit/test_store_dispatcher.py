@@ -129,6 +129,54 @@ def test_a_nudge_rings_at_once_and_stopping_is_clean(
         assert leads.take(session, "dispatcher", "another", 10)
 
 
+def test_a_nudged_job_is_marked_later_and_announced_once(
+    database: Database, settings: Settings
+) -> None:
+    bell = Bell()
+    dispatcher = Dispatcher(database, bell, settings)
+    dispatcher.start()
+    try:
+        until(lambda: _leader(database) is not None)
+        first = submitted(database)
+        dispatcher.nudge()
+        until(lambda: bell.ids == [first])
+        second = submitted(database)
+        dispatcher.nudge()
+        until(lambda: bell.ids == [first, second])
+
+        def marks() -> list[int]:
+            with database.reading() as session:
+                return [jobs.get(session, job_id).dispatches for job_id in (first, second)]
+
+        until(lambda: marks() == [1, 1])
+        dispatcher.nudge()
+        time.sleep(0.3)
+        assert bell.ids == [first, second]
+    finally:
+        dispatcher.stop()
+
+
+def test_a_job_that_comes_back_is_announced_again_at_once(
+    database: Database, settings: Settings
+) -> None:
+    bell = Bell()
+    dispatcher = Dispatcher(database, bell, settings)
+    dispatcher.start()
+    try:
+        until(lambda: _leader(database) is not None)
+        job_id = submitted(database)
+        dispatcher.nudge()
+        until(lambda: bell.ids == [job_id])
+        with database.transaction() as session:  # before its announcement could be marked
+            claim = jobs.claim(session, job_id, "worker", 60)
+            assert claim is not None
+            jobs.release(session, claim)
+        dispatcher.nudge()
+        until(lambda: bell.ids == [job_id, job_id])
+    finally:
+        dispatcher.stop()
+
+
 def test_without_a_nudge_the_poll_finds_the_job(database: Database, settings: Settings) -> None:
     bell = Bell()
     dispatcher = Dispatcher(database, bell, settings)

@@ -15,7 +15,7 @@ from store.database import Database, now, read_clock
 from store.errors import Conflict, LeaseLost, NotFound
 from store.job_events import forget_progress
 from store.job_policy import JobPolicy
-from store.jobs import Claim, Job, JobKind, JobState, Priority
+from store.jobs import Claim, Job, JobKind, JobState, Party, Priority, Queue
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def test_an_abandoned_job_goes_to_the_next_worker_and_the_first_is_fenced_off(
     second = claimed(database, job_id)
     assert second.attempt == 2
     with database.transaction() as session:
-        assert not jobs.heartbeat(session, first, 60).held
+        assert not jobs.heartbeat(session, [first], 60)[0].held
         late: list[Callable[[], None]] = [
             lambda: jobs.succeed(session, first, {"by": "first"}),
             lambda: jobs.fail(session, first, "Error", "late", retryable=True),
@@ -143,7 +143,7 @@ def test_a_heartbeat_keeps_the_job(database: Database) -> None:
     job_id = submitted(database)
     claim = claimed(database, job_id, lease_seconds=-1)
     with database.transaction() as session:
-        beat = jobs.heartbeat(session, claim, 60)
+        (beat,) = jobs.heartbeat(session, [claim], 60)
     assert beat == jobs.Beat(held=True, cancel_requested=False)
     assert reaped(database) == []
 
@@ -233,7 +233,7 @@ def test_running_jobs_are_asked_to_stop(database: Database) -> None:
     with database.transaction() as session:
         assert jobs.cancel(session, claim.job_id).state is JobState.RUNNING
         assert jobs.cancel(session, claim.job_id).cancel_requested  # asking twice is fine
-        assert jobs.heartbeat(session, claim, 60).cancel_requested
+        assert jobs.heartbeat(session, [claim], 60)[0].cancel_requested
         jobs.cancel_running(session, claim)
     assert states(database, claim.job_id) == ["queued", "running", "running", "canceled"]
 
@@ -359,6 +359,32 @@ def test_recovered_jobs_are_announced_first(database: Database) -> None:
 def test_a_claimed_job_is_not_announced(database: Database) -> None:
     claimed(database, submitted(database))
     assert due(database) == []
+
+
+def test_parties_are_those_who_wait_for_a_worker_and_nothing_else(database: Database) -> None:
+    def ask(tenant: str, denoiser: str, waiting_for: str | None = None) -> str:
+        with database.transaction() as session:
+            return jobs.submit(
+                session,
+                kind=JobKind.COUNTERFACTUAL,
+                tenant=tenant,
+                denoiser_id=denoiser,
+                waiting_for=waiting_for,
+            ).id
+
+    first, _, other = ask("a", "one"), ask("a", "one"), ask("a", "two")
+    foreign = ask("b", "one")
+    running, training = ask("c", "one"), submitted(database)
+    ask("d", "one", waiting_for=training)
+    claimed(database, running)
+    with database.reading() as session:
+        parties = jobs.waiting_parties(session, [Queue.SAMPLE])
+        assert jobs.waiting_parties(session, [Queue.TRAIN]) == []
+        assert jobs.party_of(session, running) is None
+        assert jobs.party_of(session, other) == Party("a", JobKind.COUNTERFACTUAL, "two")
+    found = {(one.party.tenant, one.party.denoiser_id): one.job_id for one in parties}
+    assert found == {("a", "one"): first, ("a", "two"): other, ("b", "one"): foreign}
+    assert all(0 <= one.seconds < 60 for one in parties)
 
 
 def test_numbers_that_json_lacks_are_shown_as_null(database: Database) -> None:

@@ -26,7 +26,18 @@ from store.results import ProbeReport
 from store.tables import Denoiser, Gnn, JobEvent, ReferenceSet
 
 MAX_ATTEMPTS = 2
-WORK = ["claim", "claim", "replace", "beat", "progress", "succeed", "succeed", "fail", "stop"]
+WORK = [
+    "claim",
+    "claim",
+    "mates",
+    "replace",
+    "beat",
+    "progress",
+    "succeed",
+    "succeed",
+    "fail",
+    "stop",
+]
 SPEC = parse_spec(
     {
         "features": 1,
@@ -134,6 +145,8 @@ class Jobs(RuleBasedStateMachine):
                 continue
             claim = self.claims[-1 - which % len(self.claims)]
             match action:
+                case "mates":
+                    self.claim_mates(claim, 1 + which % 3)
                 case "replace":
                     if retryable:
                         self.stop(claim, jobs.release)
@@ -235,6 +248,25 @@ class Jobs(RuleBasedStateMachine):
             self.holder[job_id] = self.attempts[job_id] = claim.attempt
             self.claims.append(claim)
 
+    def claim_mates(self, first: Claim, limit: int) -> None:
+        before = [self.seen(job_id) for job_id in self.job_ids]
+        mates = [
+            job.id
+            for job in sorted(before, key=lambda job: (job.priority, job.created_at, job.id))
+            if (job.kind, job.denoiser_id) == (first.kind, first.denoiser_id)
+            and job.state is JobState.QUEUED
+            and job.waiting_for is None
+            and job.attempts_used < MAX_ATTEMPTS
+        ]
+        with self.database.transaction() as session:
+            claimed = jobs.claim_mates(session, first, 3600, limit)
+        assert [claim.job_id for claim in claimed] == mates[:limit]
+        attempts = {job.id: job.attempt for job in before}
+        for claim in claimed:
+            assert claim.attempt == attempts[claim.job_id] + 1
+            self.holder[claim.job_id] = self.attempts[claim.job_id] = claim.attempt
+            self.claims.append(claim)
+
     def fall_silent(self, job_id: str) -> None:
         with self.database.transaction() as session:
             session.execute(
@@ -244,9 +276,11 @@ class Jobs(RuleBasedStateMachine):
             )
 
     def heartbeat(self, claim: Claim) -> None:
-        with self.database.transaction() as session:
-            beat = jobs.heartbeat(session, claim, 3600)
-        assert beat.held == self.holds(claim)
+        """Of one claim, and of all of them at once."""
+        for claims in ([claim], self.claims):
+            with self.database.transaction() as session:
+                beats = jobs.heartbeat(session, claims, 3600)
+            assert [beat.held for beat in beats] == [self.holds(claim) for claim in claims]
 
     def write_down_progress(self, claim: Claim) -> None:
         def write(session: Session) -> None:

@@ -10,6 +10,8 @@ from typing import Any, get_args
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from safetensors.torch import save
 
 from models.class_explanation import CLASS_PRESETS
@@ -30,7 +32,12 @@ from store.requests import (
     PredictionRequest,
     Preset,
 )
-from store.results import ClassResult, CounterfactualResult, PredictionResult
+from store.results import (
+    ClassResult,
+    CounterfactualAnswer,
+    CounterfactualResult,
+    PredictionResult,
+)
 from store.settings import Settings
 from store.tables import Denoiser, Job, ReferenceSet
 from store.tables import Gnn as GnnRow
@@ -447,6 +454,48 @@ def test_an_answer_does_not_depend_on_its_batch_mates(world: World, trained: Den
     assert answers[0] == answers[1]
     assert seed_for(0, graph) != seed_for(1, graph)
     assert seed_for(0, graph) != seed_for(0, ring(6))
+
+
+GRAPHS = [ring(5), ring(6), ring(5, [(0, 2)]), ring(7, [(0, 2), (1, 4)]), ring(9, [(2, 6)])]
+
+
+@settings(max_examples=6, deadline=None)
+@given(
+    st.lists(
+        st.lists(st.integers(0, len(GRAPHS) - 1), min_size=1, max_size=3), min_size=2, max_size=4
+    )
+)
+def test_an_answer_does_not_depend_on_the_jobs_it_is_run_with(
+    world: World, trained: Denoiser, alone: list[CounterfactualAnswer], jobs_of: list[list[int]]
+) -> None:
+    """To the bit: jobs of graphs of other sizes, in any order, in one slice."""
+    ids = [
+        world.ask(CounterfactualRequest(graphs=[GRAPHS[graph] for graph in graphs]), trained)
+        for graphs in jobs_of
+    ]
+    library = Library(world.store.artifacts, CPU)
+    Runner(world.store, library, HANDLERS, "together", slice_seconds=60.0).run(ids[0][1])
+    for (explanation, job_id), graphs in zip(ids, jobs_of, strict=True):
+        with world.store.database.reading() as session:
+            assert jobs.get(session, job_id).state is JobState.SUCCEEDED  # by one message
+        assert untimed(world.answer(explanation)) == [alone[graph] for graph in graphs]
+
+
+def untimed(result: bytes) -> list[CounterfactualAnswer]:
+    answers = CounterfactualResult.model_validate_json(result).answers
+    return [answer.model_copy(update={"seconds": 0.0}) for answer in answers]
+
+
+@pytest.fixture(scope="module")
+def alone(world: World, trained: Denoiser) -> list[CounterfactualAnswer]:
+    """Of every graph in a job, and a process, of its own."""
+    answers = []
+    for graph in GRAPHS:
+        explanation, job_id = world.ask(CounterfactualRequest(graphs=[graph]), trained)
+        Runner(world.store, Library(world.store.artifacts, CPU), HANDLERS, "alone").run(job_id)
+        answers += untimed(world.answer(explanation))
+    assert {answer.found for answer in answers} == {True, False}
+    return answers
 
 
 def test_nothing_allowed_is_an_answer_and_not_an_error(world: World, trained: Denoiser) -> None:

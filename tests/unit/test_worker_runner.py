@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 import torch
-from sqlalchemy import update
+from sqlalchemy import Connection, event, update
 
 from store import jobs
-from store.jobs import JobKind, JobState
+from store.jobs import JobKind, JobState, Queue
 from store.opened import Store
 from store.settings import Settings
 from store.tables import Job
@@ -22,6 +22,7 @@ from worker.work import Handler, Outcome, Work
 
 LEASE = 0.6
 GRACE = 0.5
+SLICE = 1.2
 
 
 @pytest.fixture
@@ -49,14 +50,44 @@ class Exits:
         self.happened.set()
 
 
-def runner_for(store: Store, handler: Handler, exits: Exits | None = None) -> Runner:
-    library = Library(store.artifacts, torch.device("cpu"))
-    return Runner(store, library, {JobKind.PREDICT: handler}, "test", exit_process=exits or Exits())
+def runner_for(
+    store: Store,
+    handler: Handler,
+    exits: Exits | None = None,
+    ended: Callable[[Sequence[str]], None] = lambda job_ids: None,
+    slice_seconds: float = 60.0,
+) -> Runner:
+    return Runner(
+        store,
+        Library(store.artifacts, torch.device("cpu")),
+        dict.fromkeys((JobKind.PREDICT, JobKind.COUNTERFACTUAL), handler),
+        "test",
+        queues=[Queue.SAMPLE, Queue.LIGHT],
+        exit_process=exits or Exits(),
+        ended=ended,
+        slice_seconds=slice_seconds,
+    )
 
 
 def submit(store: Store) -> str:
     with store.database.transaction() as session:
         return jobs.submit(session, kind=JobKind.PREDICT).id
+
+
+def asked(store: Store, count: int, denoiser: str = "den_1", tenant: str = "default") -> list[str]:
+    """Explanation jobs of one denoiser."""
+    with store.database.transaction() as session:
+        return [
+            jobs.submit(
+                session, kind=JobKind.COUNTERFACTUAL, denoiser_id=denoiser, tenant=tenant
+            ).id
+            for _ in range(count)
+        ]
+
+
+def states(store: Store, job_ids: Sequence[str]) -> list[JobState]:
+    with store.database.reading() as session:
+        return [session.get_one(Job, job_id).state for job_id in job_ids]
 
 
 def job(store: Store, job_id: str) -> Job:
@@ -326,3 +357,180 @@ def test_progress_reaches_the_database_while_the_handler_works(store: Store) -> 
     written = [event.data["step"] for event in events if event.type == "progress"]
     assert written[-1] == 9_999
     assert len(written) <= 3  # throttled: not one write per step
+
+
+def test_jobs_of_one_denoiser_are_run_together_each_with_its_own_ending(store: Store) -> None:
+    ids = asked(store, 5)
+    others = asked(store, 2, denoiser="den_2") + asked(store, 2, tenant="somebody else")
+    told: list[str] = []
+
+    def handler(work: Work) -> Outcome:
+        return Outcome(result={"job": work.claim.job_id, "attempt": work.claim.attempt})
+
+    runner = runner_for(store, handler, ended=told.extend)
+    runner.run(ids[2])  # one message
+    for job_id in ids:
+        assert job(store, job_id).state is JobState.SUCCEEDED
+        assert job(store, job_id).result == {"job": job_id, "attempt": 1}
+    assert sorted(told) == sorted(ids)
+    assert states(store, others) == [JobState.QUEUED] * 4
+
+
+def test_one_of_several_fails_alone(store: Store) -> None:
+    ids = asked(store, 5)
+    bad, unrecordable = ids[1], ids[3]
+
+    def refuse(session: object) -> None:
+        raise ValueError("the artifact is not what it should be")
+
+    def handler(work: Work) -> Outcome:
+        if work.claim.job_id == bad:
+            raise ValueError("the graph has no nodes")
+        if work.claim.job_id == unrecordable:
+            return Outcome(record=refuse)
+        return Outcome()
+
+    runner_for(store, handler).run(ids[0])
+    failed = {job_id for job_id in ids if job(store, job_id).state is JobState.FAILED}
+    assert failed == {bad, unrecordable}
+    assert states(store, [ids[0], ids[2], ids[4]]) == [JobState.SUCCEEDED] * 3
+
+
+def test_a_mate_that_waits_is_canceled_alone(store: Store) -> None:
+    ids = asked(store, 4)
+    begun: list[str] = []
+    go_on = threading.Event()
+
+    def handler(work: Work) -> Outcome:
+        begun.append(work.claim.job_id)
+        if len(begun) == 2:
+            go_on.wait(10)
+        return Outcome()
+
+    exits = Exits()
+    thread = in_thread(lambda: runner_for(store, handler, exits).run(ids[0]))
+    wait_until(lambda: len(begun) == 2)
+    waiting = next(job_id for job_id in ids if job_id not in begun)
+    with store.database.transaction() as session:
+        assert jobs.cancel(session, waiting).state is JobState.RUNNING  # it is claimed
+    wait_until(lambda: job(store, waiting).state is JobState.CANCELED)  # though another one works
+    go_on.set()
+    thread.join(timeout=5)
+    assert waiting not in begun
+    assert sorted(states(store, ids)) == ["canceled"] + ["succeeded"] * 3
+    assert exits.codes == []
+
+
+def test_a_mate_whose_lease_is_lost_is_left_to_its_new_owner(store: Store) -> None:
+    ids = asked(store, 3)
+    begun: list[str] = []
+    go_on = threading.Event()
+
+    def handler(work: Work) -> Outcome:
+        begun.append(work.claim.job_id)
+        if len(begun) == 2:
+            go_on.wait(10)
+        return Outcome(result={"of": "the first owner"})
+
+    thread = in_thread(lambda: runner_for(store, handler).run(ids[0]))
+    wait_until(lambda: len(begun) == 2)
+    lost = next(job_id for job_id in ids if job_id not in begun)
+    with store.database.transaction() as session:
+        session.execute(update(Job).where(Job.id == lost).values(lease_until=0.0))
+        assert jobs.claim(session, lost, "another worker", 60) is not None
+    go_on.set()
+    thread.join(timeout=5)
+    still = job(store, lost)
+    assert (still.state, still.attempt, still.lease_owner) == ("running", 2, "another worker")
+    assert sorted(states(store, ids)) == ["running", "succeeded", "succeeded"]
+
+
+def test_shutdown_gives_all_of_them_back(store: Store) -> None:
+    ids = asked(store, 4)
+    begun: list[str] = []
+
+    def handler(work: Work) -> Outcome:
+        begun.append(work.claim.job_id)
+        return Outcome() if len(begun) == 1 else until_stopped(work)
+
+    runner = runner_for(store, handler)
+    thread = in_thread(lambda: runner.run(ids[0]))
+    wait_until(lambda: len(begun) == 2)
+    runner.shut_down()
+    thread.join(timeout=5)
+    assert sorted(states(store, ids)) == ["queued"] * 3 + ["succeeded"]
+    assert sum(job(store, job_id).attempts_used for job_id in ids) == 1
+
+
+def test_mates_behind_a_job_that_takes_long_are_handed_to_others(store: Store) -> None:
+    ids = asked(store, 4)
+    begun: list[str] = []
+    go_on = threading.Event()
+
+    def handler(work: Work) -> Outcome:
+        begun.append(work.claim.job_id)
+        if len(begun) == 2:
+            go_on.wait(20)
+        return Outcome()
+
+    thread = in_thread(lambda: runner_for(store, handler, slice_seconds=SLICE).run(ids[0]))
+    wait_until(lambda: len(begun) == 2)
+    # The first one's ending does not wait for the second job's end.
+    wait_until(lambda: job(store, begun[0]).state is JobState.SUCCEEDED, 2)
+    wait_until(lambda: states(store, ids).count(JobState.QUEUED) == 2)
+    assert job(store, begun[1]).state is JobState.RUNNING
+    go_on.set()
+    thread.join(timeout=5)
+    assert len(begun) == 2
+
+
+def test_a_slice_ends_however_many_jobs_wait(store: Store) -> None:
+    ids = asked(store, 30)
+    begun: list[str] = []
+
+    def handler(work: Work) -> Outcome:
+        begun.append(work.claim.job_id)
+        time.sleep(SLICE / 6)
+        return Outcome()
+
+    started = time.monotonic()
+    runner_for(store, handler, slice_seconds=SLICE).run(ids[0])
+    assert time.monotonic() - started < 3 * SLICE
+    assert len(begun) <= 8
+    assert states(store, ids).count(JobState.QUEUED) == 30 - len(begun)
+
+
+def test_another_tenants_job_comes_between_two_slices(store: Store) -> None:
+    many = asked(store, 20)
+    served: list[str] = []
+
+    def handler(work: Work) -> Outcome:
+        served.append(work.claim.tenant)
+        if len(served) == 1:
+            asked(store, 1, tenant="b")
+        time.sleep(SLICE / 3)
+        return Outcome()
+
+    runner = runner_for(store, handler, slice_seconds=SLICE)
+    runner.run(many[0])
+    first = len(served)
+    waiting = [job_id for job_id in many if job(store, job_id).state is JobState.QUEUED]
+    runner.run(waiting[0])  # the message of b's job is still behind all others
+    assert served[:first] == ["default"] * first
+    assert served[first:] == ["b"] + ["default"] * (len(served) - first - 1)
+    assert len(served) > first + 1  # and the announced one is run, too
+
+
+def test_a_message_of_a_job_that_is_done_costs_no_transaction(store: Store) -> None:
+    ids = asked(store, 3)
+    runner = runner_for(store, lambda work: Outcome())
+    runner.run(ids[0])
+    begun: list[str] = []
+
+    def note(connection: Connection) -> None:
+        begun.append(str(connection.get_execution_options().get("reading", False)))
+
+    event.listen(store.database.engine, "begin", note)
+    for job_id in ids:
+        runner.run(job_id)
+    assert begun == ["True"] * 3  # one read each

@@ -1,0 +1,55 @@
+"""Who waits for a worker: jobs of one tenant that need the same thing are one party."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from store.claims import is_free, is_waiting
+from store.clock import now
+from store.job_states import JobKind, Queue
+from store.tables import Job
+
+
+@dataclass(frozen=True)
+class Party:
+    tenant: str
+    kind: JobKind
+    denoiser_id: str | None
+
+
+@dataclass(frozen=True)
+class Waiting:
+    party: Party
+    job_id: str  # one of its jobs that can be claimed
+    seconds: float  # that its oldest job has waited, by the database's clock
+
+
+def party_of(session: Session, job_id: str) -> Party | None:
+    """Of a job that can be claimed; None for a duplicate, a waiting or an ended job."""
+    row = session.execute(
+        select(Job.tenant_id, Job.kind, Job.denoiser_id).where(Job.id == job_id, *is_free())
+    ).one_or_none()
+    return None if row is None else Party(row.tenant_id, row.kind, row.denoiser_id)
+
+
+def waiting_parties(session: Session, queues: Sequence[Queue]) -> list[Waiting]:
+    """All parties with a job that can be claimed in these queues, in no order."""
+    rows = session.execute(
+        select(
+            Job.tenant_id,
+            Job.kind,
+            Job.denoiser_id,
+            func.min(Job.id).label("job_id"),
+            (now() - func.min(Job.created_at)).label("seconds"),
+        )
+        .where(Job.queue.in_(queues), *is_waiting())
+        .group_by(Job.tenant_id, Job.kind, Job.denoiser_id)
+    )
+    return [
+        Waiting(Party(row.tenant_id, row.kind, row.denoiser_id), row.job_id, row.seconds)
+        for row in rows
+    ]
