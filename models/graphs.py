@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from models.device import moved
 from models.edge_attributes import UsualAttributes
 
 
@@ -154,10 +155,10 @@ class DenseGraphs:
 
     def to(self, device: torch.device) -> DenseGraphs:
         return DenseGraphs(
-            self.adjacency.to(device),
+            moved(self.adjacency, device),
             _sharing(self.features, device),
-            self.mask.to(device),
-            None if self.targets is None else self.targets.to(device),
+            moved(self.mask, device),
+            None if self.targets is None else moved(self.targets, device),
             None if self.edge_attributes is None else _sharing(self.edge_attributes, device),
         )
 
@@ -169,8 +170,7 @@ def is_shared(values: Tensor) -> bool:
 
 def _sharing(values: Tensor, device: torch.device) -> Tensor:
     """What all graphs share stays one copy."""
-    own = values[:1].to(device) if is_shared(values) else values.to(device)
-    return own.expand_as(values)
+    return moved(values[:1] if is_shared(values) else values, device).expand_as(values)
 
 
 def to_sparse(graphs: Sequence[Graph]) -> SparseGraphs:
