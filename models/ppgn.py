@@ -91,9 +91,9 @@ class _Block(torch.autograd.Function):
 
         of_normed = (maps.T @ of_mapped).to(flat.dtype)
         along = (of_normed * normed).mean(0)  # the part of the gradient that the norm takes away
-        of_state = of_normed.addcmul_(normed.to(flat.dtype), along, value=-1).mul_(inverse)
+        across = of_normed.addcmul_(normed.to(flat.dtype), along, value=-1)
         return (
-            of_state.add_(flat).view(ctx.shape),
+            torch.addcmul(flat, across, inverse).view(ctx.shape),
             of_mapped @ normed.T,
             of_mixed @ paths.T,
             of_sum @ mixed.T,

@@ -16,6 +16,7 @@ import torch
 
 from bench.speed.timing import shortest
 from bench.speed.trainings import Setting, Steps
+from models.device import keep_freed_memory
 
 _STATUS = Path("/proc/self/status")
 
@@ -51,6 +52,7 @@ def _peak_bytes() -> int:
 def main(arguments: list[str]) -> None:
     setting, seed, rounds, threads = arguments
     torch.set_num_threads(int(threads))
+    keep_freed_memory()
     wanted = Setting(**json.loads(setting))
     full = wanted.training(int(seed), with_gnn=True).run()
     next(full)

@@ -17,6 +17,7 @@ from bench.speed.section import Say, Section, Table
 from bench.speed.timing import clock, shortest
 from bench.speed.trainings import CPU, Setting, Steps
 from models.detection import detection_auc
+from models.device import keep_freed_memory
 from models.diffusion import NoiseLevel
 from models.graphs import to_dense
 from models.recipes import Objective, recipe_for
@@ -43,6 +44,7 @@ class _PerGraph:
 
 
 def measure(short: bool, seed: int, say: Say) -> Section:
+    keep_freed_memory()  # as workers do
     rounds = 3 if short else 9
     settings = [
         Setting(hidden, blocks=4, nodes=nodes, graphs=_affordable(nodes))
