@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from models.denoiser import Denoiser
-from models.device import CPU_ACTIVATION_BYTES, CUDA_SHARE, DeviceUse
+from models.device import CPU_ACTIVATION_BYTES, CUDA_SHARE, DeviceUse, keep_freed_memory
 from models.diffusion import NoiseLevel, add_noise
 from models.effects import drawn_toggles, logit_changes, look
 from models.gnn.network import Gnn
@@ -189,3 +190,19 @@ def test_products_of_less_precision_give_nearly_the_same_gradient(residual: bool
     assert near_dist == pytest.approx(dist, rel=0.02)
     assert near_dist != dist  # products were indeed of less precision
     assert float((near - exact).norm() / exact.norm()) < 0.1
+
+
+def test_what_a_pass_frees_the_next_one_gets_without_asking_the_kernel() -> None:
+    if not keep_freed_memory():
+        pytest.skip("only the GNU C library can be told")
+
+    def faults_of_a_pass() -> int:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        kept = [torch.zeros(2**20) for _ in range(20)]  # 80 MiB in all
+        after = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        del kept
+        return after - before
+
+    faults_of_a_pass()
+    pages = 80 * 2**20 // resource.getpagesize()
+    assert faults_of_a_pass() < pages / 20
