@@ -109,12 +109,15 @@ def _foresight(
 ) -> _Foresight:
     """Single toggles of the graphs that are hardly noisy: near what will be explained."""
     index = (batch.noise.remove <= recipe.effect_noise).nonzero()[:, 0]
+    view = look(gnn, batch.noisy)
+    if not len(index):
+        return _Foresight(view, Toggles(index, index, index), view.logits[:0])
     near = batch.noisy.select(index)
     allowed = editable_pairs(gnn, batch.clean.select(index))
     toggles = drawn_toggles(near, allowed, recipe.effect_toggles, generator)
     change = logit_changes(gnn, near, toggles)
     whole = Toggles(index[toggles.graph], toggles.source, toggles.target)
-    return _Foresight(look(gnn, batch.noisy), whole, change)
+    return _Foresight(view, whole, change)
 
 
 @dataclass(frozen=True)

@@ -122,6 +122,18 @@ def test_counterfactual_loss_is_the_same_in_any_number_of_passes(graphs_per_pass
     assert expected["switch"].abs().max() > 0
 
 
+def test_a_batch_of_noisy_graphs_alone_teaches_nothing_about_effects() -> None:
+    model, noisy = denoiser(RECIPE), batch()
+    noisy = replace(noisy, noise=NoiseLevel.symmetric(noisy.noise.add + RECIPE.effect_noise))
+    losses = add_gradients(
+        model, gnn(), RECIPE, noisy, alpha=None, use=cpu_use(3), generator=rng(4)
+    )
+    assert losses.total == pytest.approx(losses.dist)
+    assert model.effect_out.grad is None or not model.effect_out.grad.any()
+    assert model.head_out.grad is not None
+    assert model.head_out.grad.any()
+
+
 @given(graphs=st.integers(1, 400), size=st.integers(1, 10_000), room=st.integers(1, 100_000))
 def test_passes_share_a_batch_evenly_within_what_there_is_room_for(
     graphs: int, size: int, room: int
