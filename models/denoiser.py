@@ -198,11 +198,12 @@ class Denoiser(nn.Module):
         source = source + level[:, :, None]
         target = torch.einsum("cf,bnf->cbn", self.target, features)
         ends = source[:, :, :, None] + target[:, :, None, :]
-        return torch.addcmul(pairs, ends, real)
+        return torch.addcmul(pairs.to(real.dtype), ends.to(real.dtype), real)
 
 
 def _symmetric(values: Tensor, graphs: DenseGraphs) -> Tensor:
     """[…, batch, node, node] values, the same whichever end comes first, 0 off the pairs."""
+    values = values.to(graphs.adjacency.dtype)  # products under autocast have less precision
     return (values + values.mT) / 2 * graphs.pair_mask
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from models.device import moved
 from models.graphs import DenseGraphs
 
 
@@ -24,7 +25,10 @@ class NoiseLevel:
         return NoiseLevel(add=flip, remove=flip)
 
     def to(self, device: torch.device) -> NoiseLevel:
-        return NoiseLevel(self.add.to(device), self.remove.to(device))
+        return NoiseLevel(moved(self.add, device), moved(self.remove, device))
+
+    def select(self, index: Tensor | slice) -> NoiseLevel:
+        return NoiseLevel(self.add[index], self.remove[index])
 
 
 def composed_flip(flips: Tensor) -> Tensor:

@@ -19,6 +19,9 @@ class GnnView(NamedTuple):
     slopes: Tensor  # [class, batch, node, node] first-order effects of toggles on the logits
     states: Tensor  # [batch, node, width] what its convolutions say about each node
 
+    def select(self, part: slice) -> GnnView:
+        return GnnView(self.logits[part], self.slopes[:, part], self.states[part])
+
 
 class Toggles(NamedTuple):
     """Single toggled pairs of the graphs of a batch."""
@@ -26,6 +29,12 @@ class Toggles(NamedTuple):
     graph: Tensor  # [toggle] int64, position in the batch
     source: Tensor  # [toggle] int64
     target: Tensor  # [toggle] int64
+
+    def within(self, part: slice) -> tuple[Toggles, Tensor]:
+        """Those of a range of the graphs, counted from its start, and which they are: [toggle]."""
+        inside = (self.graph >= part.start) & (self.graph < part.stop)
+        graph, source, target = (values[inside] for values in self)
+        return Toggles(graph - part.start, source, target), inside
 
     def of(self, values: Tensor) -> Tensor:
         """The entries of [class, batch, node, node] values at the toggles: [toggle, class]."""
@@ -99,8 +108,8 @@ def toggle_slopes(value: Tensor, adjacency: Tensor) -> Tensor:
 
 
 def effect_loss(predicted: Tensor, change: Tensor, scale: Tensor) -> Tensor:
-    """How far predicted changes, in units of the scale, are from the true ones: a number.
+    """How far predicted changes, in units of the scale, are from the true ones: [toggle].
 
     Linear beyond one unit: the few toggles that overthrow a GNN are not to drown the others.
     """
-    return F.smooth_l1_loss(predicted, change / scale)
+    return F.smooth_l1_loss(predicted, change / scale, reduction="none").mean(dim=1)

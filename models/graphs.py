@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from models.device import moved
 from models.edge_attributes import UsualAttributes
 
 
@@ -154,10 +155,10 @@ class DenseGraphs:
 
     def to(self, device: torch.device) -> DenseGraphs:
         return DenseGraphs(
-            self.adjacency.to(device),
+            moved(self.adjacency, device),
             _sharing(self.features, device),
-            self.mask.to(device),
-            None if self.targets is None else self.targets.to(device),
+            moved(self.mask, device),
+            None if self.targets is None else moved(self.targets, device),
             None if self.edge_attributes is None else _sharing(self.edge_attributes, device),
         )
 
@@ -169,8 +170,7 @@ def is_shared(values: Tensor) -> bool:
 
 def _sharing(values: Tensor, device: torch.device) -> Tensor:
     """What all graphs share stays one copy."""
-    own = values[:1].to(device) if is_shared(values) else values.to(device)
-    return own.expand_as(values)
+    return moved(values[:1] if is_shared(values) else values, device).expand_as(values)
 
 
 def to_sparse(graphs: Sequence[Graph]) -> SparseGraphs:
@@ -194,16 +194,18 @@ def to_sparse(graphs: Sequence[Graph]) -> SparseGraphs:
 def to_dense(graphs: Sequence[Graph], nodes: int | None = None) -> DenseGraphs:
     """Pads to the largest graph, or to `nodes`."""
     first = graphs[0].features
-    width = max(graph.node_count for graph in graphs) if nodes is None else nodes
+    counts = [graph.node_count for graph in graphs]
+    width = max(counts) if nodes is None else nodes
     adjacency = first.new_zeros(len(graphs), width, width)
     features = first.new_zeros(len(graphs), width, first.shape[1])
-    mask = torch.zeros(len(graphs), width, dtype=torch.bool, device=first.device)
-    for position, graph in enumerate(graphs):
-        source, target = graph.edges
-        adjacency[position, source, target] = 1
-        adjacency[position, target, source] = 1
-        features[position, : graph.node_count] = graph.features
-        mask[position, : graph.node_count] = True
+    mask = torch.arange(width) < torch.tensor(counts)[:, None]
+    mask = mask.to(first.device)
+    features[mask] = torch.cat([graph.features for graph in graphs])
+    source, target = torch.cat([graph.edges for graph in graphs], dim=1)
+    edges = torch.tensor([graph.edge_count for graph in graphs], device=source.device)
+    place = torch.arange(len(graphs), device=source.device).repeat_interleave(edges)
+    adjacency[place, source, target] = 1
+    adjacency[place, target, source] = 1
     return DenseGraphs(
         adjacency, features, mask, _targets(graphs), _padded_pair_attributes(graphs, width)
     )

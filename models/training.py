@@ -10,20 +10,22 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+from torch.nn.utils import clip_grad_norm_
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from models.batches import Batches, split
 from models.denoiser import Denoiser
 from models.detection import detection_auc
+from models.device import DeviceUse
 from models.diffusion import NoiseLevel, add_noise, density_noise, uniform_noise
-from models.effects import Toggles, drawn_toggles, effect_loss, logit_changes, look
+from models.effects import Toggles, drawn_toggles, logit_changes
 from models.errors import NoMarkedNodeError
 from models.gnn.network import Gnn
+from models.gradients import NoisyBatch, StepLosses, add_gradients, editable_pairs
 from models.graphs import DenseGraphs, Graph, to_dense
-from models.losses import distribution_loss, noise_weight
-from models.neighbourhoods import editable
 from models.plateau import Plateau
+from models.ppgn import KEPT_PER_BLOCK
 from models.recipes import Recipe
-from models.steering import steering
 from models.validity import foretold_share, foretold_validity, pool_needed
 
 MEASUREMENTS = 10  # on held-out graphs, in a whole training
@@ -52,13 +54,6 @@ class TrainingProgress:
     detection_auc: float | None  # this and the next are the last measured, on held-out graphs
     validity: float | None  # share of the graphs that the foretold edits flip
     seconds: float  # of training, over all attempts
-
-
-@dataclass(frozen=True)
-class _StepLosses:
-    dist: float
-    cf: float | None
-    flip_rate: float | None
 
 
 class Trainer:
@@ -105,6 +100,7 @@ class Trainer:
         )
         self._model = Denoiser(shape, self._generator)
         self._model.to(device)
+        self._use = DeviceUse.of(device, KEPT_PER_BLOCK * shape.blocks)
         parts = split(graphs, recipe.max_nodes, self._generator)
         self._held_out = parts.held_out
         self._calibrating = parts.calibrating
@@ -112,7 +108,9 @@ class Trainer:
         if shape.classes:
             self._measure_effects()
         self._average = {name: value.detach().clone() for name, value in self._parameters()}
-        self._optimizer = torch.optim.Adam(self._model.parameters(), lr=recipe.learning_rate)
+        self._optimizer = torch.optim.Adam(
+            self._model.parameters(), lr=recipe.learning_rate, fused=True
+        )
         self._smoothed: dict[str, float] = {}
         self._seconds = 0.0
         self._start = recipe.counterfactual_start  # sooner, where the first stage gains no more
@@ -192,54 +190,35 @@ class Trainer:
         self._optimizer.state.clear()
         for key, value in _under("adam.", tensors).items():
             moment, name = key.split(".", 1)
-            parameter = named[name]
-            # Adam keeps its step counts on the CPU
-            moved = value.to(parameter.device) if value.dim() else value
-            self._optimizer.state[parameter][moment] = moved
+            self._optimizer.state[named[name]][moment] = value.to(self._device)
 
-    def _take_step(self) -> _StepLosses:
+    def _take_step(self) -> StepLosses:
         recipe = self._recipe
         clean = self._batches.draw()
         noise = self._draw_noise(clean)
         noisy = add_noise(clean, noise, self._generator).to(self._device)
-        clean, noise = clean.to(self._device), noise.to(self._device)
-        steered = self._steered(clean.count)
-        effects = None
-        if self._gnn is not None and self._model.shape.classes:
-            view = look(self._gnn, noisy)
-            logits, effects = self._model.with_effects(noisy, noise, steered, view)
-        else:
-            logits = self._model(noisy, noise, steered)
-
-        weight = noise_weight(noise, recipe.weighting, recipe.diffusion_steps)
-        dist = (weight * distribution_loss(logits, clean, recipe.normalisation)).mean()
-        loss, cf, flip_rate = dist, None, None
-        if self._gnn is not None and self.step >= self._start:
-            index = steered.nonzero()[:, 0]
-            per_graph, flip_rate = steering(
-                self._gnn,
-                logits[index],
-                clean.select(index),
-                temperature=recipe.temperature,
-                generator=self._generator,
-            )
-            cf = per_graph.mean()
-            loss = dist + self._alpha() * per_graph.sum() / clean.count
-        if effects is not None:
-            allowed = self._editable(clean)
-            loss = loss + recipe.effect_weight * self._effect_loss(effects, noisy, noise, allowed)
-
+        batch = NoisyBatch(
+            clean.to(self._device), noisy, noise.to(self._device), self._steered(clean.count)
+        )
         self._optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        norm = torch.nn.utils.clip_grad_norm_(self._model.parameters(), GRADIENT_NORM)
+        losses = add_gradients(
+            self._model,
+            self._gnn,
+            recipe,
+            batch,
+            alpha=self._alpha() if self.step >= self._start else None,
+            use=self._use,
+            generator=self._generator,
+        )
+        norm = clip_grad_norm_(self._model.parameters(), GRADIENT_NORM, foreach=True)
         if not torch.isfinite(norm):
-            raise NonFiniteGradientError(self.step, loss.item())
+            raise NonFiniteGradientError(self.step, losses.total)
         for group in self._optimizer.param_groups:
             group["lr"] = recipe.learning_rate * self._decay()
         self._optimizer.step()
         self.step += 1
         self._update_average()
-        return _StepLosses(dist.item(), None if cf is None else cf.item(), flip_rate)
+        return losses
 
     def _alpha(self) -> float:
         """The weight of L_cf, the smaller the more single toggles move the GNN's logits.
@@ -273,26 +252,6 @@ class Trainer:
         left = (self.step - self._start) / (self.steps - self._start)
         return RESTART * (1 + math.cos(math.pi * left)) / 2
 
-    def _editable(self, graphs: DenseGraphs) -> Tensor:
-        """Which pairs explanations will toggle: [batch, node, node] bool."""
-        assert self._gnn is not None
-        spec = self._gnn.spec
-        return editable(graphs, spec.convolutions, spec.sight)
-
-    def _effect_loss(
-        self, effects: Tensor, noisy: DenseGraphs, noise: NoiseLevel, allowed: Tensor
-    ) -> Tensor:
-        """Of single toggles of the graphs that are hardly noisy: near what will be explained."""
-        assert self._gnn is not None
-        index = (noise.remove <= self._recipe.effect_noise).nonzero()[:, 0]
-        if not len(index):
-            return effects.new_zeros(())
-        near = noisy.select(index)
-        wanted = self._recipe.effect_toggles
-        toggles = drawn_toggles(near, allowed[index], wanted, self._generator)
-        change = logit_changes(self._gnn, near, toggles)
-        return effect_loss(toggles.of(effects[:, index]), change, self._model.effect_scale)
-
     def _measure_effects(self) -> None:
         """Sets the scale of the effect head: the root mean square of single toggles' effects."""
         assert self._gnn is not None
@@ -305,7 +264,9 @@ class Trainer:
         generator = torch.Generator().manual_seed(self._seed)
         graphs = to_dense(self._held_out[:MEASURED_GRAPHS]).to(self._device)
         wanted = self._recipe.effect_toggles
-        return graphs, drawn_toggles(graphs, self._editable(graphs), wanted, generator)
+        assert self._gnn is not None
+        allowed = editable_pairs(self._gnn, graphs)
+        return graphs, drawn_toggles(graphs, allowed, wanted, generator)
 
     def _steered(self, count: int) -> Tensor:
         """Which graphs of a batch have the switch on, and with it L_cf: [batch] bool."""
@@ -331,8 +292,10 @@ class Trainer:
     def _update_average(self) -> None:
         # early weights are far from the result: the average forgets them faster
         keep = min(self._recipe.ema, self.step / (self.step + 10))
-        for name, parameter in self._parameters():
-            self._average[name].lerp_(parameter.detach(), 1 - keep)
+        named = dict(self._parameters())
+        averages = [self._average[name] for name in named]
+        average = get_ema_multi_avg_fn(keep)  # type: ignore[no-untyped-call]
+        average(averages, list(named.values()), self.step)
 
     def _is_measured(self) -> bool:
         every = max(SHORTEST, self._recipe.steps // MEASUREMENTS)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import torch
 from sqlalchemy.exc import SQLAlchemyError
 
-from models.device import choose_device
+from models.device import choose_device, keep_freed_memory
 from store import workers
 from store.chime import Chime
 from store.job_states import Queue
@@ -66,6 +66,7 @@ def start(hostname: str, guardian: Guardian) -> None:
     global _current  # noqa: PLW0603 — Celery hands nothing from here to its tasks
     settings = Settings.from_environment()
     torch.set_num_threads(_threads(settings))
+    keep_freed_memory()
     store = Store.open(settings, migrate=False)
     device = choose_device(settings.device)
     library = Library(

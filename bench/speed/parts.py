@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from bench.speed import large, load, mmd, requests
+from bench.speed import large, load, mmd, requests, steps
 from bench.speed.section import Say, Section
 
 Measure = Callable[[bool, int, Say], Section]  # short, seed, say
 
 PARTS: Mapping[str, Measure] = {
+    "steps": steps.measure,
     "mmd": mmd.measure,
     "load": load.measure,
     "large": large.measure,

@@ -1,0 +1,96 @@
+"""The bare matrix products of a computation: what is left if everything else costs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+_ATEN = torch.ops.aten
+_PLAIN = {_ATEN.mm, _ATEN.bmm}
+_WITH_SUM = {_ATEN.addmm, _ATEN.addmm_, _ATEN.baddbmm, _ATEN.baddbmm_}
+_OTHERS = {_ATEN.mv, _ATEN.addmv, _ATEN.dot, _ATEN.convolution}
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A matrix, or a batch of them, as it lies in memory."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: torch.dtype
+
+    @staticmethod
+    def of(tensor: Tensor) -> Operand:
+        return Operand(tuple(tensor.shape), tensor.stride(), tensor.dtype)
+
+    def filled(self) -> Tensor:
+        tensor = torch.empty_strided(self.shape, self.strides, dtype=self.dtype)
+        return tensor.normal_(generator=torch.Generator().manual_seed(0))
+
+
+@dataclass(frozen=True)
+class Product:
+    left: Operand
+    right: Operand
+
+    @property
+    def operations(self) -> int:
+        """2·m·k·n per matrix: multiplications and additions."""
+        *_, columns = self.right.shape
+        count = 2 * columns
+        for size in self.left.shape:
+            count *= size
+        return count
+
+
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    def __init__(self, found: list[Product]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._found = found
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        packet = func.overloadpacket
+        if packet in _PLAIN or packet in _WITH_SUM:
+            left, right = args[1:3] if packet in _WITH_SUM else args[:2]
+            self._found.append(Product(Operand.of(left), Operand.of(right)))
+        elif packet in _OTHERS:
+            raise NotImplementedError(f"{packet} is a product that is not counted")
+        return func(*args, **(kwargs or {}))
+
+
+def products_of(computation: Callable[[], object]) -> list[Product]:
+    """Every matrix product of a call, in order, with the gradients' if it takes them."""
+    found: list[Product] = []
+    with _Recorder(found):
+        computation()
+    return found
+
+
+class BareProducts:
+    """The same products again and nothing else; results go where there is room for them already.
+
+    Operands that lie alike are one tensor, which is kinder to the cache than a computation is.
+    """
+
+    def __init__(self, products: Sequence[Product]) -> None:
+        filled: dict[tuple[Operand, bool], Tensor] = {}
+        results: dict[tuple[int, ...], Tensor] = {}
+        self._calls: list[tuple[Callable[..., object], Tensor, Tensor, Tensor]] = []
+        for product in products:
+            left = filled.setdefault((product.left, True), product.left.filled())
+            right = filled.setdefault((product.right, False), product.right.filled())
+            shape = (*product.left.shape[:-1], product.right.shape[-1])
+            result = results.setdefault(shape, left.new_empty(shape))
+            self._calls.append((torch.mm if left.dim() == 2 else torch.bmm, left, right, result))
+
+    def __call__(self) -> None:
+        with torch.no_grad():
+            for multiply, left, right, result in self._calls:
+                multiply(left, right, out=result)

@@ -1,0 +1,109 @@
+"""The speed bench of training steps: it counts every product, and compares what it says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from bench.speed import peak
+from bench.speed.parts import PARTS
+from bench.speed.products import BareProducts, products_of
+from bench.speed.steps import DEFAULT, PAPER, growth_exponent
+from bench.speed.timing import shortest
+from bench.speed.trainings import Setting, Steps
+from models.denoiser import INPUT_PLANES, NOISE_FEATURES
+from models.device import CPU_ACTIVATION_BYTES
+
+torch.set_num_threads(1)
+
+TINY = Setting(hidden=6, blocks=2, nodes=8, graphs=5)
+
+
+def operations_of_a_step(setting: Setting, features: int) -> int:
+    """By hand: forward, and for both factors backward, but for the inputs, which need none."""
+    hidden, batch = setting.hidden, setting.batch
+    pairs, rows = batch * setting.nodes**2, batch * setting.nodes
+    maps = 5 * hidden**2 * pairs  # three that read the state, of the paths, and the last
+    paths = hidden * batch * setting.nodes**3
+    head = hidden**2 * pairs + hidden * pairs
+    noise = hidden**2 * batch
+    inputs = INPUT_PLANES * hidden * pairs + 2 * features * hidden * rows
+    inputs += NOISE_FEATURES * hidden * batch
+    return 2 * (3 * (setting.blocks * (maps + paths) + head + noise) + 2 * inputs)
+
+
+@pytest.mark.parametrize(
+    "setting", [TINY, Setting(hidden=64, blocks=1, nodes=32, graphs=20)], ids=["one", "passes"]
+)
+def test_every_product_of_a_step_is_counted(setting: Setting) -> None:
+    steps = Steps(setting.training(0))
+    features = setting.subjects(0)[0].features.shape[1]
+    counted = sum(product.operations for product in steps.products)
+    assert counted == operations_of_a_step(setting, features)
+    plane = 4 * setting.hidden * setting.nodes**2
+    passes = -(-setting.graphs // (CPU_ACTIVATION_BYTES // plane))
+    widest = max(product.right.shape[-1] for product in steps.products)
+    assert widest == setting.graphs * setting.nodes**2 // passes
+
+
+def test_a_step_is_over_as_many_graphs_as_the_setting_says() -> None:
+    setting = Setting(hidden=4, blocks=1, nodes=6, graphs=12, levels=3, recipe="paper")
+    for with_gnn in (False, True):
+        training = setting.training(0, with_gnn=with_gnn)
+        products = products_of(lambda: next(training.run()))  # noqa: B023 — called at once
+        pairs = 12 * 3 * 6**2
+        assert any(product.right.shape[-1] == pairs for product in products)
+    progress = next(training.run())
+    assert progress.loss_cf is not None
+
+
+def test_bare_products_are_those_that_were_recorded() -> None:
+    left, right = torch.rand(3, 4), torch.rand(5, 4)
+    batch = torch.rand(2, 3, 3)
+
+    def computation() -> None:
+        torch.addmm(torch.zeros(3, 5), left, right.T)
+        torch.bmm(batch, batch.mT)
+
+    found = products_of(computation)
+    assert [product.operations for product in found] == [2 * 3 * 4 * 5, 2 * 2 * 3 * 3 * 3]
+    assert found[0].right.strides == (1, 4)
+    again = products_of(BareProducts(found))
+    assert again == found
+    with pytest.raises(NotImplementedError, match="mv"):
+        products_of(lambda: left @ torch.rand(4))
+
+
+def test_what_is_compared_is_timed_in_turns() -> None:
+    calls: list[str] = []
+    one, other = shortest(
+        lambda: calls.append("one"), lambda: (calls.append("other"), sum(range(10**5))), rounds=3
+    )
+    assert calls == ["one", "other"] * 4
+    assert one < other
+
+
+@pytest.mark.parametrize("power", [0.5, 2.0, 3.0])
+def test_growth_exponent_of_a_power_is_that_power(power: float) -> None:
+    sizes = [10, 20, 50]
+    assert growth_exponent(sizes, [7 * size**power for size in sizes]) == pytest.approx(power)
+
+
+def test_a_steps_cost_is_measured_by_a_process_that_says_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    setting = json.dumps({"hidden": 4, "blocks": 1, "nodes": 6, "graphs": 3})
+    peak.main([setting, "0", "1", "1"])
+    cost = peak.StepCost(**json.loads(capsys.readouterr().out))
+    assert cost.ratio > 1  # with the GNN and everything else
+    resident = int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+    assert 0.5 * resident < cost.peak_bytes
+
+
+def test_the_part_measures_what_was_asked_for() -> None:
+    assert "steps" in PARTS
+    assert (DEFAULT.hidden, DEFAULT.nodes, DEFAULT.batch, DEFAULT.blocks) == (64, 30, 24, 4)
+    assert (PAPER.hidden, PAPER.nodes, PAPER.batch, PAPER.blocks) == (64, 35, 320, 6)

@@ -1,0 +1,220 @@
+"""A step's gradient: the same in any number of passes, planned by what a device has room for."""
+
+from __future__ import annotations
+
+import resource
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from models.denoiser import Denoiser
+from models.device import CPU_ACTIVATION_BYTES, CUDA_SHARE, DeviceUse, keep_freed_memory
+from models.diffusion import NoiseLevel, add_noise
+from models.effects import drawn_toggles, logit_changes, look
+from models.gnn.network import Gnn
+from models.gnn.spec import ActivationLayer, GcnLayer, GnnSpec, LinearLayer, PoolLayer
+from models.gradients import NoisyBatch, StepLosses, add_gradients
+from models.graphs import Graph, to_dense
+from models.ppgn import KEPT_PER_BLOCK, PpgnBlock
+from models.recipes import Objective, Recipe, recipe_for
+
+torch.set_num_threads(1)
+
+COUNT, NODES, HIDDEN = 7, 5, 6
+RECIPE = replace(recipe_for(Objective.COUNTERFACTUAL, hidden=HIDDEN, blocks=2), effect_toggles=4)
+ONE_GRAPH = HIDDEN * NODES**2 * 8  # bytes of an activation in float64
+
+
+def rng(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def gnn() -> Gnn:
+    layers = (GcnLayer(4), ActivationLayer("relu"), PoolLayer("sum"), LinearLayer(3))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        made = Gnn(GnnSpec(features=2, classes=3, layers=layers))
+    return made.double().eval().requires_grad_(False)
+
+
+def batch() -> NoisyBatch:
+    graphs = []
+    for seed in range(COUNT):
+        nodes = NODES - seed % 2  # some have padding
+        upper = torch.triu(torch.rand(nodes, nodes, generator=rng(seed)) < 0.5, diagonal=1)
+        features = torch.randn(nodes, 2, generator=rng(seed), dtype=torch.float64)
+        graphs.append(Graph(features, upper.nonzero().T))
+    clean = to_dense(graphs)
+    # some graphs are too noisy for the effect head
+    flips = torch.linspace(0.01, 0.11, COUNT, dtype=torch.float64)
+    noise = NoiseLevel.symmetric(flips)
+    return NoisyBatch(clean, add_noise(clean, noise, rng(1)), noise, torch.arange(COUNT) % 2 == 0)
+
+
+def denoiser(recipe: Recipe) -> Denoiser:
+    made = Denoiser(recipe.shape(2, gnn=gnn().spec), rng(2)).double()
+    with torch.no_grad():
+        for weight in (made.head_out, made.effect_out, made.switch):
+            weight.normal_(generator=rng(3))
+        made.effect_scale.fill_(0.5)
+    return made
+
+
+def gradients(use: DeviceUse, alpha: float | None) -> tuple[StepLosses, dict[str, Tensor]]:
+    model = denoiser(RECIPE)
+    losses = add_gradients(model, gnn(), RECIPE, batch(), alpha=alpha, use=use, generator=rng(4))
+    named = model.named_parameters()
+    return losses, {name: value.grad for name, value in named if value.grad is not None}
+
+
+def cpu_use(graphs_per_pass: int) -> DeviceUse:
+    return DeviceUse("cpu", graphs_per_pass * ONE_GRAPH, None)
+
+
+@pytest.mark.parametrize("graphs_per_pass", [1, 3, COUNT])
+def test_gradient_is_that_of_the_whole_batch_written_out(graphs_per_pass: int) -> None:
+    """Without L_cf: the mean over graphs of the cross-entropy, and that over toggles."""
+    losses, found = gradients(cpu_use(graphs_per_pass), None)
+    model, whole, judge = denoiser(RECIPE), batch(), gnn()
+    logits, effects = model.with_effects(
+        whole.noisy, whole.noise, whole.steered, look(judge, whole.noisy)
+    )
+    probability = logits.sigmoid()
+    target = whole.clean.adjacency
+    entropy = -(target * probability.log() + (1 - target) * (1 - probability).log())
+    per_graph = (entropy * whole.clean.pair_mask).sum((1, 2)) / target.sum((1, 2)).clamp(min=2)
+    dist = per_graph.mean()
+
+    near = whole.noise.remove <= RECIPE.effect_noise
+    assert 0 < near.sum() < COUNT
+    index = near.nonzero()[:, 0]
+    graphs = whole.noisy.select(index)
+    toggles = drawn_toggles(graphs, graphs.pair_mask, RECIPE.effect_toggles, rng(4))
+    apart = toggles.of(effects[:, index]) - logit_changes(judge, graphs, toggles) / 0.5
+    size = apart.abs()
+    missed = torch.where(size < 1, size.square() / 2, size - 0.5).mean()
+    (dist + RECIPE.effect_weight * missed).backward()
+
+    assert losses.dist == pytest.approx(dist.item())
+    assert losses.total == pytest.approx((dist + RECIPE.effect_weight * missed).item())
+    assert losses.cf is None
+    assert losses.flip_rate is None
+    expected = {name: one.grad for name, one in model.named_parameters() if one.grad is not None}
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value)
+        assert value.abs().max() > 0
+
+
+@pytest.mark.parametrize("graphs_per_pass", [1, 2, 4])
+def test_counterfactual_loss_is_the_same_in_any_number_of_passes(graphs_per_pass: int) -> None:
+    whole, expected = gradients(cpu_use(COUNT), 0.3)
+    losses, found = gradients(cpu_use(graphs_per_pass), 0.3)
+    assert losses.cf == pytest.approx(whole.cf)
+    assert losses.flip_rate == pytest.approx(whole.flip_rate)
+    assert losses.total == pytest.approx(whole.total)
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value)
+    assert expected["switch"].abs().max() > 0
+
+
+def test_a_batch_of_noisy_graphs_alone_teaches_nothing_about_effects() -> None:
+    model, noisy = denoiser(RECIPE), batch()
+    noisy = replace(noisy, noise=NoiseLevel.symmetric(noisy.noise.add + RECIPE.effect_noise))
+    losses = add_gradients(
+        model, gnn(), RECIPE, noisy, alpha=None, use=cpu_use(3), generator=rng(4)
+    )
+    assert losses.total == pytest.approx(losses.dist)
+    assert model.effect_out.grad is None or not model.effect_out.grad.any()
+    assert model.head_out.grad is not None
+    assert model.head_out.grad.any()
+
+
+@given(graphs=st.integers(1, 400), size=st.integers(1, 10_000), room=st.integers(1, 100_000))
+def test_passes_share_a_batch_evenly_within_what_there_is_room_for(
+    graphs: int, size: int, room: int
+) -> None:
+    passes = DeviceUse("cpu", room, None).passes(graphs, size)
+    assert [place for one in passes for place in range(graphs)[one]] == list(range(graphs))
+    lengths = [one.stop - one.start for one in passes]
+    assert max(lengths) - min(lengths) <= 1
+    assert max(lengths) * size <= room or max(lengths) == 1
+    # one pass fewer would not do
+    fewer = len(passes) - 1
+    assert fewer == 0 or size > room or -(-graphs // fewer) * size > room
+
+
+def test_a_block_keeps_as_many_activations_as_memory_is_planned_with() -> None:
+    hidden, count, nodes = 8, 3, 6
+    block = PpgnBlock(hidden, 1, rng(0))
+    state = torch.randn(hidden, count, nodes, nodes, generator=rng(1), requires_grad=True)
+    kept: dict[int, int] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        block(state, torch.full((count,), float(nodes)))
+    activation = state.nbytes
+    large = [size for size in kept.values() if size >= activation]
+    assert sum(large) == KEPT_PER_BLOCK * activation
+
+
+def test_a_gpu_gets_larger_passes_and_cheaper_products_where_it_has_them() -> None:
+    memory, kept = 16 * 2**30, 20
+    use = DeviceUse.of_cuda(kept, memory, bfloat16=True)
+    assert use.products is torch.bfloat16
+    assert use.activation_bytes > CPU_ACTIVATION_BYTES
+    assert use.activation_bytes * kept <= CUDA_SHARE * memory
+    assert DeviceUse.of_cuda(kept, memory, bfloat16=False).products is None
+    on_cpu = DeviceUse.of(torch.device("cpu"), kept)
+    assert on_cpu == DeviceUse("cpu", CPU_ACTIVATION_BYTES, None)
+
+
+@pytest.mark.parametrize("residual", [True, False])
+def test_products_of_less_precision_give_nearly_the_same_gradient(residual: bool) -> None:
+    """The CPU's bfloat16 stands in for a GPU's."""
+    recipe = replace(RECIPE, residual=residual)
+    whole, judge = batch(), gnn().float()
+    single = NoisyBatch(
+        *(
+            replace(graphs, adjacency=graphs.adjacency.float(), features=graphs.features.float())
+            for graphs in (whole.clean, whole.noisy)
+        ),
+        NoiseLevel.symmetric(whole.noise.add.float()),
+        whole.steered,
+    )
+    found = []
+    for products in (None, torch.bfloat16):
+        model = denoiser(recipe).float()
+        use = DeviceUse("cpu", CPU_ACTIVATION_BYTES, products)
+        losses = add_gradients(model, judge, recipe, single, alpha=0.3, use=use, generator=rng(4))
+        grads = [value.grad for value in model.parameters() if value.grad is not None]
+        assert all(grad.dtype == torch.float32 for grad in grads)
+        found.append((losses.dist, torch.cat([grad.flatten() for grad in grads])))
+    (dist, exact), (near_dist, near) = found
+    assert near_dist == pytest.approx(dist, rel=0.02)
+    assert near_dist != dist  # products were indeed of less precision
+    assert float((near - exact).norm() / exact.norm()) < 0.1
+
+
+def test_what_a_pass_frees_the_next_one_gets_without_asking_the_kernel() -> None:
+    if not keep_freed_memory():
+        pytest.skip("only the GNU C library can be told")
+
+    def faults_of_a_pass() -> int:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        kept = [torch.zeros(2**20) for _ in range(20)]  # 80 MiB in all
+        after = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        del kept
+        return after - before
+
+    faults_of_a_pass()
+    pages = 80 * 2**20 // resource.getpagesize()
+    assert faults_of_a_pass() < pages / 20
