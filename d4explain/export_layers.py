@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, get_args
 
 import torch
@@ -95,6 +96,14 @@ WORDS: dict[str, Translated] = {
 }
 
 
+@dataclass(frozen=True)
+class Jump:
+    """A JumpingKnowledge of the last so many values that were kept, not of all of them."""
+
+    layer: JumpingKnowledge
+    last: int
+
+
 def translate(layer: object) -> Translated:
     """Our form of one layer; exact types only, since a subclass may compute something else."""
     kind = type(layer)
@@ -127,7 +136,8 @@ def _function(function: Callable[..., Any]) -> Translated:
 
 
 def known_layers() -> list[str]:
-    kinds = {kind.__name__ for kind in _KNOWN if not kind.__name__.startswith("Gin")}
+    names = {kind.__name__ for kind in _KNOWN if kind is not Jump}
+    kinds = {name for name in names if not name.startswith("Gin")}
     return sorted(kinds | {"GINConv", "GINEConv"}) + [
         function.__name__ for function in _POOL_FUNCTIONS
     ]
@@ -232,6 +242,11 @@ def _jump(layer: JumpingKnowledge) -> Translated:
     return Translated(JumpLayer(layer.mode))
 
 
+def _some_jump(jump: Jump) -> Translated:
+    require_one_of(jump.layer, "mode", get_args(JumpMode))
+    return Translated(JumpLayer(jump.layer.mode, jump.last))
+
+
 def _log_softmax(layer: nn.LogSoftmax) -> Translated:
     require_one_of(layer, "dim", (1, -1))
     return Translated(None, ending="log_softmax")
@@ -257,6 +272,7 @@ _TRANSLATORS: dict[type, Callable[[Any], Translated]] = {
     GraphNorm: _graph_norm,
     AttentionalAggregation: _attention_pool,
     JumpingKnowledge: _jump,
+    Jump: _some_jump,
     nn.Identity: _identity,
     nn.LogSoftmax: _log_softmax,
     nn.Softmax: _softmax,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
@@ -238,11 +239,15 @@ class JumpDocument(Spec):
     """PyG's JumpingKnowledge of everything kept so far, in order; before the pool.
 
     `cat` concatenates, `max` takes the maximum of values of one width. What the layer itself gets
-    counts only if it was kept.
+    counts only if it was kept. `last` joins only so many of the kept values, the latest ones.
     """
 
     type: Literal["jump"]
     mode: Literal["cat", "max"]
+    last: Annotated[int, Field(ge=1, le=64)] | None = None
+
+    def joined(self, kept: Sequence[int]) -> list[int]:
+        return list(kept if self.last is None else kept[-self.last :])
 
 
 ConvolutionDocument = (

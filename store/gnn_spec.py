@@ -296,13 +296,22 @@ def _kept_faults(spec: GnnSpecDocument) -> list[Fault]:
             if kept[0] != widths[i]:
                 said = f"egnn gets {widths[i]} values per node but {kept[0]} were kept first"
                 faults.append(Fault(place, f"{said}; they must be equal"))
-        elif layer.mode == "max" and len(set(kept)) > 1:
-            said = "max needs kept values of one width"
-            faults.append(Fault(f"{place}/mode", f"{said}; the widths are {_listed(kept)}"))
-        elif widths[i + 1] > MAX_JUMP_WIDTH:
-            said = f"the kept widths {_listed(kept)} give {widths[i + 1]} values per node"
-            faults.append(Fault(place, f"{said}; a jump gives at most {MAX_JUMP_WIDTH}"))
+        else:
+            faults += _jump_faults(layer, kept, widths[i + 1], place)
     return faults
+
+
+def _jump_faults(layer: JumpDocument, kept: Sequence[int], gives: int, place: str) -> list[Fault]:
+    if layer.last is not None and layer.last > len(kept):
+        return [Fault(f"{place}/last", f"is {layer.last}, but {len(kept)} values were kept")]
+    joined = layer.joined(kept)
+    if layer.mode == "max" and len(set(joined)) > 1:
+        said = "max needs kept values of one width"
+        return [Fault(f"{place}/mode", f"{said}; the widths are {_listed(joined)}")]
+    if gives > MAX_JUMP_WIDTH:
+        said = f"the kept widths {_listed(joined)} give {gives} values per node"
+        return [Fault(place, f"{said}; a jump gives at most {MAX_JUMP_WIDTH}")]
+    return []
 
 
 def _listed(numbers: Sequence[int]) -> str:
@@ -329,9 +338,9 @@ def widths_of(spec: GnnSpecDocument) -> list[int]:
             case KeepDocument():
                 kept.append(width)
             case JumpDocument(mode="cat"):
-                width = sum(kept)
+                width = sum(layer.joined(kept))
             case JumpDocument(mode="max"):
-                width = max(kept, default=0)
+                width = max(layer.joined(kept), default=0)
             case PluggedDocument(plugin=LayerPlugin() as plugin):
                 width = plugin.width(layer.fields, width)
             case PluggedDocument():

@@ -40,7 +40,6 @@ from models.gnn.spec import (
     GraphConvLayer,
     GraphNormLayer,
     JumpLayer,
-    JumpMode,
     KeepLayer,
     Layer,
     LayerNormLayer,
@@ -120,13 +119,14 @@ class Jump(nn.Module):
 
     def __init__(self, _width: int, layer: JumpLayer) -> None:
         super().__init__()
-        self.mode: JumpMode = layer.mode
+        self._layer = layer
 
     def joined(self, kept: Sequence[Tensor]) -> Tensor:
         """[…, width] of every keep, in order → […, width of all] or, for the maximum, […, width]"""
-        if self.mode == "cat":
-            return torch.cat(list(kept), dim=-1)
-        return torch.stack(list(kept)).amax(dim=0)
+        values = self._layer.joined(kept)
+        if self._layer.mode == "cat":
+            return torch.cat(values, dim=-1)
+        return torch.stack(values).amax(dim=0)
 
 
 _Module: TypeAlias = GraphLayer | Keep | Add | Jump

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
+
+Kept = TypeVar("Kept")
 
 ActivationKind: TypeAlias = Literal["relu", "leaky_relu", "elu", "gelu", "tanh", "sigmoid"]
 PoolOp: TypeAlias = Literal["mean", "sum", "max", "attention"]
@@ -290,13 +292,21 @@ class AddLayer:
 class JumpLayer:
     """Jumping knowledge (Xu et al. 2018): everything kept so far, in order, instead of the values.
 
-    What the layer itself gets counts only if it was kept.
+    What the layer itself gets counts only if it was kept. With `last` it is only that many of the
+    kept values: the others were kept for a residual connection.
     """
 
     mode: JumpMode
+    last: int | None = None
 
     def __post_init__(self) -> None:
         _require_one_of("jump: mode", self.mode, get_args(JumpMode))
+        if self.last is not None:
+            require_positive("jump: last", self.last)
+
+    def joined(self, kept: Sequence[Kept]) -> list[Kept]:
+        """Those of the kept values that are joined, or of anything that is known of each."""
+        return list(kept if self.last is None else kept[-self.last :])
 
 
 @dataclass(frozen=True)

@@ -384,6 +384,14 @@ FLOWS = {
         (GCNConv(8, 6), "x1, edge_index -> x2"),
         (lambda *xs: torch.cat(xs, dim=-1), "x1, x2 -> x"),
     ],
+    "residual and jumping knowledge": [
+        (GCNConv(4, 4), "x, edge_index -> a"),
+        (torch.add, "x, a -> a"),
+        (GCNConv(4, 4), "a, edge_index -> b"),
+        (torch.add, "a, b -> b"),
+        (lambda a, b: [a, b], "a, b -> xs"),
+        (JumpingKnowledge("cat"), "xs -> x"),
+    ],
     "norms of PyG's models": [
         (GCN(4, 8, 2, norm="layer_norm", norm_kwargs={"mode": "node"}), "x, edge_index -> x"),
     ],
@@ -425,9 +433,9 @@ def test_data_flows_become_chains(name: str, tmp_path: Path) -> None:
         (
             [
                 (GCNConv(4, 4), "x, edge_index -> a"),
-                (torch.add, "x, a -> a"),
                 (GCNConv(4, 4), "a, edge_index -> b"),
-                (lambda a, b: torch.cat([a, b], dim=1), "a, b -> x"),
+                (torch.add, "a, b -> b"),
+                (lambda x, b: torch.cat([x, b], dim=1), "x, b -> x"),
             ],
             "layer 3 joins some of the values that are taken again",
         ),

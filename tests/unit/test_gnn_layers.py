@@ -134,7 +134,10 @@ def specs(draw: st.DrawFn, convolutions: st.SearchStrategy[Layer] = anything) ->
         energetic = [EgnnLayer(width, draw(shares), draw(shares)), ShiftedReluLayer()]
         before += [LinearLayer(width), KeepLayer(), *energetic * draw(st.integers(1, 3))]
     if draw(st.booleans()):
-        before += [KeepLayer(), JumpLayer("cat"), *draw(st.lists(convolutions, max_size=1))]
+        before += [KeepLayer()]
+        keeps = sum(isinstance(layer, KeepLayer) for layer in before)
+        last = draw(st.one_of(st.none(), st.integers(1, keeps)))
+        before += [JumpLayer("cat", last), *draw(st.lists(convolutions, max_size=1))]
     if draw(st.booleans()):
         width = draw(widths)
         kept = [LinearLayer(width), KeepLayer(), GcnLayer(width), KeepLayer()]
@@ -333,7 +336,7 @@ def pyg_form(spec: GnnSpec, state: dict[str, Tensor]) -> Callable[[Graph], Tenso
                 case AddLayer():
                     values = values + kept[-1]
                 case JumpLayer():
-                    values = module(kept)
+                    values = module(kept if layer.last is None else kept[-layer.last :])
                 case _:
                     values = module(values)
         if values.shape[1] < spec.classes:
@@ -914,6 +917,11 @@ POOLED = (PoolLayer("sum"), LinearLayer(2))
         ),
         (lambda: PoolLayer("min"), r"pool: op .* got 'min'"),
         (lambda: JumpLayer("lstm"), r"jump: mode .* cat, max; got 'lstm'"),
+        (lambda: JumpLayer("cat", 0), r"jump: last"),
+        (
+            lambda: GnnSpec(1, 2, (KeepLayer(), JumpLayer("cat", 2), *POOLED)),
+            r"layers\[1\]: the last 2 kept values are joined, but 1 were kept",
+        ),
         (lambda: GnnSpec(1, 2, (JumpLayer("cat"), *POOLED)), r"layers\[0\]: .* no KeepLayer"),
         (
             lambda: GnnSpec(

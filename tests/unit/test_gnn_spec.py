@@ -88,6 +88,12 @@ LAYERS: dict[str, list[dict[str, Any]]] = {
         {"type": "keep"},
         {"type": "jump", "mode": "cat"},
     ],
+    "jump of the last": [
+        {"type": "keep"},
+        {"type": "gcn", "out": 5},
+        {"type": "keep"},
+        {"type": "jump", "mode": "max", "last": 1},
+    ],
     "jump to the maximum": [
         {"type": "gcn", "out": 8},
         {"type": "keep"},
@@ -318,6 +324,10 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
         document({"type": "gcn", "out": 4}, {"type": "jump", "mode": "cat"}, {"type": "keep"}),
         "/layers/1",
         "no keep before it",
+    ),
+    "jump of more than was kept": (
+        document(KEEP, {"type": "jump", "mode": "cat", "last": 2}),
+        "/layers/1/last", "1 values were kept",
     ),
     "jump without mode": (document(KEEP, {"type": "jump"}), "/layers/1/mode", "required"),
     "unknown jump": (
