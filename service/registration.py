@@ -10,14 +10,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from service import examples
 from service.bodies import FormParts, form_body
-from service.edges_in import EdgeSize
 from service.faults import Fault, Faults, InvalidRequestError, faults_of, refuse
-from service.graphs_in import FeatureSize, read_graphs
 from service.json_bodies import MalformedJsonError, parse_json
 from service.openapi import schema_of
+from service.samples import probe_request
 from service.schemas import Description, GnnName, SamplesIn, Tags
 from store.black_boxes import check_url
-from store.feature_schema import groups_of
 from store.gnn_archive import SAMPLES, SPEC, WEIGHTS, GnnArchive
 from store.gnn_labels import MAX_TAGS
 from store.gnn_spec import GnnSpecDocument, parse_spec
@@ -182,34 +180,11 @@ def _asked_by_url(form: FormParts, settings: Settings, at: str) -> GnnSpecDocume
 
 
 def _samples(data: bytes, spec: GnnSpecDocument, settings: Settings, at: str) -> ProbeRequest:
-    if spec.task == "node":
-        refuse(at, "are labelled graphs, but this GNN classifies nodes; register it without them")
     if len(data) > settings.max_body_bytes:
         most = settings.max_body_bytes
         refuse(at, f"has {len(data):,} bytes; this deployment accepts at most {most:,}")
     asked = _checked(TypeAdapter(SamplesIn), _json(data, at), at)
-    most = settings.max_graphs_per_request
-    if len(asked.graphs) > most:
-        sent = f"has {len(asked.graphs):,} graphs"
-        refuse(f"{at}/graphs", f"{sent}; this deployment accepts at most {most:,} samples")
-    groups = groups_of(spec.feature_schema)
-    edges = EdgeSize(spec.edge_features, "the GNN takes")
-    features = FeatureSize(spec.features, "the GNN", groups, spec.featuriser, edges)
-    graphs = read_graphs(asked.graphs, f"{at}/graphs", settings, features)
-    faults = Faults()
-    labels = []
-    for index, graph in enumerate(graphs):
-        if graph.label is None:
-            faults.add(f"{at}/graphs/{index}", "has no label")
-        elif graph.label >= spec.classes:
-            said = f"is {graph.label}; the classes are 0 to {spec.classes - 1}"
-            faults.add(f"{at}/graphs/{index}/label", said)
-        else:
-            labels.append(graph.label)
-    faults.raise_if_any()
-    chance = 1 / spec.classes
-    min_accuracy = chance if asked.min_accuracy is None else asked.min_accuracy
-    return ProbeRequest(graphs=graphs, labels=labels, min_accuracy=min_accuracy)
+    return probe_request(asked, spec, settings, at)
 
 
 def _text(data: bytes, at: str) -> str:

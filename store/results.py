@@ -305,7 +305,7 @@ class ProbeCheck(Document):
 class SampledClass(Document):
     """How the samples of one class came out."""
 
-    labelled: int  # samples with this label
+    labelled: int  # samples, graphs or nodes, with this label
     predicted: int  # samples that the GNN gives this class
     correct: int
 
@@ -314,6 +314,7 @@ class SampleFigures(Document):
     """What the GNN makes of the labelled samples it was registered with."""
 
     graphs: int
+    nodes: int | None = None  # labelled nodes of these graphs, of a node classifier
     accuracy: float
     min_accuracy: float
     classes: list[SampledClass]  # one per class of the GNN

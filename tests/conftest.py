@@ -7,8 +7,8 @@ import socket
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -168,6 +168,25 @@ class Deployment:
             self.finish(explanation["job"]["waiting_for"])
         self.finish(explanation["job"]["id"], result or self.result())
 
+    def work(self) -> None:
+        """Runs all that is queued with the handlers that a worker process has."""
+        import torch  # noqa: PLC0415
+
+        from store import jobs  # noqa: PLC0415
+        from worker.handlers import HANDLERS  # noqa: PLC0415
+        from worker.loading import Library  # noqa: PLC0415
+        from worker.runner import Runner  # noqa: PLC0415
+
+        library = Library(self.store.artifacts, torch.device("cpu"))
+        runner = Runner(self.store, library, HANDLERS, "test")
+        while True:
+            with self.store.database.reading() as session:
+                queued = jobs.page(session, state=jobs.JobState.QUEUED).items
+            ready = [job.id for job in queued if job.waiting_for is None]
+            if not ready:
+                return
+            runner.run(ready[-1])
+
     def soon(self, act: Callable[[], None], when: Callable[[], bool]) -> threading.Thread:
         """Does `act` in a thread as soon as `when` holds."""
 
@@ -225,20 +244,24 @@ def _empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+_TIGHT = {
+    "max_body_bytes": 200_000,
+    "max_nodes": 20,
+    "max_edges": 30,
+    "max_graphs_per_request": 4,
+    "max_dataset_graphs": 5,
+    "max_features": 8,
+}
+
+
 @contextmanager
-def _store(data_dir: Path, empty_database: Path) -> Iterator[Store]:
+def _store(
+    data_dir: Path, empty_database: Path, changes: Mapping[str, Any] = _TIGHT
+) -> Iterator[Store]:
     from store.opened import Store  # noqa: PLC0415
     from store.settings import Settings  # noqa: PLC0415
 
-    settings = Settings(
-        data_dir=data_dir,
-        max_body_bytes=200_000,
-        max_nodes=20,
-        max_edges=30,
-        max_graphs_per_request=4,
-        max_dataset_graphs=5,
-        max_features=8,
-    )
+    settings = Settings(data_dir=data_dir, **changes)
     settings.data_dir.mkdir()
     shutil.copy(empty_database, settings.data_dir / "d4explain.sqlite")
     with Store.open(settings, migrate=False) as opened:
@@ -279,6 +302,21 @@ def shared_api(
     folder = tmp_path_factory.mktemp("shared") / "data"
     with _store(folder, _empty_database) as opened, _deployment(opened) as deployment:
         yield deployment
+
+
+@pytest.fixture(scope="module")
+def deployed(
+    tmp_path_factory: pytest.TempPathFactory, _empty_database: Path
+) -> Iterator[Callable[..., Deployment]]:
+    """Makes APIs as operators would set them up: default limits, and the settings it is given."""
+    with ExitStack() as opened:
+
+        def deploy(**changes: Any) -> Deployment:
+            folder = tmp_path_factory.mktemp("deployed") / "data"
+            store = opened.enter_context(_store(folder, _empty_database, changes))
+            return opened.enter_context(_deployment(store))
+
+        yield deploy
 
 
 @pytest.fixture
