@@ -97,6 +97,7 @@ class Places:
     samples: str = "/samples"
 
 
+_ASKED_BY_URL = Places(weights="/predict_url")
 _IN_ARCHIVE = Places(f"/archive/{SPEC}", f"/archive/{WEIGHTS}", f"/archive/{SAMPLES}")
 
 
@@ -122,6 +123,8 @@ async def registration_form(request: Request) -> FormParts:
 
 
 def places_of(form: FormParts) -> Places:
+    if "predict_url" in form.texts:
+        return _ASKED_BY_URL
     return _IN_ARCHIVE if "archive" in form.files else Places()
 
 

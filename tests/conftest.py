@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import math
 import shutil
 import socket
+import ssl
+import subprocess
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -230,6 +236,85 @@ class Deployment:
             },
         }
         return CounterfactualResult.model_validate({**document, "answers": [found, missed]})
+
+
+@dataclass
+class PredictServer:
+    """A GNN behind a URL: class 1 if a graph has more than 6.5 edges."""
+
+    url: str
+    posts: int = 0
+    asked: list[dict[str, Any]] = field(default_factory=list)
+
+    def answer(self, body: dict[str, Any]) -> dict[str, Any]:
+        self.posts += 1
+        self.asked += body["graphs"]
+        above = [len(graph["edge_index"][0]) / 2 - 6.5 for graph in body["graphs"]]
+        second = [1 / (1 + math.exp(-value)) for value in above]
+        return {"probabilities": [[1 - share, share] for share in second]}
+
+
+@pytest.fixture
+def predict_server() -> Iterator[Callable[..., PredictServer]]:
+    """Starts servers that answer as a black box does; with `tls`, over https."""
+    with ExitStack() as running:
+
+        def start(tls: ssl.SSLContext | None = None) -> PredictServer:
+            return running.enter_context(_predicting(tls))
+
+        yield start
+
+
+@contextmanager
+def _predicting(tls: ssl.SSLContext | None) -> Iterator[PredictServer]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            data = json.dumps(predictor.answer(body)).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, *_: Any) -> None:
+            pass  # a client that does not trust the certificate
+
+    server = Server(("127.0.0.1", 0), Handler)
+    if tls is not None:
+        # the handshake is the handler's, so that a client that leaves holds up nobody
+        server.socket = tls.wrap_socket(
+            server.socket, server_side=True, do_handshake_on_connect=False
+        )
+    scheme = "http" if tls is None else "https"
+    predictor = PredictServer(f"{scheme}://127.0.0.1:{server.server_address[1]}/predict")
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield predictor
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture(scope="session")
+def self_signed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ssl.SSLContext]:
+    """A certificate of 127.0.0.1 that nobody has signed, and a server's context with it."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("no openssl to make a certificate with")
+    folder = tmp_path_factory.mktemp("tls")
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    command = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=test"
+    named = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
+    subprocess.run([openssl, *command.split(), *named], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return certificate, context
 
 
 @pytest.fixture(scope="session")

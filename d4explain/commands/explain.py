@@ -53,6 +53,9 @@ def explain(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what it would take; not for classes.")
     ] = False,
+    max_queries: Annotated[
+        int | None, typer.Option(min=1, help="Most graphs that a black box is asked about.")
+    ] = None,
     svg: Annotated[Path | None, typer.Option(help="Draw the answer into this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole answer.")] = False,
     url: Url = None,
@@ -79,6 +82,8 @@ def explain(
                 options["target_class"] = target
             if nodes:
                 options["nodes"] = nodes
+            if max_queries is not None:
+                options["max_queries"] = max_queries
             if dry_run:
                 _show_estimate(client.estimate_counterfactual(*ids, graphs, **options))
                 return
