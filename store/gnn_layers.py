@@ -185,7 +185,10 @@ class LinearDocument(Spec):
 
 class ActivationDocument(Spec):
     type: Literal["activation"]
-    kind: Literal["relu", "leaky_relu", "elu", "gelu", "tanh", "sigmoid"]
+    kind: Literal[
+        "relu", "leaky_relu", "elu", "selu", "gelu", "silu", "softplus", "tanh", "sigmoid"
+    ]
+    slope: Share | None = Field(None, description="Of `leaky_relu` below 0; 0.01 if not given.")
 
 
 class ShiftedReluDocument(Spec):

@@ -14,6 +14,7 @@ from store.featurisers import SmilesFeaturiser, bond_faults, featuriser_faults
 from store.gnn_layers import (
     MAX_WIDTH,
     STORED,
+    ActivationDocument,
     AddDocument,
     ChebDocument,
     EgnnDocument,
@@ -99,6 +100,7 @@ def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
         for i, layer in enumerate(spec.layers)
         if isinstance(layer, GatDocument | GatV2Document) and layer.heads * layer.out > MAX_WIDTH
     ]  # fmt: skip
+    faults += _slope_faults(spec)
     faults += _pna_faults(spec)
     faults += _egnn_faults(spec)
     faults += _kept_faults(spec)
@@ -114,6 +116,19 @@ def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
         faults += featuriser_faults(spec.featuriser, spec.features, "/featuriser")
         faults += bond_faults(spec.featuriser, spec.edge_features, "/featuriser")
     return faults
+
+
+def _slope_faults(spec: GnnSpecDocument) -> list[Fault]:
+    sloped = [
+        (i, layer.kind)
+        for i, layer in enumerate(spec.layers)
+        if isinstance(layer, ActivationDocument) and layer.slope is not None
+    ]
+    return [
+        Fault(f"/layers/{i}/slope", f"is for leaky_relu only, not for {kind}")
+        for i, kind in sloped
+        if kind != "leaky_relu"
+    ]
 
 
 def _graph_faults(spec: GnnSpecDocument) -> list[Fault]:

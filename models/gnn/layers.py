@@ -67,7 +67,10 @@ _ACTIVATIONS: dict[ActivationKind, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "leaky_relu": F.leaky_relu,
     "elu": F.elu,
+    "selu": F.selu,
     "gelu": F.gelu,
+    "silu": F.silu,
+    "softplus": F.softplus,
     "tanh": torch.tanh,
     "sigmoid": torch.sigmoid,
 }
@@ -76,10 +79,12 @@ _ACTIVATIONS: dict[ActivationKind, Callable[[Tensor], Tensor]] = {
 class Activation(Rowwise):
     def __init__(self, _width: int, layer: ActivationLayer) -> None:
         super().__init__()
-        self.kind: ActivationKind = layer.kind
+        self._layer = layer
 
     def rows(self, values: Tensor) -> Tensor:
-        return _ACTIVATIONS[self.kind](values)
+        if self._layer.slope is not None:
+            return F.leaky_relu(values, self._layer.slope)
+        return _ACTIVATIONS[self._layer.kind](values)
 
 
 class ShiftedRelu(Rowwise):

@@ -8,7 +8,9 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 Kept = TypeVar("Kept")
 
-ActivationKind: TypeAlias = Literal["relu", "leaky_relu", "elu", "gelu", "tanh", "sigmoid"]
+ActivationKind: TypeAlias = Literal[
+    "relu", "leaky_relu", "elu", "selu", "gelu", "silu", "softplus", "tanh", "sigmoid"
+]
 PoolOp: TypeAlias = Literal["mean", "sum", "max", "attention"]
 JumpMode: TypeAlias = Literal["cat", "max"]
 Aggregation: TypeAlias = Literal["add", "mean", "max"]
@@ -223,9 +225,15 @@ class LinearLayer:
 @dataclass(frozen=True)
 class ActivationLayer:
     kind: ActivationKind
+    slope: float | None = None  # of leaky_relu below 0; None: PyTorch's 0.01
 
     def __post_init__(self) -> None:
         _require_one_of("activation: kind", self.kind, get_args(ActivationKind))
+        if self.slope is not None and (self.kind != "leaky_relu" or not 0 <= self.slope <= 1):
+            raise ValueError(
+                f"activation: slope is for leaky_relu, from 0 to 1; got {self.slope!r} "
+                f"for {self.kind}"
+            )
 
 
 @dataclass(frozen=True)

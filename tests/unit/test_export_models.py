@@ -132,7 +132,7 @@ def test_pyg_s_own_models_are_exported_as_node_classifiers(name: str, tmp_path: 
     ("model", "named"),
     [
         (GCN(4, 8, 2, 3, jk="lstm"), ["(JumpingKnowledge)", "mode='lstm'", "mode='cat'"]),
-        (GCN(4, 8, 2, 3, act="softplus"), ["GCN.2 (Softplus)", "known are"]),
+        (GCN(4, 8, 2, 3, act="mish"), ["GCN.2 (Mish)", "known are"]),
         (GCN(4, 8, 2, 3, improved=True), ["GCN.0 (GCNConv)", "improved=True"]),
         (GCN(4, 8, 2, 3, norm="graph_norm"), ["GraphNormLayer() reads the whole graph"]),
         (pyg.EdgeCNN(4, 8, 2, 3), ["EdgeCNN cannot be exported"]),

@@ -54,14 +54,20 @@ ACTIVATIONS = {
     "relu": nn.ReLU(),
     "leaky_relu": nn.LeakyReLU(),
     "elu": nn.ELU(),
+    "selu": nn.SELU(),
     "gelu": nn.GELU(),
+    "silu": nn.SiLU(),
+    "softplus": nn.Softplus(),
     "tanh": nn.Tanh(),
     "sigmoid": nn.Sigmoid(),
 }
 POOLS = {"mean": pyg.global_mean_pool, "sum": pyg.global_add_pool, "max": pyg.global_max_pool}
 
 widths = st.integers(1, 6)
-activations = st.sampled_from(sorted(ACTIVATIONS)).map(ActivationLayer)
+activations = st.one_of(
+    st.sampled_from(sorted(ACTIVATIONS)).map(ActivationLayer),
+    st.floats(0, 1, width=32).map(lambda slope: ActivationLayer("leaky_relu", slope)),
+)
 rowwise = st.one_of(
     widths.map(LinearLayer),
     st.builds(LinearLayer, widths, st.just(False)),
@@ -292,8 +298,8 @@ def pyg_module(layer: Layer, width: int) -> tuple[str, nn.Module]:
             named = "norm.", pyg.GraphNorm(width)
         case PoolLayer("attention"):
             named = "pool.", pyg.AttentionalAggregation(nn.Linear(width, 1))
-        case ActivationLayer(kind):
-            named = "", ACTIVATIONS[kind]
+        case ActivationLayer(kind, slope):
+            named = "", ACTIVATIONS[kind] if slope is None else nn.LeakyReLU(slope)
         case ShiftedReluLayer():
             named = "", Shifted(width)
         case JumpLayer(mode):
@@ -917,6 +923,8 @@ POOLED = (PoolLayer("sum"), LinearLayer(2))
         ),
         (lambda: PoolLayer("min"), r"pool: op .* got 'min'"),
         (lambda: JumpLayer("lstm"), r"jump: mode .* cat, max; got 'lstm'"),
+        (lambda: ActivationLayer("relu", 0.1), r"slope is for leaky_relu"),
+        (lambda: ActivationLayer("leaky_relu", 2.0), r"from 0 to 1; got 2.0"),
         (lambda: JumpLayer("cat", 0), r"jump: last"),
         (
             lambda: GnnSpec(1, 2, (KeepLayer(), JumpLayer("cat", 2), *POOLED)),

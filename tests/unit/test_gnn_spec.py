@@ -280,6 +280,11 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
         "/layers/0/kind",
         "'relu', 'leaky_relu'",
     ),
+    "slope of another activation": (
+        document({"type": "activation", "kind": "relu", "slope": 0.1}),
+        "/layers/0/slope",
+        "is for leaky_relu only, not for relu",
+    ),
     "dropout of everything": (document({"type": "dropout", "p": 1}), "/layers/0/p", "less than 1"),
     "too many layers": (document(*[{"type": "gcn", "out": 4}] * 63), "/layers", "at most 64"),
     "one class": (document(classes=1), "/classes", "sent: 1"),
