@@ -206,6 +206,10 @@ class Client:
     def datasets(self) -> Iterator[Dataset]:
         return (Dataset.model_validate(item) for item in self._wire.items("/v1/datasets"))
 
+    def delete_dataset(self, dataset_id: str) -> None:
+        """With the denoisers that were trained on it; refused while jobs use it."""
+        self._wire.send("DELETE", f"/v1/datasets/{dataset_id}")
+
     def predictions(self, gnn_id: str, graphs: Sequence[GraphJson]) -> list[Prediction]:
         """What a GNN that classifies graphs says about them."""
         found = self._predicted(gnn_id, {"graphs": [dict(graph) for graph in graphs]})

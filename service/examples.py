@@ -201,7 +201,7 @@ GNN: Example = {
             {
                 "name": "samples_accuracy",
                 "passed": True,
-                "detail": "2 of 2 samples come out as labelled, 1 of them; 0.5 are needed",
+                "detail": "2 of 2 samples come out as labelled, an accuracy of 1; 0.5 is needed",
             },
         ],
         "samples": {

@@ -114,7 +114,7 @@ def _accuracy(samples: Samples, probabilities: Tensor, figures: SampleFigures) -
     right = sum(found.correct for found in figures.classes)
     detail = (
         f"{right} of {len(samples.labels)} samples come out as labelled, "
-        f"{figures.accuracy:.3g} of them; {figures.min_accuracy:.3g} are needed"
+        f"an accuracy of {figures.accuracy:.3g}; {figures.min_accuracy:.3g} is needed"
     )
     passed = figures.accuracy >= figures.min_accuracy - 1e-9
     example = None if passed else _first_wrong(samples, probabilities)

@@ -19,7 +19,7 @@ from rich.console import Console
 from d4explain.address import api_address
 from d4explain.checkup import Finding, examine
 from d4explain.cli import COMMANDS, main
-from d4explain.commands.explain import graphs_of
+from d4explain.commands.options import graphs_of
 from d4explain.demo import Verdict
 from d4explain.errors import CommandError
 from d4explain.job_bars import JobBars, metric_words
