@@ -224,6 +224,11 @@ GNN: Example = {
 }
 PROBING_GNN: Example = {**GNN, "state": "probing", "report": None}
 GNN_IN: Example = {"name": "motif classifier", "spec": SPEC, "weights": "(a safetensors file)"}
+BLACK_BOX_IN: Example = {
+    "name": "remote",
+    "spec": {"features": 7, "classes": 2, "class_names": ["inactive", "active"]},
+    "predict_url": "https://gnn.example.org/predict",
+}
 ARCHIVE_IN: Example = {
     "name": "motif classifier",
     "description": "Trained on 800 graphs, seed 1.",

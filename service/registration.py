@@ -18,7 +18,7 @@ from service.schemas import Description, GnnName, SamplesIn, Tags
 from store.black_boxes import check_url
 from store.gnn_archive import SAMPLES, SPEC, WEIGHTS, GnnArchive
 from store.gnn_labels import MAX_TAGS
-from store.gnn_spec import GnnSpecDocument, parse_spec
+from store.gnn_spec import AskedSpecDocument, GnnSpecDocument, parse_spec
 from store.plugins import BLACK_BOX
 from store.requests import ProbeRequest
 from store.settings import MIB, Settings
@@ -27,6 +27,7 @@ from store.weights import WeightLimits, check_weights
 _NAME: TypeAdapter[str] = TypeAdapter(GnnName)
 _DESCRIPTION: TypeAdapter[str] = TypeAdapter(Description)
 _TAGS: TypeAdapter[dict[str, str]] = TypeAdapter(Tags)
+_OF_LAYERS = GnnSpecDocument.model_fields.keys() - AskedSpecDocument.model_fields.keys()
 _BINARY = {"type": "string", "format": "binary"}
 
 FORM: dict[str, Any] = {
@@ -55,7 +56,7 @@ FORM: dict[str, Any] = {
                         "maxProperties": MAX_TAGS,
                         "additionalProperties": {"type": "string", "maxLength": 200},
                     },
-                    "spec": schema_of(GnnSpecDocument),
+                    "spec": {"anyOf": [schema_of(GnnSpecDocument), schema_of(AskedSpecDocument)]},
                     "weights": _BINARY,
                     "archive": _BINARY,
                     "predict_url": {"type": "string", "maxLength": 2000},
@@ -72,6 +73,7 @@ FORM: dict[str, Any] = {
             "examples": {
                 "spec and weights": {"value": examples.GNN_IN},
                 "archive": {"value": examples.ARCHIVE_IN},
+                "predict_url": {"value": examples.BLACK_BOX_IN},
             },
         }
     },
@@ -176,7 +178,7 @@ def _asked_by_url(form: FormParts, settings: Settings, at: str) -> GnnSpecDocume
     sent = _json(form.texts["spec"], at)
     if not isinstance(sent, dict):
         refuse(at, "should be an object with `features` and `classes`")
-    for name in sorted({"layers", "head", "task"} & sent.keys()):
+    for name in sorted(_OF_LAYERS & sent.keys()):
         refuse(f"{at}/{name}", "is for GNNs with weights; a black box gives classes of graphs")
     document = {**sent, "layers": [{"type": BLACK_BOX, "url": url}]}
     return parse_spec(document, max_features=settings.max_features, pointer=at)

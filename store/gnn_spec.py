@@ -86,6 +86,16 @@ class GnnSpecDocument(Spec):
         return self
 
 
+class AskedSpecDocument(Spec):
+    """What goes into a GNN that is asked by URL, and what comes out: it has no layers here."""
+
+    features: Annotated[int, Field(ge=1, le=MAX_FEATURES)]
+    classes: Annotated[int, Field(ge=MIN_CLASSES, le=MAX_CLASSES)]
+    class_names: list[ClassName] | None = None
+    feature_schema: FeatureSchemaDocument | None = None
+    featuriser: SmilesFeaturiser | None = None
+
+
 def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
     """What keeps well-formed layers from being a classifier."""
     plugged = [layer for layer in spec.layers if isinstance(layer, PluggedDocument)]
