@@ -29,6 +29,7 @@ from d4explain.export_translation import (
     named,
     or_zeros,
     require,
+    require_bias,
     require_one_of,
 )
 from models.gnn.spec import (

@@ -44,6 +44,11 @@ def require_one_of(layer: nn.Module, name: str, known: tuple[object, ...]) -> No
         raise InexpressibleError(f"{name}={got!r}; only {said} can be expressed")
 
 
+def require_bias(bias: Tensor | None, where: str = "") -> None:
+    if bias is None:
+        raise InexpressibleError(f"{where}bias=False; only bias=True can be expressed")
+
+
 def or_zeros(tensor: Tensor | None, *shape: int) -> Tensor:
     """What was left out computes nothing, and neither do zeros."""
     return torch.zeros(shape) if tensor is None else tensor

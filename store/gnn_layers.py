@@ -188,7 +188,12 @@ class ActivationDocument(Spec):
     kind: Literal[
         "relu", "leaky_relu", "elu", "selu", "gelu", "silu", "softplus", "tanh", "sigmoid"
     ]
-    slope: Share | None = Field(None, description="Of `leaky_relu` below 0; 0.01 if not given.")
+    # Left out of documents and hashes where it is not given, as before it could be.
+    slope: Share | None = Field(
+        None,
+        description="Of `leaky_relu` below 0; 0.01 if not given.",
+        exclude_if=lambda slope: slope is None,
+    )
 
 
 class ShiftedReluDocument(Spec):
@@ -247,7 +252,11 @@ class JumpDocument(Spec):
 
     type: Literal["jump"]
     mode: Literal["cat", "max"]
-    last: Annotated[int, Field(ge=1, le=64)] | None = None
+    last: Annotated[int, Field(ge=1, le=64)] | None = Field(
+        None,
+        description="How many of the kept values are joined; all, if not given.",
+        exclude_if=lambda last: last is None,
+    )
 
     def joined(self, kept: Sequence[int]) -> list[int]:
         return list(kept if self.last is None else kept[-self.last :])

@@ -17,8 +17,11 @@ from store.results import Atom, EditedMolecule, GeneratedMolecule, Molecule, Nod
 def generated_molecule(
     graph: Graph, featuriser: SmilesFeaturiser | None
 ) -> GeneratedMolecule | None:
-    """What a graph of single bonds is; None if its nodes are not the featuriser's atoms."""
-    if featuriser is None:
+    """What a graph of single bonds is; None if its nodes are not the featuriser's atoms.
+
+    Neither is it said for a GNN that tells bonds apart: a generated edge may be none of them.
+    """
+    if featuriser is None or featuriser.bonds:
         return None
     elements = [featuriser.element(row) for row in graph.features.tolist()]
     known = [element for element in elements if element is not None]
