@@ -201,11 +201,11 @@ ATTENDING = {"concat": True, "negative_slope": 0.2, "edges": False}
         (GCNConv(4, 8, bias=False), {"type": "gcn", "out": 8}),
         (
             GATConv(4, 4, heads=2, bias=False),
-            {"type": "gat", "out": 4, "heads": 2, "concat": True, "negative_slope": 0.2},
+            {"type": "gat", "out": 4, "heads": 2, **ATTENDING},
         ),
         (
             GATv2Conv(4, 8, heads=2, concat=False, bias=False),
-            {"type": "gatv2", "out": 8, "heads": 2, "concat": False, "negative_slope": 0.2},
+            {"type": "gatv2", "out": 8, "heads": 2, **ATTENDING, "concat": False},
         ),
         (TAGConv(4, 8, 2), {"type": "tag", "out": 8, "k": 2, "bias": True}),
         (ChebConv(4, 8, 3, bias=False), {"type": "cheb", "out": 8, "k": 3, "bias": False}),
