@@ -13,7 +13,10 @@ from d4explain.errors import D4Error
 from d4explain.terminal import messages
 from store.errors import SettingsError
 
-COMMANDS = ("up", "demo", "export", "register", "gnns", "upload", "explain", "jobs", "doctor")
+COMMANDS = (
+    "up", "demo", "export", "register", "gnns", "datasets", "upload", "explain", "jobs",
+    "doctor",
+)  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

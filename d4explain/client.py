@@ -10,7 +10,6 @@ result = client.result(explanation, on_progress=print)
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -27,6 +26,7 @@ from d4explain.api_errors import (
     WaitTimeoutError,
 )
 from d4explain.events import Event
+from d4explain.registration import Form, registration_form
 from d4explain.resources import (
     Dataset,
     Denoiser,
@@ -110,15 +110,13 @@ class Client:
     ) -> Gnn:
         """Registers a version of a GNN and waits for its probe.
 
-        A rejected one comes back with its report. `samples` is {"graphs": […]}, each with a label.
+        A rejected one comes back with its report. `samples` is {"graphs": […]}, each with a label,
+        or with labels of its nodes if the GNN classifies those.
         """
-        files: dict[str, Any] = {
-            "spec": (None, _json(spec), "application/json"),
-            "weights": ("weights.safetensors", _bytes(weights), "application/octet-stream"),
-        }
-        if samples is not None:
-            files["samples"] = ("samples.json", _json(samples), "application/json")
-        return self._register(name, files, description, tags)
+        form = registration_form(
+            name, spec=spec, weights=weights, samples=samples, description=description, tags=tags
+        )
+        return self._register(form)
 
     def register_archive(
         self,
@@ -129,8 +127,32 @@ class Client:
         tags: Mapping[str, str] | None = None,
     ) -> Gnn:
         """As `register_gnn`, from a zip file with spec.json and weights.safetensors."""
-        files = {"archive": ("gnn.zip", _bytes(archive), "application/zip")}
-        return self._register(name, files, description, tags)
+        form = registration_form(name, archive=archive, description=description, tags=tags)
+        return self._register(form)
+
+    def register_black_box(
+        self,
+        name: str,
+        spec: Mapping[str, Any] | Path,
+        predict_url: str,
+        *,
+        samples: Mapping[str, Any] | Path | None = None,
+        description: str | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> Gnn:
+        """As `register_gnn`, of a GNN that is asked at a URL, where the deployment allows that.
+
+        Its spec has `features` and `classes`, and no layers.
+        """
+        form = registration_form(
+            name,
+            spec=spec,
+            predict_url=predict_url,
+            samples=samples,
+            description=description,
+            tags=tags,
+        )
+        return self._register(form)
 
     def gnn(self, gnn: str) -> Gnn:
         """By `gnn_…`, `name@3`, `name@production` or `name`, as everywhere a GNN is asked for."""
@@ -184,6 +206,10 @@ class Client:
     def datasets(self) -> Iterator[Dataset]:
         return (Dataset.model_validate(item) for item in self._wire.items("/v1/datasets"))
 
+    def delete_dataset(self, dataset_id: str) -> None:
+        """With the denoisers that were trained on it; refused while jobs use it."""
+        self._wire.send("DELETE", f"/v1/datasets/{dataset_id}")
+
     def predictions(self, gnn_id: str, graphs: Sequence[GraphJson]) -> list[Prediction]:
         """What a GNN that classifies graphs says about them."""
         found = self._predicted(gnn_id, {"graphs": [dict(graph) for graph in graphs]})
@@ -228,7 +254,7 @@ class Client:
 
         `options` as in POST /v1/explanations, such as preset="fast"; a GNN that classifies nodes
         needs one graph and node="a" or nodes=["a", "b"], or no graph and nodes of the data set by
-        their numbers, if that is one large graph.
+        their numbers, if that is one large graph; a black box may get max_queries=500.
         """
         return self._explain(_counterfactual(gnn_id, dataset_id, graphs, options))
 
@@ -352,18 +378,7 @@ class Client:
             return PredictionResult.model_validate(job.result).predictions
         return found.predictions
 
-    def _register(
-        self,
-        name: str,
-        files: Mapping[str, Any],
-        description: str | None,
-        tags: Mapping[str, str] | None,
-    ) -> Gnn:
-        form: dict[str, Any] = {"name": (None, name), **files}
-        if description is not None:
-            form["description"] = (None, description)
-        if tags:
-            form["tags"] = (None, _json(tags), "application/json")
+    def _register(self, form: Form) -> Gnn:
         answer = self._wire.send("POST", "/v1/gnns", files=form, accept=(422,))
         if answer.status_code == 422:
             return self._rejected(answer)
@@ -401,14 +416,6 @@ def _counterfactual(
 
 def _gnn_path(reference: str) -> str:
     return f"/v1/gnns/{quote(reference, safe='@')}"
-
-
-def _json(document: Mapping[str, Any] | Path) -> bytes:
-    return document.read_bytes() if isinstance(document, Path) else json.dumps(document).encode()
-
-
-def _bytes(data: bytes | Path) -> bytes:
-    return data.read_bytes() if isinstance(data, Path) else data
 
 
 def _changed(job: Job, event: Event) -> Job:

@@ -28,7 +28,7 @@ from d4explain.export_check import (
     logits,
     sample_graphs,
 )
-from d4explain.export_layers import translate
+from d4explain.export_layers import Jump, translate
 from d4explain.export_parts import BASIC_GNNS, Part, Placed, flat
 from d4explain.export_translation import Ending, InexpressibleError, Translated
 from d4explain.export_wiring import unwired
@@ -65,6 +65,8 @@ from store.errors import InvalidInput
 from store.gnn_spec import parse_spec
 from store.weights import check_weights
 
+__all__ = ["Chain", "Exported", "Jump", "export", "spec_document"]
+
 TYPES: dict[type[Layer], str] = {
     GcnLayer: "gcn",
     GinLayer: "gin",
@@ -98,7 +100,8 @@ class Chain:
     """A model whose forward is code of its own, and what that code does to the values, in order.
 
     Parts are the model's own layers, functions such as F.relu and global_mean_pool, or words: the
-    activations' names, "keep" and "add" for residual connections, "log_softmax" at the end.
+    activations' names, "keep" and "add" for residual connections, "log_softmax" at the end. A
+    JumpingKnowledge joins all that was kept, or as `Jump(it, last=2)` the last two of them.
     """
 
     model: nn.Module
@@ -281,7 +284,8 @@ def spec_document(spec: GnnSpec, class_names: Sequence[str] | None = None) -> di
 
 
 def _layer_document(layer: Layer) -> dict[str, object]:
-    fields = {name: list(x) if isinstance(x, tuple) else x for name, x in asdict(layer).items()}
+    given = {name: x for name, x in asdict(layer).items() if x is not None}
+    fields = {name: list(x) if isinstance(x, tuple) else x for name, x in given.items()}
     return {"type": TYPES[type(layer)], **fields}
 
 

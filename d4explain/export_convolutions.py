@@ -27,6 +27,7 @@ from d4explain.export_translation import (
     Translated,
     initialised,
     named,
+    or_zeros,
     require,
     require_bias,
     require_one_of,
@@ -71,12 +72,12 @@ class GinAround:
 
 def _gcn(layer: GCNConv) -> Translated:
     require(layer, normalize=True, add_self_loops=True, improved=False, cached=False, aggr="add")
-    require_bias(layer.bias)
+    bias = or_zeros(layer.bias, layer.out_channels)
     return Translated(
         GcnLayer(layer.out_channels),
         needs="edges",
         width=initialised(layer.lin.weight).shape[1],
-        tensors={"conv.lin.weight": layer.lin.weight, "conv.bias": layer.bias},
+        tensors={"conv.lin.weight": layer.lin.weight, "conv.bias": bias},
     )
 
 
@@ -132,13 +133,24 @@ def _edge_linear(conv: GINEConv) -> Linear:
 
 
 def _sage(layer: SAGEConv) -> Translated:
-    require(layer, root_weight=True, normalize=False, project=False)
-    require_one_of(layer, "aggr", get_args(SageAggregation))
+    require(layer, normalize=False, project=False)
+    require_one_of(layer, "aggr", (*get_args(SageAggregation), *_ADDING))
+    linear = layer.lin_l
+    weight, bias = initialised(linear.weight), linear.bias
+    root = or_zeros(layer.lin_r.weight if layer.root_weight else None, *weight.shape)
+    # With a sum it is what PyG calls GraphConv, which has other names for the same.
+    adds = layer.aggr in _ADDING
+    of_neighbours, of_node = ("lin_rel", "lin_root") if adds else ("lin_l", "lin_r")
+    tensors = {f"conv.{of_neighbours}.weight": weight, f"conv.{of_node}.weight": root}
+    if bias is not None:
+        tensors[f"conv.{of_neighbours}.bias"] = bias
     return Translated(
-        SageLayer(layer.out_channels, bias=layer.lin_l.bias is not None, aggr=layer.aggr),
+        GraphConvLayer(layer.out_channels, bias=bias is not None, aggr="add")
+        if adds
+        else SageLayer(layer.out_channels, bias=bias is not None, aggr=layer.aggr),
         needs="edges",
-        width=initialised(layer.lin_l.weight).shape[1],
-        tensors=named("conv", layer),
+        width=weight.shape[1],
+        tensors=tensors,
     )
 
 
@@ -175,17 +187,24 @@ def _attention(
     if reads:
         require(layer, fill_value="mean")
     require_one_of(layer, "aggr", _ADDING)
-    require_bias(layer.bias)
     if not isinstance(layer.in_channels, int):
         raise InexpressibleError(f"in_channels={layer.in_channels!r}; it must be one number")
     if not 0 <= layer.negative_slope <= 1:
         raise InexpressibleError(f"negative_slope={layer.negative_slope}; it must be from 0 to 1")
+    slope = float(layer.negative_slope)
+    said = kind(layer.out_channels, layer.heads, layer.concat, slope, reads)
+    rows, width = initialised(linear.weight).shape
+    tensors = named("conv", layer)
+    tensors["conv.bias"] = or_zeros(layer.bias, said.width)
+    if kind is GatV2Layer:  # `bias` is that of its two linear layers as well
+        for end in ("lin_l", "lin_r"):
+            tensors.setdefault(f"conv.{end}.bias", or_zeros(None, rows))
     return Translated(
-        kind(layer.out_channels, layer.heads, layer.concat, float(layer.negative_slope), reads),
+        said,
         needs="attributes" if reads else "edges",
-        width=initialised(linear.weight).shape[1],
+        width=width,
         edge_width=layer.edge_dim,
-        tensors=named("conv", layer),
+        tensors=tensors,
     )
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, get_args
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 from torch_geometric.nn import (
     BatchNorm,
+    GlobalAttention,
     GraphNorm,
     JumpingKnowledge,
     LayerNorm,
@@ -32,8 +34,8 @@ from d4explain.export_translation import (
     Translated,
     initialised,
     named,
+    or_zeros,
     require,
-    require_bias,
     require_one_of,
 )
 from models.gnn.spec import (
@@ -57,7 +59,10 @@ _FUNCTIONS: dict[Callable[..., Any], ActivationKind] = {
     torch.relu: "relu",
     F.leaky_relu: "leaky_relu",
     F.elu: "elu",
+    F.selu: "selu",
     F.gelu: "gelu",
+    F.silu: "silu",
+    F.softplus: "softplus",
     F.tanh: "tanh",
     torch.tanh: "tanh",
     F.sigmoid: "sigmoid",
@@ -81,9 +86,13 @@ _POOL_MODULES: dict[type[nn.Module], PoolOp] = {
 }
 _PLAIN_ACTIVATIONS: dict[type[nn.Module], ActivationKind] = {
     nn.ReLU: "relu",
+    nn.SELU: "selu",
+    nn.SiLU: "silu",
     nn.Tanh: "tanh",
     nn.Sigmoid: "sigmoid",
 }
+
+_EPSILON = 1e-5  # of our norms, which is PyTorch's default
 
 # What can be said in words where a chain of layers is written down.
 WORDS: dict[str, Translated] = {
@@ -93,6 +102,14 @@ WORDS: dict[str, Translated] = {
     "log_softmax": Translated(None, ending="log_softmax"),
     "softmax": Translated(None, ending="softmax"),
 }
+
+
+@dataclass(frozen=True)
+class Jump:
+    """A JumpingKnowledge of the last so many values that were kept, not of all of them."""
+
+    layer: JumpingKnowledge
+    last: int
 
 
 def translate(layer: object) -> Translated:
@@ -127,7 +144,8 @@ def _function(function: Callable[..., Any]) -> Translated:
 
 
 def known_layers() -> list[str]:
-    kinds = {kind.__name__ for kind in _KNOWN if not kind.__name__.startswith("Gin")}
+    names = {kind.__name__ for kind in _KNOWN if kind is not Jump}
+    kinds = {name for name in names if not name.startswith("Gin")}
     return sorted(kinds | {"GINConv", "GINEConv"}) + [
         function.__name__ for function in _POOL_FUNCTIONS
     ]
@@ -146,8 +164,23 @@ def _linear(layer: nn.Linear | Linear) -> Translated:
 
 
 def _leaky_relu(layer: nn.LeakyReLU) -> Translated:
-    require(layer, negative_slope=0.01)
-    return Translated(ActivationLayer("leaky_relu"))
+    return _sloped("negative_slope", layer.negative_slope)
+
+
+def _prelu(layer: nn.PReLU) -> Translated:
+    require(layer, num_parameters=1)
+    return _sloped("its slope", layer.weight.item())
+
+
+def _sloped(name: str, slope: float) -> Translated:
+    if not 0 <= slope <= 1:
+        raise InexpressibleError(f"{name}={slope}; it must be from 0 to 1")
+    return Translated(ActivationLayer("leaky_relu", None if slope == 0.01 else float(slope)))
+
+
+def _softplus(layer: nn.Softplus) -> Translated:
+    require(layer, beta=1.0, threshold=20.0)
+    return Translated(ActivationLayer("softplus"))
 
 
 def _elu(layer: nn.ELU) -> Translated:
@@ -168,38 +201,46 @@ def _dropout(layer: nn.Dropout) -> Translated:
 
 def _batch_norm(layer: nn.BatchNorm1d | BatchNorm) -> Translated:
     norm = layer.module if isinstance(layer, BatchNorm) else layer
-    require(norm, eps=1e-5, affine=True, track_running_stats=True)
-    return Translated(
-        BatchNormLayer(),
-        width=norm.num_features,
-        tensors=named("norm", norm),
-    )
+    require(norm, track_running_stats=True)
+    tensors = _scaled(norm, norm.num_features)
+    if norm.eps != _EPSILON:
+        # it divides by sqrt(variance + eps), so that another eps is another variance
+        variance = tensors["norm.running_var"].double() + (norm.eps - _EPSILON)
+        tensors["norm.running_var"] = variance.to(tensors["norm.running_var"].dtype)
+        if bool((variance < 0).any()):
+            raise InexpressibleError(f"eps={norm.eps}; it must be {_EPSILON} or more")
+    return Translated(BatchNormLayer(), width=norm.num_features, tensors=tensors)
+
+
+def _scaled(norm: nn.Module, width: int) -> dict[str, Tensor]:
+    """A norm's tensors; one that does not scale and shift has ones and zeros for that."""
+    ones = {"norm.weight": torch.ones(width), "norm.bias": torch.zeros(width)}
+    return {**ones, **named("norm", norm)}
 
 
 def _layer_norm(layer: LayerNorm) -> Translated:
-    require(layer, eps=1e-5, affine=True)
+    require(layer, eps=_EPSILON)
     return Translated(
         LayerNormLayer(layer.mode),
         needs="batch" if layer.mode == "graph" else "nothing",
         width=layer.in_channels,
-        tensors=named("norm", layer),
+        tensors=_scaled(layer, layer.in_channels),
     )
 
 
 def _torch_layer_norm(layer: nn.LayerNorm) -> Translated:
-    require(layer, eps=1e-5, elementwise_affine=True)
-    require_bias(layer.bias)
+    require(layer, eps=_EPSILON)
     if len(layer.normalized_shape) != 1:
         raise InexpressibleError(f"normalized_shape={layer.normalized_shape}; it must be a width")
     return Translated(
         LayerNormLayer("node"),
         width=layer.normalized_shape[0],
-        tensors=named("norm", layer),
+        tensors=_scaled(layer, layer.normalized_shape[0]),
     )
 
 
 def _graph_norm(layer: GraphNorm) -> Translated:
-    require(layer, eps=1e-5)
+    require(layer, eps=_EPSILON)
     return Translated(
         GraphNormLayer(),
         needs="batch",
@@ -213,13 +254,12 @@ def _attention_pool(layer: AttentionalAggregation) -> Translated:
     if not isinstance(gate, nn.Linear | Linear) or initialised(gate.weight).shape[0] != 1:
         inside = layer.gate_mlp if gate is None else gate
         raise InexpressibleError(f"its gate_nn must be a linear layer to 1 value; got {inside}")
-    require_bias(gate.bias, "gate_nn: ")
     require(layer, nn=None, mlp=None)
     return Translated(
         PoolLayer("attention"),
         needs="batch",
         width=gate.weight.shape[1],
-        tensors={"pool.gate_nn.weight": gate.weight, "pool.gate_nn.bias": gate.bias},
+        tensors={"pool.gate_nn.weight": gate.weight, "pool.gate_nn.bias": or_zeros(gate.bias, 1)},
     )
 
 
@@ -230,6 +270,11 @@ def _identity(_layer: nn.Identity) -> Translated:
 def _jump(layer: JumpingKnowledge) -> Translated:
     require_one_of(layer, "mode", get_args(JumpMode))
     return Translated(JumpLayer(layer.mode))
+
+
+def _some_jump(jump: Jump) -> Translated:
+    require_one_of(jump.layer, "mode", get_args(JumpMode))
+    return Translated(JumpLayer(jump.layer.mode, jump.last))
 
 
 def _log_softmax(layer: nn.LogSoftmax) -> Translated:
@@ -247,6 +292,8 @@ _TRANSLATORS: dict[type, Callable[[Any], Translated]] = {
     nn.Linear: _linear,
     Linear: _linear,
     nn.LeakyReLU: _leaky_relu,
+    nn.PReLU: _prelu,
+    nn.Softplus: _softplus,
     nn.ELU: _elu,
     nn.GELU: _gelu,
     nn.Dropout: _dropout,
@@ -256,7 +303,9 @@ _TRANSLATORS: dict[type, Callable[[Any], Translated]] = {
     nn.LayerNorm: _torch_layer_norm,
     GraphNorm: _graph_norm,
     AttentionalAggregation: _attention_pool,
+    GlobalAttention: _attention_pool,
     JumpingKnowledge: _jump,
+    Jump: _some_jump,
     nn.Identity: _identity,
     nn.LogSoftmax: _log_softmax,
     nn.Softmax: _softmax,

@@ -10,12 +10,12 @@ from torch_geometric.nn import GAT, GCN, GIN, MLP, PNA, GINConv, GINEConv, Graph
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from d4explain.export_convolutions import GinAround, GinSum
-from d4explain.export_layers import translate
+from d4explain.export_layers import Jump, translate
 from d4explain.export_translation import InexpressibleError
 from models.gnn.spec import ActivationLayer
 
 # A layer, a function, or a word such as "relu" or "keep".
-Part: TypeAlias = nn.Module | Callable[..., Any] | str | GinAround | GinSum
+Part: TypeAlias = nn.Module | Callable[..., Any] | str | GinAround | GinSum | Jump
 Placed: TypeAlias = tuple[str, Part]
 
 BASIC_GNNS = (GCN, GraphSAGE, GIN, GAT, PNA)

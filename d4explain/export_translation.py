@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
 
 from models.gnn.spec import Layer
@@ -46,6 +47,11 @@ def require_one_of(layer: nn.Module, name: str, known: tuple[object, ...]) -> No
 def require_bias(bias: Tensor | None, where: str = "") -> None:
     if bias is None:
         raise InexpressibleError(f"{where}bias=False; only bias=True can be expressed")
+
+
+def or_zeros(tensor: Tensor | None, *shape: int) -> Tensor:
+    """What was left out computes nothing, and neither do zeros."""
+    return torch.zeros(shape) if tensor is None else tensor
 
 
 def initialised(weight: Tensor) -> Tensor:

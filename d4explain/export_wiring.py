@@ -15,7 +15,7 @@ from torch_geometric.nn import JumpingKnowledge, Sequential
 from torch_geometric.nn.sequential import Child
 
 from d4explain.errors import CommandError
-from d4explain.export_layers import translate
+from d4explain.export_layers import Jump, translate
 from d4explain.export_parts import BASIC_GNNS, Part, Placed, flat
 from d4explain.export_translation import InexpressibleError, Needs
 
@@ -175,10 +175,13 @@ def _with_keeps(chain: list[_Link]) -> list[Placed]:
                 f"{link.place} adds a value that is not the last one taken again; "
                 "only the last can be expressed"
             )
-        if link.part != "add" and link.joins and list(link.joins) != kept:
+        part, joins = link.part, list(link.joins)
+        if part != "add" and joins and joins != kept[-len(joins) :]:
             raise CommandError(
                 f"{link.place} joins some of the values that are taken again; "
-                "only all of them in their order can be expressed"
+                "only all of them, or the last ones, in their order can be expressed"
             )
-        result.append((link.place, link.part))
+        if isinstance(part, JumpingKnowledge) and joins != kept:
+            part = Jump(part, len(joins))
+        result.append((link.place, part))
     return result

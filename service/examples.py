@@ -201,7 +201,7 @@ GNN: Example = {
             {
                 "name": "samples_accuracy",
                 "passed": True,
-                "detail": "2 of 2 samples come out as labelled, 1 of them; 0.5 are needed",
+                "detail": "2 of 2 samples come out as labelled, an accuracy of 1; 0.5 is needed",
             },
         ],
         "samples": {
@@ -224,6 +224,11 @@ GNN: Example = {
 }
 PROBING_GNN: Example = {**GNN, "state": "probing", "report": None}
 GNN_IN: Example = {"name": "motif classifier", "spec": SPEC, "weights": "(a safetensors file)"}
+BLACK_BOX_IN: Example = {
+    "name": "remote",
+    "spec": {"features": 7, "classes": 2, "class_names": ["inactive", "active"]},
+    "predict_url": "https://gnn.example.org/predict",
+}
 ARCHIVE_IN: Example = {
     "name": "motif classifier",
     "description": "Trained on 800 graphs, seed 1.",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from service.graphs_in import FeatureSize
 from store import gnns, graph_sets, large_graphs
 from store.artifacts import Artifacts
 from store.feature_schema import FeatureSchemaDocument, OneHotGroup, broken_rows, groups_of
-from store.featurisers import SmilesFeaturiser
+from store.featurisers import featuriser_of
 from store.opened import Store
 from store.tables import Gnn, ReferenceSet
 
@@ -24,7 +23,7 @@ def features_of(gnn: Gnn) -> FeatureSize:
         gnn.spec["features"],
         owner,
         _groups(gnn),
-        _featuriser(gnn.spec),
+        featuriser_of(gnn.spec),
         EdgeSize(gnns.edge_features(gnn), f"{owner} takes"),
     )
 
@@ -40,11 +39,6 @@ def check_groups(store: Store, gnn: Gnn, dataset: ReferenceSet) -> None:
 def _groups(gnn: Gnn) -> tuple[OneHotGroup, ...]:
     schema = gnn.spec.get("feature_schema")
     return groups_of(None if schema is None else FeatureSchemaDocument.model_validate(schema))
-
-
-def _featuriser(spec: dict[str, Any]) -> SmilesFeaturiser | None:
-    declared = spec.get("featuriser")
-    return None if declared is None else SmilesFeaturiser.model_validate(declared)
 
 
 @lru_cache(maxsize=256)  # digests name their content, so what was found once stays true

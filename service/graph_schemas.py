@@ -116,8 +116,8 @@ class PygGraph(_GraphPart):
     num_nodes: Annotated[int, Field(ge=1)] | None = None
     node_ids: list[NodeIdIn] | None = Field(None, description="Names of the nodes, in x's order.")
     label: Label | None = None
-    y: Label | Annotated[list[Label], Field(min_length=1)] | None = Field(
-        None, description="PyG's name for the label; the classes of all nodes are ignored."
+    y: Label | Annotated[list[Label | None], Field(min_length=1)] | None = Field(
+        None, description="PyG's name for the label; those of all nodes are for samples only."
     )
 
 

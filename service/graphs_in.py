@@ -270,7 +270,7 @@ def _listed_pyg(graph: PygGraph, at: str, limits: Settings, faults: Faults) -> _
             faults.add(
                 f"{at}/y",
                 f"has {len(graph.y):,} entries; a graph has one label, or one for each of its "
-                f"{nodes:,} nodes, which is ignored",
+                f"{nodes:,} nodes",
             )
             return None
         if label is None and len(graph.y) == 1:

@@ -18,6 +18,7 @@ from store.results import (
     CounterfactualAnswer,
     CounterfactualResult,
     Edit,
+    GeneratedMolecule,
     Molecule,
     NodeId,
     Prediction,
@@ -78,7 +79,8 @@ class ChosenGraph:
     after: Prediction
     is_answer: bool  # False: only the closest miss
     node: NodeId | None = None  # the explained one, if the GNN classifies nodes
-    molecule: Molecule | None = None  # as it was posted; None for other graphs
+    # as it was posted, or what a class example makes; None for other graphs
+    molecule: Molecule | GeneratedMolecule | None = None
 
     @property
     def positions(self) -> dict[NodeId, int]:
@@ -116,6 +118,7 @@ def chosen_graph(
             after=example.prediction,
             is_answer=True,
             node=example.node,
+            molecule=example.molecule,
         )
     _check_index("graph", graph, len(result.answers), "graphs")
     answer = result.answers[graph]

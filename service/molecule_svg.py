@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from xml.sax.saxutils import escape
 
-from store.molecules import ReadMolecule, chem
-from store.requests import Smiles
-from store.results import Edit, Molecule, NodeId
+from store.molecules import ReadMolecule, chem, of_single_bonds
+from store.requests import Pair, Smiles
+from store.results import Atom, Edit, GeneratedMolecule, Molecule, NodeId
 
 _BOND = 44.0  # pixels
 _LEAST_HEIGHT, _MOST_HEIGHT = 200, 440
@@ -20,14 +20,30 @@ def draw_molecule(
     molecule: Molecule, edits: tuple[Edit, ...], ring: NodeId | None, width: int
 ) -> tuple[list[str], int]:
     """SVG elements and their height; the atoms are where the posted molecule has them."""
+    read = ReadMolecule(Smiles(text=molecule.smiles, hydrogens=molecule.hydrogens))
+    return _drawn(chem().RWMol(read.kekulised), molecule.atoms, edits, ring, width)
+
+
+def draw_generated(
+    molecule: GeneratedMolecule, bonds: Iterable[Pair], ring: NodeId | None, width: int
+) -> tuple[list[str], int]:
+    bonded = of_single_bonds([atom.element for atom in molecule.atoms], bonds)
+    return _drawn(bonded, molecule.atoms, (), ring, width)
+
+
+def _drawn(
+    drawn: Any,  # rdkit.Chem.RWMol
+    atoms: Sequence[Atom],
+    edits: tuple[Edit, ...],
+    ring: NodeId | None,
+    width: int,
+) -> tuple[list[str], int]:
     from rdkit.Chem import rdDepictor  # noqa: PLC0415
     from rdkit.Chem.Draw import rdMolDraw2D  # noqa: PLC0415
 
-    read = ReadMolecule(Smiles(text=molecule.smiles, hydrogens=molecule.hydrogens))
-    drawn = chem().RWMol(read.kekulised)
     rdDepictor.Compute2DCoords(drawn)
     height = _height(drawn)
-    position = {atom.node: place for place, atom in enumerate(molecule.atoms)}
+    position = {atom.node: place for place, atom in enumerate(atoms)}
     looks = {}
     for edit in edits:
         ends = position[edit.source], position[edit.target]
@@ -35,6 +51,8 @@ def draw_molecule(
             drawn.AddBond(*ends, chem().BondType.SINGLE)
         bond = drawn.GetBondBetweenAtoms(*ends).GetIdx()
         looks[bond] = "added" if edit.action == "add" else "removed"
+    # RDKit counts the hydrogens that it shows; not strictly, for edits may break valences
+    drawn.UpdatePropertyCache(strict=False)
     canvas = rdMolDraw2D.MolDraw2DSVG(width, height)
     options: Any = canvas.drawOptions()
     options.useBWAtomPalette()
@@ -44,7 +62,7 @@ def draw_molecule(
     canvas.DrawMolecule(drawn)
     canvas.FinishDrawing()
     lines = _styled(canvas.GetDrawingText(), looks)
-    return [*lines, *_marks(canvas, molecule, ring)], height
+    return [*lines, *_marks(canvas, atoms, ring)], height
 
 
 def _height(drawn: Any) -> int:
@@ -63,9 +81,9 @@ def _styled(text: str, looks: dict[int, str]) -> list[str]:
     return inside.strip().splitlines()
 
 
-def _marks(canvas: Any, molecule: Molecule, ring: NodeId | None) -> Iterator[str]:
+def _marks(canvas: Any, atoms: Sequence[Atom], ring: NodeId | None) -> Iterator[str]:
     """Names to point at, and a ring around the explained node."""
-    for place, atom in enumerate(molecule.atoms):
+    for place, atom in enumerate(atoms):
         point = canvas.GetDrawCoords(place)
         at = f'cx="{point.x:.1f}" cy="{point.y:.1f}"'
         name = escape(f"node {atom.node} ({atom.element})")

@@ -10,17 +10,15 @@ from pydantic import TypeAdapter, ValidationError
 
 from service import examples
 from service.bodies import FormParts, form_body
-from service.edges_in import EdgeSize
 from service.faults import Fault, Faults, InvalidRequestError, faults_of, refuse
-from service.graphs_in import FeatureSize, read_graphs
 from service.json_bodies import MalformedJsonError, parse_json
 from service.openapi import schema_of
+from service.samples import probe_request
 from service.schemas import Description, GnnName, SamplesIn, Tags
 from store.black_boxes import check_url
-from store.feature_schema import groups_of
 from store.gnn_archive import SAMPLES, SPEC, WEIGHTS, GnnArchive
 from store.gnn_labels import MAX_TAGS
-from store.gnn_spec import GnnSpecDocument, parse_spec
+from store.gnn_spec import AskedSpecDocument, GnnSpecDocument, parse_spec
 from store.plugins import BLACK_BOX
 from store.requests import ProbeRequest
 from store.settings import MIB, Settings
@@ -29,6 +27,7 @@ from store.weights import WeightLimits, check_weights
 _NAME: TypeAdapter[str] = TypeAdapter(GnnName)
 _DESCRIPTION: TypeAdapter[str] = TypeAdapter(Description)
 _TAGS: TypeAdapter[dict[str, str]] = TypeAdapter(Tags)
+_OF_LAYERS = GnnSpecDocument.model_fields.keys() - AskedSpecDocument.model_fields.keys()
 _BINARY = {"type": "string", "format": "binary"}
 
 FORM: dict[str, Any] = {
@@ -57,7 +56,7 @@ FORM: dict[str, Any] = {
                         "maxProperties": MAX_TAGS,
                         "additionalProperties": {"type": "string", "maxLength": 200},
                     },
-                    "spec": schema_of(GnnSpecDocument),
+                    "spec": {"anyOf": [schema_of(GnnSpecDocument), schema_of(AskedSpecDocument)]},
                     "weights": _BINARY,
                     "archive": _BINARY,
                     "predict_url": {"type": "string", "maxLength": 2000},
@@ -74,6 +73,7 @@ FORM: dict[str, Any] = {
             "examples": {
                 "spec and weights": {"value": examples.GNN_IN},
                 "archive": {"value": examples.ARCHIVE_IN},
+                "predict_url": {"value": examples.BLACK_BOX_IN},
             },
         }
     },
@@ -99,6 +99,7 @@ class Places:
     samples: str = "/samples"
 
 
+_ASKED_BY_URL = Places(weights="/predict_url")
 _IN_ARCHIVE = Places(f"/archive/{SPEC}", f"/archive/{WEIGHTS}", f"/archive/{SAMPLES}")
 
 
@@ -124,6 +125,8 @@ async def registration_form(request: Request) -> FormParts:
 
 
 def places_of(form: FormParts) -> Places:
+    if "predict_url" in form.texts:
+        return _ASKED_BY_URL
     return _IN_ARCHIVE if "archive" in form.files else Places()
 
 
@@ -175,41 +178,18 @@ def _asked_by_url(form: FormParts, settings: Settings, at: str) -> GnnSpecDocume
     sent = _json(form.texts["spec"], at)
     if not isinstance(sent, dict):
         refuse(at, "should be an object with `features` and `classes`")
-    for name in sorted({"layers", "head", "task"} & sent.keys()):
+    for name in sorted(_OF_LAYERS & sent.keys()):
         refuse(f"{at}/{name}", "is for GNNs with weights; a black box gives classes of graphs")
     document = {**sent, "layers": [{"type": BLACK_BOX, "url": url}]}
     return parse_spec(document, max_features=settings.max_features, pointer=at)
 
 
 def _samples(data: bytes, spec: GnnSpecDocument, settings: Settings, at: str) -> ProbeRequest:
-    if spec.task == "node":
-        refuse(at, "are labelled graphs, but this GNN classifies nodes; register it without them")
     if len(data) > settings.max_body_bytes:
         most = settings.max_body_bytes
         refuse(at, f"has {len(data):,} bytes; this deployment accepts at most {most:,}")
     asked = _checked(TypeAdapter(SamplesIn), _json(data, at), at)
-    most = settings.max_graphs_per_request
-    if len(asked.graphs) > most:
-        sent = f"has {len(asked.graphs):,} graphs"
-        refuse(f"{at}/graphs", f"{sent}; this deployment accepts at most {most:,} samples")
-    groups = groups_of(spec.feature_schema)
-    edges = EdgeSize(spec.edge_features, "the GNN takes")
-    features = FeatureSize(spec.features, "the GNN", groups, spec.featuriser, edges)
-    graphs = read_graphs(asked.graphs, f"{at}/graphs", settings, features)
-    faults = Faults()
-    labels = []
-    for index, graph in enumerate(graphs):
-        if graph.label is None:
-            faults.add(f"{at}/graphs/{index}", "has no label")
-        elif graph.label >= spec.classes:
-            said = f"is {graph.label}; the classes are 0 to {spec.classes - 1}"
-            faults.add(f"{at}/graphs/{index}/label", said)
-        else:
-            labels.append(graph.label)
-    faults.raise_if_any()
-    chance = 1 / spec.classes
-    min_accuracy = chance if asked.min_accuracy is None else asked.min_accuracy
-    return ProbeRequest(graphs=graphs, labels=labels, min_accuracy=min_accuracy)
+    return probe_request(asked, spec, settings, at)
 
 
 def _text(data: bytes, at: str) -> str:

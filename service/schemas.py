@@ -83,7 +83,11 @@ class DatasetIn(Body):
 
 
 class SamplesIn(Body):
-    """Labelled graphs that tell whether a GNN does what it should; a reference set's body fits."""
+    """Labelled graphs that tell whether a GNN does what it should; a reference set's body fits.
+
+    For a GNN that classifies nodes, their labels: `label` of the nodes, or `y` of a PyG dict with
+    one entry per node. Nodes without one, or with null, are not asked about.
+    """
 
     graphs: PostedGraphs
     min_accuracy: Annotated[float, Field(ge=0, le=1)] | None = Field(

@@ -10,9 +10,9 @@ import numpy as np
 
 from service.graphs_out import ChosenGraph
 from service.layout import Positions, layout
-from service.molecule_svg import draw_molecule
+from service.molecule_svg import draw_generated, draw_molecule
 from store.molecules import MoleculeError
-from store.results import Prediction, ResultNode
+from store.results import Molecule, Prediction, ResultNode
 
 _WIDTH = 760
 _MARGIN = 32
@@ -80,11 +80,16 @@ def to_svg(chosen: ChosenGraph, class_names: Sequence[str] | None = None) -> str
 
 def _molecule(chosen: ChosenGraph) -> tuple[list[str], float] | None:
     """As chemists draw it; None for other graphs, and where RDKit cannot draw."""
-    if chosen.molecule is None:
+    molecule = chosen.molecule
+    if molecule is None:
         return None
     width = _WIDTH - 2 * _MARGIN
     try:
-        lines, tall = draw_molecule(chosen.molecule, chosen.edits, chosen.node, width)
+        lines, tall = (
+            draw_molecule(molecule, chosen.edits, chosen.node, width)
+            if isinstance(molecule, Molecule)
+            else draw_generated(molecule, chosen.pairs(), chosen.node, width)
+        )
     except (MoleculeError, ImportError):  # RDKit's drawing needs more libraries than the rest
         return None
     place = f'<g class="molecule" transform="translate({_MARGIN} {_HEADER})">'

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
@@ -19,6 +20,7 @@ ELEMENTS = frozenset(
 )
 
 
+OTHER = "*"  # how SMILES write an element that is not said
 BondKind = Literal["single", "double", "triple", "aromatic"]
 
 
@@ -55,6 +57,13 @@ class SmilesFeaturiser(Spec):
         """The attributes of a bond of a known kind."""
         return [float(kind == bond) for kind in self.bonds]
 
+    def element(self, row: Sequence[float]) -> str | None:
+        """Whose features these are, `*` for the last column of others; None: nobody's."""
+        columns = [column for column, value in enumerate(row) if value != 0]
+        if len(columns) != 1 or row[columns[0]] != 1 or len(row) != self.width:
+            return None
+        return self.atoms[columns[0]] if columns[0] < len(self.atoms) else OTHER
+
 
 def bond_faults(featuriser: SmilesFeaturiser, edge_features: int, at: str) -> list[Fault]:
     bonds = featuriser.bonds
@@ -69,6 +78,12 @@ def bond_faults(featuriser: SmilesFeaturiser, edge_features: int, at: str) -> li
     if bonds and "single" not in bonds:
         faults.append(Fault(f"{at}/bonds", "has no 'single', which added bonds are"))
     return faults
+
+
+def featuriser_of(spec: Mapping[str, Any]) -> SmilesFeaturiser | None:
+    """Of a stored spec."""
+    declared = spec.get("featuriser")
+    return None if declared is None else SmilesFeaturiser.model_validate(declared)
 
 
 def featuriser_faults(featuriser: SmilesFeaturiser, features: int, at: str) -> list[Fault]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
@@ -184,7 +185,15 @@ class LinearDocument(Spec):
 
 class ActivationDocument(Spec):
     type: Literal["activation"]
-    kind: Literal["relu", "leaky_relu", "elu", "gelu", "tanh", "sigmoid"]
+    kind: Literal[
+        "relu", "leaky_relu", "elu", "selu", "gelu", "silu", "softplus", "tanh", "sigmoid"
+    ]
+    # Left out of documents and hashes where it is not given, as before it could be.
+    slope: Share | None = Field(
+        None,
+        description="Of `leaky_relu` below 0; 0.01 if not given.",
+        exclude_if=lambda slope: slope is None,
+    )
 
 
 class ShiftedReluDocument(Spec):
@@ -238,11 +247,19 @@ class JumpDocument(Spec):
     """PyG's JumpingKnowledge of everything kept so far, in order; before the pool.
 
     `cat` concatenates, `max` takes the maximum of values of one width. What the layer itself gets
-    counts only if it was kept.
+    counts only if it was kept. `last` joins only so many of the kept values, the latest ones.
     """
 
     type: Literal["jump"]
     mode: Literal["cat", "max"]
+    last: Annotated[int, Field(ge=1, le=64)] | None = Field(
+        None,
+        description="How many of the kept values are joined; all, if not given.",
+        exclude_if=lambda last: last is None,
+    )
+
+    def joined(self, kept: Sequence[int]) -> list[int]:
+        return list(kept if self.last is None else kept[-self.last :])
 
 
 ConvolutionDocument = (

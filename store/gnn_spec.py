@@ -14,6 +14,7 @@ from store.featurisers import SmilesFeaturiser, bond_faults, featuriser_faults
 from store.gnn_layers import (
     MAX_WIDTH,
     STORED,
+    ActivationDocument,
     AddDocument,
     ChebDocument,
     EgnnDocument,
@@ -85,6 +86,16 @@ class GnnSpecDocument(Spec):
         return self
 
 
+class AskedSpecDocument(Spec):
+    """What goes into a GNN that is asked by URL, and what comes out: it has no layers here."""
+
+    features: Annotated[int, Field(ge=1, le=MAX_FEATURES)]
+    classes: Annotated[int, Field(ge=MIN_CLASSES, le=MAX_CLASSES)]
+    class_names: list[ClassName] | None = None
+    feature_schema: FeatureSchemaDocument | None = None
+    featuriser: SmilesFeaturiser | None = None
+
+
 def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
     """What keeps well-formed layers from being a classifier."""
     plugged = [layer for layer in spec.layers if isinstance(layer, PluggedDocument)]
@@ -99,6 +110,7 @@ def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
         for i, layer in enumerate(spec.layers)
         if isinstance(layer, GatDocument | GatV2Document) and layer.heads * layer.out > MAX_WIDTH
     ]  # fmt: skip
+    faults += _slope_faults(spec)
     faults += _pna_faults(spec)
     faults += _egnn_faults(spec)
     faults += _kept_faults(spec)
@@ -114,6 +126,19 @@ def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
         faults += featuriser_faults(spec.featuriser, spec.features, "/featuriser")
         faults += bond_faults(spec.featuriser, spec.edge_features, "/featuriser")
     return faults
+
+
+def _slope_faults(spec: GnnSpecDocument) -> list[Fault]:
+    sloped = [
+        (i, layer.kind)
+        for i, layer in enumerate(spec.layers)
+        if isinstance(layer, ActivationDocument) and layer.slope is not None
+    ]
+    return [
+        Fault(f"/layers/{i}/slope", f"is for leaky_relu only, not for {kind}")
+        for i, kind in sloped
+        if kind != "leaky_relu"
+    ]
 
 
 def _graph_faults(spec: GnnSpecDocument) -> list[Fault]:
@@ -296,13 +321,22 @@ def _kept_faults(spec: GnnSpecDocument) -> list[Fault]:
             if kept[0] != widths[i]:
                 said = f"egnn gets {widths[i]} values per node but {kept[0]} were kept first"
                 faults.append(Fault(place, f"{said}; they must be equal"))
-        elif layer.mode == "max" and len(set(kept)) > 1:
-            said = "max needs kept values of one width"
-            faults.append(Fault(f"{place}/mode", f"{said}; the widths are {_listed(kept)}"))
-        elif widths[i + 1] > MAX_JUMP_WIDTH:
-            said = f"the kept widths {_listed(kept)} give {widths[i + 1]} values per node"
-            faults.append(Fault(place, f"{said}; a jump gives at most {MAX_JUMP_WIDTH}"))
+        else:
+            faults += _jump_faults(layer, kept, widths[i + 1], place)
     return faults
+
+
+def _jump_faults(layer: JumpDocument, kept: Sequence[int], gives: int, place: str) -> list[Fault]:
+    if layer.last is not None and layer.last > len(kept):
+        return [Fault(f"{place}/last", f"is {layer.last}, but {len(kept)} values were kept")]
+    joined = layer.joined(kept)
+    if layer.mode == "max" and len(set(joined)) > 1:
+        said = "max needs kept values of one width"
+        return [Fault(f"{place}/mode", f"{said}; the widths are {_listed(joined)}")]
+    if gives > MAX_JUMP_WIDTH:
+        said = f"the kept widths {_listed(joined)} give {gives} values per node"
+        return [Fault(place, f"{said}; a jump gives at most {MAX_JUMP_WIDTH}")]
+    return []
 
 
 def _listed(numbers: Sequence[int]) -> str:
@@ -329,9 +363,9 @@ def widths_of(spec: GnnSpecDocument) -> list[int]:
             case KeepDocument():
                 kept.append(width)
             case JumpDocument(mode="cat"):
-                width = sum(kept)
+                width = sum(layer.joined(kept))
             case JumpDocument(mode="max"):
-                width = max(kept, default=0)
+                width = max(layer.joined(kept), default=0)
             case PluggedDocument(plugin=LayerPlugin() as plugin):
                 width = plugin.width(layer.fields, width)
             case PluggedDocument():

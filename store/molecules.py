@@ -112,32 +112,47 @@ class ReadMolecule:
             atom.SetNumExplicitHs(0)
             atom.SetNumRadicalElectrons(0)
             atom.SetNoImplicit(False)
-        problems = chem().DetectChemistryProblems(after, _checks())
-        broken = [
-            after.GetAtomWithIdx(found.GetAtomIdx())
-            for found in problems
-            if found.GetType() == "AtomValenceException"
-        ]
-        smiles = None
-        if not problems:
-            chem().SanitizeMol(after, _checks())
-            smiles = chem().MolToSmiles(after)
-        return EditedMolecule(
-            smiles=smiles,
-            valid=not problems,
-            valence_violations=[
-                ValenceViolation(
-                    node=node_ids[atom.GetIdx()],
-                    element=atom.GetSymbol(),
-                    valence=sum(_order(bond) for bond in atom.GetBonds()),
-                    allowed=_allowed(atom) or 0,
-                )
-                for atom in broken
-            ],
-        )
+        return judged(after, node_ids)
 
     def _atoms(self) -> list[Any]:
         return list(self.kekulised.GetAtoms())
+
+
+def judged(molecule: Any, node_ids: Sequence[NodeId]) -> EditedMolecule:
+    """What RDKit says to a molecule whose bonds somebody has chosen; its SMILES, if it is one."""
+    problems = chem().DetectChemistryProblems(molecule, _checks())
+    broken = [
+        molecule.GetAtomWithIdx(found.GetAtomIdx())
+        for found in problems
+        if found.GetType() == "AtomValenceException"
+    ]
+    smiles = None
+    if not problems:
+        chem().SanitizeMol(molecule, _checks())
+        smiles = chem().MolToSmiles(molecule)
+    return EditedMolecule(
+        smiles=smiles,
+        valid=not problems,
+        valence_violations=[
+            ValenceViolation(
+                node=node_ids[atom.GetIdx()],
+                element=atom.GetSymbol(),
+                valence=sum(_order(bond) for bond in atom.GetBonds()),
+                allowed=_allowed(atom) or 0,
+            )
+            for atom in broken
+        ],
+    )
+
+
+def of_single_bonds(elements: Sequence[str], bonds: Iterable[Pair]) -> Any:
+    """An `rdkit.Chem.RWMol` of these atoms, which nobody has judged yet."""
+    molecule = chem().RWMol()
+    for element in elements:
+        molecule.AddAtom(chem().Atom(element))
+    for ends in bonds:
+        molecule.AddBond(*ends, chem().BondType.SINGLE)
+    return molecule
 
 
 def _parsed(text: str) -> Any:

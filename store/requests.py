@@ -97,9 +97,10 @@ class PredictionRequest(Asked):
 
 
 class ProbeRequest(Asked):
-    """Labelled graphs that a GNN is registered with, and the share it has to get right."""
+    """Labelled samples that a GNN is registered with, and the share it has to get right."""
 
     kind: Literal["probe"] = "probe"
     graphs: list[CanonicalGraph]
-    labels: list[int]  # one per graph
+    nodes: list[list[int]] | None = None  # of a node classifier: per graph those with a label
+    labels: list[int]  # one per graph, or per node of `nodes`
     min_accuracy: Annotated[float, Field(ge=0, le=1)]

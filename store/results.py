@@ -113,6 +113,15 @@ class EditedMolecule(Document):
     valence_violations: list[ValenceViolation]
 
 
+class GeneratedMolecule(EditedMolecule):
+    """What the atoms of a generated graph make, if all its edges are single bonds.
+
+    The GNN knows no other bonds; hydrogens fill what is left open.
+    """
+
+    atoms: list[Atom]  # "*" for an element that the featuriser has no column for
+
+
 class Mmd(Document):
     """Distance of a set of graphs to the reference set, and what the reference has to itself."""
 
@@ -146,6 +155,7 @@ class ClosestMiss(Document):
     prediction: Prediction
     fidelity: float
     modification_ratio: float
+    molecule: EditedMolecule | None = None  # None if the posted graph is no molecule
 
 
 class ExplainedNode(Document):
@@ -206,6 +216,7 @@ class ClassExample(Document):
     # share of the class's reference graphs that contain it; None if counting takes too long
     recurrence: float | None = None
     node: NodeId | None = None  # of a node classifier: the node that prediction and class are about
+    molecule: GeneratedMolecule | None = None  # if the GNN has a featuriser for SMILES
 
 
 class Summary(Document):
@@ -305,7 +316,7 @@ class ProbeCheck(Document):
 class SampledClass(Document):
     """How the samples of one class came out."""
 
-    labelled: int  # samples with this label
+    labelled: int  # samples, graphs or nodes, with this label
     predicted: int  # samples that the GNN gives this class
     correct: int
 
@@ -314,6 +325,7 @@ class SampleFigures(Document):
     """What the GNN makes of the labelled samples it was registered with."""
 
     graphs: int
+    nodes: int | None = None  # labelled nodes of these graphs, of a node classifier
     accuracy: float
     min_accuracy: float
     classes: list[SampledClass]  # one per class of the GNN

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import math
 import shutil
 import socket
+import ssl
+import subprocess
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -168,6 +174,25 @@ class Deployment:
             self.finish(explanation["job"]["waiting_for"])
         self.finish(explanation["job"]["id"], result or self.result())
 
+    def work(self) -> None:
+        """Runs all that is queued with the handlers that a worker process has."""
+        import torch  # noqa: PLC0415
+
+        from store import jobs  # noqa: PLC0415
+        from worker.handlers import HANDLERS  # noqa: PLC0415
+        from worker.loading import Library  # noqa: PLC0415
+        from worker.runner import Runner  # noqa: PLC0415
+
+        library = Library(self.store.artifacts, torch.device("cpu"))
+        runner = Runner(self.store, library, HANDLERS, "test")
+        while True:
+            with self.store.database.reading() as session:
+                queued = jobs.page(session, state=jobs.JobState.QUEUED).items
+            ready = [job.id for job in queued if job.waiting_for is None]
+            if not ready:
+                return
+            runner.run(ready[-1])
+
     def soon(self, act: Callable[[], None], when: Callable[[], bool]) -> threading.Thread:
         """Does `act` in a thread as soon as `when` holds."""
 
@@ -213,6 +238,85 @@ class Deployment:
         return CounterfactualResult.model_validate({**document, "answers": [found, missed]})
 
 
+@dataclass
+class PredictServer:
+    """A GNN behind a URL: class 1 if a graph has more than 6.5 edges."""
+
+    url: str
+    posts: int = 0
+    asked: list[dict[str, Any]] = field(default_factory=list)
+
+    def answer(self, body: dict[str, Any]) -> dict[str, Any]:
+        self.posts += 1
+        self.asked += body["graphs"]
+        above = [len(graph["edge_index"][0]) / 2 - 6.5 for graph in body["graphs"]]
+        second = [1 / (1 + math.exp(-value)) for value in above]
+        return {"probabilities": [[1 - share, share] for share in second]}
+
+
+@pytest.fixture
+def predict_server() -> Iterator[Callable[..., PredictServer]]:
+    """Starts servers that answer as a black box does; with `tls`, over https."""
+    with ExitStack() as running:
+
+        def start(tls: ssl.SSLContext | None = None) -> PredictServer:
+            return running.enter_context(_predicting(tls))
+
+        yield start
+
+
+@contextmanager
+def _predicting(tls: ssl.SSLContext | None) -> Iterator[PredictServer]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            data = json.dumps(predictor.answer(body)).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, *_: Any) -> None:
+            pass  # a client that does not trust the certificate
+
+    server = Server(("127.0.0.1", 0), Handler)
+    if tls is not None:
+        # the handshake is the handler's, so that a client that leaves holds up nobody
+        server.socket = tls.wrap_socket(
+            server.socket, server_side=True, do_handshake_on_connect=False
+        )
+    scheme = "http" if tls is None else "https"
+    predictor = PredictServer(f"{scheme}://127.0.0.1:{server.server_address[1]}/predict")
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield predictor
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture(scope="session")
+def self_signed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ssl.SSLContext]:
+    """A certificate of 127.0.0.1 that nobody has signed, and a server's context with it."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("no openssl to make a certificate with")
+    folder = tmp_path_factory.mktemp("tls")
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    command = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=test"
+    named = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
+    subprocess.run([openssl, *command.split(), *named], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return certificate, context
+
+
 @pytest.fixture(scope="session")
 def _empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A migrated SQLite file; copying it takes a tenth of the time of migrating again."""
@@ -225,20 +329,24 @@ def _empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+_TIGHT = {
+    "max_body_bytes": 200_000,
+    "max_nodes": 20,
+    "max_edges": 30,
+    "max_graphs_per_request": 4,
+    "max_dataset_graphs": 5,
+    "max_features": 8,
+}
+
+
 @contextmanager
-def _store(data_dir: Path, empty_database: Path) -> Iterator[Store]:
+def _store(
+    data_dir: Path, empty_database: Path, changes: Mapping[str, Any] = _TIGHT
+) -> Iterator[Store]:
     from store.opened import Store  # noqa: PLC0415
     from store.settings import Settings  # noqa: PLC0415
 
-    settings = Settings(
-        data_dir=data_dir,
-        max_body_bytes=200_000,
-        max_nodes=20,
-        max_edges=30,
-        max_graphs_per_request=4,
-        max_dataset_graphs=5,
-        max_features=8,
-    )
+    settings = Settings(data_dir=data_dir, **changes)
     settings.data_dir.mkdir()
     shutil.copy(empty_database, settings.data_dir / "d4explain.sqlite")
     with Store.open(settings, migrate=False) as opened:
@@ -279,6 +387,21 @@ def shared_api(
     folder = tmp_path_factory.mktemp("shared") / "data"
     with _store(folder, _empty_database) as opened, _deployment(opened) as deployment:
         yield deployment
+
+
+@pytest.fixture(scope="module")
+def deployed(
+    tmp_path_factory: pytest.TempPathFactory, _empty_database: Path
+) -> Iterator[Callable[..., Deployment]]:
+    """Makes APIs as operators would set them up: default limits, and the settings it is given."""
+    with ExitStack() as opened:
+
+        def deploy(**changes: Any) -> Deployment:
+            folder = tmp_path_factory.mktemp("deployed") / "data"
+            store = opened.enter_context(_store(folder, _empty_database, changes))
+            return opened.enter_context(_deployment(store))
+
+        yield deploy
 
 
 @pytest.fixture

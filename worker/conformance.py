@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from models.edge_attributes import UsualAttributes
-from models.gnn.network import Gnn, predict
+from models.gnn.network import Gnn
 from models.gnn.spec import GnnSpec, GraphNormLayer
 from models.graphs import Graph, to_dense, to_sparse
 from store.results import ProbeCheck, ProbeExample, ProbeReport
@@ -34,6 +34,7 @@ _SIZES = (2, 3, 4, 6, 9, 14, 20)
 _DENSITIES = (0.15, 0.5)
 # Samples that every check runs on; the dense form of wide GNNs takes much memory for more of them.
 _SAMPLES = 8
+_SAMPLES_OF_NODES = 2  # every node of theirs is a graph of the dense form
 _SAMPLE_NODES = 32
 
 
@@ -95,7 +96,7 @@ def probe(gnn: Gnn, device: torch.device, samples: Samples | None = None) -> Pro
             return ProbeReport(passed=False, checks=checks)
     figures = None
     if samples is not None:
-        probabilities = predict(gnn, samples.graphs, device)  # [graph, class]
+        probabilities = samples.probabilities(gnn, device)  # [sample, class]
         figures = sample_figures(samples, probabilities)
         checks += sample_checks(samples, probabilities, figures)
     passed = all(check.passed for check in checks)
@@ -112,7 +113,8 @@ def _subject(gnn: Gnn, device: torch.device, samples: Samples | None) -> _Probe:
     if samples is not None:
         small = [i for i, graph in enumerate(samples.graphs) if graph.node_count <= _SAMPLE_NODES]
         usual = _usual(gnn.spec)
-        few = [(samples.example(i), samples.graphs[i]) for i in small[:_SAMPLES]]
+        most = _SAMPLES_OF_NODES if gnn.spec.classifies_nodes else _SAMPLES
+        few = [(samples.named(i), samples.graphs[i]) for i in small[:most]]
         named += [(name, replace(graph, usual=usual)) for name, graph in few]
     if any(isinstance(layer, GraphNormLayer) for layer in gnn.spec.layers):
         named = [(name, graph) for name, graph in named if not _nodes_alike(graph)]

@@ -6,10 +6,34 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from models.counterfactual import CounterfactualOutcome, FoundCounterfactual
+from models.graphs import Graph
 from models.valences import Valences
-from store.molecules import ReadMolecule
+from store.featurisers import SmilesFeaturiser
+from store.molecules import MoleculeError, ReadMolecule, judged, of_single_bonds
 from store.requests import CanonicalGraph
-from store.results import EditedMolecule, Molecule, NodeId
+from store.results import Atom, EditedMolecule, GeneratedMolecule, Molecule, NodeId
+
+
+def generated_molecule(
+    graph: Graph, featuriser: SmilesFeaturiser | None
+) -> GeneratedMolecule | None:
+    """What a graph of single bonds is; None if its nodes are not the featuriser's atoms.
+
+    Neither is it said for a GNN that tells bonds apart: a generated edge may be none of them.
+    """
+    if featuriser is None or featuriser.bonds:
+        return None
+    elements = [featuriser.element(row) for row in graph.features.tolist()]
+    known = [element for element in elements if element is not None]
+    if len(known) < len(elements):
+        return None
+    try:
+        molecule = of_single_bonds(known, graph.edges.T.tolist())
+    except MoleculeError:
+        return None  # no RDKit here, and the GNN has been fine without it
+    nodes = range(len(known))
+    atoms = [Atom(node=node, element=element) for node, element in enumerate(known)]
+    return GeneratedMolecule(**judged(molecule, nodes).model_dump(), atoms=atoms)
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,11 @@ class PredictClient:
         for pause in (*_PAUSES, None):
             try:
                 return _json(self._post(data))
+            except ssl.SSLCertVerificationError as error:
+                raise PredictError(
+                    f"the certificate of the black box is not trusted: {error.verify_message}; "
+                    "SSL_CERT_FILE in the worker's environment may name other authorities"
+                ) from error
             except (_PassingError, OSError, HTTPException) as error:
                 last = str(error) or type(error).__name__
             if pause is not None:

@@ -12,6 +12,7 @@ from models.class_explanation import ClassGraph
 from models.counterfactual import CounterfactualOutcome, FoundCounterfactual, FoundEdit
 from models.graphs import Graph
 from models.scores import density, fidelity, mean_jaccard_distance
+from store.featurisers import SmilesFeaturiser
 from store.requests import CanonicalGraph
 from store.results import (
     ClassExample,
@@ -27,7 +28,7 @@ from store.results import (
     ResultNode,
     Summary,
 )
-from worker.molecules import EditableMolecule
+from worker.molecules import EditableMolecule, generated_molecule
 
 
 def figure(value: float) -> float:
@@ -86,7 +87,7 @@ def counterfactual_answer(
         counterfactuals=[
             _counterfactual(document, before, found, molecule) for found in outcome.found
         ],
-        closest_miss=None if miss is None else _closest_miss(document, before, miss),
+        closest_miss=None if miss is None else _closest_miss(document, before, miss, molecule),
         diversity=None if diversity is None else figure(diversity),
         gnn_evaluations=outcome.gnn_evaluations,
         seconds=figure(outcome.seconds),
@@ -122,13 +123,17 @@ def _counterfactual(
 
 
 def _closest_miss(
-    document: CanonicalGraph, before: Tensor, miss: FoundCounterfactual
+    document: CanonicalGraph,
+    before: Tensor,
+    miss: FoundCounterfactual,
+    molecule: EditableMolecule | None,
 ) -> ClosestMiss:
     return ClosestMiss(
         edits=[_edit(document, edit) for edit in miss.edits],
         prediction=prediction(miss.probabilities),
         fidelity=figure(fidelity(before, miss.probabilities)),
         modification_ratio=_ratio(document, miss),
+        molecule=None if molecule is None else molecule.edited(miss),
     )
 
 
@@ -164,7 +169,10 @@ def _figures(values: Sequence[float]) -> list[float]:
 
 
 def class_example(
-    found: ClassGraph, target_class: int, recurrence: float | None = None
+    found: ClassGraph,
+    target_class: int,
+    recurrence: float | None = None,
+    featuriser: SmilesFeaturiser | None = None,
 ) -> ClassExample:
     """Nodes of a generated graph have no caller's ids and are numbered."""
     predicted = prediction(found.probabilities)
@@ -189,6 +197,7 @@ def class_example(
         connected=found.connected,
         recurrence=None if recurrence is None else figure(recurrence),
         node=found.graph.target,
+        molecule=generated_molecule(found.graph, featuriser),
     )
 
 

@@ -7,23 +7,48 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from models.gnn.network import Gnn, predict, predict_nodes
 from models.graphs import Graph
-from store.results import ProbeCheck, ProbeExample, SampledClass, SampleFigures
+from store.results import NodeId, ProbeCheck, ProbeExample, SampledClass, SampleFigures
 
 _SHOWN = 8  # values of one answer that are listed
 
 
 @dataclass(frozen=True)
+class SampledNode:
+    graph: int  # position of its graph among the samples
+    node: int
+    id: NodeId  # the caller's
+
+
+@dataclass(frozen=True)
 class Samples:
     graphs: list[Graph]
-    labels: list[int]
+    labels: list[int]  # one per graph, or per node
     min_accuracy: float  # share that has to come out as labelled
+    nodes: list[SampledNode] | None = None  # of a node classifier, those that have labels
 
-    def example(self, graph: int, expected: str = "", came_out: str = "") -> ProbeExample:
+    def probabilities(self, gnn: Gnn, device: torch.device) -> Tensor:
+        """What the GNN says about every sample: [sample, class]."""
+        if self.nodes is None:
+            return predict(gnn, self.graphs, device)
+        of_graphs = [predict_nodes(gnn, graph, device) for graph in self.graphs]  # [node, class]
+        return torch.stack([of_graphs[sample.graph][sample.node] for sample in self.nodes])
+
+    def named(self, graph: int) -> ProbeExample:
+        """One of the graphs, still without what came out."""
         sample = self.graphs[graph]
         size = f"{sample.node_count} nodes and {sample.edges.shape[1]} edges"
         said = f"graph {graph} of the samples, {size}"
-        return ProbeExample(sample=graph, graph=said, expected=expected, came_out=came_out)
+        return ProbeExample(sample=graph, graph=said, expected="", came_out="")
+
+    def example(self, sample: int, expected: str, came_out: str) -> ProbeExample:
+        graph, node = sample, ""
+        if self.nodes is not None:
+            graph, node = self.nodes[sample].graph, f", node {self.nodes[sample].id!r}"
+        name = self.named(graph)
+        update = {"graph": name.graph + node, "expected": expected, "came_out": came_out}
+        return name.model_copy(update=update)
 
 
 def sample_figures(samples: Samples, probabilities: Tensor) -> SampleFigures:
@@ -34,7 +59,8 @@ def sample_figures(samples: Samples, probabilities: Tensor) -> SampleFigures:
     given = torch.bincount(predicted, minlength=classes).tolist()
     right = torch.bincount(labels[labels == predicted], minlength=classes).tolist()
     return SampleFigures(
-        graphs=len(labels),
+        graphs=len(samples.graphs),
+        nodes=None if samples.nodes is None else len(samples.nodes),
         accuracy=sum(right) / len(labels),
         min_accuracy=samples.min_accuracy,
         classes=[
@@ -56,7 +82,7 @@ def sample_checks(
 
 
 def shown(values: Tensor) -> str:
-    """One graph's logits or probabilities, in few characters."""
+    """One graph's or node's logits or probabilities, in few characters."""
     more = ", …" if len(values) > _SHOWN else ""
     return f"[{', '.join(f'{float(value):.4g}' for value in values[:_SHOWN])}{more}]"
 
@@ -87,8 +113,8 @@ def _classes(samples: Samples, probabilities: Tensor, figures: SampleFigures) ->
 def _accuracy(samples: Samples, probabilities: Tensor, figures: SampleFigures) -> ProbeCheck:
     right = sum(found.correct for found in figures.classes)
     detail = (
-        f"{right} of {figures.graphs} samples come out as labelled, "
-        f"{figures.accuracy:.3g} of them; {figures.min_accuracy:.3g} are needed"
+        f"{right} of {len(samples.labels)} samples come out as labelled, "
+        f"an accuracy of {figures.accuracy:.3g}; {figures.min_accuracy:.3g} is needed"
     )
     passed = figures.accuracy >= figures.min_accuracy - 1e-9
     example = None if passed else _first_wrong(samples, probabilities)

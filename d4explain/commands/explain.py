@@ -8,7 +8,7 @@ from rich.markup import escape
 
 from d4explain.address import api_address
 from d4explain.client import Client
-from d4explain.commands.options import Url, read_json
+from d4explain.commands.options import Url, graphs_of, read_json
 from d4explain.errors import CommandError
 from d4explain.job_bars import JobBars
 from d4explain.resources import Estimate
@@ -53,6 +53,9 @@ def explain(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what it would take; not for classes.")
     ] = False,
+    max_queries: Annotated[
+        int | None, typer.Option(min=1, help="Most graphs that a black box is asked about.")
+    ] = None,
     svg: Annotated[Path | None, typer.Option(help="Draw the answer into this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole answer.")] = False,
     url: Url = None,
@@ -79,6 +82,8 @@ def explain(
                 options["target_class"] = target
             if nodes:
                 options["nodes"] = nodes
+            if max_queries is not None:
+                options["max_queries"] = max_queries
             if dry_run:
                 _show_estimate(client.estimate_counterfactual(*ids, graphs, **options))
                 return
@@ -97,18 +102,6 @@ def explain(
         _show(result, class_names)
         where = f", drawn in {svg}" if svg else ""
         output().print(f"[dim]{explanation.id}{where}", soft_wrap=True)
-
-
-def graphs_of(document: Any, path: Path) -> list[dict[str, Any]]:
-    """The graphs in a file, however they are wrapped."""
-    if isinstance(document, dict) and not {"nodes", "edge_index"} & document.keys():
-        document = document.get("graphs", document.get("graph", document))
-    graphs = document if isinstance(document, list) else [document]
-    if not graphs or not all(isinstance(item, dict) for item in graphs):
-        raise CommandError(
-            f"{path} holds no graph", hint="node-link JSON, a PyG dict or SMILES is understood"
-        )
-    return graphs
 
 
 def nodes_of(graphs: list[dict[str, Any]], given: list[str]) -> list[NodeId]:

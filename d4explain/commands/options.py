@@ -32,6 +32,18 @@ def read_json(path: Path) -> Any:
         raise CommandError(f"{path} is not JSON: {error}") from error
 
 
+def graphs_of(document: Any, path: Path) -> list[dict[str, Any]]:
+    """The graphs in a file, however they are wrapped."""
+    if isinstance(document, dict) and not {"nodes", "edge_index"} & document.keys():
+        document = document.get("graphs", document.get("graph", document))
+    graphs = document if isinstance(document, list) else [document]
+    if not graphs or not all(isinstance(item, dict) for item in graphs):
+        raise CommandError(
+            f"{path} holds no graph", hint="node-link JSON, a PyG dict or SMILES is understood"
+        )
+    return graphs
+
+
 def tags_of(given: Sequence[str]) -> dict[str, str]:
     tags = {}
     for text in given:

@@ -20,16 +20,27 @@ def register(
     weights: Annotated[Path | None, typer.Argument(help="weights.safetensors.")] = None,
     *,
     name: Annotated[str, typer.Option(help="What to call the GNN; again: its next version.")],
+    predict_url: Annotated[
+        str | None,
+        typer.Option(help="Where to ask a GNN without weights; its spec: features and classes."),
+    ] = None,
     samples: Annotated[
-        Path | None, typer.Option(help="Labelled graphs that the GNN should get right.")
+        Path | None, typer.Option(help="Labelled graphs or nodes that the GNN should get right.")
     ] = None,
     description: Annotated[str | None, typer.Option()] = None,
     tag: Annotated[list[str] | None, typer.Option(help="KEY=VALUE; may be repeated.")] = None,
     url: Url = None,
 ) -> None:
-    """Register a GNN from its spec and weights; print its id and what the probe found."""
+    """Register a GNN from its spec and weights, or a URL; print its id and what the probe found."""
     known: dict[str, Any] = {"description": description, "tags": tags_of(tag or [])}
-    if weights is None:
+    if predict_url is not None:
+        if weights is not None or spec.suffix == ".zip":
+            raise CommandError("a GNN has weights or a --predict-url, not both")
+        document = read_json(spec)
+        labelled = None if samples is None else read_json(samples)
+        with Client(api_address(url)) as client:
+            gnn = client.register_black_box(name, document, predict_url, samples=labelled, **known)
+    elif weights is None:
         if spec.suffix != ".zip" or samples is not None:
             raise CommandError("give spec.json and weights.safetensors, or a .zip file of both")
         archive = _existing(spec).read_bytes()
@@ -37,7 +48,7 @@ def register(
             gnn = client.register_archive(name, archive, **known)
     else:
         document = read_json(spec)
-        labelled: Any = None if samples is None else read_json(samples)
+        labelled = None if samples is None else read_json(samples)
         _existing(weights)
         with Client(api_address(url)) as client:
             gnn = client.register_gnn(name, document, weights, samples=labelled, **known)

@@ -40,7 +40,6 @@ from models.gnn.spec import (
     GraphConvLayer,
     GraphNormLayer,
     JumpLayer,
-    JumpMode,
     KeepLayer,
     Layer,
     LayerNormLayer,
@@ -68,7 +67,10 @@ _ACTIVATIONS: dict[ActivationKind, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "leaky_relu": F.leaky_relu,
     "elu": F.elu,
+    "selu": F.selu,
     "gelu": F.gelu,
+    "silu": F.silu,
+    "softplus": F.softplus,
     "tanh": torch.tanh,
     "sigmoid": torch.sigmoid,
 }
@@ -77,10 +79,12 @@ _ACTIVATIONS: dict[ActivationKind, Callable[[Tensor], Tensor]] = {
 class Activation(Rowwise):
     def __init__(self, _width: int, layer: ActivationLayer) -> None:
         super().__init__()
-        self.kind: ActivationKind = layer.kind
+        self._layer = layer
 
     def rows(self, values: Tensor) -> Tensor:
-        return _ACTIVATIONS[self.kind](values)
+        if self._layer.slope is not None:
+            return F.leaky_relu(values, self._layer.slope)
+        return _ACTIVATIONS[self._layer.kind](values)
 
 
 class ShiftedRelu(Rowwise):
@@ -120,13 +124,14 @@ class Jump(nn.Module):
 
     def __init__(self, _width: int, layer: JumpLayer) -> None:
         super().__init__()
-        self.mode: JumpMode = layer.mode
+        self._layer = layer
 
     def joined(self, kept: Sequence[Tensor]) -> Tensor:
         """[…, width] of every keep, in order → […, width of all] or, for the maximum, […, width]"""
-        if self.mode == "cat":
-            return torch.cat(list(kept), dim=-1)
-        return torch.stack(list(kept)).amax(dim=0)
+        values = self._layer.joined(kept)
+        if self._layer.mode == "cat":
+            return torch.cat(values, dim=-1)
+        return torch.stack(values).amax(dim=0)
 
 
 _Module: TypeAlias = GraphLayer | Keep | Add | Jump

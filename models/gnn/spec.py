@@ -208,9 +208,9 @@ class GnnSpec:
                 case KeepLayer():
                     kept.append(width)
                 case JumpLayer(mode="cat"):
-                    width = sum(kept)
+                    width = sum(layer.joined(kept))
                 case JumpLayer(mode="max"):
-                    width = kept[0]
+                    width = layer.joined(kept)[0]
                 case _:
                     pass
             widths.append(width)
@@ -260,10 +260,20 @@ class GnnSpec:
                     f"layers[{position}]: {name} gets {self.widths()[position]} values per node "
                     f"but {widths[0]} were kept first"
                 )
-            if layer == JumpLayer("max") and len(set(widths)) > 1:
-                raise ValueError(
-                    f"layers[{position}]: the maximum needs kept values of one width; got {widths}"
-                )
+            if isinstance(layer, JumpLayer):
+                self._check_jump(position, layer, widths)
+
+    def _check_jump(self, position: int, layer: JumpLayer, kept: list[int]) -> None:
+        if layer.last is not None and layer.last > len(kept):
+            raise ValueError(
+                f"layers[{position}]: the last {layer.last} kept values are joined, "
+                f"but {len(kept)} were kept"
+            )
+        widths = layer.joined(kept)
+        if layer.mode == "max" and len(set(widths)) > 1:
+            raise ValueError(
+                f"layers[{position}]: the maximum needs kept values of one width; got {widths}"
+            )
 
 
 _NORMALISED = GcnLayer | TagLayer | ChebLayer | EgnnLayer

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
-ActivationKind: TypeAlias = Literal["relu", "leaky_relu", "elu", "gelu", "tanh", "sigmoid"]
+Kept = TypeVar("Kept")
+
+ActivationKind: TypeAlias = Literal[
+    "relu", "leaky_relu", "elu", "selu", "gelu", "silu", "softplus", "tanh", "sigmoid"
+]
 PoolOp: TypeAlias = Literal["mean", "sum", "max", "attention"]
 JumpMode: TypeAlias = Literal["cat", "max"]
 Aggregation: TypeAlias = Literal["add", "mean", "max"]
@@ -221,9 +225,15 @@ class LinearLayer:
 @dataclass(frozen=True)
 class ActivationLayer:
     kind: ActivationKind
+    slope: float | None = None  # of leaky_relu below 0; None: PyTorch's 0.01
 
     def __post_init__(self) -> None:
         _require_one_of("activation: kind", self.kind, get_args(ActivationKind))
+        if self.slope is not None and (self.kind != "leaky_relu" or not 0 <= self.slope <= 1):
+            raise ValueError(
+                f"activation: slope is for leaky_relu, from 0 to 1; got {self.slope!r} "
+                f"for {self.kind}"
+            )
 
 
 @dataclass(frozen=True)
@@ -290,13 +300,21 @@ class AddLayer:
 class JumpLayer:
     """Jumping knowledge (Xu et al. 2018): everything kept so far, in order, instead of the values.
 
-    What the layer itself gets counts only if it was kept.
+    What the layer itself gets counts only if it was kept. With `last` it is only that many of the
+    kept values: the others were kept for a residual connection.
     """
 
     mode: JumpMode
+    last: int | None = None
 
     def __post_init__(self) -> None:
         _require_one_of("jump: mode", self.mode, get_args(JumpMode))
+        if self.last is not None:
+            require_positive("jump: last", self.last)
+
+    def joined(self, kept: Sequence[Kept]) -> list[Kept]:
+        """Those of the kept values that are joined, or of anything that is known of each."""
+        return list(kept if self.last is None else kept[-self.last :])
 
 
 @dataclass(frozen=True)

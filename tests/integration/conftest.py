@@ -8,6 +8,7 @@ import secrets
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -284,6 +285,20 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def asking_stack(
+    tmp_path_factory: pytest.TempPathFactory, self_signed: tuple[Path, ssl.SSLContext]
+) -> Iterator[Stack]:
+    """Whose workers may ask black boxes on this machine, and trust their certificate."""
+    allowed = {"black_box_hosts": "127.0.0.1", "black_box_private_hosts": "127.0.0.1"}
+    with (
+        pytest.MonkeyPatch.context() as patched,
+        opened_stack(tmp_path_factory.mktemp("stack"), black_box=True, **allowed) as running,
+    ):
+        patched.setenv("SSL_CERT_FILE", str(self_signed[0]))
+        yield running
+
+
 @pytest.fixture
 def stubborn_stack(tmp_path: Path) -> Iterator[Stack]:
     """A stack that never gives a job up, however often its worker dies."""
@@ -305,6 +320,7 @@ def opened_stack(
     max_attempts: int = 3,
     redis_url: str | None = None,
     database_url: str | None = None,
+    **changes: Any,
 ) -> Iterator[Stack]:
     """With a broker and an SQLite file of its own, unless it is told of others."""
     broker = Broker(folder / "broker")
@@ -320,6 +336,7 @@ def opened_stack(
         redispatch_seconds=15.0,
         job_time_limit_seconds=120.0,
         max_attempts=max_attempts,
+        **changes,
     )
     with Store.open(settings) as store:
         running = Stack(settings, store, broker, folder)

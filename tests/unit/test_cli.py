@@ -19,7 +19,7 @@ from rich.console import Console
 from d4explain.address import api_address
 from d4explain.checkup import Finding, examine
 from d4explain.cli import COMMANDS, main
-from d4explain.commands.explain import graphs_of
+from d4explain.commands.options import graphs_of
 from d4explain.demo import Verdict
 from d4explain.errors import CommandError
 from d4explain.job_bars import JobBars, metric_words
@@ -433,6 +433,22 @@ def test_only_known_files_are_uploaded(tmp_path: Path, capsys: pytest.CaptureFix
     assert "no file" in complaint(capsys, "upload", str(tmp_path / "g.npz"), "--name", "g")
     (tmp_path / "g.csv").write_text("")
     assert ".npz and .ndjson" in complaint(capsys, "upload", str(tmp_path / "g.csv"), "--name", "g")
+
+
+def test_the_query_budget_is_posted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "g.json").write_text(json.dumps(NUMBERED))
+    with HTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        names = ("--gnn", "gnn_1", "--dataset", "set_1", "--url", url)
+        complaint(capsys, "explain", "g.json", *names, "--max-queries", "500")
+    assert Refusing.posted.pop()["max_queries"] == 500
+
+
+def test_weights_beside_a_predict_url(capsys: pytest.CaptureFixture[str]) -> None:
+    names = ("--name", "g", "--predict-url", "http://gnn.example.org/")
+    for files in (("spec.json", "weights.safetensors"), ("gnn.zip",)):
+        assert "not both" in complaint(capsys, "register", *files, *names)
 
 
 def test_smiles_are_posted_as_graphs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -99,6 +99,22 @@ def test_from_an_exported_archive_to_an_alias(served, exported, client, capsys):
     assert [gnn.version for gnn in client.gnns("my motifs")] == [2]
 
 
+def test_reference_sets_are_posted_listed_and_deleted(served, client, tmp_path, capsys):
+    url = ("--url", str(served.client.base_url))
+    graphs = tmp_path / "graphs.json"
+    graphs.write_text(json.dumps({"graphs": [{"edge_index": [[0, 1], [1, 2]]}] * 2}))
+    run("datasets", "create", str(graphs), "--name", "paths [1]", *url)
+    (made,) = client.datasets()
+    assert capsys.readouterr().out == f"{made.id}: 2 graphs of 3.0 nodes on average\n"
+    assert (made.name, made.mean_edges) == ("paths [1]", 2.0)
+    run("datasets", "list", *url)
+    listed = capsys.readouterr().out
+    assert made.id in listed
+    assert "paths [1]" in listed
+    run("datasets", "delete", made.id, *url)
+    assert not list(client.datasets())
+
+
 def test_the_client_knows_versions_aliases_and_tags(served, client):
     spec = json.loads(served.spec().model_dump_json())
     members = {SPEC: json.dumps(spec).encode(), WEIGHTS: served.weights()}

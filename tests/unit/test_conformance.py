@@ -168,7 +168,9 @@ def test_samples_below_the_accuracy_fail_with_the_first_wrong_one() -> None:
     report = probe(first_feature_gnn(), CPU, samples([(1, 1), (2, 1), (-1, 1), (-3, 0)], 0.9))
     (failed,) = [check for check in report.checks if not check.passed]
     assert failed.name == "samples_accuracy"
-    assert failed.detail == "3 of 4 samples come out as labelled, 0.75 of them; 0.9 are needed"
+    assert failed.detail == (
+        "3 of 4 samples come out as labelled, an accuracy of 0.75; 0.9 is needed"
+    )
     assert failed.example is not None
     assert (failed.example.sample, failed.example.expected) == (2, "class 1")
     assert failed.example.came_out.startswith("class 0, probabilities [0.8")

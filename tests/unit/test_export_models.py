@@ -132,7 +132,7 @@ def test_pyg_s_own_models_are_exported_as_node_classifiers(name: str, tmp_path: 
     ("model", "named"),
     [
         (GCN(4, 8, 2, 3, jk="lstm"), ["(JumpingKnowledge)", "mode='lstm'", "mode='cat'"]),
-        (GCN(4, 8, 2, 3, act="softplus"), ["GCN.2 (Softplus)", "known are"]),
+        (GCN(4, 8, 2, 3, act="mish"), ["GCN.2 (Mish)", "known are"]),
         (GCN(4, 8, 2, 3, improved=True), ["GCN.0 (GCNConv)", "improved=True"]),
         (GCN(4, 8, 2, 3, norm="graph_norm"), ["GraphNormLayer() reads the whole graph"]),
         (pyg.EdgeCNN(4, 8, 2, 3), ["EdgeCNN cannot be exported"]),
@@ -384,6 +384,14 @@ FLOWS = {
         (GCNConv(8, 6), "x1, edge_index -> x2"),
         (lambda *xs: torch.cat(xs, dim=-1), "x1, x2 -> x"),
     ],
+    "residual and jumping knowledge": [
+        (GCNConv(4, 4), "x, edge_index -> a"),
+        (torch.add, "x, a -> a"),
+        (GCNConv(4, 4), "a, edge_index -> b"),
+        (torch.add, "a, b -> b"),
+        (lambda a, b: [a, b], "a, b -> xs"),
+        (JumpingKnowledge("cat"), "xs -> x"),
+    ],
     "norms of PyG's models": [
         (GCN(4, 8, 2, norm="layer_norm", norm_kwargs={"mode": "node"}), "x, edge_index -> x"),
     ],
@@ -425,9 +433,9 @@ def test_data_flows_become_chains(name: str, tmp_path: Path) -> None:
         (
             [
                 (GCNConv(4, 4), "x, edge_index -> a"),
-                (torch.add, "x, a -> a"),
                 (GCNConv(4, 4), "a, edge_index -> b"),
-                (lambda a, b: torch.cat([a, b], dim=1), "a, b -> x"),
+                (torch.add, "a, b -> b"),
+                (lambda x, b: torch.cat([x, b], dim=1), "x, b -> x"),
             ],
             "layer 3 joins some of the values that are taken again",
         ),

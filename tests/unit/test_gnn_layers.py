@@ -54,14 +54,20 @@ ACTIVATIONS = {
     "relu": nn.ReLU(),
     "leaky_relu": nn.LeakyReLU(),
     "elu": nn.ELU(),
+    "selu": nn.SELU(),
     "gelu": nn.GELU(),
+    "silu": nn.SiLU(),
+    "softplus": nn.Softplus(),
     "tanh": nn.Tanh(),
     "sigmoid": nn.Sigmoid(),
 }
 POOLS = {"mean": pyg.global_mean_pool, "sum": pyg.global_add_pool, "max": pyg.global_max_pool}
 
 widths = st.integers(1, 6)
-activations = st.sampled_from(sorted(ACTIVATIONS)).map(ActivationLayer)
+activations = st.one_of(
+    st.sampled_from(sorted(ACTIVATIONS)).map(ActivationLayer),
+    st.floats(0, 1, width=32).map(lambda slope: ActivationLayer("leaky_relu", slope)),
+)
 rowwise = st.one_of(
     widths.map(LinearLayer),
     st.builds(LinearLayer, widths, st.just(False)),
@@ -134,7 +140,10 @@ def specs(draw: st.DrawFn, convolutions: st.SearchStrategy[Layer] = anything) ->
         energetic = [EgnnLayer(width, draw(shares), draw(shares)), ShiftedReluLayer()]
         before += [LinearLayer(width), KeepLayer(), *energetic * draw(st.integers(1, 3))]
     if draw(st.booleans()):
-        before += [KeepLayer(), JumpLayer("cat"), *draw(st.lists(convolutions, max_size=1))]
+        before += [KeepLayer()]
+        keeps = sum(isinstance(layer, KeepLayer) for layer in before)
+        last = draw(st.one_of(st.none(), st.integers(1, keeps)))
+        before += [JumpLayer("cat", last), *draw(st.lists(convolutions, max_size=1))]
     if draw(st.booleans()):
         width = draw(widths)
         kept = [LinearLayer(width), KeepLayer(), GcnLayer(width), KeepLayer()]
@@ -289,8 +298,8 @@ def pyg_module(layer: Layer, width: int) -> tuple[str, nn.Module]:
             named = "norm.", pyg.GraphNorm(width)
         case PoolLayer("attention"):
             named = "pool.", pyg.AttentionalAggregation(nn.Linear(width, 1))
-        case ActivationLayer(kind):
-            named = "", ACTIVATIONS[kind]
+        case ActivationLayer(kind, slope):
+            named = "", ACTIVATIONS[kind] if slope is None else nn.LeakyReLU(slope)
         case ShiftedReluLayer():
             named = "", Shifted(width)
         case JumpLayer(mode):
@@ -333,7 +342,7 @@ def pyg_form(spec: GnnSpec, state: dict[str, Tensor]) -> Callable[[Graph], Tenso
                 case AddLayer():
                     values = values + kept[-1]
                 case JumpLayer():
-                    values = module(kept)
+                    values = module(kept if layer.last is None else kept[-layer.last :])
                 case _:
                     values = module(values)
         if values.shape[1] < spec.classes:
@@ -914,6 +923,13 @@ POOLED = (PoolLayer("sum"), LinearLayer(2))
         ),
         (lambda: PoolLayer("min"), r"pool: op .* got 'min'"),
         (lambda: JumpLayer("lstm"), r"jump: mode .* cat, max; got 'lstm'"),
+        (lambda: ActivationLayer("relu", 0.1), r"slope is for leaky_relu"),
+        (lambda: ActivationLayer("leaky_relu", 2.0), r"from 0 to 1; got 2.0"),
+        (lambda: JumpLayer("cat", 0), r"jump: last"),
+        (
+            lambda: GnnSpec(1, 2, (KeepLayer(), JumpLayer("cat", 2), *POOLED)),
+            r"layers\[1\]: the last 2 kept values are joined, but 1 were kept",
+        ),
         (lambda: GnnSpec(1, 2, (JumpLayer("cat"), *POOLED)), r"layers\[0\]: .* no KeepLayer"),
         (
             lambda: GnnSpec(

@@ -88,6 +88,12 @@ LAYERS: dict[str, list[dict[str, Any]]] = {
         {"type": "keep"},
         {"type": "jump", "mode": "cat"},
     ],
+    "jump of the last": [
+        {"type": "keep"},
+        {"type": "gcn", "out": 5},
+        {"type": "keep"},
+        {"type": "jump", "mode": "max", "last": 1},
+    ],
     "jump to the maximum": [
         {"type": "gcn", "out": 8},
         {"type": "keep"},
@@ -274,6 +280,11 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
         "/layers/0/kind",
         "'relu', 'leaky_relu'",
     ),
+    "slope of another activation": (
+        document({"type": "activation", "kind": "relu", "slope": 0.1}),
+        "/layers/0/slope",
+        "is for leaky_relu only, not for relu",
+    ),
     "dropout of everything": (document({"type": "dropout", "p": 1}), "/layers/0/p", "less than 1"),
     "too many layers": (document(*[{"type": "gcn", "out": 4}] * 63), "/layers", "at most 64"),
     "one class": (document(classes=1), "/classes", "sent: 1"),
@@ -318,6 +329,10 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
         document({"type": "gcn", "out": 4}, {"type": "jump", "mode": "cat"}, {"type": "keep"}),
         "/layers/1",
         "no keep before it",
+    ),
+    "jump of more than was kept": (
+        document(KEEP, {"type": "jump", "mode": "cat", "last": 2}),
+        "/layers/1/last", "1 values were kept",
     ),
     "jump without mode": (document(KEEP, {"type": "jump"}), "/layers/1/mode", "required"),
     "unknown jump": (

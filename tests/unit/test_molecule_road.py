@@ -7,21 +7,28 @@ import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from typing import Any
 
+import networkx as nx
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from safetensors.torch import save
 
+from models.graphs import Graph
 from store import graph_sets, jobs
 from store.datasets import get as dataset_of
+from store.featurisers import SmilesFeaturiser
 from store.jobs import JobState
 from worker.handlers import HANDLERS
 from worker.loading import Library
+from worker.molecules import generated_molecule
 from worker.runner import Runner
 
 Chem = pytest.importorskip("rdkit.Chem", reason="molecules need the molecules extra")
 
 torch.set_num_threads(1)
-FEATURISER = {"kind": "smiles", "atoms": ["C", "N", "O", "F"], "other": True}
+TITLE = "{http://www.w3.org/2000/svg}title"
+FEATURISER: dict[str, Any] = {"kind": "smiles", "atoms": ["C", "N", "O", "F"], "other": True}
 SPEC = {
     "features": 5,
     "classes": 2,
@@ -238,6 +245,84 @@ def test_valid_molecule_is_for_molecules(road: Road) -> None:
     refused(many, "/constraints/valid_molecule", "graph 1 is not one")
     plain = road.explained(graph=graph)["result"]["answers"][0]
     assert plain["molecule"] is None
+
+
+def test_a_closest_miss_is_a_molecule_too(road: Road) -> None:
+    found = road.explained(
+        graph={"smiles": "FC(F)(F)C"}, preset="thorough", constraints={"max_edits": 1}
+    )
+    (answer,) = found["result"]["answers"]
+    assert not answer["found"]
+    miss = answer["closest_miss"]
+    broken = violations("FC(F)(F)C", miss["edits"])
+    assert {one["node"] for one in miss["molecule"]["valence_violations"]} == broken
+    assert miss["molecule"]["valid"] == (not broken) == (miss["molecule"]["smiles"] is not None)
+    drawn = road.api.client.get(f"/v1/explanations/{found['id']}?format=svg")
+    assert b'class="molecule"' in drawn.content
+    assert b"class='added'" in drawn.content or b"class='removed'" in drawn.content
+
+
+def test_class_examples_are_molecules(road: Road) -> None:
+    asked = {"kind": "class", "target_class": 0, "examples": 3, "candidates": 8, "steps": 8}
+    found = road.explained(**asked)
+    assert found["result"]["examples"]
+    for number, example in enumerate(found["result"]["examples"]):
+        molecule = example["molecule"]
+        columns = [node["x"].index(1.0) for node in example["graph"]["nodes"]]
+        elements = [[*FEATURISER["atoms"], "*"][column] for column in columns]
+        assert [atom["element"] for atom in molecule["atoms"]] == elements
+        if molecule["valid"]:
+            read = Chem.MolFromSmiles(molecule["smiles"])
+            assert read.GetNumBonds() == len(example["graph"]["edges"])
+            assert sorted(atom.GetSymbol() for atom in read.GetAtoms()) == sorted(elements)
+        path = f"/v1/explanations/{found['id']}?format=svg&graph={number}"
+        titles = {one.text for one in ET.fromstring(road.api.client.get(path).content).iter(TITLE)}
+        assert {f"node {node} ({element})" for node, element in enumerate(elements)} <= titles
+
+
+VALENCES = {"C": 4, "N": 3, "O": 2, "F": 1}
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10_000), size=st.integers(1, 9), density=st.floats(0, 0.8))
+def test_generated_graphs_are_judged_by_their_degrees(seed: int, size: int, density: float) -> None:
+    """Every bond is single, so that an atom's valence is its degree; SMILES keep the graph."""
+    drawn = nx.gnp_random_graph(size, density, seed=seed)
+    rng = torch.Generator().manual_seed(seed)
+    columns = torch.randint(4, (size,), generator=rng)
+    elements = [FEATURISER["atoms"][column] for column in columns.tolist()]
+    edges = torch.tensor(sorted(drawn.edges), dtype=torch.int64).reshape(-1, 2).T
+    graph = Graph(torch.nn.functional.one_hot(columns, 5).float(), edges)
+    found = generated_molecule(graph, SmilesFeaturiser.model_validate(FEATURISER))
+    assert found is not None
+    broken = {node for node in drawn if drawn.degree[node] > VALENCES[elements[node]]}
+    assert {one.node for one in found.valence_violations} == broken
+    for one in found.valence_violations:
+        limit = VALENCES[one.element]
+        assert (one.valence, one.allowed) == (drawn.degree[one.node], limit)
+    assert found.valid == (not broken)
+    if found.smiles is not None:
+        read = Chem.MolFromSmiles(found.smiles)
+        back = nx.Graph((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in read.GetBonds())
+        back.add_nodes_from((atom.GetIdx(), {"is": atom.GetSymbol()}) for atom in read.GetAtoms())
+        nx.set_node_attributes(drawn, dict(enumerate(elements)), "is")
+        assert nx.is_isomorphic(drawn, back, node_match=lambda a, b: a["is"] == b["is"])
+
+
+@pytest.mark.parametrize(
+    "row", [[0.0] * 5, [0.5, 0.5, 0, 0, 0], [2.0, 0, 0, 0, 0], [1.0, 1, 0, 0, 0]]
+)
+def test_nodes_that_are_no_atoms_make_no_molecule(row: list[float]) -> None:
+    graph = Graph(torch.tensor([[1.0, 0, 0, 0, 0], row]), torch.tensor([[0], [1]]))
+    assert generated_molecule(graph, SmilesFeaturiser.model_validate(FEATURISER)) is None
+    assert generated_molecule(graph, None) is None
+
+
+def test_other_elements_are_stars() -> None:
+    graph = Graph(torch.eye(5)[[0, 4]], torch.tensor([[0], [1]]))
+    found = generated_molecule(graph, SmilesFeaturiser.model_validate(FEATURISER))
+    assert found is not None
+    assert found.smiles == "*C"
 
 
 def test_molecules_are_drawn_as_molecules(road: Road) -> None:

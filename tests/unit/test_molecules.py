@@ -254,6 +254,17 @@ def test_drawings_leave_atoms_in_place_and_mark_edited_bonds() -> None:
     assert not any("#000000" in line for line in drawn)
 
 
+@pytest.mark.parametrize("smiles", ["FC(F)(F)C", "C[N+](=O)[O-]", "c1cc[nH]c1", "O=S(C)C"])
+def test_every_single_edit_can_be_drawn(smiles: str) -> None:
+    """Also those that break valences, for they are answers, too."""
+    read = molecule(smiles)
+    document = read.document(list(range(len(read.elements))))
+    for pair in combinations(range(len(read.elements)), 2):
+        action = "remove" if pair in read.orders else "add"
+        lines, _ = draw_molecule(document, (edit(action, *pair),), None, 600)
+        assert any(f"class='{action}" in line for line in lines)
+
+
 def test_read_molecules_refuse_what_is_no_molecule() -> None:
     with pytest.raises(MoleculeError, match="has no atoms"):
         molecule("")

@@ -106,13 +106,19 @@ class Road:
                 return
             self.runner.run(ready[-1])
 
-    def register(self, spec: dict[str, Any], weights: bytes) -> dict[str, Any]:
-        answer = self.api.client.post(
+    def posted(self, spec: dict[str, Any], weights: bytes, samples: Any = None) -> Any:
+        files = {"weights": ("w", weights)}
+        if samples is not None:
+            files["samples"] = ("s", json.dumps(samples).encode())
+        return self.api.client.post(
             "/v1/gnns",
             data={"name": "walks", "spec": json.dumps(spec)},
-            files={"weights": ("w", weights)},
+            files=files,
             headers={"Prefer": "respond-async"},
         )
+
+    def register(self, spec: dict[str, Any], weights: bytes, samples: Any = None) -> dict[str, Any]:
+        answer = self.posted(spec, weights, samples)
         assert answer.status_code == 202, answer.text
         self.work()
         found: dict[str, Any] = self.api.client.get(answer.headers["location"]).json()
@@ -185,6 +191,81 @@ def test_a_node_classifier_that_sees_no_edges_is_rejected(road: Road) -> None:
     assert gnn["state"] == "rejected"
     failed = [check["name"] for check in gnn["report"]["checks"] if not check["passed"]]
     assert failed == ["sees_edges"]
+
+
+def labelled(graph: dict[str, Any], wrong: Sequence[Any] = ()) -> dict[str, Any]:
+    """With the true class at every node but the `wrong` ones, and none at the last node."""
+    truth = walks(graph)
+    nodes = [
+        {**node, "label": int(truth[node["id"]] > THRESHOLD) ^ (node["id"] in wrong)}
+        for node in graph["nodes"]
+    ]
+    del nodes[-1]["label"]
+    return {**graph, "nodes": nodes}
+
+
+SAMPLED = ring(8, [(0, 3), (0, 4)])
+
+
+def test_labelled_nodes_are_counted_in_the_probe(road: Road) -> None:
+    """Once as node-link JSON with two wrong labels, once as a PyG dict with all of them right."""
+    right = labelled(SAMPLED)
+    classes = [node.get("label") for node in right["nodes"]]
+    position = {node["id"]: place for place, node in enumerate(SAMPLED["nodes"])}
+    ends = [[position[edge[end]] for edge in SAMPLED["edges"]] for end in ("source", "target")]
+    as_pyg = {"x": [[1.0]] * 8, "edge_index": ends, "y": classes}
+    wrong = labelled(SAMPLED, wrong=[0, "n1"])
+    gnn = road.register(SPEC, walk_counter(), {"graphs": [wrong, as_pyg]})
+    assert gnn["state"] == "ready", gnn["report"]
+    figures = gnn["report"]["samples"]
+    assert (figures["graphs"], figures["nodes"]) == (2, 14)
+    assert figures["accuracy"] == pytest.approx(12 / 14)
+    told = [*classes[:-1], *classes[:-1]]
+    for number, found in enumerate(figures["classes"]):
+        flipped = sum(classes[place] == number for place in (0, 1))
+        assert found["predicted"] == told.count(number) > 0
+        assert found["correct"] == told.count(number) - flipped
+    assert sum(found["labelled"] for found in figures["classes"]) == 14
+
+
+def test_wrongly_labelled_nodes_are_named(road: Road) -> None:
+    wrong = labelled(SAMPLED, wrong=["n3"])
+    gnn = road.register(SPEC, walk_counter(), {"graphs": [wrong], "min_accuracy": 1.0})
+    assert gnn["state"] == "rejected"
+    (failed,) = [check for check in gnn["report"]["checks"] if not check["passed"]]
+    assert failed["name"] == "samples_accuracy"
+    assert failed["detail"].startswith("6 of 7 samples come out as labelled")
+    truth = int(walks(SAMPLED)["n3"] > THRESHOLD)
+    example = failed["example"]
+    assert example["graph"] == "graph 0 of the samples, 8 nodes and 10 edges, node 'n3'"
+    assert (example["sample"], example["expected"]) == (0, f"class {1 - truth}")
+    assert example["came_out"].startswith(f"class {truth}, ")
+
+
+@pytest.mark.parametrize(
+    ("graph", "pointer", "words"),
+    [
+        (ring(5), "", "no node with a label"),
+        ({**ring(5), "label": 1}, "", "no node with a label"),
+        ({"nodes": [{"id": 0, "label": 2}], "edges": []}, "/nodes/0/label", "classes are 0 to 1"),
+        ({"nodes": [{"id": 0, "label": "x"}], "edges": []}, "/nodes/0/label", "integer"),
+        ({"edge_index": [[0], [1]], "y": [0]}, "/y", "one label for 2 nodes"),
+        ({"edge_index": [[0], [1]], "y": 1}, "/y", "one label for 2 nodes"),
+        ({"edge_index": [[0], [1]], "y": [None, 5]}, "/y/1", "is 5; the classes are 0 to 1"),
+        ({"edge_index": [[0], [1]], "y": [None, None]}, "", "no node with a label"),
+        ({"edge_index": [[0], [1]], "y": [0, 1, 1]}, "/y", "has 3 entries"),
+    ],
+)
+def test_samples_without_labels_of_nodes_are_refused(
+    road: Road, graph: dict[str, Any], pointer: str, words: str
+) -> None:
+    before = road.api.written()
+    answer = road.posted(SPEC, walk_counter(), {"graphs": [labelled(ring(4)), graph]})
+    assert answer.status_code == 422, answer.text
+    (error,) = answer.json()["errors"]
+    assert error["pointer"] == f"/samples/graphs/1{pointer}"
+    assert words in error["detail"]
+    assert road.api.written() == before
 
 
 def test_all_nodes_are_predicted_by_the_callers_ids(road: Road) -> None:

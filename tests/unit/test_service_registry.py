@@ -386,6 +386,7 @@ def test_samples_that_come_out_as_labelled_are_in_the_report(api):
     assert probed["state"] == "ready", probed["report"]
     assert probed["report"]["samples"] == {
         "graphs": 4,
+        "nodes": None,
         "accuracy": 0.75,
         "min_accuracy": 0.5,
         "classes": [

@@ -74,6 +74,13 @@ LAYERS: list[tuple[dict[str, object], Layer]] = [
     ({"type": "graph_norm"}, GraphNormLayer()),
     ({"type": "activation", "kind": "relu"}, ActivationLayer(kind="relu")),
     ({"type": "activation", "kind": "leaky_relu"}, ActivationLayer(kind="leaky_relu")),
+    (
+        {"type": "activation", "kind": "leaky_relu", "slope": 0.2},
+        ActivationLayer(kind="leaky_relu", slope=0.2),
+    ),
+    ({"type": "activation", "kind": "selu"}, ActivationLayer(kind="selu")),
+    ({"type": "activation", "kind": "silu"}, ActivationLayer(kind="silu")),
+    ({"type": "activation", "kind": "softplus"}, ActivationLayer(kind="softplus")),
     ({"type": "activation", "kind": "elu"}, ActivationLayer(kind="elu")),
     ({"type": "activation", "kind": "gelu"}, ActivationLayer(kind="gelu")),
     ({"type": "activation", "kind": "tanh"}, ActivationLayer(kind="tanh")),

@@ -15,6 +15,7 @@ from models.recurrence import Hosts
 from models.regularisers import DEFAULT_WEIGHTS, Regulariser, regularisers_for
 from models.subgraphs import connected_subgraph, neighbours_of
 from store import explanations, gnns
+from store.featurisers import featuriser_of
 from store.requests import ClassRequest
 from store.results import ClassResult, Timings
 from worker.control import Control
@@ -65,7 +66,7 @@ def explain_class_job(work: Work) -> Outcome:
     result = ClassResult(
         target_class=request.target_class,
         examples=[
-            class_example(example, request.target_class, share)
+            class_example(example, request.target_class, share, featuriser_of(subjects.gnn.spec))
             for example, share in zip(
                 found, _recurrences(found, reference.graphs, request.seed), strict=True
             )

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlalchemy.orm import Session
 
 from store import gnns
 from store.errors import PluginError
-from store.requests import ProbeRequest
+from store.requests import CanonicalGraph, ProbeRequest
 from store.results import ProbeCheck, ProbeReport
 from store.tables import Gnn
 from worker.conformance import probe
 from worker.failures import failure_of
 from worker.loading import graph_of
 from worker.opening import opened_gnn
-from worker.samples import Samples
+from worker.samples import SampledNode, Samples
 from worker.subjects import gnn_of, request_bytes
 from worker.work import Outcome, Work
 
@@ -42,7 +44,7 @@ def _report(work: Work, row: Gnn) -> ProbeReport:
 
 
 def _samples(work: Work, edge_features: int) -> Samples | None:
-    """The labelled graphs that the GNN was registered with."""
+    """The labelled graphs or nodes that the GNN was registered with."""
     if work.claim.request_digest is None:
         return None
     request = ProbeRequest.model_validate_json(request_bytes(work))
@@ -50,4 +52,15 @@ def _samples(work: Work, edge_features: int) -> Samples | None:
         graphs=[graph_of(document, edge_features) for document in request.graphs],
         labels=request.labels,
         min_accuracy=request.min_accuracy,
+        nodes=None if request.nodes is None else _nodes(request.graphs, request.nodes),
     )
+
+
+def _nodes(
+    documents: Sequence[CanonicalGraph], labelled: Sequence[Sequence[int]]
+) -> list[SampledNode]:
+    return [
+        SampledNode(graph, node, document.node_ids[node])
+        for graph, (document, nodes) in enumerate(zip(documents, labelled, strict=True))
+        for node in nodes
+    ]
