@@ -10,6 +10,7 @@ from store.requests import CanonicalGraph, Smiles
 from store.settings import Settings
 
 _CHARACTERS_PER_NODE = 20  # more than any sensible SMILES takes
+_MOST_ATOMS = 512  # RDKit takes seconds for tangles of more
 _NODE_BYTES, _FEATURE_BYTES = 40, 2  # of a node with its edges, and of a feature, in JSON
 
 
@@ -18,7 +19,8 @@ def read_molecule(
 ) -> CanonicalGraph | None:
     """One molecule, or None with the reasons in `faults`."""
     at = f"{at}/smiles"
-    longest = _CHARACTERS_PER_NODE * limits.max_nodes
+    most_atoms = min(limits.max_nodes, _MOST_ATOMS)
+    longest = _CHARACTERS_PER_NODE * most_atoms
     if len(posted.smiles) > longest:
         said = f"has {len(posted.smiles):,} characters"
         faults.add(at, f"{said}; this deployment accepts at most {longest:,}")
@@ -30,7 +32,7 @@ def read_molecule(
         faults.add(at, f"{error} (sent: {shown(posted.smiles)})")
         return None
     sizes = (
-        ("atoms", len(molecule.elements), limits.max_nodes),
+        ("atoms", len(molecule.elements), most_atoms),
         ("bonds", len(molecule.orders), limits.max_edges),
     )
     for what, sent, allowed in sizes:
