@@ -26,11 +26,22 @@ from models.training import Trainer
 
 DEFAULT = Setting(hidden=64, blocks=4, nodes=30, graphs=24)
 PAPER = Setting(hidden=64, blocks=6, nodes=35, graphs=32, levels=10, recipe="paper")
-HIDDEN = (32, 64, 128)
-NODES = (20, 30, 50, 100)
-GRAPHS = (6, 12, 24, 48)
 MEGABYTE = 1e6
 _WORDS = "training steps over bare products"
+_RATIOS = "training steps and the bare products of the denoiser on L_dist"
+_COLUMNS = ("step", "losses", "s", "s of products", "ratio", "peak MB")
+
+
+@dataclass(frozen=True)
+class Plan:
+    rounds: int
+    paper_rounds: int
+    seconds: float  # of training, to see what was learnt
+    default: Setting = DEFAULT
+    paper: Setting = PAPER
+    hidden: tuple[int, ...] = (32, 64, 128)
+    nodes: tuple[int, ...] = (20, 30, 50, 100)
+    graphs: tuple[int, ...] = (6, 12, 24, 48)
 
 
 @dataclass(frozen=True)
@@ -44,34 +55,45 @@ class _PerGraph:
 
 
 def measure(short: bool, seed: int, say: Say) -> Section:
+    plan = Plan(3, paper_rounds=1, seconds=15) if short else Plan(9, paper_rounds=3, seconds=60)
+    return measured(plan, seed, say)
+
+
+def measured(plan: Plan, seed: int, say: Say) -> Section:
     keep_freed_memory()  # as workers do
-    rounds = 3 if short else 9
-    settings = [
-        Setting(hidden, blocks=4, nodes=nodes, graphs=_affordable(nodes))
-        for hidden in HIDDEN
-        for nodes in NODES
+    sizes = [
+        Setting(hidden, plan.default.blocks, nodes, graphs=_affordable(nodes))
+        for hidden in plan.hidden
+        for nodes in plan.nodes
     ]
-    parts = len(settings) + len(GRAPHS) + 4
-    say(_WORDS, 0, parts)
-    default = Steps(DEFAULT.training(seed))
-    step, bare = shortest(default, default.bare, rounds=5 * rounds)
-    say(_WORDS, 1, parts)
-    costs = []
-    for setting, few in ((DEFAULT, rounds), (PAPER, 1 if short else 3)):
-        costs.append(step_cost(setting, seed, few))
-        say(_WORDS, 1 + len(costs), parts)
+    counts = [replace(plan.default, graphs=graphs) for graphs in plan.graphs]
+    parts = len(sizes) + len(counts) + 4
+    done = 0
+
+    def tick() -> None:
+        nonlocal done
+        say(_WORDS, done, parts)
+        done += 1
+
+    tick()
+    steps = Steps(plan.default.training(seed))
+    step, bare = shortest(steps, steps.bare, rounds=5 * plan.rounds)
+    tick()
+    full = step_cost(plan.default, seed, plan.rounds)
+    tick()
+    paper = step_cost(plan.paper, seed, plan.paper_rounds)
+    tick()
     grid = []
-    for setting in settings:
-        grid.append(_per_graph(setting, seed, rounds))
-        say(_WORDS, 3 + len(grid), parts)
+    for setting in sizes:
+        grid.append(_per_graph(setting, seed, plan.rounds))
+        tick()
     by_count = []
-    for graphs in GRAPHS:
-        by_count.append(_per_graph(replace(DEFAULT, graphs=graphs), seed, rounds))
-        say(_WORDS, 3 + len(grid) + len(by_count), parts)
-    learnt = _learnt(15 if short else 60, seed)
-    say(_WORDS, parts, parts)
-    full, paper = costs
-    wide = [one for one in grid if one.setting.hidden == DEFAULT.hidden]
+    for setting in counts:
+        by_count.append(_per_graph(setting, seed, plan.rounds))
+        tick()
+    learnt = _learnt(plan.seconds, seed)
+    tick()
+    wide = [one for one in grid if one.setting.hidden == plan.default.hidden]
     figures = {
         "step_over_matmul": step / bare,
         "full_step_over_matmul": full.ratio,
@@ -85,14 +107,19 @@ def measure(short: bool, seed: int, say: Say) -> Section:
             [one.setting.nodes for one in wide], [one.forward for one in wide]
         ),
         "step_exponent_graphs": growth_exponent(
-            GRAPHS, [one.step * one.setting.graphs for one in by_count]
+            plan.graphs, [one.step * one.setting.graphs for one in by_count]
         ),
         "trained_graphs_per_second": learnt.graphs_per_second,
         "trained_detection_auc": learnt.auc,
         "trained_seconds": learnt.seconds,
         "step_threads": float(torch.get_num_threads()),
     }
-    return Section(figures, (_ratios(step, bare, full, paper), _sizes(grid), _learning(learnt)))
+    rows = (
+        _row(plan.default, "L_dist", step, bare),
+        _row(plan.default, "all, with the GNN", full.seconds, full.products_seconds, full),
+        _row(plan.paper, "all, with the GNN", paper.seconds, paper.products_seconds, paper),
+    )
+    return Section(figures, (Table(_RATIOS, _COLUMNS, rows), _sizes(grid), _learning(learnt)))
 
 
 def _affordable(nodes: int) -> int:
@@ -152,17 +179,11 @@ def growth_exponent(sizes: Sequence[float], times: Sequence[float]) -> float:
     return rise / sum((x - middle) ** 2 for x in across)
 
 
-def _ratios(step: float, bare: float, full: StepCost, paper: StepCost) -> Table:
-    columns = ("step", "losses", "s", "s of products", "ratio", "peak MB")
-    rows: list[tuple[str | float, ...]] = [(DEFAULT.words, "L_dist", step, bare, step / bare, "-")]
-    for setting, losses, cost in (
-        (DEFAULT, "all, with the GNN", full),
-        (PAPER, "all, with the GNN", paper),
-    ):
-        times = (cost.seconds, cost.products_seconds, cost.ratio)
-        rows.append((setting.words, losses, *times, cost.peak_bytes / MEGABYTE))
-    title = "training steps and the bare products of the denoiser on L_dist"
-    return Table(title, columns, tuple(rows))
+def _row(
+    setting: Setting, losses: str, step: float, bare: float, cost: StepCost | None = None
+) -> tuple[str | float, ...]:
+    peak = "-" if cost is None else cost.peak_bytes / MEGABYTE
+    return setting.words, losses, step, bare, step / bare, peak
 
 
 def _sizes(grid: Sequence[_PerGraph]) -> Table:

@@ -11,7 +11,7 @@ import torch
 from bench.speed import peak
 from bench.speed.parts import PARTS
 from bench.speed.products import BareProducts, products_of
-from bench.speed.steps import DEFAULT, PAPER, growth_exponent
+from bench.speed.steps import DEFAULT, PAPER, Plan, growth_exponent, measured
 from bench.speed.timing import shortest
 from bench.speed.trainings import Setting, Steps
 from models.denoiser import INPUT_PLANES, NOISE_FEATURES
@@ -107,3 +107,27 @@ def test_the_part_measures_what_was_asked_for() -> None:
     assert "steps" in PARTS
     assert (DEFAULT.hidden, DEFAULT.nodes, DEFAULT.batch, DEFAULT.blocks) == (64, 30, 24, 4)
     assert (PAPER.hidden, PAPER.nodes, PAPER.batch, PAPER.blocks) == (64, 35, 320, 6)
+
+
+@pytest.mark.slow
+def test_all_of_the_part_on_tiny_networks() -> None:
+    paper = Setting(hidden=6, blocks=2, nodes=8, graphs=4, levels=3, recipe="paper")
+    plan = Plan(2, 1, 1.0, TINY, paper, hidden=(4, 6), nodes=(6, 12), graphs=(2, 8))
+    said: list[tuple[int, int]] = []
+    section = measured(plan, 0, lambda _, done, parts: said.append((done, parts)))
+    assert said[0][0] == 0
+    assert said[-1][0] == said[-1][1] == len(said) - 1
+    figures = section.figures
+    for name in ("step_over_matmul", "full_step_over_matmul", "paper_step_over_matmul"):
+        ratio = figures[name]
+        assert ratio is not None
+        assert ratio > 1  # tiny products: most of the time is overhead
+    auc, peak_bytes = figures["trained_detection_auc"], figures["paper_step_peak_bytes"]
+    assert auc is not None
+    assert 0.4 < auc <= 1
+    assert peak_bytes is not None
+    assert peak_bytes > 50e6  # a process with torch
+    ratios, sizes, _ = section.tables
+    assert [row[0] for row in ratios.rows] == [TINY.words, TINY.words, paper.words]
+    assert len(sizes.rows) == 4
+    assert all(len(row) == len(table.columns) for table in section.tables for row in table.rows)
