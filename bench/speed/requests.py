@@ -96,32 +96,34 @@ class Run:
 
 
 def measure(short: bool, seed: int, say: Say) -> Section:
-    repetitions, requests = (2, 20) if short else (5, 50)
     say("preparing a stack", 0, 1)
     with prepared(seed) as world:
-        for graph in world.graphs[:5]:  # everything is warm afterwards
-            world.finished(world.post([graph], wait=True))
-            world.called(graph)
-        overheads, calls = lone_requests(world, requests, say)
-        small = {size: jobs_of(world, size, short) for size in SIZES}
-        pairs = []
-        for done in range(repetitions):
-            say("many jobs and one", done, repetitions)
-            pairs.append((at_once(world, GRAPHS), at_once(world, 1)))
-    ratios = [many.seconds / one.seconds for one, many in pairs]
+        return measured(world, 2, 20, say) if short else measured(world, 5, 50, say)
+
+
+def measured(world: World, repetitions: int, requests: int, say: Say) -> Section:
+    for graph in world.graphs[:5]:  # everything is warm afterwards
+        world.finished(world.post([graph], wait=True))
+        world.called(graph)
+    lone = lone_requests(world, requests, say)
+    small = {size: jobs_of(world, size, requests) for size in SIZES}
+    count = len(world.graphs)
+    pairs = []
+    for done in range(repetitions):
+        say("many jobs and one", done, repetitions)
+        pairs.append((at_once(world, count), at_once(world, 1)))
     same = sum(a == b for one, many in pairs for a, b in zip(one.edits, many.edits, strict=True))
     throughput = [
         *((f"jobs of {size} graphs, one after the other", rate) for size, rate in small.items()),
-        (f"a job of {GRAPHS} graphs", GRAPHS / median(one.seconds for one, _ in pairs)),
-        (f"{GRAPHS} jobs of one graph at once", GRAPHS / median(m.seconds for _, m in pairs)),
+        (f"a job of {count} graphs", count / median(one.seconds for one, _ in pairs)),
+        (f"{count} jobs of one graph at once", count / median(many.seconds for _, many in pairs)),
     ]
     return Section(
         figures={
-            "many_jobs_over_one": median(ratios),
-            "warm_overhead_ms": 1000 * median(overheads),
-            "library_call_ms": 1000 * median(calls),
-            "same_answers": same / (GRAPHS * repetitions),
-            **{f"graphs_per_second_{name}": rate for name, (_, rate) in _named(throughput)},
+            "many_jobs_over_one": median(many.seconds / one.seconds for one, many in pairs),
+            "warm_overhead_ms": 1000 * median(lone.overheads),
+            "library_call_ms": 1000 * median(lone.calls),
+            "same_answers": same / (count * repetitions),
         },
         tables=(
             Table("explanations over HTTP", ("what", "graphs per second"), tuple(throughput)),
@@ -129,22 +131,24 @@ def measure(short: bool, seed: int, say: Say) -> Section:
                 "a warm lone request, median",
                 ("what", "ms"),
                 (
-                    ("library call", 1000 * median(calls)),
-                    ("HTTP and queue on top", 1000 * median(overheads)),
+                    ("library call", 1000 * median(lone.calls)),
+                    ("HTTP and queue on top", 1000 * median(lone.overheads)),
                 ),
             ),
         ),
     )
 
 
-def _named(
-    throughput: Sequence[tuple[str, float]],
-) -> Iterator[tuple[str, tuple[str, float]]]:
-    return zip(("1", "10", "100", "100_jobs"), throughput, strict=True)
+@dataclass(frozen=True)
+class Lone:
+    """Seconds of requests that nothing else runs beside."""
+
+    overheads: list[float]  # on top of the library call of the same graph
+    calls: list[float]
 
 
-def lone_requests(world: World, count: int, say: Say) -> tuple[list[float], list[float]]:
-    """Seconds on top of the library call of the same graph, in turns, and those of the calls."""
+def lone_requests(world: World, count: int, say: Say) -> Lone:
+    """Library calls and requests in turns."""
     overheads, calls = [], []
     for done in range(count):
         say("lone requests", done, count)
@@ -157,25 +161,27 @@ def lone_requests(world: World, count: int, say: Say) -> tuple[list[float], list
         assert edits_of(world.finished(document))[0] == _library_edits(outcome, graph)
         calls.append(between - began)
         overheads.append((ended - between) - (between - began))
-    return overheads, calls
+    return Lone(overheads, calls)
 
 
-def jobs_of(world: World, size: int, short: bool) -> float:
+def jobs_of(world: World, size: int, count: int) -> float:
     """Graphs per second of jobs of this size, each sent when the one before is done."""
-    count = 20 if short else GRAPHS
     began = time.perf_counter()
-    for start in range(0, count, size):
-        world.finished(world.post(world.graphs[start : start + size], wait=True))
-    return count / (time.perf_counter() - began)
+    done = 0
+    while done < count:
+        some = [world.graphs[place % len(world.graphs)] for place in range(done, done + size)]
+        done += len(edits_of(world.finished(world.post(some, wait=True))))
+    return done / (time.perf_counter() - began)
 
 
 def at_once(world: World, size: int) -> Run:
     """All graphs in jobs of this size, all of them posted before any is waited for."""
-    parts = [world.graphs[start : start + size] for start in range(0, GRAPHS, size)]
+    starts = range(0, len(world.graphs), size)
+    parts = [world.graphs[start : start + size] for start in starts]
     began = time.perf_counter()
     with ThreadPoolExecutor(_CONNECTIONS) as pool:
         posted = list(pool.map(lambda part: world.post(part, wait=False), parts))
-    # The last ones first: while they are waited for, nothing else is asked.
+    # From the last one on: while it is waited for, the caller asks for nothing else.
     done = [world.finished(explanation) for explanation in reversed(posted)][::-1]
     seconds = time.perf_counter() - began
     return Run(seconds, [edits for explanation in done for edits in edits_of(explanation)])
