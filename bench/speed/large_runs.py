@@ -25,6 +25,7 @@ from bench.speed.large_inputs import CPU, SHAPES, at_the_border, ba, node_gnn
 from models.candidates import CandidateConfig
 from models.counterfactual import CounterfactualConfig, CounterfactualOutcome, explain
 from models.denoiser import Denoiser, DenoiserShape
+from models.device import keep_freed_memory
 from models.edits import EditRules
 from models.gnn.network import Gnn
 from models.gnn.spec import GnnSpec
@@ -58,6 +59,7 @@ def in_process(what: str, *arguments: object) -> Made:
 
 def node(folder: str, digest: str) -> Made:
     """One node of one large graph: the peak of the whole process, torch and all."""
+    keep_freed_memory()  # as workers do
     graph, load_seconds = _loaded(folder, digest)
     began = time.perf_counter()
     outcome = _explained_node(graph)
