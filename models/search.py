@@ -21,6 +21,8 @@ from models.ranking import unnaturalness
 from models.scouting import Scout
 
 _NATURAL = 64  # foretold flips whose naturalness is looked at
+_WITHOUT_TWO = 2048  # sets with two edits dropped that an exchange judges
+_WITHOUT_TWO_NODES = 2**19  # and nodes of all their graphs together
 
 T = TypeVar("T")
 AnyScout = Scout | PatchScout
@@ -251,8 +253,9 @@ class Search:
     def exchange(self) -> None:
         """Looks for a smaller flip near the smallest ones: drop every two edits, add one."""
         smallest = self._smallest_flips()
-        while smallest and len(smallest[0]) >= 3:
-            kept = list(dict.fromkeys(some for edits in smallest for some in _without_two(edits)))
+        while (affordable := self._exchangeable(smallest)) > 0:
+            near = smallest[:affordable]
+            kept = list(dict.fromkeys(some for edits in near for some in _without_two(edits)))
             bases = self._by_margin(kept)[: self._config.bases]
             if self._scout.foresees:
                 children = self._expanded(bases)[: self._config.exchanges]
@@ -262,6 +265,13 @@ class Search:
             before, smallest = smallest, self._smallest_flips()
             if len(smallest[0]) == len(before[0]):
                 break
+
+    def _exchangeable(self, flips: Sequence[EditSet]) -> int:
+        """Of how many of the flips every two edits can be dropped: their pairs grow as a square."""
+        if not flips or len(flips[0]) < 3:
+            return 0
+        nodes = max(self._judge.space.graph.node_count, 1)
+        return min(_WITHOUT_TWO, _WITHOUT_TWO_NODES // nodes) // math.comb(len(flips[0]), 2)
 
     def _smallest_flips(self) -> list[EditSet]:
         flips = self._judge.flips()

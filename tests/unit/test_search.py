@@ -260,6 +260,23 @@ def test_exchange_makes_a_set_smaller() -> None:
     assert len(judge.flips()[0]) == 2
 
 
+def test_exchange_leaves_flips_of_very_many_edits_alone() -> None:
+    plain = a_judge(30)
+    singles = [(pair,) for pair in range(plain.space.count)]
+    alone = plain.margins(singles)
+    ranked = sorted(range(plain.space.count), key=lambda pair: -alone[pair])
+    many = tuple(sorted(ranked[:70]))
+    (together,) = plain.margins([many])
+    assert together > max(alone)
+    judge = a_judge(30, bias=(together + max(alone)) / 2)
+    search, _ = begun(judge, a_scout(judge))
+    judge.margins([many])
+    assert judge.flips() == [many]
+    before = judge.evaluations
+    search.exchange()  # every two of 70 dropped would be 2,415 sets
+    assert judge.evaluations == before
+
+
 def test_stopping_interrupts_between_calls() -> None:
     judge = a_judge()
     stopped = FlipJudge(judge.gnn, judge.space, judge.goal, CPU, should_stop=lambda: True)
