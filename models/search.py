@@ -232,13 +232,15 @@ class Search:
         Where flips are known already, only alternatives are missing, and a narrow beam will do.
         """
         self.depth += 1
-        flips = SmallestSets(self._judge.flips())
+        known = self._judge.flips()
+        # larger ones are part of no set of so many edits, and there may be thousands
+        flips = SmallestSets(edits for edits in known if len(edits) <= self.depth)
         if math.comb(len(self._pairs), self.depth) <= self._config.all_sets:
             children = list(combinations(self._pairs, self.depth))
         elif self.depth > self._config.wide_depth:
             children = self._steepest(self._beam(narrow=True)[:1])
         else:
-            children = self._expanded(self._beam(narrow=bool(flips.kept)))
+            children = self._expanded(self._beam(narrow=bool(known)))
         # more than a known flip is no new answer
         self._level = self._try([edits for edits in children if not flips.covers(edits)])
 
