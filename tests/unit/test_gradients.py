@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import resource
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from models.denoiser import Denoiser
-from models.device import CPU_ACTIVATION_BYTES, CUDA_SHARE, DeviceUse, keep_freed_memory
+from models.device import CPU_ACTIVATION_BYTES, CUDA_SHARE, DeviceUse
 from models.diffusion import NoiseLevel, add_noise
 from models.effects import drawn_toggles, logit_changes, look
 from models.gnn.network import Gnn
@@ -204,17 +206,29 @@ def test_products_of_less_precision_give_nearly_the_same_gradient(residual: bool
     assert float((near - exact).norm() / exact.norm()) < 0.1
 
 
+# in a process of its own: the heap of one that has run other tests has gaps
+FAULTS_OF_LATER_PASSES = """
+import resource, torch
+from models.device import keep_freed_memory
+
+def faults_of_a_pass():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    kept = [torch.zeros(2**20) for _ in range(20)]  # 80 MiB in all
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+if keep_freed_memory():
+    print(*(faults_of_a_pass() for _ in range(3)))
+"""
+
+
 def test_what_a_pass_frees_the_next_one_gets_without_asking_the_kernel() -> None:
-    if not keep_freed_memory():
+    told = subprocess.run(
+        [sys.executable, "-c", FAULTS_OF_LATER_PASSES], capture_output=True, text=True, check=True
+    ).stdout
+    if not told:
         pytest.skip("only the GNU C library can be told")
-
-    def faults_of_a_pass() -> int:
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-        kept = [torch.zeros(2**20) for _ in range(20)]  # 80 MiB in all
-        after = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-        del kept
-        return after - before
-
-    pages = 80 * 2**20 // resource.getpagesize()
-    # the first ones close the gaps that other tests have left in the heap
-    assert min(faults_of_a_pass() for _ in range(5)) < pages / 20
+    first, *later = map(int, told.split())
+    if first < 80 * 2**20 // resource.getpagesize():
+        pytest.skip("the kernel hands out larger pages than it says")
+    # untold, the library gives memory back and each of the two takes as many faults as the first
+    assert sum(later) < first
