@@ -10,6 +10,7 @@ from torch import Tensor
 
 from bench.instances import CPU
 from bench.motifs import contains, motif_of
+from bench.paper import CLASS_CONFIDENCE, CLASS_DENSITY
 from bench.possible import Possible
 from models.class_features import ClassParts
 from models.gnn.network import Gnn, predict
@@ -24,21 +25,6 @@ _HELD_OUT_PARTS = 400  # connected subgraphs of held-out class graphs that answe
 CONFIDENCE_SLACK = 0.005  # that answers may be less sure than the paper's
 DENSITY_SLACK = 1.1  # times the density of held-out class subgraphs, that answers may have
 MOLECULES = ("bbbp", "mutag", "mutagenicity", "nci1")
-# The paper's two tables: confidence and density, "without any regularization constraints".
-_PAPER: dict[tuple[str, int], tuple[float, float]] = {
-    ("ba3motif", 5): (0.997, 0.313),
-    ("ba3motif", 6): (1.000, 0.327),
-    ("ba3motif", 7): (0.998, 0.294),
-    ("mutagenicity", 6): (0.832, 0.278),
-    ("mutagenicity", 7): (0.856, 0.327),
-    ("mutagenicity", 8): (0.920, 0.315),
-    ("tree_grids", 8): (0.832, 0.369),
-    ("tree_grids", 9): (0.994, 0.372),
-    ("tree_grids", 10): (0.991, 0.379),
-    ("tree_cycle", 5): (0.991, 0.400),
-    ("tree_cycle", 6): (0.995, 0.381),
-    ("tree_cycle", 7): (0.989, 0.343),
-}
 
 
 @dataclass(frozen=True)
@@ -114,7 +100,7 @@ class Measure:
         steps: int | None = None,
     ) -> ClassRow:
         confidence = predict(self._gnn, answers, CPU)[:, self._label]
-        paper = _PAPER.get((self._dataset, self._nodes))
+        paper = CLASS_CONFIDENCE.get(self._dataset, {}).get(self._nodes)
         possible = self._possible
         most_edges = DENSITY_SLACK * self._density * self._nodes**2 / 2
         return ClassRow(
@@ -126,17 +112,17 @@ class Measure:
             t=steps,
             n=len(answers),
             confidence=float(confidence.mean()),
-            paper_confidence=None if paper is None else paper[0],
+            paper_confidence=paper,
             possible_confidence=None if possible is None else possible.best,
             possible_confidence_sparse=None if possible is None else possible.best_with(most_edges),
             possible_unique=(
                 None
                 if possible is None or paper is None
-                else possible.count_with(paper[0] - CONFIDENCE_SLACK) / asked
+                else possible.count_with(paper - CONFIDENCE_SLACK) / asked
             ),
             density=_mean([both_ways_density(graph) for graph in answers]),
             density_heldout=self._density,
-            paper_density=None if paper is None else paper[1],
+            paper_density=CLASS_DENSITY.get(self._dataset, {}).get(self._nodes),
             connected=_mean([is_connected(graph) for graph in answers]),
             valence_broken=None if self._limits is None else _broken(answers, self._limits),
             unique=distinct_count(answers) / asked,
