@@ -1,0 +1,28 @@
+"""The bench of requests: every road gives the same answers, its figures are what they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.speed import requests
+
+
+@pytest.mark.slow
+def test_requests_in_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(requests, "GRAPHS", 6)
+    with requests.prepared(seed=0) as world:
+        assert len(world.graphs) == 6
+        section = requests.measured(world, 1, 3, lambda *_: None)
+        together = requests.at_once(world, 3)
+        assert together.edits == requests.at_once(world, 1).edits
+        assert any(together.edits)  # of nothing but empty answers the above would say nothing
+    assert section.figures["same_answers"] == 1.0
+    assert section.figures["many_jobs_over_one"] > 0
+    assert section.figures["library_call_ms"] > 0
+    rates = [rate for _, rate in section.tables[0].rows]
+    assert len(rates) == 4
+    assert all(isinstance(rate, float) and rate > 0 for rate in rates)
+    assert not list(tmp_path.iterdir())
