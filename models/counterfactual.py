@@ -16,7 +16,7 @@ from torch import Tensor
 
 from models.candidates import CandidateConfig, CandidateSpace
 from models.denoiser import Denoiser
-from models.edits import EditRules, EditSet, EditSpace
+from models.edits import LARGE_SET, EditRules, EditSet, EditSpace
 from models.errors import TooLargeError, UnknownClassError
 from models.flips import FORBIDDEN, FlipGoal, FlipJudge, StoppedError
 from models.gnn.network import Gnn, predict
@@ -402,13 +402,20 @@ class _Run:
         return [self._code_of[edits] for edits in edit_sets]
 
     def _pruned(self, flips: Sequence[EditSet]) -> list[EditSet]:
-        """Each without the edits it does not need, if the sparse GNN agrees."""
-        pruned = prune(flips, self._judge.sure_margins)
+        """Each without the edits it does not need, if the sparse GNN agrees.
+
+        Once stopped, large sets stay as they are: pruning one takes longer than the rest.
+        """
+        asked = [edits for edits in flips if len(edits) <= LARGE_SET or not self._stopped]
+        pruned = list(asked)
+        prune(pruned, self._judge.sure_margins)
         held = self._judge.verified_margins(pruned)
-        return [
-            less if margin > 0 else edits
-            for edits, less, margin in zip(flips, pruned, held, strict=True)
-        ]
+        smaller = {
+            edits: less
+            for edits, less, margin in zip(asked, pruned, held, strict=True)
+            if margin > 0
+        }
+        return [smaller.get(edits, edits) for edits in flips]
 
     def _shortlist(self) -> list[EditSet]:
         affordable = _KEPT_CELLS // self._space.graph.node_count**2

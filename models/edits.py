@@ -18,6 +18,7 @@ from models.graphs import DenseGraphs, Graph
 from models.valences import ValenceLedger, Valences
 
 EditSet = tuple[int, ...]  # ascending positions in EditSpace.sources and .targets
+LARGE_SET = 256  # edits; sets of more are pruned by halves, and not remembered as they are
 
 # keeps floor(0.3 · 10) at 3 although 0.3 · 10 may be a hair below it
 _ROUNDING = 1e-9

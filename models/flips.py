@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from models.candidates import CandidateSpace
-from models.edits import EditSet, EditSpace
+from models.edits import LARGE_SET, EditSet, EditSpace
 from models.effects import toggle_slopes
 from models.gnn.network import Gnn, predict
 from models.graphs import to_sparse
+from models.tried import TriedSets
 
 # Numbers per dense GNN pass: about what stays in a core's cache at usual widths, and it bounds
 # memory for large graphs.
@@ -43,7 +44,7 @@ class FlipGoal:
 
 
 class FlipJudge:
-    """Judges edit sets of one graph; remembers every margin, every flip and the work done."""
+    """Judges edit sets of one graph; remembers margins, flips and the work done."""
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class FlipJudge:
         self.gnn = gnn
         self._device = device
         self._should_stop = should_stop
-        self._margins: dict[EditSet, float] = {}
+        self._tried = TriedSets()
         self._verified: dict[EditSet, Tensor] = {}
         # all edited graphs share one view of the features, however many there are
         self._per_pass = max(1, _CELLS_PER_PASS // max(space.graph.node_count, 1) ** 2)
@@ -71,25 +72,39 @@ class FlipJudge:
 
     def margins(self, edit_sets: Sequence[EditSet]) -> list[float]:
         """Margins by the dense GNN, if there is one; a set that the rules forbid never flips."""
-        known = self._margins
-        new = list(dict.fromkeys(edits for edits in edit_sets if edits not in known))
+        return self._margins(edit_sets, self._tried.add)
+
+    def trial_margins(self, edit_sets: Sequence[EditSet]) -> list[float]:
+        """The same while pruning: large sets are neither `flips` nor `misses` afterwards."""
+        return self._margins(edit_sets, self._tried.add_trial)
+
+    def _margins(
+        self, edit_sets: Sequence[EditSet], remember: Callable[[EditSet, float], None]
+    ) -> list[float]:
+        margin_of = self._tried.known(edit_sets)
+        new = [edits for edits in dict.fromkeys(edit_sets) if edits not in margin_of]
+        for edits, margin in margin_of.items():
+            remember(edits, margin)
         for some in self._passes(new):
+            judged = dict.fromkeys(some, FORBIDDEN)
             verdicts = self.space.allowed(some)
-            known.update((edits, FORBIDDEN) for edits in some)
             allowed = [edits for edits, verdict in zip(some, verdicts, strict=True) if verdict]
             if allowed:
                 with torch.inference_mode():
                     logits = self._logits(allowed)
-                known.update(zip(allowed, self.goal.margin(logits).tolist(), strict=True))
+                judged.update(zip(allowed, self.goal.margin(logits).tolist(), strict=True))
                 self.evaluations += len(allowed)
-        return [known[edits] for edits in edit_sets]
+            for edits, margin in judged.items():
+                remember(edits, margin)
+            margin_of |= judged
+        return [margin_of[edits] for edits in edit_sets]
 
     def single_gains(self) -> dict[int, float]:
         """What the single edits that were judged and are allowed do to the margin, by pair."""
         (before,) = self.margins([()])
         return {
             edits[0]: margin - before
-            for edits, margin in self._margins.items()
+            for edits, margin in self._tried.margins.items()
             if len(edits) == 1 and margin > FORBIDDEN
         }
 
@@ -130,12 +145,16 @@ class FlipJudge:
 
     def verify(self, edit_sets: Sequence[EditSet]) -> Tensor:
         """Probabilities of the discrete graphs by the sparse GNN: [set, class]."""
-        new = list(dict.fromkeys(edits for edits in edit_sets if edits not in self._verified))
+        known = {edits: self._verified[edits] for edits in edit_sets if edits in self._verified}
+        new = [edits for edits in dict.fromkeys(edit_sets) if edits not in known]
         if new:
             probabilities = predict(self.gnn, self.space.apply_all(new), self._device)
-            self._verified.update(zip(new, probabilities, strict=True))
+            known.update(zip(new, probabilities, strict=True))
             self.evaluations += len(new)
-        return torch.stack([self._verified[edits] for edits in edit_sets])
+            # while large sets are pruned there are too many of them to remember
+            small = [edits for edits in new if len(edits) <= LARGE_SET]
+            self._verified.update((edits, known[edits]) for edits in small)
+        return torch.stack([known[edits] for edits in edit_sets])
 
     def verified_margins(self, edit_sets: Sequence[EditSet]) -> list[float]:
         """Margins in probability by the sparse GNN, which alone decide what is a counterfactual."""
@@ -150,15 +169,14 @@ class FlipJudge:
     def sure_margins(self, edit_sets: Sequence[EditSet]) -> list[float]:
         """By the sparse GNN, except where the dense one is far from the border.
 
-        Both forms differ by rounding, which is small beside the margins that were seen.
+        Both forms differ by rounding, which is small beside the margins that were seen. Where no
+        dense one is used, what is known is the sparse GNN's.
         """
-        seen = [abs(margin) for margin in self._margins.values() if margin > FORBIDDEN]
-        border = _ROUNDING * max([1.0, *seen])
-        known = {
-            edits: self._margins[edits]
-            for edits in edit_sets
-            if abs(self._margins.get(edits, 0.0)) > border
-        }
+        border = _ROUNDING * max(1.0, self._tried.widest)
+        if isinstance(self.space, CandidateSpace):
+            border = 0.0
+        tried = self._tried.known(edit_sets)
+        known = {edits: margin for edits, margin in tried.items() if abs(margin) > border}
         doubtful = [edits for edits in edit_sets if edits not in known]
         known.update(zip(doubtful, self.verified_margins(doubtful), strict=True))
         return [known[edits] for edits in edit_sets]
@@ -169,15 +187,16 @@ class FlipJudge:
         An input on the border may be one by rounding; the input itself is never an answer.
         """
         return sorted(
-            (edits for edits, margin in self._margins.items() if edits and margin > 0),
+            (edits for edits, margin in self._tried.margins.items() if edits and margin > 0),
             key=lambda edits: (len(edits), edits),
         )
 
     def misses(self, count: int) -> list[EditSet]:
         """The allowed, non-empty sets nearest to a flip that the dense GNN saw, nearest first."""
+        margin_of = self._tried.margins
         return sorted(
-            (edits for edits, margin in self._margins.items() if edits and margin > FORBIDDEN),
-            key=lambda edits: (-self._margins[edits], len(edits), edits),
+            (edits for edits, margin in margin_of.items() if edits and margin > FORBIDDEN),
+            key=lambda edits: (-margin_of[edits], len(edits), edits),
         )[:count]
 
     def _passes(self, edit_sets: Sequence[EditSet]) -> Iterator[Sequence[EditSet]]:

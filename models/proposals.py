@@ -108,7 +108,13 @@ def pruned_flips(
         )
         if len(flips) >= wanted:
             break
-    return list(dict.fromkeys(prune(list(flips), judge.margins) if minimal else flips))
+    found = list(flips)
+    if minimal:
+        try:
+            prune(found, judge.trial_margins)
+        finally:  # also what was reached when it was stopped is a flip
+            judge.margins(found)
+    return list(dict.fromkeys(found))
 
 
 def _lengths(budget: int) -> list[int]:

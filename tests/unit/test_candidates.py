@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import networkx as nx
@@ -15,7 +15,7 @@ from models.candidates import CandidateConfig, CandidateSpace
 from models.counterfactual import CounterfactualConfig, explain
 from models.denoiser import Denoiser, DenoiserShape
 from models.edge_attributes import UsualAttributes
-from models.edits import EditRules, EditSet, EditSpace
+from models.edits import LARGE_SET, EditRules, EditSet, EditSpace
 from models.errors import TooLargeError, UnknownNodeError
 from models.flips import FlipGoal, FlipJudge
 from models.gnn.network import Gnn, predict
@@ -292,6 +292,74 @@ def test_a_large_graph_is_flipped_by_as_few_edits_as_it_takes(edits: int) -> Non
         assert found.connected == nx.is_connected(made)
     again = explain(gnn, denoiser, graph, EditRules(), CounterfactualConfig(), seed=0, device=CPU)
     assert [one.edits for one in again.found] == [one.edits for one in outcome.found]
+
+
+def needs_many(edits: int) -> tuple[Gnn, Graph]:
+    """A graph of which so many edges have to go."""
+    graph = graph_of(star_and_ba(1100))
+    return edge_counter(graph.node_count + 2 * graph.edge_count - 2 * edits + 1.0), graph
+
+
+def untrained() -> Denoiser:
+    return Denoiser(DenoiserShape(1, hidden=4, blocks=1, classes=2, gnn_width=2)).eval()
+
+
+def test_a_flip_of_hundreds_of_edits_is_pruned_in_few_rounds() -> None:
+    needed = LARGE_SET + 24
+    gnn, graph = needs_many(needed)
+    config = CounterfactualConfig()
+    outcome = explain(gnn, untrained(), graph, EditRules(), config, seed=0, device=CPU)
+    assert [len(found.edits) for found in outcome.found] == [needed] * len(outcome.found)
+    assert outcome.found
+    unpruned = replace(config, prune=False)
+    bundles = explain(gnn, untrained(), graph, EditRules(), unpruned, seed=0, device=CPU)
+    size = len(bundles.found[0].edits)
+    assert size > needed
+    # of each of three bundles a round over all edits, and one over those that are left
+    most = 3 * (size + needed + 50)
+    assert outcome.gnn_evaluations - bundles.gnn_evaluations < most
+
+
+def test_stopped_while_a_large_set_is_pruned_the_answer_is_what_was_reached() -> None:
+    needed = LARGE_SET + 24
+    gnn, graph = needs_many(needed)
+    sizes = []
+    for asked in (100, 140, 200):
+        calls = iter(range(asked))
+
+        def should_stop(calls: Iterator[int] = calls) -> bool:
+            return next(calls, None) is None
+
+        outcome = explain(
+            gnn,
+            untrained(),
+            graph,
+            EditRules(),
+            CounterfactualConfig(),
+            seed=0,
+            device=CPU,
+            should_stop=should_stop,
+        )
+        (found,) = outcome.found[:1]
+        assert int(predict(gnn, [found.graph], CPU).argmax()) == 0
+        sizes.append(len(found.edits))
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] > sizes[-1] == needed
+
+
+def test_what_the_sparse_gnn_has_said_of_candidates_is_not_asked_again() -> None:
+    graph = graph_of(nx.barabasi_albert_graph(100, 2, seed=3), features=2)
+    gnn = network()
+    goal = FlipGoal(int(predict(gnn, [graph], CPU).argmax()), None)
+    judge = FlipJudge(gnn, restricted(graph), goal, CPU)
+    sets: list[EditSet] = [(0,), (1, 4), tuple(range(LARGE_SET + 1))]
+    margins = judge.trial_margins(sets)
+    before = judge.evaluations
+    assert judge.sure_margins(sets) == margins
+    assert judge.evaluations == before
+    (unknown,) = judge.sure_margins([(2, 3)])
+    assert judge.evaluations == before + 1
+    assert (unknown > 0) == (judge.margins([(2, 3)])[0] > 0)
 
 
 def test_stopping_while_patches_are_read_is_said() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from models.denoiser import Denoiser, DenoiserShape
-from models.edits import EditRules, EditSpace
+from models.edits import LARGE_SET, EditRules, EditSpace
 from models.flips import FORBIDDEN, FlipGoal, FlipJudge, StoppedError
 from models.gnn.network import Gnn, predict
 from models.gnn.spec import ActivationLayer, GcnLayer, GnnSpec, LinearLayer, PoolLayer
@@ -312,3 +312,27 @@ def test_doubtful_margins_are_verified_and_clear_ones_are_not() -> None:
     assert judge.evaluations == before
     assert judge.sure_margins([(0, 1)]) == judge.verified_margins([(0, 1)])
     assert judge.evaluations == before + 1
+
+
+def test_large_sets_that_pruning_tries_are_no_flips_until_they_are_asked_for() -> None:
+    large = [tuple(range(start, start + LARGE_SET + 1)) for start in range(4)]
+    small = [(0,), (1, 2)]
+    truth = a_judge(30).margins([*large, *small])
+    judge = a_judge(30)
+    assert judge.trial_margins([*large, *small, large[0]]) == [*truth, truth[0]]
+    assert judge.evaluations == 6
+    assert set(judge.misses(10)) == set(small)
+    assert judge.trial_margins(large) == truth[:4]
+    assert judge.margins(large) == truth[:4]
+    assert judge.evaluations == 6
+    assert set(judge.misses(10)) == {*large, *small}
+
+
+def test_verdicts_on_large_sets_are_not_remembered() -> None:
+    judge = a_judge(30)
+    large, small = tuple(range(LARGE_SET + 1)), (0, 1)
+    first = judge.verify([large, small])
+    assert torch.equal(judge.verify([small]), first[1:])
+    assert judge.evaluations == 2
+    torch.testing.assert_close(judge.verify([large]), first[:1])
+    assert judge.evaluations == 3

@@ -1,0 +1,107 @@
+"""Graphs above the exact limit, asked about over HTTP and explained by a real worker process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from d4explain import Client
+from store.job_states import GnnState
+from store.results import CounterfactualAnswer, CounterfactualResult
+from store.settings import Settings
+
+if TYPE_CHECKING:
+    from conftest import EdgeCounter, Stack
+
+NODES = 1100
+QUICK = {"steps": 10, "hidden": 4, "blocks": 1}
+MANY, FEW = 280, 2  # edges that have to go
+
+
+def ring_with_chords(chords: int) -> dict[str, Any]:
+    """One node is at the end of most of the chords."""
+    ring = [*pairwise(range(NODES)), (0, NODES - 1)]
+    spokes = [(0, node) for node in range(2, NODES - 1)][:chords]
+    return {"edge_index": np.array([*ring, *spokes]).T.tolist(), "num_nodes": NODES}
+
+
+def edges_of(graph: dict[str, Any]) -> set[tuple[int, int]]:
+    return set(zip(*graph["edge_index"], strict=True))
+
+
+HARD, EASY = ring_with_chords(600), ring_with_chords(600 - MANY + FEW)
+
+
+@pytest.fixture(scope="module")
+def asking(stack: Stack, edge_counter: EdgeCounter) -> Iterator[tuple[Client, str, str]]:
+    """A client, a GNN that counts edges, and a reference set."""
+    worker = stack.start_worker()
+    service = stack.start_service()
+    stack.wait_for(worker)
+    weights = safetensors.numpy.load(edge_counter.weights)
+    threshold = NODES + 2 * (len(edges_of(HARD)) - MANY) + 1.0
+    # in thousandths: the probe refuses a GNN that is equally sure about all small graphs
+    weights["layers.2.linear.weight"] /= 1000
+    weights["layers.2.linear.bias"] = np.array([0.0, -threshold / 1000], np.float32)
+    rings = [
+        {"edge_index": [list(range(n)), [*range(1, n), 0]], "num_nodes": n} for n in range(4, 9)
+    ]
+    with Client(service.url) as client:
+        gnn = client.register_gnn("edges", edge_counter.spec, safetensors.numpy.save(weights))
+        assert gnn.state is GnnState.READY, gnn.report
+        yield client, gnn.id, client.create_dataset("rings", rings).id
+
+
+def explained(
+    asking: tuple[Client, str, str], *graphs: dict[str, Any], **options: Any
+) -> CounterfactualResult:
+    client, gnn, dataset = asking
+    explanation = client.explain_counterfactual(
+        gnn, dataset, graphs, denoiser=QUICK, preset="fast", **options
+    )
+    result = client.result(explanation, timeout=100)
+    assert isinstance(result, CounterfactualResult)
+    return result
+
+
+def check(graph: dict[str, Any], answer: CounterfactualAnswer, needed: int) -> None:
+    edges = edges_of(graph)
+    assert Settings.exact_nodes < NODES
+    assert answer.restricted is not None
+    assert len(edges) < answer.restricted.candidates <= 8 * len(edges)
+    assert answer.prediction.predicted_class == 1
+    assert answer.counterfactuals
+    for found in answer.counterfactuals:
+        assert found.prediction.predicted_class == 0
+        removed = {(edit.source, edit.target) for edit in found.edits if edit.action == "remove"}
+        assert len(removed) == len(found.edits) == needed
+        assert removed <= edges
+
+
+def test_large_graphs_are_explained_whether_few_edits_flip_them_or_hundreds(
+    asking: tuple[Client, str, str], stack: Stack
+) -> None:
+    children = {child.pid for child in stack.workers[0].children()}
+    result = explained(asking, EASY, HARD)
+    easy, hard = result.answers
+    check(EASY, easy, FEW)
+    check(HARD, hard, MANY)
+    assert any("2 of 2 graphs are too large" in warning for warning in result.warnings)
+    assert result.receipt.work["cut_by_time_budget"] == 0
+    # no child had to be replaced
+    assert {child.pid for child in stack.workers[0].children()} == children
+
+
+def test_a_time_budget_ends_the_search_in_a_large_graph(asking: tuple[Client, str, str]) -> None:
+    result = explained(asking, HARD, time_budget=0.2)
+    assert result.receipt.work["cut_by_time_budget"] == 1
+    assert any("the time budget ended the search" in warning for warning in result.warnings)
+    (answer,) = result.answers
+    # what was reached by then is an answer, minimal or not
+    for found in answer.counterfactuals:
+        assert found.prediction.predicted_class == 0
