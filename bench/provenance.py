@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import platform
@@ -42,6 +43,25 @@ def code_digest(deciding: Sequence[str] = _DECIDING) -> str:
         for file in sorted(_ROOT.glob(pattern)):
             content.update(file.read_bytes())
     return content.hexdigest()
+
+
+def imported_by(file: str) -> list[str]:
+    """The file and all files of `models` that it imports, or that those import."""
+    found: list[str] = []
+    waiting = [file]
+    while waiting:
+        path = waiting.pop()
+        if path in found:
+            continue
+        found.append(path)
+        imports = [
+            node.module or ""
+            for node in ast.walk(ast.parse((_ROOT / path).read_text()))
+            if isinstance(node, ast.ImportFrom)
+        ]
+        ours = [module for module in imports if module.startswith("models.")]
+        waiting += [f"{module.replace('.', '/')}.py" for module in ours]
+    return sorted(found)
 
 
 def _commit() -> str | None:

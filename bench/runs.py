@@ -1,7 +1,8 @@
 """One comparison on one GNN: trained denoisers and answers are kept, so that it can be resumed.
 
 What is kept is found by the GNN, the instances, the budget, the seed and the code that decides the
-answers; a change in any of them starts anew.
+answers; a change in any of them starts anew. A denoiser is found by the code that trains it: how it
+is used may change without training it again.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from safetensors.torch import load_file, save_file
 from bench.counterfactual import Answered, toggled
 from bench.instances import CPU, Explained, fewest_edits, is_covered
 from bench.methods import DIFFUSION, Edits, Method, TrainedFor, diffusion_method, plain_method
-from bench.provenance import code_digest, provenance
+from bench.provenance import code_digest, imported_by, provenance
 from bench.target_gnns import CACHE, TargetGnn
 from models.denoiser import Denoiser, DenoiserShape
 from models.graphs import Graph
@@ -54,9 +55,10 @@ class Run:
         self._reference = reference
         self._on_step = on_step
         self._whole = whole
-        key = json.dumps([target.folder.name, len(self.instances), budget, seed, code_digest()])
-        digest = hashlib.sha256(key.encode()).hexdigest()[:12]
-        self.folder = cache / "counterfactual" / f"{target.folder.name}-{digest}"
+        self._denoisers = cache / "denoisers"
+        self._denoisers.mkdir(parents=True, exist_ok=True)
+        name = self._named(len(self.instances), code_digest())
+        self.folder = cache / "counterfactual" / name
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def answers(self, name: str) -> tuple[list[Answered], float, dict[str, Any]]:
@@ -135,7 +137,9 @@ class Run:
 
     def denoiser(self, kind: TrainedFor) -> tuple[Denoiser, float]:
         """Steps are chosen so that the training takes about the budget on an idle machine."""
-        file = self.folder / f"denoiser-{kind.value}.safetensors"
+        training = code_digest(imported_by("models/training.py"))
+        name = self._named(repr(kind.recipe()), len(self._reference), training)
+        file = self._denoisers / f"{name}-{kind.value}.safetensors"
         if not file.is_file():
             gnn = self.target.gnn
             trial = Trainer(self._reference, gnn, kind.recipe(), seed=self.seed, device=CPU)
@@ -160,6 +164,11 @@ class Run:
         denoiser = Denoiser(DenoiserShape(**json.loads(said["shape"])))
         denoiser.load_state_dict(load_file(file))
         return denoiser.eval(), float(said["seconds"])
+
+    def _named(self, *decided_by: object) -> str:
+        """A name that is another one if anything of that, or of what every run is of, is."""
+        key = json.dumps([self.target.folder.name, self.budget, self.seed, *decided_by])
+        return f"{self.target.folder.name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
 
 
 def _write_json(file: Path, document: object) -> None:
