@@ -45,6 +45,8 @@ class SearchConfig:
     exchanged: int = 8  # flips that are tried to be made smaller by exchange
     choice: int = 6  # flips that are looked for, so that the most natural ones can be chosen
     portion: int = 8  # sets judged before it is asked whether that is enough
+    # known flips, times sets in a row without another one, that end a depth; None: nothing does
+    dry: int | None = 24
     narrow: int = 3  # the beam is so many times narrower where only alternatives are missing
     exchanges: int = 96  # sets that an exchange tries
     bases: int = 24  # sets with two edits dropped that an exchange adds one to
@@ -56,6 +58,8 @@ class SearchConfig:
             raise ValueError(f"portion, narrow and choice are 1 at least, got {self}")
         if self.pool is not None and self.pool < 1:
             raise ValueError(f"a pool holds one pair at least, got {self.pool}")
+        if self.dry is not None and self.dry < 1:
+            raise ValueError(f"dry is 1 at least, got {self.dry}")
 
     def pairs_tried(self, nodes: int) -> int:
         return max(self.expansions, min(self.full_pairs, self.full_cells // max(nodes, 1) ** 2))
@@ -76,6 +80,7 @@ PRESETS: dict[str, SearchConfig] = {
     "thorough": SearchConfig(
         pool=None,
         choice=64,
+        dry=None,
         wide_depth=16,
         states_by_margin=12,
         states_by_plausibility=4,
@@ -205,6 +210,8 @@ class Search:
         self._config = config
         self._enough = enough
         self._level: list[EditSet] = []
+        # a random order says nothing about what comes next
+        self._dry = config.dry if scout.foresees and config.dry is not None else math.inf
 
     def begin(self) -> Guide:
         """Depth 1: single edits, all of them unless there is a reason to leave some out."""
@@ -236,7 +243,7 @@ class Search:
         # larger ones are part of no set of so many edits, and there may be thousands
         flips = SmallestSets(edits for edits in known if len(edits) <= self.depth)
         if math.comb(len(self._pairs), self.depth) <= self._config.all_sets:
-            children = list(combinations(self._pairs, self.depth))
+            children = self._all_sets()
         elif self.depth > self._config.wide_depth:
             children = self._steepest(self._beam(narrow=True)[:1])
         else:
@@ -244,11 +251,28 @@ class Search:
         # more than a known flip is no new answer
         self._level = self._try([edits for edits in children if not flips.covers(edits)])
 
+    def _all_sets(self) -> list[EditSet]:
+        """Every set of so many pairs, first those that the beam would try."""
+        every = list(combinations(self._pairs, self.depth))
+        if not self._scout.foresees:
+            return every
+        promising = self._expanded(self._beam(narrow=bool(self._judge.flips())))
+        return list(dict.fromkeys([*promising, *every]))
+
     def _try(self, edit_sets: Sequence[EditSet]) -> list[EditSet]:
-        """Judges portion by portion until enough is known; returns what was judged."""
+        """Judges portion by portion until enough is known; returns what was judged.
+
+        Where a flip is known, only alternatives are missing. If what is foretold gives the order,
+        many sets in a row without a flip say that those behind them have none either; the more
+        flips are known, the fewer such sets will do.
+        """
+        dry = 0
         for start in range(0, len(edit_sets), self._config.portion):
-            self._judge.margins(edit_sets[start : start + self._config.portion])
-            if self._enough(self.depth):
+            portion = edit_sets[start : start + self._config.portion]
+            dry = 0 if max(self._judge.margins(portion)) > 0 else dry + len(portion)
+            # a sample's flip may have more edits than are tried now
+            known = sum(len(edits) <= self.depth for edits in self._judge.flips())
+            if dry * known >= self._dry or self._enough(self.depth):
                 return list(edit_sets[: start + self._config.portion])
         return list(edit_sets)
 

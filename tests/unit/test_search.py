@@ -215,9 +215,10 @@ def test_large_graphs_try_fewer_pairs() -> None:
     assert config.pairs_tried(512) * 512**2 <= config.full_cells
 
 
-def test_few_sets_are_tried_completely() -> None:
+@pytest.mark.parametrize("foresees", [True, False])
+def test_few_sets_are_tried_completely(foresees: bool) -> None:
     judge = a_judge(bias=50.0)
-    search, _ = begun(judge, a_scout(judge))
+    search, _ = begun(judge, a_scout(judge, foresees=foresees))
     search.deepen()
     before = judge.evaluations
     judge.margins(list(combinations(range(judge.space.count), 2)))
@@ -300,6 +301,57 @@ def test_a_search_stops_between_portions_when_that_is_enough() -> None:
     slopes = a_judge(12).gradients([()])[0]
     untried = [pair for pair in range(judge.space.count) if pair not in guide.tried]
     torch.testing.assert_close(guide.effects[untried], slopes[untried], rtol=1e-4, atol=1e-5)
+
+
+def only_best_flip(count: int) -> tuple[float, set[int]]:
+    """A bias with which so many single edits flip the GNN of 12 nodes, and their pairs."""
+    plain = a_judge(12)
+    margins = torch.tensor(plain.margins([(pair,) for pair in range(plain.space.count)]))
+    values, pairs = margins.topk(count + 1)
+    return float(values[-2:].mean()), set(pairs[:count].tolist())
+
+
+@pytest.mark.parametrize(("flips", "more"), [(1, 24), (2, 12), (3, 8)])
+def test_the_more_flips_are_known_the_sooner_foretold_sets_without_one_end_a_depth(
+    flips: int, more: int
+) -> None:
+    bias, pairs = only_best_flip(flips)
+    judge = a_judge(12, bias=bias)
+    scout = a_scout(judge, foresees=True)
+    _, guide = begun(judge, scout, SearchConfig(pool=None, portion=4, dry=24))
+    assert {pair for (pair,) in judge.flips()} == pairs
+    order = scout.gains.argsort(descending=True, stable=True).tolist()
+    until_flips = 4 * (max(order.index(pair) for pair in pairs) // 4 + 1)
+    assert until_flips + more < judge.space.count
+    assert guide.tried == sorted(order[: until_flips + more])
+
+
+@pytest.mark.parametrize(
+    ("dry", "foresight"), [(None, Foresight.DENOISER), (8, Foresight.NONE)], ids=["never", "random"]
+)
+def test_without_order_or_if_never_told_to_a_depth_does_not_end(
+    dry: int | None, foresight: Foresight
+) -> None:
+    bias, _ = only_best_flip(1)
+    judge = a_judge(12, bias=bias)
+    scout = a_scout(judge, foresees=True, foresight=foresight)
+    _, guide = begun(judge, scout, SearchConfig(pool=None, portion=4, dry=dry))
+    assert guide.tried == list(range(judge.space.count))
+
+
+def test_a_flip_of_more_edits_does_not_end_a_depth() -> None:
+    plain = a_judge(12)
+    singles = plain.margins([(pair,) for pair in range(plain.space.count)])
+    best = sorted(range(plain.space.count), key=lambda pair: -singles[pair])
+    larger = tuple(sorted(best[:3]))
+    (together,) = plain.margins([larger])
+    assert together > max(singles)
+    judge = a_judge(12, bias=(together + max(singles)) / 2)
+    judge.margins([larger])
+    assert judge.flips() == [larger]
+    scout = a_scout(judge, foresees=True)
+    _, guide = begun(judge, scout, SearchConfig(pool=None, portion=4, dry=8))
+    assert guide.tried == list(range(judge.space.count))
 
 
 def test_doubtful_margins_are_verified_and_clear_ones_are_not() -> None:
