@@ -295,13 +295,19 @@ def submissions(
     *,
     clients: Annotated[int, typer.Option(min=1, help="that submit at the same time")] = CLIENTS,
     seconds: Annotated[float, typer.Option(min=1, help="of counted submissions")] = LOAD_SECONDS,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            min=1, help="submissions that are due each second; default: one after the other"
+        ),
+    ] = None,
     seed: Seed = 0,
     out: Json = None,
     kept: Keep = False,
 ) -> None:
     """Submit latency and throughput of the API: the part `load` of `speed`, with its settings."""
     with _steps() as show:
-        section = measure_load(clients, seconds, seed, show)
+        section = measure_load(clients, seconds, seed, show, rate)
     for table in section.tables:
         console.print(speed_table(table))
     rows = [{**speed_row("load", [section]), **provenance(seed)}]

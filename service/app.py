@@ -39,13 +39,13 @@ MAX_REQUESTS = 256  # at once, event streams included
 _ROUTERS = [
     noun.router
     for noun in (
+        explanations,  # first, since it is asked most: a request is held against each in turn
         gnns,
         gnn_aliases,
         predictions,
         large_graphs,
         datasets,
         denoisers,
-        explanations,
         jobs,
         health,
         landing,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterator
 from typing import TypeVar
 
@@ -15,8 +14,10 @@ from service.faults import MAX_FAULTS, Fault, InvalidRequestError, faults_of, po
 Model = TypeVar("Model", bound=BaseModel)
 
 # Cheap signs, over the raw bytes, of values that only a walk through the document can place:
-# escaped surrogates, exponents of three digits, integers that may leave 64 bits.
-_SUSPECT = re.compile(rb"\\u[dD][89a-fA-F]|[0-9][eE]\+?[0-9]{3}|(?<![0-9.])[0-9]{19}")
+# escaped surrogates, exponents of three digits, integers that may leave 64 bits. They are looked
+# for with all digits made 0: a regular expression would take as long as the rest of the reading.
+_SHAPES = bytes.maketrans(b"123456789DE", b"000000000de")
+_SUSPECT = (rb"\ud", b"e000", b"e+000", b"0" * 19)
 _MAX_INTEGER = 2**63 - 1
 
 
@@ -39,7 +40,8 @@ def parse_json(body: bytes) -> object:
         column = error.start - (body.rfind(b"\n", 0, error.start) + 1) + 1
         raise MalformedJsonError(f"line {line}, column {column}: the body is not UTF-8") from error
 
-    odd = _SUSPECT.search(body) is not None
+    shapes = body.translate(_SHAPES)
+    odd = any(sign in shapes for sign in _SUSPECT)
 
     def constant(_: str) -> float:
         nonlocal odd

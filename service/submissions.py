@@ -21,6 +21,7 @@ from service.references import checked_id, named_by, usable
 from service.resources import explanation_document, explanation_summary
 from service.schemas import ClassIn, CounterfactualIn, ExplanationIn
 from store import denoisers, explanations, gnns
+from store.artifacts import digest_of
 from store.errors import NotFound
 from store.explanations import ExplanationKind, NewExplanation
 from store.group_commit import GroupCommit
@@ -50,6 +51,7 @@ class Checked:
     gnn: Gnn  # as they were when they were read
     dataset: ReferenceSet
     config: DenoiserConfig
+    request: bytes
     request_digest: str
     seed: int
 
@@ -126,6 +128,14 @@ def _checked_all(store: Store, several: Sequence[Asked]) -> list[Checked | Outco
                 raise
             except Exception as error:  # the one who asked is told, and nobody else
                 checked.append(error)
+    # Those of the others have been put by whoever checked them.
+    store.artifacts.put_all(
+        [
+            one.request
+            for asked, one in zip(several, checked, strict=True)
+            if isinstance(one, Checked) and one is not asked
+        ]
+    )
     return checked
 
 
@@ -140,14 +150,15 @@ def _checked(
     gnn, dataset = usable(asked.gnn, asked.dataset)
     config = _denoiser_config(session, asked, gnn, dataset)
     check_groups(store, gnn, dataset)
-    request = _request(asked, gnn, dataset, store.settings).model_dump_json()
+    request = _request(asked, gnn, dataset, store.settings).model_dump_json().encode()
     return Checked(
         submission=question.submission,
         kind=asked.kind,
         gnn=gnn,
         dataset=dataset,
         config=config,
-        request_digest=store.artifacts.put(request.encode()),
+        request=request,
+        request_digest=digest_of(request),
         seed=asked.seed,
     )
 
@@ -195,7 +206,8 @@ def _written_all(store: Store, several: Sequence[Checked]) -> list[Written]:
         for place in sorted(range(len(several)), key=lambda at: several[at].submission.key or ""):
             made[place] = _made_once(session, several[place].submission)
         fresh = [place for place in range(len(several)) if not made[place].replayed]
-        examples = {several[place].denoiser: several[place] for place in fresh}
+        names = {place: several[place].denoiser for place in fresh}
+        examples = {names[place]: several[place] for place in fresh}
         served = {name: _served(session, examples[name]) for name in sorted(examples)}
         rows = explanations.create_all(
             session,
@@ -211,7 +223,7 @@ def _written_all(store: Store, several: Sequence[Checked]) -> list[Written]:
                     seed=several[place].seed,
                 )
                 for place in fresh
-                for denoiser, training in [served[several[place].denoiser]]
+                for denoiser, training in [served[names[place]]]
             ],
         )
     documents = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from store import denoisers
@@ -13,6 +13,12 @@ from store.identifiers import new_id
 from store.job_states import JobState
 from store.paging import Page, page_of
 from store.tables import Job, ReferenceSet
+
+_BY_ID = (  # built once, since every submission asks it
+    select(ReferenceSet)
+    .where(ReferenceSet.id == bindparam("id"), ReferenceSet.tenant_id == bindparam("tenant"))
+    .execution_options(populate_existing=True)
+)
 
 
 def create(
@@ -54,11 +60,7 @@ def create(
 
 
 def get(session: Session, dataset_id: str, tenant: str = "default") -> ReferenceSet:
-    dataset = session.scalar(
-        select(ReferenceSet)
-        .where(ReferenceSet.id == dataset_id, ReferenceSet.tenant_id == tenant)
-        .execution_options(populate_existing=True)
-    )
+    dataset = session.scalar(_BY_ID, {"id": dataset_id, "tenant": tenant})
     if dataset is None:
         raise NotFound("dataset", dataset_id)
     return dataset

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import bindparam, delete, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -17,6 +17,17 @@ from store.paging import Page, page_of
 from store.requests import DenoiserConfig
 from store.submission import locked, submit
 from store.tables import Denoiser, Gnn, Job, JsonObject, ReferenceSet
+
+# Built once: every submission asks these, and to build one takes about as long as to run it.
+_BY_KEY = (
+    select(Denoiser)
+    .where(Denoiser.tenant_id == bindparam("tenant"), Denoiser.key == bindparam("key"))
+    .execution_options(populate_existing=True)
+)
+_KEPT = {
+    kind: select(column).where(column == bindparam("id")).with_for_update(read=True, key_share=True)
+    for kind, column in (("gnn", Gnn.id), ("dataset", ReferenceSet.id))
+}
 
 
 def key(gnn_sha: str, dataset_sha: str, objective: str, config: DenoiserConfig) -> str:
@@ -191,16 +202,11 @@ def _training(session: Session, denoiser: Denoiser, retry_of: str | None = None)
 
 
 def _by_key(session: Session, identity: str, tenant: str) -> Denoiser | None:
-    return session.scalar(
-        select(Denoiser)
-        .where(Denoiser.tenant_id == tenant, Denoiser.key == identity)
-        .execution_options(populate_existing=True)
-    )
+    return session.scalar(_BY_KEY, {"tenant": tenant, "key": identity})
 
 
 def _keep(session: Session, gnn: Gnn, dataset: ReferenceSet) -> None:
     """Keeps both from deletion until the transaction ends."""
-    for kind, table, id_ in (("gnn", Gnn.id, gnn.id), ("dataset", ReferenceSet.id, dataset.id)):
-        query = select(table).where(table == id_).with_for_update(read=True, key_share=True)
-        if session.scalar(query) is None:
+    for kind, id_ in (("gnn", gnn.id), ("dataset", dataset.id)):
+        if session.scalar(_KEPT[kind], {"id": id_}) is None:
             raise NotFound(kind, id_)

@@ -179,11 +179,11 @@ class Dispatcher:
         if self._doorbell is None or self._clock() < self._try_broker_at:
             return
         with self._database.reading() as session:
-            new = jobs.never_announced(session, _BATCH)
-        for job in new:
-            if self._rung.get(job.id) != job.attempt:
-                self._doorbell.ring(job.id, job.queue, job.priority)
-                self._rung[job.id] = job.attempt
+            # Those that were rung and are not marked yet come first.
+            new = self._unrung(jobs.never_announced(session, _BATCH + len(self._rung)))
+        if new:
+            self._doorbell.ring(new)
+            self._rung.update((job.job_id, job.attempt) for job in new)
 
     def _announce(self) -> None:
         if self._doorbell is None or self._clock() < self._try_broker_at:
@@ -196,24 +196,25 @@ class Dispatcher:
                     break
             with self._database.transaction() as session:
                 due = jobs.due(session, _BATCH)
-            self._ring(
-                self._doorbell, [job for job in due if self._rung.get(job.id) != job.attempt]
-            )
+            self._ring(self._doorbell, self._unrung(due))
         self._rung.clear()
         self._broker_pause = _FIRST_PAUSE
         if self._trouble is not None:
             logger.info("dispatching works again", extra={"was": self._trouble})
             self._trouble = None
 
-    def _ring(self, doorbell: Bell, due: list[jobs.Job]) -> None:
-        for position, job in enumerate(due):
-            try:
-                doorbell.ring(job.id, job.queue, job.priority)
-            except Exception:
-                unannounced = [later.id for later in due[position:]]
-                with self._database.transaction() as session:
-                    jobs.announce_again(session, unannounced)
-                raise
+    def _unrung(self, announced: list[jobs.Announcement]) -> list[jobs.Announcement]:
+        return [job for job in announced if self._rung.get(job.job_id) != job.attempt]
+
+    def _ring(self, doorbell: Bell, due: list[jobs.Announcement]) -> None:
+        if not due:
+            return
+        try:
+            doorbell.ring(due)
+        except Exception:
+            with self._database.transaction() as session:
+                jobs.announce_again(session, [job.job_id for job in due])
+            raise
 
     def _check_epoch(self, doorbell: Bell) -> None:
         if self._clock() < self._ask_epoch_at:

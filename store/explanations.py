@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Required, TypedDict, Unpack
 
-from sqlalchemy import select
+from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from store.claims import Claim, held
@@ -14,6 +14,7 @@ from store.identifiers import new_id
 from store.job_states import JobKind
 from store.paging import Page, page_of
 from store.submission import NewJob, submit_all
+from store.submission import get as get_job
 from store.tables import Denoiser, Explanation, Gnn, Job, JsonObject, ReferenceSet
 
 ExplanationKind = Literal["counterfactual", "class"]
@@ -45,13 +46,20 @@ def create(session: Session, **new: Unpack[NewExplanation]) -> tuple[Explanation
     Call in the transaction of `denoisers.get_or_create`, whose locks keep the training from
     ending in between.
     """
-    return create_all(session, [new])[0]
+    ((written, job),) = create_all(session, [new])
+    tenant = written.tenant_id
+    return get(session, written.id, tenant), get_job(session, job.id, tenant)
 
 
 def create_all(
     session: Session, several: Sequence[NewExplanation]
 ) -> list[tuple[Explanation, Job]]:
-    """As `create`, with as many statements for several explanations as for one."""
+    """As `create`, with as many statements for several explanations as for one.
+
+    The session does not know what is returned, as with `submit_all`.
+    """
+    if not several:
+        return []
     ids = [new.get("id") or new_id("exp") for new in several]
     jobs = submit_all(
         session,
@@ -70,25 +78,24 @@ def create_all(
             for id_, new in zip(ids, several, strict=True)
         ],
     )
-    made = [
-        Explanation(
-            id=id_,
-            tenant_id=job.tenant_id,
-            kind=new["kind"],
-            gnn_id=new["gnn"].id,
-            dataset_id=new["dataset"].id,
-            denoiser_id=new["denoiser"].id,
-            job_id=job.id,
-            request_digest=new["request_digest"],
-            result_digest=None,
-            summary=new.get("summary"),
-            created_at=job.created_at,
-        )
+    rows = [
+        {
+            "id": id_,
+            "tenant_id": job.tenant_id,
+            "kind": new["kind"],
+            "gnn_id": new["gnn"].id,
+            "dataset_id": new["dataset"].id,
+            "denoiser_id": new["denoiser"].id,
+            "job_id": job.id,
+            "request_digest": new["request_digest"],
+            "result_digest": None,
+            "summary": new.get("summary"),
+            "created_at": job.created_at,
+        }
         for id_, new, job in zip(ids, several, jobs, strict=True)
     ]
-    session.add_all(made)
-    session.flush()
-    return list(zip(made, jobs, strict=True))
+    session.connection().execute(insert(Explanation), rows)
+    return [(Explanation(**row), job) for row, job in zip(rows, jobs, strict=True)]
 
 
 def get(session: Session, explanation_id: str, tenant: str = "default") -> Explanation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -23,6 +23,13 @@ from store.tables import Gnn, GnnAlias, GnnName, Job
 
 _SHOWN = 5  # jobs or aliases that a refusal lists
 _NOT_COMPUTED = {"class_names", "feature_schema", "featuriser", "task", "head"}
+# Built once: every submission asks this, and to build one takes about as long as to run it.
+_BY_ID = (
+    select(Gnn)
+    .where(Gnn.id == bindparam("id"), Gnn.tenant_id == bindparam("tenant"))
+    .execution_options(populate_existing=True)
+)
+_KEPT = _BY_ID.with_for_update(read=True, key_share=True)
 
 
 def create(
@@ -240,10 +247,7 @@ def _meant(session: Session, reference: str, tenant: str) -> str:
 
 
 def _found(session: Session, gnn_id: str, tenant: str, *, keep: bool = False) -> Gnn:
-    query = select(Gnn).where(Gnn.id == gnn_id, Gnn.tenant_id == tenant)
-    if keep:
-        query = query.with_for_update(read=True, key_share=True)
-    gnn = session.scalar(query.execution_options(populate_existing=True))
+    gnn = session.scalar(_KEPT if keep else _BY_ID, {"id": gnn_id, "tenant": tenant})
     if gnn is None:
         raise NotFound("gnn", gnn_id)
     return gnn

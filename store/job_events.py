@@ -28,7 +28,7 @@ def append_states(session: Session, jobs: Sequence[Job]) -> None:
         for job in jobs
     ]
     if rows:
-        session.execute(insert(JobEvent), rows)
+        session.connection().execute(insert(JobEvent), rows)
 
 
 def events(session: Session, job_id: str, after: int = 0, limit: int = 100) -> list[JobEvent]:

@@ -25,6 +25,7 @@ from store.job_events import events
 from store.job_states import EventType, JobKind, JobState, Queue
 from store.parties import Party, Waiting, party_of, waiting_parties
 from store.reaper import (
+    Announcement,
     announce_again,
     announce_all_again,
     due,
@@ -37,6 +38,7 @@ from store.submission import Priority, get, page, submit
 from store.tables import Job, JobEvent
 
 __all__ = [
+    "Announcement",
     "Beat",
     "Claim",
     "EventType",

@@ -13,6 +13,7 @@ from typing import TextIO
 
 current_job: ContextVar[str | None] = ContextVar("current_job", default=None)
 
+_JSON = json.JSONEncoder(ensure_ascii=False, default=str)
 # What every record carries anyway; anything else came through `extra=` and is shown.
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -48,7 +49,7 @@ class JsonLines(logging.Formatter):
         line |= {key: value for key, value in vars(record).items() if key not in _STANDARD}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return _JSON.encode(line)
 
 
 def configure(component: str, level: str = "INFO", stream: TextIO | None = None) -> None:

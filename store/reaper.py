@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
-from sqlalchemy import ColumnElement, Select, exists, or_, select, update
+from typing import NamedTuple
+
+from sqlalchemy import ColumnElement, Select, bindparam, exists, or_, select, update
 from sqlalchemy.orm import Session
 
 from store.database import now, read_clock
 from store.endings import end, requeue, with_reason
 from store.job_policy import policy_of
-from store.job_states import JobState
+from store.job_states import JobState, Queue
 from store.submission import Priority
 from store.tables import Job
 
 _MOST_DOUBLINGS = 6  # 15 s · 2⁶ = 16 minutes between announcements at most
+_ANNOUNCED = (Job.id, Job.attempt, Job.queue, Job.priority)
+_FIRST = (Job.priority, Job.next_dispatch_at)
+_MARK = (
+    update(Job)
+    .where(Job.id == bindparam("announced"))
+    .values(next_dispatch_at=bindparam("again_at"), dispatches=bindparam("count"))
+)
+
+
+class Announcement(NamedTuple):
+    """A job that workers are to be told of."""
+
+    job_id: str
+    attempt: int
+    queue: Queue
+    priority: int
 
 
 def reap(session: Session, limit: int = 200) -> list[str]:
@@ -29,26 +47,30 @@ def reap(session: Session, limit: int = 200) -> list[str]:
     return reaped
 
 
-def due(session: Session, limit: int = 100) -> list[Job]:
+def due(session: Session, limit: int = 100) -> list[Announcement]:
     """Jobs to announce now; each is marked to be announced again later, should nobody claim it."""
     pause = policy_of(session).redispatch_seconds
-    announced = _held_rows(
-        session,
-        select(Job).where(_is_due()).order_by(Job.priority, Job.next_dispatch_at).limit(limit),
-    )
-    if announced:
+    # Columns, not objects: there may be hundreds each second.
+    first = select(*_ANNOUNCED, Job.dispatches).where(_is_due()).order_by(*_FIRST).limit(limit)
+    rows = session.execute(first.with_for_update(skip_locked=True)).all()
+    if rows:
         at = read_clock(session)
-        for job in announced:
-            job.next_dispatch_at = at + pause * 2 ** min(job.dispatches, _MOST_DOUBLINGS)
-            job.dispatches += 1
-        session.flush()
-    return announced
+        marks = [
+            {
+                "announced": row.id,
+                "again_at": at + pause * 2 ** min(row.dispatches, _MOST_DOUBLINGS),
+                "count": row.dispatches + 1,
+            }
+            for row in rows
+        ]
+        session.connection().execute(_MARK, marks)
+    return [Announcement(row.id, row.attempt, row.queue, row.priority) for row in rows]
 
 
-def never_announced(session: Session, limit: int = 100) -> list[Job]:
+def never_announced(session: Session, limit: int = 100) -> list[Announcement]:
     """Of the jobs to announce now those that are new to the queue; reads and marks nothing."""
-    new = select(Job).where(_is_due(), Job.dispatches == 0)
-    return list(session.scalars(new.order_by(Job.priority, Job.next_dispatch_at).limit(limit)))
+    new = select(*_ANNOUNCED).where(_is_due(), Job.dispatches == 0).order_by(*_FIRST)
+    return [Announcement(*row) for row in session.execute(new.limit(limit))]
 
 
 def is_anything_to_reap(session: Session) -> bool:

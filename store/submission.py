@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Required, TypedDict, Unpack
 
-from sqlalchemy import select
+from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from store.database import read_clock
@@ -45,42 +45,49 @@ class NewJob(TypedDict, total=False):
 
 def submit(session: Session, **new: Unpack[NewJob]) -> Job:
     """Writes a queued job; the dispatcher announces it once this transaction has committed."""
-    return submit_all(session, [new])[0]
+    (written,) = submit_all(session, [new])
+    return get(session, written.id, written.tenant_id)
 
 
 def submit_all(session: Session, several: Sequence[NewJob]) -> list[Job]:
-    """As `submit`, with as many statements for several jobs as for one."""
+    """As `submit`, with as many statements for several jobs as for one.
+
+    The session does not know the jobs that are returned: keeping track of them costs time, and
+    whoever submits many only reads them.
+    """
+    if not several:
+        return []
     policy = policy_of(session)
     created_at = read_clock(session)
-    jobs = [
-        Job(
-            id=new_id("job"),
-            tenant_id=new.get("tenant", "default"),
-            kind=new["kind"],
-            queue=new["kind"].queue,
-            state=JobState.QUEUED,
-            attempt=0,
-            releases=0,
-            max_attempts=policy.max_attempts,
-            priority=int(new.get("priority", Priority.NEW)),
-            cancel_requested=False,
-            waiting_for=new.get("waiting_for"),
-            subject_id=new.get("subject_id"),
-            gnn_id=new.get("gnn_id"),
-            dataset_id=new.get("dataset_id"),
-            denoiser_id=new.get("denoiser_id"),
-            request_digest=new.get("request_digest"),
-            retry_of=new.get("retry_of"),
-            seed=new.get("seed", 0),
-            created_at=created_at,
-            expires_at=created_at + policy.queue_seconds,
-            next_dispatch_at=created_at,
-            dispatches=0,
-        )
+    rows = [
+        {
+            "id": new_id("job"),
+            "tenant_id": new.get("tenant", "default"),
+            "kind": new["kind"],
+            "queue": new["kind"].queue,
+            "state": JobState.QUEUED,
+            "attempt": 0,
+            "releases": 0,
+            "max_attempts": policy.max_attempts,
+            "priority": int(new.get("priority", Priority.NEW)),
+            "cancel_requested": False,
+            "waiting_for": new.get("waiting_for"),
+            "subject_id": new.get("subject_id"),
+            "gnn_id": new.get("gnn_id"),
+            "dataset_id": new.get("dataset_id"),
+            "denoiser_id": new.get("denoiser_id"),
+            "request_digest": new.get("request_digest"),
+            "retry_of": new.get("retry_of"),
+            "seed": new.get("seed", 0),
+            "created_at": created_at,
+            "expires_at": created_at + policy.queue_seconds,
+            "next_dispatch_at": created_at,
+            "dispatches": 0,
+        }
         for new in several
     ]
-    session.add_all(jobs)
-    session.flush()
+    session.connection().execute(insert(Job), rows)
+    jobs = [Job(**row) for row in rows]
     append_states(session, jobs)
     return jobs
 

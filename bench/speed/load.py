@@ -36,8 +36,14 @@ def measure(short: bool, seed: int, say: Say) -> Section:
     return measure_load(CLIENTS, _SHORT_SECONDS if short else SECONDS, seed, say)
 
 
-def measure_load(clients: int, seconds: float, seed: int, say: Say) -> Section:
-    """Submissions, the same commits in a bare loop before and after, and without a broker."""
+def measure_load(
+    clients: int, seconds: float, seed: int, say: Say, rate: float | None = None
+) -> Section:
+    """Submissions, the same commits in a bare loop before and after, and without a broker.
+
+    With a rate so many are due each second, and their time counts from then; without one each
+    client asks again when it is answered.
+    """
     stages = 6
 
     def stage(done: int) -> None:
@@ -47,7 +53,7 @@ def measure_load(clients: int, seconds: float, seed: int, say: Say) -> Section:
     with deployment("train,light") as running, Client(running.url) as client:
         body = _question(client, seed)
         training = _start_training(client, body)
-        load = _Load(running, body, clients)
+        load = _Load(running, body, clients, rate)
         stage(1)
         commits = written_by(running.settings, load.submit(max(2.0, seconds / 5)).ids)
         stage(2)
@@ -69,13 +75,15 @@ def measure_load(clients: int, seconds: float, seed: int, say: Say) -> Section:
     figures = {
         "submit_rps": served.per_second,
         "submit_p99_ms": served.milliseconds(0.99),
-        "submit_over_bare": served.per_second / bare,
+        # At a rate that was set, what could be had is not known.
+        "submit_over_bare": served.per_second / bare if rate is None else None,
         "submit_bare_rps": bare,
         "submit_rps_without_broker": without.per_second,
         "submit_p99_ms_without_broker": without.milliseconds(0.99),
     }
+    pace = "" if rate is None else f", {rate:g} of them due each second,"
     title = (
-        f"{clients} clients submit counterfactuals of one graph for {seconds:g} s beside a "
+        f"{clients} clients submit counterfactuals of one graph{pace} for {seconds:g} s beside a "
         f"training of one thread ({steps} steps meanwhile); SQLite with `synchronous=FULL`"
     )
     columns = ("", "per second", "p50 ms", "p99 ms", "CPU ms each", "accepted")
@@ -101,6 +109,7 @@ class _Load:
     running: Deployment
     body: dict[str, Any]
     clients: int
+    rate: float | None
     first_seed: int = 0
 
     def submit(self, seconds: float) -> _Served:
@@ -111,6 +120,7 @@ class _Load:
             clients=self.clients,
             seconds=seconds,
             first_seed=self.first_seed,
+            rate=self.rate,
         )
         self.running.require_alive()
         if came.refusals or not came.ids:

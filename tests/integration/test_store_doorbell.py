@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 import redis
 
+from store.celery_config import TASK_NAME, broker_app
 from store.doorbell import BrokerDown, Doorbell
+from store.jobs import Announcement, Queue
 
 PASSWORD = "p/ss wörd"
 QUOTED = "p%2Fss%20w%C3%B6rd"
@@ -92,32 +94,51 @@ def messages(server: Server, queue: str, priority: int) -> list[object]:
         return [json.loads(message)["headers"]["argsrepr"] for message in client.lrange(key, 0, -1)]
 
 
+def announced(job_id: str, queue: Queue, priority: int = 6) -> Announcement:
+    return Announcement(job_id, attempt=0, queue=queue, priority=priority)
+
+
 def test_a_ring_is_one_message_in_its_queue(server: Server, doorbell: Doorbell) -> None:
     assert doorbell.ping()
-    doorbell.ring("job_new", "train", 6)
-    doorbell.ring("job_recovered", "train", 0)
+    new, recovered = announced("job_new", Queue.TRAIN), announced("job_recovered", Queue.TRAIN, 0)
+    doorbell.ring([new, recovered, announced("job_other", Queue.SAMPLE)])
     assert messages(server, "train", 6) == ["['job_new']"]
     assert messages(server, "train", 0) == ["['job_recovered']"]
+    assert messages(server, "sample", 6) == ["['job_other']"]
     assert messages(server, "light", 6) == []
+
+
+def test_messages_are_celerys_own(server: Server, doorbell: Doorbell) -> None:
+    doorbell.ring([announced("job_1", Queue.LIGHT)])
+    with broker_app("reference", server.url) as app:
+        app.send_task(TASK_NAME, args=["job_1"], queue="light", priority=6)
+    with server.client as client:
+        theirs, ours = (json.loads(one) for one in client.lrange("light\x06\x166", 0, -1))
+    for one in (ours, theirs):  # what every message has for itself, and where answers would go
+        for name in ("id", "root_id", "origin", "ignore_result"):
+            one["headers"].pop(name)
+        for name in ("correlation_id", "delivery_tag", "reply_to"):
+            one["properties"].pop(name)
+    assert ours == theirs
 
 
 def test_a_broker_that_is_down_is_said_soon_and_found_again(
     server: Server, doorbell: Doorbell
 ) -> None:
-    doorbell.ring("job_1", "light", 6)
+    doorbell.ring([announced("job_1", Queue.LIGHT)])
     epoch = doorbell.epoch()
     assert doorbell.epoch() == epoch
     server.kill()
     for _ in range(2):
         started = time.monotonic()
         with pytest.raises(BrokerDown):
-            doorbell.ring("job_2", "light", 6)
+            doorbell.ring([announced("job_2", Queue.LIGHT)])
         with pytest.raises(BrokerDown):
             doorbell.epoch()
         assert not doorbell.ping()
         assert time.monotonic() - started < 6
     server.start()
-    doorbell.ring("job_3", "light", 6)
+    doorbell.ring([announced("job_3", Queue.LIGHT)])
     assert messages(server, "light", 6) == ["['job_3']"]
     assert doorbell.epoch() != epoch  # its data was lost
 
@@ -128,7 +149,7 @@ def test_a_wrong_password_is_a_broker_that_is_down(server: Server) -> None:
         with pytest.raises(BrokerDown):
             doorbell.epoch()
         with pytest.raises(BrokerDown):
-            doorbell.ring("job_1", "light", 6)
+            doorbell.ring([announced("job_1", Queue.LIGHT)])
         assert not doorbell.ping()
     finally:
         doorbell.close()

@@ -223,7 +223,7 @@ def test_a_job_is_due_for_one_dispatcher(database: Database) -> None:
 
     def announce(_: int) -> list[str]:
         with database.transaction() as session:
-            return [job.id for job in jobs.due(session, 10)]
+            return [one.job_id for one in jobs.due(session, 10)]
 
     announced = [job_id for batch in at_once(4, announce) for job_id in batch]
     announced += [job_id for batch in at_once(4, announce) for job_id in batch]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ from sqlalchemy import select
 
 from bench.speed.bare_commits import bare_loop, written_by
 from bench.speed.load import measure_load
-from bench.speed.submitters import Submitted
+from bench.speed.submitters import Submitted, submit_all
 from store.artifacts import Artifacts
 from store.opened import Store
 from store.settings import Settings
@@ -58,6 +61,79 @@ def test_a_lost_explanation_is_noticed(api: Any) -> None:
 def test_quantiles_are_numpys(latencies: list[float], share: float) -> None:
     came = Submitted(seconds=1.0, latencies=latencies, ids=[], refusals=[])
     assert came.quantile(share) == np.quantile(latencies, share, method="inverted_cdf")
+
+
+class Answering:
+    """An API that takes its time, in pieces, and refuses or hangs up when it is told to."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.seconds = seconds
+        self.seeds: list[int] = []
+        self.came: list[float] = []
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                length = int(head.lower().partition(b"content-length: ")[2].split()[0])
+                seed = json.loads(await reader.readexactly(length))["seed"]
+                self.came.append(time.perf_counter())
+                self.seeds.append(seed)
+                await asyncio.sleep(self.seconds)
+                if seed == REFUSED:
+                    await self.write(writer, b"503 Service Unavailable", b"full")
+                elif seed == CUT:
+                    return
+                else:
+                    await self.write(writer, b"202 Accepted", b'{"id": "exp_%d"}' % seed)
+        except asyncio.IncompleteReadError:  # the client has gone
+            pass
+        finally:
+            writer.close()
+
+    async def write(self, writer: asyncio.StreamWriter, status: bytes, body: bytes) -> None:
+        head = b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n" % (status, len(body))
+        for piece in (head[:20], head[20:] + body[:3], body[3:]):
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0.001)
+
+    def asked(self, *, clients: int, seconds: float, rate: float | None) -> Submitted:
+        async def run() -> Submitted:
+            server = await asyncio.start_server(self, "127.0.0.1", 0)
+            async with server:
+                port = server.sockets[0].getsockname()[1]
+                return await submit_all(
+                    {"kind": "x"}, port, clients=clients, seconds=seconds, first_seed=0, rate=rate
+                )
+
+        return asyncio.run(run())
+
+
+REFUSED, CUT = 3, 5
+
+
+def test_clients_ask_again_when_they_are_answered() -> None:
+    api = Answering()
+    came = api.asked(clients=2, seconds=0.5, rate=None)
+    accepted = [seed for seed in api.seeds if seed not in (REFUSED, CUT)]
+    assert sorted(came.ids) == sorted(f"exp_{seed}" for seed in accepted)
+    assert len(accepted) > 10
+    assert len(came.latencies) == len(accepted)
+    assert sorted(api.seeds) == list(range(len(api.seeds)))  # each once, none left out
+    assert sorted(one[:9] for one in came.refusals) == ["503: full", "no answer"]
+
+
+def test_at_a_rate_requests_come_evenly_and_time_counts_from_when_they_were_due() -> None:
+    quick, began = Answering(), time.perf_counter()
+    quick.asked(clients=8, seconds=1.0, rate=40)
+    assert 20 < len(quick.seeds) <= 41
+    assert all(at - began >= number / 40 for number, at in enumerate(quick.came))
+
+    slow = Answering(seconds=0.2)  # one client gets five answers a second, ten are due
+    came = slow.asked(clients=1, seconds=1.0, rate=10)
+    ordered = came.latencies
+    assert ordered == sorted(ordered)  # it falls behind further and further
+    assert ordered[-1] > 0.2 + 0.1 * (len(ordered) - 1)
 
 
 @pytest.mark.slow

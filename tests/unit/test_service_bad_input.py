@@ -221,6 +221,10 @@ BAD_JSON = {
         "finite",
     ),
     "lone surrogate": (b'{"name": "\\ud800"}', 422, "/name", "surrogate"),
+    "1E+400": (b'{"name": 1E+400}', 422, "/name", "finite"),
+    "-2.5e308": (b'{"name": -2.5e308}', 422, "/name", "finite"),
+    "2**63": (b'{"name": 9223372036854775808}', 422, "/name", "64 bits"),
+    "lone surrogate in capitals": (b'{"name": "\\uDC00"}', 422, "/name", "surrogate"),
     "lone surrogate in a key": (b'{"\\udfff": 1}', 422, "", "surrogate"),
     "duplicate key": (b'{"name": "n", "name": "m"}', 422, "", '"name" appears more than once'),
     "duplicate key inside": (

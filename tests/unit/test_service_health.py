@@ -152,7 +152,7 @@ def test_a_failure_of_the_service_has_the_same_shape(api):
 class DownBell:
     """A broker that cannot be reached."""
 
-    def ring(self, job_id, queue, priority):
+    def ring(self, announced):
         raise BrokerDown("connection refused")
 
     def epoch(self):
@@ -166,8 +166,8 @@ class RecordingBell:
     def __init__(self):
         self.rung = []
 
-    def ring(self, job_id, queue, priority):
-        self.rung.append((job_id, queue))
+    def ring(self, announced):
+        self.rung += [(one.job_id, one.queue) for one in announced]
 
     def epoch(self):
         return "1"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from store import jobs
-from store.artifacts import Artifacts
+from store.artifacts import Artifacts, digest_of
 from store.database import Database
 from store.errors import ArtifactCorrupt, ArtifactMissing
 from store.housekeeping import tidy
@@ -47,6 +47,22 @@ def test_equal_bytes_are_kept_once(artifacts: Artifacts) -> None:
     artifacts.put(DATA)
     artifacts.put(DATA)
     assert [listed.digest for listed in artifacts.listed()] == [DIGEST]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 50])
+def test_several_are_kept_at_once(artifacts: Artifacts, count: int) -> None:
+    several = [b"request %d" % number for number in range(count)]
+    artifacts.put_all(several + several[:3])  # equal ones may come together
+    assert {listed.digest for listed in artifacts.listed()} == {digest_of(one) for one in several}
+    assert all(artifacts.get(digest_of(one)) == one for one in several)
+
+
+def test_if_one_of_several_cannot_be_kept_it_is_said(tmp_path: Path) -> None:
+    artifacts = Artifacts(str(tmp_path))
+    (tmp_path / DIGEST[:2]).write_bytes(b"in the way of the folder")
+    with pytest.raises(NotADirectoryError):
+        artifacts.put_all([b"another", DATA, b"a third"])
+    assert not [path for path in files(tmp_path) if path.suffix == ".tmp"]
 
 
 def test_what_is_deleted_is_missing(artifacts: Artifacts) -> None:

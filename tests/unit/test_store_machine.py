@@ -316,7 +316,10 @@ class Jobs(RuleBasedStateMachine):
     def announce(self) -> None:
         with self.database.transaction() as session:
             due = jobs.due(session, 100)
-        assert all(job.state is JobState.QUEUED and job.waiting_for is None for job in due)
+        for one in due:
+            job = self.seen(one.job_id)
+            assert job.state is JobState.QUEUED
+            assert job.waiting_for is None
 
     # What must always be so
 
