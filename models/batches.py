@@ -20,6 +20,7 @@ SIZE_JITTER = 1.15
 HELD_OUT_DIVISOR = 10  # every tenth graph is held out
 HELD_OUT_PAIRS = 20_000  # node pairs of the graphs that are measured often: that stays cheap
 CALIBRATING_PAIRS = 200_000  # of those that are measured once, at the end
+CALIBRATING_GRAPHS = 60  # of those, however large, if so many are held out: fewer would say little
 
 
 class Batches:
@@ -119,9 +120,8 @@ def split(graphs: Sequence[Graph], max_nodes: int, generator: torch.Generator) -
     apart = order[: share or None]
     pairs = torch.tensor([min(usable[index].node_count, max_nodes) ** 2 for index in apart])
     total = pairs.cumsum(0)
-    often, once = (
-        max(1, int((total <= most).sum())) for most in (HELD_OUT_PAIRS, CALIBRATING_PAIRS)
-    )
+    often = max(1, int((total <= HELD_OUT_PAIRS).sum()))
+    once = max(CALIBRATING_GRAPHS, int((total <= CALIBRATING_PAIRS).sum()))
     kept_away = set(apart[:once] if share else [])
     calibrating = [_within(usable[index], max_nodes, generator) for index in apart[:once]]
     return Split(

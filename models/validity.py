@@ -17,6 +17,7 @@ from models.neighbourhoods import usual_rules
 
 NEARLY = 0.8  # of the farthest that one toggle moves the GNN
 COVERED = 0.98  # of new graphs, that a pool of pairs has to serve as well as all pairs would
+_PORTION = 64  # pairs judged before it is asked whether one of them flips
 
 
 def foretold_validity(
@@ -76,11 +77,17 @@ def pool_needed(
     COVERED of new graphs: the conformal quantile of what each of these graphs needed. `None` if
     they are too few to say: then no pair can be left out.
     """
+    if _quantile_place(len(graphs)) > len(graphs):
+        return None
     ranks = sorted(
         rank for graph in graphs if (rank := _rank_needed(denoiser, gnn, graph, device)) is not None
     )
-    place = math.ceil(COVERED * (len(ranks) + 1))
+    place = _quantile_place(len(ranks))
     return ranks[place - 1] if place <= len(ranks) else None
+
+
+def _quantile_place(count: int) -> int:
+    return math.ceil(COVERED * (count + 1))
 
 
 def _rank_needed(denoiser: Denoiser, gnn: Gnn, graph: Graph, device: torch.device) -> int | None:
@@ -95,12 +102,15 @@ def _rank_needed(denoiser: Denoiser, gnn: Gnn, graph: Graph, device: torch.devic
     assert effects is not None
     foretold = goal.margin(view.logits + space.of_pairs(effects[:, 0]).T).cpu()  # [pair]
     judge = FlipJudge(gnn, space, goal, device)
-    margins = torch.tensor(judge.margins([(pair,) for pair in range(space.count)]))
-    farthest = margins.max()
-    short = (1 - NEARLY) * (farthest - float(goal.margin(view.logits))).abs()
-    wanted = margins > 0 if farthest > 0 else margins >= farthest - short
-    ranked = wanted[foretold.argsort(descending=True, stable=True)]
-    return 1 + int(ranked.int().argmax())
+    order = foretold.argsort(descending=True, stable=True).tolist()
+    margins: list[float] = []
+    for start in range(0, len(order), _PORTION):
+        margins += judge.margins([(pair,) for pair in order[start : start + _PORTION]])
+        if max(margins) > 0:
+            return 1 + next(rank for rank, margin in enumerate(margins) if margin > 0)
+    farthest = max(margins)
+    short = (1 - NEARLY) * abs(farthest - float(goal.margin(view.logits)))
+    return 1 + next(rank for rank, margin in enumerate(margins) if margin >= farthest - short)
 
 
 def _space(gnn: Gnn, graph: Graph) -> EditSpace:

@@ -11,7 +11,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from models.batches import Batches, split
+from models.batches import HELD_OUT_PAIRS, Batches, split
 from models.detection import area_under_roc
 from models.edits import EditRules, EditSpace
 from models.effects import drawn_toggles, logit_changes, look
@@ -309,6 +309,17 @@ def test_too_few_graphs_say_nothing_about_the_pool() -> None:
     graphs = (cycles() * 49)[:49]
     assert pool_needed(denoiser, gnn, graphs, CPU) is not None
     assert pool_needed(denoiser, gnn, graphs[:48], CPU) is None
+
+
+@pytest.mark.parametrize(("nodes", "calibrating"), [(12, 80), (64, 60)])
+def test_large_graphs_too_are_enough_to_say_how_large_a_pool_must_be(
+    nodes: int, calibrating: int
+) -> None:
+    graphs = [cycle(nodes) for _ in range(800)]
+    parts = split(graphs, 128, torch.Generator().manual_seed(0))
+    assert len(parts.calibrating) == calibrating
+    assert len(parts.training) == 800 - calibrating
+    assert sum(graph.node_count**2 for graph in parts.held_out) <= HELD_OUT_PAIRS
 
 
 def test_paper_result_is_the_last_weights() -> None:
