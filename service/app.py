@@ -117,7 +117,7 @@ def create_app(
         store=store,
         submissions=submissions,
         watch=watch,
-        nudge=dispatcher.nudge if dispatcher is not None else lambda: None,
+        nudge=dispatcher.nudge if dispatcher is not None else lambda *_: None,
         broker_answers=broker_answers,
         heartbeat_seconds=heartbeat_seconds,
     )

@@ -24,7 +24,7 @@ class Context:
     store: Store
     submissions: Submissions
     watch: JobWatch
-    nudge: Callable[[], None]  # tells the dispatcher that a job was queued
+    nudge: Callable[..., None]  # tells the dispatcher that jobs were queued, and which if known
     broker_answers: Callable[[], bool] | None  # None: no broker is configured
     heartbeat_seconds: float = 15.0  # between signs of life on a quiet event stream
     # Large bodies take memory while they are read; this many at once.

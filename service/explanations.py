@@ -7,13 +7,14 @@ from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sqlalchemy.orm import Session
 from starlette.responses import JSONResponse, Response
 
 from service import examples
 from service.bodies import json_body
-from service.context import ContextOf, in_thread, reading_body
+from service.context import ContextOf, context_of, in_thread, reading_body
 from service.estimates import Estimate
 from service.faults import refuse
 from service.graphs_out import (
@@ -29,7 +30,16 @@ from service.graphs_out import (
 )
 from service.idempotency import submission_of
 from service.jobs import until_ended
-from service.openapi import IDEMPOTENCY_KEY, IF_NONE_MATCH, PREFER, answer, either, problems, takes
+from service.openapi import (
+    DRY_RUN,
+    IDEMPOTENCY_KEY,
+    IF_NONE_MATCH,
+    PREFER,
+    answer,
+    either,
+    problems,
+    takes,
+)
 from service.pagination import GnnFilter, PageQuery, page_from
 from service.references import checked_id, gnn_filter
 from service.replies import accepted_headers, page_reply, poll_headers, reply, tagged
@@ -62,11 +72,11 @@ class ExplanationsQuery(PageQuery):
 
 
 class AskQuery(BaseModel):
+    """Described by `DRY_RUN`."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    dry_run: bool = Field(
-        False, description="Only check the question and say what it would take; nothing is queued."
-    )
+    dry_run: bool = False
 
 
 class FormatQuery(BaseModel):
@@ -114,13 +124,14 @@ class FormatQuery(BaseModel):
             "a node of a large graph": examples.LARGE_NODE_IN,
             "class": examples.CLASS_IN,
         },
+        DRY_RUN,
         PREFER,
         IDEMPOTENCY_KEY,
     ),
 )
-async def create_explanation(
-    request: Request, context: ContextOf, query: Annotated[AskQuery, Query()]
-) -> Response:
+async def create_explanation(request: Request) -> Response:
+    # Not as parameters: most questions have no query, and FastAPI takes long to find nothing.
+    context, query = await context_of(request), _asked_by(request)
     wait = preference(request.headers.get("prefer"), default=0)
     body = await json_body(request)
     if query.dry_run:
@@ -131,7 +142,7 @@ async def create_explanation(
     written = await context.submissions.ask(
         question if is_small else await reading_body(context, check, context.store, question)
     )
-    context.nudge()
+    context.nudge(*written.queued)
     document = written.document
     if document is None or wait.seconds > 0:
         summary = await in_thread(read_summary, context.store, written.made.id)
@@ -214,6 +225,17 @@ async def get_explanation(
     response = await in_thread(render, store, explanation_id, query)
     response.headers.update(wait.headers)
     return tagged(request, response)
+
+
+def _asked_by(request: Request) -> AskQuery:
+    if not request.scope["query_string"]:
+        return AskQuery()
+    try:
+        return AskQuery.model_validate(dict(request.query_params))
+    except ValidationError as error:
+        raise RequestValidationError(
+            [{**found, "loc": ("query", *found["loc"])} for found in error.errors()]
+        ) from error
 
 
 def read_summary(store: Store, explanation_id: str) -> ExplanationSummary:

@@ -20,6 +20,13 @@ from service.waiting import MAX_WAIT_SECONDS
 _REF = "#/components/schemas/{model}"
 _MODELS: set[type[BaseModel]] = {Problem}
 
+DRY_RUN = {
+    "name": "dry_run",
+    "in": "query",
+    "required": False,
+    "description": "Only check the question and say what it would take; nothing is queued.",
+    "schema": {"type": "boolean", "default": False},
+}
 PREFER = {
     "name": "Prefer",
     "in": "header",

@@ -175,7 +175,8 @@ class CounterfactualIn(Body):
         None, description="The class to reach; any other than the present one if not given."
     )
     alternatives: Annotated[int, Field(ge=1, le=16)] = 3
-    constraints: ConstraintsIn = ConstraintsIn()
+    # made anew each time: to copy one takes several times as long
+    constraints: ConstraintsIn = Field(default_factory=ConstraintsIn)
     sampler: Literal["guided", "paper"] = "guided"
     preset: Preset = Field(
         "balanced",

@@ -26,10 +26,11 @@ from store.errors import NotFound
 from store.explanations import ExplanationKind, NewExplanation
 from store.group_commit import GroupCommit
 from store.identifiers import new_id
+from store.jobs import Announcement
 from store.opened import Store
 from store.requests import ClassRequest, CounterfactualRequest, DenoiserConfig
 from store.settings import Settings
-from store.tables import Denoiser, Gnn, Job, ReferenceSet
+from store.tables import Denoiser, Explanation, Gnn, Job, ReferenceSet
 
 Usable = Callable[[str, str], tuple[Gnn, ReferenceSet]]  # by the names that a body gives them
 
@@ -67,6 +68,7 @@ class Written:
 
     made: Made
     document: dict[str, Any] | None  # None: it was there before, and may have changed since
+    queued: tuple[Announcement, ...] = ()  # its job; none if that waits, or was there before
 
 
 Asked = Question | Checked | Written  # as far as it is known already
@@ -226,11 +228,15 @@ def _written_all(store: Store, several: Sequence[Checked]) -> list[Written]:
                 for denoiser, training in [served[names[place]]]
             ],
         )
-    documents = {
-        place: explanation_document(explanation_summary(*row), None)
-        for place, row in zip(fresh, rows, strict=True)
+    written = {
+        place: _as_written(made[place], *row) for place, row in zip(fresh, rows, strict=True)
     }
-    return [Written(made[place], documents.get(place)) for place in range(len(several))]
+    return [written.get(place, Written(made[place], None)) for place in range(len(several))]
+
+
+def _as_written(made: Made, explanation: Explanation, job: Job) -> Written:
+    document = explanation_document(explanation_summary(explanation, job), None)
+    return Written(made, document, () if job.waiting_for else (Announcement.of(job),))
 
 
 def _served(session: Session, asked: Checked) -> tuple[Denoiser, Job | None]:

@@ -10,7 +10,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -58,8 +58,10 @@ class Artifacts:
                 self.put(data)
             return
         shares = [several[first::_WRITERS] for first in range(min(_WRITERS, len(several)))]
-        for _ in self._writers.map(self._put_each, shares):  # raises what one of them raised
-            pass
+        writing = [self._writers.submit(self._put_each, share) for share in shares]
+        wait(writing)  # nobody is still writing when what one of them raised is told
+        for one in writing:
+            one.result()
 
     def _put_each(self, several: Sequence[bytes]) -> None:
         for data in several:
@@ -205,6 +207,8 @@ def _write_durably(path: str, data: bytes) -> None:
 
 
 def _is_kept(path: str, data: bytes) -> bool:
+    if not os.path.exists(path):  # as most are not; to open one asks more of the system
+        return False
     try:
         with open(path, "rb") as file:
             return file.read() == data
@@ -213,10 +217,14 @@ def _is_kept(path: str, data: bytes) -> bool:
 
 
 def _write_synced(path: str, data: bytes) -> None:
-    with open(path, "xb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(descriptor, left) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _digest_of_file(path: Path) -> str:

@@ -208,5 +208,6 @@ def _by_key(session: Session, identity: str, tenant: str) -> Denoiser | None:
 def _keep(session: Session, gnn: Gnn, dataset: ReferenceSet) -> None:
     """Keeps both from deletion until the transaction ends."""
     for kind, id_ in (("gnn", gnn.id), ("dataset", dataset.id)):
-        if session.scalar(_KEPT[kind], {"id": id_}) is None:
+        # by the connection, as objects are not asked for
+        if session.connection().execute(_KEPT[kind], {"id": id_}).scalar() is None:
             raise NotFound(kind, id_)

@@ -8,6 +8,7 @@ import secrets
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 
 from store import housekeeping, jobs, leads
@@ -45,6 +46,10 @@ class Dispatcher:
         self._settings = settings
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._wake = threading.Event()
+        # What nudges have said: which jobs are new, or only that there are some.
+        self._queued: deque[jobs.Announcement] = deque()
+        self._look = threading.Event()
+        self._look.set()  # whatever was queued before this process started
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._clock = clock
@@ -78,8 +83,15 @@ class Dispatcher:
             self._tidying.join()
             self._tidying = None
 
-    def nudge(self) -> None:
-        """Call after a commit that queued a job: it is announced now, not at the next poll."""
+    def nudge(self, *queued: jobs.Announcement) -> None:
+        """Call after a commit that queued jobs: they are announced now, not at the next poll.
+
+        Who says which ones saves looking for them.
+        """
+        if queued:
+            self._queued.extend(queued)
+        else:
+            self._look.set()
         self._wake.set()
 
     def run_once(self, *, nudged: bool = False) -> None:
@@ -108,7 +120,7 @@ class Dispatcher:
             self._report("dispatching failed", error)
 
     def _run(self) -> None:
-        nudged, next_round = True, 0.0  # whatever was queued before this process started
+        nudged, next_round = True, 0.0
         while not self._stopping.is_set():
             began = time.monotonic()
             if nudged:
@@ -176,11 +188,15 @@ class Dispatcher:
 
         By then most jobs have been claimed and need no mark.
         """
+        new = [self._queued.popleft() for _ in range(len(self._queued))]
         if self._doorbell is None or self._clock() < self._try_broker_at:
-            return
-        with self._database.reading() as session:
-            # Those that were rung and are not marked yet come first.
-            new = self._unrung(jobs.never_announced(session, _BATCH + len(self._rung)))
+            return  # the rounds find them
+        if self._look.is_set():
+            self._look.clear()
+            with self._database.reading() as session:
+                # Those that were rung and are not marked yet come first.
+                new += jobs.never_announced(session, _BATCH + len(new) + len(self._rung))
+        new = self._unrung(list(dict.fromkeys(new)))
         if new:
             self._doorbell.ring(new)
             self._rung.update((job.job_id, job.attempt) for job in new)

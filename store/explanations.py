@@ -15,10 +15,11 @@ from store.job_states import JobKind
 from store.paging import Page, page_of
 from store.submission import NewJob, submit_all
 from store.submission import get as get_job
-from store.tables import Denoiser, Explanation, Gnn, Job, JsonObject, ReferenceSet
+from store.tables import Denoiser, Explanation, Gnn, Job, JsonObject, ReferenceSet, written
 
 ExplanationKind = Literal["counterfactual", "class"]
 
+_INSERT = insert(Explanation)
 _JOB_KINDS: dict[ExplanationKind, JobKind] = {
     "counterfactual": JobKind.COUNTERFACTUAL,
     "class": JobKind.CLASS_EXPLANATION,
@@ -94,8 +95,8 @@ def create_all(
         }
         for id_, new, job in zip(ids, several, jobs, strict=True)
     ]
-    session.connection().execute(insert(Explanation), rows)
-    return [(Explanation(**row), job) for row, job in zip(rows, jobs, strict=True)]
+    session.connection().execute(_INSERT, rows)
+    return [(written(Explanation, row), job) for row, job in zip(rows, jobs, strict=True)]
 
 
 def get(session: Session, explanation_id: str, tenant: str = "default") -> Explanation:

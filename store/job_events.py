@@ -10,6 +10,8 @@ from sqlalchemy.orm import Session
 from store.job_states import EventType
 from store.tables import Job, JobEvent, JsonObject
 
+_INSERT = insert(JobEvent)
+
 
 def append(session: Session, job: Job, type_: EventType, data: JsonObject) -> None:
     """Call after the job's row was written: its lock keeps the ids of one job in order."""
@@ -28,7 +30,7 @@ def append_states(session: Session, jobs: Sequence[Job]) -> None:
         for job in jobs
     ]
     if rows:
-        session.connection().execute(insert(JobEvent), rows)
+        session.connection().execute(_INSERT, rows)
 
 
 def events(session: Session, job_id: str, after: int = 0, limit: int = 100) -> list[JobEvent]:

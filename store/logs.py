@@ -46,7 +46,8 @@ class JsonLines(logging.Formatter):
         job_id = current_job.get()
         if job_id is not None:
             line["job"] = job_id
-        line |= {key: value for key, value in vars(record).items() if key not in _STANDARD}
+        more = vars(record)
+        line |= {key: more[key] for key in sorted(more.keys() - _STANDARD)}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return _JSON.encode(line)

@@ -32,6 +32,10 @@ class Announcement(NamedTuple):
     queue: Queue
     priority: int
 
+    @classmethod
+    def of(cls, job: Job) -> Announcement:
+        return cls(job.id, job.attempt, job.queue, job.priority)
+
 
 def reap(session: Session, limit: int = 200) -> list[str]:
     """Takes jobs from workers that fell silent and ends those that waited too long."""

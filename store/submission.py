@@ -16,7 +16,9 @@ from store.job_events import append_states
 from store.job_policy import policy_of
 from store.job_states import JobKind, JobState
 from store.paging import Page, page_of
-from store.tables import Job
+from store.tables import Job, written
+
+_INSERT = insert(Job)  # built once, as what is asked with every submission
 
 
 class Priority(IntEnum):
@@ -86,8 +88,8 @@ def submit_all(session: Session, several: Sequence[NewJob]) -> list[Job]:
         }
         for new in several
     ]
-    session.connection().execute(insert(Job), rows)
-    jobs = [Job(**row) for row in rows]
+    session.connection().execute(_INSERT, rows)
+    jobs = [written(Job, row) for row in rows]
     append_states(session, jobs)
     return jobs
 
