@@ -112,6 +112,8 @@ def create_app(
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
         lifespan=lifespan,
+        # Those of `service.telemetry` are enough; to ask for others takes time with every request.
+        telemetry={"metrics": False, "logs": False},
     )
     app.state.context = Context(
         store=store,

@@ -143,13 +143,13 @@ async def create_explanation(request: Request) -> Response:
         question if is_small else await reading_body(context, check, context.store, question)
     )
     context.nudge(*written.queued)
-    document = written.document
-    if document is None or wait.seconds > 0:
-        summary = await in_thread(read_summary, context.store, written.made.id)
-        await until_ended(context, summary.job.id, wait.seconds)
-        document = await in_thread(read_document, context.store, written.made.id)
-    location = document["links"]["self"]
+    location = f"/v1/explanations/{written.made.id}"
     headers = {"Location": location, **wait.headers, **written.made.headers}
+    if written.new is not None and wait.seconds <= 0:
+        return reply(written.new, 202, {**accepted_headers(location), **headers})
+    summary = await in_thread(read_summary, context.store, written.made.id)
+    await until_ended(context, summary.job.id, wait.seconds)
+    document = await in_thread(read_document, context.store, written.made.id)
     if document["job"]["finished_at"] is None:
         return reply(document, 202, {**accepted_headers(location), **headers})
     return reply(document, 200, headers)

@@ -47,7 +47,7 @@ def submission_of(request: Request, *parts: bytes) -> Submission:
     digest = hashlib.sha256()
     for part in parts:
         digest.update(hashlib.sha256(part).digest())
-    return Submission(f"{request.method} {request.url.path}", digest.hexdigest(), key)
+    return Submission(f"{request.method} {request.scope['path']}", digest.hexdigest(), key)
 
 
 def known(store: Store, submission: Submission) -> Made | None:

@@ -18,9 +18,11 @@ RETRY_AFTER = "1"  # seconds between polls that cost little and still feel quick
 
 def reply(
     content: BaseModel | dict[str, Any], status: int = 200, headers: Mapping[str, str] | None = None
-) -> JSONResponse:
-    document = content.model_dump(mode="json") if isinstance(content, BaseModel) else content
-    return JSONResponse(document, status, headers=headers)
+) -> Response:
+    if isinstance(content, BaseModel):
+        text = content.model_dump_json()
+        return Response(text, status, headers=headers, media_type="application/json")
+    return JSONResponse(content, status, headers=headers)
 
 
 def tagged(request: Request, response: Response) -> Response:
@@ -42,7 +44,7 @@ def tagged(request: Request, response: Response) -> Response:
 
 def page_reply(
     request: Request, page: PageOf[Item], query: Mapping[str, str | int | None]
-) -> JSONResponse:
+) -> Response:
     """A list; its Link repeats the filters of the request."""
     headers = {}
     if page.next_cursor is not None:

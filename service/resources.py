@@ -298,6 +298,11 @@ def explanation_summary(explanation: Explanation, job: Job) -> ExplanationSummar
     )
 
 
+def new_explanation(explanation: Explanation, job: Job) -> ExplanationResource:
+    """The whole resource, as long as it has no result."""
+    return ExplanationResource(**dict(explanation_summary(explanation, job)), result=None)
+
+
 def explanation_document(summary: ExplanationSummary, result: object) -> dict[str, Any]:
     """The whole resource; the result is passed on as the worker wrote it."""
     return {**summary.model_dump(mode="json"), "result": result}

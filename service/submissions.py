@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
@@ -18,7 +17,7 @@ from service.idempotency import Made, Submission, find_made, remember_made
 from service.json_bodies import parse_model
 from service.questions import class_request, counterfactual_request
 from service.references import checked_id, named_by, usable
-from service.resources import explanation_document, explanation_summary
+from service.resources import ExplanationResource, new_explanation
 from service.schemas import ClassIn, CounterfactualIn, ExplanationIn
 from store import denoisers, explanations, gnns
 from store.artifacts import digest_of
@@ -67,7 +66,7 @@ class Written:
     """The explanation that a question stands for."""
 
     made: Made
-    document: dict[str, Any] | None  # None: it was there before, and may have changed since
+    new: ExplanationResource | None  # None: it was there before, and may have changed since
     queued: tuple[Announcement, ...] = ()  # its job; none if that waits, or was there before
 
 
@@ -235,8 +234,8 @@ def _written_all(store: Store, several: Sequence[Checked]) -> list[Written]:
 
 
 def _as_written(made: Made, explanation: Explanation, job: Job) -> Written:
-    document = explanation_document(explanation_summary(explanation, job), None)
-    return Written(made, document, () if job.waiting_for else (Announcement.of(job),))
+    resource = new_explanation(explanation, job)
+    return Written(made, resource, () if job.waiting_for else (Announcement.of(job),))
 
 
 def _served(session: Session, asked: Checked) -> tuple[Denoiser, Job | None]:

@@ -60,12 +60,14 @@ def test_a_group_has_the_outcomes_of_its_members(api: Any, question: Any) -> Non
     assert (keyed.made.replayed, again.made.replayed) == (False, True)
     assert len({one.made.id for one in (first, keyed, other)}) == 3
     # One training for the two questions that the same denoiser answers, another for the third.
-    assert first.document["job"]["waiting_for"] == keyed.document["job"]["waiting_for"]
-    assert other.document["job"]["waiting_for"] != first.document["job"]["waiting_for"]
+    assert first.new.job.waiting_for == keyed.new.job.waiting_for
+    assert other.new.job.waiting_for != first.new.job.waiting_for
     assert (count(api, Explanation), count(api, Denoiser)) == (3, 2)
     for one in (first, keyed, other):
-        assert api.client.get(f"/v1/explanations/{one.made.id}").json() == one.document
-        events = one.document["links"]["events"]
+        assert api.client.get(f"/v1/explanations/{one.made.id}").json() == one.new.model_dump(
+            mode="json"
+        )
+        events = one.new.links.events
         assert api.client.get(events.removesuffix("/events")).json()["state"] == "queued"
     assert count(api, JobEvent) == count(api, Job) + 2  # the probe was also claimed and ended
 
