@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import update
+from sqlalchemy.orm import Session
 
 from store import jobs, leads
 from store.database import Database
@@ -155,6 +156,58 @@ def test_a_nudged_job_is_marked_later_and_announced_once(
         dispatcher.nudge()
         time.sleep(0.3)
         assert bell.ids == [first, second]
+    finally:
+        dispatcher.stop()
+
+
+def test_a_named_job_is_announced_without_being_looked_for(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bell = Bell()
+    dispatcher = Dispatcher(database, bell, settings)
+    looked: list[int] = []
+    look = jobs.never_announced
+
+    def counted(session: Session, limit: int) -> list[Announcement]:
+        looked.append(limit)
+        return look(session, limit)
+
+    monkeypatch.setattr(jobs, "never_announced", counted)
+    dispatcher.start()
+    try:
+        until(lambda: _leader(database) is not None and len(looked) == 1)  # as it starts
+        with database.transaction() as session:
+            several = [jobs.submit(session, kind=JobKind.PROBE) for _ in range(3)]
+        named = [Announcement.of(job) for job in several]
+        dispatcher.nudge(*named[:2])
+        dispatcher.nudge(named[2])
+        dispatcher.nudge(named[0])  # once more, as a client that repeats its question does
+        until(lambda: len(bell.rung) == 3)
+        time.sleep(0.3)
+        assert (bell.rung, len(looked)) == (named, 1)
+        unnamed = submitted(database)
+        dispatcher.nudge()
+        until(lambda: bell.ids[3:] == [unnamed])
+        assert len(looked) == 2
+    finally:
+        dispatcher.stop()
+
+
+def test_a_named_job_is_not_lost_while_the_broker_is_away(
+    database: Database, settings: Settings
+) -> None:
+    bell = Bell()
+    bell.is_away = True
+    dispatcher = Dispatcher(database, bell, settings)
+    dispatcher.start()
+    try:
+        until(lambda: bell.asked > 0)
+        with database.transaction() as session:
+            job = jobs.submit(session, kind=JobKind.PROBE)
+        dispatcher.nudge(Announcement.of(job))
+        time.sleep(0.3)
+        bell.is_away = False
+        until(lambda: bell.ids == [job.id])
     finally:
         dispatcher.stop()
 
