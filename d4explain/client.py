@@ -59,6 +59,7 @@ LONGEST_POLL_SECONDS = 2.0
 RESTART_SECONDS = 30.0
 UPLOAD_SECONDS = 600.0  # for the answer to a large graph, which is read before it comes
 _LARGE_FORMS = {".npz": "application/x-npz", ".ndjson": "application/x-ndjson"}
+_PARQUET = ".parquet"  # which this side turns into npz
 
 
 class Client:
@@ -188,20 +189,24 @@ class Client:
             body["gnn"] = gnn
         return Dataset.model_validate(self._wire.send("POST", "/v1/datasets", json=body).json())
 
-    def upload_large_graph(self, name: str, file: Path) -> Dataset:
-        """Stores one large graph, .npz or .ndjson, whose nodes can then be asked about."""
-        if file.suffix not in _LARGE_FORMS:
-            forms = " and ".join(_LARGE_FORMS)
-            raise ValueError(f"large graphs are read from {forms} files, not from {file.name}")
-        answer = self._wire.send(
-            "POST",
-            "/v1/datasets/large",
-            params={"name": name},
-            content=FileChunks(file),
-            headers={"Content-Type": _LARGE_FORMS[file.suffix]},
-            timeout=UPLOAD_SECONDS,
-        )
-        return Dataset.model_validate(answer.json())
+    def upload_large_graph(self, name: str, file: Path, features: Path | None = None) -> Dataset:
+        """Stores one large graph, .npz, .ndjson or .parquet, whose nodes can then be asked about.
+
+        Parquet is a list of edges, in the integer columns `source` and `target`. `features` is then
+        a second such file with one row per node, in the order of their numbers: a list column `x`,
+        or numeric columns, which are taken in their order.
+        """
+        if features is not None and {file.suffix, features.suffix} != {_PARQUET}:
+            raise ValueError(
+                f"features are a {_PARQUET} file beside a {_PARQUET} list of edges, "
+                f"not {features.name} beside {file.name}"
+            )
+        if file.suffix == _PARQUET:
+            from d4explain.parquet import as_npz  # noqa: PLC0415 - other calls need no NumPy
+
+            with as_npz(file, features) as npz:
+                return self._upload(name, npz)
+        return self._upload(name, file)
 
     def datasets(self) -> Iterator[Dataset]:
         return (Dataset.model_validate(item) for item in self._wire.items("/v1/datasets"))
@@ -387,6 +392,21 @@ class Client:
             self.wait(gnn["job"], check=False)
             return self.gnn(gnn["id"])
         return Gnn.model_validate(gnn)
+
+    def _upload(self, name: str, file: Path) -> Dataset:
+        if file.suffix not in _LARGE_FORMS:
+            *forms, last = *_LARGE_FORMS, _PARQUET
+            known = f"{', '.join(forms)} and {last}"
+            raise ValueError(f"large graphs are read from {known} files, not from {file.name}")
+        answer = self._wire.send(
+            "POST",
+            "/v1/datasets/large",
+            params={"name": name},
+            content=FileChunks(file),
+            headers={"Content-Type": _LARGE_FORMS[file.suffix]},
+            timeout=UPLOAD_SECONDS,
+        )
+        return Dataset.model_validate(answer.json())
 
     def _explain(self, body: Mapping[str, Any]) -> Explanation:
         # The answer may take minutes; who wants it waits by events, not on this request.

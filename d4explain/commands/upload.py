@@ -14,19 +14,31 @@ from d4explain.terminal import output
 
 def upload(
     graph: Annotated[
-        Path, typer.Argument(help=".npz with edge_index and x, or .ndjson; see the README.")
+        Path,
+        typer.Argument(
+            help=".npz with edge_index and x, .ndjson, or .parquet with the columns source and "
+            "target; see the README."
+        ),
     ],
     *,
     name: Annotated[str, typer.Option(help="What to call the data set.")],
+    features: Annotated[
+        Path | None,
+        typer.Option(
+            help="Beside a .parquet graph: .parquet with one row per node, a list column x or "
+            "numeric columns."
+        ),
+    ] = None,
     url: Url = None,
 ) -> None:
     """Store one large graph, whose nodes `explain --node` can then ask about; print its id."""
-    if not graph.is_file():
-        raise CommandError(f"there is no file {graph}")
+    for file in (graph, features):
+        if file is not None and not file.is_file():
+            raise CommandError(f"there is no file {file}")
     with Client(api_address(url)) as client:
         try:
-            dataset = client.upload_large_graph(name, graph)
-        except ValueError as error:
+            dataset = client.upload_large_graph(name, graph, features)
+        except (ValueError, OSError) as error:
             raise CommandError(str(error)) from error
     output().print(
         f"{dataset.id}: {dataset.max_nodes:,} nodes, {dataset.mean_edges:,.0f} edges",

@@ -432,7 +432,8 @@ def test_nodes_without_a_graph_are_numbers(capsys: pytest.CaptureFixture[str]) -
 def test_only_known_files_are_uploaded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "no file" in complaint(capsys, "upload", str(tmp_path / "g.npz"), "--name", "g")
     (tmp_path / "g.csv").write_text("")
-    assert ".npz and .ndjson" in complaint(capsys, "upload", str(tmp_path / "g.csv"), "--name", "g")
+    said = complaint(capsys, "upload", str(tmp_path / "g.csv"), "--name", "g")
+    assert ".npz, .ndjson and .parquet" in said
 
 
 def test_the_query_budget_is_posted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

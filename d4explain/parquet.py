@@ -1,0 +1,192 @@
+"""Large graphs from Parquet: an edge list and node features become the npz that the API reads.
+
+The client does it, so that the API neither needs pyarrow nor parses the Parquet of others. pyarrow
+is an extra, and is imported when the first file comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from d4explain.errors import D4Error
+
+_ENDS = ("source", "target")
+_VALUES = 2**18  # numbers that are read at once, of all columns together
+_BUFFER = 2**16  # bytes of a file that are read at once, for each column
+_FEATURES = "features are one list column x of numbers, or columns of numbers"
+
+
+class ParquetError(D4Error):
+    """A file is not what a large graph is made of, or pyarrow is missing; the text says why."""
+
+
+@contextmanager
+def as_npz(edges: Path, features: Path | None) -> Iterator[Path]:
+    """A temporary npz file of an edge list and, if there are any, of node features."""
+    with TemporaryDirectory(prefix="d4explain-") as folder:
+        npz = Path(folder) / "graph.npz"
+        _write(npz, edges, features)
+        yield npz
+
+
+def _write(npz: Path, edges: Path, features: Path | None) -> None:
+    """A function of its own: its arrays are gone while the file is sent."""
+    if features is None:
+        np.savez(npz, edge_index=read_edges(edges))
+    else:
+        np.savez(npz, edge_index=read_edges(edges), x=read_features(features))
+
+
+def read_edges(path: Path) -> NDArray[np.int64]:
+    """[2, edge], from the integer columns `source` and `target`."""
+    arrow = _pyarrow()
+    with _opened(path) as file:
+        schema = file.schema_arrow
+        if sorted(schema.names) != sorted(_ENDS):
+            raise ParquetError(
+                f"{path.name} has {_listed(schema)}; an edge list has the columns source and "
+                "target and no others"
+            )
+        for field in schema:
+            if not arrow.types.is_integer(field.type):
+                raise ParquetError(
+                    f"{path.name}: the column {field.name} is {field.type}; integers are wanted"
+                )
+        edges = np.empty((2, file.metadata.num_rows), dtype=np.int64)
+        for first, batch in _batches(file, len(_ENDS)):
+            for row, end in zip(edges, _ENDS, strict=True):
+                column = _complete(batch.column(end), end, path, first)
+                # this cast refuses numbers of more than 63 bits
+                row[first : first + len(batch)] = column.cast(arrow.int64()).to_numpy()
+    return edges
+
+
+def read_features(path: Path) -> NDArray[np.float32]:
+    """[node, feature], from the list column `x`, or from numeric columns in their order."""
+    with _opened(path) as file:
+        in_lists = _is_in_lists(file.schema_arrow, path)
+        width = _length_of_first(file, path) if in_lists else len(file.schema_arrow)
+        x = np.empty((file.metadata.num_rows, width), dtype=np.float32)
+        for first, batch in _batches(file, width):
+            rows = x[first : first + len(batch)]
+            if in_lists:
+                lists = _complete(batch.column(0), "x", path, first)
+                _fill(rows.reshape(-1), _values(lists, width, path, first))
+            else:
+                for number, name in enumerate(batch.schema.names):
+                    _fill(rows[:, number], _complete(batch.column(number), name, path, first))
+    return x
+
+
+def _is_in_lists(schema: Any, path: Path) -> bool:
+    """Which of both forms the features have; anything else is refused."""
+    if not len(schema):
+        raise ParquetError(f"{path.name} has no columns; {_FEATURES}")
+    indices = (schema.pandas_metadata or {}).get("index_columns", [])
+    for name in schema.names:
+        if name in indices:
+            raise ParquetError(
+                f"{path.name}: the column {name} is the index of a pandas table, not a feature; "
+                "write it with index=False"
+            )
+    if schema.names == ["x"] and _is_list_of_numbers(schema.field(0).type):
+        return True
+    for field in schema:
+        if not _is_number(field.type):
+            raise ParquetError(f"{path.name}: the column {field.name} is {field.type}; {_FEATURES}")
+    return False
+
+
+def _is_number(kind: Any) -> bool:
+    types = _pyarrow().types
+    return bool(types.is_integer(kind) or types.is_floating(kind))
+
+
+def _is_list_of_numbers(kind: Any) -> bool:
+    types = _pyarrow().types
+    is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    return bool(is_list and _is_number(kind.value_type))
+
+
+def _length_of_first(file: Any, path: Path) -> int:
+    for batch in file.iter_batches(batch_size=1):
+        return len(_complete(batch.column(0), "x", path, 0)[0])
+    return 0
+
+
+def _values(lists: Any, width: int, path: Path, first: int) -> Any:
+    """The numbers of lists that all have this length."""
+    lengths = _pyarrow().compute.list_value_length(lists).to_numpy()
+    others = np.flatnonzero(lengths != width)
+    if len(others):
+        raise ParquetError(
+            f"{path.name}: x has {lengths[others[0]]:,} numbers in row {first + others[0]:,}; "
+            f"in row 0 it has {width:,}"
+        )
+    values = lists.flatten()
+    if values.null_count:
+        row = first + _first_null(values) // width
+        raise ParquetError(f"{path.name}: x has a null in the list of row {row:,}; none may be")
+    return values
+
+
+def _fill(place: NDArray[np.float32], values: Any) -> None:
+    # what single precision cannot hold becomes infinite, which the API refuses
+    with np.errstate(over="ignore"):
+        place[:] = values.to_numpy()
+
+
+def _complete(column: Any, name: str, path: Path, first: int) -> Any:
+    if column.null_count:
+        row = first + _first_null(column)
+        raise ParquetError(f"{path.name}: the column {name} is null in row {row:,}; none may be")
+    return column
+
+
+def _first_null(values: Any) -> int:
+    return int(values.is_null().to_numpy(zero_copy_only=False).argmax())
+
+
+def _batches(file: Any, width: int) -> Iterator[tuple[int, Any]]:
+    """The rows in parts, each with the number of its first."""
+    first = 0
+    for batch in file.iter_batches(batch_size=max(1, _VALUES // max(1, width))):
+        yield first, batch
+        first += len(batch)
+    if first != file.metadata.num_rows:
+        raise ValueError(f"it has {first:,} rows, its metadata say {file.metadata.num_rows:,}")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    arrow = _pyarrow()
+    # by default all bytes of a row group, which may be the whole table, are taken into memory
+    little = {"buffer_size": _BUFFER, "pre_buffer": False}
+    try:
+        with arrow.parquet.ParquetFile(path, **little) as file:
+            yield file
+    # what damaged files make pyarrow raise, or NumPy when their metadata say another size
+    except (arrow.ArrowException, ValueError, OSError, MemoryError) as error:
+        raise ParquetError(f"{path.name} cannot be read: {error}") from error
+
+
+def _listed(schema: Any) -> str:
+    return f"the columns {', '.join(schema.names)}" if len(schema) else "no columns"
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow.compute  # noqa: PLC0415
+        import pyarrow.parquet  # noqa: PLC0415
+    except ImportError as error:
+        raise ParquetError(
+            'Parquet files need pyarrow, which is not installed: pip install "d4explain[parquet]"'
+        ) from error
+    return pyarrow
