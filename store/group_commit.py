@@ -1,9 +1,16 @@
-"""Group commit: what arrives while one transaction is written goes together into the next."""
+"""Group commit: what arrives while one transaction is written goes together into the next.
+
+Clients that ask again once they are answered come back one after the other. A group of the first
+of them would leave the others to a second one, and a group costs much by itself: statements, syncs,
+a thread that begins anew. So those who were there a moment ago are waited for, no longer than the
+last group took and never long.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -15,10 +22,11 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _MOST = 64  # of one group: one that fails is written item by item, and others wait for that
+_PATIENCE = 0.05  # seconds, at most, that a group waits for those who may come back
 
 
 class GroupCommit(Generic[Item, Result]):
-    """One thread writes for all who submit: a single one at once, many of them together.
+    """One thread writes for all who submit: one who comes alone at once, many of them together.
 
     `write` gives each item of a group its result, in order, once they are committed. If it
     raises, it has written nothing, and every item is tried by itself: the error of one is then
@@ -61,16 +69,25 @@ class GroupCommit(Generic[Item, Result]):
             self._closing = False
 
     def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._closing)
-                taken = [self._waiting.popleft() for _ in range(min(_MOST, len(self._waiting)))]
-            if not taken:
-                return
+        taken = self._take(1, 0.0)
+        while taken:
+            began = time.monotonic()
             # Who has gone away by now is not written; from here on nobody can.
             group = [one for one in taken if one[1].set_running_or_notify_cancel()]
             if group:
                 self._settle(group)
+            patience = min(_PATIENCE, time.monotonic() - began)
+            taken = self._take(len(group) + len(self._waiting), patience)
+
+    def _take(self, expected: int, patience: float) -> list[tuple[Item, Future[Result]]]:
+        """The next group, as soon as so many are there or patience is over; none: it is closed."""
+        wanted = min(expected, _MOST)
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closing)
+            self._changed.wait_for(
+                lambda: len(self._waiting) >= wanted or self._closing, timeout=patience
+            )
+            return [self._waiting.popleft() for _ in range(min(_MOST, len(self._waiting)))]
 
     def _settle(self, group: Sequence[tuple[Item, Future[Result]]]) -> None:
         try:

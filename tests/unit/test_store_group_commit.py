@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -98,6 +99,65 @@ def test_closing_writes_what_waits_and_a_later_one_starts_again() -> None:
     assert commits.submit(5).result(SECONDS) == "wrote 5"
     commits.close()
     assert ledger.kept == list(range(6))
+
+
+def test_those_who_come_back_are_written_together_again() -> None:
+    ledger = Ledger()
+    slow = 0.02
+
+    def write(group: Sequence[int]) -> list[str]:
+        time.sleep(slow)  # a group waits for others no longer than the last one took
+        return ledger.write(group)
+
+    commits = GroupCommit(write)
+
+    def client(first: int) -> None:
+        for turn in range(10):
+            commits.submit(first + turn).result(SECONDS)
+
+    clients = [threading.Thread(target=client, args=[100 * place]) for place in range(6)]
+    for one in clients:
+        one.start()
+    for one in clients:
+        one.join(SECONDS)
+    commits.close()
+    assert sorted(ledger.kept) == [100 * place + turn for place in range(6) for turn in range(10)]
+    # The first group may be of any size, and after it some round may be torn by a busy machine.
+    assert sum(len(group) == 6 for group in ledger.groups) >= 6
+
+
+def test_one_who_comes_alone_waits_for_nobody() -> None:
+    ledger = Ledger()
+    commits = GroupCommit(ledger.write)
+    waited: list[bool] = []
+    wait_for = commits._changed.wait_for
+
+    def watched(condition: Callable[[], bool], timeout: float | None = None) -> bool:
+        if timeout is not None:
+            waited.append(not condition())
+        return wait_for(condition, timeout)
+
+    commits._changed.wait_for = watched  # type: ignore[method-assign]
+    for number in range(5):
+        assert commits.submit(number).result(SECONDS) == f"wrote {number}"
+    commits.close()
+    assert ledger.groups == [[number] for number in range(5)]
+    assert waited
+    assert not any(waited)
+
+
+def test_who_does_not_come_back_is_not_waited_for_longer_than_the_last_group_took() -> None:
+    ledger = Ledger()
+    commits = GroupCommit(ledger.write)
+    ledger.open.clear()
+    several = [commits.submit(number) for number in range(4)]
+    time.sleep(0.2)
+    ledger.open.set()
+    assert [one.result(SECONDS) for one in several] == [f"wrote {n}" for n in range(4)]
+    began = time.monotonic()
+    assert commits.submit(4).result(SECONDS) == "wrote 4"  # three more were expected
+    assert time.monotonic() - began < 1
+    commits.close()
 
 
 def test_a_writer_that_fails_alone_says_why() -> None:
