@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from store import group_commit
 from store.group_commit import GroupCommit
 
 SECONDS = 10
@@ -101,29 +102,21 @@ def test_closing_writes_what_waits_and_a_later_one_starts_again() -> None:
     assert ledger.kept == list(range(6))
 
 
-def test_those_who_come_back_are_written_together_again() -> None:
+def test_who_comes_back_is_written_with_those_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_commit, "_PATIENCE", SECONDS)
     ledger = Ledger()
-    slow = 0.02
-
-    def write(group: Sequence[int]) -> list[str]:
-        time.sleep(slow)  # a group waits for others no longer than the last one took
-        return ledger.write(group)
-
-    commits = GroupCommit(write)
-
-    def client(first: int) -> None:
-        for turn in range(10):
-            commits.submit(first + turn).result(SECONDS)
-
-    clients = [threading.Thread(target=client, args=[100 * place]) for place in range(6)]
-    for one in clients:
-        one.start()
-    for one in clients:
-        one.join(SECONDS)
+    commits = GroupCommit(ledger.write)
+    ledger.open.clear()
+    first = commits.submit(0)
+    assert ledger.entered.wait(SECONDS)
+    others = [commits.submit(number) for number in (1, 2, 3)]
+    time.sleep(0.5)  # as long as the next group may wait for a fourth
+    ledger.open.set()
+    assert first.result(SECONDS) == "wrote 0"
+    again = commits.submit(4)
+    assert [one.result(SECONDS) for one in (*others, again)] == [f"wrote {n}" for n in range(1, 5)]
+    assert ledger.groups == [[0], [1, 2, 3, 4]]
     commits.close()
-    assert sorted(ledger.kept) == [100 * place + turn for place in range(6) for turn in range(10)]
-    # The first group may be of any size, and after it some round may be torn by a busy machine.
-    assert sum(len(group) == 6 for group in ledger.groups) >= 6
 
 
 def test_one_who_comes_alone_waits_for_nobody() -> None:
