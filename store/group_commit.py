@@ -83,10 +83,12 @@ class GroupCommit(Generic[Item, Result]):
         """The next group, as soon as so many are there or patience is over; none: it is closed."""
         wanted = min(expected, _MOST)
         with self._changed:
+            began = time.monotonic()
             self._changed.wait_for(lambda: self._waiting or self._closing)
-            self._changed.wait_for(
-                lambda: len(self._waiting) >= wanted or self._closing, timeout=patience
-            )
+            if time.monotonic() - began <= _PATIENCE:  # else the others have gone
+                self._changed.wait_for(
+                    lambda: len(self._waiting) >= wanted or self._closing, timeout=patience
+                )
             return [self._waiting.popleft() for _ in range(min(_MOST, len(self._waiting)))]
 
     def _settle(self, group: Sequence[tuple[Item, Future[Result]]]) -> None:

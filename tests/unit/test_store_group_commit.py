@@ -119,9 +119,17 @@ def test_who_comes_back_is_written_with_those_who_wait(monkeypatch: pytest.Monke
     commits.close()
 
 
-def test_one_who_comes_alone_waits_for_nobody() -> None:
+@pytest.mark.parametrize("after", ["nobody", "several who have gone"])
+def test_one_who_comes_alone_waits_for_nobody(after: str) -> None:
     ledger = Ledger()
     commits = GroupCommit(ledger.write)
+    if after != "nobody":
+        ledger.open.clear()
+        several = [commits.submit(number) for number in (20, 21, 22, 23)]
+        ledger.open.set()
+        assert several[-1].result(SECONDS) == "wrote 23"
+        time.sleep(2 * group_commit._PATIENCE)
+    ledger.groups.clear()
     waited: list[bool] = []
     wait_for = commits._changed.wait_for
 
