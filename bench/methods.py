@@ -28,7 +28,7 @@ from models.proposals import Proposals
 from models.recipes import Objective, Recipe, recipe_for
 from models.scores import changed_pairs
 from models.scouting import Foresight
-from models.search import SearchConfig
+from models.search_config import SearchConfig
 
 ALTERNATIVES = 5
 Pair = tuple[int, int]

@@ -26,7 +26,8 @@ from models.proposals import Proposals, draw, pruned_flips, scattered
 from models.pruning import prune
 from models.ranking import choose, codes_of, shortlist
 from models.scouting import Foresight, Scout
-from models.search import Guide, Search, SearchConfig, pool_size
+from models.search import Guide, Search, pool_size
+from models.search_config import SearchConfig
 
 __all__ = [
     "CounterfactualConfig",
@@ -179,6 +180,7 @@ def _restricted_search(config: CounterfactualConfig) -> SearchConfig:
         config.search,
         pool=config.candidates.pool * (4 if thorough else 1),
         calibrated=False,
+        second_look=False,
         portion=32,
     )
 

@@ -6,90 +6,30 @@ Without a pool the beam's first state tries all pairs: the search finds what gre
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, zip_longest
+from itertools import combinations, islice, zip_longest
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
+from models.correction import corrected
 from models.edits import EditSet, EditSpace, SmallestSets
 from models.flips import FORBIDDEN, FlipJudge
 from models.patches import PatchScout
 from models.ranking import unnaturalness
 from models.scouting import Scout
+from models.search_config import SearchConfig
 
+_LOOK = 32  # pairs of a pool that are judged before what is foretold of the rest is corrected
+_HOPE = 0.5  # of the way to a flip, that the best edit goes where one may flip
 _NATURAL = 64  # foretold flips whose naturalness is looked at
 _WITHOUT_TWO = 2048  # sets with two edits dropped that an exchange judges
 _WITHOUT_TWO_NODES = 2**19  # and nodes of all their graphs together
 
 T = TypeVar("T")
 AnyScout = Scout | PatchScout
-
-
-@dataclass(frozen=True)
-class SearchConfig:
-    """How wide the search looks."""
-
-    pool: int | None = 16  # pairs tried first of all and in the best state; None: all pairs
-    calibrated: bool = True  # more of them, if the denoiser needed more on held-out graphs
-    states_by_margin: int = 6
-    states_by_plausibility: int = 3  # ranked by margin + plausibility_weight · plausibility
-    plausibility_weight: float = 0.3
-    expansions: int = 8  # per criterion, for every state but the best
-    full_pairs: int = 2000  # of more pairs only the most promising ones are tried
-    full_cells: int = 2**26  # and so few that their adjacencies have at most so many entries
-    all_sets: int = 1024  # from depth 2 on, so few edit sets are tried completely
-    wide_depth: int = 6  # beyond, only the best state goes on, with its most promising pairs
-    exchanged: int = 8  # flips that are tried to be made smaller by exchange
-    choice: int = 6  # flips that are looked for, so that the most natural ones can be chosen
-    portion: int = 8  # sets judged before it is asked whether that is enough
-    # known flips, times sets in a row without another one, that end a depth; None: nothing does
-    dry: int | None = 24
-    narrow: int = 3  # the beam is so many times narrower where only alternatives are missing
-    exchanges: int = 96  # sets that an exchange tries
-    bases: int = 24  # sets with two edits dropped that an exchange adds one to
-
-    def __post_init__(self) -> None:
-        if min(self.states_by_margin, self.expansions, self.full_pairs, self.all_sets) < 1:
-            raise ValueError(f"a search looks at one state and one edit at least, got {self}")
-        if min(self.portion, self.narrow, self.choice) < 1:
-            raise ValueError(f"portion, narrow and choice are 1 at least, got {self}")
-        if self.pool is not None and self.pool < 1:
-            raise ValueError(f"a pool holds one pair at least, got {self.pool}")
-        if self.dry is not None and self.dry < 1:
-            raise ValueError(f"dry is 1 at least, got {self.dry}")
-
-    def pairs_tried(self, nodes: int) -> int:
-        return max(self.expansions, min(self.full_pairs, self.full_cells // max(nodes, 1) ** 2))
-
-
-# How much work an answer is worth: a wider search finds smaller and more flips.
-PRESETS: dict[str, SearchConfig] = {
-    "fast": SearchConfig(
-        pool=16,
-        calibrated=False,
-        states_by_margin=3,
-        states_by_plausibility=1,
-        expansions=6,
-        exchanged=2,
-        bases=8,
-    ),
-    "balanced": SearchConfig(),
-    "thorough": SearchConfig(
-        pool=None,
-        choice=64,
-        dry=None,
-        wide_depth=16,
-        states_by_margin=12,
-        states_by_plausibility=4,
-        expansions=16,
-        exchanged=16,
-        exchanges=2000,
-        bases=48,
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -216,22 +156,75 @@ class Search:
     def begin(self) -> Guide:
         """Depth 1: single edits, all of them unless there is a reason to leave some out."""
         self.depth = 1
-        pairs = first_pairs(self._judge, self._scout, self._config)
-        self._level = self._try([(pair,) for pair in pairs])
-        tried = sorted(pair for (pair,) in self._level)
-        complete = len(tried) == self._judge.space.count
-        effects = torch.zeros(len(self._scout.plausibility)) if complete else self._scout.gains
-        effects = effects.clone()
-        unedited, *edited = self._judge.margins([(), *((pair,) for pair in tried)])
-        effects[tried] = torch.tensor(edited) - unedited
-        self.guide = Guide(tried, effects, self._scout.plausibility)
         count = self._judge.space.count
         self._pool = pool_size(self._scout, self._config, count)
+        pairs = first_pairs(self._judge, self._scout, self._config)
+        if self._looks_again:
+            self._level = self._try(self._looks(pairs))
+        else:
+            self._level = self._try((pair,) for pair in pairs)
+        tried = sorted(pair for (pair,) in self._level)
+        effects = self._learnt(tried)
+        effects[tried] = self._gained(tried)
+        self.guide = Guide(tried, effects, self._scout.plausibility)
         # beyond a pool all pairs are ranked anew in every state; else what was too much stays out
         self._pairs = list(range(count)) if self._pool is not None else sorted(pairs)
         self._by_effect = self._top(effects)
         self._by_both = self._top(self.guide.mixed(self._config.plausibility_weight))
         return self.guide
+
+    @property
+    def _looks_again(self) -> bool:
+        """Whether what was judged corrects what is foretold; not where nobody knows how good it is.
+
+        Where all pairs are asked for they are all tried.
+        """
+        known = self._scout.foresees and self._scout.needed is not None
+        return known and self._config.second_look and self._config.pool is not None
+
+    def _looks(self, pool: Sequence[int]) -> Iterator[EditSet]:
+        """A pool's single edits, and as many again while none of them flips; or all, if few.
+
+        A look at a time: what was judged corrects what is foretold of the rest. Without a flip it
+        ends where none is to be expected: no edit goes half of the way, neither of those that were
+        judged nor, as foretold, of the others.
+        """
+        tried: list[int] = []
+        most = len(pool) if self._pool is None else 2 * self._pool
+        while len(tried) < most:
+            look = self._next_look(pool, tried)[: most - len(tried)]
+            if not look:
+                return
+            yield from ((pair,) for pair in look)
+            tried += look
+
+    def _next_look(self, pool: Sequence[int], tried: Sequence[int]) -> list[int]:
+        known = set(tried)
+        if not tried or self._judge.flips():
+            return [pair for pair in pool if pair not in known][:_LOOK]
+        foretold, learnt = self._scout.gains, self._learnt(tried)
+        hoped = torch.maximum(foretold, learnt)
+        hoped[list(tried)] = self._gained(tried)
+        (unedited,) = self._judge.margins([()])
+        if float(hoped.max()) < _HOPE * -unedited:
+            return []
+        best = len(tried) + _LOOK
+        ranked = _in_turns(_best(learnt, best), _best(foretold, best))
+        return [pair for pair in ranked if pair not in known][:_LOOK]
+
+    def _gained(self, tried: Sequence[int]) -> Tensor:
+        """What single edits really do to the margin: [tried]"""
+        unedited, *edited = self._judge.margins([(), *((pair,) for pair in tried)])
+        return torch.tensor(edited) - unedited
+
+    def _learnt(self, tried: Sequence[int]) -> Tensor:
+        """Gains of single edits, as foretold and as those that were tried correct it: [pair]"""
+        if len(tried) == self._judge.space.count:
+            return torch.zeros(len(self._scout.plausibility))
+        foretold = self._scout.gains
+        if not self._looks_again:
+            return foretold.clone()
+        return corrected(self._judge.space, foretold, torch.tensor(tried), self._gained(tried))
 
     def deepen(self) -> None:
         """Tries sets of one more edit: all of them if they are few, else what the beam reaches.
@@ -259,22 +252,24 @@ class Search:
         promising = self._expanded(self._beam(narrow=bool(self._judge.flips())))
         return list(dict.fromkeys([*promising, *every]))
 
-    def _try(self, edit_sets: Sequence[EditSet]) -> list[EditSet]:
+    def _try(self, edit_sets: Iterable[EditSet]) -> list[EditSet]:
         """Judges portion by portion until enough is known; returns what was judged.
 
         Where a flip is known, only alternatives are missing. If what is foretold gives the order,
         many sets in a row without a flip say that those behind them have none either; the more
         flips are known, the fewer such sets will do.
         """
+        judged: list[EditSet] = []
         dry = 0
-        for start in range(0, len(edit_sets), self._config.portion):
-            portion = edit_sets[start : start + self._config.portion]
+        waiting = iter(edit_sets)
+        while portion := list(islice(waiting, self._config.portion)):
             dry = 0 if max(self._judge.margins(portion)) > 0 else dry + len(portion)
+            judged += portion
             # a sample's flip may have more edits than are tried now
             known = sum(len(edits) <= self.depth for edits in self._judge.flips())
             if dry * known >= self._dry or self._enough(self.depth):
-                return list(edit_sets[: start + self._config.portion])
-        return list(edit_sets)
+                break
+        return judged
 
     def exchange(self) -> None:
         """Looks for a smaller flip near the smallest ones: drop every two edits, add one."""

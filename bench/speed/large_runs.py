@@ -33,7 +33,7 @@ from models.graphs import Graph
 from models.node_explanation import explain_node
 from models.recipes import Objective, recipe_for
 from models.row_graph import RowGraph
-from models.search import PRESETS
+from models.search_config import PRESETS
 from models.surroundings import surroundings
 from store import tables
 from store.artifacts import Artifacts

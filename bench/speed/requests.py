@@ -25,7 +25,7 @@ from models.counterfactual import CounterfactualConfig, CounterfactualOutcome
 from models.denoiser import Denoiser
 from models.device import choose_device
 from models.gnn.network import Gnn
-from models.search import PRESETS
+from models.search_config import PRESETS
 from store import denoisers, gnns
 from store.opened import Store
 from store.requests import CanonicalGraph, CounterfactualRequest, DenoiserConfig, Preset

@@ -29,7 +29,7 @@ from models.gnn.spec import ActivationLayer, GcnLayer, GinLayer, GnnSpec, Linear
 from models.graphs import DenseGraphs, Graph, to_dense, to_sparse
 from models.proposals import Proposals, scattered
 from models.scouting import Foresight
-from models.search import SearchConfig
+from models.search_config import SearchConfig
 
 torch.set_num_threads(1)
 

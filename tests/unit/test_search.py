@@ -14,7 +14,8 @@ from models.gnn.network import Gnn, predict
 from models.gnn.spec import ActivationLayer, GcnLayer, GnnSpec, LinearLayer, PoolLayer
 from models.graphs import Graph, to_sparse
 from models.scouting import Foresight, Scout
-from models.search import Guide, Search, SearchConfig
+from models.search import Guide, Search
+from models.search_config import SearchConfig
 from models.valences import Valences
 
 torch.set_num_threads(1)
@@ -192,7 +193,7 @@ def test_an_untrained_effect_head_foretells_the_slopes() -> None:
 def test_with_foresight_only_a_pool_is_tried() -> None:
     judge = a_judge(12)
     scout = a_scout(judge, foresees=True)
-    _, guide = begun(judge, scout, SearchConfig(pool=10))
+    _, guide = begun(judge, scout, SearchConfig(pool=10, second_look=False))
     assert len(guide.tried) == 10
     assert judge.evaluations == 12  # and the input, and the look at it
     assert int(scout.gains.argmax()) in guide.tried
@@ -200,6 +201,56 @@ def test_with_foresight_only_a_pool_is_tried() -> None:
     assert torch.equal(guide.effects[untried], scout.gains[untried])
     exact = direct_margins(judge, [(pair,) for pair in guide.tried]) - direct_margins(judge, [()])
     torch.testing.assert_close(guide.effects[guide.tried], exact, rtol=1e-4, atol=1e-5)
+
+
+def a_bias(way: float) -> float:
+    """With which the best single edit of the GNN of 12 nodes goes so much of the way to a flip."""
+    plain = a_judge(12)
+    unedited, *edited = plain.margins([(), *((pair,) for pair in range(plain.space.count))])
+    return (max(edited) - unedited) / way + unedited
+
+
+@pytest.mark.parametrize(("way", "tried"), [(0.9, 20), (0.3, 10)], ids=["near", "far"])
+def test_a_pool_without_a_flip_gets_a_second_look_unless_a_flip_is_far_away(
+    way: float, tried: int
+) -> None:
+    judge = a_judge(12, bias=a_bias(way))
+    _, guide = begun(judge, a_scout(judge, foresees=True), SearchConfig(pool=10))
+    assert judge.flips() == []
+    assert len(guide.tried) == tried
+
+
+def test_where_nobody_knows_how_good_the_foresight_is_all_pairs_are_tried() -> None:
+    judge = a_judge(12, bias=a_bias(0.3))
+    scout = a_scout(judge, foresees=True)
+    scout.needed = None
+    _, guide = begun(judge, scout, SearchConfig(pool=10))
+    assert guide.tried == list(range(judge.space.count))
+
+
+class Wrong(Scout):
+    """Foretells the truth, but of one edit that it comes right after the best ones."""
+
+    def __init__(self, pair: int, place: int) -> None:
+        truth = a_judge(12)
+        unedited, *edited = truth.margins([(), *((one,) for one in range(truth.space.count))])
+        self.foresees = True
+        self.needed = 0
+        self.plausibility = torch.zeros(truth.space.count)
+        self._gains = torch.tensor(edited) - unedited
+        self._gains[pair] = self._gains.topk(place + 1).values[-1] - 1e-4
+
+
+@pytest.mark.parametrize("second_look", [False, True])
+def test_a_second_look_finds_the_flip_that_a_pool_left_out(second_look: bool) -> None:
+    plain = a_judge(12)
+    margins = torch.tensor(plain.margins([(pair,) for pair in range(plain.space.count)]))
+    best, bias = int(margins.argmax()), float(margins.topk(2).values.mean())
+    judge = a_judge(12, bias=bias)
+    config = SearchConfig(pool=10, second_look=second_look)
+    _, guide = begun(judge, Wrong(best, 12), config)
+    assert (best in guide.tried) == second_look
+    assert judge.flips() == ([(best,)] if second_look else [])
 
 
 def test_without_information_there_is_no_foresight() -> None:

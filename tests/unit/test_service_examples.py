@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from pydantic import TypeAdapter
 
 from models.class_explanation import CLASS_PRESETS
-from models.search import PRESETS
+from models.search_config import PRESETS
 from service.graphs_in import read_graph
 from service.schemas import (
     ClassIn,

@@ -17,7 +17,7 @@ from safetensors.torch import save
 from models.class_explanation import CLASS_PRESETS
 from models.counterfactual import CounterfactualConfig
 from models.gnn.network import Gnn
-from models.search import PRESETS
+from models.search_config import PRESETS
 from store import datasets, denoisers, explanations, gnns, graph_sets, jobs
 from store.gnn_spec import GnnSpecDocument
 from store.job_states import DenoiserState, GnnState

@@ -12,7 +12,7 @@ from models.candidates import CandidateConfig
 from models.counterfactual import CounterfactualConfig, CounterfactualOutcome
 from models.denoiser import Denoiser
 from models.gnn.network import Gnn
-from models.search import PRESETS
+from models.search_config import PRESETS
 from store import explanations, gnns
 from store.requests import CounterfactualRequest
 from store.results import CounterfactualResult, Timings
