@@ -17,7 +17,14 @@ from models.diffusion import NoiseLevel, add_noise, symmetric_uniform
 from models.gnn.network import Gnn
 from models.graphs import DenseGraphs, to_dense
 from models.isomorphism import graph_codes
-from models.regularisers import Candidates, Recurrence, ReferenceShape, Regulariser, regularised
+from models.regularisers import (
+    Candidates,
+    Recurrence,
+    ReferenceShape,
+    Regulariser,
+    faults_of,
+    regularised,
+)
 
 _KEPT = 4  # best candidates of a chain and step that may become answers
 _PARTS_PER_SIZE = 16  # reference subgraphs per size that the regularisers compare with
@@ -65,7 +72,7 @@ class Chains:
         report: Callable[[int], None],
     ) -> Pool | None:
         """Good graphs of all steps (`paper`: the last ones), None if none had the time."""
-        noisy = self._random_graphs(sizes)  # G_T
+        noisy = self.random_graphs(sizes)  # G_T
         good: list[DenseGraphs] = []  # each chain's first, second, … best of a step
         for step in range(steps):
             if should_stop():
@@ -83,9 +90,12 @@ class Chains:
         log_likelihood = self._clean_log_likelihood(graphs)
         log_confidence = self._log_confidence(graphs)
         scores = self._scores(graphs, log_confidence, log_likelihood)
-        return Pool(graphs, log_confidence, log_likelihood, scores)
+        faults = faults_of(
+            Candidates(graphs, log_likelihood, self._reference), self._config.regularisers
+        )
+        return Pool(graphs, log_confidence, log_likelihood, scores, faults)
 
-    def _random_graphs(self, sizes: Sequence[int]) -> DenseGraphs:
+    def random_graphs(self, sizes: Sequence[int]) -> DenseGraphs:
         """ER(N, 1/2) with the features of parts of class graphs."""
         graphs = to_dense([self._parts.draw(size) for size in sizes])
         drawn = symmetric_uniform(graphs.adjacency, self._generator) < 0.5

@@ -2,10 +2,13 @@
 
 Sure graphs that together look like the class: greedily, the set S with the least
 
-    MMD²(S, class parts) + mean over S of (doubt + wishes that are not met),
+    MMD²(S, class parts) + doubt + mean over S of (own doubt + wishes that are not met),
 
-as in kernel herding (Chen, Welling and Smola 2010), here without repetition. Doubt is
-log .995 - log f, 0 for surer graphs; wishes are the regularisers' terms.
+as in kernel herding (Chen, Welling and Smola 2010), here without repetition. Own doubt is
+log .995 - log f, 0 for surer graphs, and costs little; doubt is the same of the mean of log f over
+S and costs much: a typical graph may be a little less sure where others are surer. Wishes are the
+regularisers' terms. Answers are added as long as S stays far closer to the class than random graphs
+are, or near the closest that it came.
 """
 
 from __future__ import annotations
@@ -19,18 +22,23 @@ from torch import Tensor
 
 from models.graphs import DenseGraphs, Graph, from_dense
 from models.isomorphism import graph_codes
-from models.mmd import GraphStatistics, kernels_between, statistics
+from models.mmd import GraphStatistics, kernels_between, mmd, statistics
 
 SURE = math.log(0.995)  # log f that is not worth raising at the cost of anything else
-# Nats below the best score of its size at which a graph is no answer: less than a second component
-# or an edge beyond a valence costs.
+# Nats of faults beyond the fewest at which a graph is no answer: less than a second component or an
+# edge beyond a valence costs.
 _WORSE = 1.9
-_MOST = 2_000  # graphs among which answers are chosen, those of the best scores
+_LESS_SURE = 0.1  # nats of log f that an answer may be below the surest one
+_MOST = 6_000  # graphs among which answers are chosen
 _TO_ITSELF = 3.0  # a graph's kernels with itself, added up
 # In units of MMD² per nat.
-_DOUBT = 100.0
-_WISH = 0.1
-_ABOVE_BEST = 0.1  # that the objective may be for the sake of more answers
+_DOUBT = 1_000.0
+_OWN_DOUBT = 3.0
+_WISH = 0.05
+# What MMD² and doubt may be for the sake of more answers: a share of the MMD² of random graphs, or
+# so much above the least.
+_OF_RANDOM = 1 / 14
+_ABOVE_BEST = 0.05
 
 
 @dataclass(frozen=True)
@@ -41,6 +49,7 @@ class Pool:
     log_confidence: Tensor  # [graph] log f
     log_likelihood: Tensor  # [graph]
     scores: Tensor  # [graph] regularised
+    faults: Tensor  # [graph] nats that it costs to be other than asked, as a second component does
 
     def select(self, index: Tensor) -> Pool:
         return Pool(
@@ -48,6 +57,7 @@ class Pool:
             self.log_confidence[index],
             self.log_likelihood[index],
             self.scores[index],
+            self.faults[index],
         )
 
     def mean_best(self, size: int, count: int) -> float:
@@ -64,47 +74,70 @@ def distinct(graphs: DenseGraphs) -> DenseGraphs:
     return graphs.select(torch.tensor(list(first.values()), dtype=torch.long))
 
 
-def chosen(pool: Pool, parts: Sequence[Graph], count: int) -> Pool:
-    """At most `count` of the pool; `parts` are what graphs of the class look like."""
+@dataclass(frozen=True)
+class _Herd:
+    order: list[int]  # positions as they were added
+    distances: list[float]  # MMD² and doubt after each
+
+
+def chosen(pool: Pool, parts: Sequence[Graph], random: Sequence[Graph], count: int) -> Pool:
+    """At most `count` of the pool; `parts` are what the class looks like, `random` what nothing is.
+
+    How many depends on how the distance to `parts` grows compared with that of `random`.
+    """
     pool = pool.select(_eligible(pool))
     met = pool.scores - pool.log_confidence.clamp(max=SURE)
-    doubt = (SURE - pool.log_confidence).clamp(min=0)
-    costs = _DOUBT * doubt + _WISH * (met.max() - met)
-    order, values = _herded(statistics(from_dense(pool.graphs)), statistics(parts), costs, count)
-    most = min(values) + _ABOVE_BEST
-    last = max(place for place, value in enumerate(values) if value <= most)
-    return pool.select(torch.tensor(order[: last + 1]))
+    own_doubt = (SURE - pool.log_confidence).clamp(min=0)
+    wanted = statistics(parts)
+    herd = _herded(
+        statistics(from_dense(pool.graphs)),
+        wanted,
+        pool.log_confidence.double(),
+        _OWN_DOUBT * own_doubt + _WISH * (met.max() - met),
+        count,
+    )
+    most = max(min(herd.distances) + _ABOVE_BEST, _OF_RANDOM * mmd(statistics(random), wanted).sum)
+    last = max(place for place, distance in enumerate(herd.distances) if distance <= most)
+    return pool.select(torch.tensor(herd.order[: last + 1]))
 
 
 def _eligible(pool: Pool) -> Tensor:
-    """Positions of those not far below the best of their size, best first."""
-    nodes = pool.graphs.mask.sum(dim=1)
-    best = torch.full((int(nodes.max()) + 1,), -math.inf).scatter_reduce(
-        0, nodes, pool.scores, "amax"
-    )
-    order = pool.scores.argsort(descending=True, stable=True)
-    return order[(pool.scores >= best[nodes] - _WORSE)[order]][:_MOST]
+    """Positions of the sure ones among those with few faults, however they score.
+
+    Scores rank what is likeliest first, so that a cut by score leaves many graphs of one kind and
+    more of them the longer chains run. Where there are too many they are thinned out evenly.
+    """
+    few = pool.faults <= pool.faults.min() + _WORSE
+    surest = pool.log_confidence[few].max()
+    found = (few & (pool.log_confidence >= surest - _LESS_SURE)).nonzero().flatten()
+    return found[torch.linspace(0, len(found) - 1, min(_MOST, len(found))).long()]
 
 
 def _herded(
-    own: GraphStatistics, wanted: GraphStatistics, costs: Tensor, count: int
-) -> tuple[list[int], list[float]]:
-    """Positions in the order in which they are added, and the objective after each."""
+    own: GraphStatistics,
+    wanted: GraphStatistics,
+    log_confidence: Tensor,
+    costs: Tensor,
+    count: int,
+) -> _Herd:
+    """One after the other, each the one that leaves the objective least."""
     alike = kernels_between(own, wanted).sum.mean(dim=1)  # [graph]
     constant = float(wanted.kernels.sum.mean())
     to_set = torch.zeros_like(alike)  # each one's kernels with the set, summed
     left = torch.zeros_like(alike)  # infinite once added
-    within = linear = 0.0
-    order: list[int] = []
-    values: list[float] = []
+    within = cross = sure = cost = 0.0  # sums over the set
+    herd = _Herd([], [])
     for size in range(1, min(count, own.count) + 1):
-        added = (within + 2 * to_set + _TO_ITSELF) / size**2
-        objective = added + (linear + costs - 2 * alike) / size + constant + left
-        best = int(objective.argmin())
-        order.append(best)
-        values.append(float(objective[best]))
+        squared = (within + 2 * to_set + _TO_ITSELF) / size**2 - 2 * (cross + alike) / size
+        doubt = (SURE - (sure + log_confidence) / size).clamp(min=0)
+        distance = squared + constant + _DOUBT * doubt
+        best = int((distance + (cost + costs) / size + left).argmin())
+        herd.order.append(best)
+        herd.distances.append(float(distance[best]))
         within += float(2 * to_set[best] + _TO_ITSELF)
-        linear += float(costs[best] - 2 * alike[best])
+        cross += float(alike[best])
+        sure += float(log_confidence[best])
+        cost += float(costs[best])
         to_set += kernels_between(own, own.select(torch.tensor([best]))).sum[:, 0]
         left[best] = math.inf
-    return order, values
+    return herd

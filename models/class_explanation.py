@@ -3,7 +3,8 @@
 `paper` is Algorithm 1 of D4Explainer. `guided` differs in three ways: two thirds of the candidates
 come from fresh parts of class graphs, with the chain's edges or with their own; the choice is
 regularised; and the answers are not the chains' last graphs but those of all steps that the GNN is
-sure of and that together look most like the class, fewer than chains where more would spoil that.
+sure of on average and that together look most like the class, fewer than chains where more would
+spoil that.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ _LARGEST_SIZE = 12
 _SIZES_TRIED = 4
 _PILOT_STEPS = 5
 _PILOT_CHAINS = 8
-_PARTS = 400  # of class graphs, that the answers are to look like
+_PARTS = 1_000  # of class graphs, that the answers are to look like
+_RANDOM = 200  # graphs of no class, that the answers are to be far from looking like
 # A size is good if the best graphs of its pilot score at most this much less than the best size's.
 _SIZE_TOLERANCE = 0.1
 
@@ -147,7 +149,8 @@ def explain_class(
         return []
     if config.sampler == "guided":
         drawn = [parts.draw(sizes[place % len(sizes)]) for place in range(_PARTS)]
-        pool = chosen(pool, drawn, config.chains)
+        random = chains.random_graphs([sizes[place % len(sizes)] for place in range(_RANDOM)])
+        pool = chosen(pool, drawn, from_dense(random), config.chains)
     return _ranked(gnn, pool, config, device)
 
 

@@ -238,3 +238,15 @@ def regularised(
     for regulariser in regularisers:
         total = total + regulariser.weight * regulariser.score(candidates)
     return total
+
+
+def faults_of(candidates: Candidates, regularisers: Sequence[Regulariser]) -> Tensor:
+    """-Σ weight · score of all but those for likeness to the class: [batch], in nats.
+
+    Likeness is a matter of degree that sets of answers are judged by; the rest is asked of each.
+    """
+    total = candidates.graphs.adjacency.new_zeros(candidates.graphs.count)
+    for regulariser in regularisers:
+        if not isinstance(regulariser, Likelihood | Recurrence):
+            total = total - regulariser.weight * regulariser.score(candidates)
+    return total

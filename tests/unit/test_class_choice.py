@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.class_choice import SURE, Pool, _herded, chosen, distinct
+from models.class_choice import SURE, Pool, _eligible, _herded, chosen, distinct
 from models.graphs import Graph, from_dense, to_dense
 from models.mmd import kernels_between, mmd, statistics
 
@@ -30,13 +30,21 @@ TREES = [graph_of(tree) for tree in nx.nonisomorphic_trees(6)]  # six of them
 CLIQUES = [graph_of(nx.lollipop_graph(size, 6 - size)) for size in (4, 5, 6)]
 
 
+RANDOM = [graph_of(nx.gnp_random_graph(6, 0.5, seed=seed)) for seed in range(40)]
+
+
 def pool_of(
-    graphs: list[Graph], confidence: list[float], wishes: list[float] | None = None
+    graphs: list[Graph],
+    confidence: list[float],
+    wishes: list[float] | None = None,
+    faults: list[float] | None = None,
 ) -> Pool:
     log_confidence = torch.tensor(confidence).log()
     met = torch.zeros(len(graphs)) if wishes is None else torch.tensor(wishes)
     scores = log_confidence.clamp(max=SURE) + met
-    return Pool(to_dense(graphs), log_confidence, torch.zeros(len(graphs)), scores)
+    none = torch.zeros(len(graphs))
+    wrong = none if faults is None else torch.tensor(faults)
+    return Pool(to_dense(graphs), log_confidence, none, scores, wrong)
 
 
 def edge_counts(pool: Pool) -> list[int]:
@@ -49,18 +57,23 @@ def test_each_addition_is_the_best_one_by_the_mmd_itself(seed: int, count: int) 
     own, wanted = random_graphs(count, seed), random_graphs(5, seed + 51, 0.3)
     generator = torch.Generator().manual_seed(seed)
     costs = torch.rand(count, generator=generator, dtype=torch.float64)
+    log_confidence = SURE - 1e-3 * torch.randn(count, generator=generator, dtype=torch.float64)
     target = statistics(wanted)
 
-    def objective(places: list[int]) -> float:
-        distance = mmd(statistics([own[place] for place in places]), target).sum
-        return distance + float(costs[places].mean())
+    def distance(places: list[int]) -> float:
+        doubt = max(0.0, SURE - float(log_confidence[places].mean()))
+        return mmd(statistics([own[place] for place in places]), target).sum + 1_000 * doubt
 
-    order, values = _herded(statistics(own), target, costs, count)
-    assert sorted(order) == list(range(count))
-    for size, value in enumerate(values, start=1):
-        before, left = order[: size - 1], order[size - 1 :]
-        assert value == pytest.approx(objective(order[:size]), abs=1e-9)
-        assert value <= min(objective([*before, place]) for place in left) + 1e-9
+    def objective(places: list[int]) -> float:
+        return distance(places) + float(costs[places].mean())
+
+    herd = _herded(statistics(own), target, log_confidence, costs, count)
+    assert sorted(herd.order) == list(range(count))
+    for size, found in enumerate(herd.distances, start=1):
+        before, left = herd.order[: size - 1], herd.order[size - 1 :]
+        assert found == pytest.approx(distance(herd.order[:size]), abs=1e-9)
+        least = min(objective([*before, place]) for place in left)
+        assert objective(herd.order[:size]) <= least + 1e-9
 
 
 def test_kernel_sums_add_up_to_the_mmd() -> None:
@@ -73,31 +86,67 @@ def test_kernel_sums_add_up_to_the_mmd() -> None:
 
 
 def test_sure_graphs_that_are_unlike_the_class_are_left_out() -> None:
-    found = chosen(pool_of(CLIQUES + TREES, [0.999] * 9), TREES, 9)
+    found = chosen(pool_of(CLIQUES + TREES, [0.999] * 9), TREES, RANDOM, 9)
     assert edge_counts(found)[:6] == [5] * 6  # the trees, all of them
     assert max(edge_counts(found)) < CLIQUES[1].edge_count  # of cliques at most the smallest
-    alone = chosen(pool_of(CLIQUES, [0.999] * 3), TREES, 9)
+    alone = chosen(pool_of(CLIQUES, [0.999] * 3), TREES, RANDOM, 9)
     assert len(edge_counts(alone)) >= 1  # where there is nothing better, there is an answer
 
 
 def test_doubt_counts_more_than_likeness_but_not_among_the_sure() -> None:
-    doubtful = chosen(pool_of(CLIQUES[:1] + TREES[:1], [0.999, 0.9]), TREES, 1)
+    doubtful = chosen(pool_of(CLIQUES[:1] + TREES[:1], [0.999, 0.92]), TREES, RANDOM, 1)
     assert edge_counts(doubtful) == [CLIQUES[0].edge_count]
-    sure = chosen(pool_of(CLIQUES[:1] + TREES[:1], [0.9999, 0.996]), TREES, 1)
+    sure = chosen(pool_of(CLIQUES[:1] + TREES[:1], [0.9999, 0.996]), TREES, RANDOM, 1)
     assert edge_counts(sure) == [5]
 
 
-def test_what_scores_far_below_the_best_of_its_size_is_no_answer() -> None:
-    wishes = [0.0] * 5 + [-2.0]  # as a second component costs
-    found = chosen(pool_of(TREES, [0.999] * 6, wishes), TREES, 6)
-    assert found.graphs.count == 5
-    larger = graph_of(nx.path_graph(7))
-    with_larger = pool_of([*TREES, larger], [0.999] * 7, [0.0] * 6 + [-2.0])
-    assert 6 in edge_counts(chosen(with_larger, [*TREES, larger], 7))
+def test_a_typical_graph_may_be_less_sure_where_others_are_surer() -> None:
+    doubtful = 0.985
+    among_surer = chosen(pool_of(TREES, [0.9999] * 5 + [doubtful]), TREES, RANDOM, 6)
+    assert among_surer.graphs.count == 6
+    assert float(among_surer.log_confidence.mean()) >= SURE
+    among_as_sure = chosen(pool_of(TREES, [0.9951] * 5 + [doubtful]), TREES, RANDOM, 6)
+    assert float(among_as_sure.log_confidence.exp().min()) > doubtful
+    far_below = chosen(pool_of(TREES, [0.9999] * 5 + [0.5]), TREES, RANDOM, 6)
+    assert float(far_below.log_confidence.exp().min()) > 0.5
+
+
+def test_what_has_more_faults_than_others_is_no_answer() -> None:
+    found = chosen(pool_of(TREES, [0.999] * 6, faults=[0.0] * 5 + [2.0]), TREES, RANDOM, 6)
+    assert found.graphs.count == 5  # 2 nats, as a second component costs
+    everywhere = chosen(pool_of(TREES, [0.999] * 6, faults=[2.0] * 6), TREES, RANDOM, 6)
+    assert everywhere.graphs.count == 6  # where nothing better is there
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 1_000), liked=st.integers(0, 300))
+def test_more_graphs_that_score_better_take_no_other_out_of_the_choice(
+    seed: int, liked: int
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    confidence = (0.5 + 0.5 * torch.rand(6, generator=generator)).tolist()
+    few = pool_of(TREES, confidence)
+    best = max(confidence)
+    more = pool_of(
+        TREES + [CLIQUES[0]] * liked, confidence + [best] * liked, [0.0] * 6 + [5.0] * liked
+    )
+    assert [place for place in _eligible(more).tolist() if place < 6] == _eligible(few).tolist()
+
+
+def test_too_many_are_thinned_out_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("models.class_choice._MOST", 3)
+    assert _eligible(pool_of(TREES[:5], [0.999] * 5)).tolist() == [0, 2, 4]
+
+
+def test_how_many_are_given_depends_on_how_far_random_graphs_are() -> None:
+    pool = pool_of(TREES + CLIQUES, [0.999] * 9)
+    near = chosen(pool, TREES, TREES, 9).graphs.count
+    far = chosen(pool, TREES, [graph_of(nx.complete_graph(6))], 9).graphs.count
+    assert near < far
 
 
 def test_no_more_are_given_than_were_asked_for() -> None:
-    assert chosen(pool_of(TREES, [0.999] * 6), TREES, 4).graphs.count == 4
+    assert chosen(pool_of(TREES, [0.999] * 6), TREES, RANDOM, 4).graphs.count == 4
 
 
 def test_of_isomorphic_graphs_the_first_is_kept() -> None:

@@ -29,6 +29,7 @@ from models.regularisers import (
     Size,
     Sparsity,
     Valence,
+    faults_of,
     regularised,
     regularisers_for,
 )
@@ -298,6 +299,13 @@ def test_terms_are_weighted_and_added_to_the_log_confidence() -> None:
     some = (Connectivity(2.0), Size(0.5))
     expected = confidence.log() + 2 * some[0].score(candidates) + 0.5 * some[1].score(candidates)
     torch.testing.assert_close(regularised(confidence.log(), candidates, some), expected)
+
+
+def test_faults_are_what_all_but_likeness_costs() -> None:
+    candidates = _candidates([erdos_renyi(seed, 9, 0.2) for seed in range(5)])
+    terms = (Likelihood(3.0), Connectivity(2.0), Recurrence(3.0), Size(0.5))
+    expected = -2 * terms[1].score(candidates) - 0.5 * terms[3].score(candidates)
+    torch.testing.assert_close(faults_of(candidates, terms), expected)
 
 
 def test_regularisers_go_by_name() -> None:
