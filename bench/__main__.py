@@ -53,7 +53,7 @@ from bench.shown import (
 from bench.speed.load import CLIENTS, measure_load
 from bench.speed.load import SECONDS as LOAD_SECONDS
 from bench.speed.parts import PARTS
-from bench.speed.section import Section
+from bench.speed.section import Figures, Section, listed
 from bench.speed.section import row as speed_row
 from bench.target_gnns import TargetGnn, target_gnn
 from bench.tasks import TASKS, Task, load
@@ -273,20 +273,24 @@ def speed(
     kept: Keep = False,
 ) -> None:
     """How fast training, explaining and the API are: ratios within one run."""
-    sections: dict[str, Section] = {}
-    for name in _methods(part, list(PARTS), "part"):
-        with _steps() as show:
-            sections[name] = PARTS[name](short, seed, show)
-        for table in sections[name].tables:
-            console.print(speed_table(table))
     origin = {"short": short, **provenance(seed)}
-    _write(context, [{**speed_row("speed", sections.values()), **origin}], out, kept=False)
-    _write(
-        context,
-        [{**speed_row(name, [one]), **origin} for name, one in sections.items()],
-        None,
-        kept,
-    )
+    sections: dict[str, Section[Figures]] = {}
+    failed: list[str] = []
+    for name in _methods(part, list(PARTS), "part"):
+        try:
+            with _steps() as show:
+                section = PARTS[name](short, seed, show)
+        except Exception:  # hours of the other parts are not to be lost by it
+            console.print_exception()
+            failed.append(name)
+            continue
+        sections[name] = section
+        _show(name, section)
+        _write(context, [{**speed_row("speed", sections.values()), **origin}], out, kept=False)
+        _write(context, [{**speed_row(name, [section]), **origin}], None, kept)
+    if failed:
+        console.print(f"[red]not measured: {', '.join(failed)}[/]")
+        raise typer.Exit(1)
 
 
 @app.command("load")
@@ -308,8 +312,7 @@ def submissions(
     """Submit latency and throughput of the API: the part `load` of `speed`, with its settings."""
     with _steps() as show:
         section = measure_load(clients, seconds, seed, show, rate)
-    for table in section.tables:
-        console.print(speed_table(table))
+    _show("load", section)
     rows = [{**speed_row("load", [section]), **provenance(seed)}]
     _write(context, rows, out, kept, "speed")
 
@@ -320,6 +323,11 @@ def report() -> None:
     results = write_report()
     count = sum(map(len, results.of.values()))
     console.print(f"{PAGE} written from {count} kept rows")
+
+
+def _show(name: str, section: Section[Figures]) -> None:
+    for table in (listed(name, section), *section.tables):
+        console.print(speed_table(table))
 
 
 def _methods(asked: list[str] | None, known: Sequence[str], what: str = "method") -> list[str]:

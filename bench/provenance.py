@@ -20,6 +20,11 @@ _PACKAGES = ("torch", "torch-geometric", "numpy", "networkx")
 # What decides an answer; how it is counted and printed may change without asking again.
 _DECIDING = ("models/**/*.py", "bench/methods.py", "bench/instances.py", "bench/runs.py")
 
+_MEASURED = (
+    *("models", "store", "service", "worker", "d4explain", "bench"),
+    ":!bench/results",
+)
+
 
 def provenance(seed: int) -> dict[str, Any]:
     return {
@@ -69,11 +74,7 @@ def _commit() -> str | None:
     head = _git("rev-parse", "HEAD")
     if not head:
         return None
-    return (
-        f"{head}-dirty"
-        if _git("status", "--porcelain", "models", "bench", ":!bench/results")
-        else head
-    )
+    return f"{head}-dirty" if _git("status", "--porcelain", *_MEASURED) else head
 
 
 def _git(*arguments: str) -> str:

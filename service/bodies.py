@@ -75,8 +75,11 @@ async def form_body(
     )
 
 
-def require_type(request: Request, *wanted: str) -> str:
-    """The body's type, which is one of those wanted; bodies are not compressed."""
+def require_type(request: Request, *wanted: str, otherwise: str = "") -> str:
+    """The body's type, which is one of those wanted; bodies are not compressed.
+
+    `otherwise` is said to who sent another type.
+    """
     sent = request.headers.get("content-type", "").split(";")[0].strip().lower()
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if sent in wanted and encoding == "identity":
@@ -85,10 +88,11 @@ def require_type(request: Request, *wanted: str) -> str:
     header = "Content-Type" if sent not in wanted else "Content-Encoding"
     allowed = types if sent not in wanted else "identity"
     said = "is missing" if header == "Content-Type" and not sent else "is another"
+    hint = f" {otherwise}" if otherwise and header == "Content-Type" else ""
     raise ProblemError(
         HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
         "unsupported-media-type",
-        f"This address takes {types} bodies; {header} {said}.",
+        f"This address takes {types} bodies; {header} {said}.{hint}",
         [Fault(header, f"should be {allowed}", "header")],
         {"Accept": ", ".join(wanted)} if header == "Content-Type" else None,
     )

@@ -11,8 +11,6 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy.exc import OperationalError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Match
@@ -21,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from service.faults import MAX_FAULTS, Fault, InvalidRequestError, Place, pointer
 from service.json_bodies import MalformedJsonError
 from store import errors as domain
+from store.database import OUTAGES
 
 log = logging.getLogger(__name__)
 
@@ -81,8 +80,7 @@ STATUSES: dict[type[Exception], tuple[HTTPStatus, str]] = {
     domain.IdempotencyMismatch: (HTTPStatus.UNPROCESSABLE_ENTITY, "idempotency-mismatch"),
     InvalidRequestError: (HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-input"),
     MalformedJsonError: (HTTPStatus.BAD_REQUEST, "malformed-json"),
-    OperationalError: (HTTPStatus.SERVICE_UNAVAILABLE, "database-unavailable"),
-    PoolTimeoutError: (HTTPStatus.SERVICE_UNAVAILABLE, "database-unavailable"),
+    **dict.fromkeys(OUTAGES, (HTTPStatus.SERVICE_UNAVAILABLE, "database-unavailable")),
 }
 
 

@@ -29,6 +29,10 @@ from store.opened import Store
 router = APIRouter(tags=["reference sets"])
 
 PATH = "/v1/datasets/large"
+_PARQUET = (
+    "Parquet goes through the client (`Client.upload_large_graph`) or the command line (`d4explain "
+    "upload`), which turn it into npz."
+)
 _IN_MEMORY = 2**20  # bytes of an upload before it goes to a file
 
 
@@ -48,7 +52,7 @@ class LargeQuery(BaseModel):
     "rows and the features `x`, one row per node. `application/x-ndjson` has lines like "
     '`{"x": [[…], …], "edge_index": [[…], […]]}`, each with some more nodes, some more edges, or '
     "both. Each edge is listed once, or once per direction; self-loops are refused. Without `x`, "
-    "every node has the constant 1. The body may come in chunks.",
+    f"every node has the constant 1. The body may come in chunks. {_PARQUET}",
     status_code=201,
     responses={
         201: answer("Stored.", DatasetResource, examples.LARGE_DATASET),
@@ -71,7 +75,7 @@ class LargeQuery(BaseModel):
 async def create_large(
     request: Request, context: ContextOf, query: Annotated[LargeQuery, Query()]
 ) -> Response:
-    form = LargeForm(require_type(request, *LargeForm))
+    form = LargeForm(require_type(request, *LargeForm, otherwise=_PARQUET))
     digest = hashlib.sha256()
     with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
         async for chunk in request.stream():

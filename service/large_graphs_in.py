@@ -6,8 +6,9 @@ import math
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import IO, Any, BinaryIO
+from typing import IO, Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +21,15 @@ from service.schemas import Body
 from store.large_graphs import LargeGraph, first_repeated, rows_of
 from store.settings import Settings
 
-_CHUNK = 2**22  # bytes, or values, that are read or checked at once
+_CHUNK = 2**22  # bytes that are read and checked at once
+_WIDEST = 8  # bytes of a number
 _HEADERS: dict[tuple[int, int], Callable[[IO[bytes]], tuple[tuple[int, ...], bool, np.dtype]]] = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
 Node = NDArray[np.int64]
 Values = NDArray[np.float32]
+Kept = TypeVar("Kept", np.float32, np.int64)
 
 
 class LargeForm(StrEnum):
@@ -71,6 +74,7 @@ def read_large(file: BinaryIO, form: LargeForm, limits: Settings) -> LargeGraph:
 
 def _npz(file: BinaryIO, limits: Settings) -> tuple[Values | None, Node, Node]:
     """Arrays `edge_index` [2, edge] and, if there are features, `x` [node, feature]."""
+    x = None
     try:
         with zipfile.ZipFile(file) as archive:
             names = archive.namelist()
@@ -80,25 +84,34 @@ def _npz(file: BinaryIO, limits: Settings) -> tuple[Values | None, Node, Node]:
             if "edge_index.npy" not in names:
                 refuse("/edge_index", "is required: an integer array of two rows")
             with archive.open("edge_index.npy") as member:
-                edges = _array(member, "/edge_index", "iu", lambda shape: _edges(shape, limits))
-            x = None
+                header = _header(member, "/edge_index", "iu")
+                _edges(header.shape, limits)
+                sources, targets = _array(member, header, np.empty(header.count, np.int64))
             if "x.npy" in names:
                 with archive.open("x.npy") as member:
-                    x = _array(member, "/x", "fiu", lambda shape: _features(shape, limits))
+                    header = _header(member, "/x", "fiu")
+                    _features(header.shape, limits)
+                    x = _array(member, header, np.empty(header.count, np.float32))
     # what hostile or broken archives make the readers raise; reading a member is never more than
     # its header has said
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, OSError) as error:
         raise InvalidRequestError([Fault("", f"the npz file cannot be read: {error}")]) from error
-    features = None if x is None else _finite(x, "/x")
-    if edges.dtype.kind == "u" and edges.dtype.itemsize == 8 and int(edges.max(initial=0)) >> 63:
-        refuse("/edge_index", "has numbers of more than 63 bits")
-    sources, targets = edges.astype(np.int64)
-    return features, sources, targets
+    return x, sources, targets
 
 
-def _array(
-    member: IO[bytes], at: str, kinds: str, check: Callable[[tuple[int, ...]], None]
-) -> NDArray[Any]:
+@dataclass(frozen=True)
+class _Header:
+    at: str  # the member's place, for what is said about it
+    shape: tuple[int, ...]
+    is_fortran: bool
+    dtype: np.dtype[Any]
+
+    @property
+    def count(self) -> int:
+        return math.prod(self.shape)
+
+
+def _header(member: IO[bytes], at: str, kinds: str) -> _Header:
     try:
         version = np.lib.format.read_magic(member)
         if version not in _HEADERS:
@@ -106,21 +119,40 @@ def _array(
         shape, is_fortran, dtype = _HEADERS[version](member)
     except ValueError as error:
         raise InvalidRequestError([Fault(at, f"is no .npy array: {error}")]) from error
-    if dtype.kind not in kinds or dtype.hasobject:
-        wanted = "integers" if kinds == "iu" else "numbers"
-        refuse(at, f"is an array of {dtype}; {wanted} are wanted")
+    if dtype.kind not in kinds or dtype.itemsize > _WIDEST or dtype.hasobject:
+        wanted = "integers" if kinds == "iu" else "integers or floats"
+        refuse(at, f"is an array of {dtype}; {wanted} of at most {8 * _WIDEST} bits are wanted")
     if min(shape, default=0) < 0:
         refuse(at, f"has the shape {list(shape)}; sizes are not negative")
-    check(shape)
-    values: NDArray[Any] = np.empty(math.prod(shape), dtype)
-    left = values.view(np.uint8)
-    while len(left):
-        read = member.read(min(len(left), _CHUNK))
-        if not read:
-            refuse(at, f"ends {len(left):,} bytes before its {values.nbytes:,}")
-        left[: len(read)] = np.frombuffer(read, np.uint8)
-        left = left[len(read) :]
-    return values.reshape(shape[::-1]).T if is_fortran else values.reshape(shape)
+    return _Header(at, shape, is_fortran, dtype)
+
+
+def _array(member: IO[bytes], header: _Header, found: NDArray[Kept]) -> NDArray[Kept]:
+    """Fills `found`, whose type is the one that is kept, piece by piece.
+
+    Memory is that of what is kept, whatever width was sent.
+    """
+    width = header.dtype.itemsize
+    for first in range(0, len(found), _CHUNK // width):
+        part = found[first : first + _CHUNK // width]
+        read = member.read(len(part) * width)
+        if len(read) < len(part) * width:
+            missing = (len(found) - first) * width - len(read)
+            refuse(header.at, f"ends {missing:,} bytes before its {len(found) * width:,}")
+        values = np.frombuffer(read, header.dtype)
+        _check_range(header.at, values, found.dtype)
+        part[:] = values
+    if header.is_fortran:
+        return np.ascontiguousarray(found.reshape(header.shape[::-1]).T)
+    return found.reshape(header.shape)
+
+
+def _check_range(at: str, values: NDArray[Any], kept: np.dtype[Any]) -> None:
+    if kept.kind == "f":
+        if not (np.abs(values.astype(np.float64, copy=False)) <= MAX_FLOAT32).all():
+            refuse(at, "has values that are not finite, or beyond single precision")
+    elif values.dtype.kind == "u" and int(values.max(initial=0)) >> 63:
+        refuse(at, "has numbers of more than 63 bits")
 
 
 def _edges(shape: tuple[int, ...], limits: Settings) -> None:
@@ -139,17 +171,6 @@ def _features(shape: tuple[int, ...], limits: Settings) -> None:
         refuse("/x", f"a node has {features:,} features; allowed are 1 to {limits.max_features:,}")
     _check_size("/x", nodes, "nodes", limits.max_large_nodes)
     _check_size("/x", nodes * features, "feature values", limits.max_large_values)
-
-
-def _finite(x: NDArray[Any], at: str) -> Values:
-    found = np.empty(x.shape, dtype=np.float32)
-    rows = max(1, _CHUNK // x.shape[1])
-    for first in range(0, len(x), rows):
-        some = x[first : first + rows]
-        if not (np.abs(some.astype(np.float64, copy=False)) <= MAX_FLOAT32).all():
-            refuse(at, "has values that are not finite, or beyond single precision")
-        found[first : first + rows] = some
-    return found
 
 
 def _ndjson(file: BinaryIO, limits: Settings) -> tuple[Values | None, Node, Node]:

@@ -21,6 +21,7 @@ from service.resources import ExplanationResource, new_explanation
 from service.schemas import ClassIn, CounterfactualIn, ExplanationIn
 from store import denoisers, explanations, gnns
 from store.artifacts import digest_of
+from store.database import OUTAGES
 from store.errors import NotFound
 from store.explanations import ExplanationKind, NewExplanation
 from store.group_commit import GroupCommit
@@ -80,7 +81,7 @@ class Submissions:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._group: GroupCommit[Asked, Outcome] = GroupCommit(
-            partial(write_all, store), "submissions"
+            partial(write_all, store), "submissions", shared=OUTAGES
         )
 
     async def ask(self, asked: Asked) -> Written:
@@ -197,6 +198,7 @@ def _request(
 def _written_all(store: Store, several: Sequence[Checked]) -> list[Written]:
     """In one transaction; if anything is wrong with one of them, none is written.
 
+    What is returned is made before the commit: an error after it would have all written again.
     Locks are taken in the order of keys, then of denoisers, so that processes that write at the
     same time do not wait for each other in a circle.
     """
@@ -227,10 +229,10 @@ def _written_all(store: Store, several: Sequence[Checked]) -> list[Written]:
                 for denoiser, training in [served[names[place]]]
             ],
         )
-    written = {
-        place: _as_written(made[place], *row) for place, row in zip(fresh, rows, strict=True)
-    }
-    return [written.get(place, Written(made[place], None)) for place in range(len(several))]
+        written = {
+            place: _as_written(made[place], *row) for place, row in zip(fresh, rows, strict=True)
+        }
+        return [written.get(place, Written(made[place], None)) for place in range(len(several))]
 
 
 def _as_written(made: Made, explanation: Explanation, job: Job) -> Written:

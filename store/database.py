@@ -15,12 +15,17 @@ from typing import Any
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, select, text
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
 
 from store.clock import now
 from store.job_policy import JobPolicy, session_info
 
-__all__ = ["Database", "now", "read_clock"]
+__all__ = ["OUTAGES", "Database", "now", "read_clock"]
+
+# The database is away, locked or full: nothing about what was asked of it.
+OUTAGES: tuple[type[Exception], ...] = (OperationalError, PoolTimeoutError)
 
 _BUSY_SECONDS = 30
 _CLOCK = select(now())

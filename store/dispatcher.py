@@ -132,8 +132,10 @@ class Dispatcher:
                 # While jobs keep coming, requests get most of this process, and announcements go
                 # out in larger batches. A lone job is announced at once.
                 self._stopping.wait(min(2 * (time.monotonic() - began), _LONGEST_REST))
-            nudged = self._wake.wait(_QUIET_SECONDS if self._rung else _POLL_SECONDS)
+            self._wake.wait(_QUIET_SECONDS if self._rung else _POLL_SECONDS)
             self._wake.clear()
+            # Not what `wait` said: a nudge may have come after its time was up.
+            nudged = bool(self._queued) or self._look.is_set()
         self._give_up_lead()
 
     def _is_leading(self) -> bool:

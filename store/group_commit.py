@@ -21,30 +21,44 @@ log = logging.getLogger(__name__)
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_MOST = 64  # of one group: one that fails is written item by item, and others wait for that
+_MOST = 64  # of one group: one that fails may be written item by item, and others wait for that
 _PATIENCE = 0.05  # seconds, at most, that a group waits for those who may come back
+
+
+class MiscountError(RuntimeError):
+    """A group was written, and nobody can say whose its results are."""
+
+    def __init__(self, results: int, items: int) -> None:
+        super().__init__(f"a group of {items} was given {results} results")
 
 
 class GroupCommit(Generic[Item, Result]):
     """One thread writes for all who submit: one who comes alone at once, many of them together.
 
-    `write` gives each item of a group its result, in order, once they are committed. If it
-    raises, it has written nothing, and every item is tried by itself: the error of one is then
-    not that of its group.
+    `write` gives each item of a group its result, in order, once they are committed. An error of
+    the kinds `shared` is that of the whole group: to ask again for each item would make an outage
+    as many times as long, and write twice what a lost connection had committed. If `write` raises
+    anything else, it has written nothing, and every item is tried by itself: the error of one is
+    then not that of its group.
     """
 
     def __init__(
-        self, write: Callable[[Sequence[Item]], Sequence[Result]], name: str = "group-commit"
+        self,
+        write: Callable[[Sequence[Item]], Sequence[Result]],
+        name: str = "group-commit",
+        *,
+        shared: tuple[type[Exception], ...] = (),
     ) -> None:
         self._write = write
         self._name = name
+        self._shared = (*shared, MiscountError)
         self._waiting: deque[tuple[Item, Future[Result]]] = deque()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closing = False
 
     def submit(self, item: Item) -> Future[Result]:
-        """Done when the item is committed, or when it has failed alone."""
+        """Done when the item is committed, or when it has failed, alone or with its group."""
         future: Future[Result] = Future()
         with self._changed:
             if self._closing:
@@ -92,15 +106,35 @@ class GroupCommit(Generic[Item, Result]):
             return [self._waiting.popleft() for _ in range(min(_MOST, len(self._waiting)))]
 
     def _settle(self, group: Sequence[tuple[Item, Future[Result]]]) -> None:
+        error = self._failure(group)
+        if error is None:
+            return
+        if len(group) == 1 or isinstance(error, self._shared):
+            _fail(group, error)
+            return
+        log.info("a group of %d is written one by one: %s", len(group), type(error).__name__)
+        for place, one in enumerate(group):
+            error = self._failure([one])
+            if error is None:
+                continue
+            if isinstance(error, self._shared):
+                _fail(group[place:], error)
+                return
+            _fail([one], error)
+
+    def _failure(self, group: Sequence[tuple[Item, Future[Result]]]) -> BaseException | None:
+        """None once all have their results; the thread outlives whatever `write` does."""
         try:
             results = self._write([item for item, _ in group])
+            if len(results) != len(group):
+                raise MiscountError(len(results), len(group))
         except BaseException as error:
-            if len(group) == 1:
-                group[0][1].set_exception(error)
-                return
-            log.info("a group of %d is written one by one: %s", len(group), type(error).__name__)
-            for one in group:
-                self._settle([one])
-            return
+            return error
         for (_, future), result in zip(group, results, strict=True):
             future.set_result(result)
+        return None
+
+
+def _fail(group: Sequence[tuple[Item, Future[Result]]], error: BaseException) -> None:
+    for _, future in group:
+        future.set_exception(error)

@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from bench.methods import DIFFUSION, TrainedFor, diffusion_method
 from bench.runs import Run
 from bench.speed.large_inputs import SHAPES, planted
 from bench.speed.large_runs import FORCED, Made, in_process, save_models
-from bench.speed.section import Say, Section, Table
+from bench.speed.section import Figures, Say, Section, Table
 from bench.target_gnns import TargetGnn, target_gnn
 from bench.tasks import Task, load
 from models.scores import Instance, cf_acc_auc, cf_acc_curve
@@ -38,7 +38,32 @@ _ALL_PAIRS = (100, 500)  # nodes of graphs that are also explained without candi
 _MB = 1e6
 
 
-def measure(short: bool, seed: int, say: Say) -> Section:
+@dataclass(frozen=True)
+class NodeFigures(Figures):
+    node_peak_bytes: float
+    node_time_ratio_1e6_over_1e4: float
+
+
+@dataclass(frozen=True)
+class AucFigures(Figures):
+    exact_auc: float
+    candidate_auc: float
+
+
+@dataclass(frozen=True)
+class GraphFigures(Figures):
+    candidate_memory_exponent: float
+    candidate_2000_found: float
+    candidate_2000_edits: float | None
+    candidate_2000_cpu_seconds: float
+
+
+@dataclass(frozen=True)
+class LargeFigures(GraphFigures, AucFigures, NodeFigures):
+    """All of them, those of nodes first."""
+
+
+def measure(short: bool, seed: int, say: Say) -> Section[LargeFigures]:
     with tempfile.TemporaryDirectory() as folder:
         nodes = _nodes(Path(folder), short, seed, say)
     task = load("ba3motif", seed)
@@ -55,11 +80,12 @@ def measure(short: bool, seed: int, say: Say) -> Section:
     aucs = _aucs(run, target, say)
     with tempfile.TemporaryDirectory() as folder:
         graphs = _graphs(Path(folder), run, task, short, say)
-    figures = {**nodes.figures, **aucs.figures, **graphs.figures}
+    parts = (nodes.figures, aucs.figures, graphs.figures)
+    figures = LargeFigures(**{name: x for part in parts for name, x in asdict(part).items()})
     return Section(figures, (*nodes.tables, *graphs.tables, *aucs.tables))
 
 
-def _nodes(folder: Path, short: bool, seed: int, say: Say) -> Section:
+def _nodes(folder: Path, short: bool, seed: int, say: Say) -> Section[NodeFigures]:
     what = "a node of a large graph"
     artifacts = Artifacts(str(folder))
     digests = []
@@ -81,14 +107,14 @@ def _nodes(folder: Path, short: bool, seed: int, say: Say) -> Section:
         columns,
         tuple(tuple(run[name] for name in columns) for run in runs),
     )
-    figures = {
-        "node_peak_bytes": runs[1]["peak_bytes"],
-        "node_time_ratio_1e6_over_1e4": turns["large"] / turns["small"],
-    }
+    figures = NodeFigures(
+        node_peak_bytes=runs[1]["peak_bytes"],
+        node_time_ratio_1e6_over_1e4=turns["large"] / turns["small"],
+    )
     return Section(figures, (table,))
 
 
-def _graphs(folder: Path, run: Run, task: Task, short: bool, say: Say) -> Section:
+def _graphs(folder: Path, run: Run, task: Task, short: bool, say: Say) -> Section[GraphFigures]:
     denoiser, _ = run.denoiser(TrainedFor.OURS)
     save_models(folder, run.target.gnn, denoiser, task.test.graphs[:_PIECES])
     sizes = (500, 4000) if short else (500, 1000, 2000, 4000)
@@ -116,12 +142,12 @@ def _graphs(folder: Path, run: Run, task: Task, short: bool, say: Say) -> Sectio
         ("graph", "exponent"),
         tuple(zip(SHAPES, exponents, strict=True)),
     )
-    figures = {
-        "candidate_memory_exponent": max(exponents),
-        "candidate_2000_found": made["found"],
-        "candidate_2000_edits": made["edits"],
-        "candidate_2000_cpu_seconds": made["cpu_seconds"],
-    }
+    figures = GraphFigures(
+        candidate_memory_exponent=max(exponents),
+        candidate_2000_found=made["found"],
+        candidate_2000_edits=made["edits"],
+        candidate_2000_cpu_seconds=made["cpu_seconds"],
+    )
     return Section(figures, (Table("Graphs by candidate pairs", columns, tuple(rows)), growth))
 
 
@@ -141,7 +167,7 @@ def _row(shape: str, made: Made) -> tuple[str | float, ...]:
     )
 
 
-def _aucs(run: Run, target: TargetGnn, say: Say) -> Section:
+def _aucs(run: Run, target: TargetGnn, say: Say) -> Section[AucFigures]:
     """Strict CF-ACC AUC of our method on small graphs, all pairs and candidates only."""
     denoiser, _ = run.denoiser(TrainedFor.OURS)
     exact = DIFFUSION["d4"].config
@@ -164,5 +190,4 @@ def _aucs(run: Run, target: TargetGnn, say: Say) -> Section:
         ("node pairs", "AUC", "flip rate", "GNN evaluations"),
         (("all", *found["exact"]), ("candidates", *found["candidate"])),
     )
-    figures = {"exact_auc": found["exact"][0], "candidate_auc": found["candidate"][0]}
-    return Section(figures, (table,))
+    return Section(AucFigures(found["exact"][0], found["candidate"][0]), (table,))

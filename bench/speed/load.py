@@ -13,7 +13,7 @@ import torch
 from bench.example_gnn import CLASS_NAMES, example_spec, node_link
 from bench.speed.bare_commits import Commit, Loop, bare_loop, written_by
 from bench.speed.deployment import Deployment, deployment
-from bench.speed.section import Say, Section, Table
+from bench.speed.section import Figures, Say, Section, Table
 from bench.speed.submitters import Submitted, submitted
 from d4explain.client import Client
 from d4explain.export import export
@@ -32,13 +32,23 @@ _QUICK = DenoiserConfig(steps=1, hidden=4, blocks=1)
 _LONG = DenoiserConfig(steps=100_000)  # keeps the worker busy for as long as it is needed
 
 
-def measure(short: bool, seed: int, say: Say) -> Section:
+@dataclass(frozen=True)
+class LoadFigures(Figures):
+    submit_rps: float
+    submit_p99_ms: float
+    submit_over_bare: float | None  # at a rate that was set, what could be had is not known
+    submit_bare_rps: float
+    submit_rps_without_broker: float
+    submit_p99_ms_without_broker: float
+
+
+def measure(short: bool, seed: int, say: Say) -> Section[LoadFigures]:
     return measure_load(CLIENTS, _SHORT_SECONDS if short else SECONDS, seed, say)
 
 
 def measure_load(
     clients: int, seconds: float, seed: int, say: Say, rate: float | None = None
-) -> Section:
+) -> Section[LoadFigures]:
     """Submissions, the same commits in a bare loop before and after, and without a broker.
 
     With a rate so many are due each second, and their time counts from then; without one each
@@ -72,15 +82,14 @@ def measure_load(
         stage(6)
     count = sum(loop.count for loop in loops)
     bare = count / sum(loop.seconds for loop in loops)
-    figures = {
-        "submit_rps": served.per_second,
-        "submit_p99_ms": served.milliseconds(0.99),
-        # At a rate that was set, what could be had is not known.
-        "submit_over_bare": served.per_second / bare if rate is None else None,
-        "submit_bare_rps": bare,
-        "submit_rps_without_broker": without.per_second,
-        "submit_p99_ms_without_broker": without.milliseconds(0.99),
-    }
+    figures = LoadFigures(
+        submit_rps=served.per_second,
+        submit_p99_ms=served.milliseconds(0.99),
+        submit_over_bare=served.per_second / bare if rate is None else None,
+        submit_bare_rps=bare,
+        submit_rps_without_broker=without.per_second,
+        submit_p99_ms_without_broker=without.milliseconds(0.99),
+    )
     pace = "" if rate is None else f", {rate:g} of them due each second,"
     title = (
         f"{clients} clients submit counterfactuals of one graph{pace} for {seconds:g} s beside a "

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from bench.speed import large, load, mmd, requests, steps
-from bench.speed.section import Say, Section
+from bench.speed.section import Figures, Say, Section
 
-Measure = Callable[[bool, int, Say], Section]  # short, seed, say
+Measure = Callable[[bool, int, Say], Section[Figures]]  # short, seed, say
 
 PARTS: Mapping[str, Measure] = {
     "steps": steps.measure,

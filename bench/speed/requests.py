@@ -18,7 +18,7 @@ from rich.console import Console
 
 from bench.example_gnn import run as make_gnn
 from bench.gnn_training import Training
-from bench.speed.section import Say, Section, Table
+from bench.speed.section import Figures, Say, Section, Table
 from d4explain.client import Client
 from d4explain.embedded import embedded_stack
 from models.counterfactual import CounterfactualConfig, CounterfactualOutcome
@@ -95,13 +95,21 @@ class Run:
     edits: list[Edits]
 
 
-def measure(short: bool, seed: int, say: Say) -> Section:
+@dataclass(frozen=True)
+class RequestFigures(Figures):
+    many_jobs_over_one: float
+    warm_overhead_ms: float
+    library_call_ms: float
+    same_answers: float  # share of graphs that one job and many jobs answer alike
+
+
+def measure(short: bool, seed: int, say: Say) -> Section[RequestFigures]:
     say("preparing a stack", 0, 1)
     with prepared(seed) as world:
         return measured(world, 2, 20, say) if short else measured(world, 5, 50, say)
 
 
-def measured(world: World, repetitions: int, requests: int, say: Say) -> Section:
+def measured(world: World, repetitions: int, requests: int, say: Say) -> Section[RequestFigures]:
     for graph in world.graphs[:5]:  # everything is warm afterwards
         world.finished(world.post([graph], wait=True))
         world.called(graph)
@@ -119,12 +127,12 @@ def measured(world: World, repetitions: int, requests: int, say: Say) -> Section
         (f"{count} jobs of one graph at once", count / median(many.seconds for _, many in pairs)),
     ]
     return Section(
-        figures={
-            "many_jobs_over_one": median(many.seconds / one.seconds for one, many in pairs),
-            "warm_overhead_ms": 1000 * median(lone.overheads),
-            "library_call_ms": 1000 * median(lone.calls),
-            "same_answers": same / (count * repetitions),
-        },
+        figures=RequestFigures(
+            many_jobs_over_one=median(many.seconds / one.seconds for one, many in pairs),
+            warm_overhead_ms=1000 * median(lone.overheads),
+            library_call_ms=1000 * median(lone.calls),
+            same_answers=same / (count * repetitions),
+        ),
         tables=(
             Table("explanations over HTTP", ("what", "graphs per second"), tuple(throughput)),
             Table(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 Say = Callable[[str, int, int], None]  # what is measured, how many are done, of how many
 
@@ -15,23 +15,39 @@ class Table:
 
     title: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[str | float, ...], ...]
+    rows: tuple[tuple[str | float | None, ...], ...]
 
 
 @dataclass(frozen=True)
-class Section:
-    figures: Mapping[str, float | None]  # go into the row by their names
+class Figures:
+    """The figures of a part, each `float` or `float | None`: they go into the row by their names.
+
+    The type that a part's `measure` returns says which ones there are.
+    """
+
+
+F_co = TypeVar("F_co", bound=Figures, covariant=True)
+
+
+@dataclass(frozen=True)
+class Section(Generic[F_co]):
+    figures: F_co
     tables: tuple[Table, ...] = field(default=())
 
 
-def row(name: str, sections: Iterable[Section]) -> dict[str, Any]:
+def row(name: str, sections: Iterable[Section[Figures]]) -> dict[str, Any]:
     """All figures under their names, and the tables."""
     figures: dict[str, Any] = {"dataset": name}
     tables = []
     for section in sections:
-        figures |= section.figures
+        figures |= asdict(section.figures)
         tables += [asdict(table) for table in section.tables]
     return {**figures, "tables": tables}
+
+
+def listed(name: str, section: Section[Figures]) -> Table:
+    """The figures of a part, under the names that they have in its row."""
+    return Table(f"figures of {name}", ("figure", "value"), tuple(asdict(section.figures).items()))
 
 
 def written(cell: str | float | None) -> str:

@@ -12,17 +12,15 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from bench.speed.learning import Learnt, learnt
 from bench.speed.peak import StepCost, step_cost
-from bench.speed.section import Say, Section, Table
+from bench.speed.section import Figures, Say, Section, Table
 from bench.speed.timing import clock, shortest
-from bench.speed.trainings import CPU, Setting, Steps
-from models.detection import detection_auc
+from bench.speed.trainings import Setting, Steps
 from models.device import keep_freed_memory
 from models.diffusion import NoiseLevel
 from models.graphs import to_dense
 from models.recipes import Objective, recipe_for
-from models.synthetic import ba3motif
-from models.training import Trainer
 
 DEFAULT = Setting(hidden=64, blocks=4, nodes=30, graphs=24)
 PAPER = Setting(hidden=64, blocks=6, nodes=35, graphs=32, levels=10, recipe="paper")
@@ -54,12 +52,28 @@ class _PerGraph:
     products: float
 
 
-def measure(short: bool, seed: int, say: Say) -> Section:
+@dataclass(frozen=True)
+class StepFigures(Figures):
+    step_over_matmul: float
+    full_step_over_matmul: float
+    step_peak_bytes: float
+    paper_step_peak_bytes: float
+    paper_step_over_matmul: float
+    step_exponent_nodes: float
+    forward_exponent_nodes: float
+    step_exponent_graphs: float
+    trained_graphs_per_second: float
+    trained_detection_auc: float | None
+    trained_seconds: float
+    step_threads: float
+
+
+def measure(short: bool, seed: int, say: Say) -> Section[StepFigures]:
     plan = Plan(3, paper_rounds=1, seconds=15) if short else Plan(9, paper_rounds=3, seconds=60)
     return measured(plan, seed, say)
 
 
-def measured(plan: Plan, seed: int, say: Say) -> Section:
+def measured(plan: Plan, seed: int, say: Say) -> Section[StepFigures]:
     keep_freed_memory()  # as workers do
     sizes = [
         Setting(hidden, plan.default.blocks, nodes, graphs=_affordable(nodes))
@@ -91,35 +105,32 @@ def measured(plan: Plan, seed: int, say: Say) -> Section:
     for setting in counts:
         by_count.append(_per_graph(setting, seed, plan.rounds))
         tick()
-    learnt = _learnt(plan.seconds, seed)
+    training = learnt(plan.seconds, seed, clock)
     tick()
     wide = [one for one in grid if one.setting.hidden == plan.default.hidden]
-    figures = {
-        "step_over_matmul": step / bare,
-        "full_step_over_matmul": full.ratio,
-        "step_peak_bytes": float(full.peak_bytes),
-        "paper_step_peak_bytes": float(paper.peak_bytes),
-        "paper_step_over_matmul": paper.ratio,
-        "step_exponent_nodes": growth_exponent(
-            [one.setting.nodes for one in wide], [one.step for one in wide]
-        ),
-        "forward_exponent_nodes": growth_exponent(
-            [one.setting.nodes for one in wide], [one.forward for one in wide]
-        ),
-        "step_exponent_graphs": growth_exponent(
+    nodes = [one.setting.nodes for one in wide]
+    figures = StepFigures(
+        step_over_matmul=step / bare,
+        full_step_over_matmul=full.ratio,
+        step_peak_bytes=float(full.peak_bytes),
+        paper_step_peak_bytes=float(paper.peak_bytes),
+        paper_step_over_matmul=paper.ratio,
+        step_exponent_nodes=growth_exponent(nodes, [one.step for one in wide]),
+        forward_exponent_nodes=growth_exponent(nodes, [one.forward for one in wide]),
+        step_exponent_graphs=growth_exponent(
             plan.graphs, [one.step * one.setting.graphs for one in by_count]
         ),
-        "trained_graphs_per_second": learnt.graphs_per_second,
-        "trained_detection_auc": learnt.auc,
-        "trained_seconds": learnt.seconds,
-        "step_threads": float(torch.get_num_threads()),
-    }
+        trained_graphs_per_second=training.graphs_per_second,
+        trained_detection_auc=training.auc,
+        trained_seconds=training.seconds,
+        step_threads=float(torch.get_num_threads()),
+    )
     rows = (
         _row(plan.default, "L_dist", step, bare),
         _row(plan.default, "all, with the GNN", full.seconds, full.products_seconds, full),
         _row(plan.paper, "all, with the GNN", paper.seconds, paper.products_seconds, paper),
     )
-    return Section(figures, (Table(_RATIOS, _COLUMNS, rows), _sizes(grid), _learning(learnt)))
+    return Section(figures, (Table(_RATIOS, _COLUMNS, rows), _sizes(grid), _learning(training)))
 
 
 def _affordable(nodes: int) -> int:
@@ -141,33 +152,6 @@ def _per_graph(setting: Setting, seed: int, rounds: int) -> _PerGraph:
 
     times = shortest(forward, steps, steps.bare, rounds=rounds)
     return _PerGraph(setting, *(1e3 * seconds / setting.batch for seconds in times))
-
-
-@dataclass(frozen=True)
-class _Learnt:
-    seconds: float
-    graphs_per_second: float
-    auc: float | None  # of telling flipped pairs from others, on fresh graphs
-
-
-def _learnt(budget: float, seed: int) -> _Learnt:
-    """The default denoiser on L_dist and generated BA-3Motif graphs, for so many seconds."""
-    generator = torch.Generator().manual_seed(seed)
-    graphs = ba3motif(300, generator).graphs
-    fresh = ba3motif(60, generator).graphs
-    recipe = replace(recipe_for(Objective.COUNTERFACTUAL, alpha=0.0), effect_weight=0.0, patience=0)
-    began = clock()
-    trial = Trainer(graphs, None, recipe, seed=seed, device=CPU)
-    tried = sum(1 for _ in trial.run(should_stop=lambda: clock() - began > budget / 10))
-    steps = max(1, round(budget * tried / (clock() - began)))
-    training = Trainer(graphs, None, replace(recipe, steps=steps), seed=seed, device=CPU)
-    began = clock()
-    taken = sum(1 for _ in training.run(should_stop=lambda: clock() - began > budget))
-    seconds = clock() - began
-    auc = detection_auc(
-        training.denoiser(), fresh, generator, device=CPU, pair_budget=recipe.pair_budget
-    )
-    return _Learnt(seconds, taken * recipe.batch_graphs / seconds, auc)
 
 
 def growth_exponent(sizes: Sequence[float], times: Sequence[float]) -> float:
@@ -203,10 +187,9 @@ def _sizes(grid: Sequence[_PerGraph]) -> Table:
     return Table("ms per graph and noise level, 4 blocks", columns, rows)
 
 
-def _learning(learnt: _Learnt) -> Table:
-    auc = "-" if learnt.auc is None else learnt.auc
+def _learning(training: Learnt) -> Table:
     return Table(
         "the default denoiser on BA-3Motif, L_dist",
         ("seconds", "graphs/s", "flip-detection AUC"),
-        ((f"{learnt.seconds:.0f}", learnt.graphs_per_second, auc),),
+        ((f"{training.seconds:.0f}", training.graphs_per_second, training.auc),),
     )

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest
+
+from bench import provenance
 from bench.provenance import imported_by
 
 _LOADED = """
@@ -26,3 +30,26 @@ def test_how_a_denoiser_is_used_does_not_count() -> None:
     training = imported_by("models/training.py")
     assert "models/search.py" not in training
     assert "models/search.py" in imported_by("models/counterfactual.py")
+
+
+@pytest.mark.parametrize(
+    ("file", "counts"),
+    [
+        *((f"{folder}/new.py", True) for folder in ("models", "store", "service", "worker")),
+        *(("d4explain/new.py", True), ("bench/speed/new.py", True)),
+        *(("bench/results/new.json", False), ("docs/new.md", False)),
+    ],
+)
+def test_changes_to_what_is_measured_mark_the_commit(
+    file: str, counts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provenance, "_ROOT", tmp_path)
+    author = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+    assert provenance._commit() is None
+    for arguments in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
+        subprocess.run(["git", "-C", tmp_path, *author, *arguments], check=True)
+    head = provenance._commit()
+    assert head is not None
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).write_text("")
+    assert provenance._commit() == (f"{head}-dirty" if counts else head)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import fields, make_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from typer.testing import CliRunner
@@ -16,7 +17,8 @@ from bench.paper import SETS
 from bench.plots import FIGURES, draw, draw_all
 from bench.report import NOTES, write_report
 from bench.speed.bounds import BOUNDS
-from bench.speed.section import Section, Table
+from bench.speed.parts import PARTS
+from bench.speed.section import Figures, Say, Section, Table
 from bench.targets import Verdict, count_reached, verdicts
 
 ORIGIN = {"seed": 0, "commit": "0123456789abcdef", "machine": "a machine", "date": "2026-01-02"}
@@ -279,25 +281,66 @@ def test_missing_results_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert sorted(file.name for file in Path("docs/plots").iterdir()) == ["gnn-accuracy.svg"]
 
 
+def measured(key: str, value: float) -> Any:
+    """A part of the speed bench that has one figure."""
+    figures = make_dataclass("One", [(key, float)], bases=(Figures,), frozen=True)(value)
+    table = Table("more", ("what", "value"), (("it", value),))
+    return lambda short, seed, say: Section(figures, (table,))
+
+
 def test_parts_of_the_speed_bench_are_kept_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def measured(key: str, value: float) -> Any:
-        table = Table(key, ("what", "value"), (("it", value),))
-        return lambda short, seed, say: Section({key: value}, (table,))
-
     parts = {"mmd": measured("mmd_speedup", 60.0), "load": measured("submit_rps", 120.0)}
     monkeypatch.setattr("bench.__main__.PARTS", parts)
     monkeypatch.chdir(tmp_path)
+    shown = []
     for arguments in (["--json", "all.json", "--short"], ["--part", "load"]):
         done = CliRunner().invoke(app, ["speed", "--keep", *arguments], catch_exceptions=False)
         assert done.exit_code == 0, done.output
+        shown.append(done.output)
     (whole,) = json.loads(Path("all.json").read_text())
     assert (whole["mmd_speedup"], whole["submit_rps"], len(whole["tables"])) == (60.0, 120.0, 2)
     kept = {row["dataset"]: row for row in read().rows("speed")}
     assert kept["mmd"]["command"] == "python -m bench speed --short --seed 0"
     assert kept["load"]["command"] == "python -m bench speed --part load --seed 0"
     assert "mmd_speedup" not in kept["load"]
+    assert "mmd_speedup" in shown[0]
+    assert "submit_rps" in shown[1]
+    assert "more" in shown[1]
+
+
+def test_a_part_that_fails_loses_nothing_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(short: bool, seed: int, say: Say) -> Section[Figures]:
+        (row,) = json.loads(Path("all.json").read_text())
+        assert row["mmd_speedup"] == 60.0  # as soon as it is known
+        raise RuntimeError("the disk is full")
+
+    parts = {"mmd": measured("mmd_speedup", 60.0), "load": fails, "large": measured("auc", 0.5)}
+    monkeypatch.setattr("bench.__main__.PARTS", parts)
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["speed", "--keep", "--json", "all.json"])
+    assert done.exit_code == 1
+    assert "the disk is full" in done.output
+    assert "not measured: load" in done.output
+    (row,) = json.loads(Path("all.json").read_text())
+    assert (row["mmd_speedup"], row["auc"]) == (60.0, 0.5)
+    assert {row["dataset"] for row in read().rows("speed")} == {"mmd", "large"}
+
+
+def test_the_parts_of_the_speed_bench_measure_what_was_asked_for() -> None:
+    """By the types of what they return, which are made of nothing else."""
+    returned = [get_args(get_type_hints(part)["return"])[0] for part in PARTS.values()]
+    promised = [field.name for figures in returned for field in fields(figures)]
+    assert len(set(promised)) == len(promised)
+    assert set(promised) >= {
+        *("step_over_matmul", "paper_step_peak_bytes", "many_jobs_over_one", "warm_overhead_ms"),
+        *("node_time_ratio_1e6_over_1e4", "node_peak_bytes", "candidate_memory_exponent"),
+        *("mmd_speedup", "submit_rps", "submit_p99_ms", "submit_over_bare"),
+    }
+    assert set(promised) >= {bound.key for bound in BOUNDS}
 
 
 def test_rows_of_an_earlier_version_are_shown_without_what_they_lack(tmp_path: Path) -> None:

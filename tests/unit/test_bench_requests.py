@@ -19,9 +19,9 @@ def test_requests_in_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         together = requests.at_once(world, 3)
         assert together.edits == requests.at_once(world, 1).edits
         assert any(together.edits)  # of nothing but empty answers the above would say nothing
-    assert section.figures["same_answers"] == 1.0
-    assert section.figures["many_jobs_over_one"] > 0
-    assert section.figures["library_call_ms"] > 0
+    assert section.figures.same_answers == 1.0
+    assert section.figures.many_jobs_over_one > 0
+    assert section.figures.library_call_ms > 0
     rates = [rate for _, rate in section.tables[0].rows]
     assert len(rates) == 4
     assert all(isinstance(rate, float) and rate > 0 for rate in rates)

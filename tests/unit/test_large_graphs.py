@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import tracemalloc
 import zipfile
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import networkx as nx
 import numpy as np
@@ -23,6 +24,7 @@ from d4explain import Client
 from d4explain.cli import main
 from models.graphs import Graph
 from models.patches import local_parts
+from service import large_graphs_in
 from service.estimates import estimate
 from service.large_graphs_in import LargeForm, read_large
 from store import jobs, large_graphs
@@ -171,7 +173,37 @@ HOSTILE: list[tuple[str, bytes, str, str]] = [
     (NPZ, npz(edge_index=np.array(EDGES), x=np.full((3, 1), 1e39)), "/x", "not finite"),
     (NPZ, npz(edge_index=np.array(EDGES), x=np.full((3, 1), np.inf)), "/x", "not finite"),
     (NPZ, npz(edge_index=np.array(EDGES), x=np.ones(3)), "/x", "[node, feature]"),
+    (NPZ, npz(edge_index=np.array(EDGES), x=np.ones((3, 1), np.longdouble)), "/x", "64 bits"),
+    (NPZ, npz(edge_index=np.array(EDGES), x=np.ones((3, 1), bool)), "/x", "integers or floats"),
 ]
+
+
+@pytest.mark.parametrize("number", ["<f2", "<f4", ">f8", "i1", "<u4", ">i8", "<u8"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_numbers_of_any_width_are_read_piece_by_piece(
+    number: str, order: Literal["C", "F"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large_graphs_in, "_CHUNK", 24)
+    x = np.arange(40).reshape(20, 2).astype(number, order=order)
+    edges = np.array([range(19), range(1, 20)]).astype("i2", order=order)
+    read = read_large(io.BytesIO(npz(edge_index=edges, x=x)), LargeForm.NPZ, Settings())
+    assert np.array_equal(read.x, x)
+    assert read.x.dtype == np.float32
+    assert read.edge_count == 19
+
+
+def test_memory_is_that_of_what_is_kept() -> None:
+    x = np.zeros((1_000_000, 8))
+    body = npz(edge_index=np.array(EDGES), x=x)
+    assert len(body) < 100_000
+    tracemalloc.start()
+    try:
+        read = read_large(io.BytesIO(body), LargeForm.NPZ, Settings())
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert read.x.nbytes == x.nbytes / 2
+    assert peak < x.nbytes
 
 
 @pytest.fixture(scope="module")
@@ -265,6 +297,13 @@ def test_an_upload_comes_in_chunks_and_is_stored_once_per_key(road: Road) -> Non
 def test_other_bodies_are_refused_and_nothing_is_left(road: Road) -> None:
     before = road.api.written()
     assert road.upload(b"{}", "application/json").status_code == 415
+    parquet = road.upload(b"PAR1", "application/vnd.apache.parquet")
+    assert parquet.status_code == 415
+    assert "d4explain upload" in parquet.json()["detail"]
+    described = road.api.client.get("/openapi.json").json()["paths"]["/v1/datasets/large"]["post"]
+    assert "d4explain upload" in described["description"]
+    compressed = road.upload(b"{}", NDJSON, **{"Content-Encoding": "gzip"})
+    assert "Parquet" not in compressed.json()["detail"]
     nameless = road.api.client.post(
         "/v1/datasets/large", content=b"{}", headers={"Content-Type": NDJSON}
     )

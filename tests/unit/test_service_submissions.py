@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import permutations
 from typing import Any
 
 import pytest
 from sqlalchemy import func, select
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
 
+from service import submissions
 from service.errors import ProblemError
 from service.faults import InvalidRequestError
 from service.idempotency import Submission
 from service.json_bodies import MalformedJsonError
-from service.submissions import Checked, Question, Written, check, write_all
+from service.resources import ExplanationResource
+from service.submissions import Checked, Question, Submissions, Written, check, write_all
 from store import datasets
 from store.errors import IdempotencyMismatch
 from store.tables import Denoiser, Explanation, Job, JobEvent
@@ -116,3 +123,44 @@ def test_large_bodies_are_read_beside_the_group(api: Any) -> None:
     assert (first.status_code, again.status_code) == (202, 202)
     assert first.json() == again.json()
     assert "idempotency-replayed" in again.headers
+
+
+def test_an_answer_that_cannot_be_made_leaves_nothing_written(
+    api: Any, question: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the commit it would be written again, one by one."""
+    checked = [check(api.store, question(seed=seed)) for seed in (1, 2)]
+    before = api.written()
+
+    def fails(explanation: Explanation, job: Job) -> ExplanationResource:
+        raise LookupError(explanation.id, job.id)
+
+    monkeypatch.setattr(submissions, "new_explanation", fails)
+    with pytest.raises(LookupError):
+        write_all(api.store, checked)
+    assert api.written() == before
+
+
+def test_a_database_that_is_away_is_asked_once_for_a_group(
+    api: Any, question: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = [question(seed=seed) for seed in range(5)]
+    opened: list[int] = []
+
+    @contextmanager
+    def away() -> Iterator[Session]:
+        opened.append(1)
+        time.sleep(0.2)  # while the others come
+        raise OperationalError("BEGIN", {}, Exception("database is locked"))
+        yield
+
+    monkeypatch.setattr(api.store.database, "reading", away)
+    group = Submissions(api.store)
+
+    async def ask_all() -> list[Written | BaseException]:
+        return await asyncio.gather(*map(group.ask, asked), return_exceptions=True)
+
+    outcomes = asyncio.run(ask_all())
+    group.close()
+    assert [type(one) for one in outcomes] == [OperationalError] * 5
+    assert len(opened) <= 2  # the first may have been alone

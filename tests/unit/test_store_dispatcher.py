@@ -212,6 +212,33 @@ def test_a_named_job_is_not_lost_while_the_broker_is_away(
         dispatcher.stop()
 
 
+def test_a_nudge_is_heard_that_comes_as_waiting_ends(
+    database: Database, settings: Settings
+) -> None:
+    bell = Bell()
+    dispatcher = Dispatcher(database, bell, settings)
+    late: list[Announcement] = []
+
+    class Wake(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            woken = super().wait(timeout)
+            if late and not woken:
+                dispatcher.nudge(late.pop())
+            return woken
+
+    dispatcher._wake = Wake()
+    with database.transaction() as session:  # nobody else is to find the job
+        assert leads.take(session, "dispatcher", "another", 60)
+        job = jobs.submit(session, kind=JobKind.PROBE)
+    dispatcher._look.clear()
+    late.append(Announcement.of(job))
+    dispatcher.start()
+    try:
+        until(lambda: bell.ids == [job.id])
+    finally:
+        dispatcher.stop()
+
+
 def test_a_job_that_comes_back_is_announced_again_at_once(
     database: Database, settings: Settings
 ) -> None:

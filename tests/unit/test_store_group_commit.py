@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store import group_commit
-from store.group_commit import GroupCommit
+from store.group_commit import GroupCommit, MiscountError
 
 SECONDS = 10
 
@@ -166,4 +167,49 @@ def test_a_writer_that_fails_alone_says_why() -> None:
     with pytest.raises(ValueError, match="-1"):
         commits.submit(-1).result(SECONDS)
     assert commits.submit(1).result(SECONDS) == "wrote 1"
+    commits.close()
+
+
+class OutageError(Exception):
+    """What concerns all that are written."""
+
+
+class Failing(Ledger):
+    """Its n-th write ends in an outage, all before it in an error of somebody's own."""
+
+    def __init__(self, outage_at: int) -> None:
+        super().__init__()
+        self._outage_at = outage_at
+
+    def write(self, group: Sequence[int]) -> list[str]:
+        super().write(group)
+        raise OutageError if len(self.groups) == self._outage_at else ValueError
+
+
+@pytest.mark.parametrize("outage_at", [1, 2, 4])
+def test_an_outage_is_that_of_all_who_wait_and_is_asked_for_once(outage_at: int) -> None:
+    ledger = Failing(outage_at)
+    commits = GroupCommit(ledger.write, shared=(OutageError,))
+    group: list[tuple[int, Future[str]]] = [(number, Future()) for number in range(8)]
+    commits._settle(group)
+    errors = [type(future.exception(0)) for _, future in group]
+    alone = max(0, outage_at - 2)
+    assert errors == [ValueError] * alone + [OutageError] * (8 - alone)
+    assert len(ledger.groups) == outage_at
+
+
+def test_too_few_results_are_the_groups_error_and_the_writer_goes_on() -> None:
+    ledger = Ledger()
+    commits: GroupCommit[int, str] = GroupCommit(lambda group: ledger.write(group)[:1])
+    ledger.open.clear()
+    first = commits.submit(0)
+    assert ledger.entered.wait(SECONDS)
+    several = [commits.submit(number) for number in (1, 2)]
+    ledger.open.set()
+    assert first.result(SECONDS) == "wrote 0"
+    for one in several:
+        with pytest.raises(MiscountError, match="a group of 2 was given 1 results"):
+            one.result(SECONDS)
+    assert commits.submit(3).result(SECONDS) == "wrote 3"
+    assert ledger.kept == [0, 1, 2, 3]  # and not again: they may be committed
     commits.close()
