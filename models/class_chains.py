@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -90,8 +90,11 @@ class Chains:
         log_likelihood = self._clean_log_likelihood(graphs)
         log_confidence = self._log_confidence(graphs)
         scores = self._scores(graphs, log_confidence, log_likelihood)
-        faults = faults_of(
-            Candidates(graphs, log_likelihood, self._reference), self._config.regularisers
+        faults = torch.cat(
+            [
+                faults_of(candidates, self._config.regularisers)
+                for _, candidates in self._candidates(graphs, log_likelihood)
+            ]
         )
         return Pool(graphs, log_confidence, log_likelihood, scores, faults)
 
@@ -202,11 +205,19 @@ class Chains:
         """Regularised; with `guided` sure is sure, and what else is wished decides."""
         if self._config.guided:
             log_confidence = log_confidence.clamp(max=SURE)
-        found = []
+        return torch.cat(
+            [
+                regularised(log_confidence[some], candidates, self._config.regularisers)
+                for some, candidates in self._candidates(graphs, log_likelihood)
+            ]
+        )
+
+    def _candidates(
+        self, graphs: DenseGraphs, log_likelihood: Tensor
+    ) -> Iterator[tuple[Tensor, Candidates]]:
+        """Positions and candidates, as many at a time as regularisers take in one pass."""
         for some in self._passes(graphs, _NUMBERS_PER_PAIR):
-            candidates = Candidates(graphs.select(some), log_likelihood[some], self._reference)
-            found.append(regularised(log_confidence[some], candidates, self._config.regularisers))
-        return torch.cat(found)
+            yield some, Candidates(graphs.select(some), log_likelihood[some], self._reference)
 
     @staticmethod
     def _passes(graphs: DenseGraphs, numbers_per_pair: int) -> tuple[Tensor, ...]:

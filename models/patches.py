@@ -68,6 +68,11 @@ class PatchScout:
             self._foretold *= self._scale(config.probes)
 
     @property
+    def unedited(self) -> float:
+        """The margin of the unedited graph."""
+        return self._judge.margins([()])[0]
+
+    @property
     def gains(self) -> Tensor:
         """By how much each edit should raise the margin, or does where it was tried: [pair]."""
         gains = self._foretold.clone()

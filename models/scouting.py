@@ -57,6 +57,7 @@ class Scout:
         self.needed = denoiser.shape.pool if self._reads_effects else 0
         space = judge.space
         self._gains: Tensor | None = None
+        self._unedited: float | None = None
         if self._reads_effects:
             gains, plausibility = self._read([()])
             self._gains, self.plausibility = self._possible([()], gains)[0], plausibility[0]
@@ -66,6 +67,13 @@ class Scout:
         if foresight is not Foresight.DENOISER:
             order = torch.randperm(space.count, generator=generator)
             self.plausibility = self.plausibility[order]
+
+    @property
+    def unedited(self) -> float:
+        """The margin of the unedited graph, which a look at it says too."""
+        if self._unedited is None:
+            (self._unedited,) = self._judge.margins([()])
+        return self._unedited
 
     @property
     def gains(self) -> Tensor:
@@ -109,6 +117,9 @@ class Scout:
             effects = space.of_pairs(reading.effects.cpu())  # [class, state, pair]
             logits = view.logits.cpu().T[:, :, None]  # [class, state, 1]
             after = goal.margin((logits + effects).flatten(1).T).view(effects.shape[1:])
-            gains.append(after - goal.margin(view.logits.cpu())[:, None])
+            before = goal.margin(view.logits.cpu())  # [state]
+            if self._unedited is None and states[start] == ():
+                self._unedited = float(before[0])
+            gains.append(after - before[:, None])
             plausible.append(space.of_pairs(reading.plausibility.cpu()))
         return torch.cat(gains), torch.cat(plausible)

@@ -88,9 +88,8 @@ def _pool(judge: FlipJudge, scout: AnyScout, config: SearchConfig, size: int) ->
     gains = scout.gains
     by_gain = _best(gains, size)
     mixed = gains + config.plausibility_weight * scout.plausibility
-    (unedited,) = judge.margins([()])
     foretold: dict[EditSet, float] = {
-        (pair,): unedited + float(gains[pair]) for pair in _best(gains, 2 * size)
+        (pair,): scout.unedited + float(gains[pair]) for pair in _best(gains, 2 * size)
     }
     natural = [edits[0] for edits in _natural_flips(judge.space, foretold)]
     chosen = _in_turns(by_gain, natural, _best(mixed, size))[:size]
@@ -205,8 +204,7 @@ class Search:
         foretold, learnt = self._scout.gains, self._learnt(tried)
         hoped = torch.maximum(foretold, learnt)
         hoped[list(tried)] = self._gained(tried)
-        (unedited,) = self._judge.margins([()])
-        if float(hoped.max()) < _HOPE * -unedited:
+        if float(hoped.max()) < _HOPE * -self._scout.unedited:
             return []
         best = len(tried) + _LOOK
         ranked = _in_turns(_best(learnt, best), _best(foretold, best))
@@ -214,8 +212,7 @@ class Search:
 
     def _gained(self, tried: Sequence[int]) -> Tensor:
         """What single edits really do to the margin: [tried]"""
-        unedited, *edited = self._judge.margins([(), *((pair,) for pair in tried)])
-        return torch.tensor(edited) - unedited
+        return torch.tensor(self._judge.margins([(pair,) for pair in tried])) - self._scout.unedited
 
     def _learnt(self, tried: Sequence[int]) -> Tensor:
         """Gains of single edits, as foretold and as those that were tried correct it: [pair]"""

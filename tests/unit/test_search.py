@@ -195,7 +195,7 @@ def test_with_foresight_only_a_pool_is_tried() -> None:
     scout = a_scout(judge, foresees=True)
     _, guide = begun(judge, scout, SearchConfig(pool=10, second_look=False))
     assert len(guide.tried) == 10
-    assert judge.evaluations == 12  # and the input, and the look at it
+    assert judge.evaluations == 11  # and the look at the input, which says its margin too
     assert int(scout.gains.argmax()) in guide.tried
     untried = [pair for pair in range(judge.space.count) if pair not in guide.tried]
     assert torch.equal(guide.effects[untried], scout.gains[untried])
@@ -231,12 +231,14 @@ def test_where_nobody_knows_how_good_the_foresight_is_all_pairs_are_tried() -> N
 class Wrong(Scout):
     """Foretells the truth, but of one edit that it comes right after the best ones."""
 
-    def __init__(self, pair: int, place: int) -> None:
+    def __init__(self, judge: FlipJudge, pair: int, place: int) -> None:
         truth = a_judge(12)
         unedited, *edited = truth.margins([(), *((one,) for one in range(truth.space.count))])
         self.foresees = True
         self.needed = 0
         self.plausibility = torch.zeros(truth.space.count)
+        self._judge = judge
+        self._unedited = None
         self._gains = torch.tensor(edited) - unedited
         self._gains[pair] = self._gains.topk(place + 1).values[-1] - 1e-4
 
@@ -248,7 +250,7 @@ def test_a_second_look_finds_the_flip_that_a_pool_left_out(second_look: bool) ->
     best, bias = int(margins.argmax()), float(margins.topk(2).values.mean())
     judge = a_judge(12, bias=bias)
     config = SearchConfig(pool=10, second_look=second_look)
-    _, guide = begun(judge, Wrong(best, 12), config)
+    _, guide = begun(judge, Wrong(judge, best, 12), config)
     assert (best in guide.tried) == second_look
     assert judge.flips() == ([(best,)] if second_look else [])
 
