@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +19,7 @@ from bench.class_figures import ClassRow
 from bench.class_methods import EXPLANATIONS
 from bench.classes import DATASETS as CLASS_DATASETS
 from bench.classes import class_rows
-from bench.counterfactual import Answered, Detail, Row
+from bench.counterfactual import Answered, Detail, Row, Shared, shared_mmd
 from bench.counterfactual import row as counterfactual_row
 from bench.dump import dump
 from bench.edit_rankings import RANKINGS
@@ -157,10 +157,14 @@ def counterfactual(
         if name == "d4" and "d4_no_denoiser" in answers:
             bare = answers["d4_no_denoiser"][0]
             gain = mmd_gain(given, bare, task.validation.graphs, seed=seed)
+        both = None
+        if name == "d4" and "greedy" in answers:
+            both = shared_mmd(given, answers["greedy"][0], task.validation.graphs)
         low, high = gain or (None, None)
         said = {"budget": budget, "from_validation": spare}
         interval = {"mmd_gain_low": low, "mmd_gain_high": high}
-        documents.append({**asdict(figures), **origin, **said, **interval})
+        on_shared = asdict(both) if both else dict.fromkeys(one.name for one in fields(Shared))
+        documents.append({**asdict(figures), **origin, **said, **interval, **on_shared})
     for table in counterfactual_tables(results):
         console.print(table)
     nearest = (

@@ -147,6 +147,37 @@ def row(
     return figures, _detail(flips, edited, against_held_out)
 
 
+@dataclass(frozen=True)
+class Shared:
+    """Held-out MMD on the instances that both of two methods flip.
+
+    Which instances a method flips moves its MMD, too: those alone are no sample of all.
+    """
+
+    shared: int
+    mmd_shared: float
+    mmd_shared_other: float
+    mmd_shared_floor: float  # of these instances untouched
+
+
+def shared_mmd(
+    ours: Sequence[Answered], others: Sequence[Answered], held_out: Sequence[Graph]
+) -> Shared | None:
+    """None if there is no instance that both flip."""
+    both = [
+        (one, other) for one, other in zip(ours, others, strict=True) if one.found and other.found
+    ]
+    if not both:
+        return None
+    reference = statistics(held_out)
+    groups = (
+        [toggled(one.instance.graph, one.found[0]) for one, _ in both],
+        [toggled(other.instance.graph, other.found[0]) for _, other in both],
+        [one.instance.graph for one, _ in both],
+    )
+    return Shared(len(both), *(mmd(statistics(graphs), reference).sum for graphs in groups))
+
+
 def _detail(
     flips: Sequence[Answered], edited: Sequence[Graph], against_held_out: MmdScore | None
 ) -> Detail:

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from bench.__main__ import app
-from bench.counterfactual import Answered, row, toggled
+from bench.counterfactual import Answered, row, shared_mmd, toggled
 from bench.instances import Explained, candidate_pairs, chosen, fewest_edits, is_covered
 from bench.intervals import mmd_gain
 from bench.methods import METHODS
@@ -190,7 +190,8 @@ def test_the_whole_run_resumes_and_its_dump_can_be_checked(
     rows = json.loads(Path("rows.json").read_text())
     assert [one["method"] for one in rows] == list(METHODS)
     origin = ["seed", "versions", "commit", "machine", "date", "budget", "from_validation"]
-    origin += ["mmd_gain_low", "mmd_gain_high", "command"]
+    origin += ["mmd_gain_low", "mmd_gain_high"]
+    origin += ["shared", "mmd_shared", "mmd_shared_other", "mmd_shared_floor", "command"]
     assert all(list(one) == ROW_KEYS + origin for one in rows)
     by_method = {one["method"]: one for one in rows}
     assert by_method["d4"]["mmd_gain_low"] <= by_method["d4"]["mmd_gain_high"]
@@ -273,6 +274,23 @@ def test_one_resample_of_the_mmd_gain_is_the_difference_of_two_mmds() -> None:
     assert interval is not None
     assert interval.low == pytest.approx(far.sum - near.sum, abs=1e-12)
     assert interval.high == interval.low
+
+
+def test_methods_are_compared_on_what_both_flip() -> None:
+    graphs = [random_graph(seed, 7) for seed in range(4)]
+    held_out = [random_graph(seed, 8) for seed in range(10, 15)]
+    ours = [answered(graph, ((0, 1),)) for graph in graphs]
+    others = [answered(graph, ((2, 3),) if place else None) for place, graph in enumerate(graphs)]
+    reference = statistics(held_out)
+    found = shared_mmd(ours, others, held_out)
+    assert found is not None
+    assert found.shared == 3
+    assert found.mmd_shared_floor == mmd(statistics(graphs[1:]), reference).sum
+    near = statistics([toggled(graph, ((0, 1),)) for graph in graphs[1:]])
+    far = statistics([toggled(graph, ((2, 3),)) for graph in graphs[1:]])
+    assert found.mmd_shared == mmd(near, reference).sum
+    assert found.mmd_shared_other == mmd(far, reference).sum
+    assert shared_mmd(ours[:1], others[:1], held_out) is None
 
 
 def test_the_mmd_gain_of_untouched_graphs_over_broken_ones_excludes_nought() -> None:
