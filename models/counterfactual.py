@@ -85,7 +85,8 @@ class FoundEdit:
     added: bool
     plausibility: float  # log-odds that the denoiser gives this edit on the input
     # The denoiser put the edit set forward: it is a sample's, or the search tried the pairs that
-    # it foretold to matter. Otherwise all pairs were tried, or of very many the most promising.
+    # it foretold to matter. Otherwise it left none out, except where a flip was out of reach, or of
+    # very many pairs the most promising were tried.
     by_denoiser: bool
     attributes: tuple[float, ...] | None = None  # of the edge, where edges have some
 
