@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from bench.class_methods import Answers
 from bench.instances import CPU
 from bench.motifs import contains, motif_of
 from bench.paper import CLASS_CONFIDENCE, CLASS_DENSITY
@@ -16,7 +19,7 @@ from models.class_features import ClassParts
 from models.gnn.network import Gnn, predict
 from models.graphs import Graph, to_dense
 from models.isomorphism import graph_codes
-from models.mmd import GraphStatistics, mmd, statistics
+from models.mmd import mmd, statistics
 from models.recurrence import Hosts
 from models.regularisers import DegreeLimits
 from models.scores import is_connected
@@ -29,7 +32,10 @@ MOLECULES = ("bbbp", "mutag", "mutagenicity", "nci1")
 
 @dataclass(frozen=True)
 class ClassRow:
-    """The keys that the table's JSON has, besides where it comes from."""
+    """The keys that the table's JSON has, besides where it comes from.
+
+    Means over answers count them by their shares.
+    """
 
     dataset: str
     label: int
@@ -50,6 +56,7 @@ class ClassRow:
     connected: float
     valence_broken: float | None  # molecules only
     unique: float  # distinct answers over those asked for
+    effective: float  # answers that would be as varied if all had the same share
     recurrence: float  # share of the answers that occur in a held-out graph of the class
     motif_rate: float | None  # None where no motif is known, or where it has more nodes
     motif_rate_random: float | None  # the same of connected subgraphs of held-out class graphs
@@ -92,14 +99,15 @@ class Measure:
     def row(
         self,
         method: str,
-        answers: Sequence[Graph],
+        answers: Answers,
         *,
         asked: int,
         cpu_seconds: float,
         candidates: int | None = None,
         steps: int | None = None,
     ) -> ClassRow:
-        confidence = predict(self._gnn, answers, CPU)[:, self._label]
+        graphs, shares = answers.graphs, torch.tensor(answers.shares, dtype=torch.float64)
+        confidence = predict(self._gnn, graphs, CPU)[:, self._label]
         paper = CLASS_CONFIDENCE.get(self._dataset, {}).get(self._nodes)
         possible = self._possible
         most_edges = DENSITY_SLACK * self._density * self._nodes**2 / 2
@@ -110,8 +118,8 @@ class Measure:
             method=method,
             k=candidates,
             t=steps,
-            n=len(answers),
-            confidence=float(confidence.mean()),
+            n=len(graphs),
+            confidence=_mean(confidence.tolist(), shares),
             paper_confidence=paper,
             possible_confidence=None if possible is None else possible.best,
             possible_confidence_sparse=None if possible is None else possible.best_with(most_edges),
@@ -120,24 +128,27 @@ class Measure:
                 if possible is None or paper is None
                 else possible.count_with(paper - CONFIDENCE_SLACK) / asked
             ),
-            density=_mean([both_ways_density(graph) for graph in answers]),
+            density=_mean([both_ways_density(graph) for graph in graphs], shares),
             density_heldout=self._density,
             paper_density=CLASS_DENSITY.get(self._dataset, {}).get(self._nodes),
-            connected=_mean([is_connected(graph) for graph in answers]),
-            valence_broken=None if self._limits is None else _broken(answers, self._limits),
-            unique=distinct_count(answers) / asked,
-            recurrence=_mean([self._hosts.contain(graph) for graph in answers]),
-            motif_rate=self._motif_rate(answers),
+            connected=_mean([is_connected(graph) for graph in graphs], shares),
+            valence_broken=None if self._limits is None else _broken(graphs, shares, self._limits),
+            unique=distinct_count(graphs) / asked,
+            effective=_effective(graphs, shares),
+            recurrence=_mean([self._hosts.contain(graph) for graph in graphs], shares),
+            motif_rate=self._motif_rate(graphs, shares),
             motif_rate_random=self._motif_rate(self._parts),
             motif_rate_distinct=self._motif_rate(_distinct(self._parts)),
-            mmd_heldout=_distance(statistics(answers), self._statistics),
-            mmd_floor=_distance(self._floor, self._statistics),
+            mmd_heldout=mmd(statistics(graphs), self._statistics, shares).sum,
+            mmd_floor=mmd(self._floor, self._statistics).sum,
             seconds=100 * cpu_seconds / asked,
         )
 
-    def _motif_rate(self, graphs: Sequence[Graph]) -> float | None:
+    def _motif_rate(self, graphs: Sequence[Graph], shares: Tensor | None = None) -> float | None:
         motif = self._motif
-        return None if motif is None else _mean([contains(graph, motif) for graph in graphs])
+        if motif is None:
+            return None
+        return _mean([contains(graph, motif) for graph in graphs], shares)
 
 
 def both_ways_density(graph: Graph) -> float:
@@ -154,9 +165,16 @@ def _distinct(graphs: Sequence[Graph]) -> list[Graph]:
     return list(dict(zip(graph_codes(to_dense(graphs)), graphs, strict=True)).values())
 
 
-def _broken(graphs: Sequence[Graph], limits: DegreeLimits) -> float:
-    excess: Tensor = limits.excess(to_dense(graphs))
-    return float((excess > 0).float().mean())
+def _effective(graphs: Sequence[Graph], shares: Tensor) -> float:
+    """1 / Σ share² over distinct graphs: so many with equal shares would be as varied."""
+    total: dict[int, float] = {}
+    for code, share in zip(graph_codes(to_dense(graphs)), shares.tolist(), strict=True):
+        total[code] = total.get(code, 0.0) + share
+    return 1 / sum(share**2 for share in total.values())
+
+
+def _broken(graphs: Sequence[Graph], shares: Tensor, limits: DegreeLimits) -> float:
+    return _mean((limits.excess(to_dense(graphs)) > 0).tolist(), shares)
 
 
 def _parts(graphs: Sequence[Graph], nodes: int, generator: torch.Generator) -> list[Graph]:
@@ -164,9 +182,6 @@ def _parts(graphs: Sequence[Graph], nodes: int, generator: torch.Generator) -> l
     return [parts.draw(nodes) for _ in range(_HELD_OUT_PARTS)]
 
 
-def _distance(some: GraphStatistics, others: GraphStatistics) -> float:
-    return mmd(some, others).sum
-
-
-def _mean(values: Sequence[float | bool]) -> float:
-    return float(sum(values) / len(values))
+def _mean(values: Sequence[float | bool], shares: Tensor | None = None) -> float:
+    weights = [1.0] * len(values) if shares is None else shares.tolist()
+    return math.fsum(map(operator.mul, values, weights)) / math.fsum(weights)

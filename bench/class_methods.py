@@ -37,6 +37,16 @@ class ClassTask:
 
 
 @dataclass(frozen=True)
+class Answers:
+    graphs: list[Graph]
+    shares: list[float]  # add up to 1; alike, except of `d4`
+
+    @staticmethod
+    def alike(graphs: list[Graph]) -> Answers:
+        return Answers(graphs, [1 / len(graphs)] * len(graphs))
+
+
+@dataclass(frozen=True)
 class ClassMethod:
     name: str
     sampler: Sampler | None = None  # None: no denoiser
@@ -73,14 +83,14 @@ def grid() -> tuple[ClassMethod, ...]:
 
 def answers(
     method: ClassMethod, task: ClassTask, denoiser: Denoiser | None, count: int, seed: int
-) -> list[Graph]:
-    """`count` explanations; fewer of ours, which gives no two alike."""
+) -> Answers:
+    """`count` explanations; of ours perhaps fewer: it gives no two alike, but says their shares."""
     generator = torch.Generator().manual_seed(seed)
     if method.sampler is None or method.candidates is None or method.steps is None:
         search = {"real_random": real, "real_best20": best_real, "hill_climbing": climbed}[
             method.name
         ]
-        return search(task, count, generator)
+        return Answers.alike(search(task, count, generator))
     if denoiser is None:
         raise ValueError(f"{method.name} needs a denoiser")
     config = ClassConfig(
@@ -93,7 +103,7 @@ def answers(
         repeats=method.sampler == "paper",
     )
     found = explain_class(task.gnn, denoiser, task.reference, config, seed=seed, device=CPU)
-    return [one.graph for one in found]
+    return Answers([one.graph for one in found], [one.share for one in found])
 
 
 def real(task: ClassTask, count: int, generator: torch.Generator) -> list[Graph]:

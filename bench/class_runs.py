@@ -18,7 +18,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from bench.class_methods import ClassMethod, ClassTask, answers
+from bench.class_methods import Answers, ClassMethod, ClassTask, answers
 from bench.instances import CPU
 from bench.provenance import code_digest, provenance
 from bench.target_gnns import CACHE, TargetGnn
@@ -37,7 +37,7 @@ OnStep = Callable[[str, int, int], None]  # what, done, of how many
 class Explained:
     """What a method answered, and what it took."""
 
-    graphs: list[Graph]
+    answers: Answers
     cpu_seconds: float
     train_seconds: float  # of the denoiser; 0 without one
     provenance: dict[str, Any]
@@ -74,9 +74,10 @@ class ClassRun:
             task = ClassTask(self._target.gnn, reference, label, nodes)
             denoiser, train_seconds = (None, 0.0) if method.sampler is None else self._denoiser()
             started = time.process_time()
-            graphs = answers(method, task, denoiser, self._explanations, self._seed)
+            found = answers(method, task, denoiser, self._explanations, self._seed)
             document = {
-                "graphs": [_document(graph) for graph in graphs],
+                "graphs": [_document(graph) for graph in found.graphs],
+                "shares": found.shares,
                 "cpu_seconds": time.process_time() - started,
                 "train_seconds": train_seconds,
                 "provenance": provenance(self._seed),
@@ -86,7 +87,7 @@ class ClassRun:
             os.replace(aside, file)
         kept = json.loads(file.read_text())
         return Explained(
-            [_graph(one) for one in kept["graphs"]],
+            Answers([_graph(one) for one in kept["graphs"]], kept["shares"]),
             kept["cpu_seconds"],
             kept["train_seconds"],
             kept["provenance"],

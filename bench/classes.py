@@ -79,7 +79,7 @@ def class_rows(
                 on_step(f"{task.name}, class {label}, {nodes} nodes", place + 1, len(methods))
                 row = measure.row(
                     method.name,
-                    explained.graphs,
+                    explained.answers,
                     asked=explanations,
                     cpu_seconds=explained.cpu_seconds,
                     candidates=method.candidates,

@@ -77,6 +77,7 @@ _CLASSES = {
     "connected": "connected",
     "valence_broken": "valence broken",
     "unique": "unique",
+    "effective": "effective",
     "recurrence": "recurs",
     "motif_rate": "motif",
     "mmd_heldout": "MMD held-out",

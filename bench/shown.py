@@ -38,6 +38,7 @@ _CLASS = {
     "connected": "joined",
     "valence_broken": "valence broken",
     "unique": "unique",
+    "effective": "effective",
     "recurrence": "recurs",
     "motif_rate": "motif",
     "motif_rate_random": "random",

@@ -90,10 +90,19 @@ def summary_lines(result: CounterfactualResult) -> list[str]:
 
 
 def class_table(results: Sequence[ClassResult], class_names: Sequence[str] | None = None) -> Table:
-    """One row per class: its best example, and how close all examples are to the reference."""
+    """One row per class: its most typical example, and how close all are to the reference."""
     table = _table("Class explanations")
     table.add_column("class")
-    for name in ("confidence", "nodes", "edges", "density", "connected", "MMD", "null 95 %"):
+    for name in (
+        "share",
+        "confidence",
+        "nodes",
+        "edges",
+        "density",
+        "connected",
+        "MMD",
+        "null 95 %",
+    ):
         table.add_column(name, justify="right")
     for result in results:
         target = class_names[result.target_class] if class_names else str(result.target_class)
@@ -103,6 +112,7 @@ def class_table(results: Sequence[ClassResult], class_names: Sequence[str] | Non
         best = result.examples[0]
         table.add_row(
             target,
+            number(best.share, ".0%"),
             number(best.confidence, ".3f"),
             str(len(best.graph.nodes)),
             str(len(best.graph.edges)),

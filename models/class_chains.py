@@ -165,6 +165,7 @@ class Chains:
             max(sizes),
             limits=self._parts.degree_limits(),
             frequency=self._frequencies(sizes),
+            kinds=self._parts.kinds,
         )
 
     def _frequencies(self, sizes: Sequence[int]) -> dict[int, float]:
@@ -174,7 +175,7 @@ class Chains:
         counts: Counter[int] = Counter()
         for size in sizes:
             drawn = [self._parts.draw(size) for _ in range(_PARTS_COUNTED)]
-            counts.update(graph_codes(to_dense(drawn)))
+            counts.update(graph_codes(to_dense(drawn), features=self._parts.kinds))
         return {code: count / _PARTS_COUNTED for code, count in counts.items()}
 
     def _clean_log_likelihood(self, graphs: DenseGraphs) -> Tensor:

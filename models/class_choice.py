@@ -1,4 +1,4 @@
-"""Which of the graphs that chains went through are the answer.
+"""Which of the graphs that chains went through are the answer, and how much each stands for.
 
 Sure graphs that together look like the class: greedily, the set S with the least
 
@@ -9,6 +9,10 @@ log .995 - log f, 0 for surer graphs, and costs little; doubt is the same of the
 S and costs much: a typical graph may be a little less sure where others are surer. Wishes are the
 regularisers' terms. Answers are added as long as S stays far closer to the class than random graphs
 are, or near the closest that it came.
+
+Classes have few typical patterns and many rare ones, so that a set without repetition is the less
+like the class the more it holds. The herd then goes on with repetition: the share of its draws that
+an answer has says how much of the class it stands for, as far as the GNN is sure of it.
 """
 
 from __future__ import annotations
@@ -35,9 +39,11 @@ _TO_ITSELF = 3.0  # a graph's kernels with itself, added up
 _DOUBT = 1_000.0
 _OWN_DOUBT = 3.0
 _WISH = 0.05
-# What MMD² and doubt may be for the sake of more answers: a share of the MMD² of random graphs, or
-# so much above the least.
-_OF_RANDOM = 1 / 14
+_WISH_OF_SHARES = 0.5  # what is typical is to have the greater share
+_DRAWS = 400  # of which each answer has one at least
+# What MMD² and doubt may be for the sake of more answers, all counted alike: a share of the MMD² of
+# random graphs, or so much above the least.
+_OF_RANDOM = 1 / 8
 _ABOVE_BEST = 0.05
 
 
@@ -75,30 +81,28 @@ def distinct(graphs: DenseGraphs) -> DenseGraphs:
 
 
 @dataclass(frozen=True)
-class _Herd:
-    order: list[int]  # positions as they were added
-    distances: list[float]  # MMD² and doubt after each
+class Choice:
+    pool: Pool
+    shares: Tensor  # [graph] of the class, as far as the GNN is sure of it; they add up to 1
 
 
-def chosen(pool: Pool, parts: Sequence[Graph], random: Sequence[Graph], count: int) -> Pool:
+def chosen(pool: Pool, parts: Sequence[Graph], random: Sequence[Graph], count: int) -> Choice:
     """At most `count` of the pool; `parts` are what the class looks like, `random` what nothing is.
 
     How many depends on how the distance to `parts` grows compared with that of `random`.
     """
     pool = pool.select(_eligible(pool))
     met = pool.scores - pool.log_confidence.clamp(max=SURE)
-    own_doubt = (SURE - pool.log_confidence).clamp(min=0)
-    wanted = statistics(parts)
-    herd = _herded(
-        statistics(from_dense(pool.graphs)),
-        wanted,
-        pool.log_confidence.double(),
-        _OWN_DOUBT * own_doubt + _WISH * (met.max() - met),
-        count,
-    )
+    doubt, unmet = _OWN_DOUBT * (SURE - pool.log_confidence).clamp(min=0), met.max() - met
+    own, wanted = statistics(from_dense(pool.graphs)), statistics(parts)
+    herd = _herded(own, _Likeness.of(own, wanted, pool, doubt + _WISH * unmet), count)
     most = max(min(herd.distances) + _ABOVE_BEST, _OF_RANDOM * mmd(statistics(random), wanted).sum)
     last = max(place for place, distance in enumerate(herd.distances) if distance <= most)
-    return pool.select(torch.tensor(herd.order[: last + 1]))
+    order = torch.tensor(herd.order[: last + 1])
+    pool, own = pool.select(order), own.select(order)
+    costs = (doubt + _WISH_OF_SHARES * unmet)[order]
+    draws = _drawn(own.kernels.sum, _Likeness.of(own, wanted, pool, costs))
+    return Choice(pool, draws.times / draws.size)
 
 
 def _eligible(pool: Pool) -> Tensor:
@@ -113,31 +117,76 @@ def _eligible(pool: Pool) -> Tensor:
     return found[torch.linspace(0, len(found) - 1, min(_MOST, len(found))).long()]
 
 
-def _herded(
-    own: GraphStatistics,
-    wanted: GraphStatistics,
-    log_confidence: Tensor,
-    costs: Tensor,
-    count: int,
-) -> _Herd:
+@dataclass(frozen=True)
+class _Likeness:
+    """What a set's objective is made of, apart from how alike its graphs are to one another."""
+
+    alike: Tensor  # [graph] mean kernels with class parts
+    constant: float  # mean kernels of class parts with one another
+    log_confidence: Tensor  # [graph]
+    costs: Tensor  # [graph]
+
+    @staticmethod
+    def of(own: GraphStatistics, wanted: GraphStatistics, pool: Pool, costs: Tensor) -> _Likeness:
+        alike = kernels_between(own, wanted).sum.mean(dim=1)
+        constant = float(wanted.kernels.sum.mean())
+        return _Likeness(alike, constant, pool.log_confidence.double(), costs.double())
+
+
+class _Herd:
+    """A growing set of graphs, some of them perhaps several times."""
+
+    def __init__(self, likeness: _Likeness) -> None:
+        self.order: list[int] = []  # positions as they were added
+        self.distances: list[float] = []  # MMD² and doubt after each
+        self.times = torch.zeros_like(likeness.alike)
+        self._likeness = likeness
+        self._to_set = torch.zeros_like(likeness.alike)  # each one's kernels with the set, summed
+        # sums over the set, the first over its pairs
+        self._within = self._cross = self._sure = self._cost = 0.0
+
+    @property
+    def size(self) -> int:
+        return len(self.order)
+
+    def objectives(self) -> Tensor:
+        """Of the set with one more graph, up to a constant: [graph]."""
+        each, size = self._likeness, self.size + 1
+        squared = (self._within + 2 * self._to_set + _TO_ITSELF) / size**2
+        squared -= 2 * (self._cross + each.alike) / size
+        doubt = (SURE - (self._sure + each.log_confidence) / size).clamp(min=0)
+        return squared + _DOUBT * doubt + (self._cost + each.costs) / size
+
+    def add(self, place: int, kernels: Tensor) -> None:
+        """`kernels` [graph] are those of the added graph with each."""
+        each = self._likeness
+        self._within += float(2 * self._to_set[place] + _TO_ITSELF)
+        self._cross += float(each.alike[place])
+        self._sure += float(each.log_confidence[place])
+        self._cost += float(each.costs[place])
+        self._to_set += kernels
+        self.times[place] += 1
+        self.order.append(place)
+        squared = self._within / self.size**2 - 2 * self._cross / self.size
+        doubt = max(0.0, SURE - self._sure / self.size)
+        self.distances.append(squared + each.constant + _DOUBT * doubt)
+
+
+def _herded(own: GraphStatistics, likeness: _Likeness, count: int) -> _Herd:
     """One after the other, each the one that leaves the objective least."""
-    alike = kernels_between(own, wanted).sum.mean(dim=1)  # [graph]
-    constant = float(wanted.kernels.sum.mean())
-    to_set = torch.zeros_like(alike)  # each one's kernels with the set, summed
-    left = torch.zeros_like(alike)  # infinite once added
-    within = cross = sure = cost = 0.0  # sums over the set
-    herd = _Herd([], [])
-    for size in range(1, min(count, own.count) + 1):
-        squared = (within + 2 * to_set + _TO_ITSELF) / size**2 - 2 * (cross + alike) / size
-        doubt = (SURE - (sure + log_confidence) / size).clamp(min=0)
-        distance = squared + constant + _DOUBT * doubt
-        best = int((distance + (cost + costs) / size + left).argmin())
-        herd.order.append(best)
-        herd.distances.append(float(distance[best]))
-        within += float(2 * to_set[best] + _TO_ITSELF)
-        cross += float(alike[best])
-        sure += float(log_confidence[best])
-        cost += float(costs[best])
-        to_set += kernels_between(own, own.select(torch.tensor([best]))).sum[:, 0]
-        left[best] = math.inf
+    herd = _Herd(likeness)
+    for _ in range(min(count, own.count)):
+        best = int(herd.objectives().masked_fill(herd.times > 0, math.inf).argmin())
+        herd.add(best, kernels_between(own, own.select(torch.tensor([best]))).sum[:, 0])
+    return herd
+
+
+def _drawn(kernels: Tensor, likeness: _Likeness) -> _Herd:
+    """All once, and then again and again what leaves the objective least."""
+    herd = _Herd(likeness)
+    for place, own in enumerate(kernels):
+        herd.add(place, own)
+    while herd.size < _DRAWS:
+        best = int(herd.objectives().argmin())
+        herd.add(best, kernels[best])
     return herd

@@ -3,8 +3,8 @@
 `paper` is Algorithm 1 of D4Explainer. `guided` differs in three ways: two thirds of the candidates
 come from fresh parts of class graphs, with the chain's edges or with their own; the choice is
 regularised; and the answers are not the chains' last graphs but those of all steps that the GNN is
-sure of on average and that together look most like the class, fewer than chains where more would
-spoil that.
+sure of on average and that together look most like the class, each with its share of it, fewer than
+chains where more would spoil that.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from models.class_chains import ChainConfig, Chains
-from models.class_choice import Pool, chosen
+from models.class_choice import Choice, chosen
 from models.class_features import ClassParts
 from models.connectivity import component_counts
 from models.denoiser import Denoiser
@@ -87,6 +87,7 @@ class ClassGraph:
     probabilities: Tensor  # [class], by the sparse GNN
     likelihood: float  # log-likelihood per node under the denoiser
     connected: bool
+    share: float  # of the class, as far as the GNN is sure of it; alike for all of `paper`
 
 
 def explain_class(
@@ -100,7 +101,9 @@ def explain_class(
     should_stop: Callable[[], bool] = lambda: False,
     on_step: Callable[[int, int], None] = lambda step, steps: None,
 ) -> list[ClassGraph]:
-    """Graphs as sure of the target class as could be drawn, surest first, no two isomorphic.
+    """Graphs as sure of the target class as could be drawn, no two isomorphic.
+
+    Those with the greatest share of the class come first, and of equal ones the surest.
 
     `reference` are graphs of that class; node features and sizes come from them. Stopped early,
     it returns the best so far, which is nothing before the first step.
@@ -147,11 +150,14 @@ def explain_class(
     pool = pilot if found is None else found
     if pool is None:
         return []
-    if config.sampler == "guided":
-        drawn = [parts.draw(sizes[place % len(sizes)]) for place in range(_PARTS)]
-        random = chains.random_graphs([sizes[place % len(sizes)] for place in range(_RANDOM)])
-        pool = chosen(pool, drawn, from_dense(random), config.chains)
-    return _ranked(gnn, pool, config, device)
+    if config.sampler == "paper":
+        surest = pool.log_confidence.argsort(descending=True, stable=True)[: config.chains]
+        alike = torch.full((len(surest),), 1 / len(surest))
+        return _ranked(gnn, Choice(pool.select(surest), alike), config, device)
+    drawn = [parts.draw(sizes[place % len(sizes)]) for place in range(_PARTS)]
+    random = chains.random_graphs([sizes[place % len(sizes)] for place in range(_RANDOM)])
+    choice = chosen(pool, drawn, from_dense(random), config.chains)
+    return _ranked(gnn, choice, config, device)
 
 
 def _sizes(parts: ClassParts) -> tuple[int, ...]:
@@ -164,18 +170,23 @@ def _sizes(parts: ClassParts) -> tuple[int, ...]:
     )
 
 
-def _ranked(gnn: Gnn, best: Pool, config: ClassConfig, device: torch.device) -> list[ClassGraph]:
+def _ranked(
+    gnn: Gnn, choice: Choice, config: ClassConfig, device: torch.device
+) -> list[ClassGraph]:
+    best = choice.pool
     graphs = from_dense(best.graphs)
     probabilities = predict(gnn, graphs, device)
-    confidence = probabilities[:, config.target_class]
     per_node = best.log_likelihood / best.graphs.mask.sum(dim=1)
     components = component_counts(best.graphs).tolist()
-    return [
+    found = [
         ClassGraph(
             graph=graphs[position],
             probabilities=probabilities[position],
             likelihood=float(per_node[position]),
             connected=components[position] == 1,
+            share=float(choice.shares[position]),
         )
-        for position in confidence.argsort(descending=True, stable=True)[: config.chains].tolist()
+        for position in range(len(graphs))
     ]
+    target = config.target_class
+    return sorted(found, key=lambda one: (-one.share, -float(one.probabilities[target])))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import torch
 
 from models.graphs import Graph
+from models.recurrence import are_categories
 from models.regularisers import DegreeLimits
 from models.subgraphs import connected_subgraph, neighbours_of
 
@@ -27,6 +29,11 @@ class ClassParts:
     def empty(self) -> bool:
         """Whether no reference graph has a node."""
         return not self._reference
+
+    @cached_property
+    def kinds(self) -> bool:
+        """Whether feature rows name kinds of nodes: patterns can recur with them."""
+        return are_categories(torch.cat([graph.features for graph in self._reference]))
 
     def typical_size(self, most: int) -> int:
         """How far half of the connected parts can grow, `most` nodes at the most."""

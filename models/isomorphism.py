@@ -43,9 +43,10 @@ def marked_codes(space: EditSpace, edit_sets: Sequence[EditSet]) -> list[int]:
     return codes
 
 
-def graph_codes(graphs: DenseGraphs) -> list[int]:
-    """One code per graph of a padded batch, features included, whatever else is in the batch."""
-    colours = row_keys(graphs.features).numpy().view(np.uint64)
+def graph_codes(graphs: DenseGraphs, *, features: bool = True) -> list[int]:
+    """One code per graph of a padded batch, whatever else is in it; with or without features."""
+    keys = row_keys(graphs.features)
+    colours = (keys if features else torch.zeros_like(keys)).numpy().view(np.uint64)
     if graphs.targets is not None:
         marked = np.zeros_like(colours)
         marked[np.arange(graphs.count), graphs.targets.numpy()] = 1

@@ -48,10 +48,6 @@ class GraphStatistics:
     def select(self, index: Tensor) -> GraphStatistics:
         return GraphStatistics(self.degree[index], self.clustering[index], self.spectrum[index])
 
-    def sample(self, count: int, generator: torch.Generator) -> GraphStatistics:
-        """At most `count` of the graphs, without repetition."""
-        return self.select(torch.randperm(self.count, generator=generator)[:count])
-
     @cached_property
     def kernels(self) -> Kernels:
         """Of the set with itself, computed once however often the set is compared."""
@@ -142,17 +138,30 @@ def statistics(graphs: Sequence[Graph]) -> GraphStatistics:
     return GraphStatistics(degree, clustering, spectrum)
 
 
-def mmd(a: GraphStatistics, b: GraphStatistics) -> MmdScore:
+def mmd(a: GraphStatistics, b: GraphStatistics, shares: Tensor | None = None) -> MmdScore:
+    """`shares` [graph of a] add up to 1; None: its graphs count alike."""
     between = kernels_between(a, b)
+    own = a.own if shares is None else _shared(a.kernels, shares)
 
     def squared(own: float, other: float, cross: Tensor) -> float:
-        return own + other - 2 * float(cross.mean())
+        mean = cross.mean() if shares is None else (shares.double() @ cross).mean()
+        return own + other - 2 * float(mean)
 
     return MmdScore(
-        degree=squared(a.own.degree, b.own.degree, between.degree),
-        clustering=squared(a.own.clustering, b.own.clustering, between.clustering),
-        spectrum=squared(a.own.spectrum, b.own.spectrum, between.spectrum),
+        degree=squared(own.degree, b.own.degree, between.degree),
+        clustering=squared(own.clustering, b.own.clustering, between.clustering),
+        spectrum=squared(own.spectrum, b.own.spectrum, between.spectrum),
     )
+
+
+def _shared(kernels: Kernels, shares: Tensor) -> MmdScore:
+    """Means of kernels of a set with itself, in which graphs have these shares."""
+    weights = shares.double()
+
+    def mean(kernel: Tensor) -> float:
+        return float(weights @ kernel @ weights)
+
+    return MmdScore(mean(kernels.degree), mean(kernels.clustering), mean(kernels.spectrum))
 
 
 def null_distribution(

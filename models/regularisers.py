@@ -69,6 +69,7 @@ class ReferenceShape:
     largest: int  # most nodes that an explanation may have
     limits: DegreeLimits = NO_LIMITS
     frequency: Mapping[int, float] = field(default_factory=dict)  # code → share of its size's
+    kinds: bool = True  # feature rows name kinds of nodes and are part of the codes
 
     @staticmethod
     def of(
@@ -78,6 +79,7 @@ class ReferenceShape:
         *,
         limits: DegreeLimits = NO_LIMITS,
         frequency: Mapping[int, float] | None = None,
+        kinds: bool = True,
     ) -> ReferenceShape:
         """Means over the subgraphs of each size; a size without any counts as a tree, and 0."""
         nodes = subgraphs.mask.sum(dim=1)
@@ -93,6 +95,7 @@ class ReferenceShape:
             largest=largest,
             limits=limits,
             frequency=frequency or {},
+            kinds=kinds,
         )
 
 
@@ -160,7 +163,8 @@ class Valence:
 class Recurrence:
     """The logarithm of how often connected subgraphs of the class are this very graph.
 
-    A graph that was not among those drawn counts as half a draw.
+    A graph that was not among those drawn counts as half a draw. Where most feature rows are
+    unique, as with measurements, no graph would recur, and edges alone are compared.
     """
 
     weight: float
@@ -168,7 +172,7 @@ class Recurrence:
     def score(self, candidates: Candidates) -> Tensor:
         frequency = candidates.reference.frequency
         rarest = min(frequency.values(), default=1.0) / 2
-        codes = graph_codes(candidates.graphs)
+        codes = graph_codes(candidates.graphs, features=candidates.reference.kinds)
         return torch.tensor([frequency.get(code, rarest) for code in codes]).log()
 
 

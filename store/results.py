@@ -213,6 +213,9 @@ class ClassExample(Document):
     denoiser_likelihood: float  # log-likelihood per node under the denoiser
     density: float  # 2·edges / (n·(n − 1))
     connected: bool
+    # of the class, as far as the GNN is sure of it: what all examples together look like is
+    # nearest to the class if each counts so much; alike for all of the sampler `paper`
+    share: float | None = None
     # share of the class's reference graphs that contain it; None if counting takes too long
     recurrence: float | None = None
     node: NodeId | None = None  # of a node classifier: the node that prediction and class are about
@@ -290,7 +293,7 @@ class CounterfactualResult(Document):
 class ClassResult(Document):
     kind: Literal["class"] = "class"
     target_class: int
-    examples: list[ClassExample]  # ranked, best first
+    examples: list[ClassExample]  # those with the greatest share of the class first
     mmd: Mmd | None
     timings: Timings
     receipt: Receipt

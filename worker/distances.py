@@ -23,25 +23,32 @@ class Distance:
 
 
 def distance_to_reference(
-    graphs: Sequence[Graph], reference: GraphStatistics, *, seed: int
+    graphs: Sequence[Graph],
+    reference: GraphStatistics,
+    *,
+    seed: int,
+    shares: Sequence[float] | None = None,
 ) -> Distance:
     """MMD of a set of graphs, with the null distribution of sets of the same size.
 
     The null draws its graphs out of the reference, so at most half of it can be compared at once.
+    With `shares`, which add up to 1, graphs count as much as they have.
     """
     if not graphs:
         return Distance(None)
     if reference.count < 2:
         return Distance(None, ("no MMD: the reference has one graph only, and no spread",))
     n = min(len(graphs), reference.count // 2)
-    compared = statistics(graphs)
+    compared, weights = statistics(graphs), None if shares is None else torch.tensor(shares)
     warnings: tuple[str, ...] = ()
     if n < len(graphs):
-        compared = compared.sample(n, torch.Generator().manual_seed(seed))
+        drawn = torch.randperm(len(graphs), generator=torch.Generator().manual_seed(seed))[:n]
+        compared = compared.select(drawn)
+        weights = None if weights is None else weights[drawn] / weights[drawn].sum()
         warnings = (
             f"MMD compares {n} of the {len(graphs)} graphs, half as many as the reference has",
         )
-    score = mmd(compared, reference)
+    score = mmd(compared, reference, weights)
     null = reference.null(n, _DRAWS, seed)  # [draw]
     levels = torch.tensor([float(level) for level in _QUANTILES], dtype=null.dtype)
     return Distance(

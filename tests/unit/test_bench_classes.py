@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from bench.__main__ import app
 from bench.class_figures import Measure, both_ways_density, distinct_count
-from bench.class_methods import METHODS, ClassTask, best_real, climbed, grid
+from bench.class_methods import METHODS, Answers, ClassTask, best_real, climbed, grid
 from bench.motifs import contains, motif_of
 from models.gnn.network import Gnn, predict
 from models.gnn.spec import ActivationLayer, GinLayer, GnnSpec, LinearLayer, PoolLayer
@@ -28,6 +28,7 @@ KEYS = [
     *("possible_confidence", "possible_confidence_sparse", "possible_unique"),
     *("density", "density_heldout", "paper_density", "connected", "valence_broken", "unique"),
     *(
+        "effective",
         "recurrence",
         "motif_rate",
         "motif_rate_random",
@@ -80,7 +81,8 @@ def test_a_row_counts_what_it_says() -> None:
     answers = [graph_of(nx.cycle_graph(5)), graph_of(nx.path_graph(5)), apart]
     answers.append(graph_of(nx.relabel_nodes(nx.path_graph(5), {0: 4, 4: 1, 1: 0})))
     assert distinct_count(answers) == 3
-    row = measure.row("d4", answers, asked=8, cpu_seconds=2.0, candidates=7, steps=9)
+    given = Answers.alike(answers)
+    row = measure.row("d4", given, asked=8, cpu_seconds=2.0, candidates=7, steps=9)
     assert (row.n, row.k, row.t, row.seconds) == (4, 7, 9, 25.0)
     assert (row.unique, row.connected, row.motif_rate) == (3 / 8, 3 / 4, 1 / 4)
     assert row.density == pytest.approx((10 + 8 + 6 + 8) / 25 / 4)
@@ -91,6 +93,22 @@ def test_a_row_counts_what_it_says() -> None:
     assert distinct is not None
     assert 0 < distinct < 1
     assert row.recurrence == sum(map(Hosts(held_out).contain, answers)) / 4
+    assert row.effective == pytest.approx(1 / (0.25**2 + 0.5**2 + 0.25**2))
+
+
+def test_answers_count_by_their_shares() -> None:
+    measure = Measure(
+        "ba3motif", 2, 5, gnn=a_gnn(), reference=reference(), held_out=reference(), seed=0
+    )
+    cycle, path = graph_of(nx.cycle_graph(5)), graph_of(nx.path_graph(5))
+    shared = measure.row("d4", Answers([cycle, path], [0.75, 0.25]), asked=4, cpu_seconds=0)
+    repeated = measure.row("d4", Answers.alike([cycle] * 3 + [path]), asked=4, cpu_seconds=0)
+    assert (shared.n, repeated.n) == (2, 4)
+    same = ("confidence", "density", "connected", "unique", "effective", "recurrence")
+    for name in (*same, "motif_rate", "mmd_heldout"):
+        assert getattr(shared, name) == pytest.approx(getattr(repeated, name), abs=1e-9)
+    assert shared.motif_rate == 0.75
+    assert shared.connected == 1
 
 
 def test_real_answers_are_the_surest_of_twenty() -> None:

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import networkx as nx
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.class_choice import SURE, Pool, _eligible, _herded, chosen, distinct
+from models.class_choice import (
+    SURE,
+    Choice,
+    Pool,
+    _drawn,
+    _eligible,
+    _herded,
+    _Likeness,
+    chosen,
+    distinct,
+)
 from models.graphs import Graph, from_dense, to_dense
 from models.mmd import kernels_between, mmd, statistics
 
@@ -47,33 +59,104 @@ def pool_of(
     return Pool(to_dense(graphs), log_confidence, none, scores, wrong)
 
 
-def edge_counts(pool: Pool) -> list[int]:
-    return [graph.edge_count for graph in from_dense(pool.graphs)]
+def edge_counts(choice: Choice) -> list[int]:
+    return [graph.edge_count for graph in from_dense(choice.pool.graphs)]
+
+
+class Herding:
+    """A few random graphs with random costs and confidences, and the objective by the MMD."""
+
+    def __init__(self, seed: int, count: int) -> None:
+        self.own = random_graphs(count, seed)
+        generator = torch.Generator().manual_seed(seed)
+        self.costs = torch.rand(count, generator=generator, dtype=torch.float64)
+        noise = torch.randn(count, generator=generator, dtype=torch.float64)
+        self.log_confidence = (SURE - 1e-3 * noise).float().double()
+        self.target = statistics(random_graphs(5, seed + 51, 0.3))
+        self.statistics = statistics(self.own)
+        pool = pool_of(self.own, [0.5] * count)
+        pool = replace(pool, log_confidence=self.log_confidence)
+        self.likeness = _Likeness.of(self.statistics, self.target, pool, self.costs)
+
+    def distance(self, places: list[int]) -> float:
+        doubt = max(0.0, SURE - float(self.log_confidence[places].mean()))
+        drawn = statistics([self.own[place] for place in places])
+        return mmd(drawn, self.target).sum + 1_000 * doubt
+
+    def objective(self, places: list[int]) -> float:
+        return self.distance(places) + float(self.costs[places].mean())
 
 
 @settings(max_examples=10, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 50), count=st.integers(2, 6))
 def test_each_addition_is_the_best_one_by_the_mmd_itself(seed: int, count: int) -> None:
-    own, wanted = random_graphs(count, seed), random_graphs(5, seed + 51, 0.3)
-    generator = torch.Generator().manual_seed(seed)
-    costs = torch.rand(count, generator=generator, dtype=torch.float64)
-    log_confidence = SURE - 1e-3 * torch.randn(count, generator=generator, dtype=torch.float64)
-    target = statistics(wanted)
+    herding = Herding(seed, count)
+    herd = _herded(herding.statistics, herding.likeness, count)
+    order = herd.order
+    assert sorted(order) == list(range(count))
+    for size, distance in enumerate(herd.distances, start=1):
+        assert distance == pytest.approx(herding.distance(order[:size]), abs=1e-9)
+        before, left = order[: size - 1], order[size - 1 :]
+        least = min(herding.objective([*before, place]) for place in left)
+        assert herding.objective(order[:size]) <= least + 1e-9
 
-    def distance(places: list[int]) -> float:
-        doubt = max(0.0, SURE - float(log_confidence[places].mean()))
-        return mmd(statistics([own[place] for place in places]), target).sum + 1_000 * doubt
 
-    def objective(places: list[int]) -> float:
-        return distance(places) + float(costs[places].mean())
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 50), count=st.integers(1, 5), draws=st.integers(1, 12))
+def test_what_is_drawn_again_is_the_best_one_by_the_mmd_itself(
+    seed: int, count: int, draws: int
+) -> None:
+    herding = Herding(seed, count)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("models.class_choice._DRAWS", draws)
+        herd = _drawn(herding.statistics.kernels.sum, herding.likeness)
+    places = list(range(count))
+    while len(places) < draws:
+        places.append(min(range(count), key=lambda one: (herding.objective([*places, one]), one)))
+    assert herd.times.tolist() == [places.count(place) for place in range(count)]
+    assert herd.size == max(count, draws)
+    assert herd.distances[-1] == pytest.approx(herding.distance(places), abs=1e-9)
 
-    herd = _herded(statistics(own), target, log_confidence, costs, count)
-    assert sorted(herd.order) == list(range(count))
-    for size, found in enumerate(herd.distances, start=1):
-        before, left = herd.order[: size - 1], herd.order[size - 1 :]
-        assert found == pytest.approx(distance(herd.order[:size]), abs=1e-9)
-        least = min(objective([*before, place]) for place in left)
-        assert objective(herd.order[:size]) <= least + 1e-9
+
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 200), count=st.integers(1, 9))
+def test_shares_add_up_to_one_and_nobody_has_none(seed: int, count: int) -> None:
+    own = list(random_graphs(9, seed))
+    choice = chosen(distinct_pool(own), random_graphs(5, seed + 1, 0.3), RANDOM, count)
+    assert 1 <= choice.pool.graphs.count == len(choice.shares) <= count
+    assert float(choice.shares.sum()) == pytest.approx(1)
+    assert float(choice.shares.min()) >= 1 / 400 - 1e-9
+
+
+def distinct_pool(graphs: list[Graph]) -> Pool:
+    different = from_dense(distinct(to_dense(graphs)))
+    return pool_of(different, [0.999] * len(different))
+
+
+def test_what_most_of_the_class_looks_like_has_the_greatest_share() -> None:
+    parts = [TREES[0]] * 6 + [TREES[3]] * 3 + [TREES[5]]
+    choice = chosen(pool_of(TREES, [0.999] * 6), parts, RANDOM, 6)
+    share = dict(zip(edges_of(choice.pool), choice.shares.tolist(), strict=True))
+    own = {place: share[edges_of(pool_of([TREES[place]], [0.999]))[0]] for place in (0, 3, 5)}
+    assert own[0] == pytest.approx(0.6, abs=0.02)
+    assert own[3] == pytest.approx(0.3, abs=0.02)
+    assert own[5] == pytest.approx(0.1, abs=0.02)
+
+
+def edges_of(pool: Pool) -> list[str]:
+    return [str(graph.edges.tolist()) for graph in from_dense(pool.graphs)]
+
+
+def test_of_graphs_that_look_alike_the_wished_one_has_the_greater_share() -> None:
+    twin = replace(TREES[0], features=torch.full((6, 1), 2.0))
+    wishes = [0.0, 1.0] + [0.0] * 5
+    choice = chosen(pool_of([TREES[0], twin, *TREES[1:]], [0.999] * 7, wishes), TREES, RANDOM, 7)
+    graphs = from_dense(choice.pool.graphs)
+    wished = next(place for place, one in enumerate(graphs) if float(one.features[0, 0]) == 2.0)
+    other = edges_of(choice.pool).index(str(TREES[0].edges.tolist()), 0)
+    if other == wished:
+        other = edges_of(choice.pool).index(str(TREES[0].edges.tolist()), wished + 1)
+    assert float(choice.shares[wished]) > float(choice.shares[other])
 
 
 def test_kernel_sums_add_up_to_the_mmd() -> None:
@@ -103,19 +186,19 @@ def test_doubt_counts_more_than_likeness_but_not_among_the_sure() -> None:
 def test_a_typical_graph_may_be_less_sure_where_others_are_surer() -> None:
     doubtful = 0.985
     among_surer = chosen(pool_of(TREES, [0.9999] * 5 + [doubtful]), TREES, RANDOM, 6)
-    assert among_surer.graphs.count == 6
-    assert float(among_surer.log_confidence.mean()) >= SURE
+    assert among_surer.pool.graphs.count == 6
+    assert float(among_surer.shares.double() @ among_surer.pool.log_confidence.double()) >= SURE
     among_as_sure = chosen(pool_of(TREES, [0.9951] * 5 + [doubtful]), TREES, RANDOM, 6)
-    assert float(among_as_sure.log_confidence.exp().min()) > doubtful
+    assert float(among_as_sure.pool.log_confidence.exp().min()) > doubtful
     far_below = chosen(pool_of(TREES, [0.9999] * 5 + [0.5]), TREES, RANDOM, 6)
-    assert float(far_below.log_confidence.exp().min()) > 0.5
+    assert float(far_below.pool.log_confidence.exp().min()) > 0.5
 
 
 def test_what_has_more_faults_than_others_is_no_answer() -> None:
     found = chosen(pool_of(TREES, [0.999] * 6, faults=[0.0] * 5 + [2.0]), TREES, RANDOM, 6)
-    assert found.graphs.count == 5  # 2 nats, as a second component costs
+    assert found.pool.graphs.count == 5  # 2 nats, as a second component costs
     everywhere = chosen(pool_of(TREES, [0.999] * 6, faults=[2.0] * 6), TREES, RANDOM, 6)
-    assert everywhere.graphs.count == 6  # where nothing better is there
+    assert everywhere.pool.graphs.count == 6  # where nothing better is there
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
@@ -140,13 +223,13 @@ def test_too_many_are_thinned_out_evenly(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_how_many_are_given_depends_on_how_far_random_graphs_are() -> None:
     pool = pool_of(TREES + CLIQUES, [0.999] * 9)
-    near = chosen(pool, TREES, TREES, 9).graphs.count
-    far = chosen(pool, TREES, [graph_of(nx.complete_graph(6))], 9).graphs.count
+    near = chosen(pool, TREES, TREES, 9).pool.graphs.count
+    far = chosen(pool, TREES, [graph_of(nx.complete_graph(6))], 9).pool.graphs.count
     assert near < far
 
 
 def test_no_more_are_given_than_were_asked_for() -> None:
-    assert chosen(pool_of(TREES, [0.999] * 6), TREES, RANDOM, 4).graphs.count == 4
+    assert chosen(pool_of(TREES, [0.999] * 6), TREES, RANDOM, 4).pool.graphs.count == 4
 
 
 def test_of_isomorphic_graphs_the_first_is_kept() -> None:

@@ -105,8 +105,9 @@ def test_answers_say_what_is_true_and_are_ranked(sampler: str) -> None:
     gnn = a_gnn()
     found = run(ClassConfig(1, nodes=6, sampler=sampler, **SMALL), gnn=gnn)  # type: ignore[arg-type]
     assert 1 <= len(found) <= SMALL["chains"]
-    confidence = [float(graph.probabilities[1]) for graph in found]
-    assert confidence == sorted(confidence, reverse=True)
+    ranks = [(graph.share, float(graph.probabilities[1])) for graph in found]
+    assert ranks == sorted(ranks, reverse=True)
+    assert sum(graph.share for graph in found) == pytest.approx(1)
     known = {tuple(row) for graph in REFERENCE for row in graph.features.tolist()}
     for answer in found:
         assert answer.graph.node_count == 6
@@ -285,6 +286,26 @@ def test_recurrence_is_the_log_of_how_often_a_part_is_this_graph() -> None:
     )
     candidates = Candidates(to_dense([turned, star]), torch.zeros(2), shape)
     assert Recurrence(1).score(candidates).exp().tolist() == pytest.approx([0.25, 0.125])
+
+
+def test_patterns_without_kinds_of_nodes_recur_by_their_edges() -> None:
+    path = torch.tensor([[0, 1], [1, 2]])
+    graphs = to_dense([Graph(torch.rand(3, 2), path) for _ in range(2)])
+    codes = graph_codes(graphs, features=False)
+    assert codes[0] == codes[1]
+    assert len(set(graph_codes(graphs))) == 2
+    likelihood = torch.zeros(2)
+    known = {codes[0]: 0.5}
+    for kinds, expected in ((False, 0.5), (True, 0.25)):  # unknown ones count as half of the rarest
+        shape = ReferenceShape.of(graphs, likelihood, 3, frequency=known, kinds=kinds)
+        score = Recurrence(1).score(Candidates(graphs, likelihood, shape))
+        assert score.exp().tolist() == pytest.approx([expected] * 2)
+
+
+def test_feature_rows_are_kinds_if_they_repeat() -> None:
+    path = _coloured([(0, 1), (1, 2)], [0, 1, 0])
+    assert ClassParts([path, path], torch.Generator()).kinds
+    assert not ClassParts(REFERENCE, torch.Generator()).kinds  # no two rows alike
 
 
 def test_codes_of_graphs_do_not_depend_on_their_batch() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import wasserstein_distance
 
 from models.graphs import Graph
-from models.mmd import GraphStatistics, mmd, null_distribution, statistics
+from models.mmd import mmd, null_distribution, statistics
 
 torch.set_num_threads(1)
 
@@ -162,13 +162,20 @@ def test_null_distribution_needs_graphs_on_both_sides(n: int) -> None:
         null_distribution(reference, n, 5, torch.Generator())
 
 
-def test_a_sample_holds_distinct_rows_of_the_set() -> None:
-    whole = statistics([graph_of(nx.star_graph(size)) for size in range(1, 9)])
-    part: GraphStatistics = whole.sample(3, torch.Generator().manual_seed(0))
-    rows = {tuple(row) for row in part.degree.tolist()}
-    assert part.count == len(rows) == 3
-    assert rows <= {tuple(row) for row in whole.degree.tolist()}
-    assert whole.sample(100, torch.Generator()).count == 8
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 100), times=st.lists(st.integers(1, 4), min_size=1, max_size=4))
+def test_shares_count_as_repetitions_would(seed: int, times: list[int]) -> None:
+    own = [graph_of(network) for network in random_networks(seed, len(times))]
+    others = statistics([graph_of(network) for network in random_networks(seed + 1, 3)])
+    repeated = [graph for graph, count in zip(own, times, strict=True) for _ in range(count)]
+    shares = torch.tensor(times) / sum(times)
+    by_shares, by_repetition = (
+        mmd(statistics(own), others, shares),
+        mmd(statistics(repeated), others),
+    )
+    for name in ("degree", "clustering", "spectrum"):
+        expected = pytest.approx(getattr(by_repetition, name), abs=1e-6)
+        assert getattr(by_shares, name) == expected
 
 
 def test_statistics_refuse_what_has_none() -> None:

@@ -166,6 +166,7 @@ def class_result(api, graph):
         denoiser_likelihood=-1.2,
         density=0.4,
         connected=True,
+        share=0.5,
     )
     base = api.result()
     return ClassResult(
@@ -183,7 +184,9 @@ def test_class_examples_are_drawn_too(api):
     ring = example(["a", "b", "c"], [(0, 1), (1, 2), (2, 0)])
     api.finish_explanation(posted, class_result(api, ring))
     address = f"/v1/explanations/{posted['id']}"
-    assert "example 2 of 2" in api.client.get(f"{address}?format=svg&graph=1").text
+    assert (
+        "example 2 of 2, 50% of the class" in api.client.get(f"{address}?format=svg&graph=1").text
+    )
     assert api.client.get(f"{address}?format=svg&graph=2").status_code == 422
     assert api.client.get(f"{address}?format=svg&alternative=1").status_code == 422
     assert len(api.client.get(f"{address}?format=pyg").json()["edge_index"][0]) == 6

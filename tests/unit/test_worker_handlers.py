@@ -544,9 +544,12 @@ def test_a_class_is_explained_by_ranked_examples(
     assert result.mmd is not None
     assert result.warnings == []
     assert result.receipt.work["class_reference_graphs"] == 15
-    shares = [example.recurrence for example in result.examples]
-    assert all(share is not None and 0 <= share <= 1 for share in shares)
-    assert all(round(15 * share, 5).is_integer() for share in shares if share is not None)
+    recurrences = [example.recurrence for example in result.examples]
+    assert all(share is not None and 0 <= share <= 1 for share in recurrences)
+    assert all(round(15 * share, 5).is_integer() for share in recurrences if share is not None)
+    shares = [example.share or 0 for example in result.examples]
+    assert shares == sorted(shares, reverse=True)
+    assert sum(shares) == pytest.approx(1, abs=1e-4)
 
 
 @pytest.mark.parametrize(

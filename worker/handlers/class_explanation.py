@@ -66,8 +66,10 @@ def explain_class_job(work: Work) -> Outcome:
     result = ClassResult(
         target_class=request.target_class,
         examples=[
-            class_example(example, request.target_class, share, featuriser_of(subjects.gnn.spec))
-            for example, share in zip(
+            class_example(
+                example, request.target_class, recurrence, featuriser_of(subjects.gnn.spec)
+            )
+            for example, recurrence in zip(
                 found, _recurrences(found, reference.graphs, request.seed), strict=True
             )
         ],
@@ -108,7 +110,9 @@ def explain_class_job(work: Work) -> Outcome:
             summary={
                 "target_class": request.target_class,
                 "examples": len(result.examples),
-                "best_confidence": result.examples[0].confidence if result.examples else None,
+                "best_confidence": max(
+                    (example.confidence for example in result.examples), default=None
+                ),
             },
         )
 
@@ -228,4 +232,9 @@ def _distance(found: list[ClassGraph], reference: list[Graph], seed: int) -> Dis
         )
         for position, index in enumerate(chosen)
     ]
-    return distance_to_reference([example.graph for example in found], statistics(parts), seed=seed)
+    return distance_to_reference(
+        [example.graph for example in found],
+        statistics(parts),
+        seed=seed,
+        shares=[example.share for example in found],
+    )
