@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,22 +19,12 @@ from bench.class_figures import ClassRow
 from bench.class_methods import EXPLANATIONS
 from bench.classes import DATASETS as CLASS_DATASETS
 from bench.classes import class_rows
-from bench.counterfactual import Answered, Detail, Row, Shared, shared_mmd
-from bench.counterfactual import row as counterfactual_row
+from bench.comparison import compared
 from bench.dump import dump
 from bench.edit_rankings import RANKINGS
 from bench.gnn_recipes import SECONDS
 from bench.gnn_training import shown_progress
-from bench.instances import (
-    EXHAUSTIVE_PAIRS,
-    MOST_EDITS,
-    MOST_PAIRS,
-    NEAR_TARGET,
-    chosen,
-    is_covered,
-    restricted_count,
-)
-from bench.intervals import mmd_gain
+from bench.instances import chosen
 from bench.kept import document, keep
 from bench.methods import METHODS
 from bench.parts import DataError
@@ -121,73 +111,15 @@ def counterfactual(
     names = _methods(method, METHODS)
     task = _task(dataset, seed)
     target = _target(task, seed, SECONDS)
-    instances = chosen(task, test, seed)
-    restricted = restricted_count(instances)
-    covered = [is_covered(instance) for instance in instances]
-    share = sum(covered) / len(covered)
-    whole = None if task.whole is None else task.whole.data.graph
     with _steps() as show:
-        run = Run(
-            target,
-            task.train.graphs,
-            instances,
-            budget=budget,
-            seed=seed,
-            on_step=show,
-            whole=whole,
-        )
-        answers = {name: run.answers(name) for name in names}
-        fewest = run.fewest()
-    spare = sum(instance.from_validation for instance in instances)
-    results: list[tuple[Row, Detail]] = []
-    documents: list[dict[str, Any]] = []
-    for name, (given, train_seconds, origin) in answers.items():
-        figures, detail = counterfactual_row(
-            task.name,
-            name,
-            target.gnn,
-            answers=given,
-            held_out=task.validation.graphs,
-            fewest=fewest,
-            covered=covered,
-            train_seconds=train_seconds,
-        )
-        results.append((figures, detail))
-        gain = None
-        if name == "d4" and "d4_no_denoiser" in answers:
-            bare = answers["d4_no_denoiser"][0]
-            gain = mmd_gain(given, bare, task.validation.graphs, seed=seed)
-        both = None
-        if name == "d4" and "greedy" in answers:
-            both = shared_mmd(given, answers["greedy"][0], task.validation.graphs)
-        low, high = gain or (None, None)
-        said = {"budget": budget, "from_validation": spare}
-        interval = {"mmd_gain_low": low, "mmd_gain_high": high}
-        on_shared = asdict(both) if both else dict.fromkeys(one.name for one in fields(Shared))
-        documents.append({**asdict(figures), **origin, **said, **interval, **on_shared})
-    for table in counterfactual_tables(results):
+        found = compared(task, target, names, budget=budget, test=test, seed=seed, on_step=show)
+    for table in counterfactual_tables(found.results):
         console.print(table)
-    nearest = (
-        "the edges and the pairs nearest by hops"
-        if task.whole is None
-        else f"the edges and the pairs with an end within {NEAR_TARGET} hops of the node, "
-        f"at most {MOST_EDITS} of them,"
-    )
-    console.print(
-        f"exhaustive search to two edits covers {share:.0%} of the instances (at most "
-        f"{EXHAUSTIVE_PAIRS} pairs); {restricted} of {len(instances)} have more than {MOST_PAIRS} "
-        f"pairs: there all methods may edit {nearest} only"
-    )
-    if task.whole is not None:
-        refuted = sum(figures.refuted_on_whole for figures, _ in results)
-        console.print(
-            f"{len(instances) - spare} test nodes and {spare} validation nodes; "
-            f"{refuted} answers did not hold on the whole graph and are not counted"
-        )
-    _write(context, documents, out, kept)
+    for remark in found.remarks:
+        console.print(remark)
+    _write(context, found.documents, out, kept)
     if dump_to is not None:
-        given_by: dict[str, list[Answered]] = {name: given[0] for name, given in answers.items()}
-        dump(dump_to, target, instances, given_by)
+        dump(dump_to, target, found.instances, found.answers)
         console.print(f"GNN, instances and edits written to {dump_to}")
 
 
