@@ -48,6 +48,7 @@ class ClassRow:
     paper_confidence: float | None
     # of any connected graph of that size; None where they cannot all be tried
     possible_confidence: float | None
+    possible_parts: int | None  # of the class, on whose nodes; None where all nodes are alike
     possible_confidence_sparse: float | None  # the highest mean within the target for density
     possible_unique: float | None  # most distinct graphs, over those asked for, as sure as wanted
     density: float
@@ -89,7 +90,7 @@ class Measure:
         self._parts = _parts(held_out, nodes, generator)
         self._density = _mean([both_ways_density(graph) for graph in self._parts])
         self._statistics = statistics(self._parts)
-        self._possible = Possible.of(gnn, reference, label, nodes)
+        self._possible = Possible.of(gnn, reference, label, nodes, seed)
         self._floor = statistics(_parts(reference, nodes, generator))
         self._limits = DegreeLimits.of(reference) if dataset in MOLECULES else None
         motif = motif_of(dataset, label)
@@ -122,10 +123,11 @@ class Measure:
             confidence=_mean(confidence.tolist(), shares),
             paper_confidence=paper,
             possible_confidence=None if possible is None else possible.best,
+            possible_parts=None if possible is None else possible.parts,
             possible_confidence_sparse=None if possible is None else possible.best_with(most_edges),
             possible_unique=(
                 None
-                if possible is None or paper is None
+                if possible is None or paper is None or possible.parts is not None
                 else possible.count_with(paper - CONFIDENCE_SLACK) / asked
             ),
             density=_mean([both_ways_density(graph) for graph in graphs], shares),

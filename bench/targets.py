@@ -244,7 +244,11 @@ def _most_unique(ours: Row, bar: Row | None) -> str:
 
 
 def _possible(ours: Row, key: str, words: str) -> str:
-    return "" if ours.get(key) is None else f"; {words} {_number(ours[key])}"
+    if ours.get(key) is None:
+        return ""
+    parts = ours.get("possible_parts")
+    tried = "" if parts is None else f" (on the nodes of {parts} parts)"
+    return f"; {words} {_number(ours[key])}{tried}"
 
 
 def _robustness(results: Results) -> Iterator[Verdict]:

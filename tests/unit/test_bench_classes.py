@@ -25,7 +25,7 @@ torch.set_num_threads(1)
 CPU = torch.device("cpu")
 KEYS = [
     *("dataset", "label", "nodes", "method", "k", "t", "n", "confidence", "paper_confidence"),
-    *("possible_confidence", "possible_confidence_sparse", "possible_unique"),
+    *("possible_confidence", "possible_parts", "possible_confidence_sparse", "possible_unique"),
     *("density", "density_heldout", "paper_density", "connected", "valence_broken", "unique"),
     *(
         "effective",

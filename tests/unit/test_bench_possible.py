@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.possible import Possible, connected_graphs
+from bench.possible import Possible, connected_graphs, labelled_connected
 from models.gnn.network import Gnn, predict
 from models.gnn.spec import GinLayer, GnnSpec, LinearLayer, PoolLayer
 from models.graphs import Graph
@@ -42,8 +42,38 @@ def test_no_graph_is_surer_than_the_best() -> None:
     assert possible.best_with(4.9) == 0.0  # nothing connected has so few edges
     assert possible.best_with(15) == pytest.approx(possible.best)
     assert Possible.of(gnn, TREES, 1, 8) is None
-    coloured = [Graph(torch.arange(6.0).view(6, 1), TREES[0].edges)]
-    assert Possible.of(gnn, coloured, 1, 6) is None
+
+
+@pytest.mark.parametrize(("nodes", "count"), [(2, 1), (3, 4), (4, 38), (5, 728), (6, 26704)])
+def test_there_are_as_many_as_are_known_on_nodes_told_apart(nodes: int, count: int) -> None:
+    """OEIS A001187: connected labelled graphs."""
+    every = labelled_connected(nodes)
+    assert len(every) == count
+    assert len(torch.unique(every.flatten(1), dim=0)) == count
+    assert bool((every == every.mT).all())
+
+
+def test_no_graph_on_nodes_that_differ_is_surer_than_the_best() -> None:
+    layers = (GinLayer(4, 4), PoolLayer("sum"), LinearLayer(2))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        gnn = Gnn(GnnSpec(1, 2, layers)).eval()
+    path = torch.tensor([[0, 1, 2], [1, 2, 3]])
+    reference = [Graph(torch.arange(4.0).view(4, 1), path)]
+    possible = Possible.of(gnn, reference, 1, 4)
+    assert possible is not None
+    assert possible.parts is not None
+    every = [
+        Graph(reference[0].features, torch.tensor(edges).view(-1, 2).T.contiguous())
+        for size in range(3, 7)
+        for edges in combinations(combinations(range(4), 2), size)
+    ]
+    connected = [graph for graph in every if is_connected(graph)]
+    assert possible.best == pytest.approx(float(predict(gnn, connected, CPU)[:, 1].max()))
+    trees = [graph for graph in connected if graph.edge_count == 3]
+    assert possible.best_with(3) == pytest.approx(float(predict(gnn, trees, CPU)[:, 1].max()))
+    large = [Graph(torch.arange(8.0).view(8, 1), path)]
+    assert Possible.of(gnn, large, 1, 8) is None
 
 
 CASES = st.lists(st.tuples(st.floats(0, 1), st.integers(3, 8)), min_size=1, max_size=7)

@@ -191,6 +191,10 @@ def test_class_targets_say_what_is_possible() -> None:
     assert not density.reached
     assert density.figures.endswith("no set is surer than 0.940")
     assert found["motif in more answers than of `real_random`"].reached is False
+    estimated = class_row("d4", dataset="ba3motif", density=0.32, **possible, possible_parts=40)
+    found = {target: one for (_, target), one in judged("classes", [estimated]).items()}
+    sure = found["confidence ≥ the paper's less .005"]
+    assert sure.figures.endswith("no graph has more than 0.950 (on the nodes of 40 parts)")
 
 
 def test_robustness_targets() -> None:
