@@ -103,7 +103,9 @@ def answers(
         repeats=method.sampler == "paper",
     )
     found = explain_class(task.gnn, denoiser, task.reference, config, seed=seed, device=CPU)
-    return Answers([one.graph for one in found], [one.share for one in found])
+    graphs = [one.graph for one in found]
+    shares = [one.share for one in found if one.share is not None]
+    return Answers(graphs, shares) if shares else Answers.alike(graphs)
 
 
 def real(task: ClassTask, count: int, generator: torch.Generator) -> list[Graph]:

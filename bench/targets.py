@@ -216,7 +216,8 @@ def _classes(results: Results) -> Iterator[Verdict]:
             lambda mine, bar: mine >= 2 * bar - _ROUNDING,
             command="classes",
         )
-        yield replace(unique, figures=unique.figures + _most_unique(ours, best_real))
+        varied = "" if ours.get("effective") is None else _as_varied(ours["effective"])
+        yield replace(unique, figures=unique.figures + varied + _most_unique(ours, best_real))
         yield _compared(
             name,
             "held-out MMD ≤ half of `d4_paper`'s",
@@ -237,6 +238,10 @@ def _classes(results: Results) -> Iterator[Verdict]:
         yield _bounded(name, "seconds ≤ 60", ours, "seconds", command="classes", at_most=60)
 
 
+def _as_varied(effective: float) -> str:
+    return f", by their shares as varied as {effective:.1f} graphs"
+
+
 def _most_unique(ours: Row, bar: Row | None) -> str:
     if bar is not None and bar["unique"] > 0.5:
         return "; more than 1.000 is not possible"
@@ -247,7 +252,7 @@ def _possible(ours: Row, key: str, words: str) -> str:
     if ours.get(key) is None:
         return ""
     parts = ours.get("possible_parts")
-    tried = "" if parts is None else f" (on the nodes of {parts} parts)"
+    tried = "" if parts is None else f", as far as graphs on the nodes of {parts} parts were tried"
     return f"; {words} {_number(ours[key])}{tried}"
 
 

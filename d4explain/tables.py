@@ -112,7 +112,7 @@ def class_table(results: Sequence[ClassResult], class_names: Sequence[str] | Non
         best = result.examples[0]
         table.add_row(
             target,
-            number(best.share, ".0%"),
+            number(best.share, ".1%"),
             number(best.confidence, ".3f"),
             str(len(best.graph.nodes)),
             str(len(best.graph.edges)),

@@ -40,7 +40,8 @@ _DOUBT = 1_000.0
 _OWN_DOUBT = 3.0
 _WISH = 0.05
 _WISH_OF_SHARES = 0.5  # what is typical is to have the greater share
-_DRAWS = 400  # of which each answer has one at least
+_DRAWS = 400  # of which each answer has one at least; more if there are many answers
+_DRAWS_EACH = 4
 # What MMD² and doubt may be for the sake of more answers, all counted alike: a share of the MMD² of
 # random graphs, or so much above the least.
 _OF_RANDOM = 1 / 8
@@ -186,7 +187,7 @@ def _drawn(kernels: Tensor, likeness: _Likeness) -> _Herd:
     herd = _Herd(likeness)
     for place, own in enumerate(kernels):
         herd.add(place, own)
-    while herd.size < _DRAWS:
+    while herd.size < max(_DRAWS, _DRAWS_EACH * len(kernels)):
         best = int(herd.objectives().argmin())
         herd.add(best, kernels[best])
     return herd

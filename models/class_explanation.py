@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from models.class_chains import ChainConfig, Chains
-from models.class_choice import Choice, chosen
+from models.class_choice import Pool, chosen
 from models.class_features import ClassParts
 from models.connectivity import component_counts
 from models.denoiser import Denoiser
@@ -87,7 +87,7 @@ class ClassGraph:
     probabilities: Tensor  # [class], by the sparse GNN
     likelihood: float  # log-likelihood per node under the denoiser
     connected: bool
-    share: float  # of the class, as far as the GNN is sure of it; alike for all of `paper`
+    share: float | None  # of the class, as far as the GNN is sure of it; None: of `paper`
 
 
 def explain_class(
@@ -152,12 +152,11 @@ def explain_class(
         return []
     if config.sampler == "paper":
         surest = pool.log_confidence.argsort(descending=True, stable=True)[: config.chains]
-        alike = torch.full((len(surest),), 1 / len(surest))
-        return _ranked(gnn, Choice(pool.select(surest), alike), config, device)
+        return _ranked(gnn, pool.select(surest), None, config, device)
     drawn = [parts.draw(sizes[place % len(sizes)]) for place in range(_PARTS)]
     random = chains.random_graphs([sizes[place % len(sizes)] for place in range(_RANDOM)])
     choice = chosen(pool, drawn, from_dense(random), config.chains)
-    return _ranked(gnn, choice, config, device)
+    return _ranked(gnn, choice.pool, choice.shares, config, device)
 
 
 def _sizes(parts: ClassParts) -> tuple[int, ...]:
@@ -171,9 +170,8 @@ def _sizes(parts: ClassParts) -> tuple[int, ...]:
 
 
 def _ranked(
-    gnn: Gnn, choice: Choice, config: ClassConfig, device: torch.device
+    gnn: Gnn, best: Pool, shares: Tensor | None, config: ClassConfig, device: torch.device
 ) -> list[ClassGraph]:
-    best = choice.pool
     graphs = from_dense(best.graphs)
     probabilities = predict(gnn, graphs, device)
     per_node = best.log_likelihood / best.graphs.mask.sum(dim=1)
@@ -184,9 +182,9 @@ def _ranked(
             probabilities=probabilities[position],
             likelihood=float(per_node[position]),
             connected=components[position] == 1,
-            share=float(choice.shares[position]),
+            share=None if shares is None else float(shares[position]),
         )
         for position in range(len(graphs))
     ]
     target = config.target_class
-    return sorted(found, key=lambda one: (-one.share, -float(one.probabilities[target])))
+    return sorted(found, key=lambda one: (-(one.share or 0), -float(one.probabilities[target])))

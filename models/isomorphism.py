@@ -44,7 +44,7 @@ def marked_codes(space: EditSpace, edit_sets: Sequence[EditSet]) -> list[int]:
 
 
 def graph_codes(graphs: DenseGraphs, *, features: bool = True) -> list[int]:
-    """One code per graph of a padded batch, whatever else is in it; with or without features."""
+    """One code per graph of a padded batch, whatever else is in it; or of their edges alone."""
     keys = row_keys(graphs.features)
     colours = (keys if features else torch.zeros_like(keys)).numpy().view(np.uint64)
     if graphs.targets is not None:
@@ -53,7 +53,7 @@ def graph_codes(graphs: DenseGraphs, *, features: bool = True) -> list[int]:
         colours = _hashed(colours) + marked
     real = graphs.mask.numpy()
     edges = graphs.adjacency.numpy() > 0.5
-    carried = graphs.edge_attributes
+    carried = graphs.edge_attributes if features else None
     per_pass = max(1, _CELLS_PER_PASS // max(graphs.mask.shape[1], 1) ** 2)
     codes: list[int] = []
     for start in range(0, graphs.count, per_pass):

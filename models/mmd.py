@@ -63,18 +63,18 @@ class GraphStatistics:
             spectrum=float(kernels.spectrum.mean()),
         )
 
-    def null(self, n: int, draws: int, seed: int) -> Tensor:
+    def null(self, n: int, draws: int, seed: int, shares: Tensor | None = None) -> Tensor:
         """`null_distribution` of a seed: [draws], kept for the next set of as many graphs."""
-        key = (n, draws, seed)
+        key = (n, draws, seed, None if shares is None else tuple(shares.tolist()))
         if key not in self._nulls:
             if len(self._nulls) == _KEPT_NULLS:
                 self._nulls.pop(next(iter(self._nulls)))
             generator = torch.Generator().manual_seed(seed)
-            self._nulls[key] = null_distribution(self, n, draws, generator)
+            self._nulls[key] = null_distribution(self, n, draws, generator, shares)
         return self._nulls[key]
 
     @cached_property
-    def _nulls(self) -> dict[tuple[int, int, int], Tensor]:
+    def _nulls(self) -> dict[tuple[object, ...], Tensor]:
         return {}
 
 
@@ -165,12 +165,17 @@ def _shared(kernels: Kernels, shares: Tensor) -> MmdScore:
 
 
 def null_distribution(
-    reference: GraphStatistics, n: int, draws: int, generator: torch.Generator
+    reference: GraphStatistics,
+    n: int,
+    draws: int,
+    generator: torch.Generator,
+    shares: Tensor | None = None,
 ) -> Tensor:
     """Sums of MMD that the reference has to itself: `n` graphs drawn from it against the rest.
 
     [draws], float64. With s marking the drawn graphs and K the sum of the three kernels:
-    sᵀKs/n² + (1-s)ᵀK(1-s)/m² - 2 sᵀK(1-s)/(nm), m the number of the rest.
+    sᵀKs/n² + (1-s)ᵀK(1-s)/m² - 2 sᵀK(1-s)/(nm), m the number of the rest. With `shares` [n], which
+    add up to 1, the drawn graphs count by them instead of 1/n each.
     """
     if not 1 <= n < reference.count:
         raise ValueError(
@@ -180,7 +185,8 @@ def null_distribution(
     total = reference.kernels.sum  # [graph, graph]
     order = torch.rand(draws, reference.count, generator=generator).argsort(dim=1)
     weights = torch.full_like(order, 0, dtype=torch.float64)  # s/n - (1-s)/m per draw
-    weights.scatter_(1, order[:, :n], 1 / n)
+    each = torch.full((n,), 1 / n) if shares is None else shares
+    weights.scatter_(1, order[:, :n], each.double().expand(draws, n))
     weights.scatter_(1, order[:, n:], -1 / (reference.count - n))
     return ((weights @ total) * weights).sum(dim=1)
 

@@ -112,7 +112,7 @@ def chosen_graph(
             title=f"Typical {'graph' if example.node is None else 'node'} of class "
             f"{result.target_class}",
             subtitle=f"example {graph + 1} of {len(result.examples)}"
-            + ("" if example.share is None else f", {example.share:.0%} of the class"),
+            + ("" if example.share is None else f", {example.share:.1%} of the class"),
             graph=example.graph,
             edits=(),
             before=None,

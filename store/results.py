@@ -213,8 +213,8 @@ class ClassExample(Document):
     denoiser_likelihood: float  # log-likelihood per node under the denoiser
     density: float  # 2·edges / (n·(n − 1))
     connected: bool
-    # of the class, as far as the GNN is sure of it: what all examples together look like is
-    # nearest to the class if each counts so much; alike for all of the sampler `paper`
+    # of the class, as far as the GNN is sure of it: counted so, the examples together look like the
+    # class, with a preference for what recurs; None with the sampler `paper`
     share: float | None = None
     # share of the class's reference graphs that contain it; None if counting takes too long
     recurrence: float | None = None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from models.graphs import Graph
 from models.mmd import GraphStatistics, mmd, statistics
@@ -27,29 +28,29 @@ def distance_to_reference(
     reference: GraphStatistics,
     *,
     seed: int,
-    shares: Sequence[float] | None = None,
+    shares: Tensor | None = None,
 ) -> Distance:
-    """MMD of a set of graphs, with the null distribution of sets of the same size.
+    """MMD of a set of graphs, with the null distribution of sets of the same size and shares.
 
     The null draws its graphs out of the reference, so at most half of it can be compared at once.
-    With `shares`, which add up to 1, graphs count as much as they have.
+    With `shares` [graph], which add up to 1, graphs count as much as they have.
     """
     if not graphs:
         return Distance(None)
     if reference.count < 2:
         return Distance(None, ("no MMD: the reference has one graph only, and no spread",))
     n = min(len(graphs), reference.count // 2)
-    compared, weights = statistics(graphs), None if shares is None else torch.tensor(shares)
+    compared = statistics(graphs)
     warnings: tuple[str, ...] = ()
     if n < len(graphs):
         drawn = torch.randperm(len(graphs), generator=torch.Generator().manual_seed(seed))[:n]
         compared = compared.select(drawn)
-        weights = None if weights is None else weights[drawn] / weights[drawn].sum()
+        shares = None if shares is None else shares[drawn] / shares[drawn].sum()
         warnings = (
             f"MMD compares {n} of the {len(graphs)} graphs, half as many as the reference has",
         )
-    score = mmd(compared, reference, weights)
-    null = reference.null(n, _DRAWS, seed)  # [draw]
+    score = mmd(compared, reference, shares)
+    null = reference.null(n, _DRAWS, seed, shares)  # [draw]
     levels = torch.tensor([float(level) for level in _QUANTILES], dtype=null.dtype)
     return Distance(
         Mmd(

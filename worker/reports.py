@@ -195,7 +195,7 @@ def class_example(
         denoiser_likelihood=figure(found.likelihood),
         density=figure(density(found.graph)),
         connected=found.connected,
-        share=figure(found.share),
+        share=None if found.share is None else figure(found.share),
         recurrence=None if recurrence is None else figure(recurrence),
         node=found.graph.target,
         molecule=generated_molecule(found.graph, featuriser),

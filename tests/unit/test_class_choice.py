@@ -109,6 +109,7 @@ def test_what_is_drawn_again_is_the_best_one_by_the_mmd_itself(
     herding = Herding(seed, count)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("models.class_choice._DRAWS", draws)
+        patch.setattr("models.class_choice._DRAWS_EACH", 1)
         herd = _drawn(herding.statistics.kernels.sum, herding.likeness)
     places = list(range(count))
     while len(places) < draws:
@@ -116,6 +117,12 @@ def test_what_is_drawn_again_is_the_best_one_by_the_mmd_itself(
     assert herd.times.tolist() == [places.count(place) for place in range(count)]
     assert herd.size == max(count, draws)
     assert herd.distances[-1] == pytest.approx(herding.distance(places), abs=1e-9)
+
+
+def test_many_answers_have_more_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("models.class_choice._DRAWS", 8)
+    herding = Herding(0, 5)
+    assert _drawn(herding.statistics.kernels.sum, herding.likeness).size == 20
 
 
 @settings(max_examples=20, deadline=None, derandomize=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import networkx as nx
@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from models.class_chains import ChainConfig, Chains
 from models.class_explanation import ClassConfig, ClassGraph, explain_class
 from models.class_features import ClassParts
 from models.denoiser import Denoiser, DenoiserShape
@@ -105,9 +106,14 @@ def test_answers_say_what_is_true_and_are_ranked(sampler: str) -> None:
     gnn = a_gnn()
     found = run(ClassConfig(1, nodes=6, sampler=sampler, **SMALL), gnn=gnn)  # type: ignore[arg-type]
     assert 1 <= len(found) <= SMALL["chains"]
-    ranks = [(graph.share, float(graph.probabilities[1])) for graph in found]
+    ranks = [(graph.share or 0, float(graph.probabilities[1])) for graph in found]
     assert ranks == sorted(ranks, reverse=True)
-    assert sum(graph.share for graph in found) == pytest.approx(1)
+    shares = [graph.share for graph in found if graph.share is not None]
+    if sampler == "paper":
+        assert not shares
+    else:
+        assert len(shares) == len(found)
+        assert sum(shares) == pytest.approx(1)
     known = {tuple(row) for graph in REFERENCE for row in graph.features.tolist()}
     for answer in found:
         assert answer.graph.node_count == 6
@@ -300,6 +306,41 @@ def test_patterns_without_kinds_of_nodes_recur_by_their_edges() -> None:
         shape = ReferenceShape.of(graphs, likelihood, 3, frequency=known, kinds=kinds)
         score = Recurrence(1).score(Candidates(graphs, likelihood, shape))
         assert score.exp().tolist() == pytest.approx([expected] * 2)
+
+
+def test_edges_alone_leave_out_what_edges_carry() -> None:
+    path, features = torch.tensor([[0, 1], [1, 2]]), torch.ones(3, 1)
+    carried = [
+        Graph(features, path, edge_attributes=torch.tensor(attributes))
+        for attributes in ([[1.0], [2.0]], [[3.0], [4.0]])
+    ]
+    graphs = to_dense(carried)
+    assert len(set(graph_codes(graphs))) == 2
+    assert len(set(graph_codes(graphs, features=False))) == 1
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_chains_know_how_often_patterns_recur(measured: bool) -> None:
+    coloured = _coloured([(0, 1), (1, 2)], [0, 1, 0])
+    reference = [
+        replace(coloured, features=torch.rand(3, FEATURES)) if measured else coloured
+        for _ in range(6)
+    ]
+    parts = ClassParts(reference, torch.Generator().manual_seed(0))
+    config = ChainConfig(1, 4, guided=True, repeats=False, regularisers=(Recurrence(1.0),))
+    chains = Chains(
+        a_gnn(),
+        a_denoiser(),
+        config,
+        parts=parts,
+        sizes=[3],
+        generator=torch.Generator().manual_seed(0),
+        device=CPU,
+    )
+    shape = chains._reference
+    assert shape.kinds is not measured
+    score = Recurrence(1.0).score(Candidates(to_dense(reference[:1]), torch.zeros(1), shape))
+    assert score.tolist() == [0.0]  # every connected part of three nodes is this path
 
 
 def test_feature_rows_are_kinds_if_they_repeat() -> None:

@@ -145,6 +145,19 @@ def test_null_draws_are_the_distances_of_drawn_subsets_to_the_rest() -> None:
     assert hits.max() < 80
 
 
+def test_null_draws_with_shares_are_the_distances_of_weighted_subsets() -> None:
+    graphs = [graph_of(network) for network in random_networks(3, 7)]
+    reference, shares = statistics(graphs), torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64)
+    found = null_distribution(reference, 3, 4, torch.Generator().manual_seed(1), shares)
+    order = torch.rand(4, 7, generator=torch.Generator().manual_seed(1)).argsort(dim=1)
+    for value, places in zip(found.tolist(), order, strict=True):
+        drawn, rest = reference.select(places[:3]), reference.select(places[3:])
+        assert value == pytest.approx(mmd(drawn, rest, shares).sum, abs=1e-9)
+    kept = reference.null(3, 4, 1, shares)
+    assert kept.tolist() == found.tolist()
+    assert reference.null(3, 4, 1).tolist() != kept.tolist()
+
+
 def test_null_distribution_comes_from_its_generator() -> None:
     reference = statistics([graph_of(n) for n in random_networks(11, 8)])
     seeded = [

@@ -185,7 +185,7 @@ def test_class_examples_are_drawn_too(api):
     api.finish_explanation(posted, class_result(api, ring))
     address = f"/v1/explanations/{posted['id']}"
     assert (
-        "example 2 of 2, 50% of the class" in api.client.get(f"{address}?format=svg&graph=1").text
+        "example 2 of 2, 50.0% of the class" in api.client.get(f"{address}?format=svg&graph=1").text
     )
     assert api.client.get(f"{address}?format=svg&graph=2").status_code == 422
     assert api.client.get(f"{address}?format=svg&alternative=1").status_code == 422

@@ -64,7 +64,7 @@ def test_graphs_count_by_their_shares() -> None:
     graphs = [*(random_graph(8, 0.3, seed) for seed in range(100, 106)), random_graph(8, 0.9, 1)]
 
     def distance(strange: float) -> float:
-        shares = [*[(1 - strange) / 6] * 6, strange]
+        shares = torch.tensor([*[(1 - strange) / 6] * 6, strange], dtype=torch.float64)
         mmd = distance_to_reference(graphs, reference, seed=0, shares=shares).mmd
         assert mmd is not None
         return mmd.sum
@@ -78,9 +78,22 @@ def test_graphs_count_by_their_shares() -> None:
 def test_shares_of_a_sample_add_up_to_one() -> None:
     reference = statistics([random_graph(8, 0.3, seed) for seed in range(4)])
     same = [random_graph(8, 0.3, 7)] * 6
-    found = distance_to_reference(same, reference, seed=0, shares=[0.5, *[0.1] * 5])
+    shares = torch.tensor([0.5, *[0.1] * 5])
+    found = distance_to_reference(same, reference, seed=0, shares=shares)
     assert found.mmd is not None
     assert found.mmd.n == 2
     alone = distance_to_reference(same[:1], reference, seed=0).mmd
     assert alone is not None
     assert found.mmd.sum == pytest.approx(alone.sum)
+
+
+def test_the_null_has_the_same_shares() -> None:
+    reference = statistics([random_graph(8, 0.3, seed) for seed in range(60)])
+    shares = torch.tensor([0.6, *[0.4 / 7] * 7], dtype=torch.float64)
+    unusual = 0
+    for start in range(100, 500, 10):
+        graphs = [random_graph(8, 0.3, start + place) for place in range(8)]
+        found = distance_to_reference(graphs, reference, seed=0, shares=shares).mmd
+        assert found is not None
+        unusual += found.p_value < 0.05
+    assert unusual <= 8  # 2 of 40 are to be expected

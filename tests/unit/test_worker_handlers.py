@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save
 
-from models.class_explanation import CLASS_PRESETS
+from models.class_explanation import CLASS_PRESETS, ClassGraph
 from models.counterfactual import CounterfactualConfig
 from models.gnn.network import Gnn
+from models.graphs import Graph
 from models.search_config import PRESETS
 from store import datasets, denoisers, explanations, gnns, graph_sets, jobs
 from store.gnn_spec import GnnSpecDocument
@@ -44,6 +45,7 @@ from store.tables import Gnn as GnnRow
 from worker.cases import seed_for
 from worker.control import Control, StopReason
 from worker.handlers import HANDLERS
+from worker.handlers.class_explanation import _distance
 from worker.handlers.train import train_denoiser
 from worker.loading import Library, layers_of
 from worker.runner import Runner
@@ -550,6 +552,23 @@ def test_a_class_is_explained_by_ranked_examples(
     shares = [example.share or 0 for example in result.examples]
     assert shares == sorted(shares, reverse=True)
     assert sum(shares) == pytest.approx(1, abs=1e-4)
+
+
+def test_parts_are_as_large_as_examples_by_their_shares() -> None:
+    def path(nodes: int) -> Graph:
+        ends = torch.arange(nodes - 1)
+        return Graph(torch.ones(nodes, 1), torch.stack([ends, ends + 1]))
+
+    def example(nodes: int, share: float | None) -> ClassGraph:
+        return ClassGraph(path(nodes), torch.tensor([1.0]), 0.0, connected=True, share=share)
+
+    typical = [example(12, 0.8), *[example(6, 0.2 / 7)] * 7]
+    alike = [example(12, None), *[example(6, None)] * 7]
+    for found in (typical, alike):
+        distance = _distance(found, [path(40)], seed=0).mmd
+        assert distance is not None
+        assert distance.sum < 0.02
+        assert distance.p_value > 0.05
 
 
 @pytest.mark.parametrize(

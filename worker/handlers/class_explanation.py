@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 from sqlalchemy.orm import Session
+from torch import Tensor
 
 from models.class_explanation import CLASS_PRESETS, ClassConfig, ClassGraph, explain_class
 from models.graphs import Graph
@@ -214,27 +215,35 @@ def _recurrences(found: list[ClassGraph], reference: list[Graph], seed: int) -> 
 
 
 def _distance(found: list[ClassGraph], reference: list[Graph], seed: int) -> Distance:
-    """MMD to connected parts of class graphs with as many nodes as the explanations have.
+    """MMD to connected parts of class graphs, as large as explanations are, by their shares.
 
     Whole graphs would be no measure: their spectra and degrees differ by size alone.
     """
     if not found:
         return Distance(None)
     generator = torch.Generator().manual_seed(seed)
+    shares = _shares(found)
+    sized_as = torch.multinomial(shares, _PARTS, replacement=True, generator=generator).tolist()
     chosen = torch.randint(len(reference), (_PARTS,), generator=generator).tolist()
     neighbours = {index: neighbours_of(reference[index]) for index in set(chosen)}
     parts = [
         connected_subgraph(
             reference[index],
             neighbours[index],
-            found[position % len(found)].graph.node_count,
+            found[size].graph.node_count,
             generator,
         )
-        for position, index in enumerate(chosen)
+        for size, index in zip(sized_as, chosen, strict=True)
     ]
     return distance_to_reference(
         [example.graph for example in found],
         statistics(parts),
         seed=seed,
-        shares=[example.share for example in found],
+        shares=shares,
     )
+
+
+def _shares(found: list[ClassGraph]) -> Tensor:
+    """[example]; alike where the sampler says none."""
+    said = [1 / len(found) if example.share is None else example.share for example in found]
+    return torch.tensor(said, dtype=torch.float64)
