@@ -93,16 +93,7 @@ def class_table(results: Sequence[ClassResult], class_names: Sequence[str] | Non
     """One row per class: its most typical example, and how close all are to the reference."""
     table = _table("Class explanations")
     table.add_column("class")
-    for name in (
-        "share",
-        "confidence",
-        "nodes",
-        "edges",
-        "density",
-        "connected",
-        "MMD",
-        "null 95 %",
-    ):
+    for name in ("share", "confidence", "nodes", "edges", "connected", "MMD", "null 95 %"):
         table.add_column(name, justify="right")
     for result in results:
         target = class_names[result.target_class] if class_names else str(result.target_class)
@@ -116,7 +107,6 @@ def class_table(results: Sequence[ClassResult], class_names: Sequence[str] | Non
             number(best.confidence, ".3f"),
             str(len(best.graph.nodes)),
             str(len(best.graph.edges)),
-            number(best.density),
             "yes" if best.connected else "no",
             number(result.mmd.sum if result.mmd else None, ".3f"),
             number(result.mmd.null_quantiles.get("0.95") if result.mmd else None, ".3f"),

@@ -6,7 +6,8 @@ Sure graphs that together look like the class: greedily, the set S with the leas
 
 as in kernel herding (Chen, Welling and Smola 2010), here without repetition. Own doubt is
 log .995 - log f, 0 for surer graphs, and costs little; doubt is the same of the mean of log f over
-S and costs much: a typical graph may be a little less sure where others are surer. Wishes are the
+S and costs much: a typical graph may be a little less sure where others are surer. Where the GNN is
+hardly sure of any graph, what is asked for is a little less than its surest one. Wishes are the
 regularisers' terms. Answers are added as long as S stays far closer to the class than random graphs
 are, or near the closest that it came.
 
@@ -33,6 +34,7 @@ SURE = math.log(0.995)  # log f that is not worth raising at the cost of anythin
 # edge beyond a valence costs.
 _WORSE = 1.9
 _LESS_SURE = 0.1  # nats of log f that an answer may be below the surest one
+_LESS_SURE_ON_AVERAGE = 0.004  # and all of them, where the surest is no surer than SURE
 _MOST = 6_000  # graphs among which answers are chosen
 _TO_ITSELF = 3.0  # a graph's kernels with itself, added up
 # In units of MMD² per nat.
@@ -94,15 +96,16 @@ def chosen(pool: Pool, parts: Sequence[Graph], random: Sequence[Graph], count: i
     """
     pool = pool.select(_eligible(pool))
     met = pool.scores - pool.log_confidence.clamp(max=SURE)
-    doubt, unmet = _OWN_DOUBT * (SURE - pool.log_confidence).clamp(min=0), met.max() - met
+    sure = min(SURE, float(pool.log_confidence.max()) - _LESS_SURE_ON_AVERAGE)
+    doubt, unmet = _OWN_DOUBT * (sure - pool.log_confidence).clamp(min=0), met.max() - met
     own, wanted = statistics(from_dense(pool.graphs)), statistics(parts)
-    herd = _herded(own, _Likeness.of(own, wanted, pool, doubt + _WISH * unmet), count)
+    herd = _herded(own, _Likeness.of(own, wanted, pool, doubt + _WISH * unmet, sure), count)
     most = max(min(herd.distances) + _ABOVE_BEST, _OF_RANDOM * mmd(statistics(random), wanted).sum)
     last = max(place for place, distance in enumerate(herd.distances) if distance <= most)
     order = torch.tensor(herd.order[: last + 1])
     pool, own = pool.select(order), own.select(order)
     costs = (doubt + _WISH_OF_SHARES * unmet)[order]
-    draws = _drawn(own.kernels.sum, _Likeness.of(own, wanted, pool, costs))
+    draws = _drawn(own.kernels.sum, _Likeness.of(own, wanted, pool, costs, sure))
     return Choice(pool, draws.times / draws.size)
 
 
@@ -126,12 +129,15 @@ class _Likeness:
     constant: float  # mean kernels of class parts with one another
     log_confidence: Tensor  # [graph]
     costs: Tensor  # [graph]
+    sure: float  # log f that is asked for on average
 
     @staticmethod
-    def of(own: GraphStatistics, wanted: GraphStatistics, pool: Pool, costs: Tensor) -> _Likeness:
+    def of(
+        own: GraphStatistics, wanted: GraphStatistics, pool: Pool, costs: Tensor, sure: float
+    ) -> _Likeness:
         alike = kernels_between(own, wanted).sum.mean(dim=1)
         constant = float(wanted.kernels.sum.mean())
-        return _Likeness(alike, constant, pool.log_confidence.double(), costs.double())
+        return _Likeness(alike, constant, pool.log_confidence.double(), costs.double(), sure)
 
 
 class _Herd:
@@ -155,7 +161,7 @@ class _Herd:
         each, size = self._likeness, self.size + 1
         squared = (self._within + 2 * self._to_set + _TO_ITSELF) / size**2
         squared -= 2 * (self._cross + each.alike) / size
-        doubt = (SURE - (self._sure + each.log_confidence) / size).clamp(min=0)
+        doubt = (each.sure - (self._sure + each.log_confidence) / size).clamp(min=0)
         return squared + _DOUBT * doubt + (self._cost + each.costs) / size
 
     def add(self, place: int, kernels: Tensor) -> None:
@@ -169,7 +175,7 @@ class _Herd:
         self.times[place] += 1
         self.order.append(place)
         squared = self._within / self.size**2 - 2 * self._cross / self.size
-        doubt = max(0.0, SURE - self._sure / self.size)
+        doubt = max(0.0, each.sure - self._sure / self.size)
         self.distances.append(squared + each.constant + _DOUBT * doubt)
 
 

@@ -76,7 +76,7 @@ class Herding:
         self.statistics = statistics(self.own)
         pool = pool_of(self.own, [0.5] * count)
         pool = replace(pool, log_confidence=self.log_confidence)
-        self.likeness = _Likeness.of(self.statistics, self.target, pool, self.costs)
+        self.likeness = _Likeness.of(self.statistics, self.target, pool, self.costs, SURE)
 
     def distance(self, places: list[int]) -> float:
         doubt = max(0.0, SURE - float(self.log_confidence[places].mean()))
@@ -199,6 +199,14 @@ def test_a_typical_graph_may_be_less_sure_where_others_are_surer() -> None:
     assert float(among_as_sure.pool.log_confidence.exp().min()) > doubtful
     far_below = chosen(pool_of(TREES, [0.9999] * 5 + [0.5]), TREES, RANDOM, 6)
     assert float(far_below.pool.log_confidence.exp().min()) > 0.5
+
+
+def test_where_the_gnn_is_sure_of_nothing_answers_are_about_as_sure_as_the_surest() -> None:
+    unsure = chosen(pool_of(TREES, [0.95] + [0.947] * 5), TREES, RANDOM, 6)
+    assert unsure.pool.graphs.count == 6
+    doubtful = chosen(pool_of(TREES, [0.95] + [0.9] * 5), TREES, RANDOM, 6)
+    mean = float(doubtful.shares.double() @ doubtful.pool.log_confidence.double())
+    assert mean >= float(torch.tensor(0.95).log()) - 0.006
 
 
 def test_what_has_more_faults_than_others_is_no_answer() -> None:
