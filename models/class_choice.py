@@ -34,7 +34,7 @@ SURE = math.log(0.995)  # log f that is not worth raising at the cost of anythin
 # edge beyond a valence costs.
 _WORSE = 1.9
 _LESS_SURE = 0.1  # nats of log f that an answer may be below the surest one
-_LESS_SURE_ON_AVERAGE = 0.004  # and all of them, where the surest is no surer than SURE
+_LESS_SURE_ON_AVERAGE = 0.004  # and that their mean may be below it, even if that is less than SURE
 _MOST = 6_000  # graphs among which answers are chosen
 _TO_ITSELF = 3.0  # a graph's kernels with itself, added up
 # In units of MMD² per nat.

@@ -185,8 +185,8 @@ def null_distribution(
     total = reference.kernels.sum  # [graph, graph]
     order = torch.rand(draws, reference.count, generator=generator).argsort(dim=1)
     weights = torch.full_like(order, 0, dtype=torch.float64)  # s/n - (1-s)/m per draw
-    each = torch.full((n,), 1 / n) if shares is None else shares
-    weights.scatter_(1, order[:, :n], each.double().expand(draws, n))
+    each = torch.full((n,), 1 / n, dtype=torch.float64) if shares is None else shares.double()
+    weights.scatter_(1, order[:, :n], each.expand(draws, n))
     weights.scatter_(1, order[:, n:], -1 / (reference.count - n))
     return ((weights @ total) * weights).sum(dim=1)
 
