@@ -11,8 +11,10 @@ import sys
 import uvicorn
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.app import MAX_REQUESTS, create_app
+from service.admission import Capacity
+from service.app import create_app
 from service.context import Context
+from service.http_protocol import BoundedHttpProtocol
 from store.chime import Chime
 from store.dispatcher import Dispatcher
 from store.doorbell import Doorbell
@@ -44,8 +46,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--limit-concurrency",
         type=int,
-        default=MAX_REQUESTS,
-        help="requests served at once, event streams included; beyond it 503 (default %(default)s)",
+        default=Capacity.requests,
+        help="requests served at once; beyond it 503 (default %(default)s)",
     )
     options = parser.parse_args(arguments)
     try:
@@ -67,12 +69,13 @@ def main(arguments: list[str] | None = None) -> int:
             dispatcher=Dispatcher(store.database, doorbell, settings),
             chime=Chime(settings.redis_url) if settings.redis_url else None,
             broker_answers=doorbell.ping if doorbell else None,
-            max_requests=options.limit_concurrency,
+            capacity=Capacity(requests=options.limit_concurrency),
         )
         config = uvicorn.Config(
             app,
             host=settings.host,
             port=settings.port,
+            http=BoundedHttpProtocol,
             log_config=None,
             access_log=False,  # `service.telemetry` writes one line per request
             server_header=False,

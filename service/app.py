@@ -22,8 +22,9 @@ from service import (
     large_graphs,
     predictions,
 )
+from service.admission import Admission, Capacity
 from service.context import Context
-from service.limits import BodyLimit, ConcurrencyLimit
+from service.limits import BodyLimit, BodyMemory
 from service.openapi import describe
 from service.origins import OwnOrigin, hosts_of
 from service.submissions import Submissions
@@ -33,8 +34,6 @@ from store.chime import Chime
 from store.dispatcher import Dispatcher
 from store.opened import Store
 from store.settings import MIB
-
-MAX_REQUESTS = 256  # at once, event streams included
 
 _ROUTERS = [
     noun.router
@@ -84,7 +83,7 @@ def create_app(
     dispatcher: Dispatcher | None = None,
     chime: Chime | None = None,
     broker_answers: Callable[[], bool] | None = None,
-    max_requests: int = MAX_REQUESTS,
+    capacity: Capacity | None = None,
     heartbeat_seconds: float = 15.0,
 ) -> FastAPI:
     """The application; with a dispatcher it also announces jobs for as long as it runs."""
@@ -130,9 +129,14 @@ def create_app(
     errors.install(app, [*app.routes, *(route for router in _ROUTERS for route in router.routes)])
     describe(app, _ROUTERS)
     # The last one added is the outermost.
-    app.add_middleware(BodyLimit, limit_for=_body_limits(store))
+    app.add_middleware(
+        BodyLimit,
+        limit_for=_body_limits(store),
+        memory=BodyMemory(2 * store.settings.max_body_bytes),
+        on_disk=frozenset({large_graphs.PATH}),
+    )
     app.add_middleware(OwnOrigin, hosts=hosts_of(store.settings.allowed_hosts, store.settings.host))
-    app.add_middleware(ConcurrencyLimit, most=max_requests)
+    app.add_middleware(Admission, capacity=capacity or Capacity(), upload_path=large_graphs.PATH)
     app.add_middleware(errors.LastResort)
     app.add_middleware(Telemetry, metrics=RequestMetrics(app.state.registry))
     return app

@@ -19,7 +19,8 @@ MAX_TEXT_PART = 1024 * 1024  # a spec of 64 layers has a few kilobytes
 
 async def json_body(request: Request) -> bytes:
     require_type(request, JSON)
-    return await request.body()
+    # Not `request.body()`, which keeps the bytes for as long as the request lives.
+    return b"".join([chunk async for chunk in request.stream()])
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, ParamSpec, TypeVar
+from typing import Annotated, Concatenate, ParamSpec, TypeVar
 
 import anyio.to_thread
 from anyio import CapacityLimiter
 from fastapi import Depends, Request
 
+from service.reading_process import ReadingProcess
 from service.submissions import Submissions
 from service.waiting import JobWatch
 from store.opened import Store
+
+LARGE_BODY_BYTES = 1024 * 1024  # parsed while other threads stand still for 30 ms
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -27,9 +30,12 @@ class Context:
     nudge: Callable[..., None]  # tells the dispatcher that jobs were queued, and which if known
     broker_answers: Callable[[], bool] | None  # None: no broker is configured
     heartbeat_seconds: float = 15.0  # between signs of life on a quiet event stream
-    # Large bodies take memory while they are read; this many at once.
     readers: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
-    large_readers: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
+    # Health routes have threads of their own, so that busy routes cannot silence them.
+    health_threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(2))
+    # One process for each, so that a large graph, which takes minutes, does not block JSON bodies.
+    body_process: ReadingProcess = field(default_factory=ReadingProcess)
+    upload_process: ReadingProcess = field(default_factory=ReadingProcess)
 
 
 async def context_of(request: Request) -> Context:
@@ -51,25 +57,31 @@ async def in_thread(
     return await anyio.to_thread.run_sync(partial(function, *args, **kwargs))
 
 
+async def in_health_thread(context: Context, function: Callable[[], Result]) -> Result:
+    """As `in_thread`, for the health routes alone."""
+    return await anyio.to_thread.run_sync(function, limiter=context.health_threads)
+
+
 async def reading_body(
     context: Context,
-    function: Callable[Arguments, Result],
+    size: int,
+    function: Callable[Concatenate[Store, Arguments], Result],
     *args: Arguments.args,
     **kwargs: Arguments.kwargs,
 ) -> Result:
-    """As `in_thread`, for what parses a posted body."""
+    """Runs what parses a posted body of `size` bytes: in a thread, or in a process if large."""
+    if size > LARGE_BODY_BYTES:
+        return await context.body_process.run(context.store.settings, function, *args, **kwargs)
     return await anyio.to_thread.run_sync(
-        partial(function, *args, **kwargs), limiter=context.readers
+        partial(function, context.store, *args, **kwargs), limiter=context.readers
     )
 
 
-async def reading_large(
+async def reading_upload(
     context: Context,
-    function: Callable[Arguments, Result],
+    function: Callable[Concatenate[Store, Arguments], Result],
     *args: Arguments.args,
     **kwargs: Arguments.kwargs,
 ) -> Result:
-    """As `reading_body`, for large graphs, which are read one after the other."""
-    return await anyio.to_thread.run_sync(
-        partial(function, *args, **kwargs), limiter=context.large_readers
-    )
+    """As `reading_body`, for the file of a large graph."""
+    return await context.upload_process.run(context.store.settings, function, *args, **kwargs)

@@ -50,7 +50,8 @@ router = APIRouter(tags=["reference sets"])
 )
 async def create_dataset(request: Request, context: ContextOf) -> Response:
     body = await json_body(request)
-    made = await reading_body(context, create, context.store, body, submission_of(request, body))
+    submission = submission_of(request, body)
+    made = await reading_body(context, len(body), create, body, submission)
     dataset = await in_thread(read_dataset, context.store, made.id)
     return reply(dataset, 201, {"Location": f"/v1/datasets/{made.id}", **made.headers})
 

@@ -52,11 +52,12 @@ class DenoisersQuery(PageQuery):
 async def create_denoiser(request: Request, context: ContextOf) -> Response:
     wait = preference(request.headers.get("prefer"), default=0)
     body = await json_body(request)
-    made = await reading_body(context, create, context.store, body, submission_of(request, body))
+    submission = submission_of(request, body)
+    made = await reading_body(context, len(body), create, body, submission)
     context.nudge()
     denoiser = await in_thread(read_denoiser, context.store, made.id)
     if denoiser.state is DenoiserState.TRAINING:
-        await until_ended(context, denoiser.job.id, wait.seconds)
+        wait = await until_ended(request, context, denoiser.job.id, wait)
         denoiser = await in_thread(read_denoiser, context.store, made.id)
     headers = {"Location": f"/v1/denoisers/{made.id}", **wait.headers, **made.headers}
     if denoiser.state is DenoiserState.TRAINING:
@@ -100,7 +101,7 @@ async def get_denoiser(request: Request, context: ContextOf, denoiser_id: str) -
     checked_id("denoiser", denoiser_id)
     denoiser = await in_thread(read_denoiser, context.store, denoiser_id)
     if denoiser.state is DenoiserState.TRAINING and wait.seconds:
-        await until_ended(context, denoiser.job.id, wait.seconds)
+        wait = await until_ended(request, context, denoiser.job.id, wait)
         denoiser = await in_thread(read_denoiser, context.store, denoiser_id)
     headers = {**poll_headers(denoiser.job), **wait.headers}
     return tagged(request, reply(denoiser, headers=headers))

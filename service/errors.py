@@ -12,6 +12,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -132,6 +133,8 @@ class LastResort:
 
         try:
             await self.app(scope, receive, watched)
+        except ClientDisconnect:
+            log.info("%s %s: the client left", scope["method"], scope["path"])
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
             if started:

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from service import examples
 from service.bodies import json_body
-from service.context import ContextOf, context_of, in_thread, reading_body
+from service.context import Context, ContextOf, context_of, in_thread, reading_body
 from service.estimates import Estimate
 from service.faults import refuse
 from service.graphs_out import (
@@ -51,7 +51,7 @@ from service.resources import (
     explanation_summary,
 )
 from service.schemas import ExplanationIn
-from service.submissions import Question, check, foretell
+from service.submissions import Question, Written, check, foretell
 from service.svg import to_svg
 from service.waiting import preference
 from store import explanations, gnns, jobs
@@ -133,22 +133,19 @@ async def create_explanation(request: Request) -> Response:
     # Not as parameters: most questions have no query, and FastAPI takes long to find nothing.
     context, query = await context_of(request), _asked_by(request)
     wait = preference(request.headers.get("prefer"), default=0)
-    body = await json_body(request)
     if query.dry_run:
-        return reply(await reading_body(context, foretell, context.store, body))
-    question = Question(body, submission_of(request, body))
-    # Others are not to wait while a large body is read.
-    is_small = len(body) <= _SMALL_BODY
-    written = await context.submissions.ask(
-        question if is_small else await reading_body(context, check, context.store, question)
-    )
+        body = await json_body(request)
+        return reply(await reading_body(context, len(body), foretell, body))
+    written = await _ask(request, context)
     context.nudge(*written.queued)
     location = f"/v1/explanations/{written.made.id}"
-    headers = {"Location": location, **wait.headers, **written.made.headers}
+    headers = {"Location": location, **written.made.headers}
     if written.new is not None and wait.seconds <= 0:
-        return reply(written.new, 202, {**accepted_headers(location), **headers})
+        now = {**accepted_headers(location), **wait.headers, **headers}
+        return reply(written.new, 202, now)
     summary = await in_thread(read_summary, context.store, written.made.id)
-    await until_ended(context, summary.job.id, wait.seconds)
+    wait = await until_ended(request, context, summary.job.id, wait)
+    headers.update(wait.headers)
     document = await in_thread(read_document, context.store, written.made.id)
     if document["job"]["finished_at"] is None:
         return reply(document, 202, {**accepted_headers(location), **headers})
@@ -216,7 +213,7 @@ async def get_explanation(
     wait = preference(request.headers.get("prefer"), default=0)
     store = context.store
     summary = await in_thread(read_summary, store, checked_id("explanation", explanation_id))
-    await until_ended(context, summary.job.id, wait.seconds)
+    wait = await until_ended(request, context, summary.job.id, wait)
     if query.format is Format.JSON:
         _check_whole(query)
         document = await in_thread(read_document, store, explanation_id)
@@ -225,6 +222,17 @@ async def get_explanation(
     response = await in_thread(render, store, explanation_id, query)
     response.headers.update(wait.headers)
     return tagged(request, response)
+
+
+async def _ask(request: Request, context: Context) -> Written:
+    """The body is let go of before anybody waits for the answer."""
+    body = await json_body(request)
+    question = Question(body, submission_of(request, body))
+    if len(body) <= _SMALL_BODY:
+        return await context.submissions.ask(question)
+    # Others are not to wait while a large body is read.
+    checked = await reading_body(context, len(body), check, question)
+    return await context.submissions.ask(checked)
 
 
 def _asked_by(request: Request) -> AskQuery:

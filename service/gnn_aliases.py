@@ -45,7 +45,7 @@ Alias = Annotated[str, Path(pattern=ALIAS_PATTERN)]
 )
 async def set_alias(request: Request, context: ContextOf, name: str, alias: Alias) -> Response:
     body = await json_body(request)
-    gnn_id = await reading_body(context, give, context.store, name, alias, body)
+    gnn_id = await reading_body(context, len(body), give, name, alias, body)
     return reply(await in_thread(read_gnn, context.store, gnn_id))
 
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from service import examples
 from service.bodies import FormParts, json_body
-from service.context import ContextOf, in_thread, reading_body
+from service.context import Context, ContextOf, in_thread, reading_body
 from service.errors import problem
 from service.faults import Fault, refuse
 from service.idempotency import Made, Submission, known, once, submission_of
@@ -59,18 +59,24 @@ class GnnsQuery(PageQuery):
 )
 async def register_gnn(request: Request, context: ContextOf) -> Response:
     wait = preference(request.headers.get("prefer"), DEFAULT_WAIT_SECONDS)
+    made, places = await _register(request, context)
+    context.nudge()
+    gnn = await in_thread(read_gnn, context.store, made.id)
+    if gnn.state is GnnState.PROBING:
+        wait = await until_ended(request, context, gnn.job, wait)
+        gnn = await in_thread(read_gnn, context.store, made.id)
+    return _registered(gnn, places, {**wait.headers, **made.headers})
+
+
+async def _register(request: Request, context: Context) -> tuple[Made, Places]:
+    """The form is let go of before anybody waits for the probe."""
     form = await registration_form(request)
     parts = sorted({**form.texts, **form.files}.items())
     submission = submission_of(
         request, *(part for name, data in parts for part in (name.encode(), data))
     )
-    made = await reading_body(context, register, context.store, form, submission)
-    context.nudge()
-    gnn = await in_thread(read_gnn, context.store, made.id)
-    if gnn.state is GnnState.PROBING:
-        await until_ended(context, gnn.job, wait.seconds)
-        gnn = await in_thread(read_gnn, context.store, made.id)
-    return _registered(gnn, places_of(form), {**wait.headers, **made.headers})
+    size = sum(len(data) for _, data in parts)
+    return await reading_body(context, size, register, form, submission), places_of(form)
 
 
 @router.get(
@@ -121,7 +127,7 @@ def get_gnn(request: Request, context: ContextOf, gnn_id: str) -> Response:
 )
 async def change_gnn(request: Request, context: ContextOf, gnn_id: str) -> Response:
     body = await json_body(request)
-    return reply(await reading_body(context, change, context.store, gnn_id, body))
+    return reply(await reading_body(context, len(body), change, gnn_id, body))
 
 
 @router.delete(

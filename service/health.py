@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from http import HTTPStatus
 from typing import Literal
 
@@ -11,7 +12,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from starlette.responses import PlainTextResponse, Response
 
 from service import examples
-from service.context import Context, ContextOf
+from service.context import Context, ContextOf, in_health_thread
 from service.figures import live_workers, queues, served_queues
 from service.openapi import answer
 from service.replies import reply
@@ -72,8 +73,8 @@ async def livez() -> Response:
         503: answer("Not ready, with reasons.", Readiness, examples.NOT_READY),
     },
 )
-def readyz(context: ContextOf) -> Response:
-    state = readiness(context)
+async def readyz(context: ContextOf) -> Response:
+    state = await in_health_thread(context, partial(readiness, context))
     ready = state.status == "ready"
     return reply(state, HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE)
 
@@ -90,9 +91,10 @@ def readyz(context: ContextOf) -> Response:
         )
     },
 )
-def metrics(request: Request) -> Response:
+async def metrics(request: Request, context: ContextOf) -> Response:
     registry: CollectorRegistry = request.app.state.registry
-    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+    text = await in_health_thread(context, partial(generate_latest, registry))
+    return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
 def readiness(context: Context) -> Readiness:

@@ -10,18 +10,21 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from service import examples
+from service.admission import ticket_of
 from service.context import Context, ContextOf, in_thread
 from service.faults import refuse
 from service.idempotency import Made, Submission, once, submission_of
+from service.limits import body_was_read
 from service.openapi import IDEMPOTENCY_KEY, IF_NONE_MATCH, PREFER, answer, problems
 from service.pagination import GnnFilter, PageQuery, page_from
 from service.references import checked_id, gnn_filter
 from service.replies import accepted_headers, page_reply, poll_headers, reply, tagged
 from service.resources import JobResource, PageOf, job_resource, timestamp
-from service.waiting import preference
+from service.waiting import NO_WAIT, Preference, disconnection, preference
 from store import jobs
 from store.job_states import EventType, JobKind, JobState
 from store.opened import Store
@@ -88,7 +91,7 @@ def list_jobs(
 )
 async def get_job(request: Request, context: ContextOf, job_id: str) -> Response:
     wait = preference(request.headers.get("prefer"), default=0)
-    await until_ended(context, checked_id("job", job_id), wait.seconds)
+    wait = await until_ended(request, context, checked_id("job", job_id), wait)
     job = await in_thread(read_job, context.store, job_id)
     return tagged(request, reply(job, headers={**poll_headers(job), **wait.headers}))
 
@@ -169,18 +172,34 @@ def retry(store: Store, job_id: str, submission: Submission) -> Made:
     return once(store, submission, lambda session: jobs.retry(session, job_id).id)
 
 
-async def until_ended(context: Context, job_id: str, seconds: float) -> None:
-    """Returns when the job has ended, after `seconds`, or when the service stops."""
-    if seconds <= 0:
-        return
-    deadline = time.monotonic() + seconds
-    with context.watch.bell(job_id) as bell:
+async def until_ended(
+    request: Request, context: Context, job_id: str, wait: Preference
+) -> Preference:
+    """Returns when the job has ended, when the wait is over, or when the service stops.
+
+    Where too many requests wait already it returns at once, with the preference that was applied.
+    Raises `ClientDisconnect` when the client leaves.
+    """
+    if wait.seconds <= 0:
+        return wait
+    body_was_read(request)
+    deadline = time.monotonic() + wait.seconds
+    with (
+        ticket_of(request).waiting() as may_wait,
+        context.watch.bell(job_id) as bell,
+        disconnection(request, bell.ring) as has_left,
+    ):
+        if not may_wait:
+            return NO_WAIT
         while not context.watch.stopping:
             job = await in_thread(read_job, context.store, job_id)
             left = deadline - time.monotonic()
             if job.state.is_terminal or left <= 0:
-                return
+                break
             await bell.wait(min(left, _LOOK_AGAIN_SECONDS))
+            if has_left():
+                raise ClientDisconnect
+    return wait
 
 
 async def _stream(context: Context, job_id: str, after: int) -> AsyncIterator[ServerSentEvent]:

@@ -6,7 +6,8 @@ import hashlib
 import tempfile
 from functools import partial
 from http import HTTPStatus
-from typing import Annotated, BinaryIO
+from pathlib import Path
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,7 +16,7 @@ from starlette.responses import Response
 
 from service import examples
 from service.bodies import require_type
-from service.context import ContextOf, in_thread, reading_large
+from service.context import ContextOf, in_thread, reading_upload
 from service.datasets import read_dataset
 from service.idempotency import Made, Submission, known, once, submission_of
 from service.large_graphs_in import LargeForm, read_large
@@ -33,7 +34,6 @@ _PARQUET = (
     "Parquet goes through the client (`Client.upload_large_graph`) or the command line (`d4explain "
     "upload`), which turn it into npz."
 )
-_IN_MEMORY = 2**20  # bytes of an upload before it goes to a file
 
 
 class LargeQuery(BaseModel):
@@ -77,26 +77,25 @@ async def create_large(
 ) -> Response:
     form = LargeForm(require_type(request, *LargeForm, otherwise=_PARQUET))
     digest = hashlib.sha256()
-    with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
+    with tempfile.NamedTemporaryFile() as file:
         async for chunk in request.stream():
             digest.update(chunk)
             await in_thread(file.write, chunk)
+        await in_thread(file.flush)
         submission = submission_of(request, digest.digest(), form.encode(), query.name.encode())
-        create_it = partial(create, context.store, query.name, form, submission)
-        made = await reading_large(context, create_it, file)
+        path = Path(file.name)
+        made = await reading_upload(context, create, query.name, form, submission, path)
     dataset = await in_thread(read_dataset, context.store, made.id)
     return reply(dataset, 201, {"Location": f"/v1/datasets/{made.id}", **made.headers})
 
 
-def create(
-    store: Store, name: str, form: LargeForm, submission: Submission, file: BinaryIO
-) -> Made:
+def create(store: Store, name: str, form: LargeForm, submission: Submission, path: Path) -> Made:
     """Reads and packs the whole graph before anything is written."""
     made = known(store, submission)
     if made is not None:
         return made
-    file.seek(0)
-    graph = read_large(file, form, store.settings)
+    with path.open("rb") as file:
+        graph = read_large(file, form, store.settings)
     digest = store.artifacts.put_large(partial(large_graphs.write, graph))
 
     def make(session: Session) -> str:

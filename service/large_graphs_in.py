@@ -117,8 +117,10 @@ def _header(member: IO[bytes], at: str, kinds: str) -> _Header:
         if version not in _HEADERS:
             refuse(at, f"is a .npy array of version {version}; 1.0 and 2.0 are read")
         shape, is_fortran, dtype = _HEADERS[version](member)
-    except ValueError as error:
-        raise InvalidRequestError([Fault(at, f"is no .npy array: {error}")]) from error
+    except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
+        # NumPy parses the header as a Python literal, which fails in all these ways.
+        said = str(error) or type(error).__name__
+        raise InvalidRequestError([Fault(at, f"is no .npy array: {said}")]) from error
     if dtype.kind not in kinds or dtype.itemsize > _WIDEST or dtype.hasobject:
         wanted = "integers" if kinds == "iu" else "integers or floats"
         refuse(at, f"is an array of {dtype}; {wanted} of at most {8 * _WIDEST} bits are wanted")

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from service import examples
 from service.bodies import json_body
-from service.context import ContextOf, in_thread, reading_body
+from service.context import Context, ContextOf, in_thread, reading_body
 from service.idempotency import Made, Submission, known, once, submission_of
 from service.jobs import until_ended
 from service.json_bodies import parse_model
@@ -53,16 +53,21 @@ router = APIRouter(tags=["GNNs"])
 )
 async def predict(request: Request, context: ContextOf, gnn_id: str) -> Response:
     wait = preference(request.headers.get("prefer"), DEFAULT_WAIT_SECONDS)
-    body = await json_body(request)
-    submission = submission_of(request, body)
-    made = await reading_body(context, create, context.store, gnn_id, body, submission)
+    made = await _submit(request, context, gnn_id)
     context.nudge()
-    await until_ended(context, made.id, wait.seconds)
+    wait = await until_ended(request, context, made.id, wait)
     predictions = await in_thread(read_predictions, context.store, made.id)
     headers = {**wait.headers, **made.headers}
     if predictions.job.state.is_terminal:
         return reply(predictions, 200, headers)
     return reply(predictions, 202, {**accepted_headers(f"/v1/jobs/{made.id}"), **headers})
+
+
+async def _submit(request: Request, context: Context, gnn_id: str) -> Made:
+    """The body is let go of before anybody waits for the answer."""
+    body = await json_body(request)
+    submission = submission_of(request, body)
+    return await reading_body(context, len(body), create, gnn_id, body, submission)
 
 
 def create(store: Store, reference: str, body: bytes, submission: Submission) -> Made:

@@ -8,12 +8,13 @@ import re
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
 from sqlalchemy import func, select
+from starlette.requests import Request
 
 from store.chime import Chime
 from store.database import Database
@@ -41,6 +42,9 @@ class Preference:
     @property
     def headers(self) -> dict[str, str]:
         return {"Preference-Applied": self.applied} if self.applied else {}
+
+
+NO_WAIT = Preference(0, None)
 
 
 def preference(header: str | None, default: int) -> Preference:
@@ -74,6 +78,22 @@ class Bell:
         except TimeoutError:
             return
         self._event.clear()
+
+
+@contextmanager
+def disconnection(request: Request, on_leave: Callable[[], None]) -> Iterator[Callable[[], bool]]:
+    """Watches for the client's leaving; the body must have been read by then."""
+
+    async def until_left() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    watching = asyncio.ensure_future(until_left())
+    watching.add_done_callback(lambda _: on_leave())
+    try:
+        yield watching.done
+    finally:
+        watching.cancel()
 
 
 class JobWatch:

@@ -411,9 +411,13 @@ def served(opened_store: Store) -> Iterator[Deployment]:
     import uvicorn  # noqa: PLC0415
 
     from service.app import create_app  # noqa: PLC0415
+    from service.http_protocol import BoundedHttpProtocol  # noqa: PLC0415
 
     app = create_app(opened_store, heartbeat_seconds=0.2)
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=2))
+    config = uvicorn.Config(
+        app, http=BoundedHttpProtocol, log_config=None, timeout_graceful_shutdown=2
+    )
+    server = uvicorn.Server(config)
     listener = socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import json
+import os
 import socket
+from http import HTTPStatus
 
 import anyio
 import pytest
 
-from service.errors import problem
-from service.limits import ConcurrencyLimit
+from service.app import create_app
+from service.context import LARGE_BODY_BYTES, reading_body
+from service.errors import ProblemError
+from service.faults import Fault, InvalidRequestError
+from service.json_bodies import MalformedJsonError
+from service.limits import BodyDeadlines, BodyLimit, BodyMemory
+from store.errors import GnnNotReady, IdempotencyMismatch, InvalidInput, NotFound
 
 MB = 1_000_000
+ERRORS = [
+    InvalidRequestError([Fault("/graphs/0", "has no nodes"), Fault("name", "is odd", "query")]),
+    MalformedJsonError("line 1, column 2: what"),
+    NotFound("gnn", "gnn_1"),
+    NotFound("gnn", "gnn_1", "another text"),
+    GnnNotReady("gnn_1", "probing"),
+    InvalidInput("the weights are wrong", "/weights", faults=[]),
+    IdempotencyMismatch("a" * 100),
+    ProblemError(HTTPStatus.CONFLICT, "slug", "detail", [Fault("/a", "b")], {"X": "y"}, more=1),
+]
 
 
 def check_too_large(answer, limit):
@@ -93,35 +111,161 @@ def test_an_expected_continue_is_refused_before_the_body(served):
         assert connection.recv(100).startswith(b"HTTP/1.1 413 ")
 
 
-def test_too_many_requests_at_once_are_told_to_come_back():
-    released = anyio.Event()
-    sent = []
+def test_a_body_that_stops_is_refused_and_gives_its_room_back():
+    """A client that declares a body and never sends it must not hold memory or a slot."""
+    answers = []
 
-    async def slow(scope, receive, send):
-        await released.wait()
-        await problem(404, "x", "y")(scope, receive, send)
+    async def reads_body(scope, receive, send):
+        while (await receive()).get("more_body"):
+            pass
 
-    limited = ConcurrencyLimit(slow, most=2)
+    async def stalled():
+        await anyio.sleep(60)
 
-    async def call(path):
-        async def send(message):
-            if message["type"] == "http.response.start":
-                sent.append((path, message["status"], dict(message["headers"])))
-
-        await limited({"type": "http", "path": path}, None, send)
+    async def send(message):
+        answers.append(message)
 
     async def run():
-        async with anyio.create_task_group() as tasks:
-            for path in ("/a", "/b"):
-                tasks.start_soon(call, path)
-            await anyio.wait_all_tasks_blocked()
-            await call("/c")
-            tasks.start_soon(call, "/livez")
-            await anyio.wait_all_tasks_blocked()
-            assert [(path, status) for path, status, _ in sent] == [("/c", 503)]
-            assert sent[0][2][b"retry-after"] == b"1"
-            released.set()
-        await call("/d")
+        memory = BodyMemory(2 * MB)
+        deadlines = BodyDeadlines(idle_seconds=0.05)
+        limited = BodyLimit(reads_body, lambda _: MB, memory, deadlines=deadlines)
+        with pytest.raises(ProblemError) as refused:
+            await limited(posted(MB), stalled, send)
+        assert refused.value.status == 408
+        assert await memory.take("10.0.0.1", MB) == MB
 
     anyio.run(run)
-    assert [path for path, _, _ in sent[1:]] == ["/a", "/b", "/livez", "/d"]
+
+
+def test_a_body_that_trickles_in_is_refused():
+    async def reads_body(scope, receive, send):
+        while (await receive()).get("more_body"):
+            pass
+
+    async def trickle():
+        await anyio.sleep(0.02)
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    async def run():
+        deadlines = BodyDeadlines(idle_seconds=1, least_seconds=0.2, least_bytes_per_second=1e9)
+        limited = BodyLimit(reads_body, lambda _: MB, BodyMemory(2 * MB), deadlines=deadlines)
+        with anyio.fail_after(5), pytest.raises(ProblemError) as refused:
+            await limited(posted(MB), trickle, None)
+        assert refused.value.slug == "body-too-slow"
+
+    anyio.run(run)
+
+
+def posted(size, client="10.0.0.1"):
+    headers = [(b"content-length", str(size).encode())]
+    return {"type": "http", "path": "/v1/datasets", "headers": headers, "client": (client, 1)}
+
+
+def test_large_bodies_share_bounded_memory():
+    """Bodies that find no room wait unread, then are told to come back; one client gets half."""
+
+    async def run():
+        memory = BodyMemory(4 * MB, patience_seconds=0.1)
+        assert await memory.take("10.0.0.1", 2 * MB) == 2 * MB
+        assert await memory.take("10.0.0.1", MB) is None  # its half is used
+        assert await memory.take("10.0.0.2", 2 * MB) == 2 * MB
+        assert await memory.take("10.0.0.3", MB) is None  # all is used
+        async with anyio.create_task_group() as tasks:
+            granted = []
+
+            async def take(client, size):
+                granted.append((client, await memory.take(client, size)))
+
+            tasks.start_soon(take, "10.0.0.3", MB)
+            await anyio.wait_all_tasks_blocked()
+            memory.give_back("10.0.0.2", 2 * MB)
+        assert granted == [("10.0.0.3", MB)]
+        memory.give_back("10.0.0.1", 2 * MB)
+        memory.give_back("10.0.0.3", MB)
+        assert await memory.take("10.0.0.9", 100 * MB) == 2 * MB  # counts as one client's half
+        assert await memory.take("10.0.0.8", 2 * MB) == 2 * MB
+
+    anyio.run(run)
+
+
+def test_a_body_without_room_is_refused_before_it_is_read():
+    read = []
+    sent = []
+
+    async def app(scope, receive, send):
+        read.append(scope)
+
+    async def receive():
+        return {"type": "http.disconnect"}
+
+    async def send(message):
+        sent.append(message)
+
+    async def run():
+        memory = BodyMemory(2 * MB, patience_seconds=0.01)
+        limited = BodyLimit(app, lambda _: MB, memory)
+        await memory.take("10.0.0.1", MB)
+        await limited(posted(MB), receive, send)
+
+    anyio.run(run)
+    assert read == []
+    assert sent[0]["status"] == 503
+    assert dict(sent[0]["headers"])[b"retry-after"] == b"5"
+
+
+def test_a_large_body_is_parsed_in_another_process(served):
+    """Parsing holds Python's lock for seconds; a body of megabytes must not do that here."""
+    settings = served.store.settings
+    assert settings.max_body_bytes < LARGE_BODY_BYTES  # the fixture's limit is small
+    parsed_by = []
+
+    async def run():
+        context = served_context(served)
+        parsed_by.append(await reading_body(context, LARGE_BODY_BYTES, process_of))
+        parsed_by.append(await reading_body(context, LARGE_BODY_BYTES + 1, process_of))
+
+    anyio.run(run)
+    assert parsed_by[0] == os.getpid()
+    assert parsed_by[1] != os.getpid()
+
+
+@pytest.mark.parametrize("place", range(len(ERRORS)), ids=lambda i: type(ERRORS[i]).__name__)
+def test_errors_come_back_from_the_reading_process_unchanged(served, place):
+    async def run():
+        await reading_body(served_context(served), LARGE_BODY_BYTES + 1, raise_error, place)
+
+    expected = ERRORS[place]
+    with pytest.raises(type(expected)) as raised:
+        anyio.run(run)
+    assert str(raised.value) == str(expected)
+    assert vars(raised.value) == vars(expected)
+
+
+def test_a_large_reference_set_is_stored(deployed):
+    """The whole road of a body that the reading process parses, answers and errors alike."""
+    graph = {"x": [[1.0]] * 500, "edge_index": [list(range(499)), list(range(1, 500))]}
+    body = json.dumps({"name": "large", "graphs": [graph] * 400}).encode()
+    assert len(body) > LARGE_BODY_BYTES
+    headers = {"Content-Type": "application/json"}
+    client = deployed().client
+    answer = client.post("/v1/datasets", content=body, headers=headers)
+    assert answer.status_code == 201, answer.text
+    assert answer.json()["graphs"] == 400
+    broken = body.replace(b'"name": "large"', b'"name": 5')
+    answer = client.post("/v1/datasets", content=broken, headers=headers)
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == "/name"
+    answer = client.post("/v1/datasets", content=body[:-1], headers=headers)
+    assert answer.status_code == 400
+
+
+def served_context(served):
+    return create_app(served.store).state.context
+
+
+def process_of(store):
+    return os.getpid()
+
+
+def raise_error(store, place):
+    raise ERRORS[place]

@@ -1,0 +1,229 @@
+"""Limits of requests at once, per kind and per client; heads that are too long or too slow."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+
+import anyio
+import httpx
+import pytest
+import uvicorn
+
+from service import http_protocol
+from service.admission import Admission, Capacity, RequestKind
+from service.app import create_app
+from service.errors import problem
+from service.http_protocol import BoundedHttpProtocol
+
+UPLOADS = "/v1/datasets/large"
+
+
+class Door:
+    """An application that answers when told to, behind the limits."""
+
+    def __init__(self, **most):
+        self.released = anyio.Event()
+        self.answers = []
+        self.limited = Admission(self.slow, Capacity(**most), UPLOADS)
+
+    async def slow(self, scope, receive, send):
+        await self.released.wait()
+        await problem(404, "x", "y")(scope, receive, send)
+
+    async def call(self, path, client="10.0.0.1"):
+        async def send(message):
+            if message["type"] == "http.response.start":
+                headers = dict(message["headers"])
+                self.answers.append((path, message["status"], headers.get(b"retry-after")))
+
+        await self.limited({"type": "http", "path": path, "client": (client, 5)}, None, send)
+
+
+def test_too_many_requests_at_once_are_told_to_come_back():
+    async def run():
+        door = Door(requests=2)
+        async with anyio.create_task_group() as tasks:
+            for client in ("10.0.0.1", "10.0.0.2"):
+                tasks.start_soon(door.call, "/a", client)
+            await anyio.wait_all_tasks_blocked()
+            await door.call("/c", "10.0.0.3")
+            for path in ("/livez", "/readyz", "/metrics"):
+                tasks.start_soon(door.call, path, "10.0.0.3")
+            await anyio.wait_all_tasks_blocked()
+            assert door.answers == [("/c", 503, b"1")]
+            door.released.set()
+        await door.call("/d")
+        assert sorted(path for path, status, _ in door.answers if status == 404) == [
+            *("/a", "/a", "/d", "/livez", "/metrics", "/readyz")
+        ]
+
+    anyio.run(run)
+
+
+def test_one_client_gets_at_most_half():
+    async def run():
+        door = Door(requests=4)
+        async with anyio.create_task_group() as tasks:
+            for _ in range(2):
+                tasks.start_soon(door.call, "/a")
+            await anyio.wait_all_tasks_blocked()
+            await door.call("/b")
+            assert door.answers == [("/b", 429, b"1")]
+            tasks.start_soon(door.call, "/c", "10.0.0.2")
+            await anyio.wait_all_tasks_blocked()
+            assert len(door.answers) == 1  # another client's request is being served
+            door.released.set()
+
+    anyio.run(run)
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs/job_1/events", UPLOADS])
+def test_streams_and_uploads_do_not_keep_others_out(path):
+    async def run():
+        door = Door(requests=2, streams=2, uploads=2)
+        async with anyio.create_task_group() as tasks:
+            for client in ("10.0.0.1", "10.0.0.2"):
+                tasks.start_soon(door.call, path, client)
+            await anyio.wait_all_tasks_blocked()
+            await door.call(path, "10.0.0.3")
+            assert door.answers == [(path, 503, b"1")]
+            tasks.start_soon(door.call, "/a", "10.0.0.3")
+            await anyio.wait_all_tasks_blocked()
+            assert len(door.answers) == 1
+            door.released.set()
+
+    anyio.run(run)
+
+
+class Server:
+    """The API with small limits behind a real socket."""
+
+    def __init__(self, store, capacity):
+        self.app = create_app(store, capacity=capacity)
+        config = uvicorn.Config(
+            self.app, http=BoundedHttpProtocol, log_config=None, timeout_graceful_shutdown=2
+        )
+        self._server = uvicorn.Server(config)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [self._listener]}
+        )
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.app.state.context.watch.stop()
+        self._server.should_exit = True
+        self._thread.join(timeout=10)
+        self._listener.close()
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=10)
+
+
+@pytest.fixture
+def waiting_job(served):
+    """A job that nobody runs."""
+    return served.explanation()["job"]["id"]
+
+
+def asking(job, headers=""):
+    text = f"GET /v1/jobs/{job} HTTP/1.1\r\nHost: localhost\r\nPrefer: wait=60\r\n{headers}\r\n"
+    return text.encode()
+
+
+def test_abandoned_waits_end_when_their_clients_leave(served, waiting_job):
+    capacity = Capacity(requests=4, waits=8)
+    with Server(served.store, capacity) as server:
+        for _ in range(3):  # more than could wait at once if the first ones stayed
+            connections = [server.connect() for _ in range(4)]
+            for connection in connections:
+                connection.sendall(asking(waiting_job))
+            time.sleep(0.3)
+            for connection in connections:
+                connection.close()
+            time.sleep(0.3)
+        address = f"http://127.0.0.1:{server.port}/v1/jobs/{waiting_job}"
+        answer = httpx.get(address, headers={"Prefer": "wait=1"})
+        assert answer.headers["preference-applied"] == "wait=1"  # there is room to wait
+
+
+def test_waiting_requests_leave_room_for_others(served, waiting_job):
+    with Server(served.store, Capacity(requests=4, waits=4)) as server:
+        connections = [server.connect() for _ in range(6)]
+        try:
+            for connection in connections:
+                connection.sendall(asking(waiting_job))
+                time.sleep(0.05)
+            address = f"http://127.0.0.1:{server.port}/v1/jobs/{waiting_job}"
+            assert httpx.get(address).status_code == 200
+            began = time.monotonic()
+            answer = httpx.get(address, headers={"Prefer": "wait=60"})
+            # Two wait, one client's half; the others are answered at once with what there is.
+            assert time.monotonic() - began < 5
+            assert answer.status_code == 200
+            assert answer.json()["state"] == "queued"
+            assert "preference-applied" not in answer.headers
+        finally:
+            for connection in connections:
+                connection.close()
+
+
+def test_a_head_that_never_ends_is_refused(served):
+    url = served.client.base_url
+    with socket.create_connection((url.host, url.port), timeout=10) as connection:
+        connection.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Long: ")
+        sent, began = 0, time.monotonic()
+        try:
+            while sent < 100_000_000:
+                connection.sendall(b"x" * 100_000)
+                sent += 100_000
+        except OSError:
+            pass  # the server has closed: it was refused while it was sent
+        assert time.monotonic() - began < 5
+        try:
+            answer = connection.recv(4096)
+        except ConnectionError:
+            answer = b""
+    assert sent < 100_000_000 or answer.startswith(b"HTTP/1.1 431 ")
+    assert served.client.get("/livez").status_code == 200
+
+
+def test_a_head_just_above_the_limit_is_told_why(served):
+    url = served.client.base_url
+    with socket.create_connection((url.host, url.port), timeout=10) as connection:
+        connection.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"x" * 70_000)
+        head, _, body = connection.recv(4096).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 431 ")
+        assert json.loads(body)["type"].endswith("headers-too-large")
+        assert connection.recv(10) == b""  # then it closes
+
+
+def test_a_head_that_does_not_come_is_refused(served, monkeypatch):
+    monkeypatch.setattr(http_protocol, "HEAD_SECONDS", 0.2)
+    url = served.client.base_url
+    for start in (b"", b"GET /livez HTTP/1.1\r\nHost: local"):
+        with socket.create_connection((url.host, url.port), timeout=10) as connection:
+            connection.sendall(start)
+            assert connection.recv(4096).startswith(b"HTTP/1.1 408 ")
+    with socket.create_connection((url.host, url.port), timeout=10) as connection:
+        whole = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        connection.sendall(whole)
+        assert b" 200 " in connection.recv(4096)
+        time.sleep(0.4)  # a connection that is kept open is not late before its next request begins
+        connection.sendall(whole)
+        assert b" 200 " in connection.recv(4096)
+        connection.sendall(whole[:20])
+        assert connection.recv(4096).startswith(b"HTTP/1.1 408 ")
+
+
+def test_kinds_are_named_for_people():
+    assert [str(kind) for kind in RequestKind] == [
+        *("requests", "waiting requests", "event streams", "uploads of large graphs")
+    ]
