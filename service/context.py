@@ -70,18 +70,30 @@ async def reading_body(
     **kwargs: Arguments.kwargs,
 ) -> Result:
     """Runs what parses a posted body of `size` bytes: in a thread, or in a process if large."""
-    if size > LARGE_BODY_BYTES:
-        return await context.body_process.run(context.store.settings, function, *args, **kwargs)
-    return await anyio.to_thread.run_sync(
-        partial(function, context.store, *args, **kwargs), limiter=context.readers
-    )
+    return await _read(context, context.body_process, size, function, *args, **kwargs)
 
 
 async def reading_upload(
     context: Context,
+    size: int,
     function: Callable[Concatenate[Store, Arguments], Result],
     *args: Arguments.args,
     **kwargs: Arguments.kwargs,
 ) -> Result:
     """As `reading_body`, for the file of a large graph."""
-    return await context.upload_process.run(context.store.settings, function, *args, **kwargs)
+    return await _read(context, context.upload_process, size, function, *args, **kwargs)
+
+
+async def _read(
+    context: Context,
+    process: ReadingProcess,
+    size: int,
+    function: Callable[Concatenate[Store, Arguments], Result],
+    *args: Arguments.args,
+    **kwargs: Arguments.kwargs,
+) -> Result:
+    if size > LARGE_BODY_BYTES:
+        return await process.run(context.store.settings, function, *args, **kwargs)
+    return await anyio.to_thread.run_sync(
+        partial(function, context.store, *args, **kwargs), limiter=context.readers
+    )

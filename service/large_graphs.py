@@ -83,8 +83,8 @@ async def create_large(
             await in_thread(file.write, chunk)
         await in_thread(file.flush)
         submission = submission_of(request, digest.digest(), form.encode(), query.name.encode())
-        path = Path(file.name)
-        made = await reading_upload(context, create, query.name, form, submission, path)
+        path, size = Path(file.name), file.tell()
+        made = await reading_upload(context, size, create, query.name, form, submission, path)
     dataset = await in_thread(read_dataset, context.store, made.id)
     return reply(dataset, 201, {"Location": f"/v1/datasets/{made.id}", **made.headers})
 

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from tokenize import TokenError
 from typing import IO, Any, BinaryIO, TypeVar
 
 import numpy as np
@@ -117,7 +118,7 @@ def _header(member: IO[bytes], at: str, kinds: str) -> _Header:
         if version not in _HEADERS:
             refuse(at, f"is a .npy array of version {version}; 1.0 and 2.0 are read")
         shape, is_fortran, dtype = _HEADERS[version](member)
-    except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
+    except (ValueError, SyntaxError, TokenError, RecursionError, MemoryError) as error:
         # NumPy parses the header as a Python literal, which fails in all these ways.
         said = str(error) or type(error).__name__
         raise InvalidRequestError([Fault(at, f"is no .npy array: {said}")]) from error

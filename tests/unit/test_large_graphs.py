@@ -140,6 +140,16 @@ def lying(shape: tuple[int, ...], content: bytes = b"") -> bytes:
     return file.getvalue()
 
 
+def nested(depth: int) -> bytes:
+    """An npz whose edge_index has a header of so many brackets, which NumPy parses as Python."""
+    header = b"(" * depth
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        magic = np.lib.format.magic(1, 0)
+        archive.writestr("edge_index.npy", magic + len(header).to_bytes(2, "little") + header)
+    return file.getvalue()
+
+
 EDGES = [[0, 1], [1, 2]]
 ROWS = [[1.0]] * 3
 HOSTILE: list[tuple[str, bytes, str, str]] = [
@@ -161,6 +171,8 @@ HOSTILE: list[tuple[str, bytes, str, str]] = [
     (NDJSON, ndjson({"x": [[1.0] * 4] * 31}), "/x", "124 feature values"),
     (NDJSON, ndjson({"x": [[1.0]] * 400}), "/0", "longer than"),
     (NPZ, b"PK", "", "cannot be read"),
+    (NPZ, nested(100), "/edge_index", "no .npy array"),
+    (NPZ, nested(9_000), "/edge_index", "no .npy array"),
     (NPZ, lying((2, -3)), "/edge_index", "not negative"),
     (NPZ, lying((2, 3), b"12345678"), "/edge_index", "ends 40 bytes before"),
     (NPZ, npz(x=np.ones((3, 1))), "/edge_index", "is required"),
