@@ -11,6 +11,7 @@ import anyio.to_thread
 from anyio import CapacityLimiter
 from fastapi import Depends, Request
 
+from service.drawings import Drawings
 from service.submissions import Submissions
 from service.waiting import JobWatch
 from store.opened import Store
@@ -30,6 +31,9 @@ class Context:
     # Large bodies take memory while they are read; this many at once.
     readers: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
     large_readers: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
+    # Stored results are hashed before they are sent; large ones take long.
+    result_readers: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
+    drawings: Drawings = field(default_factory=Drawings)
 
 
 async def context_of(request: Request) -> Context:

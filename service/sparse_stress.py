@@ -46,6 +46,15 @@ class _Springs:
     wanted: Floats
 
 
+@dataclass(frozen=True)
+class _Pulls:
+    """What a node's pivots want of it; all are [pivot, node]."""
+
+    anchors: Integers
+    weights: Floats
+    wanted: Floats  # distances, times the weights
+
+
 def sparse_stress(
     components: Sequence[Integers], ends: Integers, lengths: Floats, check: Callable[[], None]
 ) -> Floats:
@@ -66,7 +75,8 @@ def sparse_stress(
     # Twins (leaves of one hub) start on one point and would never part.
     angle = np.arange(nodes) * _GOLDEN_ANGLE
     points += 0.05 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    return _relaxed(points, anchors, paths, weights, _springs(links, nodes), check)
+    pulls = _Pulls(anchors, weights, weights * paths)
+    return _relaxed(points, pulls, _springs(links, nodes), check)
 
 
 def _links(nodes: int, ends: Integers, lengths: Floats) -> _Links:
@@ -130,7 +140,9 @@ def _pivot_mds(paths: Floats) -> Floats:
     values, vectors = np.linalg.eigh(centred @ centred.T)
     # Axes as long as those of classical scaling, but for one factor.
     found: Floats = centred.T @ (vectors[:, -2:] / np.maximum(values[-2:], 1e-9) ** 0.25)
-    return found[:, ::-1] * np.sqrt(found.shape[0] / len(paths)) ** 0.5
+    # A part of the pivots gives a part of the squared length.
+    turned: Floats = found[:, ::-1] * (len(found) / len(paths)) ** 0.25
+    return turned
 
 
 def _weights(paths: Floats) -> Floats:
@@ -164,28 +176,21 @@ def _springs(links: _Links, nodes: int) -> _Springs:
     return _Springs(first, second, 1.0 / apart**2, apart)
 
 
-def _relaxed(
-    points: Floats,
-    anchors: Integers,
-    paths: Floats,
-    weights: Floats,
-    springs: _Springs,
-    check: Callable[[], None],
-) -> Floats:
+def _relaxed(points: Floats, pulls: _Pulls, springs: _Springs, check: Callable[[], None]) -> Floats:
     """Moves each node towards where its pivots and springs want it."""
     nodes = len(points)
-    total = weights.sum(axis=0) + np.bincount(springs.nodes, springs.weights, nodes)
+    total = pulls.weights.sum(axis=0) + np.bincount(springs.nodes, springs.weights, nodes)
     total = np.maximum(total, 1e-9)
-    pull, spring_pull = weights * paths, springs.weights * springs.wanted
+    spring_wanted = springs.weights * springs.wanted
     x, y = points[:, 0].copy(), points[:, 1].copy()
     for _ in range(_ITERATIONS):
         check()
-        at_x, at_y = x[anchors], y[anchors]  # [pivot, node]
-        ratio = pull / np.maximum(np.hypot(x - at_x, y - at_y), 1e-6)
-        rest = weights - ratio
+        at_x, at_y = x[pulls.anchors], y[pulls.anchors]  # [pivot, node]
+        ratio = pulls.wanted / np.maximum(np.hypot(x - at_x, y - at_y), 1e-6)
+        rest = pulls.weights - ratio
         from_x, from_y = x[springs.others], y[springs.others]
         own_x, own_y = x[springs.nodes], y[springs.nodes]
-        spring = spring_pull / np.maximum(np.hypot(own_x - from_x, own_y - from_y), 1e-6)
+        spring = spring_wanted / np.maximum(np.hypot(own_x - from_x, own_y - from_y), 1e-6)
         spring_rest = springs.weights - spring
         ratios = ratio.sum(axis=0) + np.bincount(springs.nodes, spring, nodes)
         wanted_x = (rest * at_x).sum(axis=0) + x * ratios

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
@@ -19,6 +19,7 @@ _MARGIN = 32
 _HEADER = 84
 _MOST_LABELS = 36  # beside nodes; beyond it they would cover the graph, tooltips remain
 _MOST_CLASSES = 8
+_RADII = (3.5, 15.0)  # smallest and largest of a node
 _MOST_KINDS = 6  # node colours that can still be told apart
 
 _STYLE = """
@@ -45,14 +46,18 @@ text{font-family:ui-sans-serif,system-ui,-apple-system,'Segoe UI',Roboto,'Noto S
 class _Canvas:
     """Where nodes are, in pixels."""
 
-    points: Positions
+    points: list[list[float]]
     radius: float
     height: float  # of the graph's part
 
 
-def to_svg(chosen: ChosenGraph, class_names: Sequence[str] | None = None) -> str:
+def to_svg(
+    chosen: ChosenGraph,
+    class_names: Sequence[str] | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> str:
     """The whole drawing; every text that came from a caller is escaped."""
-    picture, tall = _molecule(chosen) or _graph(chosen)
+    picture, tall = _molecule(chosen) or _graph(chosen, check)
     footer = _HEADER + tall
     rows = _class_rows(chosen)
     height = footer + max(46 + 26 * len(rows), 30 + 24 * _legend_rows(chosen)) + 24
@@ -96,9 +101,9 @@ def _molecule(chosen: ChosenGraph) -> tuple[list[str], float] | None:
     return [place, *lines, "</g>"], tall
 
 
-def _graph(chosen: ChosenGraph) -> tuple[list[str], float]:
+def _graph(chosen: ChosenGraph, check: Callable[[], None]) -> tuple[list[str], float]:
     kept, added, removed = _edges(chosen)
-    canvas = _canvas(len(chosen.graph.nodes), kept + added + removed)
+    canvas = _canvas(layout(len(chosen.graph.nodes), kept + added + removed, check))
     return [
         *_lines(canvas, kept, "kept"),
         *_lines(canvas, removed, "removed"),
@@ -116,8 +121,7 @@ def _edges(
     return kept, added, removed
 
 
-def _canvas(nodes: int, pairs: list[tuple[int, int]]) -> _Canvas:
-    points = layout(nodes, pairs)
+def _canvas(points: Positions) -> _Canvas:
     low, high = points.min(axis=0), points.max(axis=0)
     spread = np.maximum(high - low, 1e-9)
     room = np.array([_WIDTH - 2 * _MARGIN - 40, 440.0])
@@ -125,12 +129,26 @@ def _canvas(nodes: int, pairs: list[tuple[int, int]]) -> _Canvas:
     scale = min(float((room / spread).min()), 96.0)
     drawn = (points - (low + high) / 2) * scale
     height = max(float(spread[1]) * scale + 76, 200.0)
-    apart = np.linalg.norm(drawn[:, None] - drawn[None], axis=2) + np.eye(nodes) * 1e9
+    least, most = _RADII
+    # Beyond these distances the radius does not change any more.
+    apart = _least_distance(drawn, enough=least / 0.48, most=most / 0.48)
     return _Canvas(
-        points=drawn + np.array([_WIDTH / 2, _HEADER + height / 2]),
-        radius=float(np.clip(min(0.24 * scale, 0.48 * apart.min()), 3.5, 15.0)),
+        points=(drawn + np.array([_WIDTH / 2, _HEADER + height / 2])).tolist(),
+        radius=float(np.clip(min(0.24 * scale, 0.48 * apart), least, most)),
         height=height,
     )
+
+
+def _least_distance(points: Positions, enough: float, most: float) -> float:
+    """Between two points, if it is below `most`; at or below `enough` any distance will do."""
+    ordered = points[np.argsort(points[:, 0])]
+    found = most
+    for step in range(1, len(ordered)):
+        across, down = (ordered[step:] - ordered[:-step]).T
+        if across.min() >= found or found <= enough:
+            break
+        found = min(found, float(np.hypot(across, down).min()))
+    return found
 
 
 def _lines(canvas: _Canvas, pairs: list[tuple[int, int]], kind: str) -> Iterator[str]:

@@ -36,6 +36,10 @@ def edge_set(edges):
     return {frozenset(edge) for edge in edges}
 
 
+def stored(result):
+    return result.model_dump_json().encode()
+
+
 def expected(api):
     best = api.result().answers[0].counterfactuals[0]
     return best.graph, edge_set((edge.source, edge.target) for edge in best.graph.edges)
@@ -56,7 +60,9 @@ def test_graphml_reads_back(api, answered):
 
 def test_graphml_keeps_hostile_and_whole_names(api):
     names = ["<a>&\"'", "]]>", 7, "日本"]
-    chosen = chosen_graph(class_result(api, example(names, [(0, 1), (2, 3)], features=3)), 0, 0)
+    chosen = chosen_graph(
+        stored(class_result(api, example(names, [(0, 1), (2, 3)], features=3))), 0, 0
+    )
     read = nx.read_graphml(io.BytesIO(to_graphml(chosen).encode()))
     assert list(read.nodes) == [str(name) for name in names]
     assert edge_set(read.edges) == {frozenset(names[:2]), frozenset(["7", "日本"])}
@@ -197,7 +203,7 @@ def test_hostile_names_stay_text(api):
     names = ["<script>alert(1)</script>", '"><svg onload=x>', "]]>&amp;", "b\ufffe"]
     graph = example(names, [(0, 1), (1, 2), (2, 3)])
     result = class_result(api, graph)
-    drawing = to_svg(chosen_graph(result, 0, 0), ["<b>", "&&\x00"])
+    drawing = to_svg(chosen_graph(stored(result), 0, 0), ["<b>", "&&\x00"])
     parsed = ET.fromstring(drawing)
     assert {element.tag.removeprefix(SVG) for element in parsed.iter()} <= {
         "svg", "title", "desc", "style", "rect", "text", "line", "circle",
@@ -250,7 +256,7 @@ def test_added_edges_are_counted_once(api):
     result = base.model_copy(
         update={"answers": [answer.model_copy(update={"counterfactuals": [changed]})]}
     )
-    drawing = ET.fromstring(to_svg(chosen_graph(result, 0, 0)))
+    drawing = ET.fromstring(to_svg(chosen_graph(stored(result), 0, 0)))
     kinds = [line.get("class") for line in drawing.iter(f"{SVG}line")]
     assert kinds.count("added") == 2
     assert kinds.count("kept") == len(best.graph.edges) + 1
