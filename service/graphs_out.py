@@ -1,38 +1,22 @@
-"""One graph of a result, chosen and written in the form a caller asked for."""
+"""A graph of a result, written in the form a caller asked for."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 from xml.sax.saxutils import escape, quoteattr
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field
 
+from service.chosen_graphs import ChosenGraph
 from service.faults import refuse
-from service.json_parts import JsonPart
 from service.layout import layout
 from store.errors import Conflict
-from store.results import (
-    ClassExample,
-    Counterfactual,
-    CounterfactualAnswer,
-    Edit,
-    ExplainedNode,
-    GeneratedMolecule,
-    Molecule,
-    NodeId,
-    Prediction,
-    ResultEdge,
-    ResultGraph,
-    ResultNode,
-)
+from store.results import Edit, NodeId, ResultNode
 
 _MOST_GRAPHML_VALUES = 1_000_000  # some 30 bytes each
-_NODE = TypeAdapter[ExplainedNode | None](ExplainedNode | None)
-_MOLECULE = TypeAdapter[Molecule | None](Molecule | None)
 
 
 class Format(StrEnum):
@@ -72,123 +56,6 @@ class PygDocument(BaseModel):
     confidence: float
     predicted_class_before: int | None = None
     node: NodeId | None = Field(None, description="The explained node, of a node classifier.")
-
-
-@dataclass(frozen=True)
-class ChosenGraph:
-    """A graph of a result with what is known about it."""
-
-    title: str
-    subtitle: str
-    graph: ResultGraph  # after the edits
-    edits: tuple[Edit, ...]
-    before: Prediction | None  # None for class explanations, which start from nothing
-    after: Prediction
-    is_answer: bool  # False: only the closest miss
-    node: NodeId | None = None  # the explained one, if the GNN classifies nodes
-    # as it was posted, or what a class example makes; None for other graphs
-    molecule: Molecule | GeneratedMolecule | None = None
-
-    @property
-    def positions(self) -> dict[NodeId, int]:
-        return {node.id: position for position, node in enumerate(self.graph.nodes)}
-
-    def pairs(self) -> list[tuple[int, int]]:
-        """The edited graph's edges by position."""
-        position = self.positions
-        return [(position[edge.source], position[edge.target]) for edge in self.graph.edges]
-
-    def edited(self, action: str) -> list[tuple[int, int]]:
-        position = self.positions
-        return [
-            (position[edit.source], position[edit.target])
-            for edit in self.edits
-            if edit.action == action
-        ]
-
-
-def chosen_graph(result: bytes, graph: int, alternative: int) -> ChosenGraph:
-    """Graph `graph` of a stored result: its counterfactual `alternative`, or a class example.
-
-    Only that graph is parsed: a result may have many, and large ones.
-    """
-    members = JsonPart.whole(result).members()
-    if "examples" in members:
-        return _example(members, graph, alternative)
-    answers = members["answers"].elements()
-    _check_index("graph", graph, len(answers), "graphs")
-    answer = answers[graph].members()
-    counterfactuals = answer["counterfactuals"].elements()
-    if not counterfactuals:
-        miss = CounterfactualAnswer.model_validate_json(answers[graph].text)
-        return _miss(miss, graph, len(answers))
-    _check_index("alternative", alternative, len(counterfactuals), "counterfactuals")
-    found = Counterfactual.model_validate_json(counterfactuals[alternative].text)
-    node = _NODE.validate_json(answer["node"].text) if "node" in answer else None
-    molecule = _MOLECULE.validate_json(answer["molecule"].text) if "molecule" in answer else None
-    return ChosenGraph(
-        title="Counterfactual",
-        subtitle=f"{_subject(node)} {graph + 1} of {len(answers)}, "
-        f"alternative {alternative + 1} of {len(counterfactuals)}",
-        graph=found.graph,
-        edits=tuple(found.edits),
-        before=Prediction.model_validate_json(answer["prediction"].text),
-        after=found.prediction,
-        is_answer=True,
-        node=node.id if node else None,
-        molecule=molecule,
-    )
-
-
-def _example(result: dict[str, JsonPart], graph: int, alternative: int) -> ChosenGraph:
-    examples = result["examples"].elements()
-    _check_index("graph", graph, len(examples), "examples")
-    _check_index("alternative", alternative, 1, "alternative of an example")
-    example = ClassExample.model_validate_json(examples[graph].text)
-    return ChosenGraph(
-        title=f"Typical {'graph' if example.node is None else 'node'} of class "
-        f"{int(result['target_class'].text)}",
-        subtitle=f"example {graph + 1} of {len(examples)}"
-        + ("" if example.share is None else f", {example.share:.1%} of the class"),
-        graph=example.graph,
-        edits=(),
-        before=None,
-        after=example.prediction,
-        is_answer=True,
-        node=example.node,
-        molecule=example.molecule,
-    )
-
-
-def _subject(node: ExplainedNode | None) -> str:
-    return "node" if node else "graph"
-
-
-def _miss(answer: CounterfactualAnswer, graph: int, graphs: int) -> ChosenGraph:
-    miss = answer.closest_miss
-    return ChosenGraph(
-        title="No counterfactual within the budget",
-        subtitle=f"{_subject(answer.node)} {graph + 1} of {graphs}, "
-        + ("closest miss" if miss else "as it was posted"),
-        graph=_apply(answer.graph, miss.edits) if miss else answer.graph,
-        edits=tuple(miss.edits) if miss else (),
-        before=answer.prediction,
-        after=miss.prediction if miss else answer.prediction,
-        is_answer=False,
-        node=answer.node.id if answer.node else None,
-        molecule=answer.molecule,
-    )
-
-
-def _apply(graph: ResultGraph, edits: list[Edit]) -> ResultGraph:
-    removed = {frozenset((e.source, e.target)) for e in edits if e.action == "remove"}
-    kept = [edge for edge in graph.edges if frozenset((edge.source, edge.target)) not in removed]
-    added = [
-        ResultEdge(source=edit.source, target=edit.target, edge_attr=edit.edge_attr)
-        for edit in edits
-        if edit.action == "add"
-    ]
-    return ResultGraph(nodes=graph.nodes, edges=kept + added)
 
 
 def require_answer(chosen: ChosenGraph) -> None:
@@ -334,9 +201,3 @@ def _edit_list(chosen: ChosenGraph) -> list[dict[str, Any]]:
 
 def _pair_set(chosen: ChosenGraph, action: str) -> set[frozenset[NodeId]]:
     return {frozenset((e.source, e.target)) for e in chosen.edits if e.action == action}
-
-
-def _check_index(name: str, index: int, count: int, what: str) -> None:
-    if index >= count:
-        allowed = f"0 to {count - 1}" if count > 1 else "only 0" if count else "none"
-        refuse(name, f"is {index}; of the {count} {what}, allowed is {allowed}", "query")

@@ -42,6 +42,16 @@ class JsonPart:
         parts = [self._stripped(before + 1, after) for before, after in pairwise(borders)]
         return [] if len(parts) == 1 and parts[0].start == parts[0].end else parts
 
+    def batches(self, size: int) -> Iterator[bytes]:
+        """An array as several shorter ones, each of about `size` bytes or of one element."""
+        borders = np.array([self.start, *self._commas(), self.end - 1])
+        first = 0
+        while first < len(borders) - 1:
+            reach = int(np.searchsorted(borders, borders[first] + size, side="right")) - 1
+            last = max(reach, first + 1)
+            yield b"[" + self.data[borders[first] + 1 : borders[last]] + b"]"
+            first = last
+
     def members(self) -> dict[str, JsonPart]:
         """Of an object whose names have no escapes."""
         found = {}

@@ -10,18 +10,12 @@ from typing import NamedTuple
 from fastapi import Request
 from starlette.responses import Response
 
+from service.chosen_graphs import chosen_graph
 from service.context import Context, in_thread
 from service.drawings import Drawing, drawn_unless_disconnected
 from service.explanation_documents import ExplanationDocument
 from service.faults import refuse
-from service.graphs_out import (
-    Format,
-    chosen_graph,
-    require_answer,
-    to_cytoscape,
-    to_graphml,
-    to_pyg,
-)
+from service.graphs_out import Format, require_answer, to_cytoscape, to_graphml, to_pyg
 from service.replies import caching_headers, entity_tag, not_modified
 from service.svg import to_svg
 from store import gnns

@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from service.graphs_out import ChosenGraph
+from service.chosen_graphs import ChosenGraph
 from service.layout import Positions, layout
 from service.molecule_svg import draw_generated, draw_molecule
 from store.molecules import MoleculeError

@@ -8,7 +8,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from service.graphs_out import chosen_graph, to_graphml
+from service.chosen_graphs import chosen_graph
+from service.graphs_out import to_graphml
 from service.layout import layout
 from service.svg import to_svg
 from store.results import (
