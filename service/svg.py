@@ -20,6 +20,8 @@ _HEADER = 84
 _MOST_LABELS = 36  # beside nodes; beyond it they would cover the graph, tooltips remain
 _MOST_CLASSES = 8
 _RADII = (3.5, 15.0)  # smallest and largest of a node
+# RDKit holds the interpreter while it looks for coordinates, of 400 atoms for seconds.
+_MOST_ATOMS = 150
 _MOST_KINDS = 6  # node colours that can still be told apart
 
 _STYLE = """
@@ -84,9 +86,9 @@ def to_svg(
 
 
 def _molecule(chosen: ChosenGraph) -> tuple[list[str], float] | None:
-    """As chemists draw it; None for other graphs, and where RDKit cannot draw."""
+    """As chemists draw it; None for other graphs, large ones, and where RDKit cannot draw."""
     molecule = chosen.molecule
-    if molecule is None:
+    if molecule is None or len(molecule.atoms) > _MOST_ATOMS:
         return None
     width = _WIDTH - 2 * _MARGIN
     try:

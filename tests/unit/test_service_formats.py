@@ -10,15 +10,18 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from service.chosen_graphs import chosen_graph
+from service.chosen_graphs import ChosenGraph, chosen_graph
 from service.drawings import DrawingAbandoned
 from service.graphs_out import to_graphml
 from service.layout import layout
 from service.svg import to_svg
 from store.results import (
+    Atom,
+    Bond,
     ClassExample,
     ClassResult,
     Edit,
+    Molecule,
     Prediction,
     ResultEdge,
     ResultGraph,
@@ -343,6 +346,29 @@ def test_a_path_is_drawn_straight():
     found = layout(6, [(i, i + 1) for i in range(5)])
     assert np.allclose(np.linalg.norm(np.diff(found, axis=0), axis=1), 1.0, atol=0.02)
     assert np.ptp(found[:, 1]) < 0.05
+
+
+@pytest.mark.parametrize(("atoms", "is_molecule"), [(150, True), (151, False)])
+def test_a_molecule_that_would_take_rdkit_long_is_drawn_as_a_graph(atoms, is_molecule):
+    pytest.importorskip("rdkit.Chem.Draw.rdMolDraw2D", exc_type=ImportError)
+    chain = [(i, i + 1) for i in range(atoms - 1)]
+    prediction = Prediction(predicted_class=1, probabilities=[0.04, 0.96])
+    chosen = ChosenGraph(
+        title="a chain",
+        subtitle="",
+        graph=example(list(range(atoms)), chain),
+        edits=(),
+        before=None,
+        after=prediction,
+        is_answer=True,
+        molecule=Molecule(
+            smiles="C" * atoms,
+            hydrogens=False,
+            atoms=[Atom(node=i, element="C") for i in range(atoms)],
+            bonds=[Bond(source=s, target=t, order=1.0) for s, t in chain],
+        ),
+    )
+    assert ('<g class="molecule"' in to_svg(chosen)) is is_molecule
 
 
 def test_added_edges_are_counted_once(api):
