@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
+# NumPy's libraries look at these once, when they are loaded. Their threads would take the cores
+# from the event loop, and the matrices of drawings are too small to gain from them.
+os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+
 import argparse
 import gc
 import logging

@@ -11,6 +11,7 @@ import anyio.to_thread
 from anyio import CapacityLimiter
 from fastapi import Depends, Request
 
+from service.drawings import Drawings
 from service.reading_process import ReadingProcess
 from service.submissions import Submissions
 from service.waiting import JobWatch
@@ -36,6 +37,9 @@ class Context:
     # One process for each, so that a large graph, which takes minutes, does not block JSON bodies.
     body_process: ReadingProcess = field(default_factory=ReadingProcess)
     upload_process: ReadingProcess = field(default_factory=ReadingProcess)
+    # Stored results are hashed before they are sent; large ones take long.
+    result_readers: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
+    drawings: Drawings = field(default_factory=Drawings)
 
 
 async def context_of(request: Request) -> Context:

@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from http import HTTPStatus
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from sqlalchemy.orm import Session
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from service import examples
 from service.bodies import json_body
 from service.context import Context, ContextOf, context_of, in_thread, reading_body
 from service.estimates import Estimate
+from service.explanation_documents import document_reply, read_document
 from service.faults import refuse
-from service.graphs_out import (
-    ChosenGraph,
-    CytoscapeDocument,
-    Format,
-    PygDocument,
-    chosen_graph,
-    require_answer,
-    to_cytoscape,
-    to_graphml,
-    to_pyg,
-)
+from service.graphs_out import CytoscapeDocument, Format, PygDocument
 from service.idempotency import submission_of
 from service.jobs import until_ended
 from service.openapi import (
@@ -42,28 +31,30 @@ from service.openapi import (
 )
 from service.pagination import GnnFilter, PageQuery, page_from
 from service.references import checked_id, gnn_filter
-from service.replies import accepted_headers, page_reply, poll_headers, reply, tagged
+from service.rendering import GRAPHML, SVG, WantedGraph, drawing_reply
+from service.replies import (
+    accepted_headers,
+    caching_headers,
+    not_modified,
+    page_reply,
+    poll_headers,
+    reply,
+)
 from service.resources import (
     ExplanationResource,
     ExplanationSummary,
     PageOf,
-    explanation_document,
     explanation_summary,
 )
 from service.schemas import ExplanationIn
 from service.submissions import Question, Written, check, foretell
-from service.svg import to_svg
 from service.waiting import preference
-from store import explanations, gnns, jobs
-from store.errors import Conflict, NotFound
+from store import explanations, jobs
 from store.opened import Store
-from store.results import ClassResult, CounterfactualResult
 
 router = APIRouter(tags=["explanations"])
 
 _SMALL_BODY = 64 * 1024  # bytes, read in some milliseconds
-_SVG = "image/svg+xml"
-_GRAPHML = "application/graphml+xml"
 
 
 class ExplanationsQuery(PageQuery):
@@ -147,9 +138,10 @@ async def create_explanation(request: Request) -> Response:
     wait = await until_ended(request, context, summary.job.id, wait)
     headers.update(wait.headers)
     document = await in_thread(read_document, context.store, written.made.id)
-    if document["job"]["finished_at"] is None:
-        return reply(document, 202, {**accepted_headers(location), **headers})
-    return reply(document, 200, headers)
+    if document.summary.job.finished_at is None:
+        headers = {**accepted_headers(location), **headers}
+        return await document_reply(context, document, 202, headers)
+    return await document_reply(context, document, 200, headers)
 
 
 @router.get(
@@ -197,7 +189,7 @@ def list_explanations(
                 "cytoscape": (CytoscapeDocument, examples.CYTOSCAPE),
                 "pyg": (PygDocument, examples.PYG),
             },
-            more={_SVG: examples.SVG, _GRAPHML: examples.GRAPHML},
+            more={SVG: examples.SVG, GRAPHML: examples.GRAPHML},
         ),
         304: answer("The client has this answer already."),
         **problems(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
@@ -212,16 +204,20 @@ async def get_explanation(
 ) -> Response:
     wait = preference(request.headers.get("prefer"), default=0)
     store = context.store
-    summary = await in_thread(read_summary, store, checked_id("explanation", explanation_id))
-    wait = await until_ended(request, context, summary.job.id, wait)
-    if query.format is Format.JSON:
-        _check_whole(query)
+    document = await in_thread(read_document, store, checked_id("explanation", explanation_id))
+    job = document.summary.job
+    if wait.seconds > 0:
+        wait = await until_ended(request, context, job.id, wait)
         document = await in_thread(read_document, store, explanation_id)
-        waiting = {} if document["job"]["finished_at"] else poll_headers(summary.job)
-        return tagged(request, reply(document, headers={**waiting, **wait.headers}))
-    response = await in_thread(render, store, explanation_id, query)
-    response.headers.update(wait.headers)
-    return tagged(request, response)
+    if query.format is not Format.JSON:
+        wanted = WantedGraph(query.format, query.graph or 0, query.alternative or 0)
+        return await drawing_reply(request, context, document, wanted, wait.headers)
+    _check_whole(query)
+    waiting = {} if document.summary.job.finished_at else poll_headers(job)
+    tag = document.etag
+    headers = {**waiting, **wait.headers, **caching_headers(tag)}
+    known = not_modified(request, tag, headers)
+    return known or await document_reply(context, document, 200, headers)
 
 
 async def _ask(request: Request, context: Context) -> Written:
@@ -250,54 +246,6 @@ def read_summary(store: Store, explanation_id: str) -> ExplanationSummary:
     with store.database.reading() as session:
         explanation = explanations.get(session, explanation_id)
         return explanation_summary(explanation, jobs.get(session, explanation.job_id))
-
-
-def read_document(store: Store, explanation_id: str) -> dict[str, Any]:
-    with store.database.reading() as session:
-        explanation = explanations.get(session, explanation_id)
-        summary = explanation_summary(explanation, jobs.get(session, explanation.job_id))
-    result = None
-    if explanation.result_digest is not None:
-        result = json.loads(store.artifacts.get(explanation.result_digest))
-    return explanation_document(summary, result)
-
-
-def render(store: Store, explanation_id: str, query: FormatQuery) -> Response:
-    """One graph of the result in the form that was asked for."""
-    with store.database.reading() as session:
-        explanation = explanations.get(session, explanation_id)
-        state = jobs.get(session, explanation.job_id).state
-        names = _class_names(session, explanation.gnn_id)
-    if explanation.result_digest is None:
-        raise Conflict(f"explanation {explanation.id} is {state}; it has no graph to show")
-    data = store.artifacts.get(explanation.result_digest)
-    model = ClassResult if explanation.kind == "class" else CounterfactualResult
-    result: ClassResult | CounterfactualResult = model.model_validate_json(data)
-    chosen = chosen_graph(result, query.graph or 0, query.alternative or 0)
-    if query.format is Format.SVG:
-        most, nodes = store.settings.exact_nodes, len(chosen.graph.nodes)
-        if nodes > most:
-            said = f"is svg, which draws at most {most:,} nodes; the graph has {nodes:,}"
-            refuse("format", said, "query")
-        # Opened by itself, an SVG is a page: nothing in it may run or load anything.
-        guard = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
-        return Response(to_svg(chosen, names), media_type=_SVG, headers=guard)
-    require_answer(chosen)
-    return _written(chosen, query.format)
-
-
-def _written(chosen: ChosenGraph, form: Format) -> Response:
-    if form is Format.GRAPHML:
-        return Response(to_graphml(chosen), media_type=_GRAPHML)
-    return JSONResponse(to_cytoscape(chosen) if form is Format.CYTOSCAPE else to_pyg(chosen))
-
-
-def _class_names(session: Session, gnn_id: str) -> list[str] | None:
-    try:
-        names: list[str] | None = gnns.get(session, gnn_id).spec.get("class_names")
-    except NotFound:  # deleted since
-        return None
-    return names
 
 
 def _check_whole(query: FormatQuery) -> None:

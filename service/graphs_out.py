@@ -1,31 +1,22 @@
-"""One graph of a result, chosen and written in the form a caller asked for."""
+"""A graph of a result, written in the form a caller asked for."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated, Any, Literal
-from xml.etree import ElementTree
+from xml.sax.saxutils import escape, quoteattr
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from service.chosen_graphs import ChosenGraph
 from service.faults import refuse
 from service.layout import layout
 from store.errors import Conflict
-from store.results import (
-    ClassResult,
-    CounterfactualAnswer,
-    CounterfactualResult,
-    Edit,
-    GeneratedMolecule,
-    Molecule,
-    NodeId,
-    Prediction,
-    ResultEdge,
-    ResultGraph,
-    ResultNode,
-)
+from store.results import Edit, NodeId, ResultNode
+
+_MOST_GRAPHML_VALUES = 1_000_000  # some 30 bytes each
 
 
 class Format(StrEnum):
@@ -67,111 +58,6 @@ class PygDocument(BaseModel):
     node: NodeId | None = Field(None, description="The explained node, of a node classifier.")
 
 
-@dataclass(frozen=True)
-class ChosenGraph:
-    """A graph of a result with what is known about it."""
-
-    title: str
-    subtitle: str
-    graph: ResultGraph  # after the edits
-    edits: tuple[Edit, ...]
-    before: Prediction | None  # None for class explanations, which start from nothing
-    after: Prediction
-    is_answer: bool  # False: only the closest miss
-    node: NodeId | None = None  # the explained one, if the GNN classifies nodes
-    # as it was posted, or what a class example makes; None for other graphs
-    molecule: Molecule | GeneratedMolecule | None = None
-
-    @property
-    def positions(self) -> dict[NodeId, int]:
-        return {node.id: position for position, node in enumerate(self.graph.nodes)}
-
-    def pairs(self) -> list[tuple[int, int]]:
-        """The edited graph's edges by position."""
-        position = self.positions
-        return [(position[edge.source], position[edge.target]) for edge in self.graph.edges]
-
-    def edited(self, action: str) -> list[tuple[int, int]]:
-        position = self.positions
-        return [
-            (position[edit.source], position[edit.target])
-            for edit in self.edits
-            if edit.action == action
-        ]
-
-
-def chosen_graph(
-    result: CounterfactualResult | ClassResult, graph: int, alternative: int
-) -> ChosenGraph:
-    """Graph `graph` of a result: its counterfactual number `alternative`, or a class example."""
-    if isinstance(result, ClassResult):
-        _check_index("graph", graph, len(result.examples), "examples")
-        _check_index("alternative", alternative, 1, "alternative of an example")
-        example = result.examples[graph]
-        return ChosenGraph(
-            title=f"Typical {'graph' if example.node is None else 'node'} of class "
-            f"{result.target_class}",
-            subtitle=f"example {graph + 1} of {len(result.examples)}"
-            + ("" if example.share is None else f", {example.share:.1%} of the class"),
-            graph=example.graph,
-            edits=(),
-            before=None,
-            after=example.prediction,
-            is_answer=True,
-            node=example.node,
-            molecule=example.molecule,
-        )
-    _check_index("graph", graph, len(result.answers), "graphs")
-    answer = result.answers[graph]
-    if not answer.counterfactuals:
-        return _miss(answer, graph, len(result.answers))
-    _check_index("alternative", alternative, len(answer.counterfactuals), "counterfactuals")
-    found = answer.counterfactuals[alternative]
-    return ChosenGraph(
-        title="Counterfactual",
-        subtitle=f"{_subject(answer)} {graph + 1} of {len(result.answers)}, "
-        f"alternative {alternative + 1} of {len(answer.counterfactuals)}",
-        graph=found.graph,
-        edits=tuple(found.edits),
-        before=answer.prediction,
-        after=found.prediction,
-        is_answer=True,
-        node=answer.node.id if answer.node else None,
-        molecule=answer.molecule,
-    )
-
-
-def _subject(answer: CounterfactualAnswer) -> str:
-    return "node" if answer.node else "graph"
-
-
-def _miss(answer: CounterfactualAnswer, graph: int, graphs: int) -> ChosenGraph:
-    miss = answer.closest_miss
-    return ChosenGraph(
-        title="No counterfactual within the budget",
-        subtitle=f"{_subject(answer)} {graph + 1} of {graphs}, "
-        + ("closest miss" if miss else "as it was posted"),
-        graph=_apply(answer.graph, miss.edits) if miss else answer.graph,
-        edits=tuple(miss.edits) if miss else (),
-        before=answer.prediction,
-        after=miss.prediction if miss else answer.prediction,
-        is_answer=False,
-        node=answer.node.id if answer.node else None,
-        molecule=answer.molecule,
-    )
-
-
-def _apply(graph: ResultGraph, edits: list[Edit]) -> ResultGraph:
-    removed = {frozenset((e.source, e.target)) for e in edits if e.action == "remove"}
-    kept = [edge for edge in graph.edges if frozenset((edge.source, edge.target)) not in removed]
-    added = [
-        ResultEdge(source=edit.source, target=edit.target, edge_attr=edit.edge_attr)
-        for edit in edits
-        if edit.action == "add"
-    ]
-    return ResultGraph(nodes=graph.nodes, edges=kept + added)
-
-
 def require_answer(chosen: ChosenGraph) -> None:
     """Only a drawing may show a miss: in other forms it would be taken for a counterfactual."""
     if not chosen.is_answer:
@@ -181,52 +67,64 @@ def require_answer(chosen: ChosenGraph) -> None:
         )
 
 
-def to_graphml(chosen: ChosenGraph) -> str:
+def to_graphml(chosen: ChosenGraph, check: Callable[[], None] = lambda: None) -> str:
     """GraphML: features as x0, x1 …, edge attributes as e0, e1 …
 
-    Edges say whether they were added, nodes whether they are explained.
+    Edges say whether they were added, nodes whether they are explained. It is written line by line:
+    a tree of elements would take a hundred times the memory of the text.
     """
-    document = ElementTree.Element("graphml", xmlns="http://graphml.graphdrawing.org/xmlns")
-    graph = ElementTree.Element("graph", edgedefault="undirected")
+    values = sum(len(node.x) for node in chosen.graph.nodes)
+    if values > _MOST_GRAPHML_VALUES:
+        said = f"is graphml, which writes at most {_MOST_GRAPHML_VALUES:,} node features; "
+        refuse("format", f"{said}the graph has {values:,}: pyg and cytoscape write them", "query")
     keys: dict[tuple[str, str], str] = {}
+    declared: list[str] = []
 
-    def put(element: ElementTree.Element, name: str, value: str | float) -> None:
-        owner, place = element.tag, (element.tag, name)
+    def data(owner: str, name: str, value: str | float) -> str:
+        place = owner, name
         if place not in keys:  # GraphML wants every attribute declared before the graph
             keys[place] = f"d{len(keys)}"
             kind = {str: "string", int: "long", bool: "boolean"}.get(type(value), "double")
-            declared = {"id": keys[place], "for": owner, "attr.name": name, "attr.type": kind}
-            ElementTree.SubElement(document, "key", declared)
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-        ElementTree.SubElement(element, "data", key=keys[place]).text = text
+            declared.append(
+                f'  <key id="{keys[place]}" for="{owner}" attr.name="{name}" attr.type="{kind}"/>'
+            )
+        text = str(value).lower() if isinstance(value, bool) else escape(str(value))
+        return f'<data key="{keys[place]}">{text}</data>'
 
-    for name, value in _facts(chosen).items():
-        put(graph, name, value)
-    put(graph, "edits", json.dumps(_edit_list(chosen)))
+    lines = [f"    {data('graph', name, value)}" for name, value in _facts(chosen).items()]
+    lines.append(f"    {data('graph', 'edits', json.dumps(_edit_list(chosen)))}")
     for node in chosen.graph.nodes:
-        element = ElementTree.SubElement(graph, "node", id=str(node.id))
-        for name, value in _mark(chosen, node).items():
-            put(element, name, value)
-        for position, feature in enumerate(node.x):
-            put(element, f"x{position}", feature)
+        check()
+        marks = [data("node", name, value) for name, value in _mark(chosen, node).items()]
+        features = [data("node", f"x{place}", value) for place, value in enumerate(node.x)]
+        held = "".join(marks + features)
+        lines.append(f"    <node id={quoteattr(str(node.id))}>{held}</node>")
     added = _pair_set(chosen, "add")
     for edge in chosen.graph.edges:
-        ends = {"source": str(edge.source), "target": str(edge.target)}
-        element = ElementTree.SubElement(graph, "edge", ends)
+        check()
         is_added = frozenset((edge.source, edge.target)) in added
-        put(element, "edit", "added" if is_added else "kept")
-        for position, attribute in enumerate(edge.edge_attr or []):
-            put(element, f"e{position}", attribute)
-    document.append(graph)
-    ElementTree.indent(document)
-    return ElementTree.tostring(document, encoding="unicode") + "\n"
+        held = data("edge", "edit", "added" if is_added else "kept")
+        for place, attribute in enumerate(edge.edge_attr or []):
+            held += data("edge", f"e{place}", attribute)
+        ends = f"source={quoteattr(str(edge.source))} target={quoteattr(str(edge.target))}"
+        lines.append(f"    <edge {ends}>{held}</edge>")
+    return "\n".join(
+        [
+            '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">',
+            *declared,
+            '  <graph edgedefault="undirected">',
+            *lines,
+            "  </graph>",
+            "</graphml>\n",
+        ]
+    )
 
 
-def to_cytoscape(chosen: ChosenGraph) -> dict[str, Any]:
+def to_cytoscape(chosen: ChosenGraph, check: Callable[[], None] = lambda: None) -> dict[str, Any]:
     """Cytoscape.js elements with positions; `networkx.cytoscape_graph` reads it too."""
     added = _pair_set(chosen, "add")
     pairs = chosen.pairs() + chosen.edited("remove")
-    places = layout(len(chosen.graph.nodes), pairs) * 80.0  # pixels
+    places = (layout(len(chosen.graph.nodes), pairs, check) * 80.0).round(2).tolist()  # pixels
     nodes = [
         {
             "data": {
@@ -236,9 +134,9 @@ def to_cytoscape(chosen: ChosenGraph) -> dict[str, Any]:
                 "x": node.x,
                 **_mark(chosen, node),
             },
-            "position": {"x": round(float(place[0]), 2), "y": round(float(place[1]), 2)},
+            "position": {"x": x, "y": y},
         }
-        for node, place in zip(chosen.graph.nodes, places, strict=True)
+        for node, (x, y) in zip(chosen.graph.nodes, places, strict=True)
     ]
     edges = [
         {
@@ -303,9 +201,3 @@ def _edit_list(chosen: ChosenGraph) -> list[dict[str, Any]]:
 
 def _pair_set(chosen: ChosenGraph, action: str) -> set[frozenset[NodeId]]:
     return {frozenset((e.source, e.target)) for e in chosen.edits if e.action == action}
-
-
-def _check_index(name: str, index: int, count: int, what: str) -> None:
-    if index >= count:
-        allowed = f"0 to {count - 1}" if count > 1 else "only 0" if count else "none"
-        refuse(name, f"is {index}; of the {count} {what}, allowed is {allowed}", "query")

@@ -6,32 +6,46 @@ process does without.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-Positions = NDArray[np.float64]  # [node, 2]; neighbours are 1 apart or more
+from service.sparse_stress import sparse_stress
 
+Positions = NDArray[np.float64]  # [node, 2]; neighbours are 1 apart or more
+Integers = NDArray[np.int64]
+
+# All pairs of larger graphs would take too long: the time grows with the cube of the nodes.
+_MOST_EXACT_NODES = 256
 _GOLDEN_ANGLE = np.pi * (3 - np.sqrt(5))
 _GAP = 1.0  # between components
 _ASPECT = 1.6  # wanted width / height of several components together
 
 
-def layout(nodes: int, edges: Sequence[tuple[int, int]]) -> Positions:
-    """Positions of nodes 0 … nodes−1; each component by itself, then packed in rows."""
-    wanted = _path_lengths(nodes, edges)
-    components = _components(wanted)
-    drawn = [_stress_majorisation(wanted[np.ix_(part, part)]) for part in components]
-    return _packed(components, drawn, nodes)
+def layout(
+    nodes: int, edges: Sequence[tuple[int, int]], check: Callable[[], None] = lambda: None
+) -> Positions:
+    """Positions of nodes 0 … nodes−1; each component by itself, then packed in rows.
 
-
-def _path_lengths(nodes: int, edges: Sequence[tuple[int, int]]) -> Positions:
-    """Shortest paths between all nodes (Floyd–Warshall); infinite between components."""
+    `check` is called again and again; what it raises ends the computation.
+    """
     ends = np.array(edges, dtype=np.int64).reshape(-1, 2)
     degrees = np.bincount(ends.ravel(), minlength=nodes)
     # Hubs get longer edges, so that their neighbours find room around them.
     lengths = np.clip(np.sqrt(degrees[ends].sum(axis=1) / 4), 1.0, 3.0)
+    components = _components(nodes, ends)
+    if nodes <= _MOST_EXACT_NODES:
+        wanted = _path_lengths(nodes, ends, lengths)
+        drawn = [_stress_majorisation(wanted[np.ix_(part, part)], check) for part in components]
+    else:
+        points = sparse_stress(components, ends, lengths, check)
+        drawn = [_upright(points[part]) for part in components]
+    return _packed(components, drawn, nodes)
+
+
+def _path_lengths(nodes: int, ends: Integers, lengths: Positions) -> Positions:
+    """Shortest paths between all nodes (Floyd–Warshall); infinite between components."""
     paths = np.full((nodes, nodes), np.inf)
     np.fill_diagonal(paths, 0.0)
     paths[ends[:, 0], ends[:, 1]] = paths[ends[:, 1], ends[:, 0]] = lengths
@@ -40,14 +54,26 @@ def _path_lengths(nodes: int, edges: Sequence[tuple[int, int]]) -> Positions:
     return paths
 
 
-def _components(paths: Positions) -> list[list[int]]:
+def _components(nodes: int, ends: Integers) -> list[Integers]:
     """Largest first; ties by their smallest node."""
-    first = np.isfinite(paths).argmax(axis=1)  # the smallest node of each node's component
-    parts = [np.flatnonzero(first == node).tolist() for node in np.unique(first)]
-    return sorted(parts, key=lambda part: (-len(part), part[0]))
+    first = np.arange(nodes)  # the smallest node of each node's component, as far as known
+    one, other = ends.T
+    while True:
+        lowest = np.minimum(first[one], first[other])
+        joined = first.copy()
+        np.minimum.at(joined, first[one], lowest)
+        np.minimum.at(joined, first[other], lowest)
+        while (joined[joined] != joined).any():
+            joined = joined[joined]
+        if (joined == first).all():
+            break
+        first = joined
+    order = np.argsort(first, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(first[order])) + 1)
+    return sorted(parts, key=lambda part: (-len(part), int(part[0])))
 
 
-def _stress_majorisation(wanted: Positions) -> Positions:
+def _stress_majorisation(wanted: Positions, check: Callable[[], None]) -> Positions:
     """Minimises Σ (|x_i − x_j| − d_ij)² / d_ij², from classical scaling."""
     size = len(wanted)
     if size == 1:
@@ -62,6 +88,7 @@ def _stress_majorisation(wanted: Positions) -> Positions:
     inverse = np.linalg.inv(np.diag(weights.sum(axis=1)) - weights + 1 / size) - 1 / size
     pull = weights * wanted
     for _ in range(300 if size <= 128 else 60):
+        check()
         across, down = (positions[:, None, axis] - positions[None, :, axis] for axis in (0, 1))
         ratio = pull / np.maximum(np.hypot(across, down), 1e-6)  # [node, node]
         moved = inverse @ (ratio.sum(axis=1)[:, None] * positions - ratio @ positions)
@@ -89,6 +116,8 @@ def _classical_scaling(wanted: Positions) -> Positions:
 
 def _upright(positions: Positions) -> Positions:
     """Longest axis horizontal; signs fixed, so that a drawing does not mirror between machines."""
+    if len(positions) == 1:
+        return np.zeros((1, 2))
     centred = positions - positions.mean(axis=0)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
     turned: Positions = centred @ axes.T
@@ -99,7 +128,7 @@ def _upright(positions: Positions) -> Positions:
     return turned
 
 
-def _packed(components: list[list[int]], drawn: list[Positions], nodes: int) -> Positions:
+def _packed(components: list[Integers], drawn: list[Positions], nodes: int) -> Positions:
     """Components in rows, as text is set in lines."""
     boxes = [found.max(axis=0) - found.min(axis=0) for found in drawn]
     area = sum(float((box[0] + _GAP) * (box[1] + _GAP)) for box in boxes)

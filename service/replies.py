@@ -27,17 +27,29 @@ def reply(
 
 def tagged(request: Request, response: Response) -> Response:
     """Adds a strong ETag; answers 304 to a client that has this very answer already."""
-    tag = f'"{hashlib.sha256(response.body).hexdigest()[:32]}"'
-    response.headers["ETag"] = tag
-    response.headers["Cache-Control"] = "private, no-cache"  # kept by the client, asked about again
+    tag = entity_tag(bytes(response.body))
+    response.headers.update(caching_headers(tag))
+    return not_modified(request, tag, response.headers) or response
+
+
+def entity_tag(*parts: bytes) -> str:
+    """A strong ETag of an answer that these bytes determine."""
+    return f'"{hashlib.sha256(b"".join(parts)).hexdigest()[:32]}"'
+
+
+def caching_headers(tag: str) -> dict[str, str]:
+    # kept by the client, asked about again
+    return {"ETag": tag, "Cache-Control": "private, no-cache"}
+
+
+def not_modified(request: Request, tag: str, headers: Mapping[str, str]) -> Response | None:
+    """304 if the client has the answer with this ETag already."""
     known = request.headers.get("if-none-match", "")
     tags = {candidate.strip().removeprefix("W/") for candidate in known.split(",")}
     if tag not in tags and "*" not in tags:
-        return response
-    kept = {"ETag": tag} | {
-        name: response.headers[name]
-        for name in ("Cache-Control", "Retry-After", "Preference-Applied")
-        if name in response.headers
+        return None
+    kept = caching_headers(tag) | {
+        name: headers[name] for name in ("Retry-After", "Preference-Applied") if name in headers
     }
     return Response(status_code=304, headers=kept)
 

@@ -303,11 +303,6 @@ def new_explanation(explanation: Explanation, job: Job) -> ExplanationResource:
     return ExplanationResource(**dict(explanation_summary(explanation, job)), result=None)
 
 
-def explanation_document(summary: ExplanationSummary, result: object) -> dict[str, Any]:
-    """The whole resource; the result is passed on as the worker wrote it."""
-    return {**summary.model_dump(mode="json"), "result": result}
-
-
 def predictions_resource(job: Job) -> PredictionsResource:
     predictions = None
     if job.result is not None and "predictions" in job.result:

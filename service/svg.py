@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 import numpy as np
 
-from service.graphs_out import ChosenGraph
+from service.chosen_graphs import ChosenGraph
 from service.layout import Positions, layout
 from service.molecule_svg import draw_generated, draw_molecule
 from store.molecules import MoleculeError
@@ -19,6 +19,9 @@ _MARGIN = 32
 _HEADER = 84
 _MOST_LABELS = 36  # beside nodes; beyond it they would cover the graph, tooltips remain
 _MOST_CLASSES = 8
+_RADII = (3.5, 15.0)  # smallest and largest of a node
+# RDKit holds the interpreter while it looks for coordinates, of 400 atoms for seconds.
+_MOST_ATOMS = 150
 _MOST_KINDS = 6  # node colours that can still be told apart
 
 _STYLE = """
@@ -45,14 +48,18 @@ text{font-family:ui-sans-serif,system-ui,-apple-system,'Segoe UI',Roboto,'Noto S
 class _Canvas:
     """Where nodes are, in pixels."""
 
-    points: Positions
+    points: list[list[float]]
     radius: float
     height: float  # of the graph's part
 
 
-def to_svg(chosen: ChosenGraph, class_names: Sequence[str] | None = None) -> str:
+def to_svg(
+    chosen: ChosenGraph,
+    class_names: Sequence[str] | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> str:
     """The whole drawing; every text that came from a caller is escaped."""
-    picture, tall = _molecule(chosen) or _graph(chosen)
+    picture, tall = _molecule(chosen) or _graph(chosen, check)
     footer = _HEADER + tall
     rows = _class_rows(chosen)
     height = footer + max(46 + 26 * len(rows), 30 + 24 * _legend_rows(chosen)) + 24
@@ -79,9 +86,9 @@ def to_svg(chosen: ChosenGraph, class_names: Sequence[str] | None = None) -> str
 
 
 def _molecule(chosen: ChosenGraph) -> tuple[list[str], float] | None:
-    """As chemists draw it; None for other graphs, and where RDKit cannot draw."""
+    """As chemists draw it; None for other graphs, large ones, and where RDKit cannot draw."""
     molecule = chosen.molecule
-    if molecule is None:
+    if molecule is None or len(molecule.atoms) > _MOST_ATOMS:
         return None
     width = _WIDTH - 2 * _MARGIN
     try:
@@ -96,9 +103,9 @@ def _molecule(chosen: ChosenGraph) -> tuple[list[str], float] | None:
     return [place, *lines, "</g>"], tall
 
 
-def _graph(chosen: ChosenGraph) -> tuple[list[str], float]:
+def _graph(chosen: ChosenGraph, check: Callable[[], None]) -> tuple[list[str], float]:
     kept, added, removed = _edges(chosen)
-    canvas = _canvas(len(chosen.graph.nodes), kept + added + removed)
+    canvas = _canvas(layout(len(chosen.graph.nodes), kept + added + removed, check))
     return [
         *_lines(canvas, kept, "kept"),
         *_lines(canvas, removed, "removed"),
@@ -116,8 +123,7 @@ def _edges(
     return kept, added, removed
 
 
-def _canvas(nodes: int, pairs: list[tuple[int, int]]) -> _Canvas:
-    points = layout(nodes, pairs)
+def _canvas(points: Positions) -> _Canvas:
     low, high = points.min(axis=0), points.max(axis=0)
     spread = np.maximum(high - low, 1e-9)
     room = np.array([_WIDTH - 2 * _MARGIN - 40, 440.0])
@@ -125,12 +131,26 @@ def _canvas(nodes: int, pairs: list[tuple[int, int]]) -> _Canvas:
     scale = min(float((room / spread).min()), 96.0)
     drawn = (points - (low + high) / 2) * scale
     height = max(float(spread[1]) * scale + 76, 200.0)
-    apart = np.linalg.norm(drawn[:, None] - drawn[None], axis=2) + np.eye(nodes) * 1e9
+    least, most = _RADII
+    # Beyond these distances the radius does not change any more.
+    apart = _least_distance(drawn, enough=least / 0.48, most=most / 0.48)
     return _Canvas(
-        points=drawn + np.array([_WIDTH / 2, _HEADER + height / 2]),
-        radius=float(np.clip(min(0.24 * scale, 0.48 * apart.min()), 3.5, 15.0)),
+        points=(drawn + np.array([_WIDTH / 2, _HEADER + height / 2])).tolist(),
+        radius=float(np.clip(min(0.24 * scale, 0.48 * apart), least, most)),
         height=height,
     )
+
+
+def _least_distance(points: Positions, enough: float, most: float) -> float:
+    """Between two points, if it is below `most`; at or below `enough` any distance will do."""
+    ordered = points[np.argsort(points[:, 0])]
+    found = most
+    for step in range(1, len(ordered)):
+        across, down = (ordered[step:] - ordered[:-step]).T
+        if across.min() >= found or found <= enough:
+            break
+        found = min(found, float(np.hypot(across, down).min()))
+    return found
 
 
 def _lines(canvas: _Canvas, pairs: list[tuple[int, int]], kind: str) -> Iterator[str]:

@@ -80,15 +80,16 @@ class Bell:
         self._event.clear()
 
 
+async def until_disconnected(request: Request) -> None:
+    """Returns when the client has left; the body must have been read before."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
 @contextmanager
 def disconnection(request: Request, on_leave: Callable[[], None]) -> Iterator[Callable[[], bool]]:
-    """Watches for the client's leaving; the body must have been read by then."""
-
-    async def until_left() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-
-    watching = asyncio.ensure_future(until_left())
+    """Calls `on_leave` when the client leaves meanwhile."""
+    watching = asyncio.ensure_future(until_disconnected(request))
     watching.add_done_callback(lambda _: on_leave())
     try:
         yield watching.done

@@ -2,19 +2,26 @@ from __future__ import annotations
 
 import io
 import itertools
+import time
+import tracemalloc
 import xml.etree.ElementTree as ET
 
 import networkx as nx
 import numpy as np
 import pytest
 
-from service.graphs_out import chosen_graph, to_graphml
+from service.chosen_graphs import ChosenGraph, chosen_graph
+from service.drawings import DrawingAbandoned
+from service.graphs_out import to_graphml
 from service.layout import layout
 from service.svg import to_svg
 from store.results import (
+    Atom,
+    Bond,
     ClassExample,
     ClassResult,
     Edit,
+    Molecule,
     Prediction,
     ResultEdge,
     ResultGraph,
@@ -34,6 +41,10 @@ def answered(api):
 
 def edge_set(edges):
     return {frozenset(edge) for edge in edges}
+
+
+def stored(result):
+    return result.model_dump_json().encode()
 
 
 def expected(api):
@@ -56,7 +67,9 @@ def test_graphml_reads_back(api, answered):
 
 def test_graphml_keeps_hostile_and_whole_names(api):
     names = ["<a>&\"'", "]]>", 7, "日本"]
-    chosen = chosen_graph(class_result(api, example(names, [(0, 1), (2, 3)], features=3)), 0, 0)
+    chosen = chosen_graph(
+        stored(class_result(api, example(names, [(0, 1), (2, 3)], features=3))), 0, 0
+    )
     read = nx.read_graphml(io.BytesIO(to_graphml(chosen).encode()))
     assert list(read.nodes) == [str(name) for name in names]
     assert edge_set(read.edges) == {frozenset(names[:2]), frozenset(["7", "日本"])}
@@ -139,6 +152,17 @@ def test_what_is_not_done_has_no_graph(api, form):
     assert "queued" in answer.json()["detail"]
 
 
+def test_graphml_of_very_many_features_is_refused(api):
+    posted = api.explanation(kind="class", graph=None, target_class=1)
+    graph = example(list(range(1001)), [(0, 1)], features=1000)
+    api.finish_explanation(posted, class_result(api, graph))
+    address = f"/v1/explanations/{posted['id']}"
+    refused = api.client.get(f"{address}?format=graphml")
+    assert refused.status_code == 422
+    assert "at most 1,000,000 node features; the graph has 1,001,000" in refused.text
+    assert api.client.get(f"{address}?format=pyg").json()["num_nodes"] == 1001
+
+
 def test_a_drawing_outlives_its_gnn(api):
     posted = api.explanation()
     api.finish_explanation(posted)
@@ -197,7 +221,7 @@ def test_hostile_names_stay_text(api):
     names = ["<script>alert(1)</script>", '"><svg onload=x>', "]]>&amp;", "b\ufffe"]
     graph = example(names, [(0, 1), (1, 2), (2, 3)])
     result = class_result(api, graph)
-    drawing = to_svg(chosen_graph(result, 0, 0), ["<b>", "&&\x00"])
+    drawing = to_svg(chosen_graph(stored(result), 0, 0), ["<b>", "&&\x00"])
     parsed = ET.fromstring(drawing)
     assert {element.tag.removeprefix(SVG) for element in parsed.iter()} <= {
         "svg", "title", "desc", "style", "rect", "text", "line", "circle",
@@ -229,10 +253,122 @@ def test_layouts_are_finite_apart_and_repeatable(nodes, pairs):
     assert nodes == 1 or distances[~np.eye(nodes, dtype=bool)].min() > 0.05
 
 
+@pytest.mark.parametrize(
+    ("nodes", "pairs"),
+    [
+        (4096, list(nx.gnm_random_graph(4096, 32768, seed=1).edges)),
+        (4096, list(nx.path_graph(4096).edges)),
+        (4096, list(nx.star_graph(4095).edges)),
+        (4096, [(i, i + 1) for i in range(0, 4096, 2)]),
+        (4096, []),
+        (4096, list(nx.lollipop_graph(256, 3840).edges)),
+    ],
+)
+def test_layouts_of_large_graphs_take_little(nodes, pairs):
+    tracemalloc.start()
+    began = time.thread_time()
+    try:
+        found = layout(nodes, pairs)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert time.thread_time() - began < 5
+    assert peak < 64e6  # a number for each pair of nodes takes 134 MB
+    assert np.isfinite(found).all()
+    assert np.array_equal(found, layout(nodes, pairs))
+    assert len(np.unique(found.round(6), axis=0)) == nodes
+
+
+@pytest.mark.parametrize(
+    ("graph", "most"),
+    [
+        (nx.grid_2d_graph(20, 24), 0.02),
+        (nx.cycle_graph(480), 0.02),
+        (nx.random_labeled_tree(480, seed=1), 0.06),
+        (nx.connected_caveman_graph(40, 12), 0.02),
+        (nx.barabasi_albert_graph(480, 2, seed=1), 0.19),
+    ],
+)
+def test_distances_in_a_large_layout_are_those_of_the_graph(graph, most):
+    """Mean squared relative error; of all pairs, stress majorisation is at most a tenth better."""
+    graph = nx.convert_node_labels_to_integers(graph)
+    degrees = dict(graph.degree)
+    for source, target, data in graph.edges(data=True):
+        data["length"] = min(max(((degrees[source] + degrees[target]) / 4) ** 0.5, 1.0), 3.0)
+    paths = dict(nx.all_pairs_dijkstra_path_length(graph, weight="length"))
+    pairs = list(itertools.combinations(range(len(graph)), 2))
+    wanted = np.array([paths[source][target] for source, target in pairs])
+    found = layout(len(graph), list(graph.edges))
+    apart = np.linalg.norm(np.diff(found[np.array(pairs)], axis=1)[:, 0], axis=1) / wanted
+    scale = apart.sum() / (apart**2).sum()
+    assert ((scale * apart - 1) ** 2).mean() < most
+
+
+def test_a_layout_can_be_ended():
+    pairs = list(nx.gnm_random_graph(1000, 2000, seed=1).edges)
+    few = list(nx.barabasi_albert_graph(40, 2, seed=1).edges)
+    for nodes, edges in ((1000, pairs), (40, few)):
+        calls = itertools.count()
+
+        def check(calls=calls):
+            if next(calls) == 2:
+                raise DrawingAbandoned
+
+        with pytest.raises(DrawingAbandoned):
+            layout(nodes, edges, check)
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        nx.complete_graph(8),
+        nx.star_graph(29),
+        nx.star_graph(200),
+        nx.cycle_graph(24),
+        nx.barabasi_albert_graph(60, 1, seed=1),
+        nx.barabasi_albert_graph(60, 4, seed=1),
+        nx.convert_node_labels_to_integers(nx.grid_2d_graph(10, 30)),
+    ],
+)
+def test_nodes_are_as_large_as_the_nearest_two_allow(api, graph):
+    shown = example(list(graph.nodes), list(graph.edges))
+    drawing = to_svg(chosen_graph(stored(class_result(api, shown)), 0, 0))
+    circles = list(ET.fromstring(drawing).iter(f"{SVG}circle"))
+    places = np.array([[float(c.get("cx")), float(c.get("cy"))] for c in circles])
+    apart = np.linalg.norm(places[:, None] - places[None], axis=2)
+    nearest = apart[~np.eye(len(graph), dtype=bool)].min()
+    scale = np.ptp(places[:, 0]) / np.ptp(layout(len(graph), list(graph.edges))[:, 0])
+    (radius,) = {float(circle.get("r")) for circle in circles}
+    assert radius == pytest.approx(np.clip(min(0.24 * scale, 0.48 * nearest), 3.5, 15), abs=0.15)
+
+
 def test_a_path_is_drawn_straight():
     found = layout(6, [(i, i + 1) for i in range(5)])
     assert np.allclose(np.linalg.norm(np.diff(found, axis=0), axis=1), 1.0, atol=0.02)
     assert np.ptp(found[:, 1]) < 0.05
+
+
+@pytest.mark.parametrize(("atoms", "is_molecule"), [(150, True), (151, False)])
+def test_a_molecule_that_would_take_rdkit_long_is_drawn_as_a_graph(atoms, is_molecule):
+    pytest.importorskip("rdkit.Chem.Draw.rdMolDraw2D", exc_type=ImportError)
+    chain = [(i, i + 1) for i in range(atoms - 1)]
+    prediction = Prediction(predicted_class=1, probabilities=[0.04, 0.96])
+    chosen = ChosenGraph(
+        title="a chain",
+        subtitle="",
+        graph=example(list(range(atoms)), chain),
+        edits=(),
+        before=None,
+        after=prediction,
+        is_answer=True,
+        molecule=Molecule(
+            smiles="C" * atoms,
+            hydrogens=False,
+            atoms=[Atom(node=i, element="C") for i in range(atoms)],
+            bonds=[Bond(source=s, target=t, order=1.0) for s, t in chain],
+        ),
+    )
+    assert ('<g class="molecule"' in to_svg(chosen)) is is_molecule
 
 
 def test_added_edges_are_counted_once(api):
@@ -250,7 +386,7 @@ def test_added_edges_are_counted_once(api):
     result = base.model_copy(
         update={"answers": [answer.model_copy(update={"counterfactuals": [changed]})]}
     )
-    drawing = ET.fromstring(to_svg(chosen_graph(result, 0, 0)))
+    drawing = ET.fromstring(to_svg(chosen_graph(stored(result), 0, 0)))
     kinds = [line.get("class") for line in drawing.iter(f"{SVG}line")]
     assert kinds.count("added") == 2
     assert kinds.count("kept") == len(best.graph.edges) + 1

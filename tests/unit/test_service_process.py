@@ -122,3 +122,21 @@ def test_a_wrong_setting_is_said_plainly(setting, value, code, words):
     assert done.returncode == code
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core has one thread anyway")
+def test_linear_algebra_has_one_thread():
+    code = (
+        "import service.__main__, numpy as np, psutil;"
+        "np.ones((500, 500)) @ np.ones((500, 500));"
+        "print(psutil.Process().num_threads())"
+    )
+    threads = {"OPENBLAS_NUM_THREADS": "4", "OMP_NUM_THREADS": "4"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **threads},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "1"
