@@ -92,7 +92,7 @@ class Report:
 
     def percentile(self, what: str, share: float = 0.99) -> float:
         found = sorted(one.seconds for attack in self.attacks for one in self.during(attack, what))
-        return found[min(len(found) - 1, int(share * len(found)))]
+        return found[min(len(found) - 1, int(share * len(found)))] if found else 0.0
 
     def failed(self) -> list[Timed]:
         return [one for one in self.timed if not 200 <= one.status < 300]
