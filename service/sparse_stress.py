@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _FEWEST_PIVOTS = 50  # of each component; smaller components have all pairs
-_WANTED_PATHS = 100_000  # pivots · nodes, where the graph is small enough for more pivots
+_WANTED_PATHS = 50_000  # pivots · nodes, where the graph is small enough for more pivots
 _ITERATIONS = 60
 # All nodes move at once. A pair that moved the whole way from both ends would swing for ever.
 _STEP = 0.6

@@ -290,7 +290,7 @@ def test_layouts_of_large_graphs_take_little(nodes, pairs):
     ],
 )
 def test_distances_in_a_large_layout_are_those_of_the_graph(graph, most):
-    """Mean squared relative error; of all pairs, stress majorisation is at most a tenth better."""
+    """Mean squared relative error; all pairs would give up to a sixth less."""
     graph = nx.convert_node_labels_to_integers(graph)
     degrees = dict(graph.degree)
     for source, target, data in graph.edges(data=True):
