@@ -116,7 +116,7 @@ def create(store: Store, body: bytes, submission: Submission) -> Made:
     check_groups(store, chosen, graphs)
 
     def make(session: Session) -> str:
-        gnn, dataset = usable(session, chosen.id, graphs.id)
+        gnn, dataset = usable(session, chosen.id, graphs.id, lock=True)
         denoiser, _ = denoisers.get_or_create(
             session, gnn=gnn, dataset=dataset, objective=asked.objective, config=asked.config
         )

@@ -12,7 +12,8 @@ from typing import TypeVar
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import func, select
+from sqlalchemy import Executable, func, select, update
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from store import (
@@ -422,3 +423,43 @@ def test_pages_and_deletion_work_here_too(
     artifacts = Artifacts(str(tmp_path_factory.mktemp("artifacts")))
     artifacts.put(b"unnamed")
     assert tidy(database, artifacts, spare_seconds=-1) == 1
+
+
+def test_a_read_sees_one_moment(database: Database) -> None:
+    """Read explanation first and job second: a job that ends in between is not half seen."""
+    with database.transaction() as session:
+        gnn, dataset = ready_gnn(session), reference_set(session)
+        explanation, _ = asked(session, gnn.id, dataset.id)
+        training = denoisers.get(session, explanation.denoiser_id).job_id
+        trained = claimed(session, training)
+        denoisers.finish(session, trained, weights_digest="7" * 64, shape={}, metrics={})
+        jobs.succeed(session, trained)
+
+    with database.reading() as session:
+        before = explanations.get(session, explanation.id)
+        assert before.result_digest is None
+        with database.transaction() as writer:
+            claim = claimed(writer, explanation.job_id)
+            explanations.finish(writer, claim, result_digest="8" * 64)
+            jobs.succeed(writer, claim)
+        job = jobs.get(session, explanation.job_id)
+        assert job.state is JobState.QUEUED
+
+    with database.reading() as session:
+        assert explanations.get(session, explanation.id).result_digest == "8" * 64
+        assert jobs.get(session, explanation.job_id).state is JobState.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [select(Gnn).with_for_update(read=True, key_share=True), update(Gnn).values(description="b")],
+    ids=["lock", "write"],
+)
+def test_a_read_takes_no_locks_and_writes_nothing(
+    database: Database, statement: Executable
+) -> None:
+    with database.reading() as session, pytest.raises(DBAPIError, match="read-only"):
+        session.execute(statement)
+    with database.transaction() as session:  # the connection went back as it came
+        session.execute(statement)
+        session.rollback()
