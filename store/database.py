@@ -112,9 +112,15 @@ def read_clock(session: Session) -> float:
 
 
 def _commit(session: Session) -> None:
+    if not session.in_transaction():
+        return
+    connection = session.connection()
     try:
         session.commit()
     except DBAPIError as error:
+        # After a refused COMMIT the transaction is still open, and SQLAlchemy would give the
+        # connection, with its locks, to the next one who asks.
+        connection.invalidate()
         if _is_refusal(error):
             raise
         raise CommitUnknownError(
