@@ -12,11 +12,12 @@ import uvicorn
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.app import MAX_REQUESTS, create_app
-from service.context import Context
+from service.context import CONNECTIONS, Context
+from store import schema
 from store.chime import Chime
 from store.dispatcher import Dispatcher
 from store.doorbell import Doorbell
-from store.errors import PluginError, SettingsError
+from store.errors import PluginError, SchemaMismatch, SettingsError
 from store.gnn_layers import check_plugins
 from store.logs import configure
 from store.opened import Store
@@ -56,7 +57,10 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     configure("service", settings.log_level)
     try:
-        opened = Store.open(settings)
+        opened = Store.open(settings, connections=CONNECTIONS)
+    except SchemaMismatch as error:
+        print(f"service: {error}", file=sys.stderr)
+        return schema.EXIT_CODE
     except (SQLAlchemyError, OSError) as error:
         print(f"service: the database cannot be opened: {error}", file=sys.stderr)
         return 1

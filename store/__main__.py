@@ -37,7 +37,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"store: {error}", file=sys.stderr)
         return schema.EXIT_CODE
     except (SQLAlchemyError, OSError) as error:
-        print(f"store: the database cannot be opened: {error}", file=sys.stderr)
+        reason = str(error).splitlines()[0]
+        print(f"store: the database cannot be opened: {reason}", file=sys.stderr)
         return 1
     print(f"store: the database has schema {schema.newest()}")
     return 0
