@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
 
-from store import schema
+from store import job_totals, schema
 from store.clock import now
 from store.job_policy import JobPolicy, session_info
 
@@ -74,14 +74,15 @@ class Database:
         """
         with self._turn, self._session(self.engine) as session:
             yield session
+            job_totals.write(session)
             session.flush()
             _commit(session)
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
-        """One consistent view of committed data; it takes no locks, waits for nobody, writes nothing.
+        """One consistent view: all statements see the database as the first one did.
 
-        All statements see the database as the first one did.
+        It takes no locks, waits for nobody and writes nothing.
         """
         with self._session(self._reader) as session:
             try:

@@ -60,7 +60,7 @@ class DiskSpace:
         return None
 
     def explains(self, error: BaseException) -> bool:
-        """Whether the error comes from a full disk, also where it only says so between the lines."""
+        """Whether the error comes from a full disk, even if SQLite only calls it an I/O error."""
         if is_disk_full(error):
             return True
         orig = error.orig if isinstance(error, DBAPIError) else None

@@ -23,6 +23,7 @@ from store import (
     gnn_labels,
     gnns,
     idempotency,
+    job_totals,
     jobs,
     leads,
     workers,
@@ -463,3 +464,28 @@ def test_a_read_takes_no_locks_and_writes_nothing(
     with database.transaction() as session:  # the connection went back as it came
         session.execute(statement)
         session.rollback()
+
+
+def test_ended_jobs_are_counted_under_concurrency(database: Database) -> None:
+    """Endings of several kinds and states in each transaction, in opposite orders."""
+    with database.transaction() as session:
+        before = job_totals.read(session)
+    kinds = (JobKind.PREDICT, JobKind.PROBE)
+
+    def end_some(number: int) -> None:
+        for _ in range(5):
+            with database.transaction() as session:
+                ids = [jobs.submit(session, kind=kind).id for kind in kinds]
+                claims = [claimed(session, job_id) for job_id in ids]
+                if number % 2:
+                    claims.reverse()
+                jobs.succeed(session, claims[0])
+                jobs.fail(session, claims[1], "test", "no", retryable=False)
+
+    at_once(8, end_some)
+    with database.reading() as session:
+        after = job_totals.read(session)
+    new = {key: count - before.get(key, 0) for key, count in after.items()}
+    assert {key: count for key, count in new.items() if count} == {
+        (kind, state): 20 for kind in kinds for state in (JobState.SUCCEEDED, JobState.FAILED)
+    }

@@ -33,7 +33,8 @@ def filled(shared_api):
     dataset = api.dataset()
     gnns = [api.gnn() for _ in range(COUNT)]
     for number, gnn in enumerate(gnns):
-        api.client.put("/v1/gnns/a%20GNN/aliases/" + f"alias-{number}", json={"gnn": gnn})
+        given = api.client.put(f"/v1/gnns/a%20GNN/aliases/alias-{number}", json={"gnn": gnn})
+        assert given.is_success, given.text
     for seed in range(COUNT):
         api.explanation(gnn=gnns[0], dataset=dataset, seed=seed, denoiser={"steps": seed + 1})
     for _ in range(COUNT - 1):
