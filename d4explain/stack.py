@@ -85,7 +85,7 @@ class Stack:
                 self._require_broker(url)
             self._wait_for(migration)
         finally:
-            migration.kill()
+            self._end([migration], 0.0, at_once=True)
         threads = self._settings.threads or max(1, _cores() // len(QUEUES))
         environment = self._environment(redis_url=url, threads=threads)
         self._children.append(self._python("api", environment, "-m", "service"))
