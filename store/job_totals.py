@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
@@ -36,6 +36,8 @@ def write(session: Session) -> None:
         )
 
 
-def read(session: Session, tenant: str = "default") -> dict[tuple[JobKind, JobState], int]:
-    rows = session.scalars(select(JobTotal).where(JobTotal.tenant_id == tenant))
-    return {(row.kind, row.state): row.count for row in rows}
+def read(session: Session) -> dict[tuple[JobKind, JobState], int]:
+    """Of all tenants together."""
+    query = select(JobTotal.kind, JobTotal.state, func.sum(JobTotal.count))
+    rows = session.execute(query.group_by(JobTotal.kind, JobTotal.state))
+    return {(kind, state): int(count) for kind, state, count in rows}
