@@ -38,7 +38,7 @@ from d4explain.resources import (
     Predictions,
     Progress,
 )
-from d4explain.wire import ATTEMPTS, FileChunks, Wire
+from d4explain.wire import ATTEMPTS, UNAVAILABLE, FileChunks, Wire
 from store.job_states import JobState
 from store.requests import DenoiserConfig
 from store.results import (
@@ -372,6 +372,10 @@ class Client:
             except UnreachableError:
                 if time.monotonic() > gives_up:
                     raise
+            except RefusedError as error:
+                if error.status != UNAVAILABLE or time.monotonic() > gives_up:
+                    raise
+            time.sleep(FIRST_POLL_SECONDS)
 
     def _predicted(
         self, gnn_id: str, body: Mapping[str, Any]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Readiness:
-    ready: bool
+    ready: bool  # the API accepts work and the broker, which starts it, answers
     served: bool  # a worker lives for every queue
     detail: str
 
@@ -21,8 +21,9 @@ def readiness(host: str, port: int, timeout: float = 2.0) -> Readiness:
         connection.request("GET", "/readyz")
         answer = connection.getresponse()
         told = json.loads(answer.read())
-        ready = answer.status == http.client.OK
-        return Readiness(ready, told["checks"]["workers"]["ok"], "; ".join(told["reasons"]))
+        checks = told["checks"]
+        ready = answer.status == http.client.OK and checks["broker"]["ok"]
+        return Readiness(ready, checks["workers"]["ok"], "; ".join(told["reasons"]))
     except (OSError, http.client.HTTPException) as error:
         return Readiness(False, False, f"the API does not answer ({error})")
     except (ValueError, KeyError, TypeError):

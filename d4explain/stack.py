@@ -74,15 +74,20 @@ class Stack:
 
     def _start(self) -> None:
         require_free(self._settings.host, self._port)
-        url = self._settings.redis_url
-        if url is None:
-            url = self._start_broker()
-        else:
-            self._require_broker(url)
-        # No migration here: API and workers bring the database up to date, whoever comes first,
-        # and all import at the same time.
+        # One process migrates, before any other opens the database; the broker starts beside it.
+        migration = self._python("migrate", self._environment(), "-m", "store", "migrate")
+        migration.start()
+        try:
+            url = self._settings.redis_url
+            if url is None:
+                url = self._start_broker()
+            else:
+                self._require_broker(url)
+            self._wait_for(migration)
+        finally:
+            self._end([migration], 0.0, at_once=True)
         threads = self._settings.threads or max(1, _cores() // len(QUEUES))
-        environment = self._environment(url, threads)
+        environment = self._environment(redis_url=url, threads=threads)
         self._children.append(self._python("api", environment, "-m", "service"))
         for name, queues in QUEUES.items():
             serve = ("-m", "worker", "--queues", queues)
@@ -121,20 +126,24 @@ class Stack:
                 hint="check D4_REDIS_URL, or unset it to have one started",
             )
 
+    def _wait_for(self, migration: Child) -> None:
+        while (ended := migration.check()) is None:
+            self._pause(0.02)
+        if ended.code != 0:
+            reason = next(reversed(migration.last_lines()), f"{migration.name} {ended}")
+            raise CommandError(
+                reason.removeprefix("store: "), hint=f"the whole log is {migration.command.log}"
+            )
+
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + READY_SECONDS
-        suspected = False
         while True:
             state = readiness(self._settings.host, self._port)
             if state.ready:
                 return
             self._tend()
-            ended = [child for child in self._children if child.last_exit is not None]
-            if ended and not suspected:
-                suspected = True
-                _require_database(self._settings)  # the likeliest reason, told in clearer words
-            for child in ended:
-                if child.starts >= EARLY_EXITS:
+            for child in self._children:
+                if child.last_exit is not None and child.starts >= EARLY_EXITS:
                     raise self._gave_up(child)
             if time.monotonic() > deadline:
                 raise CommandError(
@@ -200,7 +209,7 @@ class Stack:
         argv = (sys.executable, *arguments)
         return Child(Command(name, argv, self._log(name), environment, niceness=niceness))
 
-    def _environment(self, redis_url: str, threads: int) -> dict[str, str]:
+    def _environment(self, *, redis_url: str | None = None, threads: int = 1) -> dict[str, str]:
         settings = replace(self._settings, redis_url=redis_url, port=self._port, threads=threads)
         return {
             **os.environ,
@@ -250,16 +259,3 @@ def _cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _require_database(settings: Settings) -> None:
-    from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415 - loads slowly, needed rarely
-
-    from store.opened import Store  # noqa: PLC0415
-
-    try:
-        Store.open(settings).close()
-    except (SQLAlchemyError, OSError) as error:
-        reason = str(error).splitlines()[0]
-        words = f"the database cannot be opened: {reason}"
-        raise CommandError(words, hint="check D4_DATABASE_URL and D4_DATA_DIR") from error

@@ -13,8 +13,10 @@ import httpx
 from d4explain.api_errors import RefusedError, UnreachableError
 from d4explain.events import Event, read_events
 
-ATTEMPTS = 4  # of one request while nobody answers
+ATTEMPTS = 4  # of one request while nobody answers, or the API says 503
+LONGEST_PAUSE_SECONDS = 10.0  # between two attempts, whatever `Retry-After` says
 SILENCE_SECONDS = 45.0  # the server sends a ping more often than this
+UNAVAILABLE = 503
 _CHUNK = 2**20
 
 
@@ -58,7 +60,10 @@ class Wire:
         accept: tuple[int, ...] = (),  # error statuses that are an answer too
         **request: Any,
     ) -> httpx.Response:
-        """One request; sent again while nobody answers, with a key that makes that safe."""
+        """One request; sent again while nobody answers and after 503.
+
+        A POST has a key that makes this safe: the API carries it out once.
+        """
         sent = dict(headers or {})
         if method == "POST":
             sent["Idempotency-Key"] = str(uuid.uuid4())
@@ -72,11 +77,14 @@ class Wire:
                 if attempt == self._attempts:
                     reason = str(error) or type(error).__name__
                     raise UnreachableError(self.url, reason) from error
+                pause = 0.1 * 2**attempt
             else:
-                if answer.is_error and answer.status_code not in accept:
+                if not answer.is_error or answer.status_code in accept:
+                    return answer
+                if answer.status_code != UNAVAILABLE or attempt == self._attempts:
                     raise RefusedError.from_response(answer)
-                return answer
-            time.sleep(0.1 * 2**attempt)
+                pause = _retry_after(answer) or 0.1 * 2**attempt
+            time.sleep(min(pause, LONGEST_PAUSE_SECONDS))
             attempt += 1
 
     def get(self, path: str, **query: Any) -> Any:
@@ -107,3 +115,9 @@ class Wire:
                 yield event
                 if ends is not None and time.monotonic() > ends:
                     return
+
+
+def _retry_after(answer: httpx.Response) -> float | None:
+    """Seconds; None if the API does not say, or says a date, which it never does."""
+    said = answer.headers.get("Retry-After", "")
+    return float(said) if said.isascii() and said.isdigit() else None

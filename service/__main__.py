@@ -19,12 +19,13 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from service.admission import Capacity
 from service.app import create_app
-from service.context import Context
+from service.context import CONNECTIONS, Context
 from service.http_protocol import BoundedHttpProtocol
+from store import schema
 from store.chime import Chime
 from store.dispatcher import Dispatcher
 from store.doorbell import Doorbell
-from store.errors import PluginError, SettingsError
+from store.errors import PluginError, SchemaMismatch, SettingsError
 from store.gnn_layers import check_plugins
 from store.logs import configure
 from store.opened import Store
@@ -64,7 +65,10 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     configure("service", settings.log_level)
     try:
-        opened = Store.open(settings)
+        opened = Store.open(settings, connections=CONNECTIONS)
+    except SchemaMismatch as error:
+        print(f"service: {error}", file=sys.stderr)
+        return schema.EXIT_CODE
     except (SQLAlchemyError, OSError) as error:
         print(f"service: the database cannot be opened: {error}", file=sys.stderr)
         return 1

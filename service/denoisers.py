@@ -17,7 +17,7 @@ from service.idempotency import Made, Submission, known, once, submission_of
 from service.jobs import until_ended
 from service.json_bodies import parse_model
 from service.openapi import IDEMPOTENCY_KEY, IF_NONE_MATCH, PREFER, answer, problems, takes
-from service.pagination import GnnFilter, PageQuery, page_from
+from service.pagination import GnnFilter, PageQuery, read_page, shown_page
 from service.references import checked_id, gnn_filter, usable
 from service.replies import accepted_headers, page_reply, poll_headers, reply, tagged
 from service.resources import DenoiserResource, PageOf, denoiser_resource
@@ -77,12 +77,13 @@ def list_denoisers(
     request: Request, context: ContextOf, query: Annotated[DenoisersQuery, Query()]
 ) -> Response:
     with context.store.database.reading() as session:
-        page = page_from(
+        found = read_page(
             lambda: denoisers.page(
                 session, query.cursor, query.limit, gnn_id=gnn_filter(session, query.gnn)
-            ),
-            lambda denoiser: denoiser_resource(denoiser, jobs.get(session, denoiser.job_id)),
+            )
         )
+        job_of = jobs.get_all(session, [denoiser.job_id for denoiser in found.items])
+    page = shown_page(found, lambda one: denoiser_resource(one, job_of[one.job_id]))
     return page_reply(request, page, query.repeated())
 
 
@@ -117,7 +118,7 @@ def create(store: Store, body: bytes, submission: Submission) -> Made:
     check_groups(store, chosen, graphs)
 
     def make(session: Session) -> str:
-        gnn, dataset = usable(session, chosen.id, graphs.id)
+        gnn, dataset = usable(session, chosen.id, graphs.id, lock=True)
         denoiser, _ = denoisers.get_or_create(
             session, gnn=gnn, dataset=dataset, objective=asked.objective, config=asked.config
         )

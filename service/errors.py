@@ -20,12 +20,25 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from service.faults import MAX_FAULTS, Fault, InvalidRequestError, Place, pointer
 from service.json_bodies import MalformedJsonError
 from store import errors as domain
-from store.database import OUTAGES
+from store.database import OUTAGES, CommitUnknownError
+from store.disk_space import is_disk_full
+from store.opened import Store
 
 log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 _TYPE = "urn:d4explain:problem:"
+_AWAY = HTTPStatus.SERVICE_UNAVAILABLE
+_SOON = {"Retry-After": "5"}
+_LATER = {"Retry-After": "30"}
+_SAME_KEY = (
+    "Send the same request again with the same Idempotency-Key: it is carried out once, "
+    "however often it is sent."
+)
+_LOOK_FIRST = (
+    "Look whether it was carried out (lists show the newest first) before you send it again; with "
+    "an Idempotency-Key it could be sent again as it is."
+)
 
 
 class ProblemPlace(BaseModel):
@@ -81,7 +94,7 @@ STATUSES: dict[type[Exception], tuple[HTTPStatus, str]] = {
     domain.IdempotencyMismatch: (HTTPStatus.UNPROCESSABLE_ENTITY, "idempotency-mismatch"),
     InvalidRequestError: (HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-input"),
     MalformedJsonError: (HTTPStatus.BAD_REQUEST, "malformed-json"),
-    **dict.fromkeys(OUTAGES, (HTTPStatus.SERVICE_UNAVAILABLE, "database-unavailable")),
+    domain.DiskFull: (HTTPStatus.INSUFFICIENT_STORAGE, "disk-full"),
 }
 
 
@@ -112,6 +125,8 @@ def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
     app.add_exception_handler(RequestValidationError, _on_validation)
     for kind in STATUSES:
         app.add_exception_handler(kind, _on_domain)
+    for kind in OUTAGES:
+        app.add_exception_handler(kind, _on_outage)
 
 
 class LastResort:
@@ -135,12 +150,14 @@ class LastResort:
             await self.app(scope, receive, watched)
         except ClientDisconnect:
             log.info("%s %s: the client left", scope["method"], scope["path"])
-        except Exception:
+        except Exception as error:
             log.exception("%s %s failed", scope["method"], scope["path"])
             if started:
                 raise  # the server cuts the connection: half an answer must not look whole
             detail = "The service failed; its log has the reason."
             response = problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", detail)
+            if is_disk_full(error):  # of artifacts or of a spooled upload
+                response = _disk_full()
             await response(scope, receive, send)
 
 
@@ -154,11 +171,37 @@ async def _on_problem(_: Request, error: Exception) -> JSONResponse:
 async def _on_domain(_: Request, error: Exception) -> JSONResponse:
     known = next(kind for kind in type(error).__mro__ if kind in STATUSES)
     status, slug = STATUSES[known]
-    if status is HTTPStatus.SERVICE_UNAVAILABLE:
-        log.error("the database does not answer: %s", error)
-        detail = "The database does not answer at the moment; nothing was accepted."
-        return problem(status, slug, detail, headers={"Retry-After": "5"})
+    if isinstance(error, domain.DiskFull):
+        return _disk_full(f"{_detail(error)}. Nothing was accepted.")
     return problem(status, slug, _detail(error), _faults(error))
+
+
+async def _on_outage(request: Request, error: Exception) -> JSONResponse:
+    store: Store = request.app.state.context.store
+    has_key = "idempotency-key" in request.headers
+    if isinstance(error, CommitUnknownError):
+        log.error("the database was lost during a commit: %s", error)
+        detail = "The database was lost while it stored this request: the outcome is unknown. " + (
+            _SAME_KEY if has_key else _LOOK_FIRST
+        )
+        return problem(_AWAY, "outcome-unknown", detail, headers=_SOON)
+    if store.disk.explains(error):
+        log.error("the database's disk is full: %s", error)
+        store.disk.note_refusal()
+        return _disk_full()
+    log.error("the database does not answer: %s", error)
+    # No claim about what was stored: this may be a read that followed the commit.
+    detail = "The database does not answer at the moment. " + (
+        _SAME_KEY if has_key else "Send the request again in a few seconds."
+    )
+    return problem(_AWAY, "database-unavailable", detail, headers=_SOON)
+
+
+def _disk_full(detail: str = "The service's disk is full.") -> JSONResponse:
+    again = "Send the request again when there is room."
+    return problem(
+        HTTPStatus.INSUFFICIENT_STORAGE, "disk-full", f"{detail} {again}", headers=_LATER
+    )
 
 
 async def _on_http(

@@ -482,12 +482,17 @@ PYG: Example = {
     **_FACTS,
 }
 
+_NO_ROOM = (
+    "only 3.1 MiB are free for artifacts; 32 MiB are kept for running jobs; "
+    "new work is refused until there is room"
+)
 READY: Example = {
     "status": "ready",
     "accepts_submissions": True,
     "reasons": [],
     "checks": {
         "database": {"ok": True, "detail": "answers"},
+        "disk": {"ok": True, "detail": "has room"},
         "broker": {"ok": True, "detail": "answers"},
         "workers": {"ok": True, "detail": "every queue is served"},
     },
@@ -504,14 +509,9 @@ READY: Example = {
 NOT_READY: Example = {
     **READY,
     "status": "not ready",
-    "reasons": ["broker: does not answer; jobs are accepted and start when it is back"],
-    "checks": {
-        **READY["checks"],
-        "broker": {
-            "ok": False,
-            "detail": "does not answer; jobs are accepted and start when it is back",
-        },
-    },
+    "accepts_submissions": False,
+    "reasons": [f"disk: {_NO_ROOM}"],
+    "checks": {**READY["checks"], "disk": {"ok": False, "detail": _NO_ROOM}},
 }
 
 
@@ -568,6 +568,12 @@ _PROBLEMS: dict[HTTPStatus, tuple[str, str, list[dict[str, str]]]] = {
     HTTPStatus.SERVICE_UNAVAILABLE: (
         "overloaded",
         "256 requests are being served already; try again in a moment.",
+        [],
+    ),
+    HTTPStatus.INSUFFICIENT_STORAGE: (
+        "disk-full",
+        "The disk is full: only 3.1 MiB are free for artifacts; 32 MiB are kept for running jobs. "
+        "Nothing was accepted. Send the request again when there is room.",
         [],
     ),
 }

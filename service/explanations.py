@@ -29,7 +29,7 @@ from service.openapi import (
     problems,
     takes,
 )
-from service.pagination import GnnFilter, PageQuery, page_from
+from service.pagination import GnnFilter, PageQuery, read_page, shown_page
 from service.references import checked_id, gnn_filter
 from service.rendering import GRAPHML, SVG, WantedGraph, drawing_reply
 from service.replies import (
@@ -160,18 +160,17 @@ def list_explanations(
     request: Request, context: ContextOf, query: Annotated[ExplanationsQuery, Query()]
 ) -> Response:
     with context.store.database.reading() as session:
-        page = page_from(
+        found = read_page(
             lambda: explanations.page(
                 session,
                 query.cursor,
                 query.limit,
                 kind=query.kind,
                 gnn_id=gnn_filter(session, query.gnn),
-            ),
-            lambda explanation: explanation_summary(
-                explanation, jobs.get(session, explanation.job_id)
-            ),
+            )
         )
+        job_of = jobs.get_all(session, [explanation.job_id for explanation in found.items])
+    page = shown_page(found, lambda one: explanation_summary(one, job_of[one.job_id]))
     return page_reply(request, page, query.repeated())
 
 

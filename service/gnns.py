@@ -19,7 +19,7 @@ from service.idempotency import Made, Submission, known, once, submission_of
 from service.jobs import until_ended
 from service.json_bodies import parse_model
 from service.openapi import IDEMPOTENCY_KEY, IF_NONE_MATCH, PREFER, answer, problems, takes
-from service.pagination import PageQuery, page_from
+from service.pagination import PageQuery, read_page, shown_page
 from service.registration import FORM, Places, places_of, read_registration, registration_form
 from service.replies import accepted_headers, page_reply, reply, tagged
 from service.resources import GnnResource, PageOf, gnn_resource
@@ -92,10 +92,9 @@ def list_gnns(
     request: Request, context: ContextOf, query: Annotated[GnnsQuery, Query()]
 ) -> Response:
     with context.store.database.reading() as session:
-        page = page_from(
-            lambda: gnns.page(session, query.cursor, query.limit, name=query.name),
-            lambda gnn: gnn_resource(gnn, gnn_labels.aliases_of(session, gnn.id)),
-        )
+        found = read_page(lambda: gnns.page(session, query.cursor, query.limit, name=query.name))
+        aliases = gnn_labels.aliases_by_gnn(session, [gnn.id for gnn in found.items])
+    page = shown_page(found, lambda gnn: gnn_resource(gnn, aliases[gnn.id]))
     return page_reply(request, page, query.repeated())
 
 

@@ -1,4 +1,4 @@
-"""Whether the process lives, whether the deployment can work, and what to measure it by."""
+"""Whether the process lives, whether it can accept work, and what to measure it by."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from service.openapi import answer
 from service.replies import reply
 from service.resources import Resource, timestamp
 from store.database import Database
+from store.disk_space import DiskSpace
 from store.tables import Worker
 
 log = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ class Readiness(Resource):
     status: Literal["ready", "not ready"]
     accepts_submissions: bool
     reasons: list[str]
-    checks: dict[Literal["database", "broker", "workers"], Check]
+    checks: dict[Literal["database", "disk", "broker", "workers"], Check]
     workers: list[WorkerSeen]
     queues: dict[str, QueueState]
 
@@ -64,10 +65,10 @@ async def livez() -> Response:
 
 @router.get(
     "/readyz",
-    summary="The deployment can work",
-    description="503 when database or broker do not answer. Without the broker jobs are still "
-    "accepted (`accepts_submissions`) and start when it is back. A queue without a live worker "
-    "is listed among the reasons but is no 503: workers may start after the API.",
+    summary="The API can accept work",
+    description="503 when the database does not answer or a disk is full: then nothing is "
+    "accepted. The broker and the workers are listed in `checks` and `reasons` but are no 503: "
+    "without them jobs are accepted all the same and start when they are back.",
     responses={
         200: answer("Ready.", Readiness, examples.READY),
         503: answer("Not ready, with reasons.", Readiness, examples.NOT_READY),
@@ -99,7 +100,7 @@ async def metrics(request: Request, context: ContextOf) -> Response:
 
 def readiness(context: Context) -> Readiness:
     database, alive, waiting = _look(context.store.database)
-    broker = _broker(context)
+    disk, broker = _disk(context.store.disk), _broker(context)
     unserved = [queue.value for queue, count in served_queues(alive).items() if count == 0]
     if not database.ok:
         workers = Check(ok=False, detail="unknown while the database does not answer")
@@ -107,10 +108,11 @@ def readiness(context: Context) -> Readiness:
         workers = Check(ok=False, detail=f"no live worker serves {', '.join(unserved)}")
     else:
         workers = Check(ok=True, detail="every queue is served")
-    checks = {"database": database, "broker": broker, "workers": workers}
+    checks = {"database": database, "disk": disk, "broker": broker, "workers": workers}
+    ready = database.ok and disk.ok
     return Readiness(
-        status="ready" if database.ok and broker.ok else "not ready",
-        accepts_submissions=database.ok,
+        status="ready" if ready else "not ready",
+        accepts_submissions=ready,
         reasons=[f"{name}: {check.detail}" for name, check in checks.items() if not check.ok],
         checks=checks,
         workers=[
@@ -140,6 +142,13 @@ def _look(database: Database) -> tuple[Check, list[Worker], dict[str, QueueState
         log.warning("the database does not answer", exc_info=True)
         return Check(ok=False, detail="does not answer; nothing can be accepted"), [], {}
     return Check(ok=True, detail="answers"), alive, found
+
+
+def _disk(space: DiskSpace) -> Check:
+    shortage = space.shortage()
+    if shortage is not None:
+        return Check(ok=False, detail=f"{shortage}; new work is refused until there is room")
+    return Check(ok=True, detail="has room")
 
 
 def _broker(context: Context) -> Check:

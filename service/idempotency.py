@@ -51,11 +51,17 @@ def submission_of(request: Request, *parts: bytes) -> Submission:
 
 
 def known(store: Store, submission: Submission) -> Made | None:
-    """What this submission made before; asked first, so that a repetition costs nothing."""
-    if submission.key is None:
-        return None
-    with store.database.reading() as session:
-        return find_made(session, submission, lock=False)
+    """What this submission made before; asked first, so that a repetition costs nothing.
+
+    A new one is refused here, before anything is written, while the disk is full.
+    """
+    made = None
+    if submission.key is not None:
+        with store.database.reading() as session:
+            made = find_made(session, submission, lock=False)
+    if made is None:
+        store.require_room()
+    return made
 
 
 def once(store: Store, submission: Submission, make: Callable[[Session], str]) -> Made:

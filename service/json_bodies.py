@@ -40,8 +40,7 @@ def parse_json(body: bytes) -> object:
         column = error.start - (body.rfind(b"\n", 0, error.start) + 1) + 1
         raise MalformedJsonError(f"line {line}, column {column}: the body is not UTF-8") from error
 
-    shapes = body.translate(_SHAPES)
-    odd = any(sign in shapes for sign in _SUSPECT)
+    odd = _looks_odd(body)
 
     def constant(_: str) -> float:
         nonlocal odd
@@ -73,6 +72,11 @@ def parse_json(body: bytes) -> object:
         if faults:
             raise InvalidRequestError(faults)
     return document
+
+
+def _looks_odd(body: bytes) -> bool:
+    shapes = body.translate(_SHAPES)
+    return any(sign in shapes for sign in _SUSPECT)
 
 
 def parse_model(body: bytes, model: type[Model]) -> Model:

@@ -43,7 +43,7 @@ class BodyMemory:
     most half of the room; a body larger than that counts as the half.
     """
 
-    def __init__(self, total: int, patience_seconds: float = 4.0) -> None:
+    def __init__(self, total: int, patience_seconds: float = 3.0) -> None:
         self._left = total
         self._share = total // 2
         self._patience_seconds = patience_seconds

@@ -118,6 +118,7 @@ def problems(*statuses: HTTPStatus) -> dict[int | str, dict[str, Any]]:
         HTTPStatus.FORBIDDEN,
         HTTPStatus.INTERNAL_SERVER_ERROR,
         HTTPStatus.SERVICE_UNAVAILABLE,
+        HTTPStatus.INSUFFICIENT_STORAGE,
     )
     return {
         int(status): {

@@ -39,9 +39,17 @@ class PageQuery(BaseModel):
         return self.model_dump(mode="json", exclude={"cursor"})
 
 
-def page_from(read: Callable[[], Page[Row]], show: Callable[[Row], Item]) -> PageOf[Item]:
+def read_page(read: Callable[[], Page[Row]]) -> Page[Row]:
     try:
-        page = read()
+        return read()
     except InvalidInput as error:
         refuse("cursor", error.message, "query")
+
+
+def shown_page(page: Page[Row], show: Callable[[Row], Item]) -> PageOf[Item]:
+    """`show` asks the database nothing: what rows refer to is read for the whole page before."""
     return PageOf(items=[show(row) for row in page.items], next_cursor=page.next_cursor)
+
+
+def page_from(read: Callable[[], Page[Row]], show: Callable[[Row], Item]) -> PageOf[Item]:
+    return shown_page(read_page(read), show)

@@ -76,7 +76,7 @@ def create(store: Store, reference: str, body: bytes, submission: Submission) ->
         return made
     asked = parse_model(body, PredictionsIn)
     with store.database.reading() as session:
-        gnn = gnns.require_ready(session, reference)
+        gnn = gnns.require_ready(session, reference, lock=False)
     question = prediction_request(asked, gnn, store.settings)
     digest = store.artifacts.put(question.model_dump_json().encode())
 

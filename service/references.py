@@ -52,10 +52,12 @@ def named_by(at: str) -> Iterator[None]:
         ) from error
 
 
-def usable(session: Session, reference: str, dataset_id: str) -> tuple[Gnn, ReferenceSet]:
-    """A ready GNN and a reference set with as many features."""
+def usable(
+    session: Session, reference: str, dataset_id: str, *, lock: bool = False
+) -> tuple[Gnn, ReferenceSet]:
+    """A ready GNN and a reference set with as many features; with `lock`, the GNN is kept."""
     with named_by("/gnn"):
-        gnn = gnns.require_ready(session, reference)
+        gnn = gnns.require_ready(session, reference, lock=lock)
     with named_by("/dataset"):
         dataset = datasets.get(session, checked_id("dataset", dataset_id))
     takes_features = gnn.spec["features"]

@@ -148,6 +148,7 @@ def _checked(
     made = find_made(session, question.submission, lock=False)
     if made is not None:
         return Written(made, None)
+    store.require_room()
     asked = parse_model(question.body, ExplanationIn).root
     gnn, dataset = usable(asked.gnn, asked.dataset)
     config = _denoiser_config(session, asked, gnn, dataset)

@@ -64,7 +64,11 @@ class JobFigures(Collector):
             return
         up.add_metric([], 1)
         yield up
-        jobs = GaugeMetricFamily("d4_jobs", "Jobs.", labels=["kind", "state"])
+        jobs = GaugeMetricFamily(
+            "d4_jobs",
+            "Jobs by state; of ended ones, all there ever were.",
+            labels=["kind", "state"],
+        )
         for (kind, state), count in by_state.items():
             jobs.add_metric([kind.value, state.value], count)
         yield jobs

@@ -40,6 +40,11 @@ class Artifacts:
         names = (protocol,) if isinstance(protocol, str) else protocol
         self._is_local = "file" in names
 
+    @property
+    def folder(self) -> Path | None:
+        """Where artifacts are on this machine; None if they are elsewhere."""
+        return Path(self._root) if self._is_local else None
+
     def put(self, data: bytes) -> str:
         """Keeps the bytes and returns their digest; a crash leaves all of them or nothing."""
         digest = digest_of(data)

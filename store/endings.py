@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
+from store import job_totals
 from store.database import read_clock
 from store.job_events import append_state
 from store.job_states import DenoiserState, GnnState, JobKind, JobState
@@ -23,6 +24,7 @@ def end(session: Session, job: Job, state: JobState, error: JsonObject | None = 
     job.finished_at = read_clock(session)
     session.flush()
     append_state(session, job)
+    job_totals.note_end(session, job)
     if state is JobState.SUCCEEDED:
         job.checkpoint = None
         _release_waiters(session, job)

@@ -76,6 +76,17 @@ class IdempotencyMismatch(StoreError):
         self.key = key
 
 
+class DiskFull(StoreError):
+    """There is not enough room to take on new work."""
+
+    def __init__(self, shortage: str) -> None:
+        super().__init__(f"the disk is full: {shortage}")
+
+
+class SchemaMismatch(StoreError):
+    """The database's tables are those of another version of this program."""
+
+
 class LeaseLost(StoreError):
     """Another attempt owns the job now, or it has ended: nothing of this attempt may be written."""
 

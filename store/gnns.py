@@ -93,9 +93,11 @@ def find(session: Session, reference: str, tenant: str = "default") -> Gnn:
     return _found(session, _meant(session, reference, tenant), tenant)
 
 
-def require_ready(session: Session, reference: str, tenant: str = "default") -> Gnn:
-    """The GNN, kept from deletion until the transaction ends."""
-    gnn = _found(session, _meant(session, reference, tenant), tenant, keep=True)
+def require_ready(
+    session: Session, reference: str, tenant: str = "default", *, lock: bool = True
+) -> Gnn:
+    """The GNN; with `lock`, nobody can delete it until the transaction ends."""
+    gnn = _found(session, _meant(session, reference, tenant), tenant, keep=lock)
     if gnn.state is not GnnState.READY:
         raise GnnNotReady(gnn.id, gnn.state)
     return gnn

@@ -34,7 +34,7 @@ from store.reaper import (
     never_announced,
     reap,
 )
-from store.submission import Priority, get, page, submit
+from store.submission import Priority, get, get_all, page, submit
 from store.tables import Job, JobEvent
 
 __all__ = [
@@ -61,6 +61,7 @@ __all__ = [
     "expire",
     "fail",
     "get",
+    "get_all",
     "heartbeat",
     "held",
     "is_anything_due",

@@ -98,6 +98,12 @@ def get(session: Session, job_id: str, tenant: str = "default") -> Job:
     return _found(session, job_id, tenant, lock=False)
 
 
+def get_all(session: Session, job_ids: Sequence[str], tenant: str = "default") -> dict[str, Job]:
+    """The jobs by their ids, read in one query; those that do not exist are missing."""
+    found = session.scalars(select(Job).where(Job.id.in_(job_ids), Job.tenant_id == tenant))
+    return {job.id: job for job in found}
+
+
 def locked(session: Session, job_id: str, tenant: str = "default") -> Job:
     """The job as it is now, held until the transaction ends."""
     return _found(session, job_id, tenant, lock=True)

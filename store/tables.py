@@ -129,6 +129,17 @@ class Job(Resource):
         return self.attempt - self.releases
 
 
+class JobTotal(Table):
+    """How many jobs of a kind have ended in a state since the beginning."""
+
+    __tablename__ = "job_totals"
+
+    tenant_id: Mapped[str] = mapped_column(String(64), primary_key=True, default="default")
+    kind: Mapped[JobKind] = mapped_column(primary_key=True)
+    state: Mapped[JobState] = mapped_column(primary_key=True)
+    count: Mapped[int] = mapped_column(BigInteger)
+
+
 class JobEvent(Table):
     """What happened to a job, in order; only ever appended to."""
 

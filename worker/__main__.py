@@ -13,8 +13,8 @@ import warnings
 from celery.exceptions import CPendingDeprecationWarning, SecurityWarning
 from sqlalchemy.exc import SQLAlchemyError
 
-from store import logs, workers
-from store.errors import PluginError, SettingsError
+from store import logs, schema, workers
+from store.errors import PluginError, SchemaMismatch, SettingsError
 from store.gnn_layers import check_plugins
 from store.jobs import Queue
 from store.opened import Store
@@ -47,6 +47,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     try:
         Store.open(settings).close()  # the schema is there before the first job
+    except SchemaMismatch as error:
+        print(f"worker: {error}", file=sys.stderr)
+        return schema.EXIT_CODE
     except (SQLAlchemyError, OSError) as error:
         print(f"worker: the database cannot be opened: {error}", file=sys.stderr)
         return 1

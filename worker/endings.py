@@ -51,6 +51,8 @@ def finished(seat: Seat, outcome: Outcome) -> Ending:
 
 
 def failed(seat: Seat, failure: Failure) -> Ending:
+    if not failure.counts:
+        return released(seat)
     end = partial(
         jobs.fail,
         error_type=failure.kind,

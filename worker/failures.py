@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from sqlalchemy.exc import SQLAlchemyError
 
+from store.disk_space import is_disk_full
 from store.errors import ArtifactCorrupt, ArtifactMissing, StoreError
 
 # The same input may well succeed later or elsewhere: memory, disk, network, device.
@@ -21,11 +22,14 @@ class Failure:
     message: str
     retryable: bool
     unsound_process: bool = False  # whatever this process tries next will fail as well
+    counts: bool = True  # as one of the job's attempts
 
 
 def failure_of(error: Exception) -> Failure:
     if _is_out_of_memory(error):
         return Failure("out_of_memory", "the job needs more memory than this worker has", True)
+    if is_disk_full(error):
+        return Failure("disk_full", "a disk of this deployment is full", True, counts=False)
     if isinstance(error, ArtifactMissing | ArtifactCorrupt):
         return Failure("artifact", str(error), True)
     if isinstance(error, _PASSING):

@@ -89,8 +89,17 @@ class Runner:
         with self._lock:
             return self._current is None
 
+    def _wait_for_room(self) -> None:
+        """A job whose result cannot be stored is not begun; its announcement waits here."""
+        disk = self._store.disk
+        shortage = disk.shortage()
+        if shortage is not None:
+            log.warning("no job is begun: %s", shortage)
+            disk.wait_for_room(lambda: self._shutting_down)
+
     def _turn(self, announced: str) -> str | None:
         """The job to begin now; None if the announced one is not to be had."""
+        self._wait_for_room()
         with self._store.database.reading() as session:
             party = jobs.party_of(session, announced)
             if party is None:
@@ -143,7 +152,7 @@ class Runner:
         if first.kind not in _TOGETHER or self._shutting_down or left <= 0:
             return []
         count = min(self._most_mates, int(left * slice_.done / slice_.seconds))
-        if count < 1:
+        if count < 1 or self._store.disk.shortage() is not None:
             return []
         with self._store.database.transaction() as session:
             claims = jobs.claim_mates(session, first, self._patience.lease_seconds, count)
@@ -190,6 +199,8 @@ class Runner:
             log.warning("the attempt failed: %s", failure.message, exc_info=True)
             self._library.forget()  # what was kept warm may be why there was no memory
             endings.add(failed(seat, failure))
+            if not failure.counts:
+                self._store.disk.note_refusal()
             if failure.unsound_process:
                 _give_back(slice_, endings)
                 endings.write()

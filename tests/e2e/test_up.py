@@ -21,6 +21,8 @@ import pytest
 from d4explain.broker import find_binary
 from d4explain.lock import running_stack
 from d4explain.ports import free_port
+from store.opened import Store
+from store.settings import Settings
 
 # On an idle machine; a busy one gets as much more as it is busier than it has cores.
 READY_SECONDS = 10.0 * max(1.0, os.getloadavg()[0] / len(os.sched_getaffinity(0)))
@@ -195,7 +197,7 @@ def test_a_killed_broker_comes_back_on_its_port(up: Up) -> None:
     before.kill()
     assert eventually(lambda: "broker was killed" in up.output.read_text())
     assert eventually(lambda: ports(up.child("-server")) == port)
-    assert eventually(up.readyz)
+    assert eventually(lambda: (up.readyz() or {})["checks"]["broker"]["ok"])
 
 
 def test_kill_9_leaves_no_orphan_and_no_lock(up: Up) -> None:
@@ -221,6 +223,19 @@ def test_it_starts_again_without_any_redis_and_ctrl_c_ends_it_cleanly(folder: Pa
     assert all_gone(family)
     assert running_stack(up.data_dir) is None
     assert "Stopped in" in up.output.read_text()
+
+
+def test_a_database_of_a_newer_version_is_said_and_nothing_is_started(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path / "data")
+    with Store.open(settings) as store, store.database.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    up = start(tmp_path)
+    assert up.process.wait(timeout=30) != 0
+    told = " ".join(up.output.read_text().split())
+    assert "older than its database" in told
+    assert "Traceback" not in told
+    assert not (tmp_path / "data" / "logs" / "api.log").exists()
+    assert running_stack(up.data_dir) is None
 
 
 def test_a_second_ctrl_c_ends_at_once_even_while_starting(tmp_path: Path) -> None:

@@ -313,6 +313,26 @@ def scaled_out_stack(tmp_path: Path, postgres_url: str, redis_url: str) -> Itera
         yield running
 
 
+@pytest.fixture
+def small_disk_stack(tmp_path: Path) -> Iterator[Stack]:
+    """A stack whose data folder is a disk of its own, of 96 MiB."""
+    disk = tmp_path / "data"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=96m", "tmpfs", str(disk)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.strip()}")
+    try:
+        with opened_stack(tmp_path) as running:
+            yield running
+    finally:
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
 @contextmanager
 def opened_stack(
     folder: Path,

@@ -13,9 +13,10 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection, text
 
 import store.migrations
-from store import gnn_labels, gnns
+from store import gnn_labels, gnns, job_totals
 from store.database import Database
 from store.gnn_spec import parse_spec
+from store.job_states import JobKind, JobState
 from store.tables import Table
 
 SPEC = parse_spec(
@@ -97,6 +98,7 @@ def test_gnns_of_the_first_schema_become_versions_of_their_names(first_schema: D
         assert gnns.content_hash(parse_spec(old.spec), "2" * 64) == (
             gnns.content_hash(SPEC, "2" * 64)
         )
+        assert job_totals.read(session) == {(JobKind.PROBE, JobState.SUCCEEDED): 1}
         new, _ = gnns.create(session, name="motifs", spec=SPEC, weights_digest="3" * 64)
         assert new.version == 3
         gnn_labels.set_alias(session, "production", old)

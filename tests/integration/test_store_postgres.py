@@ -12,7 +12,8 @@ from typing import TypeVar
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import func, select
+from sqlalchemy import Executable, func, select, update
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from store import (
@@ -22,6 +23,7 @@ from store import (
     gnn_labels,
     gnns,
     idempotency,
+    job_totals,
     jobs,
     leads,
     workers,
@@ -422,3 +424,68 @@ def test_pages_and_deletion_work_here_too(
     artifacts = Artifacts(str(tmp_path_factory.mktemp("artifacts")))
     artifacts.put(b"unnamed")
     assert tidy(database, artifacts, spare_seconds=-1) == 1
+
+
+def test_a_read_sees_one_moment(database: Database) -> None:
+    """Read explanation first and job second: a job that ends in between is not half seen."""
+    with database.transaction() as session:
+        gnn, dataset = ready_gnn(session), reference_set(session)
+        explanation, _ = asked(session, gnn.id, dataset.id)
+        training = denoisers.get(session, explanation.denoiser_id).job_id
+        trained = claimed(session, training)
+        denoisers.finish(session, trained, weights_digest="7" * 64, shape={}, metrics={})
+        jobs.succeed(session, trained)
+
+    with database.reading() as session:
+        before = explanations.get(session, explanation.id)
+        assert before.result_digest is None
+        with database.transaction() as writer:
+            claim = claimed(writer, explanation.job_id)
+            explanations.finish(writer, claim, result_digest="8" * 64)
+            jobs.succeed(writer, claim)
+        job = jobs.get(session, explanation.job_id)
+        assert job.state is JobState.QUEUED
+
+    with database.reading() as session:
+        assert explanations.get(session, explanation.id).result_digest == "8" * 64
+        assert jobs.get(session, explanation.job_id).state is JobState.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [select(Gnn).with_for_update(read=True, key_share=True), update(Gnn).values(description="b")],
+    ids=["lock", "write"],
+)
+def test_a_read_takes_no_locks_and_writes_nothing(
+    database: Database, statement: Executable
+) -> None:
+    with database.reading() as session, pytest.raises(DBAPIError, match="read-only"):
+        session.execute(statement)
+    with database.transaction() as session:  # the connection went back as it came
+        session.execute(statement)
+        session.rollback()
+
+
+def test_ended_jobs_are_counted_under_concurrency(database: Database) -> None:
+    """Endings of several kinds and states in each transaction, in opposite orders."""
+    with database.transaction() as session:
+        before = job_totals.read(session)
+    kinds = (JobKind.PREDICT, JobKind.PROBE)
+
+    def end_some(number: int) -> None:
+        for _ in range(5):
+            with database.transaction() as session:
+                ids = [jobs.submit(session, kind=kind).id for kind in kinds]
+                claims = [claimed(session, job_id) for job_id in ids]
+                if number % 2:
+                    claims.reverse()
+                jobs.succeed(session, claims[0])
+                jobs.fail(session, claims[1], "test", "no", retryable=False)
+
+    at_once(8, end_some)
+    with database.reading() as session:
+        after = job_totals.read(session)
+    new = {key: count - before.get(key, 0) for key, count in after.items()}
+    assert {key: count for key, count in new.items() if count} == {
+        (kind, state): 20 for kind in kinds for state in (JobState.SUCCEEDED, JobState.FAILED)
+    }

@@ -111,6 +111,50 @@ def test_a_post_is_sent_again_with_the_same_key() -> None:
     assert keys[3] != keys[0]
 
 
+def test_503_is_waited_out_as_the_api_asks_and_sent_again_with_the_same_key() -> None:
+    asked: list[tuple[float, str]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append((time.monotonic(), request.headers["Idempotency-Key"]))
+        if len(asked) == 1:
+            refusal = problem(503, "the outcome is unknown")
+            refusal.headers["Retry-After"] = "1"
+            return refusal
+        return httpx.Response(202, json=job("queued"))
+
+    with client_of(answer) as client:
+        assert client.retry("job_1").state is JobState.QUEUED
+    (first, key), (second, again) = asked
+    assert second - first >= 1
+    assert again == key
+
+
+def test_503_is_not_waited_out_for_ever() -> None:
+    asked = 0
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        nonlocal asked
+        asked += 1
+        return problem(503, "the database does not answer")
+
+    with client_of(answer, attempts=2) as client, pytest.raises(RefusedError) as refused:
+        client.gnn("gnn_1")
+    assert (refused.value.status, asked) == (503, 2)
+
+
+def test_other_refusals_are_not_sent_again() -> None:
+    asked = 0
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        nonlocal asked
+        asked += 1
+        return problem(507, "the disk is full")
+
+    with client_of(answer) as client, pytest.raises(RefusedError, match="disk is full"):
+        client.retry("job_1")
+    assert asked == 1
+
+
 # Registering, reference sets, predictions
 
 

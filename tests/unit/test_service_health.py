@@ -4,12 +4,14 @@ import re
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import event, func, select
 
 from service.app import create_app
 from service.health import readiness
-from store import workers
+from store import job_totals, jobs, workers
 from store.dispatcher import Dispatcher
 from store.doorbell import BrokerDown
+from store.tables import Job
 
 
 def figures(api):
@@ -27,12 +29,13 @@ def test_the_process_lives(api):
     assert (answer.status_code, answer.text) == (200, "ok\n")
 
 
-def test_not_ready_without_a_broker_but_open_for_submissions(api):
+def test_ready_without_a_broker_which_is_a_reason_all_the_same(api):
     answer = api.client.get("/readyz")
-    assert answer.status_code == 503
+    assert answer.status_code == 200
     state = answer.json()
-    assert state["status"] == "not ready"
+    assert state["status"] == "ready"
     assert state["accepts_submissions"] is True
+    assert state["checks"]["broker"]["ok"] is False
     assert any(reason.startswith("broker: ") for reason in state["reasons"])
     assert api.explanation()["state"] == "queued"
 
@@ -55,7 +58,7 @@ def test_ready_with_database_broker_and_workers(api):
 
 def test_a_silent_broker_is_a_reason(api):
     state = readiness(create_app(api.store, broker_answers=lambda: False).state.context)
-    assert state.status == "not ready"
+    assert state.status == "ready"
     assert state.reasons[0] == (
         "broker: does not answer; jobs are accepted and start when it is back"
     )
@@ -109,6 +112,61 @@ def test_metrics_count_requests_by_route_and_jobs_by_state(api):
     assert found["d4_workers", ("queue", "sample")] == 0
     labels = (("le", "+Inf"), ("method", "GET"), ("route", "/v1/gnns/{gnn_id}"))
     assert found["d4_http_request_seconds_bucket", *labels] == 4
+
+
+def test_a_scrape_does_not_look_at_jobs_that_have_ended(api):
+    api.finish_explanation(api.explanation())
+    plans = []
+
+    def explain(connection, _cursor, statement, parameters, *_):
+        if statement.startswith("SELECT"):
+            raw = connection.connection.driver_connection
+            plans.extend(
+                row[3] for row in raw.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
+            )
+
+    engine = api.store.database.engine
+    event.listen(engine, "before_cursor_execute", explain)
+    try:
+        found = figures(api)
+    finally:
+        event.remove(engine, "before_cursor_execute", explain)
+    about_jobs = [plan for plan in plans if plan.split()[1] == "jobs"]
+    assert about_jobs
+    assert all("(state=?)" in plan for plan in about_jobs), about_jobs
+    for kind in ("probe", "train", "counterfactual"):
+        assert found["d4_jobs", ("kind", kind), ("state", "succeeded")] == 1
+
+
+def test_ended_jobs_are_counted_once_in_every_way_they_end(api):
+    waiting = api.explanation()
+    training = waiting["job"]["waiting_for"]
+    assert api.client.post(f"/v1/jobs/{training}/cancel").status_code == 200
+    assert api.client.post(f"/v1/jobs/{training}/cancel").status_code in (200, 409)
+    found = figures(api)
+    assert found["d4_jobs", ("kind", "train"), ("state", "canceled")] == 1
+    assert found["d4_jobs", ("kind", "counterfactual"), ("state", "failed")] == 1  # with it
+    assert found["d4_jobs", ("kind", "train"), ("state", "queued")] == 0
+    with api.store.database.reading() as session:
+        ended = select(Job.kind, Job.state, func.count()).where(Job.finished_at.is_not(None))
+        rows = session.execute(ended.group_by(Job.kind, Job.state)).all()
+        assert job_totals.read(session) == {(kind, state): count for kind, state, count in rows}
+
+
+def test_an_ending_that_is_rolled_back_is_not_counted(api):
+    posted = api.explanation()
+    before = figures(api)
+
+    def half() -> None:
+        with api.store.database.transaction() as session:
+            jobs.cancel(session, posted["job"]["waiting_for"])
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        half()
+    assert {name: value for name, value in figures(api).items() if name[0] == "d4_jobs"} == {
+        name: value for name, value in before.items() if name[0] == "d4_jobs"
+    }
 
 
 def test_two_apps_in_one_process_do_not_share_metrics(api):

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import torch
 from sqlalchemy import Connection, event, update
 
 from store import jobs
+from store.disk_space import DiskSpace
 from store.jobs import JobKind, JobState, Queue
 from store.opened import Store
 from store.settings import Settings
@@ -146,6 +149,70 @@ def test_a_record_that_fails_leaves_no_success(store: Store) -> None:
     assert done.state is JobState.FAILED
     assert done.error is not None
     assert "artifact" in done.error["message"]
+
+
+class Disk(DiskSpace):
+    """As full as a test says; a refused write is forgotten at once."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.words: str | None = None
+        self.refusals = 0
+
+    def shortage(self) -> str | None:
+        return self.words
+
+    def note_refusal(self) -> None:
+        self.refusals += 1
+
+
+def test_a_full_disk_costs_a_job_no_attempt(store: Store) -> None:
+    disk = Disk()
+    store = replace(store, disk=disk)
+    job_id = submit(store)
+    refusals: list[Exception] = [OSError(errno.ENOSPC, "No space left on device") for _ in range(4)]
+
+    def handler(work: Work) -> Outcome:
+        if refusals:
+            raise refusals.pop()
+        return Outcome(result={"answer": 42})
+
+    runner = runner_for(store, handler)
+    for _ in range(4):  # more often than the job has attempts
+        runner.run(job_id)
+        assert job(store, job_id).state is JobState.QUEUED
+    assert disk.refusals == 4
+    runner.run(job_id)
+    done = job(store, job_id)
+    assert done.state is JobState.SUCCEEDED
+    assert done.attempts_used == 1
+
+
+def test_no_job_is_begun_before_there_is_room(store: Store) -> None:
+    disk = Disk()
+    disk.words = "only 0.1 MiB are free for artifacts"
+    store = replace(store, disk=disk)
+    job_id = submit(store)
+    thread = in_thread(lambda: runner_for(store, lambda work: Outcome()).run(job_id))
+    time.sleep(0.3)
+    assert job(store, job_id).state is JobState.QUEUED
+    disk.words = None
+    thread.join(timeout=10)
+    assert job(store, job_id).state is JobState.SUCCEEDED
+
+
+def test_a_worker_that_waits_for_room_can_be_shut_down(store: Store) -> None:
+    disk = Disk()
+    disk.words = "only 0.1 MiB are free for artifacts"
+    store = replace(store, disk=disk)
+    job_id = submit(store)
+    runner = runner_for(store, lambda work: Outcome())
+    thread = in_thread(lambda: runner.run(job_id))
+    time.sleep(0.1)
+    runner.shut_down()
+    thread.join(timeout=10)
+    assert not thread.is_alive()
+    assert job(store, job_id).attempts_used == 0
 
 
 def test_a_second_delivery_does_nothing(store: Store) -> None:

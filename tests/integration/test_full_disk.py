@@ -1,0 +1,112 @@
+"""A disk that is really full, and room that is made while API and worker run."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import numpy as np
+
+if TYPE_CHECKING:
+    from conftest import EdgeCounter, Stack
+
+GRAPH = {
+    "nodes": [{"id": "a", "x": [1.0]}, {"id": "b", "x": [1.0]}],
+    "edges": [{"source": "a", "target": "b"}],
+}
+
+
+def fill(folder: Path, leave: int = 0) -> Path:
+    """Writes a file until the disk has only so many bytes left."""
+    filler = folder / "filler"
+    with open(filler, "wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"\0" * 65536)
+        except OSError:
+            pass
+        file.truncate(file.tell() - leave)
+        os.fsync(file.fileno())
+    return filler
+
+
+def test_nothing_is_accepted_without_room_and_all_goes_on_with_it(
+    small_disk_stack: Stack, edge_counter: EdgeCounter
+) -> None:
+    stack = small_disk_stack
+    api = stack.start_service()
+    files = {"spec": json.dumps(edge_counter.spec), "weights": edge_counter.weights}
+    dataset = {"name": "a set", "graphs": [GRAPH]}
+    with httpx.Client(base_url=api.url, timeout=20) as client:
+        first = client.post("/v1/datasets", json=dataset)
+        assert first.status_code == 201, first.text
+        registered = client.post(
+            "/v1/gnns", data={"name": "counter"}, files=files, headers={"Prefer": "wait=0"}
+        )
+        assert registered.status_code == 202, registered.text
+        gnn = f"/v1/gnns/{registered.json()['id']}"
+
+        filler = fill(stack.settings.data_dir)
+        kept = {path for path in stack.settings.data_dir.rglob("*") if path.is_file()}
+        for attempt in range(5):
+            refused = client.post("/v1/datasets", json={**dataset, "name": f"set {attempt}"})
+            assert refused.status_code == 507, refused.text
+            assert refused.json()["type"].endswith("disk-full")
+            assert "are free for" in refused.json()["detail"]
+        deleted = client.delete(f"/v1/datasets/{first.json()['id']}")  # SQLite itself says so
+        assert deleted.status_code == 507, deleted.text
+        state = client.get("/readyz")
+        assert state.status_code == 503
+        assert any(reason.startswith("disk: only 0.0 MiB") for reason in state.json()["reasons"])
+        assert client.get("/livez").status_code == 200
+        assert len(client.get("/v1/datasets").json()["items"]) == 1
+        assert {path for path in stack.settings.data_dir.rglob("*") if path.is_file()} <= kept
+
+        worker = stack.start_worker("light")
+        stack.until(lambda: bool(stack.logs("no job is begun")), "the worker waits", 90)
+        time.sleep(1)
+        assert client.get(gnn).json()["state"] == "probing"
+
+        filler.unlink()
+        began = time.monotonic()
+        stack.until(lambda: client.get("/readyz").status_code == 200, "the API is ready", 10)
+        accepted = client.post("/v1/datasets", json={**dataset, "name": "another"})
+        assert accepted.status_code == 201, accepted.text
+        stack.until(lambda: client.get(gnn).json()["state"] == "ready", "the worker goes on", 20)
+        assert time.monotonic() - began < 20
+        assert worker.is_alive
+        job = client.get(f"/v1/jobs/{client.get(gnn).json()['job']}").json()
+        assert job["attempt"] == 1
+
+
+def test_an_upload_that_does_not_fit_leaves_nothing_behind(small_disk_stack: Stack) -> None:
+    """40 MB of features where 34 MiB are free: writing them really fails in the middle."""
+    stack = small_disk_stack
+    api = stack.start_service()
+    filler = fill(stack.settings.data_dir, leave=34 * 2**20)
+    assert 33 < shutil.disk_usage(stack.settings.data_dir).free / 2**20 < 35
+    upload = io.BytesIO()
+    features = np.zeros((10_000, 1000), np.float32)
+    np.savez_compressed(upload, edge_index=np.array([[0], [1]]), x=features)
+
+    def post() -> httpx.Response:
+        return httpx.post(
+            f"{api.url}/v1/datasets/large?name=wide",
+            content=upload.getvalue(),
+            headers={"Content-Type": "application/x-npz"},
+            timeout=60,
+        )
+
+    refused = post()
+    assert refused.status_code == 507, refused.text
+    assert refused.json()["type"].endswith("disk-full")
+    assert list(stack.settings.data_dir.rglob("*.tmp")) == []
+    assert httpx.get(f"{api.url}/readyz").status_code == 200  # there is room for smaller ones
+    filler.unlink()
+    assert post().status_code == 201

@@ -1,0 +1,52 @@
+"""As many database connections as threads that use them, so that none waits for another's."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import fields
+
+import anyio
+import anyio.to_thread
+from anyio import CapacityLimiter
+from sqlalchemy import text
+
+from service.app import create_app
+from service.context import CONNECTIONS
+from store.opened import Store
+from store.settings import Settings
+
+ALONE = ("submissions", "job-watch", "dispatcher", "housekeeping")  # one thread each
+
+
+def test_there_are_as_many_connections_as_threads(opened_store):
+    async def threads() -> int:
+        context = create_app(opened_store).state.context
+        limiters = [getattr(context, field.name) for field in fields(context)]
+        limiters = [one for one in limiters if isinstance(one, CapacityLimiter)]
+        limiters.append(anyio.to_thread.current_default_thread_limiter())
+        return sum(int(limiter.total_tokens) for limiter in limiters) + len(ALONE)
+
+    assert anyio.run(threads) <= CONNECTIONS
+
+
+def test_all_of_them_can_be_used_at_once(tmp_path):
+    together = threading.Barrier(CONNECTIONS)
+    waited = []
+
+    def read(store: Store) -> None:
+        began = time.monotonic()
+        with store.database.reading() as session:
+            session.execute(text("SELECT 1"))
+            waited.append(time.monotonic() - began)
+            together.wait(timeout=20)  # nobody gives a connection back before all have one
+
+    with Store.open(Settings(data_dir=tmp_path), connections=CONNECTIONS) as store:
+        threads = [threading.Thread(target=read, args=(store,)) for _ in range(CONNECTIONS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(waited) == CONNECTIONS
+    assert max(waited) < 5
+    assert not together.broken

@@ -1,0 +1,182 @@
+"""What callers are told when the database or its disk fails in the middle of a request."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from store.artifacts import Artifacts
+from store.disk_space import DiskSpace, is_disk_full
+
+KEY = {"Idempotency-Key": "one"}
+
+
+class Disk(DiskSpace):
+    """As full as a test says."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.words: str | None = None
+
+    def shortage(self) -> str | None:
+        return self.words or super().shortage()
+
+
+class Files(Artifacts):
+    """On a disk with so many bytes left."""
+
+    left = 10**9
+
+    def put(self, data: bytes) -> str:
+        if len(data) > self.left:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().put(data)
+
+
+@pytest.fixture
+def opened_store(opened_store):
+    return replace(opened_store, disk=Disk(), artifacts=Files(opened_store.artifacts.url))
+
+
+@contextmanager
+def commits_answered_with(api, error, *, done: bool) -> Iterator[None]:
+    """The driver's COMMIT is carried out or not; either way its caller gets the error."""
+    dialect = api.store.database.engine.dialect
+    commit = dialect.do_commit
+
+    def fail(connection) -> None:
+        if done:
+            commit(connection)
+        raise error
+
+    dialect.do_commit = fail
+    try:
+        yield
+    finally:
+        del dialect.do_commit
+
+
+def sqlite_error(words: str, code: int) -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError(words)
+    error.sqlite_errorcode = code
+    return error
+
+
+def body(api) -> dict[str, object]:
+    return {"name": "a set", "graphs": [api.graph()]}
+
+
+@pytest.mark.parametrize("done", [True, False], ids=["committed", "not committed"])
+def test_an_unknown_outcome_is_called_unknown_and_the_key_settles_it(api, done):
+    before = api.written()["datasets"]
+    lost = sqlite_error("disk I/O error", sqlite3.SQLITE_IOERR_FSYNC)
+    with commits_answered_with(api, lost, done=done):
+        answer = api.client.post("/v1/datasets", json=body(api), headers=KEY)
+    assert answer.status_code == 503
+    assert answer.json()["type"].endswith("outcome-unknown")
+    assert "same Idempotency-Key" in answer.json()["detail"]
+    assert "nothing was accepted" not in answer.text
+    assert int(answer.headers["retry-after"]) > 0
+
+    again = api.client.post("/v1/datasets", json=body(api), headers=KEY)
+    assert again.status_code == 201
+    assert ("idempotency-replayed" in again.headers) is done
+    assert api.written()["datasets"] == before + 1
+
+
+def test_explanations_that_commit_together_get_the_unknown_outcome_too(api):
+    posted = {"kind": "counterfactual", "gnn": api.gnn(), "dataset": api.dataset()}
+    posted["graph"] = api.graph()
+    lost = sqlite_error("disk I/O error", sqlite3.SQLITE_IOERR_WRITE)
+    with commits_answered_with(api, lost, done=True):
+        answer = api.client.post("/v1/explanations", json=posted, headers=KEY)
+    assert answer.json()["type"].endswith("outcome-unknown")
+    again = api.client.post("/v1/explanations", json=posted, headers=KEY)
+    assert (again.status_code, again.headers["idempotency-replayed"]) == (202, "true")
+    assert api.written()["explanations"] == 1
+
+
+def test_without_a_key_one_is_told_to_look_first(api):
+    lost = sqlite_error("disk I/O error", sqlite3.SQLITE_IOERR_FSYNC)
+    with commits_answered_with(api, lost, done=True):
+        answer = api.client.post("/v1/datasets", json=body(api))
+    assert "Look whether it was carried out" in answer.json()["detail"]
+
+
+def test_a_commit_that_the_database_refused_is_not_unknown(api):
+    before = api.written()
+    busy = sqlite_error("database is locked", sqlite3.SQLITE_BUSY)
+    with commits_answered_with(api, busy, done=False):
+        answer = api.client.post("/v1/datasets", json=body(api), headers=KEY)
+    assert answer.status_code == 503
+    assert answer.json()["type"].endswith("database-unavailable")
+    after = api.written()
+    assert {**after, "artifacts": 0} == {**before, "artifacts": 0}
+
+
+# A full disk
+
+
+def test_a_database_without_room_is_507_and_not_ready(api):
+    before = api.written()
+    full = sqlite_error("database or disk is full", sqlite3.SQLITE_FULL)
+    with commits_answered_with(api, full, done=False):
+        answer = api.client.post("/v1/datasets", json=body(api), headers=KEY)
+    assert answer.status_code == 507
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["type"].endswith("disk-full")
+    state = api.client.get("/readyz")
+    assert state.status_code == 503
+    assert state.json()["accepts_submissions"] is False
+    assert any(reason.startswith("disk: ") for reason in state.json()["reasons"])
+    after = api.written()
+    assert {**after, "artifacts": 0} == {**before, "artifacts": 0}
+
+
+def test_new_work_is_refused_before_anything_is_written_and_old_keys_still_answer(api):
+    disk, gnn = api.store.disk, api.gnn()
+    made = api.client.post("/v1/datasets", json=body(api), headers=KEY).json()["id"]
+    before = api.written()
+    disk.words = "only 0.0 MiB are free for artifacts"
+    asked = {"kind": "counterfactual", "gnn": gnn, "dataset": made, "graph": api.graph()}
+    requests = {
+        "/v1/datasets": {"name": "another", "graphs": [api.graph()]},
+        "/v1/denoisers": {"gnn": gnn, "dataset": made, "objective": "counterfactual"},
+        "/v1/explanations": asked,
+        f"/v1/gnns/{gnn}/predictions": {"graphs": [api.graph()]},
+    }
+    for address, sent in requests.items():
+        answer = api.client.post(address, json=sent)
+        assert answer.status_code == 507, address
+        assert answer.json()["detail"] == (
+            "The disk is full: only 0.0 MiB are free for artifacts. Nothing was accepted. "
+            "Send the request again when there is room."
+        )
+    assert api.written() == before
+    again = api.client.post("/v1/datasets", json=body(api), headers=KEY)
+    assert (again.status_code, again.json()["id"]) == (201, made)
+
+    disk.words = None  # room was made
+    assert api.client.post("/v1/explanations", json=asked).status_code == 202
+
+
+def test_artifacts_without_room_are_507(api):
+    before = api.written()
+    api.store.artifacts.left = 10
+    answer = api.client.post("/v1/datasets", json=body(api), headers=KEY)
+    assert answer.status_code == 507
+    assert answer.json()["type"].endswith("disk-full")
+    assert api.written() == before
+    api.store.artifacts.left = 10**9
+    assert api.client.post("/v1/datasets", json=body(api), headers=KEY).status_code == 201
+
+
+def test_other_errors_of_files_are_not_a_full_disk():
+    assert is_disk_full(OSError(errno.EDQUOT, "Disk quota exceeded"))
+    assert not is_disk_full(OSError(errno.EACCES, "Permission denied"))
+    assert not is_disk_full(ValueError("no space left"))
