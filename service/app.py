@@ -50,6 +50,7 @@ _ROUTERS = [
         landing,
     )
 ]
+_GRAPHS_AT = frozenset({"/v1/datasets", "/v1/explanations"})
 _DESCRIPTION = """
 Explains trained graph neural networks: the smallest realistic change to a graph that changes the
 GNN's answer (*counterfactual explanation*), and what a typical graph of a class looks like to the
@@ -150,6 +151,9 @@ def _body_limits(store: Store) -> Callable[[str], int]:
     def limit_for(path: str) -> int:
         if path == large_graphs.PATH:
             return settings.max_large_bytes
-        return with_weights if path == "/v1/gnns" else settings.max_body_bytes
+        if path == "/v1/gnns":
+            return with_weights
+        takes_graphs = path in _GRAPHS_AT or path.endswith("/predictions")
+        return settings.max_body_bytes if takes_graphs else min(MIB, settings.max_body_bytes)
 
     return limit_for

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
+from pathlib import Path
+from typing import IO, BinaryIO
 
+import anyio.to_thread
 from fastapi import Request
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
@@ -13,14 +21,73 @@ from service.errors import ProblemError
 from service.faults import Fault, Faults, pointer
 
 JSON = "application/json"
+LARGE_BODY_BYTES = 1024 * 1024  # parsed while other threads stand still for 30 ms
 FORM = "multipart/form-data"
 MAX_TEXT_PART = 1024 * 1024  # a spec of 64 layers has a few kilobytes
 
 
 async def json_body(request: Request) -> bytes:
     require_type(request, JSON)
-    # Not `request.body()`, which keeps the bytes for as long as the request lives.
-    return b"".join([chunk async for chunk in request.stream()])
+    return await request.body()
+
+
+@dataclass(frozen=True)
+class PostedBody:
+    """A body: its bytes if it is small, else the file that it was written to."""
+
+    content: bytes | Path
+    size: int
+    sha256: bytes
+
+    @classmethod
+    def of(cls, content: bytes) -> PostedBody:
+        return cls(content, len(content), hashlib.sha256(content).digest())
+
+    def open(self) -> BinaryIO:
+        if isinstance(self.content, bytes):
+            return io.BytesIO(self.content)
+        return self.content.open("rb")
+
+    def read(self) -> bytes:
+        with self.open() as file:
+            return file.read()
+
+
+@asynccontextmanager
+async def posted_json(request: Request) -> AsyncIterator[PostedBody]:
+    """A body that may be large; it is gone after the block."""
+    require_type(request, JSON)
+    async with spooled(request) as body:
+        yield body
+
+
+@asynccontextmanager
+async def spooled(request: Request) -> AsyncIterator[PostedBody]:
+    """The body, of which at most `LARGE_BODY_BYTES` are in memory."""
+    digest = hashlib.sha256()
+    size = 0
+    kept: list[bytes] = []
+    with ExitStack() as opened:
+        file: IO[bytes] | None = None
+
+        async def write() -> None:
+            nonlocal file
+            if file is None:
+                file = opened.enter_context(tempfile.NamedTemporaryFile(buffering=0))
+            await anyio.to_thread.run_sync(file.write, b"".join(kept))
+            kept.clear()
+
+        async for chunk in request.stream():
+            digest.update(chunk)
+            size += len(chunk)
+            kept.append(chunk)
+            if sum(map(len, kept)) > LARGE_BODY_BYTES:
+                await write()
+        if file is None:
+            yield PostedBody(b"".join(kept), size, digest.digest())
+            return
+        await write()
+        yield PostedBody(Path(file.name), size, digest.digest())
 
 
 @dataclass(frozen=True)

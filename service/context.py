@@ -11,13 +11,13 @@ import anyio.to_thread
 from anyio import CapacityLimiter
 from fastapi import Depends, Request
 
+from service.bodies import LARGE_BODY_BYTES
 from service.drawings import Drawings
 from service.reading_process import ReadingProcess
 from service.submissions import Submissions
 from service.waiting import JobWatch
 from store.opened import Store
 
-LARGE_BODY_BYTES = 1024 * 1024  # parsed while other threads stand still for 30 ms
 # Threads that may use the database at once: anyio's own 40, those that read bodies and draw, and
 # one each for submissions, waiting requests, the dispatcher and housekeeping. With as many
 # connections no request waits for another one's.

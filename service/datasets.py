@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from service import examples
-from service.bodies import json_body
+from service.bodies import PostedBody, posted_json
 from service.context import ContextOf, in_thread, reading_body
 from service.faults import refuse
 from service.features import features_of
@@ -49,9 +49,9 @@ router = APIRouter(tags=["reference sets"])
     ),
 )
 async def create_dataset(request: Request, context: ContextOf) -> Response:
-    body = await json_body(request)
-    submission = submission_of(request, body)
-    made = await reading_body(context, len(body), create, body, submission)
+    async with posted_json(request) as body:
+        submission = submission_of(request, body)
+        made = await reading_body(context, body.size, create, body, submission)
     dataset = await in_thread(read_dataset, context.store, made.id)
     return reply(dataset, 201, {"Location": f"/v1/datasets/{made.id}", **made.headers})
 
@@ -104,12 +104,12 @@ def delete_dataset(context: ContextOf, dataset_id: str) -> Response:
     return Response(status_code=204)
 
 
-def create(store: Store, body: bytes, submission: Submission) -> Made:
+def create(store: Store, body: PostedBody, submission: Submission) -> Made:
     """Reads all graphs before anything is written."""
     made = known(store, submission)
     if made is not None:
         return made
-    asked = parse_model(body, DatasetIn)
+    asked = parse_model(body.read(), DatasetIn)
     most = store.settings.max_dataset_graphs
     if len(asked.graphs) > most:
         refuse(

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.responses import Response
 
 from service import examples
-from service.bodies import json_body
+from service.bodies import posted_json
 from service.context import Context, ContextOf, context_of, in_thread, reading_body
 from service.estimates import Estimate
 from service.explanation_documents import document_reply, read_document
@@ -125,8 +125,8 @@ async def create_explanation(request: Request) -> Response:
     context, query = await context_of(request), _asked_by(request)
     wait = preference(request.headers.get("prefer"), default=0)
     if query.dry_run:
-        body = await json_body(request)
-        return reply(await reading_body(context, len(body), foretell, body))
+        async with posted_json(request) as body:
+            return reply(await reading_body(context, body.size, foretell, body))
     written = await _ask(request, context)
     context.nudge(*written.queued)
     location = f"/v1/explanations/{written.made.id}"
@@ -220,13 +220,12 @@ async def get_explanation(
 
 
 async def _ask(request: Request, context: Context) -> Written:
-    """The body is let go of before anybody waits for the answer."""
-    body = await json_body(request)
-    question = Question(body, submission_of(request, body))
-    if len(body) <= _SMALL_BODY:
-        return await context.submissions.ask(question)
-    # Others are not to wait while a large body is read.
-    checked = await reading_body(context, len(body), check, question)
+    async with posted_json(request) as body:
+        question = Question(body, submission_of(request, body))
+        if body.size <= _SMALL_BODY:
+            return await context.submissions.ask(question)
+        # Others are not to wait while a large body is read.
+        checked = await reading_body(context, body.size, check, question)
     return await context.submissions.ask(checked)
 
 

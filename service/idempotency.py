@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fastapi import Request
 from sqlalchemy.orm import Session
 
+from service.bodies import PostedBody
 from service.faults import refuse
 from store import idempotency
 from store.opened import Store
@@ -39,14 +40,16 @@ class Made:
         return {"Idempotency-Replayed": "true"} if self.replayed else {}
 
 
-def submission_of(request: Request, *parts: bytes) -> Submission:
+def submission_of(request: Request, *parts: bytes | PostedBody) -> Submission:
     """Reads the key; `parts` is what makes two bodies the same body."""
     key = request.headers.get(HEADER)
     if key is not None and not _KEY.fullmatch(key):
         refuse(HEADER, "should be 1 to 255 visible ASCII characters", "header")
     digest = hashlib.sha256()
     for part in parts:
-        digest.update(hashlib.sha256(part).digest())
+        digest.update(
+            part.sha256 if isinstance(part, PostedBody) else hashlib.sha256(part).digest()
+        )
     return Submission(f"{request.method} {request.scope['path']}", digest.hexdigest(), key)
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import tempfile
 from functools import partial
 from http import HTTPStatus
-from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -15,7 +12,7 @@ from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from service import examples
-from service.bodies import require_type
+from service.bodies import PostedBody, require_type, spooled
 from service.context import ContextOf, in_thread, reading_upload
 from service.datasets import read_dataset
 from service.idempotency import Made, Submission, known, once, submission_of
@@ -76,25 +73,21 @@ async def create_large(
     request: Request, context: ContextOf, query: Annotated[LargeQuery, Query()]
 ) -> Response:
     form = LargeForm(require_type(request, *LargeForm, otherwise=_PARQUET))
-    digest = hashlib.sha256()
-    with tempfile.NamedTemporaryFile() as file:
-        async for chunk in request.stream():
-            digest.update(chunk)
-            await in_thread(file.write, chunk)
-        await in_thread(file.flush)
-        submission = submission_of(request, digest.digest(), form.encode(), query.name.encode())
-        path, size = Path(file.name), file.tell()
-        made = await reading_upload(context, size, create, query.name, form, submission, path)
+    async with spooled(request) as body:
+        submission = submission_of(request, body.sha256, form.encode(), query.name.encode())
+        made = await reading_upload(context, body.size, create, query.name, form, submission, body)
     dataset = await in_thread(read_dataset, context.store, made.id)
     return reply(dataset, 201, {"Location": f"/v1/datasets/{made.id}", **made.headers})
 
 
-def create(store: Store, name: str, form: LargeForm, submission: Submission, path: Path) -> Made:
+def create(
+    store: Store, name: str, form: LargeForm, submission: Submission, body: PostedBody
+) -> Made:
     """Reads and packs the whole graph before anything is written."""
     made = known(store, submission)
     if made is not None:
         return made
-    with path.open("rb") as file:
+    with body.open() as file:
         graph = read_large(file, form, store.settings)
     digest = store.artifacts.put_large(partial(large_graphs.write, graph))
 

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from service import examples
-from service.bodies import json_body
+from service.bodies import PostedBody, posted_json
 from service.context import Context, ContextOf, in_thread, reading_body
 from service.idempotency import Made, Submission, known, once, submission_of
 from service.jobs import until_ended
@@ -64,17 +64,16 @@ async def predict(request: Request, context: ContextOf, gnn_id: str) -> Response
 
 
 async def _submit(request: Request, context: Context, gnn_id: str) -> Made:
-    """The body is let go of before anybody waits for the answer."""
-    body = await json_body(request)
-    submission = submission_of(request, body)
-    return await reading_body(context, len(body), create, gnn_id, body, submission)
+    async with posted_json(request) as body:
+        submission = submission_of(request, body)
+        return await reading_body(context, body.size, create, gnn_id, body, submission)
 
 
-def create(store: Store, reference: str, body: bytes, submission: Submission) -> Made:
+def create(store: Store, reference: str, body: PostedBody, submission: Submission) -> Made:
     made = known(store, submission)
     if made is not None:
         return made
-    asked = parse_model(body, PredictionsIn)
+    asked = parse_model(body.read(), PredictionsIn)
     with store.database.reading() as session:
         gnn = gnns.require_ready(session, reference, lock=False)
     question = prediction_request(asked, gnn, store.settings)

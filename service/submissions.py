@@ -10,6 +10,7 @@ from functools import partial
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from service.bodies import PostedBody
 from service.estimates import Estimate, estimate
 from service.faults import refuse
 from service.features import check_groups
@@ -39,7 +40,7 @@ Usable = Callable[[str, str], tuple[Gnn, ReferenceSet]]  # by the names that a b
 class Question:
     """A body as it was posted."""
 
-    body: bytes
+    body: PostedBody
     submission: Submission
 
 
@@ -149,7 +150,7 @@ def _checked(
     if made is not None:
         return Written(made, None)
     store.require_room()
-    asked = parse_model(question.body, ExplanationIn).root
+    asked = parse_model(question.body.read(), ExplanationIn).root
     gnn, dataset = usable(asked.gnn, asked.dataset)
     config = _denoiser_config(session, asked, gnn, dataset)
     check_groups(store, gnn, dataset)
@@ -166,9 +167,9 @@ def _checked(
     )
 
 
-def foretell(store: Store, body: bytes) -> Estimate:
+def foretell(store: Store, body: PostedBody) -> Estimate:
     """What a question would take; it is checked as any other, and nothing is written."""
-    asked = parse_model(body, ExplanationIn).root
+    asked = parse_model(body.read(), ExplanationIn).root
     with store.database.reading() as session:
         gnn, dataset = usable(session, asked.gnn, asked.dataset)
         config = _denoiser_config(session, asked, gnn, dataset)

@@ -16,6 +16,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from service import submissions
+from service.bodies import PostedBody
 from service.errors import ProblemError
 from service.faults import InvalidRequestError
 from service.idempotency import Submission
@@ -34,7 +35,9 @@ def question(api: Any) -> Callable[..., Question]:
 
     def make(key: str | None = None, **changes: Any) -> Question:
         body = json.dumps({"kind": "counterfactual", **about, **changes}).encode()
-        return Question(body, Submission("POST /v1/explanations", body.hex()[-64:], key))
+        return Question(
+            PostedBody.of(body), Submission("POST /v1/explanations", body.hex()[-64:], key)
+        )
 
     return make
 
@@ -45,7 +48,9 @@ def count(api: Any, table: type) -> int:
 
 
 def test_a_group_has_the_outcomes_of_its_members(api: Any, question: Any) -> None:
-    malformed = Question(b'{"kind": ', Submission("POST /v1/explanations", "0" * 64, None))
+    malformed = Question(
+        PostedBody.of(b'{"kind": '), Submission("POST /v1/explanations", "0" * 64, None)
+    )
     outcomes = write_all(
         api.store,
         [

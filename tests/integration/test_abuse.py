@@ -1,0 +1,27 @@
+"""The attacks of `tests/abuse.py` leave other clients alone; it takes a minute or two."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import abuse
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+MOST_MEMORY = 700e6
+
+
+def test_other_clients_are_served_under_attack(tmp_path):
+    (tmp_path / "api").mkdir()
+    report = abuse.run(tmp_path)
+    print("\n".join(report.lines()))
+    assert report.failed() == []
+    assert report.percentile("livez") < 0.2
+    assert report.percentile("others") < 2.0
+    assert max(one.seconds for one in report.timed) < 10
+    for attack in report.attacks:
+        assert attack.slowest < 10, attack.name
+        assert attack.recovered_seconds < 5, attack.name
+        assert attack.peak_tree_bytes < MOST_MEMORY, attack.name
+    if report.skipped:
+        pytest.skip(f"all but this was shown: {report.skipped}")
