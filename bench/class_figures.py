@@ -18,7 +18,7 @@ from bench.possible import Possible
 from models.class_features import ClassParts
 from models.gnn.network import Gnn, predict
 from models.graphs import Graph, to_dense
-from models.isomorphism import graph_codes
+from models.isomorphism import isomorphism_classes
 from models.mmd import mmd, statistics
 from models.recurrence import Hosts
 from models.regularisers import DegreeLimits
@@ -164,14 +164,14 @@ def distinct_count(graphs: Sequence[Graph]) -> int:
 
 
 def _distinct(graphs: Sequence[Graph]) -> list[Graph]:
-    return list(dict(zip(graph_codes(to_dense(graphs)), graphs, strict=True)).values())
+    return [graphs[first] for first in dict.fromkeys(isomorphism_classes(to_dense(graphs)))]
 
 
 def _effective(graphs: Sequence[Graph], shares: Tensor) -> float:
     """1 / Σ share² over distinct graphs: so many with equal shares would be as varied."""
     total: dict[int, float] = {}
-    for code, share in zip(graph_codes(to_dense(graphs)), shares.tolist(), strict=True):
-        total[code] = total.get(code, 0.0) + share
+    for first, share in zip(isomorphism_classes(to_dense(graphs)), shares.tolist(), strict=True):
+        total[first] = total.get(first, 0.0) + share
     return 1 / sum(share**2 for share in total.values())
 
 
