@@ -22,7 +22,7 @@ from models.isomorphism import isomorphism_classes
 from models.mmd import mmd, statistics
 from models.recurrence import Hosts
 from models.regularisers import DegreeLimits
-from models.scores import is_connected
+from models.scores import density, is_connected
 
 _HELD_OUT_PARTS = 400  # connected subgraphs of held-out class graphs that answers are compared with
 CONFIDENCE_SLACK = 0.005  # that answers may be less sure than the paper's
@@ -88,7 +88,7 @@ class Measure:
         self._hosts = Hosts(held_out)
         generator = torch.Generator().manual_seed(seed)
         self._parts = _parts(held_out, nodes, generator)
-        self._density = _mean([both_ways_density(graph) for graph in self._parts])
+        self._density = _mean([density(graph) for graph in self._parts])
         self._statistics = statistics(self._parts)
         self._possible = Possible.of(gnn, reference, label, nodes, seed)
         self._floor = statistics(_parts(reference, nodes, generator))
@@ -130,7 +130,7 @@ class Measure:
                 if possible is None or paper is None or possible.parts is not None
                 else possible.count_with(paper - CONFIDENCE_SLACK) / asked
             ),
-            density=_mean([both_ways_density(graph) for graph in graphs], shares),
+            density=_mean([density(graph) for graph in graphs], shares),
             density_heldout=self._density,
             paper_density=CLASS_DENSITY.get(self._dataset, {}).get(self._nodes),
             connected=_mean([is_connected(graph) for graph in graphs], shares),
@@ -151,11 +151,6 @@ class Measure:
         if motif is None:
             return None
         return _mean([contains(graph, motif) for graph in graphs], shares)
-
-
-def both_ways_density(graph: Graph) -> float:
-    """2·|E| / n²: the paper counts each edge in both directions, so that a 5-cycle has .4."""
-    return 2 * graph.edge_count / graph.node_count**2
 
 
 def distinct_count(graphs: Sequence[Graph]) -> int:
