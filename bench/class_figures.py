@@ -18,11 +18,11 @@ from bench.possible import Possible
 from models.class_features import ClassParts
 from models.gnn.network import Gnn, predict
 from models.graphs import Graph, to_dense
-from models.isomorphism import graph_codes
+from models.isomorphism import isomorphism_classes
 from models.mmd import mmd, statistics
 from models.recurrence import Hosts
 from models.regularisers import DegreeLimits
-from models.scores import is_connected
+from models.scores import density, is_connected
 
 _HELD_OUT_PARTS = 400  # connected subgraphs of held-out class graphs that answers are compared with
 CONFIDENCE_SLACK = 0.005  # that answers may be less sure than the paper's
@@ -88,7 +88,7 @@ class Measure:
         self._hosts = Hosts(held_out)
         generator = torch.Generator().manual_seed(seed)
         self._parts = _parts(held_out, nodes, generator)
-        self._density = _mean([both_ways_density(graph) for graph in self._parts])
+        self._density = _mean([density(graph) for graph in self._parts])
         self._statistics = statistics(self._parts)
         self._possible = Possible.of(gnn, reference, label, nodes, seed)
         self._floor = statistics(_parts(reference, nodes, generator))
@@ -130,7 +130,7 @@ class Measure:
                 if possible is None or paper is None or possible.parts is not None
                 else possible.count_with(paper - CONFIDENCE_SLACK) / asked
             ),
-            density=_mean([both_ways_density(graph) for graph in graphs], shares),
+            density=_mean([density(graph) for graph in graphs], shares),
             density_heldout=self._density,
             paper_density=CLASS_DENSITY.get(self._dataset, {}).get(self._nodes),
             connected=_mean([is_connected(graph) for graph in graphs], shares),
@@ -153,25 +153,20 @@ class Measure:
         return _mean([contains(graph, motif) for graph in graphs], shares)
 
 
-def both_ways_density(graph: Graph) -> float:
-    """2·|E| / n²: the paper counts each edge in both directions, so that a 5-cycle has .4."""
-    return 2 * graph.edge_count / graph.node_count**2
-
-
 def distinct_count(graphs: Sequence[Graph]) -> int:
     """How many there are up to isomorphism, features included."""
     return len(_distinct(graphs))
 
 
 def _distinct(graphs: Sequence[Graph]) -> list[Graph]:
-    return list(dict(zip(graph_codes(to_dense(graphs)), graphs, strict=True)).values())
+    return [graphs[first] for first in dict.fromkeys(isomorphism_classes(to_dense(graphs)))]
 
 
 def _effective(graphs: Sequence[Graph], shares: Tensor) -> float:
     """1 / Σ share² over distinct graphs: so many with equal shares would be as varied."""
     total: dict[int, float] = {}
-    for code, share in zip(graph_codes(to_dense(graphs)), shares.tolist(), strict=True):
-        total[code] = total.get(code, 0.0) + share
+    for first, share in zip(isomorphism_classes(to_dense(graphs)), shares.tolist(), strict=True):
+        total[first] = total.get(first, 0.0) + share
     return 1 / sum(share**2 for share in total.values())
 
 

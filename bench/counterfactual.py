@@ -32,6 +32,7 @@ class Answered:
     instance: Explained
     found: tuple[Edits, ...]
     gnn_evaluations: int
+    gnn_gradients: int
     cpu_seconds: float
     refuted: int = 0  # answers of a node's instance that did not hold on the whole graph: not found
 
@@ -51,7 +52,7 @@ class Row:
     ceiling: float
     auc_possible: float  # at most, by any method: what exhaustive search leaves open
     auc_one_edit: float
-    fidelity_auc: float
+    fidelity_auc: float  # of flips only; not the paper's, see `_fidelity_auc`
     mean_edits: float | None
     flip_rate: float
     flip_rate_005: float
@@ -63,6 +64,7 @@ class Row:
     alternatives3: float
     share_not_minimal: float | None
     gnn_evaluations: float
+    gnn_gradients: float
     cpu_seconds: float
     cpu_seconds_n60: float | None  # of the instances of at most 60 nodes
     share_covered: float  # by exhaustive search
@@ -137,6 +139,7 @@ def row(
         alternatives3=_mean([len(answer.found) >= 3 for answer in flips]) if flips else 0.0,
         share_not_minimal=_mean(worse) if worse else None,
         gnn_evaluations=_mean([answer.gnn_evaluations for answer in answers]),
+        gnn_gradients=_mean([answer.gnn_gradients for answer in answers]),
         cpu_seconds=_mean([answer.cpu_seconds for answer in answers]),
         cpu_seconds_n60=_mean(small) if small else None,
         share_covered=_mean(covered),
@@ -215,7 +218,11 @@ def _share_within(instances: Sequence[Instance], ratio: float) -> float:
 
 
 def _fidelity_auc(gnn: Gnn, answers: Sequence[Answered]) -> float:
-    """Area under mean fidelity at r = 0 … 0.3: what was not found within r counts as 0."""
+    """Area under the mean fidelity of flips at r = 0 … 0.3: what did not flip within r counts as 0.
+
+    The paper's fidelity AUC is another quantity: there every graph has an explanation at every r,
+    and its fidelity counts whether or not the class flips. A smallest flip has no graph at other r.
+    """
     before = predict(gnn, [answer.instance.graph for answer in answers], CPU)
     gained: list[tuple[float, int, int]] = []
     for position, answer in enumerate(answers):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path("bench/results")
+NOT_MEASURED = "not measured"  # a figure that older rows lack
 COMMANDS = ("gnns", "counterfactual", "classes", "robustness", "speed")
 
 Row = Mapping[str, Any]

@@ -41,6 +41,7 @@ class Answer:
 
     found: tuple[Edits, ...]
     gnn_evaluations: int
+    gnn_gradients: int
 
 
 Method = Callable[[Explained, int], Answer]  # instance, seed
@@ -105,7 +106,7 @@ def diffusion_method(gnn: Gnn, denoiser: Denoiser, config: CounterfactualConfig)
         found = tuple(
             tuple((edit.source, edit.target) for edit in answer.edits) for answer in outcome.found
         )
-        return Answer(found, outcome.gnn_evaluations)
+        return Answer(found, outcome.gnn_evaluations, outcome.gnn_gradients)
 
     return method
 
@@ -127,8 +128,8 @@ def plain_method(gnn: Gnn, name: str) -> Method:
     def method(instance: Explained, seed: int) -> Answer:
         outcome = search(instance, seed)
         if outcome.graph is None:
-            return Answer((), outcome.gnn_evaluations)
+            return Answer((), outcome.gnn_evaluations, 0)
         toggled = sorted(changed_pairs(instance.graph, outcome.graph))
-        return Answer((tuple(toggled),), outcome.gnn_evaluations)
+        return Answer((tuple(toggled),), outcome.gnn_evaluations, 0)
 
     return method

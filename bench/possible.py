@@ -18,7 +18,7 @@ from bench.instances import CPU
 from models.class_features import ClassParts
 from models.gnn.network import Gnn, predict
 from models.graphs import DenseGraphs, Graph, to_dense
-from models.isomorphism import graph_codes
+from models.isomorphism import isomorphism_classes
 
 MOST_NODES = 7  # of the graphs in Read and Wilson's atlas, which NetworkX has
 # Where nodes differ, parts of the class whose nodes are tried; a size that is not here has too many
@@ -78,14 +78,11 @@ class Possible:
 
 
 def connected_graphs(row: Tensor, nodes: int, *, marked: bool) -> list[Graph]:
-    """Every connected graph whose nodes all have that feature row; marked: with every mark.
-
-    One of each kind that message passing can tell apart.
-    """
+    """Every connected graph whose nodes all have that feature row; marked: with every mark."""
     features = row.expand(nodes, -1).clone()
     targets: Sequence[int | None] = range(nodes) if marked else [None]
     every = [Graph(features, edges, target) for edges in _atlas(nodes) for target in targets]
-    return list(dict(zip(graph_codes(to_dense(every)), every, strict=True)).values())
+    return [every[first] for first in dict.fromkeys(isomorphism_classes(to_dense(every)))]
 
 
 @cache

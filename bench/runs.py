@@ -72,6 +72,7 @@ class Run:
                 instance,
                 tuple(tuple((a, b) for a, b in edits) for edits in one["found"]),
                 one["gnn_evaluations"],
+                one["gnn_gradients"],
                 one["cpu_seconds"],
                 one["refuted"],
             )
@@ -104,6 +105,7 @@ class Run:
                 {
                     "found": held,
                     "gnn_evaluations": answer.gnn_evaluations,
+                    "gnn_gradients": answer.gnn_gradients,
                     "cpu_seconds": seconds,
                     "refuted": len(answer.found) - len(held),
                 }

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from models.graphs import DenseGraphs, Graph, from_dense
-from models.isomorphism import graph_codes
+from models.isomorphism import isomorphism_classes
 from models.mmd import GraphStatistics, kernels_between, mmd, statistics
 
 SURE = math.log(0.995)  # log f that is not worth raising at the cost of anything else
@@ -76,11 +76,9 @@ class Pool:
 
 
 def distinct(graphs: DenseGraphs) -> DenseGraphs:
-    """The first of each kind, in order; features count."""
-    first: dict[int, int] = {}
-    for position, code in enumerate(graph_codes(graphs)):
-        first.setdefault(code, position)
-    return graphs.select(torch.tensor(list(first.values()), dtype=torch.long))
+    """The first of each isomorphism class, in order; features count."""
+    firsts = dict.fromkeys(isomorphism_classes(graphs))
+    return graphs.select(torch.tensor(list(firsts), dtype=torch.long))
 
 
 @dataclass(frozen=True)

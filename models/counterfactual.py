@@ -61,12 +61,14 @@ def explain(
         reason = STOPPED
     if reason is not None:
         seconds = time.perf_counter() - started
-        return CounterfactualOutcome(before, (), None, reason, 1, 0, 0, seconds)
+        return CounterfactualOutcome(before, (), None, reason, 1, 0, 0, 0, seconds)
     try:
         run = Sampling(denoiser, judge, config, torch.Generator().manual_seed(seed), device)
     except StoppedError:  # while a large graph was read
         judged, seconds = judge.evaluations + 1, time.perf_counter() - started
-        return CounterfactualOutcome(before, (), None, STOPPED, judged, 0, 0, seconds)
+        return CounterfactualOutcome(
+            before, (), None, STOPPED, judged, judge.gradient_count, 0, 0, seconds
+        )
     run.sample()
     reason = None if run.chosen else run.why_nothing()
     return CounterfactualOutcome(
@@ -75,6 +77,7 @@ def explain(
         closest_miss=next(iter(run.described(run.nearest)), None),
         reason=reason,
         gnn_evaluations=judge.evaluations + 1,  # and the input itself
+        gnn_gradients=judge.gradient_count,
         samples=run.samples,
         depth=run.depth,
         seconds=time.perf_counter() - started,

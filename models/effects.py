@@ -13,14 +13,17 @@ from models.graphs import DenseGraphs
 
 
 class GnnView(NamedTuple):
-    """What the GNN itself says about each graph of a batch, at the cost of one pass."""
+    """What the GNN itself says about each graph of a batch, by one forward pass."""
 
     logits: Tensor  # [batch, class]
     slopes: Tensor  # [class, batch, node, node] first-order effects of toggles on the logits
     states: Tensor  # [batch, node, width] what its convolutions say about each node
+    backward_passes: int = 0  # that the slopes took, each over the whole batch
 
     def select(self, part: slice) -> GnnView:
-        return GnnView(self.logits[part], self.slopes[:, part], self.states[part])
+        return self._replace(
+            logits=self.logits[part], slopes=self.slopes[:, part], states=self.states[part]
+        )
 
 
 class Toggles(NamedTuple):
@@ -93,7 +96,8 @@ def look(gnn: Gnn, graphs: DenseGraphs) -> GnnView:
         found = [toggle_slopes(one, adjacency) for one in centred[:-1]]
     # the mean over classes is 0, so that the last one follows from the others
     slopes = torch.stack([*found, -torch.stack(found).sum(dim=0)])
-    return GnnView(logits.detach(), slopes, states.detach())
+    passes = len(found) if logits.requires_grad else 0
+    return GnnView(logits.detach(), slopes, states.detach(), passes)
 
 
 def toggle_slopes(value: Tensor, adjacency: Tensor) -> Tensor:

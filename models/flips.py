@@ -10,9 +10,9 @@ from torch import Tensor
 
 from models.candidates import CandidateSpace
 from models.edits import LARGE_SET, EditSet, EditSpace
-from models.effects import toggle_slopes
+from models.effects import GnnView, look, toggle_slopes
 from models.gnn.network import Gnn, predict
-from models.graphs import to_sparse
+from models.graphs import DenseGraphs, to_sparse
 from models.tried import TriedSets
 
 # Numbers per dense GNN pass: about what stays in a core's cache at usual widths, and it bounds
@@ -56,7 +56,8 @@ class FlipJudge:
     ) -> None:
         self.space = space
         self.goal = goal
-        self.evaluations = 0
+        self.evaluations = 0  # graphs that went forward through the GNN
+        self.gradient_count = 0  # graphs that went backward, once per number differentiated
         self.gnn = gnn
         self._device = device
         self._should_stop = should_stop
@@ -114,8 +115,16 @@ class FlipJudge:
 
     def logits(self) -> Tensor:
         """Of the unedited graph: [class]."""
+        self.evaluations += 1
         with torch.inference_mode():
             return self._logits([()])[0].cpu()
+
+    def look(self, graphs: DenseGraphs) -> GnnView:
+        """What the GNN says about graphs that need not be edits of the input."""
+        view = look(self.gnn, graphs)
+        self.evaluations += graphs.count
+        self.gradient_count += graphs.count * view.backward_passes
+        return view
 
     def _logits(self, edit_sets: Sequence[EditSet]) -> Tensor:
         """[set, class]"""
@@ -140,6 +149,7 @@ class FlipJudge:
                 margin = self.goal.margin(self.gnn.dense(graphs.with_adjacency(adjacency)))
                 effect = toggle_slopes(margin.sum(), adjacency)
             self.evaluations += len(some)
+            self.gradient_count += len(some) if margin.requires_grad else 0
             rows.append(self.space.of_pairs(effect.cpu()))
         return torch.cat(rows)
 

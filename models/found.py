@@ -40,7 +40,8 @@ class CounterfactualOutcome:
     found: tuple[FoundCounterfactual, ...]
     closest_miss: FoundCounterfactual | None  # only if nothing was found
     reason: str | None  # only if nothing was found
-    gnn_evaluations: int  # graphs judged, dense and sparse
+    gnn_evaluations: int  # graphs judged by a forward pass, dense and sparse
+    gnn_gradients: int  # graphs that went backward, once per number differentiated
     samples: int  # graphs drawn from the denoiser
     depth: int  # edits that the search tried to combine
     seconds: float

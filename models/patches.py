@@ -19,7 +19,6 @@ from torch import Tensor
 from models.candidates import CandidateConfig, CandidateSpace
 from models.denoiser import Denoiser
 from models.edits import EditSet
-from models.effects import look
 from models.flips import FORBIDDEN, FlipJudge
 from models.graphs import DenseGraphs, Graph, to_dense
 from models.row_graph import RowGraph, rows_of
@@ -113,8 +112,7 @@ class PatchScout:
             graphs = self._dense(some, patch_nodes).to(self._device)
             view = None
             if self._judge.gnn.has_dense:  # else every look would be a question to the GNN
-                view = look(self._judge.gnn, graphs)
-                self._judge.evaluations += graphs.count
+                view = self._judge.look(graphs)
             reading = self._denoiser.read(graphs, view)
             effects = reading.effects
             if effects is None and view is not None:

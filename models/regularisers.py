@@ -164,7 +164,8 @@ class Recurrence:
     """The logarithm of how often connected subgraphs of the class are this very graph.
 
     A graph that was not among those drawn counts as half a draw. Where most feature rows are
-    unique, as with measurements, no graph would recur, and edges alone are compared.
+    unique, as with measurements, no graph would recur, and edges alone are compared. Graphs are
+    compared by their codes: scores of all candidates of all steps are too many for the exact test.
     """
 
     weight: float

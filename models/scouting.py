@@ -11,7 +11,6 @@ from torch import Tensor
 
 from models.denoiser import Denoiser
 from models.edits import EditSet
-from models.effects import look
 from models.flips import FORBIDDEN, FlipJudge
 
 # Node triples that the denoiser reads in one pass, and for one depth of a search: its matrix
@@ -110,8 +109,7 @@ class Scout:
         gains, plausible = [], []
         for start in range(0, len(states), per_pass):
             graphs = space.dense(states[start : start + per_pass]).to(self._device)
-            view = look(self._judge.gnn, graphs)
-            self._judge.evaluations += graphs.count
+            view = self._judge.look(graphs)
             reading = self._denoiser.read(graphs, view)
             assert reading.effects is not None
             effects = space.of_pairs(reading.effects.cpu())  # [class, state, pair]

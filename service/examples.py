@@ -394,6 +394,7 @@ _RESULT: Example = {
             "closest_miss": None,
             "diversity": None,
             "gnn_evaluations": 512,
+            "gnn_gradients": 2,
             "seconds": 0.4,
         }
     ],
@@ -419,7 +420,7 @@ _RESULT: Example = {
         "seed": 7,
         "device": "cpu",
         "versions": {"d4explain": "0.1.0", "torch": "2.13.0"},
-        "work": {"samples": 256, "gnn_evaluations": 512, "depth": 1},
+        "work": {"samples": 256, "gnn_evaluations": 512, "gnn_gradients": 2, "depth": 1},
     },
     "warnings": [],
 }

@@ -16,15 +16,19 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from service.errors import problem
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+_EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # where one listens, but no name of anything
 ANY_HOST = "*"
+_MOST_SHOWN = 100  # characters of a refused header
 
 
 def hosts_of(allowed: str, bound_to: str) -> frozenset[str]:
-    """The host names this API answers to; unless set, those of loopback if it is bound there."""
+    """The host names this API answers to: loopback's, the one it is bound to, and those set.
+
+    Listening on every address does not mean answering to every name: behind a published port a page
+    that points its own name at loopback would be let in. Only `*` means that.
+    """
     named = frozenset(name.strip().lower() for name in allowed.split(",") if name.strip())
-    if named:
-        return named | _LOOPBACK
-    return _LOOPBACK if bound_to in _LOOPBACK else frozenset({ANY_HOST})
+    return _LOOPBACK | named | ({bound_to.lower()} - _EVERY_ADDRESS)
 
 
 class OwnOrigin:
@@ -45,10 +49,15 @@ class OwnOrigin:
         await self.app(scope, receive, send)
 
     def _refusal(self, host: str, origin: str | None) -> str | None:
-        if ANY_HOST not in self.hosts and _name(f"//{host}") not in self.hosts:
-            return "Host is no name of this API; the setting D4_ALLOWED_HOSTS lists more of them."
+        name = _name(f"//{host}")
+        if ANY_HOST not in self.hosts and name not in self.hosts:
+            hint = f"add {name[:_MOST_SHOWN]!r} to" if name else "allowed are names of loopback and"
+            return f"Unknown Host header {host[:_MOST_SHOWN]!r}; {hint} D4_ALLOWED_HOSTS."
         if origin is not None and _place(origin) != host.lower():
-            return "Origin is another site; this API takes no requests from pages of other sites."
+            return (
+                f"Origin header {origin[:_MOST_SHOWN]!r} is another site; this API takes no "
+                "requests from pages of other sites."
+            )
         return None
 
 

@@ -202,7 +202,17 @@ class CounterfactualAnswer(Document):
     counterfactuals: list[Counterfactual]
     closest_miss: ClosestMiss | None
     diversity: float | None  # mean Jaccard distance of the alternatives' edit sets
-    gnn_evaluations: int
+    gnn_evaluations: Annotated[
+        int, Field(description="Graphs that went through the GNN, in forward passes.")
+    ]
+    gnn_gradients: Annotated[
+        int | None,
+        Field(
+            description="Graphs that went backward through the GNN, once for each number that was "
+            "differentiated: these passes come on top of `gnn_evaluations`. Null in results from "
+            "before they were counted."
+        ),
+    ] = None
     seconds: float
 
 
@@ -211,7 +221,13 @@ class ClassExample(Document):
     prediction: Prediction
     confidence: float
     denoiser_likelihood: float  # log-likelihood per node under the denoiser
-    density: float  # 2·edges / (n·(n − 1))
+    density: Annotated[
+        float,
+        Field(
+            description="The paper's Density |E| / |V|², which counts each edge in both "
+            "directions: 2·edges / nodes². A 5-cycle has 0.4."
+        ),
+    ]
     connected: bool
     # of the class, as far as the GNN is sure of it: counted so, the examples together look like the
     # class, with a preference for what recurs; None with the sampler `paper`
@@ -277,7 +293,7 @@ class Receipt(Document):
     versions: dict[str, str]  # those of plug-ins among them
     gnn_form: GnnForm = "dense"
     objective_fallback: ObjectiveFallback | None = None
-    work: dict[str, int | float]  # samples, GNN evaluations, depth reached …
+    work: dict[str, int | float]  # samples, GNN evaluations and gradients, depth reached …
 
 
 class CounterfactualResult(Document):

@@ -62,8 +62,9 @@ class Settings:
     allowed_hosts: str = _setting(
         "D4_ALLOWED_HOSTS",
         "",
-        "Host names the API answers to, comma-separated, besides those of loopback; `*` is any.",
-        shown="loopback's only if bound there, else any",
+        "Further host names the API answers to, comma-separated, besides those of loopback and "
+        "`D4_HOST`; `*` is any.",
+        shown="none",
     )
     log_level: str = _setting(
         "D4_LOG_LEVEL", "INFO", "`DEBUG`, `INFO`, `WARNING` or `ERROR`; logs are JSON lines."

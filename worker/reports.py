@@ -90,6 +90,7 @@ def counterfactual_answer(
         closest_miss=None if miss is None else _closest_miss(document, before, miss, molecule),
         diversity=None if diversity is None else figure(diversity),
         gnn_evaluations=outcome.gnn_evaluations,
+        gnn_gradients=outcome.gnn_gradients,
         seconds=figure(outcome.seconds),
     )
 

@@ -175,19 +175,21 @@ def _aucs(run: Run, target: TargetGnn, say: Say) -> Section[AucFigures]:
     for name, config in (("exact", exact), ("candidate", replace(exact, candidates=FORCED))):
         method = diffusion_method(target.gnn, denoiser, config)
         answers = []
-        evaluations = 0
+        evaluations = gradients = 0
         for place, instance in enumerate(run.instances):
             answer = method(instance, run.seed + place)
             edits = len(answer.found[0]) if answer.found else None
             answers.append(Instance(instance.graph.edge_count, edits))
             evaluations += answer.gnn_evaluations
+            gradients += answer.gnn_gradients
             say(f"small graphs, {name}", place + 1, len(run.instances))
         auc = cf_acc_auc(cf_acc_curve(answers))
         flips = sum(answer.edits is not None for answer in answers)
-        found[name] = (auc, flips / len(answers), evaluations / len(answers))
+        work = (evaluations / len(answers), gradients / len(answers))
+        found[name] = (auc, flips / len(answers), *work)
     table = Table(
         f"CF-ACC AUC of {len(run.instances)} BA-3Motif graphs",
-        ("node pairs", "AUC", "flip rate", "GNN evaluations"),
+        ("node pairs", "AUC", "flip rate", "GNN evaluations", "GNN gradients"),
         (("all", *found["exact"]), ("candidates", *found["candidate"])),
     )
     return Section(AucFigures(found["exact"][0], found["candidate"][0]), (table,))

@@ -139,6 +139,7 @@ def _measured(folder: str, graph: Graph, candidates: CandidateConfig = FORCED) -
         "found": len(outcome.found),
         "edits": len(outcome.found[0].edits) if outcome.found else None,
         "gnn_evaluations": outcome.gnn_evaluations,
+        "gnn_gradients": outcome.gnn_gradients,
     }
 
 

@@ -44,6 +44,7 @@ ROW_KEYS = [
     ),
     *("mean_edits", "flip_rate", "flip_rate_005", "flip_rate_01", "mmd_sum", "mmd_heldout"),
     *("mmd_floor", "alternatives", "alternatives3", "share_not_minimal", "gnn_evaluations"),
+    "gnn_gradients",
     *(
         "cpu_seconds",
         "cpu_seconds_n60",
@@ -131,7 +132,7 @@ def test_a_row_counts_what_it_says() -> None:
     nothing: tuple[()] = ()
     found = [(((0, 1),), ((2, 3), (4, 5)), ((1, 2), (3, 4))), (((0, 1), (2, 3)),), nothing, nothing]
     answers = [
-        Answered(any_edit(graph), edits, gnn_evaluations=10, cpu_seconds=0.5)
+        Answered(any_edit(graph), edits, gnn_evaluations=10, gnn_gradients=3, cpu_seconds=0.5)
         for graph, edits in zip(graphs, found, strict=True)
     ]
     figures, detail = row(
@@ -148,7 +149,7 @@ def test_a_row_counts_what_it_says() -> None:
     assert (figures.alternatives, figures.alternatives3) == (1.0, 0.5)
     # of the three covered, the second needs one edit less and the third was not found
     assert figures.share_not_minimal == pytest.approx(2 / 3)
-    assert (figures.gnn_evaluations, figures.cpu_seconds) == (10, 0.5)
+    assert (figures.gnn_evaluations, figures.gnn_gradients, figures.cpu_seconds) == (10, 3, 0.5)
     # the fourth is not covered: one edit might do
     fewest = zip(graphs, (1, 1, 2, 1), strict=True)
     best = [Instance(graph.edge_count, few) for graph, few in fewest]
@@ -255,7 +256,7 @@ def test_unknown_methods_and_data_are_refused() -> None:
 
 def answered(graph: Graph, edits: tuple[tuple[int, int], ...] | None) -> Answered:
     instance = Explained(graph, EditRules(), restricted=False)
-    return Answered(instance, () if edits is None else (edits,), 1, 0.0)
+    return Answered(instance, () if edits is None else (edits,), 1, 0, 0.0)
 
 
 def test_one_resample_of_the_mmd_gain_is_the_difference_of_two_mmds() -> None:

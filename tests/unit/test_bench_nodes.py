@@ -309,7 +309,9 @@ def test_large_node_instances_may_be_edited_at_2000_pairs() -> None:
     network = nx.gnm_random_graph(160, 700, seed=3)
     edges = torch.tensor(sorted(tuple(sorted(edge)) for edge in network.edges)).T.contiguous()
     task = node_task("ba_shapes", divided(Graph(torch.ones(160, 10), edges), torch.arange(160) % 4))
-    for one in chosen(task, 10, 0):
+    instances = chosen(task, 10, 0)
+    assert any(one.restricted for one in instances)
+    for one in instances:
         assert one.node is not None
         free = EditSpace.of(one.graph, one.node.rules(EditRules())).count
         count = EditSpace.of(one.graph, one.rules).count

@@ -112,6 +112,8 @@ def test_counterfactual_targets() -> None:
     ("changed", "reached"),
     [
         ({"gnn_evaluations": 301.0}, False),
+        ({"gnn_evaluations": 290.0, "gnn_gradients": 10.0}, True),
+        ({"gnn_evaluations": 290.0, "gnn_gradients": 11.0}, False),  # backward passes are work too
         ({"auc_strict": 0.79}, False),
         ({"gnn_evaluations": 900.0, "mmd_gain_low": 0.001, "mmd_gain_high": 0.01}, True),
         ({"gnn_evaluations": 900.0, "mmd_gain_low": -0.001, "mmd_gain_high": 0.01}, False),
@@ -122,7 +124,7 @@ def test_the_denoiser_earns_its_place_by_work_or_by_naturalness(
 ) -> None:
     rows = [
         counterfactual("x", "d4", **changed),
-        counterfactual("x", "d4_no_denoiser", gnn_evaluations=900.0),
+        counterfactual("x", "d4_no_denoiser", gnn_evaluations=900.0, gnn_gradients=0.0),
     ]
     (verdict,) = [
         one for (_, target), one in judged("counterfactual", rows).items() if "denoiser" in target
@@ -256,6 +258,10 @@ def test_the_page_has_every_table_plot_and_verdict(tmp_path: Path) -> None:
     assert "| bbbp | 0.880 | 0.850 |" in text
     assert "| `d4` | 1.000 | 0.800 | 0.700 | 0.900 |" in text
     assert "the paper's CF-ACC AUC 0.781" in text
+    assert "fidelity AUC 0.739" not in text  # the paper's, which is another quantity than ours
+    assert "| AUC one-edit | flips' fidelity AUC |" in text
+    assert "| GNN evals | GNN gradients |" in text
+    assert "| 300 | not measured |" in text  # rows from before gradients were counted
     assert "python -m bench x\n" in text
     assert "Commit `0123456`; seed 0; 2026-01-02; a machine." in text
     assert "| bbbp | Top-K accuracy 1 without noise | 1.000 | reached |" in text
@@ -382,6 +388,8 @@ def test_notes_hold_no_figures() -> None:
 
 def test_kept_results_are_rows_of_known_commands() -> None:
     folder = Path(__file__).resolve().parents[2] / "bench" / "results"
-    for file in sorted(folder.glob("*.json")):
+    files = sorted(folder.glob("*.json"))
+    assert files
+    for file in files:
         assert file.name.partition("-")[0] in COMMANDS
         assert all("dataset" in row for row in json.loads(file.read_text()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from itertools import combinations
+from typing import Any
 
 import networkx as nx
 import pytest
@@ -338,13 +339,18 @@ def check_described(gnn: Gnn, graph: Graph, rules: EditRules, answer: FoundCount
     assert answer.likelihood == pytest.approx(mean)
 
 
-def check_minimal(gnn: Gnn, graph: Graph, rules: EditRules, answer: FoundCounterfactual) -> None:
-    """No single edit can be reverted with the flip kept, by the sparse GNN."""
+def is_minimal(gnn: Gnn, graph: Graph, rules: EditRules, answer: FoundCounterfactual) -> bool:
+    """Whether no single edit can be reverted with the flip kept, by the sparse GNN."""
     before = probabilities(gnn, graph)
-    for edit in answer.edits:
-        reverted = edges_of(answer.graph) ^ {(edit.source, edit.target)}
-        if obeys(rules, graph, reverted):
-            assert not flips(before, probabilities(gnn, with_edges(graph, reverted)))
+    reverted = [edges_of(answer.graph) ^ {(edit.source, edit.target)} for edit in answer.edits]
+    return not any(
+        obeys(rules, graph, edges) and flips(before, probabilities(gnn, with_edges(graph, edges)))
+        for edges in reverted
+    )
+
+
+def check_minimal(gnn: Gnn, graph: Graph, rules: EditRules, answer: FoundCounterfactual) -> None:
+    assert is_minimal(gnn, graph, rules, answer)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -353,7 +359,9 @@ def test_counterfactuals_of_larger_graphs_are_minimal(seed: int) -> None:
     gnn = random_gnn(seed, graph, bias=2.0)
     rules = EditRules(max_ratio=0.8)
     config = CounterfactualConfig(alternatives=6, search=SearchConfig(all_sets=1))
-    for answer in run(gnn, graph, rules, config).found:
+    found = run(gnn, graph, rules, config).found
+    assert found
+    for answer in found:
         check_minimal(gnn, graph, rules, answer)
         check_described(gnn, graph, rules, answer)
 
@@ -537,21 +545,26 @@ def test_a_sample_beyond_the_budget_is_projected_and_pruned() -> None:
 
 
 def test_unpruned_flips_keep_the_edits_they_do_not_need() -> None:
-    graph = random_graph(2, 6)
-    gnn = random_gnn(2, graph)
-    opposite = 1 - to_dense([graph]).adjacency[0] - torch.eye(6)
+    graph = random_graph(6, 12, 0.3)
+    gnn = random_gnn(6, graph, bias=3.0)  # it takes more edits than the search combines completely
+    opposite = 1 - to_dense([graph]).adjacency[0] - torch.eye(12)
     found = {
         prune: run(
             gnn,
             graph,
-            config=CounterfactualConfig(alternatives=50, prune=prune),
+            config=CounterfactualConfig(
+                alternatives=50, prune=prune, search=SearchConfig(all_sets=1)
+            ),
             denoiser=FixedDenoiser(opposite),
         ).found
         for prune in (True, False)
     }
     before = probabilities(gnn, graph)
-    assert all(flips(before, probabilities(gnn, answer.graph)) for answer in found[False])
-    assert len(found[False][0].edits) == len(found[True][0].edits)  # search finds small ones anyway
+    for answer in (*found[True], *found[False]):
+        assert flips(before, probabilities(gnn, answer.graph))
+    assert found[True]
+    assert all(is_minimal(gnn, graph, ANYTHING, answer) for answer in found[True])
+    assert not all(is_minimal(gnn, graph, ANYTHING, answer) for answer in found[False])
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -564,6 +577,7 @@ def test_without_information_answers_are_as_valid(seed: int) -> None:
         edges_of(answer.graph) for answer in second.found
     ]
     assert first.samples == run(gnn, graph).samples
+    assert first.found
     for answer in first.found:
         check_minimal(gnn, graph, ANYTHING, answer)
 
@@ -577,6 +591,30 @@ def test_scattered_samples_have_the_sizes_and_nothing_else_of_the_originals() ->
         assert all(list(edits) == sorted(set(edits)) for edits in drawn)
     singles = {drawn[2][0] for drawn in scattered_samples}
     assert singles == set(range(30))  # every pair is as likely
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("foresight", list(Foresight))
+def test_backward_passes_are_counted_beside_forward_ones(
+    classes: int, foresight: Foresight, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    differentiated: list[int] = []  # graphs of each backward pass
+    grad = torch.autograd.grad
+
+    def counted(value: Tensor, adjacency: Tensor, **options: Any) -> tuple[Tensor, ...]:
+        differentiated.append(len(adjacency))
+        return grad(value, adjacency, **options)
+
+    monkeypatch.setattr(torch.autograd, "grad", counted)
+    graph = random_graph(2, 9, 0.3)
+    gnn = random_gnn(2, graph, classes, bias=1.0)
+    width = gnn.spec.state_width
+    shape = DenoiserShape(FEATURES, hidden=8, blocks=2, classes=classes, gnn_width=width)
+    denoiser = Denoiser(shape, torch.Generator().manual_seed(0)).eval()
+    config = CounterfactualConfig(foresight=foresight)
+    outcome = run(gnn, graph, config=config, denoiser=denoiser)
+    assert outcome.gnn_gradients == sum(differentiated)
+    assert (outcome.gnn_gradients > 0) == (foresight is not Foresight.NONE)
 
 
 def test_work_is_counted() -> None:

@@ -266,6 +266,7 @@ def test_class_explanations_carry_attributes(road: Road) -> None:
         found = road.explained(
             kind="class", target_class=target, examples=2, candidates=4, steps=4, nodes=5
         )
+        assert found["result"]["examples"]
         for example in found["result"]["examples"]:
             by_pyg = probabilities(road.net, example["graph"])
             assert example["confidence"] == pytest.approx(float(by_pyg[target]), rel=1e-4)

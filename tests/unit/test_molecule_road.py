@@ -210,17 +210,31 @@ def test_counterfactuals_say_which_valences_they_break(road: Road) -> None:
 
 @pytest.mark.parametrize("sampler", ["guided", "paper"])
 def test_valid_molecules_can_be_asked_for(road: Road, sampler: str) -> None:
-    asked = {"valid_molecule": True, "max_ratio": 1.0}
-    found = road.explained(
-        graph={"smiles": "FC(F)(F)CC"}, alternatives=8, constraints=asked, sampler=sampler
-    )
-    (answer,) = found["result"]["answers"]
-    assert sampler == "paper" or answer["found"]
+    """One bond more flips the GNN: between carbons it is valid, at fluorine it is one too many."""
+    smiles = "FC(F)CCC"
+    broken = {}
+    for valid in (False, True):
+        asked = {"valid_molecule": valid, "max_ratio": 1.0}
+        found = road.explained(
+            graph={"smiles": smiles}, alternatives=8, constraints=asked, sampler=sampler
+        )
+        (answer,) = found["result"]["answers"]
+        assert answer["found"]
+        broken[valid] = [violations(smiles, one["edits"]) for one in answer["counterfactuals"]]
+        assert found["result"]["receipt"]["config"]["constraints"]["valid_molecule"] is valid
+    assert any(broken[False])  # else the rule would have had nothing to do
+    assert not any(broken[True])
     for one in answer["counterfactuals"]:
         assert one["molecule"]["valid"]
-        assert violations("FC(F)(F)CC", one["edits"]) == set()
         assert Chem.MolFromSmiles(one["molecule"]["smiles"]) is not None
-    assert found["result"]["receipt"]["config"]["constraints"]["valid_molecule"] is True
+
+
+def test_a_valid_molecule_is_found_where_one_bond_more_is_never_valid(road: Road) -> None:
+    asked = {"valid_molecule": True, "max_ratio": 1.0}
+    found = road.explained(graph={"smiles": "FC(F)(F)CC"}, constraints=asked)
+    (answer,) = found["result"]["answers"]
+    assert answer["found"]
+    assert not any(violations("FC(F)(F)CC", one["edits"]) for one in answer["counterfactuals"])
 
 
 def test_what_no_valid_molecule_reaches_is_not_found(road: Road) -> None:
@@ -232,9 +246,8 @@ def test_what_no_valid_molecule_reaches_is_not_found(road: Road) -> None:
     found = road.explained(graph={"smiles": "FC(F)(F)F"}, constraints=asked, target_class=1)
     (answer,) = found["result"]["answers"]
     assert not answer["found"]
-    assert answer["closest_miss"] is None or not violations(
-        "FC(F)(F)F", answer["closest_miss"]["edits"]
-    )
+    assert answer["closest_miss"] is not None
+    assert not violations("FC(F)(F)F", answer["closest_miss"]["edits"])
 
 
 def test_valid_molecule_is_for_molecules(road: Road) -> None:

@@ -105,10 +105,24 @@ def test_modification_ratio_counts_undirected_pairs_both_ways() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(nodes=st.integers(1, 14), share=st.floats(0, 1), seed=st.integers(0, 999))
-def test_density_and_connectivity_equal_networkx(nodes: int, share: float, seed: int) -> None:
+def test_density_is_the_share_of_the_adjacency_that_is_one(
+    nodes: int, share: float, seed: int
+) -> None:
+    """|E| / |V|² with each edge in both directions, as PyG stores it and as the paper counts."""
     network = nx.gnp_random_graph(nodes, share / 2, seed=seed)
     ours = graph(nodes, *(tuple(sorted(edge)) for edge in network.edges))
-    assert density(ours) == pytest.approx(nx.density(network))
+    assert density(ours) == pytest.approx(float(nx.to_numpy_array(network).mean()))
+
+
+def test_the_density_of_a_five_cycle_is_that_of_the_paper() -> None:
+    assert density(graph(5, (0, 1), (1, 2), (2, 3), (3, 4), (0, 4))) == pytest.approx(0.4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(nodes=st.integers(1, 14), share=st.floats(0, 1), seed=st.integers(0, 999))
+def test_connectivity_equals_networkx(nodes: int, share: float, seed: int) -> None:
+    network = nx.gnp_random_graph(nodes, share / 2, seed=seed)
+    ours = graph(nodes, *(tuple(sorted(edge)) for edge in network.edges))
     assert is_connected(ours) == nx.is_connected(network)
 
 

@@ -174,7 +174,8 @@ def test_of_too_many_pairs_edges_and_promising_ones_are_tried() -> None:
     scout.plausibility = plausibility
     _, guide = begun(judge, scout, config)
     assert len(guide.tried) == 40
-    assert judge.evaluations == 42  # and the input, and its gradient
+    assert judge.evaluations == 42  # and the input, twice: the second time for its gradient
+    assert judge.gradient_count == 1
     edges = judge.space.present.nonzero()[:, 0].tolist()
     gradient = a_judge(12).gradients([()])[0]
     steepest_edges = sorted(edges, key=lambda pair: -float(gradient[pair]))[:20]
@@ -196,6 +197,7 @@ def test_with_foresight_only_a_pool_is_tried() -> None:
     _, guide = begun(judge, scout, SearchConfig(pool=10, second_look=False))
     assert len(guide.tried) == 10
     assert judge.evaluations == 11  # and the look at the input, which says its margin too
+    assert judge.gradient_count == judge.gnn.spec.classes - 1  # the last class follows
     assert int(scout.gains.argmax()) in guide.tried
     untried = [pair for pair in range(judge.space.count) if pair not in guide.tried]
     assert torch.equal(guide.effects[untried], scout.gains[untried])

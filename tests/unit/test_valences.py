@@ -77,6 +77,7 @@ def test_answers_that_rdkit_does_not_accept_are_left_out() -> None:
         closest_miss=None,
         reason=None,
         gnn_evaluations=1,
+        gnn_gradients=0,
         samples=0,
         depth=1,
         seconds=0.0,

@@ -405,6 +405,9 @@ def test_counterfactuals_flip_with_the_callers_node_ids(world: World, trained: D
     assert result.receipt.dataset_sha256 == world.dataset.sha256
     assert set(result.receipt.versions) >= {"d4explain", "torch", "torch_geometric", "python"}
     assert result.receipt.work["gnn_evaluations"] > 0
+    gradients = [answer.gnn_gradients for answer in result.answers]
+    assert None not in gradients
+    assert result.receipt.work["gnn_gradients"] == sum(gradients) > 0  # type: ignore[arg-type]
     assert result.receipt.seed == 7
     assert result.receipt.config["sampler"] == "guided"
     assert result.receipt.config["preset"] == "balanced"

@@ -69,6 +69,7 @@ def explain_counterfactually(work: Work) -> Outcome:
             config=_resolved(request, config),
             done={
                 "gnn_evaluations": sum(outcome.gnn_evaluations for outcome in outcomes),
+                "gnn_gradients": sum(outcome.gnn_gradients for outcome in outcomes),
                 "samples": sum(outcome.samples for outcome in outcomes),
                 "depth": max((outcome.depth for outcome in outcomes), default=0),
                 "cut_by_time_budget": clock.cut,
