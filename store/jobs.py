@@ -1,6 +1,7 @@
 """Jobs, as service and worker use them.
 
 queued → running → succeeded | failed | canceled | expired; a silent worker's job is queued again.
+A queued job with a lease is reserved: a worker will begin it next, unless it is canceled before.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from store.cancellation import cancel, retry
 from store.claims import (
     Beat,
     Claim,
+    begin,
     cancel_running,
     claim,
     claim_mates,
     expire,
     fail,
+    give_back,
     heartbeat,
     held,
     record_checkpoint,
@@ -52,6 +55,7 @@ __all__ = [
     "Waiting",
     "announce_again",
     "announce_all_again",
+    "begin",
     "cancel",
     "cancel_running",
     "claim",
@@ -61,6 +65,7 @@ __all__ = [
     "expire",
     "fail",
     "get",
+    "give_back",
     "heartbeat",
     "held",
     "is_anything_due",

@@ -107,7 +107,7 @@ class Runner:
         if claim is None:
             log.debug("claimed by another worker")
             return
-        slice_ = Slice(Seat(self._store, claim))
+        slice_ = Slice(Seat(self._store, claim, has_begun=True))
         endings = Endings(self._store.database, lambda seats: self._left(slice_, seats))
         watchdog = Watchdog(
             self._store.database,
@@ -149,7 +149,7 @@ class Runner:
             claims = jobs.claim_mates(session, first, self._patience.lease_seconds, count)
         if claims:
             log.info("%d jobs of the same denoiser are run together with it", len(claims))
-        return [Seat(self._store, claim) for claim in claims]
+        return [Seat(self._store, claim, has_begun=False) for claim in claims]
 
     def _left(self, slice_: Slice, seats: Sequence[Seat]) -> None:
         slice_.leave(seats)
@@ -169,13 +169,15 @@ class Runner:
 
     def _attempt(self, seat: Seat, slice_: Slice, endings: Endings) -> None:
         claim, control = seat.claim, seat.control
-        log.info("attempt %d of a %s job starts", claim.attempt, claim.kind)
         try:
             if self._shutting_down:
                 control.stop(StopReason.SHUTDOWN)
             # A claim that is given up at once is announced to others at once; a message that
             # is only dropped would wait for the dispatcher's next round.
             control.raise_if_stopped()
+            if not seat.has_begun:
+                endings.begin(seat)
+            log.info("attempt %d of a %s job starts", claim.attempt, claim.kind)
             outcome = self._handlers[claim.kind](Work(claim, control, self._store, self._library))
             endings.add(finished(seat, outcome))
             log.info("done")

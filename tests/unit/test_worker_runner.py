@@ -10,6 +10,7 @@ import torch
 from sqlalchemy import Connection, event, update
 
 from store import jobs
+from store.errors import LeaseLost
 from store.jobs import JobKind, JobState, Queue
 from store.opened import Store
 from store.settings import Settings
@@ -411,9 +412,9 @@ def test_a_mate_that_waits_is_canceled_alone(store: Store) -> None:
     thread = in_thread(lambda: runner_for(store, handler, exits).run(ids[0]))
     wait_until(lambda: len(begun) == 2)
     waiting = next(job_id for job_id in ids if job_id not in begun)
+    assert job(store, waiting).lease_owner == "test"  # it is reserved
     with store.database.transaction() as session:
-        assert jobs.cancel(session, waiting).state is JobState.RUNNING  # it is claimed
-    wait_until(lambda: job(store, waiting).state is JobState.CANCELED)  # though another one works
+        assert jobs.cancel(session, waiting).state is JobState.CANCELED  # though another one works
     go_on.set()
     thread.join(timeout=5)
     assert waiting not in begun
@@ -441,8 +442,46 @@ def test_a_mate_whose_lease_is_lost_is_left_to_its_new_owner(store: Store) -> No
     go_on.set()
     thread.join(timeout=5)
     still = job(store, lost)
-    assert (still.state, still.attempt, still.lease_owner) == ("running", 2, "another worker")
+    assert (still.state, still.attempt, still.lease_owner) == ("running", 1, "another worker")
     assert sorted(states(store, ids)) == ["running", "succeeded", "succeeded"]
+
+
+def test_one_job_of_a_slice_at_most_has_begun_and_not_ended(store: Store) -> None:
+    ids = asked(store, 5)
+    seen: list[list[str]] = []
+
+    def handler(work: Work) -> Outcome:
+        assert job(store, work.claim.job_id).attempt == work.claim.attempt
+        seen.append(sorted(states(store, ids)))
+        return Outcome()
+
+    runner_for(store, handler).run(ids[0])
+    assert seen == [["queued"] * (4 - n) + ["running"] + ["succeeded"] * n for n in range(5)]
+    assert states(store, ids) == ["succeeded"] * 5
+
+
+def test_mates_of_a_job_that_kills_its_process_are_not_charged(store: Store) -> None:
+    ids = asked(store, 5)
+    killer = ids[2]
+
+    def handler(work: Work) -> Outcome:
+        if work.claim.job_id == killer:  # as if the process had ended here
+            with store.database.transaction() as session:
+                session.execute(
+                    update(Job).where(Job.lease_owner.is_not(None)).values(lease_until=0.0)
+                )
+                jobs.reap(session)
+            raise LeaseLost(work.claim.job_id, work.claim.attempt)
+        return Outcome()
+
+    runner = runner_for(store, handler)
+    for job_id in ids * 3:
+        runner.run(job_id)
+    ended = {job_id: job(store, job_id) for job_id in ids}
+    assert (ended[killer].state, ended[killer].attempts_used) == (JobState.FAILED, 2)
+    for job_id in set(ids) - {killer}:
+        assert (ended[job_id].state, ended[job_id].attempt) == (JobState.SUCCEEDED, 1)
+        assert ended[job_id].error is None
 
 
 def test_shutdown_gives_all_of_them_back(store: Store) -> None:
@@ -477,7 +516,8 @@ def test_mates_behind_a_job_that_takes_long_are_handed_to_others(store: Store) -
     wait_until(lambda: len(begun) == 2)
     # The first one's ending does not wait for the second job's end.
     wait_until(lambda: job(store, begun[0]).state is JobState.SUCCEEDED, 2)
-    wait_until(lambda: states(store, ids).count(JobState.QUEUED) == 2)
+    wait_until(lambda: [job(store, job_id).lease_owner for job_id in ids].count(None) == 3)
+    assert states(store, ids).count(JobState.QUEUED) == 2
     assert job(store, begun[1]).state is JobState.RUNNING
     go_on.set()
     thread.join(timeout=5)
