@@ -22,9 +22,10 @@ _LOCKED = "held jobs"  # of a session, which lives for one transaction
 
 @dataclass(frozen=True)
 class Claim:
-    """The right to work on a job; `attempt` is the fencing token.
+    """The right to work on a job; `attempt` and `owner` are the fencing token.
 
-    A reserved job has no attempt yet: it stays queued, with a lease, until `begin` counts one.
+    A reserved job stays queued, with a lease; `attempt` is the number that `begin` will give it.
+    If another worker takes it meanwhile, that number is the other's: hence the owner.
     """
 
     job_id: str
@@ -144,13 +145,12 @@ def heartbeat(session: Session, claims: Sequence[Claim], lease_seconds: float) -
     """Renews leases; not held means: stop, another attempt may be running."""
     if not claims:
         return []
-    owners = {claim.owner for claim in claims}
-    running = [(claim.job_id, claim.attempt) for claim in claims]
-    reserved = [(id_, attempt - 1) for id_, attempt in running]
-    place = tuple_(Job.id, Job.attempt)
+    running = [(claim.job_id, claim.attempt, claim.owner) for claim in claims]
+    reserved = [(id_, attempt - 1, owner) for id_, attempt, owner in running]
+    fence = tuple_(Job.id, Job.attempt, Job.lease_owner)
     held = or_(
-        and_(Job.state == JobState.RUNNING, place.in_(running)),
-        and_(Job.state == JobState.QUEUED, place.in_(reserved), Job.lease_owner.in_(owners)),
+        and_(Job.state == JobState.RUNNING, fence.in_(running)),
+        and_(Job.state == JobState.QUEUED, fence.in_(reserved)),
     )
     if len(claims) > 1:
         # In the order in which endings are written, so that the two cannot deadlock.
@@ -159,11 +159,14 @@ def heartbeat(session: Session, claims: Sequence[Claim], lease_seconds: float) -
         update(Job)
         .where(held)
         .values(lease_until=now() + lease_seconds)
-        .returning(Job.id, Job.attempt, Job.state, Job.cancel_requested)
+        .returning(Job.id, Job.attempt, Job.lease_owner, Job.state, Job.cancel_requested)
         .execution_options(synchronize_session=False)
     ).all()
     renewed = {
-        (row.id, row.attempt + (row.state is JobState.QUEUED)): row.cancel_requested for row in rows
+        (row.id, row.attempt + (row.state is JobState.QUEUED), row.lease_owner): (
+            row.cancel_requested
+        )
+        for row in rows
     }
     return [Beat(held=key in renewed, cancel_requested=renewed.get(key, False)) for key in running]
 
@@ -173,7 +176,7 @@ def held(session: Session, claim: Claim) -> Job:
     locked = session.info.setdefault(_LOCKED, {})
     known: Job | None = locked.get(claim.job_id)
     if known is not None:  # nobody else can have changed it since
-        if (known.attempt, known.state) != (claim.attempt, JobState.RUNNING):
+        if (known.attempt, known.lease_owner) != (claim.attempt, claim.owner):
             raise LeaseLost(claim.job_id, claim.attempt)
         return known
     job = session.scalar(
@@ -291,6 +294,7 @@ def _fence(claim: Claim) -> tuple[ColumnElement[bool], ...]:
     return (
         Job.id == claim.job_id,
         Job.attempt == claim.attempt,
+        Job.lease_owner == claim.owner,
         Job.state == JobState.RUNNING,
     )
 

@@ -49,6 +49,17 @@ SPEC = parse_spec(
 )
 
 
+Token = tuple[int, str]
+
+
+def token(claim: Claim) -> Token:
+    return claim.attempt, claim.owner
+
+
+def is_running(job: Job) -> bool:
+    return job.state is JobState.RUNNING
+
+
 def fresh_database(folder: Path) -> Database:
     database = Database(
         f"sqlite:///{folder / 'jobs.sqlite'}", policy=JobPolicy(max_attempts=MAX_ATTEMPTS)
@@ -77,8 +88,8 @@ class Jobs(RuleBasedStateMachine):
         self.database = fresh_database(self.folder)
         self.job_ids: list[str] = []
         self.claims: list[Claim] = []  # of all workers, also those that were replaced
-        self.holder: dict[str, int] = {}  # the attempt that holds a running job
-        self.reserved: dict[str, int] = {}  # the attempt that a queued job will have
+        self.holder: dict[str, Token] = {}  # the attempt that holds a running job
+        self.reserved: dict[str, Token] = {}  # the attempt that a queued job will have
         self.attempts: dict[str, int] = {}
         self.ended: dict[str, tuple[JobState, object]] = {}
         self.results: dict[str, int] = {}  # which attempt's result was committed
@@ -246,13 +257,14 @@ class Jobs(RuleBasedStateMachine):
         is_held = before.state is not JobState.QUEUED or job_id in self.reserved
         is_free = not is_held or self.is_silent(before)
         with self.database.transaction() as session:
-            claim = jobs.claim(session, job_id, "worker", 3600)
+            claim = jobs.claim(session, job_id, f"worker {len(self.claims)}", 3600)
         has_attempts = before.attempts_used < MAX_ATTEMPTS
         may_run = before.waiting_for is None and not before.cancel_requested and has_attempts
         assert (claim is not None) == (is_free and may_run)
         if claim is not None:
             assert claim.attempt == before.attempt + 1
-            self.holder[job_id] = self.attempts[job_id] = claim.attempt
+            self.holder[job_id] = token(claim)
+            self.attempts[job_id] = claim.attempt
             self.reserved.pop(job_id, None)
             self.claims.append(claim)
 
@@ -273,14 +285,14 @@ class Jobs(RuleBasedStateMachine):
         attempts = {job.id: job.attempt for job in before}
         for claim in claimed:
             assert claim.attempt == attempts[claim.job_id] + 1
-            self.reserved[claim.job_id] = claim.attempt
+            self.reserved[claim.job_id] = token(claim)
             self.claims.append(claim)
 
     def begin_reserved(self, which: int) -> None:
         """One that was reserved at some time, or gives it back; it may have been taken since."""
         claims = [claim for claim in self.claims if claim.job_id in self.reserved] or self.claims
         claim = claims[which % len(claims)]
-        is_reserved = self.reserved.get(claim.job_id) == claim.attempt
+        is_reserved = self.reserved.get(claim.job_id) == token(claim)
         if which % 4 == 0:
             act, allowed = jobs.give_back, is_reserved
         else:
@@ -294,7 +306,8 @@ class Jobs(RuleBasedStateMachine):
         assert allowed
         self.reserved.pop(claim.job_id, None)
         if act is jobs.begin:
-            self.holder[claim.job_id] = self.attempts[claim.job_id] = claim.attempt
+            self.holder[claim.job_id] = token(claim)
+            self.attempts[claim.job_id] = claim.attempt
 
     def fall_silent(self, job_id: str) -> None:
         with self.database.transaction() as session:
@@ -310,7 +323,7 @@ class Jobs(RuleBasedStateMachine):
             with self.database.transaction() as session:
                 beats = jobs.heartbeat(session, claims, 3600)
             assert [beat.held for beat in beats] == [
-                self.holds(claim) or self.reserved.get(claim.job_id) == claim.attempt
+                self.holds(claim) or self.reserved.get(claim.job_id) == token(claim)
                 for claim in claims
             ]
 
@@ -383,11 +396,13 @@ class Jobs(RuleBasedStateMachine):
                 assert job.result == {"attempt": self.results[job.id]}
 
     def running_means_held(self, rows: dict[str, Job]) -> None:
-        running = {job.id: job.attempt for job in rows.values() if job.state == "running"}
-        assert running == self.holder
-        queued = {job.id: job.attempt + 1 for job in rows.values() if job.state == "queued"}
-        leased = {job.id for job in rows.values() if job.lease_owner is not None}
-        assert {id_: attempt for id_, attempt in queued.items() if id_ in leased} == self.reserved
+        leased = [job for job in rows.values() if job.lease_owner is not None]
+        running = {job.id: (job.attempt, job.lease_owner) for job in leased if is_running(job)}
+        queued = {
+            job.id: (job.attempt + 1, job.lease_owner) for job in leased if not is_running(job)
+        }
+        assert {job.id for job in rows.values() if is_running(job)} == set(running)
+        assert (running, queued) == (self.holder, self.reserved)
 
     def nobody_waits_in_vain(self, rows: dict[str, Job]) -> None:
         for job in rows.values():
@@ -429,7 +444,7 @@ class Jobs(RuleBasedStateMachine):
         return True
 
     def holds(self, claim: Claim) -> bool:
-        return self.holder.get(claim.job_id) == claim.attempt
+        return self.holder.get(claim.job_id) == token(claim)
 
     def is_silent(self, job: Job) -> bool:
         with self.database.reading() as session:
