@@ -26,7 +26,7 @@ from store.claims import (
 )
 from store.job_events import events
 from store.job_states import EventType, JobKind, JobState, Queue
-from store.parties import Party, Waiting, party_of, waiting_parties
+from store.parties import Party, Waiting, is_another_waiting, party_of, waiting_parties
 from store.reaper import (
     Announcement,
     announce_again,
@@ -68,6 +68,7 @@ __all__ = [
     "give_back",
     "heartbeat",
     "held",
+    "is_another_waiting",
     "is_anything_due",
     "is_anything_to_reap",
     "never_announced",

@@ -90,7 +90,15 @@ class Settings:
         "D4_CHECKPOINT_SECONDS", 10.0, "Time between checkpoints of a training."
     )
     job_time_limit_seconds: float = _setting(
-        "D4_JOB_TIME_LIMIT_SECONDS", 3600.0, "Longest run of one attempt."
+        "D4_JOB_TIME_LIMIT_SECONDS",
+        3600.0,
+        "Longest run of one attempt; of a training, of all its attempts together.",
+    )
+    max_training_seconds: float = _setting(
+        "D4_MAX_TRAINING_SECONDS",
+        1800.0,
+        "Longest training that is accepted, as estimated for one CPU core; with a GPU more makes "
+        "sense.",
     )
     jobs_at_once: int = _setting(
         "D4_JOBS_AT_ONCE",

@@ -103,6 +103,7 @@ _STOPPED = {
     StopReason.CANCELED: jobs.cancel_running,
     StopReason.TIMED_OUT: jobs.expire,
     StopReason.SHUTDOWN: jobs.release,
+    StopReason.YIELDED: jobs.release,
 }
 
 

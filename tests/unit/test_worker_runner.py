@@ -15,7 +15,7 @@ from store.jobs import JobKind, JobState, Queue
 from store.opened import Store
 from store.settings import Settings
 from store.tables import Job
-from worker.control import StopReason
+from worker.control import Stopped, StopReason
 from worker.failures import failure_of
 from worker.loading import Library
 from worker.runner import Runner
@@ -55,18 +55,21 @@ def runner_for(
     store: Store,
     handler: Handler,
     exits: Exits | None = None,
+    *,
     ended: Callable[[Sequence[str]], None] = lambda job_ids: None,
     slice_seconds: float = 60.0,
+    training_seconds: float = 60.0,
 ) -> Runner:
     return Runner(
         store,
         Library(store.artifacts, torch.device("cpu")),
-        dict.fromkeys((JobKind.PREDICT, JobKind.COUNTERFACTUAL), handler),
+        dict.fromkeys((JobKind.PREDICT, JobKind.COUNTERFACTUAL, JobKind.TRAIN), handler),
         "test",
-        queues=[Queue.SAMPLE, Queue.LIGHT],
+        queues=[Queue.TRAIN, Queue.SAMPLE, Queue.LIGHT],
         exit_process=exits or Exits(),
         ended=ended,
         slice_seconds=slice_seconds,
+        training_seconds=training_seconds,
     )
 
 
@@ -559,6 +562,64 @@ def test_another_tenants_job_comes_between_two_slices(store: Store) -> None:
     assert served[:first] == ["default"] * first
     assert served[first:] == ["b"] + ["default"] * (len(served) - first - 1)
     assert len(served) > first + 1  # and the announced one is run, too
+
+
+def trainings(store: Store, *tenants: str) -> list[str]:
+    with store.database.transaction() as session:
+        return [
+            jobs.submit(session, kind=JobKind.TRAIN, denoiser_id=f"den_{n}", tenant=tenant).id
+            for n, tenant in enumerate(tenants)
+        ]
+
+
+def test_trainings_of_tenants_take_turns(store: Store) -> None:
+    ids = trainings(store, "a", "a", "a", "b")
+    served: list[str] = []
+
+    def handler(work: Work) -> Outcome:
+        served.append(work.claim.tenant)
+        return Outcome()
+
+    runner = runner_for(store, handler)
+    for job_id in ids:  # messages come in the order of submission
+        runner.run(job_id)
+    assert served == ["a", "b", "a", "a"]
+
+
+def test_the_message_of_a_short_job_begins_no_training(store: Store) -> None:
+    (training,) = trainings(store, "a")
+    short = submit(store)
+    runner = runner_for(store, lambda work: Outcome())
+    runner.run(short)
+    assert states(store, [training, short]) == ["queued", "succeeded"]
+    another = submit(store)
+    runner.run(training)
+    assert states(store, [training, another]) == ["succeeded", "queued"]
+
+
+def test_a_job_that_can_be_resumed_makes_way_for_another_alone(store: Store) -> None:
+    seen: list[bool] = []
+
+    def handler(work: Work) -> Outcome:
+        deadline = time.monotonic() + 1.0
+        while time.monotonic() < deadline and not work.control.should_yield():
+            time.sleep(0.01)
+        seen.append(work.control.should_yield())
+        if seen[-1]:
+            raise Stopped(StopReason.YIELDED)
+        return Outcome()
+
+    first, second = trainings(store, "default", "default")
+    runner = runner_for(store, handler, training_seconds=0.1)
+    runner.run(first)
+    released = job(store, first)
+    assert (released.state, released.attempt, released.attempts_used) == (JobState.QUEUED, 1, 0)
+    runner.run(second)  # now the first one waits
+    with store.database.transaction() as session:
+        jobs.cancel(session, first)
+    runner.run(second)  # and now nobody does
+    assert seen == [True, True, False]
+    assert job(store, second).state is JobState.SUCCEEDED
 
 
 def test_a_message_of_a_job_that_is_done_costs_no_transaction(store: Store) -> None:
