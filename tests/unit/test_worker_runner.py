@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from pydantic import ValidationError
 from sqlalchemy import Connection, event, update
 
+from models.errors import UnknownClassError
 from store import jobs
 from store.errors import LeaseLost
 from store.jobs import JobKind, JobState, Queue
 from store.opened import Store
+from store.requests import DenoiserConfig
 from store.settings import Settings
 from store.tables import Job
 from worker.control import Stopped, StopReason
@@ -296,13 +299,28 @@ def test_wrong_input_fails_at_once_and_says_why(store: Store) -> None:
     job_id = submit(store)
 
     def handler(work: Work) -> Outcome:
-        raise ValueError("class 7 was asked for; the GNN knows classes 0 to 2")
+        raise UnknownClassError(7, 3)
 
     runner_for(store, handler).run(job_id)
     failed = job(store, job_id)
     assert (failed.state, failed.attempt) == (JobState.FAILED, 1)
     assert failed.error is not None
+    assert failed.error["type"] == "invalid"
     assert failed.error["message"] == "class 7 was asked for; the GNN knows classes 0 to 2"
+
+
+@pytest.mark.parametrize("error", [ValueError("/srv/secret: bad magic"), KeyError("secret")])
+def test_a_mistake_of_ours_is_not_blamed_on_the_caller(error: Exception) -> None:
+    failure = failure_of(error)
+    assert (failure.kind, failure.retryable) == ("internal", False)
+    assert type(error).__name__ in failure.message
+    assert "secret" not in failure.message
+
+
+def test_an_invalid_stored_document_is_a_mistake_of_ours() -> None:
+    with pytest.raises(ValidationError) as caught:
+        DenoiserConfig.model_validate({"steps": "many"})
+    assert failure_of(caught.value).kind == "internal"
 
 
 def test_shutdown_gives_the_job_back_without_counting_the_attempt(store: Store) -> None:

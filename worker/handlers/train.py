@@ -14,6 +14,7 @@ from safetensors.torch import save as save_tensors
 from sqlalchemy.orm import Session
 
 from models.denoiser import Denoiser
+from models.errors import RefusedError
 from models.recipes import Objective, Recipe, recipe_for
 from models.training import NonFiniteGradientError, Trainer, TrainingProgress
 from store import denoisers
@@ -31,7 +32,7 @@ log = logging.getLogger(__name__)
 _RESUMED = (StopReason.SHUTDOWN, StopReason.YIELDED)
 
 
-class TrainingDivergedError(ValueError):
+class TrainingDivergedError(RefusedError):
     def __init__(self, step: int) -> None:
         super().__init__(
             f"the training ran away: its gradient was not finite at step {step}; "
