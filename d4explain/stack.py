@@ -21,6 +21,7 @@ from d4explain.lock import DataFolderLock
 from d4explain.ports import free_port, require_free, require_loopback
 from d4explain.processes import Child, Command, Signals
 from d4explain.readiness import readiness
+from store.process_limits import cpu_limit
 from store.settings import Settings
 
 READY_SECONDS = 60.0
@@ -81,7 +82,7 @@ class Stack:
             self._require_broker(url)
         # No migration here: API and workers bring the database up to date, whoever comes first,
         # and all import at the same time.
-        threads = self._settings.threads or max(1, _cores() // len(QUEUES))
+        threads = self._settings.threads or max(1, int(cpu_limit()) // len(QUEUES))
         environment = self._environment(url, threads)
         self._children.append(self._python("api", environment, "-m", "service"))
         for name, queues in QUEUES.items():
@@ -243,13 +244,6 @@ class Stack:
 
     def _warn(self, line: str) -> None:
         self._say(f"[yellow]{time.strftime('%H:%M:%S')}[/] {escape(line)}")
-
-
-def _cores() -> int:
-    """That this process may use, which in a container can be fewer than the machine has."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _require_database(settings: Settings) -> None:

@@ -55,7 +55,7 @@ class Settings:
         "D4_DEVICE", "auto", "Device of a worker: `auto`, `cpu`, `cuda` or `cuda:<n>`."
     )
     threads: int = _setting(
-        "D4_THREADS", 0, "Threads of torch in a worker; 0 takes half of the cores."
+        "D4_THREADS", 0, "Threads of torch in a worker; 0 takes half of the CPUs it may use."
     )
     host: str = _setting("D4_HOST", "127.0.0.1", "Address the API listens on.")
     port: int = _setting("D4_PORT", 8400, "Port the API listens on.")
