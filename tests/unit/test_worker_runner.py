@@ -10,7 +10,7 @@ import torch
 from pydantic import ValidationError
 from sqlalchemy import Connection, event, update
 
-from models.errors import UnknownClassError
+from models.errors import RefusedError, UnknownClassError
 from store import jobs
 from store.errors import LeaseLost
 from store.jobs import JobKind, JobState, Queue
@@ -146,7 +146,7 @@ def test_a_record_that_fails_leaves_no_success(store: Store) -> None:
     job_id = submit(store)
 
     def record(session: object) -> None:
-        raise ValueError("the artifact is not what it should be")
+        raise RefusedError("the artifact is not what it should be")
 
     runner_for(store, lambda work: Outcome(record=record)).run(job_id)
     done = job(store, job_id)
@@ -403,7 +403,7 @@ def test_one_of_several_fails_alone(store: Store) -> None:
     bad, unrecordable = ids[1], ids[3]
 
     def refuse(session: object) -> None:
-        raise ValueError("the artifact is not what it should be")
+        raise RefusedError("the artifact is not what it should be")
 
     def handler(work: Work) -> Outcome:
         if work.claim.job_id == bad:
