@@ -21,6 +21,7 @@ from d4explain.lock import DataFolderLock
 from d4explain.ports import free_port, require_free, require_loopback
 from d4explain.processes import Child, Command, Signals
 from d4explain.readiness import readiness
+from store.process_limits import cpu_limit
 from store.settings import Settings
 
 READY_SECONDS = 60.0
@@ -86,7 +87,7 @@ class Stack:
             self._wait_for(migration)
         finally:
             self._end([migration], 0.0, at_once=True)
-        threads = self._settings.threads or max(1, _cores() // len(QUEUES))
+        threads = self._settings.threads or max(1, int(cpu_limit()) // len(QUEUES))
         environment = self._environment(redis_url=url, threads=threads)
         self._children.append(self._python("api", environment, "-m", "service"))
         for name, queues in QUEUES.items():
@@ -252,10 +253,3 @@ class Stack:
 
     def _warn(self, line: str) -> None:
         self._say(f"[yellow]{time.strftime('%H:%M:%S')}[/] {escape(line)}")
-
-
-def _cores() -> int:
-    """That this process may use, which in a container can be fewer than the machine has."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -22,6 +22,7 @@ from service.references import checked_id, gnn_filter, usable
 from service.replies import accepted_headers, page_reply, poll_headers, reply, tagged
 from service.resources import DenoiserResource, PageOf, denoiser_resource
 from service.schemas import DenoiserIn
+from service.training_costs import check_training
 from service.waiting import preference
 from store import denoisers, jobs
 from store.job_states import DenoiserState
@@ -119,6 +120,15 @@ def create(store: Store, body: bytes, submission: Submission) -> Made:
 
     def make(session: Session) -> str:
         gnn, dataset = usable(session, chosen.id, graphs.id, lock=True)
+        check_training(
+            session,
+            "/config",
+            gnn=gnn,
+            dataset=dataset,
+            objective=asked.objective,
+            config=asked.config,
+            settings=store.settings,
+        )
         denoiser, _ = denoisers.get_or_create(
             session, gnn=gnn, dataset=dataset, objective=asked.objective, config=asked.config
         )

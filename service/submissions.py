@@ -20,6 +20,7 @@ from service.questions import class_request, counterfactual_request
 from service.references import checked_id, named_by, usable
 from service.resources import ExplanationResource, new_explanation
 from service.schemas import ClassIn, CounterfactualIn, ExplanationIn
+from service.training_costs import check_training
 from store import denoisers, explanations, gnns
 from store.artifacts import digest_of
 from store.database import OUTAGES
@@ -152,7 +153,7 @@ def _checked(
     store.require_room()
     asked = parse_model(question.body.read(), ExplanationIn).root
     gnn, dataset = usable(asked.gnn, asked.dataset)
-    config = _denoiser_config(session, asked, gnn, dataset)
+    config = _denoiser_config(session, asked, gnn, dataset, store.settings)
     check_groups(store, gnn, dataset)
     request = _request(asked, gnn, dataset, store.settings).model_dump_json().encode()
     return Checked(
@@ -172,7 +173,7 @@ def foretell(store: Store, body: PostedBody) -> Estimate:
     asked = parse_model(body.read(), ExplanationIn).root
     with store.database.reading() as session:
         gnn, dataset = usable(session, asked.gnn, asked.dataset)
-        config = _denoiser_config(session, asked, gnn, dataset)
+        config = _denoiser_config(session, asked, gnn, dataset, store.settings)
         identity = denoisers.key(gnn.sha256, dataset.sha256, asked.kind, config)
         trains = not denoisers.is_ready(session, identity)
     check_groups(store, gnn, dataset)
@@ -268,6 +269,27 @@ def _made_once(session: Session, submission: Submission) -> Made:
 
 
 def _denoiser_config(
+    session: Session,
+    asked: CounterfactualIn | ClassIn,
+    gnn: Gnn,
+    dataset: ReferenceSet,
+    settings: Settings,
+) -> DenoiserConfig:
+    """As `_asked_config`; refused if training such a denoiser would take too long."""
+    config = _asked_config(session, asked, gnn, dataset)
+    check_training(
+        session,
+        "/denoiser",
+        gnn=gnn,
+        dataset=dataset,
+        objective=asked.kind,
+        config=config,
+        settings=settings,
+    )
+    return config
+
+
+def _asked_config(
     session: Session, asked: CounterfactualIn | ClassIn, gnn: Gnn, dataset: ReferenceSet
 ) -> DenoiserConfig:
     """How the denoiser is, or was, trained; one named by its id has to be of this very kind."""

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Select, and_, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Select, and_, func, or_, select, tuple_, update
 from sqlalchemy.orm import Session
 
 from store.database import now, read_clock
-from store.endings import end, requeue, with_reason
+from store.endings import end, requeue, unreserve, with_reason
 from store.errors import LeaseLost
 from store.job_events import append, append_state
 from store.job_states import EventType, JobKind, JobState
@@ -22,7 +22,11 @@ _LOCKED = "held jobs"  # of a session, which lives for one transaction
 
 @dataclass(frozen=True)
 class Claim:
-    """The right to work on a job; `attempt` is the fencing token."""
+    """The right to work on a job; `attempt` and `owner` are the fencing token.
+
+    A reserved job stays queued, with a lease; `attempt` is the number that `begin` will give it.
+    If another worker takes it meanwhile, that number is the other's: hence the owner.
+    """
 
     job_id: str
     attempt: int
@@ -47,25 +51,31 @@ class Beat:
 def is_free() -> tuple[ColumnElement[bool], ...]:
     """What is true of a job that can be claimed."""
     abandoned = and_(Job.state == JobState.RUNNING, Job.lease_until < now())
-    return (or_(Job.state == JobState.QUEUED, abandoned), *_may_run())
+    return (or_(_is_unreserved(), abandoned), *_may_run())
 
 
 def is_waiting() -> tuple[ColumnElement[bool], ...]:
     """What is true of a job that waits for a worker and nothing else."""
-    return (Job.state == JobState.QUEUED, *_may_run())
+    return (_is_unreserved(), *_may_run())
 
 
 def claim(session: Session, job_id: str, owner: str, lease_seconds: float) -> Claim | None:
-    """Takes the job if nobody holds it; None for a duplicate, a waiting or an ended job."""
-    free = select(Job).where(Job.id == job_id, *is_free()).with_for_update()
-    taken = _taken(session, free, owner, lease_seconds)
-    return taken[0] if taken else None
+    """Takes and begins the job if nobody holds it; None for a duplicate or an ended job."""
+    free = select(Job).where(Job.id == job_id, *is_free())
+    for job in _leased(session, free.with_for_update(), owner, lease_seconds):
+        job.state = JobState.RUNNING
+        job.attempt += 1
+        job.started_at = read_clock(session) if job.started_at is None else job.started_at
+        session.flush()
+        append_state(session, job)
+        return _claim_of(job, owner, job.attempt)
+    return None
 
 
 def claim_mates(session: Session, first: Claim, lease_seconds: float, limit: int) -> list[Claim]:
-    """Takes queued jobs that need what a claimed one needs, the longest waiting first.
+    """Reserves queued jobs that need what a claimed one needs, the longest waiting first.
 
-    Each is an attempt of its own. Mates have the tenant, the kind and the denoiser in common.
+    Mates have the tenant, the kind and the denoiser in common. None of them has begun.
     """
     mates = (
         select(Job)
@@ -79,44 +89,86 @@ def claim_mates(session: Session, first: Claim, lease_seconds: float, limit: int
         .limit(limit)
         .with_for_update(skip_locked=True)  # what another worker holds is being claimed there
     )
-    return _taken(session, mates, first.owner, lease_seconds)
+    reserved = _leased(session, mates, first.owner, lease_seconds)
+    return [_claim_of(job, first.owner, job.attempt + 1) for job in reserved]
 
 
-def _taken(session: Session, free: Select[Job], owner: str, lease_seconds: float) -> list[Claim]:
+def begin(session: Session, claim: Claim) -> None:
+    """Counts the attempt of a reserved job; LeaseLost if it is ours no more.
+
+    Commit this before the work starts: a job that kills its worker must not be free of charge.
+    """
+    begun = session.scalars(
+        update(Job)
+        .where(_is_reserved(claim))
+        .values(
+            state=JobState.RUNNING,
+            attempt=claim.attempt,
+            started_at=func.coalesce(Job.started_at, now()),
+        )
+        .returning(Job)
+        .execution_options(synchronize_session=False, populate_existing=True)
+    ).one_or_none()
+    if begun is not None:
+        append_state(session, begun)
+    else:  # it may have begun already, if the answer to an earlier commit was lost
+        held(session, claim)
+
+
+def give_back(session: Session, claim: Claim) -> None:
+    """Frees a reserved job that has not begun."""
+    job = session.scalar(
+        select(Job)
+        .where(_is_reserved(claim))
+        .with_for_update()
+        .execution_options(populate_existing=True)
+    )
+    if job is None:
+        raise LeaseLost(claim.job_id, claim.attempt)
+    unreserve(session, job)
+
+
+def _leased(session: Session, free: Select[Job], owner: str, lease_seconds: float) -> list[Job]:
     """Compare and set: the rows are locked while they are looked at."""
     taken = session.scalars(free.execution_options(populate_existing=True)).all()
     if not taken:
         return []
     at = read_clock(session)
     for job in taken:
-        job.state = JobState.RUNNING
-        job.attempt += 1
         job.lease_owner = owner
         job.lease_until = at + lease_seconds
-        job.started_at = at if job.started_at is None else job.started_at
     session.flush()
-    for job in taken:
-        append_state(session, job)
-    return [_claim_of(job, owner) for job in taken]
+    return list(taken)
 
 
 def heartbeat(session: Session, claims: Sequence[Claim], lease_seconds: float) -> list[Beat]:
     """Renews leases; not held means: stop, another attempt may be running."""
-    fences = tuple_(Job.id, Job.attempt).in_([(claim.job_id, claim.attempt) for claim in claims])
-    held = (fences, Job.state == JobState.RUNNING)
+    if not claims:
+        return []
+    running = [(claim.job_id, claim.attempt, claim.owner) for claim in claims]
+    reserved = [(id_, attempt - 1, owner) for id_, attempt, owner in running]
+    fence = tuple_(Job.id, Job.attempt, Job.lease_owner)
+    held = or_(
+        and_(Job.state == JobState.RUNNING, fence.in_(running)),
+        and_(Job.state == JobState.QUEUED, fence.in_(reserved)),
+    )
     if len(claims) > 1:
         # In the order in which endings are written, so that the two cannot deadlock.
-        session.execute(select(Job.id).where(*held).order_by(Job.id).with_for_update()).all()
+        session.execute(select(Job.id).where(held).order_by(Job.id).with_for_update()).all()
     rows = session.execute(
         update(Job)
-        .where(*held)
+        .where(held)
         .values(lease_until=now() + lease_seconds)
-        .returning(Job.id, Job.attempt, Job.cancel_requested)
+        .returning(Job.id, Job.attempt, Job.lease_owner, Job.state, Job.cancel_requested)
         .execution_options(synchronize_session=False)
     ).all()
-    renewed = {(row.id, row.attempt): row.cancel_requested for row in rows}
-    keys = [(claim.job_id, claim.attempt) for claim in claims]
-    return [Beat(held=key in renewed, cancel_requested=renewed.get(key, False)) for key in keys]
+    renewed = {
+        (row.id, row.attempt + (row.state is JobState.QUEUED), row.lease_owner): (
+            row.cancel_requested
+        )
+        for row in rows
+    }
+    return [Beat(held=key in renewed, cancel_requested=renewed.get(key, False)) for key in running]
 
 
 def held(session: Session, claim: Claim) -> Job:
@@ -124,7 +176,7 @@ def held(session: Session, claim: Claim) -> Job:
     locked = session.info.setdefault(_LOCKED, {})
     known: Job | None = locked.get(claim.job_id)
     if known is not None:  # nobody else can have changed it since
-        if (known.attempt, known.state) != (claim.attempt, JobState.RUNNING):
+        if (known.attempt, known.lease_owner) != (claim.attempt, claim.owner):
             raise LeaseLost(claim.job_id, claim.attempt)
         return known
     job = session.scalar(
@@ -207,10 +259,24 @@ def _may_run() -> tuple[ColumnElement[bool], ...]:
     )
 
 
-def _claim_of(job: Job, owner: str) -> Claim:
+def _is_unreserved() -> ColumnElement[bool]:
+    lapsed = or_(Job.lease_until.is_(None), Job.lease_until < now())
+    return and_(Job.state == JobState.QUEUED, lapsed)
+
+
+def _is_reserved(claim: Claim) -> ColumnElement[bool]:
+    return and_(
+        Job.id == claim.job_id,
+        Job.attempt == claim.attempt - 1,
+        Job.state == JobState.QUEUED,
+        Job.lease_owner == claim.owner,
+    )
+
+
+def _claim_of(job: Job, owner: str, attempt: int) -> Claim:
     return Claim(
         job_id=job.id,
-        attempt=job.attempt,
+        attempt=attempt,
         owner=owner,
         kind=job.kind,
         tenant=job.tenant_id,
@@ -228,6 +294,7 @@ def _fence(claim: Claim) -> tuple[ColumnElement[bool], ...]:
     return (
         Job.id == claim.job_id,
         Job.attempt == claim.attempt,
+        Job.lease_owner == claim.owner,
         Job.state == JobState.RUNNING,
     )
 

@@ -44,12 +44,17 @@ def requeue(session: Session, job: Job, priority: Priority) -> None:
     """Gives a job whose row the caller holds back to the queue, to be announced at once."""
     job.state = JobState.QUEUED
     job.priority = int(priority)
+    unreserve(session, job)
+    append_state(session, job)
+
+
+def unreserve(session: Session, job: Job) -> None:
+    """Frees a queued job whose row the caller holds, to be announced at once."""
     job.lease_owner = None
     job.lease_until = None
     job.next_dispatch_at = read_clock(session)
     job.dispatches = 0
     session.flush()
-    append_state(session, job)
 
 
 def with_reason(job: Job, type_: str, message: str, at: float) -> JsonObject:

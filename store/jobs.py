@@ -1,6 +1,7 @@
 """Jobs, as service and worker use them.
 
 queued → running → succeeded | failed | canceled | expired; a silent worker's job is queued again.
+A queued job with a lease is reserved: a worker will begin it next, unless it is canceled before.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from store.cancellation import cancel, retry
 from store.claims import (
     Beat,
     Claim,
+    begin,
     cancel_running,
     claim,
     claim_mates,
     expire,
     fail,
+    give_back,
     heartbeat,
     held,
     record_checkpoint,
@@ -23,7 +26,7 @@ from store.claims import (
 )
 from store.job_events import events
 from store.job_states import EventType, JobKind, JobState, Queue
-from store.parties import Party, Waiting, party_of, waiting_parties
+from store.parties import Party, Waiting, is_another_waiting, party_of, waiting_parties
 from store.reaper import (
     Announcement,
     announce_again,
@@ -52,6 +55,7 @@ __all__ = [
     "Waiting",
     "announce_again",
     "announce_all_again",
+    "begin",
     "cancel",
     "cancel_running",
     "claim",
@@ -62,8 +66,10 @@ __all__ = [
     "fail",
     "get",
     "get_all",
+    "give_back",
     "heartbeat",
     "held",
+    "is_another_waiting",
     "is_anything_due",
     "is_anything_to_reap",
     "never_announced",

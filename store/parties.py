@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import func, select
+from sqlalchemy import exists, func, select
 from sqlalchemy.orm import Session
 
-from store.claims import is_free, is_waiting
+from store.claims import Claim, is_free, is_waiting
 from store.clock import now
 from store.job_states import JobKind, Queue
 from store.tables import Job
@@ -53,3 +53,10 @@ def waiting_parties(session: Session, queues: Sequence[Queue]) -> list[Waiting]:
         Waiting(Party(row.tenant_id, row.kind, row.denoiser_id), row.job_id, row.seconds)
         for row in rows
     ]
+
+
+def is_another_waiting(session: Session, claim: Claim) -> bool:
+    """Whether a job waits in the queue that a claimed one came from."""
+    return bool(
+        session.scalar(select(exists().where(Job.queue == claim.kind.queue, *is_waiting())))
+    )

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Select, bindparam, exists, or_, select, up
 from sqlalchemy.orm import Session
 
 from store.database import now, read_clock
-from store.endings import end, requeue, with_reason
+from store.endings import end, requeue, unreserve, with_reason
 from store.job_policy import policy_of
 from store.job_states import JobState, Queue
 from store.submission import Priority
@@ -108,6 +108,9 @@ def announce_all_again(session: Session) -> None:
 
 
 def _recover(session: Session, job: Job) -> None:
+    if job.state is JobState.QUEUED:  # reserved and never begun: nothing has gone wrong with it
+        unreserve(session, job)
+        return
     message = f"worker {job.lease_owner} fell silent"
     error = with_reason(job, "lease_expired", message, read_clock(session))
     if job.cancel_requested:
@@ -126,7 +129,8 @@ def _held_rows(session: Session, query: Select[Job]) -> list[Job]:
 
 
 def _is_abandoned() -> ColumnElement[bool]:
-    return (Job.state == JobState.RUNNING) & (Job.lease_until < now())
+    held = Job.state.in_((JobState.RUNNING, JobState.QUEUED))  # running, or reserved
+    return held & (Job.lease_until < now())
 
 
 def _is_overdue() -> ColumnElement[bool]:
@@ -135,5 +139,8 @@ def _is_overdue() -> ColumnElement[bool]:
 
 def _is_due() -> ColumnElement[bool]:
     return (
-        (Job.state == JobState.QUEUED) & Job.waiting_for.is_(None) & (Job.next_dispatch_at <= now())
+        (Job.state == JobState.QUEUED)
+        & Job.waiting_for.is_(None)
+        & Job.lease_until.is_(None)  # whoever has reserved a job needs no message
+        & (Job.next_dispatch_at <= now())
     )

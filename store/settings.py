@@ -55,7 +55,7 @@ class Settings:
         "D4_DEVICE", "auto", "Device of a worker: `auto`, `cpu`, `cuda` or `cuda:<n>`."
     )
     threads: int = _setting(
-        "D4_THREADS", 0, "Threads of torch in a worker; 0 takes half of the cores."
+        "D4_THREADS", 0, "Threads of torch in a worker; 0 takes half of the CPUs it may use."
     )
     host: str = _setting("D4_HOST", "127.0.0.1", "Address the API listens on.")
     port: int = _setting("D4_PORT", 8400, "Port the API listens on.")
@@ -91,7 +91,15 @@ class Settings:
         "D4_CHECKPOINT_SECONDS", 10.0, "Time between checkpoints of a training."
     )
     job_time_limit_seconds: float = _setting(
-        "D4_JOB_TIME_LIMIT_SECONDS", 3600.0, "Longest run of one attempt."
+        "D4_JOB_TIME_LIMIT_SECONDS",
+        3600.0,
+        "Longest run of one attempt; of a training, of all its attempts together.",
+    )
+    max_training_seconds: float = _setting(
+        "D4_MAX_TRAINING_SECONDS",
+        1800.0,
+        "Longest training that is accepted, as estimated for one CPU core; with a GPU more makes "
+        "sense.",
     )
     jobs_at_once: int = _setting(
         "D4_JOBS_AT_ONCE",

@@ -98,10 +98,11 @@ class Job(Resource):
     kind: Mapped[JobKind]
     queue: Mapped[Queue]
     state: Mapped[JobState] = mapped_column(default=JobState.QUEUED)
-    attempt: Mapped[int] = mapped_column(default=0)  # counts every claim; the fencing token
-    releases: Mapped[int] = mapped_column(default=0)  # claims given up voluntarily
+    attempt: Mapped[int] = mapped_column(default=0)  # counts every begin; the fencing token
+    releases: Mapped[int] = mapped_column(default=0)  # attempts given up voluntarily
     max_attempts: Mapped[int]
     priority: Mapped[int]  # 0 is served first
+    # Of a running job its worker; of a queued one the worker that has reserved it.
     lease_owner: Mapped[str | None] = mapped_column(String(200))
     lease_until: Mapped[float | None]
     cancel_requested: Mapped[bool] = mapped_column(default=False)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 from celery import Celery
 
 from store.celery_config import broker_app
+from store.process_limits import memory_limit
 from store.settings import Settings
 
 # A child imports torch before it says that it is up, which takes a while on a busy machine.
@@ -37,5 +36,5 @@ def create_app(settings: Settings) -> Celery:
 
 
 def _recycle_kib() -> int:
-    """A child that ever took half of the machine's memory is replaced after its job."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2 // 1024
+    """A child that ever took half of the memory it may use is replaced after its job."""
+    return memory_limit() // 2 // 1024

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from models.errors import RefusedError
 from store.plugins import BlackBoxFields
 from worker.predict_client import PredictClient, PredictError
 
@@ -18,7 +19,7 @@ _SUM_TOLERANCE = 1e-3
 _LEAST = 1e-30  # a probability of 0 has no logarithm
 
 
-class QueryBudgetError(ValueError):
+class QueryBudgetError(RefusedError):
     def __init__(self, budget: int) -> None:
         super().__init__(
             f"the budget of {budget:,} queries to the black box is used up; a larger "

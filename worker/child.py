@@ -16,11 +16,12 @@ from store import workers
 from store.chime import Chime
 from store.job_states import Queue
 from store.opened import Store
+from store.process_limits import cpu_limit, memory_limit
 from store.settings import Settings
 from worker.guardian import Guardian
 from worker.handlers import HANDLERS
 from worker.inheritance import QUEUES
-from worker.loading import Library
+from worker.loading import WARM_BYTES, Library
 from worker.runner import Runner
 
 log = logging.getLogger(__name__)
@@ -72,6 +73,7 @@ def start(hostname: str, guardian: Guardian) -> None:
     library = Library(
         store.artifacts,
         device,
+        warm_bytes=min(WARM_BYTES, memory_limit() // 4),
         neighbourhood_nodes=store.settings.max_neighbourhood_nodes,
         exact_nodes=store.settings.exact_nodes,
     )
@@ -97,7 +99,7 @@ def start(hostname: str, guardian: Guardian) -> None:
 
 
 def _threads(settings: Settings) -> int:
-    return settings.threads or max(1, (os.cpu_count() or 1) // 2)
+    return settings.threads or max(1, int(cpu_limit()) // 2)
 
 
 def _show_presence(child: Child) -> None:

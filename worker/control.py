@@ -14,6 +14,7 @@ class StopReason(Enum):
     CANCELED = "canceled"  # the caller asked
     TIMED_OUT = "timed out"  # the job's time limit passed
     SHUTDOWN = "shutdown"  # this worker is going away; another goes on
+    YIELDED = "yielded"  # others wait for this worker; the job goes on later
     LEASE_LOST = "lease lost"  # another attempt owns the job, nothing may be written
 
 
@@ -52,6 +53,8 @@ class Control:
         self._reason: StopReason | None = None
         self._stopped_at = 0.0
         self._unwritten: Progress | None = None
+        self._can_yield_since: float | None = None
+        self._is_asked_to_yield = False
 
     def should_stop(self) -> bool:
         return self._reason is not None
@@ -71,6 +74,20 @@ class Control:
         if self._reason is StopReason.LEASE_LOST:
             raise Stopped(StopReason.LEASE_LOST)
         self._save_checkpoint(data, step)
+
+    def should_yield(self) -> bool:
+        """Whether to save a checkpoint and stop; a handler that asks this can do so from now on."""
+        if self._can_yield_since is None:
+            self._can_yield_since = time.monotonic()
+        return self._is_asked_to_yield
+
+    def ask_to_yield(self) -> None:
+        self._is_asked_to_yield = True
+
+    def seconds_able_to_yield(self) -> float:
+        """How long the handler could have stopped for others; 0 if it cannot, or was asked."""
+        since = self._can_yield_since
+        return 0.0 if since is None or self._is_asked_to_yield else time.monotonic() - since
 
     @property
     def reason(self) -> StopReason | None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
@@ -51,7 +53,7 @@ def finished(seat: Seat, outcome: Outcome) -> Ending:
 
 
 def failed(seat: Seat, failure: Failure) -> Ending:
-    if not failure.counts:
+    if not failure.counts or not seat.has_begun:
         return released(seat)
     end = partial(
         jobs.fail,
@@ -63,6 +65,8 @@ def failed(seat: Seat, failure: Failure) -> Ending:
 
 
 def released(seat: Seat) -> Ending:
+    if not seat.has_begun:
+        return Ending(seat, jobs.give_back)
     return Ending(seat, jobs.release, seat.control.take_progress())
 
 
@@ -70,7 +74,25 @@ def stopped(seat: Seat, reason: StopReason) -> Ending:
     if reason is StopReason.LEASE_LOST:
         _log_lost()
         return Ending(seat, _nothing)
+    if not seat.has_begun:
+        return released(seat)
     return Ending(seat, _STOPPED[reason], seat.control.take_progress())
+
+
+def _job_id(ending: Ending) -> str:
+    return ending.seat.claim.job_id
+
+
+def _patiently(write: Callable[[], None]) -> None:
+    for pause in (*_PAUSES, None):
+        try:
+            write()
+            return
+        except OperationalError:
+            if pause is None:
+                raise
+            log.warning("the ending could not be written yet", exc_info=True)
+            time.sleep(pause)
 
 
 def _nothing(session: Session, claim: Claim) -> None:
@@ -81,6 +103,7 @@ _STOPPED = {
     StopReason.CANCELED: jobs.cancel_running,
     StopReason.TIMED_OUT: jobs.expire,
     StopReason.SHUTDOWN: jobs.release,
+    StopReason.YIELDED: jobs.release,
 }
 
 
@@ -104,39 +127,57 @@ class Endings:
 
     def write(self) -> None:
         """Writes all there are; a database that is away for a moment is waited for."""
-        for pause in (*_PAUSES, None):
-            try:
-                self.try_to_write()
-                return
-            except OperationalError:
-                if pause is None:
-                    raise
-                log.warning("the ending could not be written yet", exc_info=True)
-                time.sleep(pause)
+        _patiently(self.try_to_write)
+
+    def begin(self, seat: Seat) -> None:
+        """Counts the attempt of a reserved job and writes all endings there are.
+
+        One transaction: whenever the process is killed, one job at most has begun and not ended.
+        """
+        _patiently(lambda: self._try_to_begin(seat))
+        seat.has_begun = True
 
     def try_to_write(self) -> None:
         """Writes all there are, or raises and keeps those that are not written."""
+        with self._taken() as unwritten:
+            if len(unwritten) > 1 and self._written_together(unwritten):
+                unwritten.clear()
+            while unwritten:
+                self._write_one(unwritten[0])
+                del unwritten[0]
+
+    def _try_to_begin(self, seat: Seat) -> None:
+        with self._taken() as unwritten:
+            if self._written_together(unwritten, seat.claim):
+                unwritten.clear()
+                return
+        self.try_to_write()
+        with self._database.transaction() as session:
+            jobs.begin(session, seat.claim)
+
+    @contextmanager
+    def _taken(self) -> Iterator[list[Ending]]:
+        """All there are; those that the caller leaves in the list are kept."""
         with self._writing:
             with self._lock:
-                # One order for all, so that two transactions cannot deadlock.
-                taken = sorted(self._unwritten, key=lambda ending: ending.seat.claim.job_id)
-                self._unwritten = []
-            left = taken
+                taken, self._unwritten = self._unwritten, []
+            taken.sort(key=_job_id)
             try:
-                if len(taken) > 1 and self._written_together(taken):
-                    left = []
-                while left:
-                    self._write_one(left[0])
-                    left = left[1:]
+                yield taken
             finally:
                 with self._lock:
-                    self._unwritten = [*left, *self._unwritten]
+                    self._unwritten = [*taken, *self._unwritten]
 
-    def _written_together(self, endings: Sequence[Ending]) -> bool:
+    def _written_together(self, endings: Sequence[Ending], begins: Claim | None = None) -> bool:
+        writes = [(_job_id(ending), ending.write) for ending in endings]
+        if begins is not None:
+            writes.append((begins.job_id, partial(jobs.begin, claim=begins)))
+        # One order for all, so that two transactions cannot deadlock.
+        writes.sort(key=itemgetter(0))
         try:
             with self._database.transaction() as session:
-                for ending in endings:
-                    ending.write(session)
+                for _, write in writes:
+                    write(session)
         except OperationalError:
             raise
         except Exception:  # of one of them: by themselves the others are not harmed

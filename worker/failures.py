@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import torch
 from sqlalchemy.exc import SQLAlchemyError
 
+from models.errors import RefusedError
 from store.disk_space import is_disk_full
 from store.errors import ArtifactCorrupt, ArtifactMissing, StoreError
 
 # The same input may well succeed later or elsewhere: memory, disk, network, device.
 _PASSING = (MemoryError, OSError, SQLAlchemyError, torch.OutOfMemoryError, torch.AcceleratorError)
-# Errors whose words were written for the caller; others may say things about our insides.
-_EXPLAINED = (ValueError, StoreError)
+# What the caller asked for cannot be done; the words were written for the caller.
+_EXPLAINED = (RefusedError, StoreError)
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,10 @@ def failure_of(error: Exception) -> Failure:
         return Failure("worker", message, True, unsound_process=unsound)
     if isinstance(error, _EXPLAINED):
         return Failure("invalid", str(error), False)
-    return Failure("internal", f"unexpected {type(error).__name__}: {error}", False)
+    # Any other error is a mistake of ours, and its words may tell of paths or data: they are in the
+    # log. The same input would most likely fail again.
+    message = f"internal error ({type(error).__name__}); the worker's log has the details"
+    return Failure("internal", message, False)
 
 
 def _is_out_of_memory(error: Exception) -> bool:

@@ -54,7 +54,7 @@ from store.settings import Settings
 from worker.plugged import plugged_layer, require_plugins
 from worker.shelf import Shelf
 
-_WARM_BYTES = 1024 * 1024 * 1024
+WARM_BYTES = 1024 * 1024 * 1024
 # Kernels of the reference with itself grow with the square of its graphs, and eigenvalues cost
 # nodes³: a thousand graphs say as much, and a few dozen of 500 nodes take some seconds.
 _MMD_GRAPHS = 1000
@@ -79,7 +79,7 @@ class Library:
         artifacts: Artifacts,
         device: torch.device,
         *,
-        warm_bytes: int = _WARM_BYTES,
+        warm_bytes: int = WARM_BYTES,
         neighbourhood_nodes: int = Settings.max_neighbourhood_nodes,
         exact_nodes: int = Settings.exact_nodes,
     ) -> None:
@@ -88,6 +88,10 @@ class Library:
         self.neighbourhood_nodes = neighbourhood_nodes  # most that are edited in a large graph
         self._artifacts = artifacts
         self._shelf = Shelf(warm_bytes)
+        # Apart, so that one large graph does not drive all networks out. Each is a map of a file;
+        # of one in an object store the file is a copy, which goes when the map does. The newest
+        # stays whatever its size: to fetch it again for every job would take minutes.
+        self._large_graphs = Shelf(warm_bytes, keeps_newest=True)
 
     def gnn(self, row: tables.Gnn) -> Gnn:
         """In eval mode on this worker's device, as the denoiser is."""
@@ -151,14 +155,14 @@ class Library:
         ]
 
     def large_graph(self, row: tables.ReferenceSet) -> RowGraph:
-        """Mapped, not read: it takes none of the warm memory, whatever its size."""
+        """Mapped, not read."""
 
         def load() -> RowGraph:
             with self._artifacts.open_large(row.graphs_digest) as file:
                 graph = large_graphs.mapped(file)
             return RowGraph(graph.x, graph.starts, graph.neighbours)
 
-        return self._shelf.get(("large", row.graphs_digest), load, lambda _: 0)
+        return self._large_graphs.get(row.graphs_digest, load, _mapped_bytes)
 
     def _graphs(self, gnn: tables.Gnn, row: tables.ReferenceSet) -> LabelledGraphs:
         """Edges have attributes only where the GNN reads them; then added ones are known, too."""
@@ -222,6 +226,7 @@ class Library:
 
     def forget(self) -> None:
         self._shelf.clear()
+        self._large_graphs.clear()
 
 
 _LAYERS: dict[str, type[Layer]] = {
@@ -391,6 +396,10 @@ def _graph_bytes(labelled: LabelledGraphs) -> int:
 def _bytes(graph: Graph) -> int:
     attributes = 0 if graph.edge_attributes is None else graph.edge_attributes.nbytes
     return graph.features.nbytes + graph.edges.nbytes + attributes
+
+
+def _mapped_bytes(graph: RowGraph) -> int:
+    return graph.features.nbytes + graph.starts.nbytes + graph.neighbours.nbytes
 
 
 def _statistics_bytes(kept: GraphStatistics) -> int:

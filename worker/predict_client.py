@@ -13,6 +13,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Any
 from urllib.parse import urlsplit
 
+from models.errors import RefusedError
 from store.black_boxes import check_url, hosts
 from store.settings import MIB, Settings
 
@@ -23,7 +24,7 @@ _PAUSES = (0.5, 2.0)  # before a second and a third attempt
 _TUNNELS = [ipaddress.ip_network(net) for net in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16")]
 
 
-class PredictError(ValueError):
+class PredictError(RefusedError):
     """The black box cannot be asked, or answers nonsense; the words are for the caller."""
 
 

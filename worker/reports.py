@@ -10,6 +10,7 @@ from torch import Tensor
 
 from models.class_explanation import ClassGraph
 from models.counterfactual import CounterfactualOutcome, FoundCounterfactual, FoundEdit
+from models.errors import RefusedError
 from models.graphs import Graph
 from models.scores import density, fidelity, mean_jaccard_distance
 from store.featurisers import SmilesFeaturiser
@@ -36,12 +37,17 @@ def figure(value: float) -> float:
     return float(f"{value:.7g}")
 
 
-def prediction(probabilities: Tensor) -> Prediction:
-    if not bool(torch.isfinite(probabilities).all()):
-        raise ValueError(
+class NonFiniteAnswerError(RefusedError):
+    def __init__(self) -> None:
+        super().__init__(
             "the GNN's answer is not finite for one of the graphs; "
             "its features are probably far outside of what the GNN was trained on"
         )
+
+
+def prediction(probabilities: Tensor) -> Prediction:
+    if not bool(torch.isfinite(probabilities).all()):
+        raise NonFiniteAnswerError
     return Prediction(
         predicted_class=int(probabilities.argmax()),
         probabilities=[figure(value) for value in probabilities.tolist()],

@@ -29,8 +29,10 @@ _EXIT_BY_FORCE = 1  # the pool replaces a child that ended with an error at once
 SLICE_SECONDS = 2.0  # that one party is served for before others have their turn
 # Their jobs are short and many; what they need is the same, so that they are run together.
 _TOGETHER = frozenset({JobKind.COUNTERFACTUAL})
-# A training takes minutes: it begins when it is announced, never because another job was.
-_IN_TURNS = frozenset({Queue.SAMPLE, Queue.LIGHT})
+# A training takes minutes: it takes turns with trainings alone, so that the message of a short
+# job never begins one.
+TRAINING_SECONDS = 30.0  # of a training's turn, if another training waits
+_LONG = frozenset({Queue.TRAIN})
 
 
 class Runner:
@@ -47,12 +49,13 @@ class Runner:
         exit_process: Callable[[int], object] = os._exit,
         ended: Callable[[Sequence[str]], None] = lambda job_ids: None,
         slice_seconds: float = SLICE_SECONDS,
+        training_seconds: float = TRAINING_SECONDS,
     ) -> None:
         self._store = store
         self._library = library
         self._handlers = handlers
         self._owner = owner
-        self._queues = [queue for queue in queues if queue in _IN_TURNS]
+        self._queues = frozenset(queues)
         self._exit_process = exit_process
         self._ended = ended
         settings = store.settings
@@ -61,6 +64,7 @@ class Runner:
             grace_seconds=settings.cancel_grace_seconds,
             time_limit_seconds=settings.job_time_limit_seconds,
             slice_seconds=slice_seconds,
+            training_seconds=training_seconds,
         )
         self._most_mates = settings.jobs_at_once - 1
         self._turns = Turns()
@@ -104,7 +108,8 @@ class Runner:
             party = jobs.party_of(session, announced)
             if party is None:
                 return None
-            waiting = jobs.waiting_parties(session, self._queues) if self._queues else []
+            queues = self._queues & _LONG if party.kind.queue in _LONG else self._queues - _LONG
+            waiting = jobs.waiting_parties(session, sorted(queues)) if queues else []
         if self._shutting_down or all(one.party != party for one in waiting):
             return announced
         turn = self._turns.next(waiting)
@@ -116,7 +121,7 @@ class Runner:
         if claim is None:
             log.debug("claimed by another worker")
             return
-        slice_ = Slice(Seat(self._store, claim))
+        slice_ = Slice(Seat(self._store, claim, has_begun=True))
         endings = Endings(self._store.database, lambda seats: self._left(slice_, seats))
         watchdog = Watchdog(
             self._store.database,
@@ -158,7 +163,7 @@ class Runner:
             claims = jobs.claim_mates(session, first, self._patience.lease_seconds, count)
         if claims:
             log.info("%d jobs of the same denoiser are run together with it", len(claims))
-        return [Seat(self._store, claim) for claim in claims]
+        return [Seat(self._store, claim, has_begun=False) for claim in claims]
 
     def _left(self, slice_: Slice, seats: Sequence[Seat]) -> None:
         slice_.leave(seats)
@@ -178,13 +183,15 @@ class Runner:
 
     def _attempt(self, seat: Seat, slice_: Slice, endings: Endings) -> None:
         claim, control = seat.claim, seat.control
-        log.info("attempt %d of a %s job starts", claim.attempt, claim.kind)
         try:
             if self._shutting_down:
                 control.stop(StopReason.SHUTDOWN)
             # A claim that is given up at once is announced to others at once; a message that
             # is only dropped would wait for the dispatcher's next round.
             control.raise_if_stopped()
+            if not seat.has_begun:
+                endings.begin(seat)
+            log.info("attempt %d of a %s job starts", claim.attempt, claim.kind)
             outcome = self._handlers[claim.kind](Work(claim, control, self._store, self._library))
             endings.add(finished(seat, outcome))
             log.info("done")

@@ -16,8 +16,9 @@ from worker.control import Control, StopReason
 class Seat:
     """One claimed job: it waits until one of two threads takes it, to run it or to give it up."""
 
-    def __init__(self, store: Store, claim: Claim) -> None:
+    def __init__(self, store: Store, claim: Claim, *, has_begun: bool) -> None:
         self.claim = claim
+        self.has_begun = has_begun  # as the database says: if not, the job is only reserved
         self.checkpoints = CheckpointKeeper(store, claim)
         self.control = Control(self.checkpoints.save)
         self.begun_at = time.monotonic()

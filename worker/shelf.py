@@ -10,10 +10,14 @@ T = TypeVar("T")
 
 
 class Shelf:
-    """Least recently used goes first; one thing that is larger than the whole shelf is not kept."""
+    """Least recently used goes first; one thing that is larger than the whole shelf is not kept.
 
-    def __init__(self, capacity_bytes: int) -> None:
+    With `keeps_newest` it is, alone, until something else is kept.
+    """
+
+    def __init__(self, capacity_bytes: int, *, keeps_newest: bool = False) -> None:
         self._capacity = capacity_bytes
+        self._keeps_newest = keeps_newest
         self._kept: OrderedDict[Hashable, tuple[object, int]] = OrderedDict()
         self._bytes = 0
 
@@ -23,10 +27,10 @@ class Shelf:
             return cast(T, self._kept[key][0])
         made = make()
         needed = size(made)
-        if needed <= self._capacity:
+        if needed <= self._capacity or self._keeps_newest:
             self._kept[key] = (made, needed)
             self._bytes += needed
-            while self._bytes > self._capacity:
+            while self._bytes > self._capacity and len(self._kept) > self._keeps_newest:
                 _, (_, freed) = self._kept.popitem(last=False)
                 self._bytes -= freed
         return made

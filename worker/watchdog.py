@@ -32,6 +32,7 @@ class Patience:
     grace_seconds: float  # between the wish to stop and the end by force
     time_limit_seconds: float
     slice_seconds: float  # of one turn, after which no job is begun
+    training_seconds: float  # of one turn, after which a training makes way for another
 
     @property
     def beat_seconds(self) -> float:
@@ -85,6 +86,7 @@ class Watchdog:
             if time.monotonic() >= next_beat:
                 next_beat = time.monotonic() + self._patience.beat_seconds
                 self._beat()
+                self._make_way()
             self._give_up_waiting()
             self._write_endings()
             seat = self._slice.current
@@ -128,6 +130,18 @@ class Watchdog:
                 seat.control.stop(StopReason.LEASE_LOST)
             elif beat.cancel_requested:
                 seat.control.stop(StopReason.CANCELED)
+
+    def _make_way(self) -> None:
+        """Asks a job that can be resumed to yield, once its turn is over and others wait."""
+        seat = self._slice.current
+        if seat is None or seat.control.seconds_able_to_yield() < self._patience.training_seconds:
+            return
+        try:
+            with self._database.reading() as session:
+                if jobs.is_another_waiting(session, seat.claim):
+                    seat.control.ask_to_yield()
+        except SQLAlchemyError:
+            log.warning("cannot see who waits", exc_info=True)
 
     def _give_up_waiting(self) -> None:
         """Ends mates that are to stop, and hands all back when another one takes very long."""

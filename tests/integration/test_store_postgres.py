@@ -208,7 +208,10 @@ def test_heartbeats_and_endings_of_several_do_not_deadlock(database: Database) -
             jobs.submit(session, kind=JobKind.COUNTERFACTUAL, denoiser_id="den_locked")
         claim = jobs.claim(session, first, "worker", 60)
         assert claim is not None
-        claims = [claim, *jobs.claim_mates(session, claim, 60, 20)]
+        mates = jobs.claim_mates(session, claim, 60, 20)
+        for mate in mates[:10]:
+            jobs.begin(session, mate)
+        begun, claims = [claim, *mates[:10]], [claim, *mates]
 
     def act(number: int) -> None:
         for _ in range(5):
@@ -216,7 +219,7 @@ def test_heartbeats_and_endings_of_several_do_not_deadlock(database: Database) -
                 if number % 2:
                     jobs.heartbeat(session, claims[:: -1 if number > 2 else 1], 60)
                 else:
-                    for one in sorted(claims, key=lambda one: one.job_id):
+                    for one in sorted(begun, key=lambda one: one.job_id):
                         jobs.record_progress(session, one, {"step": 1})
 
     at_once(4, act)

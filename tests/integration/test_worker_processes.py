@@ -79,9 +79,9 @@ class World:
                 for _ in range(count)
             ]
 
-    def explain(self, denoiser: Denoiser, count: int) -> list[str]:
-        """Jobs of one graph each."""
-        request = CounterfactualRequest(graphs=[ring(12, [(0, 5), (2, 8)])])
+    def explain(self, denoiser: Denoiser, count: int, graphs: int = 1) -> list[str]:
+        """Jobs of so many graphs each."""
+        request = CounterfactualRequest(graphs=[ring(12, [(0, 5), (2, 8)])] * graphs)
         digest = self.stack.store.artifacts.put(request.model_dump_json().encode())
         with self.stack.store.database.transaction() as session:
             return [
@@ -357,33 +357,52 @@ def test_sigterm_hands_the_job_to_another_worker(stack: Stack, world: World) -> 
     ]
 
 
-def test_jobs_run_together_survive_their_worker(stack: Stack, world: World) -> None:
-    stack.ensure_workers(2)
+def trained(stack: Stack, world: World) -> Denoiser:
     training = world.train(1)
     world.wait_for(training, JobState.SUCCEEDED)
     with stack.store.database.reading() as session:
-        denoiser = denoisers.get(session, world.job(training).denoiser_id or "")
-    submitted = world.explain(denoiser, 30)
+        return denoisers.get(session, world.job(training).denoiser_id or "")
+
+
+def test_jobs_run_together_survive_their_worker(stack: Stack, world: World) -> None:
+    stack.ensure_workers(2)
+    submitted = world.explain(trained(stack, world), 30)
 
     def together() -> list[str]:
-        """Of the worker that holds most."""
+        """Of the worker that holds most, begun or reserved."""
         with stack.store.database.reading() as session:
-            rows = session.scalars(select(Job).where(Job.state == JobState.RUNNING)).all()
+            rows = session.scalars(select(Job).where(Job.lease_owner.is_not(None))).all()
         owners = [job.lease_owner for job in rows]
         return [job.id for job in rows if job.lease_owner == max(owners, key=owners.count)]
 
     stack.until(lambda: len(together()) > 2, "a worker has claimed mates")
-    held = together()
-    world.worker_of(held[-1]).kill()
+    world.worker_of(together()[-1]).kill()
     for job_id in submitted:
         world.wait_for(job_id, JobState.SUCCEEDED, 90)
-    killed = 0
     for job_id in submitted:
         states = world.states(job_id)
         assert states[-1][0] == "succeeded", states
         assert [state for state, _ in states].count("succeeded") == 1, states
-        killed += world.job(job_id).attempt > 1
-    assert killed >= 1  # what the killed worker held was tried again
+    again = [job_id for job_id in submitted if world.job(job_id).attempt > 1]
+    assert len(again) <= 1  # the one that was being worked on
+
+
+def test_a_job_whose_child_is_killed_takes_no_mate_with_it(stack: Stack, world: World) -> None:
+    stack.ensure_workers(2)
+    denoiser = trained(stack, world)
+    before = world.explain(denoiser, 10)
+    (deadly,) = world.explain(denoiser, 1, graphs=200)  # long enough to be killed at
+    after = world.explain(denoiser, 20)
+    for attempt in range(1, stack.settings.max_attempts + 1):
+        world.wait_for_attempt(deadly, attempt)
+        owner = world.job(deadly).lease_owner
+        assert owner is not None
+        os.kill(int(owner.rsplit(":", 1)[1]), signal.SIGKILL)
+    world.wait_for(deadly, JobState.FAILED)
+    for job_id in [*before, *after]:
+        world.wait_for(job_id, JobState.SUCCEEDED, 90)
+        assert world.states(job_id) == [("queued", 0), ("running", 1), ("succeeded", 1)]
+        assert world.job(job_id).error is None
 
 
 def test_a_killed_worker_is_replaced_from_the_checkpoint(stack: Stack, world: World) -> None:

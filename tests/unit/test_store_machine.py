@@ -30,6 +30,8 @@ WORK = [
     "claim",
     "claim",
     "mates",
+    "begin",
+    "begin",
     "replace",
     "beat",
     "progress",
@@ -45,6 +47,17 @@ SPEC = parse_spec(
         "layers": [{"type": "pool", "op": "sum"}, {"type": "linear", "out": 2}],
     }
 )
+
+
+Token = tuple[int, str]
+
+
+def token(claim: Claim) -> Token:
+    return claim.attempt, claim.owner
+
+
+def is_running(job: Job) -> bool:
+    return job.state is JobState.RUNNING
 
 
 def fresh_database(folder: Path) -> Database:
@@ -75,7 +88,8 @@ class Jobs(RuleBasedStateMachine):
         self.database = fresh_database(self.folder)
         self.job_ids: list[str] = []
         self.claims: list[Claim] = []  # of all workers, also those that were replaced
-        self.holder: dict[str, int] = {}  # the attempt that holds a running job
+        self.holder: dict[str, Token] = {}  # the attempt that holds a running job
+        self.reserved: dict[str, Token] = {}  # the attempt that a queued job will have
         self.attempts: dict[str, int] = {}
         self.ended: dict[str, tuple[JobState, object]] = {}
         self.results: dict[str, int] = {}  # which attempt's result was committed
@@ -147,6 +161,8 @@ class Jobs(RuleBasedStateMachine):
             match action:
                 case "mates":
                     self.claim_mates(claim, 1 + which % 3)
+                case "begin":
+                    self.begin_reserved(which)
                 case "replace":
                     if retryable:
                         self.stop(claim, jobs.release)
@@ -217,6 +233,7 @@ class Jobs(RuleBasedStateMachine):
             else:
                 jobs.cancel(session, job_id)
         if before is JobState.QUEUED:
+            self.reserved.pop(job_id, None)
             assert self.seen(job_id).state is JobState.CANCELED
 
     def retry(self, job_id: str) -> None:
@@ -237,15 +254,18 @@ class Jobs(RuleBasedStateMachine):
 
     def claim(self, job_id: str) -> None:
         before = self.seen(job_id)
-        is_free = before.state is JobState.QUEUED or self.is_silent(before)
+        is_held = before.state is not JobState.QUEUED or job_id in self.reserved
+        is_free = not is_held or self.is_silent(before)
         with self.database.transaction() as session:
-            claim = jobs.claim(session, job_id, "worker", 3600)
+            claim = jobs.claim(session, job_id, f"worker {len(self.claims)}", 3600)
         has_attempts = before.attempts_used < MAX_ATTEMPTS
         may_run = before.waiting_for is None and not before.cancel_requested and has_attempts
         assert (claim is not None) == (is_free and may_run)
         if claim is not None:
             assert claim.attempt == before.attempt + 1
-            self.holder[job_id] = self.attempts[job_id] = claim.attempt
+            self.holder[job_id] = token(claim)
+            self.attempts[job_id] = claim.attempt
+            self.reserved.pop(job_id, None)
             self.claims.append(claim)
 
     def claim_mates(self, first: Claim, limit: int) -> None:
@@ -256,6 +276,7 @@ class Jobs(RuleBasedStateMachine):
             if (job.kind, job.denoiser_id) == (first.kind, first.denoiser_id)
             and job.state is JobState.QUEUED
             and job.waiting_for is None
+            and (job.id not in self.reserved or self.is_silent(job))
             and job.attempts_used < MAX_ATTEMPTS
         ]
         with self.database.transaction() as session:
@@ -264,14 +285,35 @@ class Jobs(RuleBasedStateMachine):
         attempts = {job.id: job.attempt for job in before}
         for claim in claimed:
             assert claim.attempt == attempts[claim.job_id] + 1
-            self.holder[claim.job_id] = self.attempts[claim.job_id] = claim.attempt
+            self.reserved[claim.job_id] = token(claim)
             self.claims.append(claim)
+
+    def begin_reserved(self, which: int) -> None:
+        """One that was reserved at some time, or gives it back; it may have been taken since."""
+        claims = [claim for claim in self.claims if claim.job_id in self.reserved] or self.claims
+        claim = claims[which % len(claims)]
+        is_reserved = self.reserved.get(claim.job_id) == token(claim)
+        if which % 4 == 0:
+            act, allowed = jobs.give_back, is_reserved
+        else:
+            act, allowed = jobs.begin, is_reserved or self.holds(claim)
+        try:
+            with self.database.transaction() as session:
+                act(session, claim)
+        except LeaseLost:
+            assert not allowed
+            return
+        assert allowed
+        self.reserved.pop(claim.job_id, None)
+        if act is jobs.begin:
+            self.holder[claim.job_id] = token(claim)
+            self.attempts[claim.job_id] = claim.attempt
 
     def fall_silent(self, job_id: str) -> None:
         with self.database.transaction() as session:
             session.execute(
                 update(Job)
-                .where(Job.id == job_id, Job.state == JobState.RUNNING)
+                .where(Job.id == job_id, Job.lease_until.is_not(None))
                 .values(lease_until=now() - 1)
             )
 
@@ -280,7 +322,10 @@ class Jobs(RuleBasedStateMachine):
         for claims in ([claim], self.claims):
             with self.database.transaction() as session:
                 beats = jobs.heartbeat(session, claims, 3600)
-            assert [beat.held for beat in beats] == [self.holds(claim) for claim in claims]
+            assert [beat.held for beat in beats] == [
+                self.holds(claim) or self.reserved.get(claim.job_id) == token(claim)
+                for claim in claims
+            ]
 
     def write_down_progress(self, claim: Claim) -> None:
         def write(session: Session) -> None:
@@ -311,6 +356,7 @@ class Jobs(RuleBasedStateMachine):
             reaped = jobs.reap(session)
         for job_id in reaped:
             self.holder.pop(job_id, None)
+            self.reserved.pop(job_id, None)
             assert self.seen(job_id).state is not JobState.RUNNING
 
     def announce(self) -> None:
@@ -350,8 +396,13 @@ class Jobs(RuleBasedStateMachine):
                 assert job.result == {"attempt": self.results[job.id]}
 
     def running_means_held(self, rows: dict[str, Job]) -> None:
-        running = {job.id: job.attempt for job in rows.values() if job.state == "running"}
-        assert running == self.holder
+        leased = [job for job in rows.values() if job.lease_owner is not None]
+        running = {job.id: (job.attempt, job.lease_owner) for job in leased if is_running(job)}
+        queued = {
+            job.id: (job.attempt + 1, job.lease_owner) for job in leased if not is_running(job)
+        }
+        assert {job.id for job in rows.values() if is_running(job)} == set(running)
+        assert (running, queued) == (self.holder, self.reserved)
 
     def nobody_waits_in_vain(self, rows: dict[str, Job]) -> None:
         for job in rows.values():
@@ -393,12 +444,12 @@ class Jobs(RuleBasedStateMachine):
         return True
 
     def holds(self, claim: Claim) -> bool:
-        return self.holder.get(claim.job_id) == claim.attempt
+        return self.holder.get(claim.job_id) == token(claim)
 
     def is_silent(self, job: Job) -> bool:
         with self.database.reading() as session:
             until = session.scalar(select(Job.lease_until - now()).where(Job.id == job.id))
-        return job.state is JobState.RUNNING and until is not None and until < 0
+        return until is not None and until < 0
 
     def seen(self, job_id: str) -> Job:
         with self.database.reading() as session:

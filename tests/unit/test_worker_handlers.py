@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -22,7 +24,7 @@ from models.search_config import PRESETS
 from store import datasets, denoisers, explanations, gnns, graph_sets, jobs
 from store.gnn_spec import GnnSpecDocument
 from store.job_states import DenoiserState, GnnState
-from store.jobs import JobKind, JobState
+from store.jobs import JobKind, JobState, Queue
 from store.opened import Store
 from store.requests import (
     CanonicalGraph,
@@ -112,6 +114,9 @@ class World:
             Runner(self.store, Library(self.store.artifacts, CPU), kinds, "other").run(job_id)
         else:
             self.runner.run(job_id)
+        return self.seen(job_id)
+
+    def seen(self, job_id: str) -> Job:
         with self.store.database.reading() as session:
             return jobs.get(session, job_id)
 
@@ -149,8 +154,8 @@ class World:
         return self.store.artifacts.get(digest)
 
 
-def opened(folder: Path) -> Store:
-    return Store.open(Settings(data_dir=folder, lease_seconds=5.0))
+def opened(folder: Path, **changes: Any) -> Store:
+    return Store.open(Settings(data_dir=folder, lease_seconds=5.0, **changes))
 
 
 def register(store: Store, gnn: Gnn, spec: GnnSpecDocument = SPEC) -> tuple[GnnRow, Job]:
@@ -319,6 +324,81 @@ def test_an_interrupted_training_ends_with_the_same_weights(tmp_path: Path) -> N
             with store.database.reading() as session:
                 digests.append(denoisers.get(session, denoiser.id).weights_digest)
     assert digests[0] == digests[1]
+
+
+def test_trainings_that_take_turns_end_with_the_same_weights(tmp_path: Path) -> None:
+    digests = []
+    for turns in (False, True):
+        with opened(tmp_path / str(turns)) as store:
+            world = world_in(store)
+            trainings = [
+                world.denoiser("counterfactual", CONFIG.model_copy(update={"seed": seed}))
+                for seed in (0, 1)
+            ]
+            runner = Runner(
+                store,
+                Library(store.artifacts, CPU),
+                {JobKind.TRAIN: slowly(train_denoiser)},
+                "test",
+                queues=[Queue.TRAIN],
+                training_seconds=0.0 if turns else 60.0,
+            )
+            order = []
+            while unfinished := [job for _, job in trainings if not world.seen(job.id).finished_at]:
+                runner.run(unfinished[0].id)
+            for denoiser, job in trainings:
+                ended = world.seen(job.id)
+                order.append(ended.releases)
+                assert (ended.state, ended.attempts_used) == (JobState.SUCCEEDED, 1)
+                with store.database.reading() as session:
+                    digests.append(denoisers.get(session, denoiser.id).weights_digest)
+            assert all(order) if turns else not any(order)
+    assert digests[:2] == digests[2:]
+
+
+class SlowControl(Control):
+    """Of a training that takes long enough for the watchdog to see who waits."""
+
+    def __init__(self, real: Control) -> None:
+        super().__init__(real.checkpoint)
+        self._real = real
+
+    def should_yield(self) -> bool:
+        if not self._real.should_yield():
+            time.sleep(0.3)
+        return self._real.should_yield()
+
+
+def slowly(handler: Handler) -> Handler:
+    return lambda work: handler(replace(work, control=SlowControl(work.control)))
+
+
+def test_a_training_is_limited_over_all_its_attempts(tmp_path: Path) -> None:
+    with opened(tmp_path, job_time_limit_seconds=0.5) as store:
+        world = world_in(store)
+        denoiser, job = world.denoiser("class", DenoiserConfig(steps=100_000, hidden=4, blocks=1))
+        attempts = 0
+        while not world.run(job.id, shut_down_after(0.2)).finished_at:
+            attempts += 1
+            assert attempts < 20
+        ended = world.seen(job.id)
+        assert attempts >= 2  # each of which is shorter than the limit
+        assert ended.error is not None
+        assert (ended.state, ended.error["type"]) == (JobState.EXPIRED, "time_limit")
+        with store.database.reading() as session:
+            assert denoisers.get(session, denoiser.id).state is DenoiserState.FAILED
+
+
+def shut_down_after(seconds: float) -> Handler:
+    def handler(work: Work) -> Outcome:
+        timer = threading.Timer(seconds, lambda: work.control.stop(StopReason.SHUTDOWN))
+        timer.start()
+        try:
+            return train_denoiser(work)
+        finally:
+            timer.cancel()
+
+    return handler
 
 
 class StoppingControl(Control):

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save
@@ -30,12 +32,14 @@ from models.gnn.spec import (
     PoolLayer,
     SageLayer,
 )
-from store import datasets, gnns, graph_sets
+from store import datasets, gnns, graph_sets, large_graphs
+from store.artifacts import Artifacts
 from store.gnn_spec import GnnSpecDocument
 from store.gnn_tensors import expected_tensors
 from store.opened import Store
 from store.requests import CanonicalGraph
 from store.settings import Settings
+from store.tables import ReferenceSet
 from worker.loading import Library, fixed_sample, graph_of, layers_of
 from worker.shelf import Shelf
 
@@ -272,3 +276,36 @@ def test_a_large_set_is_sampled_the_same_way_every_time() -> None:
     # Large graphs cost more: 2³ each, 80 in all.
     assert len(fixed_sample(graphs, 50, 80)) == 10
     assert len(fixed_sample(graphs, 50, 1)) == 2
+
+
+def mapped_copies() -> int:
+    """Files without a name that this process has mapped: copies of remote artifacts."""
+    with open("/proc/self/maps") as maps:
+        files = {line.split()[4] for line in maps if line.rstrip().endswith("(deleted)")}
+    return len(files)
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux's /proc")
+def test_copies_of_large_graphs_are_counted_and_go() -> None:
+    artifacts = Artifacts("memory://copies-of-large-graphs")
+    rows = []
+    for number in range(4):
+        x = np.full((1000, 8), number, np.float32)  # 32 kB, and 8 kB of starts
+        graph = large_graphs.rows_of(x, np.array([0]), np.array([1]))
+        digest = artifacts.put_large(partial(large_graphs.write, graph))
+        rows.append(ReferenceSet(graphs_digest=digest, large=True))
+    before = mapped_copies()
+
+    library = Library(artifacts, torch.device("cpu"), warm_bytes=100_000)
+    for row in rows:
+        library.large_graph(row)
+    assert mapped_copies() - before == 2  # as many as fit
+    assert float(library.large_graph(rows[-1]).features[0, 0]) == 3.0
+
+    library.forget()
+    assert mapped_copies() == before
+
+    small = Library(artifacts, torch.device("cpu"), warm_bytes=1000)
+    for row in rows:
+        assert small.large_graph(row) is small.large_graph(row)  # the newest is not fetched again
+    assert mapped_copies() - before == 1

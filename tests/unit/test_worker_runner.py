@@ -9,15 +9,19 @@ from pathlib import Path
 
 import pytest
 import torch
+from pydantic import ValidationError
 from sqlalchemy import Connection, event, update
 
+from models.errors import RefusedError, UnknownClassError
 from store import jobs
 from store.disk_space import DiskSpace
+from store.errors import LeaseLost
 from store.jobs import JobKind, JobState, Queue
 from store.opened import Store
+from store.requests import DenoiserConfig
 from store.settings import Settings
 from store.tables import Job
-from worker.control import StopReason
+from worker.control import Stopped, StopReason
 from worker.failures import failure_of
 from worker.loading import Library
 from worker.runner import Runner
@@ -57,18 +61,21 @@ def runner_for(
     store: Store,
     handler: Handler,
     exits: Exits | None = None,
+    *,
     ended: Callable[[Sequence[str]], None] = lambda job_ids: None,
     slice_seconds: float = 60.0,
+    training_seconds: float = 60.0,
 ) -> Runner:
     return Runner(
         store,
         Library(store.artifacts, torch.device("cpu")),
-        dict.fromkeys((JobKind.PREDICT, JobKind.COUNTERFACTUAL), handler),
+        dict.fromkeys((JobKind.PREDICT, JobKind.COUNTERFACTUAL, JobKind.TRAIN), handler),
         "test",
-        queues=[Queue.SAMPLE, Queue.LIGHT],
+        queues=[Queue.TRAIN, Queue.SAMPLE, Queue.LIGHT],
         exit_process=exits or Exits(),
         ended=ended,
         slice_seconds=slice_seconds,
+        training_seconds=training_seconds,
     )
 
 
@@ -142,7 +149,7 @@ def test_a_record_that_fails_leaves_no_success(store: Store) -> None:
     job_id = submit(store)
 
     def record(session: object) -> None:
-        raise ValueError("the artifact is not what it should be")
+        raise RefusedError("the artifact is not what it should be")
 
     runner_for(store, lambda work: Outcome(record=record)).run(job_id)
     done = job(store, job_id)
@@ -359,13 +366,28 @@ def test_wrong_input_fails_at_once_and_says_why(store: Store) -> None:
     job_id = submit(store)
 
     def handler(work: Work) -> Outcome:
-        raise ValueError("class 7 was asked for; the GNN knows classes 0 to 2")
+        raise UnknownClassError(7, 3)
 
     runner_for(store, handler).run(job_id)
     failed = job(store, job_id)
     assert (failed.state, failed.attempt) == (JobState.FAILED, 1)
     assert failed.error is not None
+    assert failed.error["type"] == "invalid"
     assert failed.error["message"] == "class 7 was asked for; the GNN knows classes 0 to 2"
+
+
+@pytest.mark.parametrize("error", [ValueError("/srv/secret: bad magic"), KeyError("secret")])
+def test_a_mistake_of_ours_is_not_blamed_on_the_caller(error: Exception) -> None:
+    failure = failure_of(error)
+    assert (failure.kind, failure.retryable) == ("internal", False)
+    assert type(error).__name__ in failure.message
+    assert "secret" not in failure.message
+
+
+def test_an_invalid_stored_document_is_a_mistake_of_ours() -> None:
+    with pytest.raises(ValidationError) as caught:
+        DenoiserConfig.model_validate({"steps": "many"})
+    assert failure_of(caught.value).kind == "internal"
 
 
 def test_shutdown_gives_the_job_back_without_counting_the_attempt(store: Store) -> None:
@@ -448,7 +470,7 @@ def test_one_of_several_fails_alone(store: Store) -> None:
     bad, unrecordable = ids[1], ids[3]
 
     def refuse(session: object) -> None:
-        raise ValueError("the artifact is not what it should be")
+        raise RefusedError("the artifact is not what it should be")
 
     def handler(work: Work) -> Outcome:
         if work.claim.job_id == bad:
@@ -478,9 +500,9 @@ def test_a_mate_that_waits_is_canceled_alone(store: Store) -> None:
     thread = in_thread(lambda: runner_for(store, handler, exits).run(ids[0]))
     wait_until(lambda: len(begun) == 2)
     waiting = next(job_id for job_id in ids if job_id not in begun)
+    assert job(store, waiting).lease_owner == "test"  # it is reserved
     with store.database.transaction() as session:
-        assert jobs.cancel(session, waiting).state is JobState.RUNNING  # it is claimed
-    wait_until(lambda: job(store, waiting).state is JobState.CANCELED)  # though another one works
+        assert jobs.cancel(session, waiting).state is JobState.CANCELED  # though another one works
     go_on.set()
     thread.join(timeout=5)
     assert waiting not in begun
@@ -508,8 +530,46 @@ def test_a_mate_whose_lease_is_lost_is_left_to_its_new_owner(store: Store) -> No
     go_on.set()
     thread.join(timeout=5)
     still = job(store, lost)
-    assert (still.state, still.attempt, still.lease_owner) == ("running", 2, "another worker")
+    assert (still.state, still.attempt, still.lease_owner) == ("running", 1, "another worker")
     assert sorted(states(store, ids)) == ["running", "succeeded", "succeeded"]
+
+
+def test_one_job_of_a_slice_at_most_has_begun_and_not_ended(store: Store) -> None:
+    ids = asked(store, 5)
+    seen: list[list[str]] = []
+
+    def handler(work: Work) -> Outcome:
+        assert job(store, work.claim.job_id).attempt == work.claim.attempt
+        seen.append(sorted(states(store, ids)))
+        return Outcome()
+
+    runner_for(store, handler).run(ids[0])
+    assert seen == [["queued"] * (4 - n) + ["running"] + ["succeeded"] * n for n in range(5)]
+    assert states(store, ids) == ["succeeded"] * 5
+
+
+def test_mates_of_a_job_that_kills_its_process_are_not_charged(store: Store) -> None:
+    ids = asked(store, 5)
+    killer = ids[2]
+
+    def handler(work: Work) -> Outcome:
+        if work.claim.job_id == killer:  # as if the process had ended here
+            with store.database.transaction() as session:
+                session.execute(
+                    update(Job).where(Job.lease_owner.is_not(None)).values(lease_until=0.0)
+                )
+                jobs.reap(session)
+            raise LeaseLost(work.claim.job_id, work.claim.attempt)
+        return Outcome()
+
+    runner = runner_for(store, handler)
+    for job_id in ids * 3:
+        runner.run(job_id)
+    ended = {job_id: job(store, job_id) for job_id in ids}
+    assert (ended[killer].state, ended[killer].attempts_used) == (JobState.FAILED, 2)
+    for job_id in set(ids) - {killer}:
+        assert (ended[job_id].state, ended[job_id].attempt) == (JobState.SUCCEEDED, 1)
+        assert ended[job_id].error is None
 
 
 def test_shutdown_gives_all_of_them_back(store: Store) -> None:
@@ -544,7 +604,8 @@ def test_mates_behind_a_job_that_takes_long_are_handed_to_others(store: Store) -
     wait_until(lambda: len(begun) == 2)
     # The first one's ending does not wait for the second job's end.
     wait_until(lambda: job(store, begun[0]).state is JobState.SUCCEEDED, 2)
-    wait_until(lambda: states(store, ids).count(JobState.QUEUED) == 2)
+    wait_until(lambda: [job(store, job_id).lease_owner for job_id in ids].count(None) == 3)
+    assert states(store, ids).count(JobState.QUEUED) == 2
     assert job(store, begun[1]).state is JobState.RUNNING
     go_on.set()
     thread.join(timeout=5)
@@ -586,6 +647,64 @@ def test_another_tenants_job_comes_between_two_slices(store: Store) -> None:
     assert served[:first] == ["default"] * first
     assert served[first:] == ["b"] + ["default"] * (len(served) - first - 1)
     assert len(served) > first + 1  # and the announced one is run, too
+
+
+def trainings(store: Store, *tenants: str) -> list[str]:
+    with store.database.transaction() as session:
+        return [
+            jobs.submit(session, kind=JobKind.TRAIN, denoiser_id=f"den_{n}", tenant=tenant).id
+            for n, tenant in enumerate(tenants)
+        ]
+
+
+def test_trainings_of_tenants_take_turns(store: Store) -> None:
+    ids = trainings(store, "a", "a", "a", "b")
+    served: list[str] = []
+
+    def handler(work: Work) -> Outcome:
+        served.append(work.claim.tenant)
+        return Outcome()
+
+    runner = runner_for(store, handler)
+    for job_id in ids:  # messages come in the order of submission
+        runner.run(job_id)
+    assert served == ["a", "b", "a", "a"]
+
+
+def test_the_message_of_a_short_job_begins_no_training(store: Store) -> None:
+    (training,) = trainings(store, "a")
+    short = submit(store)
+    runner = runner_for(store, lambda work: Outcome())
+    runner.run(short)
+    assert states(store, [training, short]) == ["queued", "succeeded"]
+    another = submit(store)
+    runner.run(training)
+    assert states(store, [training, another]) == ["succeeded", "queued"]
+
+
+def test_a_job_that_can_be_resumed_makes_way_for_another_alone(store: Store) -> None:
+    seen: list[bool] = []
+
+    def handler(work: Work) -> Outcome:
+        deadline = time.monotonic() + 1.0
+        while time.monotonic() < deadline and not work.control.should_yield():
+            time.sleep(0.01)
+        seen.append(work.control.should_yield())
+        if seen[-1]:
+            raise Stopped(StopReason.YIELDED)
+        return Outcome()
+
+    first, second = trainings(store, "default", "default")
+    runner = runner_for(store, handler, training_seconds=0.1)
+    runner.run(first)
+    released = job(store, first)
+    assert (released.state, released.attempt, released.attempts_used) == (JobState.QUEUED, 1, 0)
+    runner.run(second)  # now the first one waits
+    with store.database.transaction() as session:
+        jobs.cancel(session, first)
+    runner.run(second)  # and now nobody does
+    assert seen == [True, True, False]
+    assert job(store, second).state is JobState.SUCCEEDED
 
 
 def test_a_message_of_a_job_that_is_done_costs_no_transaction(store: Store) -> None:

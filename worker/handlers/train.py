@@ -14,6 +14,7 @@ from safetensors.torch import save as save_tensors
 from sqlalchemy.orm import Session
 
 from models.denoiser import Denoiser
+from models.errors import RefusedError
 from models.recipes import Objective, Recipe, recipe_for
 from models.training import NonFiniteGradientError, Trainer, TrainingProgress
 from store import denoisers
@@ -28,7 +29,10 @@ from worker.work import Outcome, Work
 log = logging.getLogger(__name__)
 
 
-class TrainingDivergedError(ValueError):
+_RESUMED = (StopReason.SHUTDOWN, StopReason.YIELDED)
+
+
+class TrainingDivergedError(RefusedError):
     def __init__(self, step: int) -> None:
         super().__init__(
             f"the training ran away: its gradient was not finite at step {step}; "
@@ -67,7 +71,8 @@ def train_denoiser(work: Work) -> Outcome:
 
 
 def _trained(work: Work, trainer: Trainer) -> TrainingProgress:
-    control, seconds = work.control, work.store.settings.checkpoint_seconds
+    control, settings = work.control, work.store.settings
+    seconds = settings.checkpoint_seconds
     started_at = trainer.step
     next_checkpoint = time.monotonic() + seconds
     last = None
@@ -78,10 +83,15 @@ def _trained(work: Work, trainer: Trainer) -> TrainingProgress:
             if time.monotonic() >= next_checkpoint and not trainer.finished:
                 control.checkpoint(save_tensors(trainer.state()), trainer.step)
                 next_checkpoint = time.monotonic() + seconds
+            # Of all attempts together: a training that yields has many.
+            if last.seconds >= settings.job_time_limit_seconds and not trainer.finished:
+                control.stop(StopReason.TIMED_OUT)
+            if control.should_yield() and not trainer.finished:
+                control.stop(StopReason.YIELDED)
     except NonFiniteGradientError as error:
         raise TrainingDivergedError(trainer.step) from error
     if last is None or not trainer.finished:
-        if control.reason is StopReason.SHUTDOWN and trainer.step > started_at:
+        if control.reason in _RESUMED and trainer.step > started_at:
             control.checkpoint(save_tensors(trainer.state()), trainer.step)
         control.raise_if_stopped()
     assert last is not None, "a training that was not stopped takes at least one step"

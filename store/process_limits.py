@@ -1,0 +1,82 @@
+"""How many CPUs and how much memory this process may use: affinity, and cgroups of version 1 and 2.
+
+A container sees all cores and all memory of its host; its limits are in the cgroup files.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+_ROOT = Path("/")
+
+
+def cpu_limit(root: Path = _ROOT) -> float:
+    """CPUs that this process may use at once, by affinity and quota; a quota may be a fraction."""
+    affinity = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
+    return min([float(len(affinity) or os.cpu_count() or 1), *_quotas(root)])
+
+
+def memory_limit(root: Path = _ROOT) -> int:
+    """Bytes that this process and its neighbours in the cgroup may use, at most what there is."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limits = [
+        _number(folder / name)
+        for folder in _folders(root, "memory")
+        for name in ("memory.max", "memory.limit_in_bytes")
+    ]
+    return int(min([float(physical), *limits]))
+
+
+def _quotas(root: Path) -> list[float]:
+    quotas = []
+    for folder in _folders(root, "cpu"):
+        text = _text(folder / "cpu.max").split()  # "<quota> <period>", or "max <period>"
+        if len(text) == 2:
+            quotas.append(_as_number(text[0]) / _as_number(text[1]))
+        quota = _number(folder / "cpu.cfs_quota_us")  # -1 is no limit
+        period = _number(folder / "cpu.cfs_period_us")
+        if math.isfinite(period):
+            quotas.append(quota / period)
+    return quotas
+
+
+def _folders(root: Path, controller: str) -> Iterator[Path]:
+    """The cgroup of this process and all above it; each of them may set a limit."""
+    mounted = root / "sys/fs/cgroup"
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        number, controllers, path = line.split(":", 2)
+        if number == "0" and not controllers:
+            top = mounted
+        elif controller in controllers.split(","):
+            top = mounted / controllers
+        else:
+            continue
+        # Inside a container the path may be the host's; what is not mounted here has no files.
+        here = top / path.lstrip("/")
+        yield here
+        while here != top:
+            here = here.parent
+            yield here
+
+
+def _number(file: Path) -> float:
+    return _as_number(_text(file).strip())
+
+
+def _as_number(text: str) -> float:
+    """Infinite where nothing is limited: "max", a negative number or no file at all."""
+    try:
+        number = float(text)
+    except ValueError:
+        return math.inf
+    return number if number > 0 else math.inf
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text()
+    except OSError:  # another system, or a kernel without this controller
+        return ""

@@ -1,0 +1,85 @@
+"""CPUs and memory of a process, read from a folder that looks like a container's."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from store.process_limits import cpu_limit, memory_limit
+
+CPUS = len(os.sched_getaffinity(0))
+PHYSICAL = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+MIB = 2**20
+
+
+def write(root: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        file = root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+
+def test_without_cgroups_the_machine_is_the_limit(tmp_path: Path) -> None:
+    assert (cpu_limit(tmp_path), memory_limit(tmp_path)) == (CPUS, PHYSICAL)
+
+
+def test_the_real_files_can_be_read() -> None:
+    assert 0 < cpu_limit() <= CPUS
+    assert 0 < memory_limit() <= PHYSICAL
+
+
+def test_version_2_of_a_container(tmp_path: Path) -> None:
+    files = {
+        "proc/self/cgroup": "0::/\n",
+        "sys/fs/cgroup/cpu.max": "50000 100000\n",
+        "sys/fs/cgroup/memory.max": f"{256 * MIB}\n",
+    }
+    write(tmp_path, files)
+    assert (cpu_limit(tmp_path), memory_limit(tmp_path)) == (0.5, 256 * MIB)
+
+
+def test_version_2_without_limits(tmp_path: Path) -> None:
+    files = {
+        "proc/self/cgroup": "0::/\n",
+        "sys/fs/cgroup/cpu.max": "max 100000\n",
+        "sys/fs/cgroup/memory.max": "max\n",
+    }
+    write(tmp_path, files)
+    assert (cpu_limit(tmp_path), memory_limit(tmp_path)) == (CPUS, PHYSICAL)
+
+
+def test_version_2_is_limited_by_any_group_above(tmp_path: Path) -> None:
+    files = {
+        "proc/self/cgroup": "0::/d4.slice/worker.service\n",
+        "sys/fs/cgroup/d4.slice/worker.service/cpu.max": "max 100000\n",
+        "sys/fs/cgroup/d4.slice/worker.service/memory.max": f"{512 * MIB}\n",
+        "sys/fs/cgroup/d4.slice/cpu.max": "25000 100000\n",
+        "sys/fs/cgroup/d4.slice/memory.max": f"{128 * MIB}\n",
+    }
+    write(tmp_path, files)
+    assert (cpu_limit(tmp_path), memory_limit(tmp_path)) == (0.25, 128 * MIB)
+
+
+@pytest.mark.parametrize("inside", ["", "docker/abc/"], ids=["in a container", "on the host"])
+def test_version_1(tmp_path: Path, inside: str) -> None:
+    files = {
+        "proc/self/cgroup": "4:memory:/docker/abc\n2:cpu,cpuacct:/docker/abc\n0::/\n",
+        f"sys/fs/cgroup/cpu,cpuacct/{inside}cpu.cfs_quota_us": "75000\n",
+        f"sys/fs/cgroup/cpu,cpuacct/{inside}cpu.cfs_period_us": "100000\n",
+        f"sys/fs/cgroup/memory/{inside}memory.limit_in_bytes": f"{64 * MIB}\n",
+    }
+    write(tmp_path, files)
+    assert (cpu_limit(tmp_path), memory_limit(tmp_path)) == (0.75, 64 * MIB)
+
+
+def test_version_1_without_limits(tmp_path: Path) -> None:
+    files = {
+        "proc/self/cgroup": "4:memory:/\n2:cpu,cpuacct:/\n",
+        "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "-1\n",
+        "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000\n",
+        "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
+    }
+    write(tmp_path, files)
+    assert (cpu_limit(tmp_path), memory_limit(tmp_path)) == (CPUS, PHYSICAL)
