@@ -297,6 +297,7 @@ async def _exchange(
     body: Callable[[], Iterator[bytes]] | None = None,
     *,
     hold_seconds: float | None = None,
+    head_ends: bool = True,
 ) -> tuple[int, float]:
     """One request of an attacker: status and seconds; held ones leave without reading the end."""
     began = time.monotonic()
@@ -307,7 +308,8 @@ async def _exchange(
             reader, writer = await asyncio.open_connection(
                 "127.0.0.1", port, local_addr=address, limit=2**20
             )
-            writer.write(f"{head}\r\nHost: localhost\r\n\r\n".encode())
+            end = "\r\n\r\n" if head_ends else "\r\nX-Long: "
+            writer.write(f"{head}\r\nHost: localhost{end}".encode())
             try:
                 for chunk in body() if body else ():
                     writer.write(chunk)
@@ -396,8 +398,8 @@ def _attacks(port: int, stored: Stored) -> list[tuple[str, Callable[[], Awaitabl
             many(64, lambda _: _post("/v1/datasets", size), hold_seconds=4.0),
         ),
         (
-            "a head of 100 MB",
-            many(1, lambda _: "GET /livez HTTP/1.1\r\nX-Long: ", body=head_of_100_mb),
+            "4 heads of 100 MB",
+            many(4, lambda _: _get("/livez"), body=head_of_100_mb, head_ends=False),
         ),
     ]
 
