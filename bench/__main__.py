@@ -15,38 +15,38 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from bench.class_figures import ClassRow
-from bench.class_methods import EXPLANATIONS
-from bench.classes import DATASETS as CLASS_DATASETS
-from bench.classes import class_rows
-from bench.comparison import compared
-from bench.dump import dump
-from bench.edit_rankings import RANKINGS
-from bench.gnn_recipes import SECONDS
-from bench.gnn_training import shown_progress
-from bench.instances import chosen
-from bench.kept import document, keep
-from bench.methods import METHODS
-from bench.parts import DataError
-from bench.plots import draw
-from bench.provenance import provenance
-from bench.report import PAGE, write_report
-from bench.robustness import DATASETS, NOISE_SEEDS, RobustnessRun, robustness_rows
-from bench.runs import Run
-from bench.shown import (
+from bench.classes.comparison import DATASETS as CLASS_DATASETS
+from bench.classes.comparison import class_rows
+from bench.classes.figures import ClassRow
+from bench.classes.methods import EXPLANATIONS
+from bench.counterfactuals.comparison import compared
+from bench.counterfactuals.dump import dump
+from bench.counterfactuals.instances import chosen
+from bench.counterfactuals.methods import METHODS
+from bench.counterfactuals.runs import Run
+from bench.data.splits import DataError
+from bench.data.tasks import TASKS, Task, load
+from bench.gnns.recipes import SECONDS
+from bench.gnns.target_gnns import TargetGnn, target_gnn
+from bench.gnns.training import shown_progress
+from bench.report.plots import draw
+from bench.report.provenance import provenance
+from bench.report.report import PAGE, write_report
+from bench.report.results_store import document, keep
+from bench.report.tables import (
     class_tables,
     counterfactual_tables,
     gnn_table,
     robustness_table,
     speed_table,
 )
-from bench.speed.load import CLIENTS, measure_load
-from bench.speed.load import SECONDS as LOAD_SECONDS
+from bench.robustness.comparison import DATASETS, NOISE_SEEDS, RobustnessRun, robustness_rows
+from bench.robustness.edit_rankings import RANKINGS
+from bench.speed.api.load import CLIENTS, measure_load
+from bench.speed.api.load import SECONDS as LOAD_SECONDS
 from bench.speed.parts import PARTS
 from bench.speed.section import Figures, Section, listed
 from bench.speed.section import row as speed_row
-from bench.target_gnns import TargetGnn, target_gnn
-from bench.tasks import TASKS, Task, load
 
 app = typer.Typer(add_completion=False, help=__doc__, no_args_is_help=True)
 console = Console(width=None if sys.stdout.isatty() else 130)

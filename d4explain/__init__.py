@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from d4explain.api_errors import (
+    from d4explain.client.client import Client
+    from d4explain.client.errors import (
         ApiError,
         RefusedError,
         UnreachableError,
         UnsuccessfulJobError,
         WaitTimeoutError,
     )
-    from d4explain.client import Client
 
 __all__ = [
     "ApiError",
@@ -28,6 +28,6 @@ def __getattr__(name: str) -> Any:
     """Loaded at first use, so that `d4explain up` does not wait for what it does not need."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from d4explain import api_errors, client  # noqa: PLC0415
+    from d4explain.client import client, errors  # noqa: PLC0415
 
-    return getattr(client if name == "Client" else api_errors, name)
+    return getattr(client if name == "Client" else errors, name)

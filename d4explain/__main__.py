@@ -1,3 +1,3 @@
-from d4explain.cli import main
+from d4explain.cli.main import main
 
 main()

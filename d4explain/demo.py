@@ -15,21 +15,21 @@ from typing import Any
 
 from rich.console import Console
 
-from d4explain.client import Client
-from d4explain.embedded import embedded_stack
-from d4explain.errors import CommandError
-from d4explain.job_bars import WORDS, JobBars
-from d4explain.lock import running_stack
-from d4explain.resources import Denoiser, Explanation, Gnn
-from d4explain.tables import (
+from d4explain.cli.job_bars import WORDS, JobBars
+from d4explain.cli.tables import (
     class_table,
     counterfactual_table,
     mmd_table,
     probe_table,
     summary_lines,
 )
-from store.job_states import GnnState
-from store.results import ClassResult, CounterfactualResult
+from d4explain.client.client import Client
+from d4explain.client.resources import Denoiser, Explanation, Gnn
+from d4explain.contracts.job_states import GnnState
+from d4explain.contracts.results import ClassResult, CounterfactualResult
+from d4explain.errors import CommandError
+from d4explain.stack.embedded import embedded_stack
+from d4explain.stack.folder_lock import running_stack
 
 MOST_RATIO = 0.3  # edits over edges
 WANTED_FLIP_RATE = 0.8
@@ -115,7 +115,7 @@ class Demo:
 
     def _make_gnn(self) -> None:
         folder = self._options.out / "gnn"
-        argv = [sys.executable, "-m", "bench.example_gnn", "--out", str(folder)]
+        argv = [sys.executable, "-m", "bench.gnns.example_gnn", "--out", str(folder)]
         argv += ["--test", str(self._options.graphs)]
         code = subprocess.run(argv, check=False).returncode
         if code != 0:

@@ -1,5 +1,5 @@
 """What a package needs to bring layers or whole GNNs of its own: see docs/plugins.md."""
 
-from store.plugins import ArchitecturePlugin, Fields, LayerPlugin, TensorShape
+from d4explain.contracts.plugins import ArchitecturePlugin, Fields, LayerPlugin, TensorShape
 
 __all__ = ["ArchitecturePlugin", "Fields", "LayerPlugin", "TensorShape"]

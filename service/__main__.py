@@ -17,19 +17,20 @@ import sys
 import uvicorn
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.admission import Capacity
+from d4explain.contracts.errors import PluginError
+from d4explain.contracts.gnn_layers import check_plugins
 from service.app import create_app
 from service.context import CONNECTIONS, Context
-from service.http_protocol import BoundedHttpProtocol
-from store import schema
-from store.chime import Chime
-from store.dispatcher import Dispatcher
-from store.doorbell import Doorbell
-from store.errors import PluginError, SchemaMismatch, SettingsError
-from store.gnn_layers import check_plugins
+from service.http.admission import Capacity
+from service.http.server_protocol import BoundedHttpProtocol
+from store.database import schema
+from store.errors import SchemaMismatch, SettingsError
 from store.logs import configure
-from store.opened import Store
+from store.queue.dispatcher import Dispatcher
+from store.queue.job_notifications import Chime
+from store.queue.queue_publisher import Doorbell
 from store.settings import Settings
+from store.store import Store
 
 log = logging.getLogger("service")
 

@@ -9,10 +9,16 @@ from dataclasses import asdict
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
-from service import (
+from service.context import Context
+from service.http import problems
+from service.http.admission import Admission, Capacity
+from service.http.body_limits import BodyLimit, BodyMemory
+from service.http.openapi import describe
+from service.http.origins import OwnOrigin, hosts_of
+from service.http.waiting import JobWatch
+from service.routes import (
     datasets,
     denoisers,
-    errors,
     explanations,
     gnn_aliases,
     gnns,
@@ -22,18 +28,12 @@ from service import (
     large_graphs,
     predictions,
 )
-from service.admission import Admission, Capacity
-from service.context import Context
-from service.limits import BodyLimit, BodyMemory
-from service.openapi import describe
-from service.origins import OwnOrigin, hosts_of
-from service.submissions import Submissions
+from service.submission.explanation_submissions import Submissions
 from service.telemetry import JobFigures, RequestMetrics, Telemetry
-from service.waiting import JobWatch
-from store.chime import Chime
-from store.dispatcher import Dispatcher
-from store.opened import Store
+from store.queue.dispatcher import Dispatcher
+from store.queue.job_notifications import Chime
 from store.settings import MIB
+from store.store import Store
 
 _ROUTERS = [
     noun.router
@@ -100,6 +100,7 @@ def create_app(
         finally:
             watch.stop()
             submissions.close()
+            app.state.context.close()
             if dispatcher is not None:
                 dispatcher.stop()
 
@@ -127,7 +128,7 @@ def create_app(
     app.state.registry.register(JobFigures(store.database))
     for router in _ROUTERS:
         app.include_router(router)
-    errors.install(app, [*app.routes, *(route for router in _ROUTERS for route in router.routes)])
+    problems.install(app, [*app.routes, *(route for router in _ROUTERS for route in router.routes)])
     describe(app, _ROUTERS)
     # The last one added is the outermost.
     app.add_middleware(
@@ -138,7 +139,7 @@ def create_app(
     )
     app.add_middleware(OwnOrigin, hosts=hosts_of(store.settings.allowed_hosts, store.settings.host))
     app.add_middleware(Admission, capacity=capacity or Capacity(), upload_path=large_graphs.PATH)
-    app.add_middleware(errors.LastResort)
+    app.add_middleware(problems.LastResort)
     app.add_middleware(Telemetry, metrics=RequestMetrics(app.state.registry))
     return app
 

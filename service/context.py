@@ -11,12 +11,12 @@ import anyio.to_thread
 from anyio import CapacityLimiter
 from fastapi import Depends, Request
 
-from service.bodies import LARGE_BODY_BYTES
-from service.drawings import Drawings
-from service.reading_process import ReadingProcess
-from service.submissions import Submissions
-from service.waiting import JobWatch
-from store.opened import Store
+from service.drawing.drawing_queue import Drawings
+from service.http.bodies import LARGE_BODY_BYTES
+from service.http.reading_process import ReadingProcess
+from service.http.waiting import JobWatch
+from service.submission.explanation_submissions import Submissions
+from store.store import Store
 
 # Threads that may use the database at once: anyio's own 40, those that read bodies and draw, and
 # one each for submissions, waiting requests, the dispatcher and housekeeping. With as many
@@ -44,6 +44,11 @@ class Context:
     # Stored results are hashed before they are sent; large ones take long.
     result_readers: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
     drawings: Drawings = field(default_factory=Drawings)
+
+    def close(self) -> None:
+        """Ends what the context has started."""
+        self.body_process.close()
+        self.upload_process.close()
 
 
 async def context_of(request: Request) -> Context:

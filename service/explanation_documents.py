@@ -11,11 +11,12 @@ import anyio.to_thread
 from starlette.responses import Response, StreamingResponse
 
 from service.context import Context, in_thread
-from service.replies import entity_tag
+from service.http.responses import entity_tag
 from service.resources import ExplanationSummary, explanation_summary
-from store import explanations, jobs
-from store.artifacts import Artifacts
-from store.opened import Store
+from store import jobs
+from store.artifacts.files import Artifacts
+from store.catalogue import explanations
+from store.store import Store
 
 _SMALL = 2**20  # bytes that are sent at once
 _CHUNK = 2**18

@@ -8,10 +8,10 @@ from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from store.gnn_spec import GnnSpecDocument, stored_spec
-from store.job_states import DenoiserState, GnnState, JobKind, JobState, Queue
-from store.requests import DenoiserConfig
-from store.results import (
+from d4explain.contracts.gnn_spec import GnnSpecDocument, stored_spec
+from d4explain.contracts.job_states import DenoiserState, GnnState, JobKind, JobState, Queue
+from d4explain.contracts.requests import DenoiserConfig
+from d4explain.contracts.results import (
     ClassResult,
     CounterfactualResult,
     NodePredictions,
@@ -19,7 +19,7 @@ from store.results import (
     PredictionResult,
     ProbeReport,
 )
-from store.tables import Denoiser, Explanation, Gnn, Job, ReferenceSet
+from store.database.tables import Denoiser, Explanation, Gnn, Job, ReferenceSet
 
 Item = TypeVar("Item", bound=BaseModel)
 

@@ -15,10 +15,15 @@ from pydantic import (
     Tag,
 )
 
-from service.graph_schemas import MAX_LABEL, MAX_SAFE_INTEGER, GraphIn, NodeIdIn
-from store.gnn_labels import MAX_TAGS
-from store.gnn_references import MAX_NAME_LENGTH, MAX_REFERENCE_LENGTH, is_printable, name_fault
-from store.requests import DenoiserConfig, Preset, RegulariserName
+from d4explain.contracts.requests import DenoiserConfig, Preset, RegulariserName
+from service.graph_io.schemas import MAX_LABEL, MAX_SAFE_INTEGER, GraphIn, NodeIdIn
+from store.catalogue.gnn_labels import MAX_TAGS
+from store.catalogue.gnn_names import (
+    MAX_NAME_LENGTH,
+    MAX_REFERENCE_LENGTH,
+    is_printable,
+    name_fault,
+)
 
 # Graphs are read one by one by `graphs_in`, which knows the deployment's limits and the GNN's
 # features; here they only give the OpenAPI schema.

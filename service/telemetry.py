@@ -12,8 +12,8 @@ from prometheus_client.registry import Collector
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.figures import jobs_by_kind_and_state, live_workers, queues, served_queues
-from store.database import Database
+from service.metric_queries import jobs_by_kind_and_state, live_workers, queues, served_queues
+from store.database.sessions import Database
 
 log = logging.getLogger("service.access")
 

@@ -7,8 +7,8 @@ import sys
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from store import schema
-from store.database import Database
+from store.database import schema
+from store.database.sessions import Database
 from store.errors import SchemaMismatch, SettingsError
 from store.settings import Settings
 

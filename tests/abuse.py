@@ -28,11 +28,11 @@ from typing import Any
 import httpx
 import psutil
 
-from d4explain.ports import free_port
+from d4explain.contracts.results import CounterfactualResult
+from d4explain.stack.ports import free_port
 from service import examples
-from store.opened import Store
-from store.results import CounterfactualResult
 from store.settings import Settings
+from store.store import Store
 from tests.conftest import Deployment
 
 ATTACKERS = ("127.0.0.2", "127.0.0.3")

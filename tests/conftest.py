@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import httpx
 
     from store.jobs import Claim
-    from store.opened import Store
+    from store.store import Store
 
 
 class Deployment:
@@ -41,7 +41,7 @@ class Deployment:
         """Rows per table and artifacts: equal before and after means nothing was written."""
         from sqlalchemy import func, select  # noqa: PLC0415
 
-        from store.tables import Table  # noqa: PLC0415
+        from store.database.tables import Table  # noqa: PLC0415
 
         with self.store.database.reading() as session:
             counts = {
@@ -54,8 +54,9 @@ class Deployment:
 
     def gnn(self, features: int = 1, classes: int = 2, *, state: str = "ready") -> str:
         """A GNN that was probed already, written without going through HTTP."""
-        from store import gnns, jobs  # noqa: PLC0415
-        from store.results import ProbeCheck, ProbeReport  # noqa: PLC0415
+        from d4explain.contracts.results import ProbeCheck, ProbeReport  # noqa: PLC0415
+        from store import jobs  # noqa: PLC0415
+        from store.catalogue import gnns  # noqa: PLC0415
 
         spec = self.spec(features, classes)
         digest = self.store.artifacts.put(self.weights(features, classes))
@@ -97,7 +98,7 @@ class Deployment:
 
     @staticmethod
     def spec(features: int = 1, classes: int = 2) -> Any:
-        from store.gnn_spec import GnnSpecDocument  # noqa: PLC0415
+        from d4explain.contracts.gnn_spec import GnnSpecDocument  # noqa: PLC0415
 
         layers = [
             {"type": "gcn", "out": 4},
@@ -112,7 +113,7 @@ class Deployment:
         import numpy as np  # noqa: PLC0415
         import safetensors.numpy  # noqa: PLC0415
 
-        from store.gnn_tensors import expected_tensors  # noqa: PLC0415
+        from d4explain.contracts.gnn_tensors import expected_tensors  # noqa: PLC0415
 
         return bytes(
             safetensors.numpy.save(
@@ -144,8 +145,9 @@ class Deployment:
 
     def finish(self, job_id: str, result: Any = None) -> None:
         """Claims the job and ends it as the worker of its kind would."""
-        from store import denoisers, explanations, gnns, jobs  # noqa: PLC0415
-        from store.results import ProbeCheck, ProbeReport  # noqa: PLC0415
+        from d4explain.contracts.results import ProbeCheck, ProbeReport  # noqa: PLC0415
+        from store import jobs  # noqa: PLC0415
+        from store.catalogue import denoisers, explanations, gnns  # noqa: PLC0415
 
         claim = self.claim(job_id)
         with self.store.database.transaction() as session:
@@ -179,9 +181,9 @@ class Deployment:
         import torch  # noqa: PLC0415
 
         from store import jobs  # noqa: PLC0415
+        from worker.execution.runner import Runner  # noqa: PLC0415
         from worker.handlers import HANDLERS  # noqa: PLC0415
-        from worker.loading import Library  # noqa: PLC0415
-        from worker.runner import Runner  # noqa: PLC0415
+        from worker.loading.library import Library  # noqa: PLC0415
 
         library = Library(self.store.artifacts, torch.device("cpu"))
         runner = Runner(self.store, library, HANDLERS, "test")
@@ -217,8 +219,8 @@ class Deployment:
     @staticmethod
     def result() -> Any:
         """A counterfactual result for `graph()`: found for the first graph, missed for a second."""
+        from d4explain.contracts.results import CounterfactualResult  # noqa: PLC0415
         from service import examples  # noqa: PLC0415
-        from store.results import CounterfactualResult  # noqa: PLC0415
 
         document = dict(examples.EXPLANATION["result"])
         found = document["answers"][0]
@@ -320,7 +322,7 @@ def self_signed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ssl.SSL
 @pytest.fixture(scope="session")
 def _empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A migrated SQLite file; copying it takes a tenth of the time of migrating again."""
-    from store.database import Database  # noqa: PLC0415
+    from store.database.sessions import Database  # noqa: PLC0415
 
     path = tmp_path_factory.mktemp("template") / "d4explain.sqlite"
     database = Database(f"sqlite:///{path}")
@@ -343,8 +345,8 @@ _TIGHT = {
 def _store(
     data_dir: Path, empty_database: Path, changes: Mapping[str, Any] = _TIGHT
 ) -> Iterator[Store]:
-    from store.opened import Store  # noqa: PLC0415
     from store.settings import Settings  # noqa: PLC0415
+    from store.store import Store  # noqa: PLC0415
 
     settings = Settings(data_dir=data_dir, **changes)
     settings.data_dir.mkdir()
@@ -411,7 +413,7 @@ def served(opened_store: Store) -> Iterator[Deployment]:
     import uvicorn  # noqa: PLC0415
 
     from service.app import create_app  # noqa: PLC0415
-    from service.http_protocol import BoundedHttpProtocol  # noqa: PLC0415
+    from service.http.server_protocol import BoundedHttpProtocol  # noqa: PLC0415
 
     app = create_app(opened_store, heartbeat_seconds=0.2)
     config = uvicorn.Config(
@@ -441,7 +443,7 @@ def deployment_of() -> type[Deployment]:
 @pytest.fixture
 def plugged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The package in tests/plugins is installed: its entry points are found as any other's."""
-    from store import plugins  # noqa: PLC0415
+    from d4explain.contracts import plugins  # noqa: PLC0415
 
     monkeypatch.syspath_prepend(str(Path(__file__).parent / "plugins"))
     plugins.installed.cache_clear()

@@ -13,14 +13,16 @@ import warnings
 from celery.exceptions import CPendingDeprecationWarning, SecurityWarning
 from sqlalchemy.exc import SQLAlchemyError
 
-from store import logs, schema, workers
-from store.errors import PluginError, SchemaMismatch, SettingsError
-from store.gnn_layers import check_plugins
-from store.jobs import Queue
-from store.opened import Store
+from d4explain.contracts.errors import PluginError
+from d4explain.contracts.gnn_layers import check_plugins
+from store import logs
+from store.database import schema
+from store.errors import SchemaMismatch, SettingsError
+from store.jobs import Queue, workers
 from store.settings import Settings
-from worker.app import NoBrokerError, create_app
-from worker.inheritance import PARENT, QUEUES, SHUTDOWN
+from store.store import Store
+from worker.process.celery_app import NoBrokerError, create_app
+from worker.process.process_env import PARENT, QUEUES, SHUTDOWN
 
 
 def main(arguments: list[str] | None = None) -> int:

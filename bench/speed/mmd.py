@@ -13,17 +13,21 @@ import numpy as np
 import torch
 from scipy.stats import wasserstein_distance
 
+from bench.data.synthetic import ba3motif
 from bench.speed.section import Figures, Say, Section, Table
-from models.graphs import Graph
-from models.mmd import MmdScore, mmd, statistics
-from models.synthetic import ba3motif
+from d4explain.gnn.graphs import Graph
+from models.metrics.mmd import MmdScore, mmd, statistics
 
 GRAPHS = 200  # in each of the two sets
 _EQUAL = 1e-8
-_SETTINGS = ((1.0, 1.0), (0.01, 0.1), (1.0, 1.0))  # bin width and sigma, as in models/mmd.py
+_SETTINGS = (
+    (1.0, 1.0),
+    (0.01, 0.1),
+    (1.0, 1.0),
+)  # bin width and sigma of the MMD
 
 _REPETITIONS = 5  # of ours: it is over so soon that one time says little
-_OURS = "`models.mmd`"
+_OURS = "`models.metrics.mmd`"
 _PLAIN = "NetworkX and SciPy, pair by pair"
 
 Histogram = np.ndarray[Any, Any]
@@ -79,7 +83,7 @@ def measure(short: bool, seed: int, say: Say) -> Section[MmdFigures]:
 
 
 def plain_mmd(some: Sequence[nx.Graph], others: Sequence[nx.Graph], distance: Distance) -> MmdScore:
-    """By the definitions in models/mmd.py, one graph and one pair after the other."""
+    """By the definitions in models/metrics/mmd.py, one graph and one pair after the other."""
     ours, theirs = list(map(histograms, some)), list(map(histograms, others))
 
     def mean_kernel(one: list[Histograms], two: list[Histograms], part: int) -> float:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from bench.speed import large, load, mmd, requests, steps
+from bench.speed import mmd
+from bench.speed.api import load, requests
+from bench.speed.large import measure as large
 from bench.speed.section import Figures, Say, Section
+from bench.speed.training import steps
 
 Measure = Callable[[bool, int, Say], Section[Figures]]  # short, seed, say
 

@@ -19,10 +19,10 @@ from torch.nn.functional import cross_entropy
 from torch_geometric.nn import GCNConv, GraphConv
 
 from d4explain import Client, UnreachableError
-from d4explain.export import export
-from d4explain.ports import free_port
-from store.job_states import GnnState
-from store.results import CounterfactualResult
+from d4explain.contracts.job_states import GnnState
+from d4explain.contracts.results import CounterfactualResult
+from d4explain.export.exporter import export
+from d4explain.stack.ports import free_port
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("D4_")}
 

@@ -18,11 +18,11 @@ from typing import Any
 import psutil
 import pytest
 
-from d4explain.broker import find_binary
-from d4explain.lock import running_stack
-from d4explain.ports import free_port
-from store.opened import Store
+from d4explain.stack.broker import find_binary
+from d4explain.stack.folder_lock import running_stack
+from d4explain.stack.ports import free_port
 from store.settings import Settings
+from store.store import Store
 
 # On an idle machine; a busy one gets as much more as it is busier than it has cores.
 READY_SECONDS = 10.0 * max(1.0, os.getloadavg()[0] / len(os.sched_getaffinity(0)))

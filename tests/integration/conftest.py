@@ -27,12 +27,12 @@ import safetensors.numpy
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import OperationalError
 
-from store import workers
-from store.dispatcher import Dispatcher
-from store.doorbell import Doorbell
-from store.opened import Store
+from store.database.tables import Worker
+from store.jobs import workers
+from store.queue.dispatcher import Dispatcher
+from store.queue.queue_publisher import Doorbell
 from store.settings import Settings
-from store.tables import Worker
+from store.store import Store
 
 ROOT = Path(__file__).parents[2]
 POSTGRES = os.environ.get("D4_TEST_POSTGRES", "postgresql+psycopg://postgres@127.0.0.1:5432/test")

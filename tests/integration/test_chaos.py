@@ -15,8 +15,8 @@ import pytest
 from sqlalchemy import func, select
 
 from store import jobs
+from store.database.tables import Job
 from store.jobs import EventType, JobState
-from store.tables import Job
 
 if TYPE_CHECKING:
     from conftest import EdgeCounter, Stack

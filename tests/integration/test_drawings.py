@@ -18,9 +18,9 @@ import networkx as nx
 import psutil
 import pytest
 
-from store.opened import Store
-from store.results import ResultEdge, ResultGraph, ResultNode
+from d4explain.contracts.results import ResultEdge, ResultGraph, ResultNode
 from store.settings import Settings
+from store.store import Store
 
 FORMATS = ("svg", "graphml", "cytoscape", "pyg")
 MAX_RSS = 700e6

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import func, make_url, select
 
-from store.database import CommitUnknownError, Database
-from store.tables import Lead
+from store.database.sessions import CommitUnknownError, Database
+from store.database.tables import Lead
 
 
 class CuttingProxy:

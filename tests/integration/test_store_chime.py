@@ -7,10 +7,10 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from service.waiting import JobWatch
+from service.http.waiting import JobWatch
 from store import jobs
-from store.chime import Chime
 from store.jobs import JobKind
+from store.queue.job_notifications import Chime
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import redis
 
-from store.celery_config import TASK_NAME, broker_app
-from store.doorbell import BrokerDown, Doorbell
 from store.jobs import Announcement, Queue
+from store.queue.celery_config import TASK_NAME, broker_app
+from store.queue.queue_publisher import BrokerDown, Doorbell
 
 PASSWORD = "p/ss wörd"
 QUOTED = "p%2Fss%20w%C3%B6rd"

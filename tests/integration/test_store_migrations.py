@@ -12,12 +12,13 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection, text
 
-import store.migrations
-from store import gnn_labels, gnns, job_totals
-from store.database import Database
-from store.gnn_spec import parse_spec
-from store.job_states import JobKind, JobState
-from store.tables import Table
+import store.database.migrations
+from d4explain.contracts.gnn_spec import parse_spec
+from d4explain.contracts.job_states import JobKind, JobState
+from store.catalogue import gnn_labels, gnns
+from store.database import job_totals
+from store.database.sessions import Database
+from store.database.tables import Table
 
 SPEC = parse_spec(
     {
@@ -57,7 +58,7 @@ def first_schema(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Dat
         url = request.getfixturevalue("postgres_url")
     database = Database(url)
     config = Config()
-    config.set_main_option("script_location", str(Path(store.migrations.__file__).parent))
+    config.set_main_option("script_location", str(Path(store.database.migrations.__file__).parent))
     with database.engine.begin() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, "0001")

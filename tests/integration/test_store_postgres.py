@@ -16,27 +16,19 @@ from sqlalchemy import Executable, func, select, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from store import (
-    datasets,
-    denoisers,
-    explanations,
-    gnn_labels,
-    gnns,
-    idempotency,
-    job_totals,
-    jobs,
-    leads,
-    workers,
-)
-from store.artifacts import Artifacts
-from store.database import Database, read_clock
+from d4explain.contracts.gnn_spec import parse_spec
+from d4explain.contracts.requests import DenoiserConfig
+from d4explain.contracts.results import ProbeReport
+from store import jobs
+from store.artifacts.files import Artifacts
+from store.catalogue import datasets, denoisers, explanations, gnn_labels, gnns, idempotency
+from store.database import job_totals
+from store.database.sessions import Database, read_clock
+from store.database.tables import Denoiser, Explanation, Gnn, ReferenceSet, Table
 from store.errors import Conflict, NotFound
-from store.gnn_spec import parse_spec
-from store.housekeeping import tidy
-from store.jobs import Claim, Job, JobKind, JobState
-from store.requests import DenoiserConfig
-from store.results import ProbeReport
-from store.tables import Denoiser, Explanation, Gnn, ReferenceSet, Table
+from store.jobs import Claim, Job, JobKind, JobState, workers
+from store.queue import leader_election as leads
+from store.queue.housekeeping import tidy
 
 Answer = TypeVar("Answer")
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 from sqlalchemy import func, select
 
-from store.job_states import JobKind
-from store.tables import Explanation, Job, JobEvent
+from d4explain.contracts.job_states import JobKind
+from store.database.tables import Explanation, Job, JobEvent
 
 if TYPE_CHECKING:
     from conftest import Stack

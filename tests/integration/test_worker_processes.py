@@ -19,22 +19,24 @@ import pytest
 import torch
 from sqlalchemy import select
 
-from models.recipes import Objective, recipe_for
-from models.training import Trainer
-from store import datasets, denoisers, explanations, gnns, graph_sets, jobs
-from store.dispatcher import Dispatcher
-from store.gnn_spec import GnnSpecDocument
-from store.job_states import DenoiserState
-from store.jobs import EventType, JobKind, JobState
-from store.requests import (
+from d4explain.contracts.gnn_spec import GnnSpecDocument
+from d4explain.contracts.job_states import DenoiserState
+from d4explain.contracts.requests import (
     CanonicalGraph,
     CounterfactualRequest,
     DenoiserConfig,
     PredictionRequest,
 )
-from store.results import CounterfactualResult
-from store.tables import Denoiser, Gnn, Job, ReferenceSet
-from worker.loading import graph_of
+from d4explain.contracts.results import CounterfactualResult
+from models.diffusion.recipes import Objective, recipe_for
+from models.training.trainer import Trainer
+from store import jobs
+from store.artifacts import graph_sets
+from store.catalogue import datasets, denoisers, explanations, gnns
+from store.database.tables import Denoiser, Gnn, Job, ReferenceSet
+from store.jobs import EventType, JobKind, JobState
+from store.queue.dispatcher import Dispatcher
+from worker.loading.library import graph_of
 
 if TYPE_CHECKING:
     from conftest import EdgeCounter, Stack, WorkerProcess

@@ -12,13 +12,13 @@ import torch
 from typer.testing import CliRunner
 
 from bench.__main__ import app
-from bench.class_figures import Measure, distinct_count
-from bench.class_methods import METHODS, Answers, ClassTask, best_real, climbed, grid
-from bench.motifs import contains, motif_of
-from models.gnn.network import Gnn, predict
-from models.gnn.spec import ActivationLayer, GinLayer, GnnSpec, LinearLayer, PoolLayer
-from models.graphs import Graph
-from models.recurrence import Hosts
+from bench.classes.figures import Measure, distinct_count
+from bench.classes.methods import METHODS, Answers, ClassTask, best_real, climbed, grid
+from bench.data.motifs import contains, motif_of
+from d4explain.gnn.graphs import Graph
+from d4explain.gnn.network import Gnn, predict
+from d4explain.gnn.spec import ActivationLayer, GinLayer, GnnSpec, LinearLayer, PoolLayer
+from models.metrics.recurrence import Hosts
 from tests.unit.test_bench_counterfactual import rings_and_paths
 
 torch.set_num_threads(1)

@@ -14,20 +14,26 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from bench.__main__ import app
-from bench.counterfactual import Answered, row, shared_mmd, toggled
-from bench.instances import Explained, candidate_pairs, chosen, fewest_edits, is_covered
-from bench.intervals import mmd_gain
-from bench.methods import METHODS
-from bench.parts import Part
-from bench.tasks import Task
-from models.edits import EditRules, EditSpace
-from models.gnn.network import Gnn, predict
-from models.gnn.spec import ActivationLayer, GinLayer, GnnSpec, LinearLayer, PoolLayer
-from models.graphs import Graph
-from models.mmd import mmd, statistics
-from models.scores import Instance, cf_acc_auc, cf_acc_curve
-from store.gnn_spec import GnnSpecDocument
-from worker.loading import layers_of
+from bench.counterfactuals.figures import Answered, row, shared_mmd, toggled
+from bench.counterfactuals.instances import (
+    Explained,
+    candidate_pairs,
+    chosen,
+    fewest_edits,
+    is_covered,
+)
+from bench.counterfactuals.intervals import mmd_gain
+from bench.counterfactuals.methods import METHODS
+from bench.data.splits import Part
+from bench.data.tasks import Task
+from d4explain.contracts.gnn_spec import GnnSpecDocument
+from d4explain.gnn.graphs import Graph
+from d4explain.gnn.network import Gnn, predict
+from d4explain.gnn.spec import ActivationLayer, GinLayer, GnnSpec, LinearLayer, PoolLayer
+from models.graphs.edits import EditRules, EditSpace
+from models.metrics.mmd import mmd, statistics
+from models.metrics.scores import Instance, cf_acc_auc, cf_acc_curve
+from worker.loading.library import layers_of
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from bench.gnn_recipes import recipe_of
-from bench.gnn_training import EpochReport, Training, accuracy, train
-from bench.parts import Part
-from bench.target_gnns import target_gnn
-from bench.tasks import Task, split
-from models.gnn.network import Gnn
-from models.synthetic import LabelledGraphs, ba3motif
+from bench.data.splits import Part
+from bench.data.synthetic import LabelledGraphs, ba3motif
+from bench.data.tasks import Task, split
+from bench.gnns.recipes import recipe_of
+from bench.gnns.target_gnns import target_gnn
+from bench.gnns.training import EpochReport, Training, accuracy, train
+from d4explain.gnn.network import Gnn
 
 torch.set_num_threads(1)
 

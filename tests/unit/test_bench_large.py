@@ -6,12 +6,12 @@ import networkx as nx
 import pytest
 import torch
 
-from bench.speed.large_inputs import NODE_SPEC, SHAPES, at_the_border, planted
-from models.gnn.network import Gnn, predict
-from models.gnn.spec import GinLayer, GnnSpec, LinearLayer, PoolLayer
-from models.graphs import Graph
-from models.row_graph import RowGraph
-from models.surroundings import Surroundings, surroundings
+from bench.speed.large.inputs import NODE_SPEC, SHAPES, at_the_border, planted
+from d4explain.gnn.graphs import Graph
+from d4explain.gnn.network import Gnn, predict
+from d4explain.gnn.spec import GinLayer, GnnSpec, LinearLayer, PoolLayer
+from models.graphs.csr_graph import RowGraph
+from models.graphs.large_neighbourhoods import Surroundings, surroundings
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")

@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from bench.speed.bare_commits import bare_loop, written_by
-from bench.speed.load import measure_load
-from bench.speed.submitters import Submitted, submit_all
-from store.artifacts import Artifacts
-from store.opened import Store
+from bench.speed.api.bare_commits import bare_loop, written_by
+from bench.speed.api.load import measure_load
+from bench.speed.api.submitters import Submitted, submit_all
+from store.artifacts.files import Artifacts
+from store.database.tables import Explanation
 from store.settings import Settings
-from store.tables import Explanation
+from store.store import Store
 
 
 def test_the_bare_loop_writes_what_the_api_wrote(api: Any, tmp_path: Path) -> None:

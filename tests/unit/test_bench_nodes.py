@@ -15,9 +15,8 @@ import torch
 from typer.testing import CliRunner
 
 from bench.__main__ import app
-from bench.counterfactual import toggled
-from bench.gnn_recipes import recipe_of
-from bench.instances import (
+from bench.counterfactuals.figures import toggled
+from bench.counterfactuals.instances import (
     NEAR_TARGET,
     Explained,
     chosen,
@@ -25,19 +24,20 @@ from bench.instances import (
     is_covered,
     pairs_near_target,
 )
-from bench.node_tasks import NodeData, nodes_of, read_masked, read_webkb
-from bench.node_training import node_accuracy, train_on_whole
-from bench.parts import DataFormatError, DataMissingError
-from bench.provenance import provenance
-from bench.runs import Run
-from bench.target_gnns import TargetGnn, TargetMetrics
-from bench.tasks import Task, data_folder, load, node_task
-from models.edits import EditRules, EditSpace
-from models.gnn.network import Gnn, predict
-from models.gnn.spec import GinLayer, GnnSpec, Layer, LinearLayer, SageLayer
-from models.graphs import Graph, to_dense, to_sparse
-from models.neighbourhoods import NodeInstance, instance, verify_on_whole
-from models.synthetic import ba_shapes, tree_cycle
+from bench.counterfactuals.runs import Run
+from bench.data.node_tasks import NodeData, nodes_of, read_masked, read_webkb
+from bench.data.splits import DataFormatError, DataMissingError
+from bench.data.synthetic import ba_shapes, tree_cycle
+from bench.data.tasks import Task, data_folder, load, node_task
+from bench.gnns.node_training import node_accuracy, train_on_whole
+from bench.gnns.recipes import recipe_of
+from bench.gnns.target_gnns import TargetGnn, TargetMetrics
+from bench.report.provenance import provenance
+from d4explain.gnn.graphs import Graph, to_dense, to_sparse
+from d4explain.gnn.network import Gnn, predict
+from d4explain.gnn.spec import GinLayer, GnnSpec, Layer, LinearLayer, SageLayer
+from models.graphs.edits import EditRules, EditSpace
+from models.graphs.neighbourhoods import NodeInstance, instance, verify_on_whole
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")

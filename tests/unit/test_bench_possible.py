@@ -9,11 +9,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.possible import Possible, connected_graphs, labelled_connected
-from models.gnn.network import Gnn, predict
-from models.gnn.spec import GinLayer, GnnSpec, LinearLayer, PoolLayer
-from models.graphs import Graph
-from models.scores import is_connected
+from bench.classes.enumeration import Possible, connected_graphs, labelled_connected
+from d4explain.gnn.graphs import Graph
+from d4explain.gnn.network import Gnn, predict
+from d4explain.gnn.spec import GinLayer, GnnSpec, LinearLayer, PoolLayer
+from models.metrics.scores import is_connected
 from tests.unit.test_class_choice import TREES
 
 torch.set_num_threads(1)

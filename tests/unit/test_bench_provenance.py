@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from bench import provenance
-from bench.provenance import imported_by
+from bench.report import provenance
+from bench.report.provenance import imported_by
 
 _LOADED = """
-import sys, models.training
-print(*(name for name in sys.modules if name.startswith("models.") and name != "models.gnn"))
+import sys, models.training.trainer
+for name, module in sorted(sys.modules.items()):
+    if name.startswith(("models.", "d4explain.gnn.")) and not hasattr(module, "__path__"):
+        print(name)
 """
 
 
@@ -21,15 +23,15 @@ def test_what_training_imports_is_what_python_loads_for_it() -> None:
     loaded = subprocess.run(
         [sys.executable, "-c", _LOADED], capture_output=True, text=True, check=True
     ).stdout.split()
-    assert imported_by("models/training.py") == sorted(
+    assert imported_by("models/training/trainer.py") == sorted(
         f"{name.replace('.', '/')}.py" for name in loaded
     )
 
 
 def test_how_a_denoiser_is_used_does_not_count() -> None:
-    training = imported_by("models/training.py")
-    assert "models/search.py" not in training
-    assert "models/search.py" in imported_by("models/counterfactual.py")
+    training = imported_by("models/training/trainer.py")
+    assert "models/counterfactual/beam_search.py" not in training
+    assert "models/counterfactual/beam_search.py" in imported_by("models/counterfactual/explain.py")
 
 
 @pytest.mark.parametrize(

@@ -12,14 +12,14 @@ import pytest
 from typer.testing import CliRunner
 
 from bench.__main__ import app
-from bench.kept import COMMANDS, Results, keep, read
-from bench.paper import SETS
-from bench.plots import FIGURES, draw, draw_all
-from bench.report import NOTES, write_report
+from bench.report.paper_figures import SETS
+from bench.report.plots import FIGURES, draw, draw_all
+from bench.report.report import NOTES, write_report
+from bench.report.results_store import COMMANDS, Results, keep, read
+from bench.report.targets import Verdict, count_reached, verdicts
 from bench.speed.bounds import BOUNDS
 from bench.speed.parts import PARTS
 from bench.speed.section import Figures, Say, Section, Table
-from bench.targets import Verdict, count_reached, verdicts
 
 ORIGIN = {"seed": 0, "commit": "0123456789abcdef", "machine": "a machine", "date": "2026-01-02"}
 AUC = "AUC strict ≥ greedy's"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.speed import requests
+from bench.speed.api import requests
 
 
 @pytest.mark.slow

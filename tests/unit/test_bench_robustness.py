@@ -11,11 +11,9 @@ import torch
 from typer.testing import CliRunner
 
 from bench.__main__ import app
-from bench.edit_rankings import RANKINGS, is_flipped, ranked_edits, ranking
-from bench.gnn_explainer import edge_importance
-from bench.instances import Explained
-from bench.noise import noisy
-from bench.robustness import (
+from bench.counterfactuals.instances import Explained
+from bench.data.noise import noisy
+from bench.robustness.comparison import (
     NOISE,
     Compared,
     compared,
@@ -24,13 +22,15 @@ from bench.robustness import (
     seed_of,
     top_k_accuracy,
 )
-from bench.smoothing import Smoothing
-from models.denoiser import Denoiser, DenoiserShape
-from models.edits import EditRules
-from models.gnn.network import Gnn, predict
-from models.gnn.spec import ActivationLayer, GinLayer, GnnSpec, LinearLayer, PoolLayer
-from models.graphs import Graph, to_sparse
-from models.scores import changed_pairs
+from bench.robustness.edit_rankings import RANKINGS, is_flipped, ranked_edits, ranking
+from bench.robustness.gnn_explainer import edge_importance
+from bench.robustness.smoothing import Smoothing
+from d4explain.gnn.graphs import Graph, to_sparse
+from d4explain.gnn.network import Gnn, predict
+from d4explain.gnn.spec import ActivationLayer, GinLayer, GnnSpec, LinearLayer, PoolLayer
+from models.diffusion.denoiser import Denoiser, DenoiserShape
+from models.graphs.edits import EditRules
+from models.metrics.scores import changed_pairs
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")

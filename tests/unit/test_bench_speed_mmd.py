@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from bench.data.synthetic import ba3motif
 from bench.speed.mmd import Distance, by_numpy, by_scipy, network_of, plain_mmd, require_equal
-from models.mmd import mmd, statistics
-from models.synthetic import ba3motif
+from models.metrics.mmd import mmd, statistics
 
 
 @pytest.mark.parametrize("distance", [by_scipy, by_numpy])

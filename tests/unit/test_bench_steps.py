@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from bench.speed import learning, peak
 from bench.speed.parts import PARTS
-from bench.speed.products import BareProducts, products_of
-from bench.speed.steps import DEFAULT, PAPER, Plan, growth_exponent, measured
 from bench.speed.timing import shortest
-from bench.speed.trainings import Setting, Steps
-from models.denoiser import INPUT_PLANES, NOISE_FEATURES
-from models.device import CPU_ACTIVATION_BYTES
+from bench.speed.training import learning, peak
+from bench.speed.training.products import BareProducts, products_of
+from bench.speed.training.steps import DEFAULT, PAPER, Plan, growth_exponent, measured
+from bench.speed.training.trainings import Setting, Steps
+from d4explain.gnn.device import CPU_ACTIVATION_BYTES
+from models.diffusion.denoiser import INPUT_PLANES, NOISE_FEATURES
 
 torch.set_num_threads(1)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from bench.parts import DataFormatError, DataMissingError, Part
-from bench.tasks import Task, data_folder, load
+from bench.data.splits import DataFormatError, DataMissingError, Part
+from bench.data.tasks import Task, data_folder, load
 
 torch.set_num_threads(1)
 

@@ -13,27 +13,29 @@ from typing import Any
 import pytest
 import torch
 
-from models.graphs import Graph, to_sparse
-from service.bodies import FormParts
-from service.faults import InvalidRequestError
-from service.questions import class_request, counterfactual_request
-from service.registration import read_registration
+from d4explain.contracts.errors import InvalidInput
+from d4explain.contracts.gnn_spec import parse_spec
+from d4explain.contracts.job_states import GnnState, JobState
+from d4explain.contracts.requests import CanonicalGraph, CounterfactualRequest, DenoiserConfig
+from d4explain.contracts.results import CounterfactualResult
+from d4explain.gnn.graphs import Graph, to_sparse
+from service.http.bodies import FormParts
+from service.http.faults import InvalidRequestError
 from service.schemas import ClassIn, CounterfactualIn
-from store import datasets, denoisers, explanations, gnns, graph_sets, jobs
-from store.black_boxes import check_url
-from store.errors import InvalidInput
-from store.gnn_spec import parse_spec
-from store.job_states import GnnState, JobState
-from store.opened import Store
-from store.requests import CanonicalGraph, CounterfactualRequest, DenoiserConfig
-from store.results import CounterfactualResult
+from service.submission.explanation_requests import class_request, counterfactual_request
+from service.submission.gnn_registration import read_registration
+from store import jobs
+from store.artifacts import graph_sets
+from store.catalogue import datasets, denoisers, explanations, gnns
+from store.catalogue.black_boxes import check_url
+from store.database.tables import Gnn as GnnRow
 from store.settings import Settings
-from store.tables import Gnn as GnnRow
-from worker.black_box import BlackBox, QueryBudgetError, checked
+from store.store import Store
+from worker.execution.runner import Runner
 from worker.handlers import HANDLERS
-from worker.loading import Library
-from worker.predict_client import PredictClient, PredictError, is_public
-from worker.runner import Runner
+from worker.loading.black_box import BlackBox, QueryBudgetError, checked
+from worker.loading.library import Library
+from worker.loading.predict_client import PredictClient, PredictError, is_public
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")

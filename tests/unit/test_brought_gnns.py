@@ -29,9 +29,9 @@ from torch_geometric.nn import (
     global_add_pool,
 )
 
-from bench.tasks import data_folder
-from bench.tu import read_tu
-from d4explain.export import Chain, Jump, export
+from bench.data.tasks import data_folder
+from bench.data.tu import read_tu
+from d4explain.export.exporter import Chain, Jump, export
 
 torch.set_num_threads(1)
 QUICK = {"steps": 8, "hidden": 8, "blocks": 1}

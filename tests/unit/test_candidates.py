@@ -11,15 +11,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.candidates import CandidateConfig, CandidateSpace
-from models.counterfactual import CounterfactualConfig, explain
-from models.denoiser import Denoiser, DenoiserShape
-from models.edge_attributes import UsualAttributes
-from models.edits import LARGE_SET, EditRules, EditSet, EditSpace
-from models.errors import TooLargeError, UnknownNodeError
-from models.flips import FlipGoal, FlipJudge
-from models.gnn.network import Gnn, predict
-from models.gnn.spec import (
+from d4explain.gnn.edge_attributes import UsualAttributes
+from d4explain.gnn.graphs import Graph
+from d4explain.gnn.network import Gnn, predict
+from d4explain.gnn.spec import (
     ActivationLayer,
     GcnLayer,
     GinLayer,
@@ -27,10 +22,15 @@ from models.gnn.spec import (
     LinearLayer,
     PoolLayer,
 )
-from models.graphs import Graph
-from models.isomorphism import marked_codes
-from models.patches import PatchScout, local_parts, patches_of
-from models.scouting import Foresight, Scout
+from models.counterfactual.edit_ranking import Foresight, Scout
+from models.counterfactual.explain import CounterfactualConfig, explain
+from models.counterfactual.large.candidate_space import CandidateConfig, CandidateSpace
+from models.counterfactual.large.patches import PatchScout, local_parts, patches_of
+from models.counterfactual.oracle import FlipGoal, FlipJudge
+from models.diffusion.denoiser import Denoiser, DenoiserShape
+from models.errors import TooLargeError, UnknownNodeError
+from models.graphs.edits import LARGE_SET, EditRules, EditSet, EditSpace
+from models.graphs.isomorphism import marked_codes
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")

@@ -10,7 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.class_choice import (
+from d4explain.gnn.graphs import Graph, from_dense, to_dense
+from models.classes.selection import (
     SURE,
     Choice,
     Pool,
@@ -21,8 +22,7 @@ from models.class_choice import (
     chosen,
     distinct,
 )
-from models.graphs import Graph, from_dense, to_dense
-from models.mmd import kernels_between, mmd, statistics
+from models.metrics.mmd import kernels_between, mmd, statistics
 
 torch.set_num_threads(1)
 
@@ -108,8 +108,8 @@ def test_what_is_drawn_again_is_the_best_one_by_the_mmd_itself(
 ) -> None:
     herding = Herding(seed, count)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("models.class_choice._DRAWS", draws)
-        patch.setattr("models.class_choice._DRAWS_EACH", 1)
+        patch.setattr("models.classes.selection._DRAWS", draws)
+        patch.setattr("models.classes.selection._DRAWS_EACH", 1)
         herd = _drawn(herding.statistics.kernels.sum, herding.likeness)
     places = list(range(count))
     while len(places) < draws:
@@ -120,7 +120,7 @@ def test_what_is_drawn_again_is_the_best_one_by_the_mmd_itself(
 
 
 def test_many_answers_have_more_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("models.class_choice._DRAWS", 8)
+    monkeypatch.setattr("models.classes.selection._DRAWS", 8)
     herding = Herding(0, 5)
     assert _drawn(herding.statistics.kernels.sum, herding.likeness).size == 20
 
@@ -232,7 +232,7 @@ def test_more_graphs_that_score_better_take_no_other_out_of_the_choice(
 
 
 def test_too_many_are_thinned_out_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("models.class_choice._MOST", 3)
+    monkeypatch.setattr("models.classes.selection._MOST", 3)
     assert _eligible(pool_of(TREES[:5], [0.999] * 5)).tolist() == [0, 2, 4]
 
 

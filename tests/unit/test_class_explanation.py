@@ -10,16 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.class_chains import ChainConfig, Chains
-from models.class_explanation import ClassConfig, ClassGraph, explain_class
-from models.class_features import ClassParts
-from models.denoiser import Denoiser, DenoiserShape
-from models.errors import NoReferenceGraphsError, UnknownClassError
-from models.gnn.network import Gnn, predict
-from models.gnn.spec import ActivationLayer, GinLayer, GnnSpec, LinearLayer, PoolLayer
-from models.graphs import Graph, to_dense, to_sparse
-from models.isomorphism import graph_codes
-from models.regularisers import (
+from d4explain.gnn.graphs import Graph, to_dense, to_sparse
+from d4explain.gnn.network import Gnn, predict
+from d4explain.gnn.spec import ActivationLayer, GinLayer, GnnSpec, LinearLayer, PoolLayer
+from models.classes.explain import ClassConfig, ClassGraph, explain_class
+from models.classes.node_features import ClassParts
+from models.classes.regularisers import (
     DEFAULT_WEIGHTS,
     Candidates,
     Connectivity,
@@ -34,6 +30,10 @@ from models.regularisers import (
     regularised,
     regularisers_for,
 )
+from models.classes.reverse_sampling import ChainConfig, Chains
+from models.diffusion.denoiser import Denoiser, DenoiserShape
+from models.errors import NoReferenceGraphsError, UnknownClassError
+from models.graphs.isomorphism import graph_codes
 
 torch.set_num_threads(1)
 

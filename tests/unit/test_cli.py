@@ -16,20 +16,20 @@ from typing import Any, ClassVar, get_args
 import pytest
 from rich.console import Console
 
-from d4explain.address import api_address
-from d4explain.checkup import Finding, examine
-from d4explain.cli import COMMANDS, main
-from d4explain.commands.options import graphs_of
+from d4explain.cli.commands.options import graphs_of
+from d4explain.cli.doctor_checks import Finding, examine
+from d4explain.cli.job_bars import JobBars, metric_words
+from d4explain.cli.main import COMMANDS, main
+from d4explain.cli.tables import counterfactual_table, edit_words, summary_lines
+from d4explain.client.address import api_address
+from d4explain.client.resources import Job, Progress
+from d4explain.contracts.job_states import JobKind, JobState
+from d4explain.contracts.requests import Preset
+from d4explain.contracts.results import CounterfactualResult, Edit
 from d4explain.demo import Verdict
 from d4explain.errors import CommandError
-from d4explain.job_bars import JobBars, metric_words
-from d4explain.lock import DataFolderLock
-from d4explain.ports import free_port
-from d4explain.resources import Job, Progress
-from d4explain.tables import counterfactual_table, edit_words, summary_lines
-from store.job_states import JobKind, JobState
-from store.requests import Preset
-from store.results import CounterfactualResult, Edit
+from d4explain.stack.folder_lock import DataFolderLock
+from d4explain.stack.ports import free_port
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("D4_")}
 
@@ -76,7 +76,7 @@ def test_help_lists_the_commands(tmp_path: Path) -> None:
 
 
 def test_the_command_line_needs_no_torch(tmp_path: Path) -> None:
-    code = "import sys, d4explain.cli; print('torch' in sys.modules)"
+    code = "import sys, d4explain.cli.main; print('torch' in sys.modules)"
     told = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )

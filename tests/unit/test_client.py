@@ -19,11 +19,11 @@ from d4explain import (
     UnsuccessfulJobError,
     WaitTimeoutError,
 )
-from d4explain.events import Event, read_events
-from d4explain.ports import free_port
-from d4explain.resources import Job
-from store.job_states import GnnState, JobState
-from store.requests import DenoiserConfig
+from d4explain.client.events import Event, read_events
+from d4explain.client.resources import Job
+from d4explain.contracts.job_states import GnnState, JobState
+from d4explain.contracts.requests import DenoiserConfig
+from d4explain.stack.ports import free_port
 
 Handler = Callable[[httpx.Request], httpx.Response]
 GRAPH = {"nodes": [{"id": "a"}, {"id": "b"}], "edges": [{"source": "a", "target": "b"}]}

@@ -9,12 +9,12 @@ import torch
 from torch_geometric.nn import Sequential
 
 from d4explain import Client, RefusedError
-from d4explain.cli import main
-from store.gnn_archive import SPEC, WEIGHTS, GnnArchive, write_archive
-from store.job_states import GnnState
+from d4explain.cli.main import main
+from d4explain.contracts.gnn_archive import SPEC, WEIGHTS, GnnArchive, write_archive
+from d4explain.contracts.job_states import GnnState
+from worker.execution.runner import Runner
 from worker.handlers import HANDLERS
-from worker.loading import Library
-from worker.runner import Runner
+from worker.loading.library import Library
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from service.origins import ANY_HOST, hosts_of
+from service.http.origins import ANY_HOST, hosts_of
 from store.jobs import Queue
 from store.settings import setting_rows
 

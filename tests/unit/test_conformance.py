@@ -6,10 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.gnn.layers import Linear, build
-from models.gnn.network import Gnn
-from models.gnn.norms import GraphNorm
-from models.gnn.spec import (
+from d4explain.gnn.graphs import Graph, SparseGraphs
+from d4explain.gnn.layers.build import Linear, build
+from d4explain.gnn.layers.norms import GraphNorm
+from d4explain.gnn.network import Gnn
+from d4explain.gnn.spec import (
     ActivationLayer,
     AddLayer,
     BatchNormLayer,
@@ -32,9 +33,8 @@ from models.gnn.spec import (
     SageLayer,
     TagLayer,
 )
-from models.graphs import Graph, SparseGraphs
-from worker.conformance import probe, sample_graphs
-from worker.samples import Samples
+from worker.probing.conformance import probe, sample_graphs
+from worker.probing.labelled_samples import Samples
 
 torch.set_num_threads(1)
 

@@ -7,10 +7,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.correction import corrected
-from models.edits import EditRules, EditSpace
-from models.flips import FORBIDDEN
-from models.graphs import Graph
+from d4explain.gnn.graphs import Graph
+from models.counterfactual.oracle import FORBIDDEN
+from models.counterfactual.rank_correction import corrected
+from models.graphs.edits import EditRules, EditSpace
 
 
 def a_space(nodes: int) -> EditSpace:

@@ -14,23 +14,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from models.counterfactual import (
+from d4explain.gnn.graphs import DenseGraphs, Graph, to_dense, to_sparse
+from d4explain.gnn.network import Gnn
+from d4explain.gnn.spec import ActivationLayer, GcnLayer, GinLayer, GnnSpec, LinearLayer, PoolLayer
+from models.counterfactual.denoiser_proposals import Proposals, scattered
+from models.counterfactual.edit_ranking import Foresight
+from models.counterfactual.explain import (
     CounterfactualConfig,
     CounterfactualOutcome,
     FoundCounterfactual,
     explain,
 )
-from models.denoiser import Denoiser, DenoiserShape
-from models.diffusion import NoiseLevel
-from models.edits import EditRules, EditSpace
+from models.counterfactual.oracle import FlipGoal, FlipJudge
+from models.counterfactual.search_config import SearchConfig
+from models.diffusion.denoiser import Denoiser, DenoiserShape
+from models.diffusion.noise import NoiseLevel
 from models.errors import UnknownClassError, UnknownNodeError
-from models.flips import FlipGoal, FlipJudge
-from models.gnn.network import Gnn
-from models.gnn.spec import ActivationLayer, GcnLayer, GinLayer, GnnSpec, LinearLayer, PoolLayer
-from models.graphs import DenseGraphs, Graph, to_dense, to_sparse
-from models.proposals import Proposals, scattered
-from models.scouting import Foresight
-from models.search_config import SearchConfig
+from models.graphs.edits import EditRules, EditSpace
 
 torch.set_num_threads(1)
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from models.denoiser import Denoiser, DenoiserShape
-from models.diffusion import NoiseLevel
-from models.graphs import DenseGraphs, Graph, to_dense
-from models.ppgn import PpgnBlock
+from d4explain.gnn.graphs import DenseGraphs, Graph, to_dense
+from models.diffusion.denoiser import Denoiser, DenoiserShape
+from models.diffusion.noise import NoiseLevel
+from models.diffusion.ppgn import PpgnBlock
 
 torch.set_num_threads(1)
 

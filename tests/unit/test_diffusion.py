@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from models.diffusion import (
+from d4explain.gnn.graphs import DenseGraphs, Graph, to_dense
+from models.diffusion.noise import (
     NoiseLevel,
     add_noise,
     composed_flip,
@@ -18,7 +19,6 @@ from models.diffusion import (
     density_noise,
     uniform_noise,
 )
-from models.graphs import DenseGraphs, Graph, to_dense
 
 torch.set_num_threads(1)
 

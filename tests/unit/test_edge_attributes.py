@@ -14,15 +14,15 @@ from torch import Tensor, nn
 from torch_geometric.nn import GINEConv, global_add_pool
 from torch_geometric.utils import to_dense_adj
 
-from models.edge_attributes import UsualAttributes
-from models.edits import EditRules, EditSpace
-from models.errors import NoEdgeAttributesError
-from models.gnn.network import Gnn, predict
-from models.gnn.spec import GineLayer, GineSumLayer, GnnSpec, LinearLayer, PoolLayer
-from models.graphs import Graph, from_dense, side_by_side, to_dense, to_sparse
-from models.isomorphism import graph_codes, marked_codes
-from models.neighbourhoods import edited_whole, instance
-from models.subgraphs import connected_subgraph, neighbours_of
+from d4explain.gnn.edge_attributes import UsualAttributes
+from d4explain.gnn.errors import NoEdgeAttributesError
+from d4explain.gnn.graphs import Graph, from_dense, side_by_side, to_dense, to_sparse
+from d4explain.gnn.network import Gnn, predict
+from d4explain.gnn.spec import GineLayer, GineSumLayer, GnnSpec, LinearLayer, PoolLayer
+from models.graphs.edits import EditRules, EditSpace
+from models.graphs.isomorphism import graph_codes, marked_codes
+from models.graphs.neighbourhoods import edited_whole, instance
+from models.graphs.subgraphs import connected_subgraph, neighbours_of
 
 torch.set_num_threads(1)
 seeds = st.integers(0, 10_000)

@@ -19,12 +19,12 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GATv2Conv, GINEConv, global_add_pool
 
-from d4explain.export import Chain, export
+from d4explain.contracts.job_states import JobState
+from d4explain.export.exporter import Chain, export
 from store import jobs
-from store.job_states import JobState
+from worker.execution.runner import Runner
 from worker.handlers import HANDLERS
-from worker.loading import Library
-from worker.runner import Runner
+from worker.loading.library import Library
 
 torch.set_num_threads(1)
 KINDS = ([1.0, 0.0], [0.0, 1.0])  # weak and strong edges

@@ -6,11 +6,10 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from models.counterfactual import CounterfactualConfig, explain
-from models.denoiser import Denoiser, DenoiserShape
-from models.edits import EditRules
-from models.gnn.network import Gnn
-from models.gnn.spec import (
+from bench.data.synthetic import NodeDataset, tree_cycle
+from d4explain.gnn.graphs import Graph, to_sparse
+from d4explain.gnn.network import Gnn
+from d4explain.gnn.spec import (
     ActivationLayer,
     BatchNormLayer,
     GcnLayer,
@@ -20,10 +19,11 @@ from models.gnn.spec import (
     KeepLayer,
     LinearLayer,
 )
-from models.graphs import Graph, to_sparse
-from models.neighbourhoods import instance, verify_on_whole
-from models.node_explanation import explain_node, frozen_pairs, held_on_whole
-from models.synthetic import NodeDataset, tree_cycle
+from models.counterfactual.explain import CounterfactualConfig, explain
+from models.counterfactual.nodes import explain_node, frozen_pairs, held_on_whole
+from models.diffusion.denoiser import Denoiser, DenoiserShape
+from models.graphs.edits import EditRules
+from models.graphs.neighbourhoods import instance, verify_on_whole
 
 torch.set_num_threads(1)
 

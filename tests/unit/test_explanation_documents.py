@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from store import explanations
+from store.catalogue import explanations
 
 WORDS = 30_000  # of 66 bytes: more than is sent at once
 

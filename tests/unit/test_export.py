@@ -36,10 +36,10 @@ from torch_geometric.nn import (
 from torch_geometric.nn.aggr import AttentionalAggregation, MaxAggregation
 
 from d4explain.errors import CommandError
-from d4explain.export import export
-from d4explain.objects import load_object
-from models.gnn.network import Gnn
-from models.gnn.spec import GcnLayer, GnnSpec, JumpLayer, KeepLayer, LinearLayer, PoolLayer
+from d4explain.export.exporter import export
+from d4explain.export.import_object import load_object
+from d4explain.gnn.network import Gnn
+from d4explain.gnn.spec import GcnLayer, GnnSpec, JumpLayer, KeepLayer, LinearLayer, PoolLayer
 
 torch.set_num_threads(1)
 

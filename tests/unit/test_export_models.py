@@ -35,14 +35,14 @@ from torch_geometric.nn import (
     global_mean_pool,
 )
 
-from d4explain.commands.export import export as export_command
+from d4explain.cli.commands.export import export as export_command
+from d4explain.contracts.gnn_spec import parse_spec
 from d4explain.errors import CommandError
-from d4explain.export import Chain, export
-from models.gnn.network import Gnn, predict
-from models.gnn.spec import GcnLayer, GnnSpec, LinearLayer, PoolLayer
-from models.graphs import Graph, SparseGraphs, to_sparse
-from store.gnn_spec import parse_spec
-from worker.loading import layers_of
+from d4explain.export.exporter import Chain, export
+from d4explain.gnn.graphs import Graph, SparseGraphs, to_sparse
+from d4explain.gnn.network import Gnn, predict
+from d4explain.gnn.spec import GcnLayer, GnnSpec, LinearLayer, PoolLayer
+from worker.loading.library import layers_of
 
 torch.set_num_threads(1)
 
@@ -476,7 +476,7 @@ CHAINED = """
 import torch
 from torch import nn
 from torch_geometric.nn import GCNConv, global_mean_pool
-from d4explain.export import Chain
+from d4explain.export.exporter import Chain
 
 class Net(nn.Module):
     def __init__(self):

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.errors import InvalidInput
-from store.gnn_archive import SAMPLES, SPEC, WEIGHTS, GnnArchive, write_archive
+from d4explain.contracts.errors import InvalidInput
+from d4explain.contracts.gnn_archive import SAMPLES, SPEC, WEIGHTS, GnnArchive, write_archive
 
 MEMBERS = {SPEC: b'{"features": 1}', WEIGHTS: b"\x00" * 500, SAMPLES: b'{"graphs": []}'}
 

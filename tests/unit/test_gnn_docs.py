@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from store.gnn_layers import LayerDocument
-from store.gnn_spec import parse_spec
-from store.gnn_tensors import expected_tensors
-from worker.loading import REFERENCE_NODES
+from d4explain.contracts.gnn_layers import LayerDocument
+from d4explain.contracts.gnn_spec import parse_spec
+from d4explain.contracts.gnn_tensors import expected_tensors
+from worker.loading.library import REFERENCE_NODES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "gnns.md").read_text()
 

@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from models.device import choose_device
-from models.gnn.layers import Activation, Gin, GraphLayer, build
-from models.gnn.network import Gnn, predict
-from models.gnn.spec import (
+from d4explain.gnn.device import choose_device
+from d4explain.gnn.graphs import DenseGraphs, Graph, side_by_side, to_dense, to_sparse
+from d4explain.gnn.layers.build import Activation, Gin, GraphLayer, build
+from d4explain.gnn.network import Gnn, predict
+from d4explain.gnn.spec import (
     ActivationLayer,
     AddLayer,
     BatchNormLayer,
@@ -44,7 +45,6 @@ from models.gnn.spec import (
     ShiftedReluLayer,
     TagLayer,
 )
-from models.graphs import DenseGraphs, Graph, side_by_side, to_dense, to_sparse
 
 torch.set_num_threads(1)
 

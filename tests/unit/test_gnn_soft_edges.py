@@ -8,12 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.gnn import tiles
-from models.gnn.aggregation import gathered
-from models.gnn.forms import GraphLayer
-from models.gnn.layers import build
-from models.gnn.pna import Pna
-from models.gnn.spec import (
+from d4explain.gnn.graphs import DenseGraphs
+from d4explain.gnn.layers import tiles
+from d4explain.gnn.layers.aggregation import gathered
+from d4explain.gnn.layers.build import build
+from d4explain.gnn.layers.forms import GraphLayer
+from d4explain.gnn.layers.pna import Pna
+from d4explain.gnn.spec import (
     ChebLayer,
     GatLayer,
     GatV2Layer,
@@ -24,7 +25,6 @@ from models.gnn.spec import (
     PnaLayer,
     TagLayer,
 )
-from models.graphs import DenseGraphs
 
 torch.set_num_threads(1)
 

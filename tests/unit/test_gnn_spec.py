@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 import torch
 
-from models.gnn.network import Gnn
-from store.errors import InvalidInput
-from store.gnn_spec import GnnSpecDocument, parse_spec
-from store.gnn_tensors import expected_tensors
-from store.gnns import content_hash
-from worker.loading import layers_of
+from d4explain.contracts.errors import InvalidInput
+from d4explain.contracts.gnn_spec import GnnSpecDocument, parse_spec
+from d4explain.contracts.gnn_tensors import expected_tensors
+from d4explain.gnn.network import Gnn
+from store.catalogue.gnns import content_hash
+from worker.loading.library import layers_of
 
 HEAD: list[dict[str, Any]] = [{"type": "pool", "op": "mean"}, {"type": "linear", "out": 3}]
 KEEP: dict[str, Any] = {"type": "keep"}

@@ -13,16 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from models.denoiser import Denoiser
-from models.device import CPU_ACTIVATION_BYTES, CUDA_SHARE, DeviceUse
-from models.diffusion import NoiseLevel, add_noise
-from models.effects import drawn_toggles, logit_changes, look
-from models.gnn.network import Gnn
-from models.gnn.spec import ActivationLayer, GcnLayer, GnnSpec, LinearLayer, PoolLayer
-from models.gradients import NoisyBatch, StepLosses, add_gradients
-from models.graphs import Graph, to_dense
-from models.ppgn import KEPT_PER_BLOCK, PpgnBlock
-from models.recipes import Objective, Recipe, recipe_for
+from d4explain.gnn.device import CPU_ACTIVATION_BYTES, CUDA_SHARE, DeviceUse
+from d4explain.gnn.graphs import Graph, to_dense
+from d4explain.gnn.network import Gnn
+from d4explain.gnn.spec import ActivationLayer, GcnLayer, GnnSpec, LinearLayer, PoolLayer
+from models.diffusion.denoiser import Denoiser
+from models.diffusion.gnn_sensitivity import drawn_toggles, logit_changes, look
+from models.diffusion.noise import NoiseLevel, add_noise
+from models.diffusion.ppgn import KEPT_PER_BLOCK, PpgnBlock
+from models.diffusion.recipes import Objective, Recipe, recipe_for
+from models.training.step import NoisyBatch, StepLosses, add_gradients
 
 torch.set_num_threads(1)
 
@@ -209,7 +209,7 @@ def test_products_of_less_precision_give_nearly_the_same_gradient(residual: bool
 # in a process of its own: the heap of one that has run other tests has gaps
 FAULTS_OF_LATER_PASSES = """
 import resource, torch
-from models.device import keep_freed_memory
+from d4explain.gnn.device import keep_freed_memory
 
 def faults_of_a_pass():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import to_dense_adj
 
-from models.graphs import DenseGraphs, Graph, from_dense, like_sized, to_dense, to_sparse
+from d4explain.gnn.graphs import DenseGraphs, Graph, from_dense, like_sized, to_dense, to_sparse
 
 torch.set_num_threads(1)
 

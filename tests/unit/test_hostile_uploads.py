@@ -17,11 +17,11 @@ import pytest
 import safetensors.numpy
 import torch
 
-from store.gnn_archive import SPEC, WEIGHTS, write_archive
-from store.gnn_spec import MAX_LAYERS
+from d4explain.contracts.gnn_archive import SPEC, WEIGHTS, write_archive
+from d4explain.contracts.gnn_spec import MAX_LAYERS
+from worker.execution.runner import Runner
 from worker.handlers import HANDLERS
-from worker.loading import Library
-from worker.runner import Runner
+from worker.loading.library import Library
 
 BIAS = "layers.2.linear.bias"
 LIMIT_SECONDS = 1.0

@@ -11,10 +11,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.class_figures import distinct_count
-from models.class_choice import distinct
-from models.graphs import Graph, from_dense, to_dense
-from models.isomorphism import graph_codes, isomorphism_classes
+from bench.classes.figures import distinct_count
+from d4explain.gnn.graphs import Graph, from_dense, to_dense
+from models.classes.selection import distinct
+from models.graphs.isomorphism import graph_codes, isomorphism_classes
 
 torch.set_num_threads(1)
 

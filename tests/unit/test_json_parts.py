@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from service.json_parts import JsonPart
+from service.graph_io.json_parts import JsonPart
 
 LEAVES = [1, None, True, -2.5e-7, "a,b", "[{", '\\"', "\\\\", '"', "\\", 'é,"}', ""]
 

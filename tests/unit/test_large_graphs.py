@@ -21,22 +21,23 @@ from safetensors.numpy import load
 from safetensors.torch import save
 
 from d4explain import Client
-from d4explain.cli import main
-from models.graphs import Graph
-from models.patches import local_parts
-from service import large_graphs_in
-from service.estimates import estimate
-from service.large_graphs_in import LargeForm, read_large
-from store import jobs, large_graphs
-from store.artifacts import Artifacts
+from d4explain.cli.main import main
+from d4explain.contracts.requests import CanonicalGraph, CounterfactualRequest
+from d4explain.gnn.graphs import Graph
+from models.counterfactual.large.patches import local_parts
+from service.graph_io import large_graph_reader as large_graphs_in
+from service.graph_io.large_graph_reader import LargeForm, read_large
+from service.submission.cost_estimates import estimate
+from store import jobs
+from store.artifacts import large_graphs
+from store.artifacts.files import Artifacts
+from store.database.tables import ReferenceSet
 from store.errors import ArtifactCorrupt, ArtifactMissing
 from store.jobs import JobState
-from store.requests import CanonicalGraph, CounterfactualRequest
 from store.settings import Settings
-from store.tables import ReferenceSet
+from worker.execution.runner import Runner
 from worker.handlers import HANDLERS
-from worker.loading import Library
-from worker.runner import Runner
+from worker.loading.library import Library
 
 torch.set_num_threads(1)
 NPZ, NDJSON = LargeForm.NPZ.value, LargeForm.NDJSON.value
@@ -282,7 +283,7 @@ class Road:
 
 @pytest.mark.parametrize("case", HOSTILE, ids=lambda case: case[3])
 def test_a_broken_upload_is_refused_with_its_place(case: tuple[str, bytes, str, str]) -> None:
-    from service.faults import InvalidRequestError  # noqa: PLC0415
+    from service.http.faults import InvalidRequestError  # noqa: PLC0415
 
     form, body, at, said = case
     with pytest.raises(InvalidRequestError) as refused:

@@ -8,18 +8,18 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from models.denoiser import Denoiser, DenoiserShape
-from models.diffusion import NoiseLevel, add_noise, symmetric_uniform
-from models.gnn.network import Gnn
-from models.gnn.spec import ActivationLayer, GcnLayer, GnnSpec, LinearLayer, PoolLayer
-from models.graphs import DenseGraphs, Graph, to_dense
-from models.losses import (
+from d4explain.gnn.graphs import DenseGraphs, Graph, to_dense
+from d4explain.gnn.network import Gnn
+from d4explain.gnn.spec import ActivationLayer, GcnLayer, GnnSpec, LinearLayer, PoolLayer
+from models.diffusion.denoiser import Denoiser, DenoiserShape
+from models.diffusion.losses import (
     Normalisation,
     concrete_sample,
     counterfactual_loss,
     distribution_loss,
     noise_weight,
 )
+from models.diffusion.noise import NoiseLevel, add_noise, symmetric_uniform
 
 torch.set_num_threads(1)
 

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import wasserstein_distance
 
-from models.graphs import Graph
-from models.mmd import mmd, null_distribution, statistics
+from d4explain.gnn.graphs import Graph
+from models.metrics.mmd import mmd, null_distribution, statistics
 
 torch.set_num_threads(1)
 

@@ -14,15 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save
 
-from models.graphs import Graph
-from store import graph_sets, jobs
-from store.datasets import get as dataset_of
-from store.featurisers import SmilesFeaturiser
+from d4explain.contracts.featurisers import SmilesFeaturiser
+from d4explain.gnn.graphs import Graph
+from store import jobs
+from store.artifacts import graph_sets
+from store.catalogue.datasets import get as dataset_of
 from store.jobs import JobState
+from worker.cases.editable_molecules import generated_molecule
+from worker.execution.runner import Runner
 from worker.handlers import HANDLERS
-from worker.loading import Library
-from worker.molecules import generated_molecule
-from worker.runner import Runner
+from worker.loading.library import Library
 
 Chem = pytest.importorskip("rdkit.Chem", reason="molecules need the molecules extra")
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from service.faults import InvalidRequestError
-from service.graphs_in import FeatureSize, read_graph, read_graphs
-from service.molecule_svg import draw_molecule
-from store import molecules
-from store.featurisers import ELEMENTS, SmilesFeaturiser
-from store.graph_sets import pack, unpack
-from store.molecules import MoleculeError, ReadMolecule
-from store.requests import CanonicalGraph, Smiles
-from store.results import Edit
+from d4explain.contracts.featurisers import ELEMENTS, SmilesFeaturiser
+from d4explain.contracts.requests import CanonicalGraph, Smiles
+from d4explain.contracts.results import Edit
+from service.drawing.molecule_svg import draw_molecule
+from service.graph_io.graph_reader import FeatureSize, read_graph, read_graphs
+from service.http.faults import InvalidRequestError
+from store.artifacts.graph_sets import pack, unpack
+from store.gnn_files import molecules
+from store.gnn_files.molecules import MoleculeError, ReadMolecule
 from store.settings import Settings
 
 Chem = pytest.importorskip("rdkit.Chem", reason="molecules need the molecules extra")

@@ -11,10 +11,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.edits import EditRules, EditSpace
-from models.errors import UnknownTargetError
-from models.gnn.network import Gnn
-from models.gnn.spec import (
+from bench.data.synthetic import ba_shapes, tree_cycle
+from d4explain.gnn.graphs import Graph, to_dense, to_sparse
+from d4explain.gnn.network import Gnn
+from d4explain.gnn.spec import (
     ActivationLayer,
     AddLayer,
     ChebLayer,
@@ -36,15 +36,15 @@ from models.gnn.spec import (
     ShiftedReluLayer,
     TagLayer,
 )
-from models.graphs import Graph, to_dense, to_sparse
-from models.neighbourhoods import (
+from models.errors import UnknownTargetError
+from models.graphs.edits import EditRules, EditSpace
+from models.graphs.neighbourhoods import (
     NodeInstance,
     edited_whole,
     instance,
     usual_rules,
     verify_on_whole,
 )
-from models.synthetic import ba_shapes, tree_cycle
 
 torch.set_num_threads(1)
 

@@ -11,13 +11,10 @@ import torch_geometric.nn as pyg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.class_explanation import ClassConfig, explain_class
-from models.counterfactual import CounterfactualConfig, explain
-from models.denoiser import Denoiser, DenoiserShape
-from models.edits import EditRules, EditSpace
-from models.errors import NoMarkedNodeError
-from models.gnn.network import Gnn, predict
-from models.gnn.spec import (
+from d4explain.gnn.errors import NoMarkedNodeError
+from d4explain.gnn.graphs import Graph, from_dense, to_dense, to_sparse
+from d4explain.gnn.network import Gnn, predict
+from d4explain.gnn.spec import (
     ActivationLayer,
     BatchNormLayer,
     GcnLayer,
@@ -28,11 +25,14 @@ from models.gnn.spec import (
     LinearLayer,
     PoolLayer,
 )
-from models.graphs import Graph, from_dense, to_dense, to_sparse
-from models.isomorphism import graph_codes, marked_codes
-from models.recipes import Objective, recipe_for
-from models.subgraphs import connected_subgraph, neighbours_of
-from models.training import Trainer
+from models.classes.explain import ClassConfig, explain_class
+from models.counterfactual.explain import CounterfactualConfig, explain
+from models.diffusion.denoiser import Denoiser, DenoiserShape
+from models.diffusion.recipes import Objective, recipe_for
+from models.graphs.edits import EditRules, EditSpace
+from models.graphs.isomorphism import graph_codes, marked_codes
+from models.graphs.subgraphs import connected_subgraph, neighbours_of
+from models.training.trainer import Trainer
 
 torch.set_num_threads(1)
 

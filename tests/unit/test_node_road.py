@@ -17,20 +17,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save
 
-from models.neighbourhoods import instance
-from service.faults import InvalidRequestError
-from service.questions import counterfactual_request, prediction_request
+from d4explain.contracts.gnn_spec import parse_spec
+from d4explain.contracts.requests import CanonicalGraph, Constraints
+from models.graphs.neighbourhoods import instance
+from service.http.faults import InvalidRequestError
 from service.schemas import CounterfactualIn, PredictionsIn
+from service.submission.explanation_requests import counterfactual_request, prediction_request
 from store import jobs
-from store.gnn_spec import parse_spec
+from store.database.tables import Gnn as GnnRow
 from store.jobs import JobState
-from store.requests import CanonicalGraph, Constraints
 from store.settings import Settings
-from store.tables import Gnn as GnnRow
-from worker.cases import part_of, rules_for, rules_within
+from worker.cases.graph_cases import part_of, rules_for, rules_within
+from worker.execution.runner import Runner
 from worker.handlers import HANDLERS
-from worker.loading import REFERENCE_NODES, Library, graph_of, layers_of, neighbourhoods
-from worker.runner import Runner
+from worker.loading.library import REFERENCE_NODES, Library, graph_of, layers_of, neighbourhoods
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")

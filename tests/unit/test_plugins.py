@@ -14,23 +14,26 @@ import safetensors.torch
 import torch
 from torch_geometric.nn import LEConv, ResGatedGraphConv
 
-from models.gnn.network import Gnn, predict
-from models.graphs import Graph, to_dense, to_sparse
-from store import datasets, denoisers, explanations, gnns, graph_sets, jobs, plugins
-from store.errors import InvalidInput, PluginError
-from store.gnn_layers import check_plugins
-from store.gnn_spec import GnnSpecDocument, parse_spec
-from store.gnn_tensors import expected_tensors
-from store.job_states import GnnState, JobState
-from store.opened import Store
-from store.requests import CanonicalGraph, CounterfactualRequest, DenoiserConfig
-from store.results import CounterfactualResult
-from store.tables import Gnn as GnnRow
-from store.tables import Job, ReferenceSet
-from store.weights import check_weights
+from d4explain.contracts import plugins
+from d4explain.contracts.errors import InvalidInput, PluginError
+from d4explain.contracts.gnn_layers import check_plugins
+from d4explain.contracts.gnn_spec import GnnSpecDocument, parse_spec
+from d4explain.contracts.gnn_tensors import expected_tensors
+from d4explain.contracts.job_states import GnnState, JobState
+from d4explain.contracts.requests import CanonicalGraph, CounterfactualRequest, DenoiserConfig
+from d4explain.contracts.results import CounterfactualResult
+from d4explain.contracts.weights import check_weights
+from d4explain.gnn.graphs import Graph, to_dense, to_sparse
+from d4explain.gnn.network import Gnn, predict
+from store import jobs
+from store.artifacts import graph_sets
+from store.catalogue import datasets, denoisers, explanations, gnns
+from store.database.tables import Gnn as GnnRow
+from store.database.tables import Job, ReferenceSet
+from store.store import Store
+from worker.execution.runner import Runner
 from worker.handlers import HANDLERS
-from worker.loading import Library, layers_of
-from worker.runner import Runner
+from worker.loading.library import Library, layers_of
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")
@@ -258,8 +261,8 @@ def test_descriptions_are_read_without_torch_and_those_that_import_it_are_refuse
     check = (
         "import sys\n"
         f"sys.path.insert(0, {str(EXAMPLE)!r})\n"
-        "from store.gnn_layers import check_plugins\n"
-        "from store.plugins import installed\n"
+        "from d4explain.contracts.gnn_layers import check_plugins\n"
+        "from d4explain.contracts.plugins import installed\n"
         "check_plugins()\n"
         "assert 'torch' not in sys.modules\n"
         "assert installed().keys() >= {'extrema', 'gated', 'two_pools'}, installed()\n"

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.edits import LARGE_SET, EditSet, SmallestSets
-from models.pruning import Margins, prune, without_one
-from models.tried import TriedSets
+from models.counterfactual.margin_cache import TriedSets
+from models.counterfactual.pruning import Margins, prune, without_one
+from models.graphs.edits import LARGE_SET, EditSet, SmallestSets
 
 edit_sets = st.frozensets(st.integers(0, 7), min_size=1).map(lambda edits: tuple(sorted(edits)))
 # of single reverts in rounds, and by halves

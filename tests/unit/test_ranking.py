@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import wasserstein_distance
 
-from models.connectivity import component_counts, reachable
-from models.edits import EditRules, EditSpace
-from models.graphs import Graph, to_dense
-from models.isomorphism import graph_codes, marked_codes
-from models.ranking import choose, unnaturalness
+from d4explain.gnn.graphs import Graph, to_dense
+from models.counterfactual.selection import choose, unnaturalness
+from models.graphs.connectivity import component_counts, reachable
+from models.graphs.edits import EditRules, EditSpace
+from models.graphs.isomorphism import graph_codes, marked_codes
 
 torch.set_num_threads(1)
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from networkx.algorithms.isomorphism import GraphMatcher, categorical_node_match
 
-from models.graphs import Graph
-from models.recurrence import Hosts
+from d4explain.gnn.graphs import Graph
+from models.metrics.recurrence import Hosts
 
 
 def random_graph(seed: int, nodes: int, density: float, target: int | None = None) -> Graph:

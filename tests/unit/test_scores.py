@@ -11,8 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.graphs import Graph
-from models.scores import (
+from d4explain.gnn.graphs import Graph
+from models.metrics.scores import (
     CurveRule,
     Instance,
     ceiling,

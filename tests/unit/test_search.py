@@ -7,16 +7,16 @@ from itertools import combinations
 import pytest
 import torch
 
-from models.denoiser import Denoiser, DenoiserShape
-from models.edits import LARGE_SET, EditRules, EditSpace
-from models.flips import FORBIDDEN, FlipGoal, FlipJudge, StoppedError
-from models.gnn.network import Gnn, predict
-from models.gnn.spec import ActivationLayer, GcnLayer, GnnSpec, LinearLayer, PoolLayer
-from models.graphs import Graph, to_sparse
-from models.scouting import Foresight, Scout
-from models.search import Guide, Search
-from models.search_config import SearchConfig
-from models.valences import Valences
+from d4explain.gnn.graphs import Graph, to_sparse
+from d4explain.gnn.network import Gnn, predict
+from d4explain.gnn.spec import ActivationLayer, GcnLayer, GnnSpec, LinearLayer, PoolLayer
+from models.counterfactual.beam_search import Guide, Search
+from models.counterfactual.edit_ranking import Foresight, Scout
+from models.counterfactual.oracle import FORBIDDEN, FlipGoal, FlipJudge, StoppedError
+from models.counterfactual.search_config import SearchConfig
+from models.diffusion.denoiser import Denoiser, DenoiserShape
+from models.graphs.edits import LARGE_SET, EditRules, EditSpace
+from models.graphs.valences import Valences
 
 torch.set_num_threads(1)
 

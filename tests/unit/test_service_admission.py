@@ -12,11 +12,11 @@ import httpx
 import pytest
 import uvicorn
 
-from service import http_protocol
-from service.admission import Admission, Capacity, RequestKind
 from service.app import create_app
-from service.errors import problem
-from service.http_protocol import BoundedHttpProtocol
+from service.http import server_protocol as http_protocol
+from service.http.admission import Admission, Capacity, RequestKind
+from service.http.problems import problem
+from service.http.server_protocol import BoundedHttpProtocol
 
 UPLOADS = "/v1/datasets/large"
 

@@ -13,8 +13,8 @@ from sqlalchemy import text
 
 from service.app import create_app
 from service.context import CONNECTIONS
-from store.opened import Store
 from store.settings import Settings
+from store.store import Store
 
 ALONE = ("submissions", "job-watch", "dispatcher", "housekeeping")  # one thread each
 

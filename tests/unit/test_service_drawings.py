@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from service.drawings import Drawing, DrawingAbandoned, Drawings
-from service.errors import ProblemError
+from service.drawing.drawing_queue import Drawing, DrawingAbandoned, Drawings
+from service.http.problems import ProblemError
 
 
 class Painter:

@@ -8,9 +8,10 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import TypeAdapter
 
-from models.class_explanation import CLASS_PRESETS
-from models.search_config import PRESETS
-from service.graphs_in import read_graph
+from d4explain.contracts.gnn_spec import parse_spec
+from models.classes.explain import CLASS_PRESETS
+from models.counterfactual.search_config import PRESETS
+from service.graph_io.graph_reader import read_graph
 from service.schemas import (
     ClassIn,
     CounterfactualIn,
@@ -19,7 +20,6 @@ from service.schemas import (
     ExplanationIn,
     PredictionsIn,
 )
-from store.gnn_spec import parse_spec
 from store.settings import Settings
 
 METHODS = ("get", "post", "put", "patch", "delete")

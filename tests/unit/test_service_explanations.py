@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from store import explanations
-from store.requests import ClassRequest, CounterfactualRequest, PredictionRequest
+from d4explain.contracts.requests import ClassRequest, CounterfactualRequest, PredictionRequest
+from store.catalogue import explanations
 
 
 def question(api, explanation_id):

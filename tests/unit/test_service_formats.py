@@ -10,12 +10,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from service.chosen_graphs import ChosenGraph, chosen_graph
-from service.drawings import DrawingAbandoned
-from service.graphs_out import to_graphml
-from service.layout import layout
-from service.svg import to_svg
-from store.results import (
+from d4explain.contracts.results import (
     Atom,
     Bond,
     ClassExample,
@@ -27,6 +22,11 @@ from store.results import (
     ResultGraph,
     ResultNode,
 )
+from service.drawing.drawing_queue import DrawingAbandoned
+from service.drawing.layout import layout
+from service.drawing.svg import to_svg
+from service.graph_io.chosen_graph import ChosenGraph, chosen_graph
+from service.graph_io.graph_writers import to_graphml
 
 SVG = "{http://www.w3.org/2000/svg}"
 FORMATS = ["svg", "graphml", "cytoscape", "pyg"]

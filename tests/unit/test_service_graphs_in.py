@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.edges_in import EdgeSize
-from service.faults import InvalidRequestError, pointer
-from service.graphs_in import FeatureSize, read_graph, read_graphs
-from service.json_bodies import MalformedJsonError, parse_json, parse_model
+from service.graph_io.edge_reader import EdgeSize
+from service.graph_io.graph_reader import FeatureSize, read_graph, read_graphs
+from service.http.faults import InvalidRequestError, pointer
+from service.http.json_bodies import MalformedJsonError, parse_json, parse_model
 from service.schemas import ExplanationIn
-from store import graph_sets
+from store.artifacts import graph_sets
 from store.settings import Settings
 
 LIMITS = Settings()

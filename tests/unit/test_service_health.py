@@ -7,11 +7,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import event, func, select
 
 from service.app import create_app
-from service.health import readiness
-from store import job_totals, jobs, workers
-from store.dispatcher import Dispatcher
-from store.doorbell import BrokerDown
-from store.tables import Job
+from service.routes.health import readiness
+from store import jobs
+from store.database import job_totals
+from store.database.tables import Job
+from store.jobs import workers
+from store.queue.dispatcher import Dispatcher
+from store.queue.queue_publisher import BrokerDown
 
 
 def figures(api):

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from service.waiting import preference
+from service.http.waiting import preference
 from store import jobs
 
 

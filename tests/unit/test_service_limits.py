@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from http import HTTPStatus
 
 import anyio
 import pytest
 
+from d4explain.contracts.errors import InvalidInput
 from service.app import create_app
 from service.context import LARGE_BODY_BYTES, reading_body
-from service.errors import ProblemError
-from service.faults import Fault, InvalidRequestError
-from service.json_bodies import MalformedJsonError
-from service.limits import BodyDeadlines, BodyLimit, BodyMemory
-from store.errors import GnnNotReady, IdempotencyMismatch, InvalidInput, NotFound
+from service.http.body_limits import BodyDeadlines, BodyLimit, BodyMemory
+from service.http.faults import Fault, InvalidRequestError
+from service.http.json_bodies import MalformedJsonError
+from service.http.problems import ProblemError
+from store.errors import GnnNotReady, IdempotencyMismatch, NotFound
 
 MB = 1_000_000
 ERRORS = [
@@ -219,24 +223,24 @@ def test_a_large_body_is_parsed_in_another_process(served):
     assert settings.max_body_bytes < LARGE_BODY_BYTES  # the fixture's limit is small
     parsed_by = []
 
-    async def run():
-        context = served_context(served)
+    async def run(context):
         parsed_by.append(await reading_body(context, LARGE_BODY_BYTES, process_of))
         parsed_by.append(await reading_body(context, LARGE_BODY_BYTES + 1, process_of))
 
-    anyio.run(run)
+    with served_context(served) as context:
+        anyio.run(run, context)
     assert parsed_by[0] == os.getpid()
     assert parsed_by[1] != os.getpid()
 
 
 @pytest.mark.parametrize("place", range(len(ERRORS)), ids=lambda i: type(ERRORS[i]).__name__)
 def test_errors_come_back_from_the_reading_process_unchanged(served, place):
-    async def run():
-        await reading_body(served_context(served), LARGE_BODY_BYTES + 1, raise_error, place)
+    async def run(context):
+        await reading_body(context, LARGE_BODY_BYTES + 1, raise_error, place)
 
     expected = ERRORS[place]
-    with pytest.raises(type(expected)) as raised:
-        anyio.run(run)
+    with served_context(served) as context, pytest.raises(type(expected)) as raised:
+        anyio.run(run, context)
     assert str(raised.value) == str(expected)
     assert vars(raised.value) == vars(expected)
 
@@ -259,8 +263,29 @@ def test_a_large_reference_set_is_stored(deployed):
     assert answer.status_code == 400
 
 
+@contextmanager
 def served_context(served):
-    return create_app(served.store).state.context
+    context = create_app(served.store).state.context
+    try:
+        yield context
+    finally:
+        context.close()
+
+
+def test_a_reading_process_that_is_killed_is_replaced(served):
+    """The body that it was reading fails; the next one is read."""
+
+    async def run(context):
+        with pytest.raises(BrokenProcessPool):
+            await reading_body(context, LARGE_BODY_BYTES + 1, kill_own_process)
+        return await reading_body(context, LARGE_BODY_BYTES + 1, process_of)
+
+    with served_context(served) as context:
+        assert anyio.run(run, context) != os.getpid()
+
+
+def kill_own_process(store):
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def process_of(store):

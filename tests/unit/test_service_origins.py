@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from service.origins import ANY_HOST, hosts_of
+from service.http.origins import ANY_HOST, hosts_of
 
 if TYPE_CHECKING:
     from conftest import Deployment

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from store.artifacts import Artifacts
-from store.disk_space import DiskSpace, is_disk_full
+from store.artifacts.disk_space import DiskSpace, is_disk_full
+from store.artifacts.files import Artifacts
 
 KEY = {"Idempotency-Key": "one"}
 

@@ -14,15 +14,15 @@ import httpx
 import psutil
 import pytest
 
-from store.opened import Store
 from store.settings import Settings
+from store.store import Store
 
 MAX_RSS = 150e6
 
 
 def test_the_service_imports_nothing_heavy():
     code = (
-        "import service.app, service.__main__, service.svg, sys;"
+        "import service.app, service.__main__, service.drawing.svg, sys;"
         "heavy = {'torch', 'torch_geometric', 'networkx', 'scipy', 'rdkit', 'models', 'worker'};"
         "found = heavy & set(sys.modules);"
         "sys.exit(f'imported: {found}' if found else 0)"

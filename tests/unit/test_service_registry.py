@@ -9,11 +9,11 @@ import pytest
 import safetensors.numpy
 import torch
 
-from service.features import check_groups
-from store.gnn_archive import SAMPLES, SPEC, WEIGHTS, write_archive
+from d4explain.contracts.gnn_archive import SAMPLES, SPEC, WEIGHTS, write_archive
+from service.graph_io.features import check_groups
+from worker.execution.runner import Runner
 from worker.handlers import HANDLERS
-from worker.loading import Library
-from worker.runner import Runner
+from worker.loading.library import Library
 
 
 def registered(api, name="motifs", *, ready=True, **parts):
@@ -230,7 +230,7 @@ def test_a_name_that_moves_while_a_question_is_checked_changes_nothing(api, monk
         api.client.put("/v1/gnns/motifs/aliases/production", json={"version": 2})
         return check_groups(*arguments)
 
-    monkeypatch.setattr("service.submissions.check_groups", meanwhile)
+    monkeypatch.setattr("service.submission.explanation_submissions.check_groups", meanwhile)
     asked = api.explanation(gnn="motifs@production", dataset=dataset)
     assert get(api, "motifs@production").json()["id"] == second["id"]
     assert asked["gnn"] == asked["job"]["subject"]["gnn"] == first["id"]

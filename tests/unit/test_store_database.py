@@ -10,10 +10,10 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import select, text
 
-from store.database import Database, now, read_clock
-from store.opened import Store
+from store.database.sessions import Database, now, read_clock
+from store.database.tables import Lead, Table
 from store.settings import Settings
-from store.tables import Lead, Table
+from store.store import Store
 
 
 @pytest.fixture

@@ -11,13 +11,14 @@ import pytest
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
-from store import jobs, leads
-from store.database import Database
-from store.dispatcher import Dispatcher
-from store.doorbell import BrokerDown
+from store import jobs
+from store.database.sessions import Database
+from store.database.tables import Job, Lead
 from store.jobs import Announcement, JobKind
+from store.queue import leader_election as leads
+from store.queue.dispatcher import Dispatcher
+from store.queue.queue_publisher import BrokerDown
 from store.settings import Settings
-from store.tables import Job, Lead
 
 
 class Clock:
@@ -280,7 +281,7 @@ def _leader(database: Database) -> str | None:
 def test_a_broker_that_is_away_loses_nothing_and_is_reported_once(
     database: Database, settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "store.dispatcher")
+    caplog.set_level(logging.INFO, "store.queue.dispatcher")
     bell = Bell()
     bell.is_away = True
     clock = Clock()

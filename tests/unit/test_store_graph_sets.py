@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.graph_sets import (
+from d4explain.contracts.requests import CanonicalGraph
+from store.artifacts.graph_sets import (
     arrays,
     canonical_graph_hash,
     canonical_set_hash,
@@ -12,7 +13,6 @@ from store.graph_sets import (
     pack,
     unpack,
 )
-from store.requests import CanonicalGraph
 
 FEATURES = 2
 node_id = st.integers(-(2**40), 2**40) | st.text(min_size=1, max_size=8)

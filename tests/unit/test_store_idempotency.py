@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select, update
 
-from store import idempotency, jobs
-from store.database import Database, now
+from store import jobs
+from store.catalogue import idempotency
+from store.database.sessions import Database, now
+from store.database.tables import IdempotencyKey
 from store.errors import IdempotencyMismatch
 from store.jobs import Job, JobKind
-from store.tables import IdempotencyKey
 
 REQUEST = {"key": "k", "body_sha256": "a" * 64, "route": "POST /v1/explanations"}
 

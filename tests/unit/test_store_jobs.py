@@ -11,11 +11,11 @@ from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from store import jobs
-from store.database import Database, now, read_clock
+from store.database.job_policy import JobPolicy
+from store.database.sessions import Database, now, read_clock
 from store.errors import Conflict, LeaseLost, NotFound
-from store.job_events import forget_progress
-from store.job_policy import JobPolicy
 from store.jobs import Claim, Job, JobKind, JobState, Party, Priority, Queue
+from store.jobs.job_events import forget_progress
 
 
 @pytest.fixture(scope="module")

@@ -15,15 +15,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from sqlalchemy import event, select, text, update
 from sqlalchemy.orm import Session
 
-from store import datasets, denoisers, explanations, gnns, jobs
-from store.database import Database, now
+from d4explain.contracts.gnn_spec import parse_spec
+from d4explain.contracts.requests import DenoiserConfig
+from d4explain.contracts.results import ProbeReport
+from store import jobs
+from store.catalogue import datasets, denoisers, explanations, gnns
+from store.database.job_policy import JobPolicy
+from store.database.sessions import Database, now
+from store.database.tables import Denoiser, Gnn, JobEvent, ReferenceSet
 from store.errors import Conflict, LeaseLost
-from store.gnn_spec import parse_spec
-from store.job_policy import JobPolicy
 from store.jobs import Claim, Job, JobKind, JobState
-from store.requests import DenoiserConfig
-from store.results import ProbeReport
-from store.tables import Denoiser, Gnn, JobEvent, ReferenceSet
 
 MAX_ATTEMPTS = 2
 WORK = [

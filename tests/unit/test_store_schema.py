@@ -12,12 +12,12 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import text
 
-import store.migrations
-from store import schema
-from store.database import Database
+import store.database.migrations
+from store.database import schema
+from store.database.sessions import Database
 from store.errors import SchemaMismatch
-from store.opened import Store
 from store.settings import Settings
+from store.store import Store
 
 
 def with_schema(folder: Path, version: str) -> Settings:
@@ -25,7 +25,7 @@ def with_schema(folder: Path, version: str) -> Settings:
     settings = Settings(data_dir=folder)
     database = Database(settings.database_url)
     config = Config()
-    config.set_main_option("script_location", str(Path(store.migrations.__file__).parent))
+    config.set_main_option("script_location", str(Path(store.database.migrations.__file__).parent))
     with database.engine.begin() as connection:
         config.attributes["connection"] = connection
         known = version <= schema.newest()

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from store import workers
-from store.database import Database, now
-from store.jobs import Queue
-from store.tables import Worker
+from store.database.sessions import Database, now
+from store.database.tables import Worker
+from store.jobs import Queue, workers
 
 
 @pytest.fixture

@@ -9,10 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.edits import EditRules, EditSpace
-from models.errors import UnknownTargetError
-from models.gnn.network import Gnn
-from models.gnn.spec import (
+from d4explain.gnn.graphs import Graph, to_sparse
+from d4explain.gnn.network import Gnn
+from d4explain.gnn.spec import (
     ActivationLayer,
     GatLayer,
     GcnLayer,
@@ -22,10 +21,11 @@ from models.gnn.spec import (
     LinearLayer,
     SageLayer,
 )
-from models.graphs import Graph, to_sparse
-from models.neighbourhoods import edited_whole, instance
-from models.row_graph import RowGraph
-from models.surroundings import surroundings
+from models.errors import UnknownTargetError
+from models.graphs.csr_graph import RowGraph
+from models.graphs.edits import EditRules, EditSpace
+from models.graphs.large_neighbourhoods import surroundings
+from models.graphs.neighbourhoods import edited_whole, instance
 
 torch.set_num_threads(1)
 convolutions = st.sampled_from([GinLayer(5, 6), SageLayer(5), GcnLayer(5), GatLayer(3, heads=2)])

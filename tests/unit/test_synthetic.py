@@ -9,8 +9,8 @@ import networkx as nx
 import pytest
 import torch
 
-from models.graphs import Graph
-from models.synthetic import NodeDataset, ba3motif, ba_shapes, tree_cycle, tree_grid
+from bench.data.synthetic import NodeDataset, ba3motif, ba_shapes, tree_cycle, tree_grid
+from d4explain.gnn.graphs import Graph
 
 torch.set_num_threads(1)
 

@@ -11,17 +11,17 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from models.batches import HELD_OUT_PAIRS, Batches, split
-from models.detection import area_under_roc
-from models.edits import EditRules, EditSpace
-from models.effects import drawn_toggles, logit_changes, look
-from models.gnn.network import Gnn, predict
-from models.gnn.spec import ActivationLayer, GcnLayer, GnnSpec, LinearLayer, PoolLayer
-from models.graphs import Graph, to_dense
-from models.recipes import Objective, Recipe, recipe_for
-from models.subgraphs import connected_subgraph, neighbours_of
-from models.training import NonFiniteGradientError, Trainer
-from models.validity import foretold_validity, pool_needed
+from d4explain.gnn.graphs import Graph, to_dense
+from d4explain.gnn.network import Gnn, predict
+from d4explain.gnn.spec import ActivationLayer, GcnLayer, GnnSpec, LinearLayer, PoolLayer
+from models.diffusion.gnn_sensitivity import drawn_toggles, logit_changes, look
+from models.diffusion.recipes import Objective, Recipe, recipe_for
+from models.graphs.edits import EditRules, EditSpace
+from models.graphs.subgraphs import connected_subgraph, neighbours_of
+from models.training.batches import HELD_OUT_PAIRS, Batches, split
+from models.training.detection import area_under_roc
+from models.training.trainer import NonFiniteGradientError, Trainer
+from models.training.validation import foretold_validity, pool_needed
 
 torch.set_num_threads(1)
 

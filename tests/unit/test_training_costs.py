@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from models.recipes import Objective, recipe_for
-from service.training_costs import RECIPE_SIZES, training_seconds
-from store import datasets, denoisers, gnns
-from store.requests import DenoiserConfig
+from d4explain.contracts.requests import DenoiserConfig
+from models.diffusion.recipes import Objective, recipe_for
+from service.submission.training_costs import RECIPE_SIZES, training_seconds
+from store.catalogue import datasets, denoisers, gnns
+from store.database.tables import ReferenceSet
 from store.settings import Settings
-from store.tables import ReferenceSet
 
 ENDLESS = {"steps": 100_000, "hidden": 256, "blocks": 12}
 

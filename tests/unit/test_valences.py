@@ -12,15 +12,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.counterfactual import CounterfactualOutcome, FoundCounterfactual, FoundEdit
-from models.edits import EditRules, EditSpace
-from models.gnn.spec import GcnLayer, GnnSpec, LinearLayer, PoolLayer
-from models.graphs import Graph
-from models.valences import Valences
-from store.molecules import ReadMolecule
-from store.requests import CanonicalGraph, Constraints, CounterfactualRequest, Smiles
-from worker.cases import cases_of, seed_for
-from worker.molecules import EditableMolecule
+from d4explain.contracts.requests import CanonicalGraph, Constraints, CounterfactualRequest, Smiles
+from d4explain.gnn.graphs import Graph
+from d4explain.gnn.spec import GcnLayer, GnnSpec, LinearLayer, PoolLayer
+from models.counterfactual.explain import CounterfactualOutcome, FoundCounterfactual, FoundEdit
+from models.graphs.edits import EditRules, EditSpace
+from models.graphs.valences import Valences
+from store.gnn_files.molecules import ReadMolecule
+from worker.cases.editable_molecules import EditableMolecule
+from worker.cases.graph_cases import cases_of, seed_for
 
 Chem = pytest.importorskip("rdkit.Chem", reason="molecules need the molecules extra")
 

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from store.errors import InvalidInput
-from store.gnn_spec import parse_spec
-from store.gnn_tensors import expected_tensors
-from store.weights import WeightLimits, check_weights
+from d4explain.contracts.errors import InvalidInput
+from d4explain.contracts.gnn_spec import parse_spec
+from d4explain.contracts.gnn_tensors import expected_tensors
+from d4explain.contracts.weights import WeightLimits, check_weights
 
 Tensors = dict[str, NDArray[Any]]
 

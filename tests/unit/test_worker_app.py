@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from store import workers
-from store.opened import Store
+from store.jobs import workers
 from store.settings import Settings
+from store.store import Store
 from worker.__main__ import main
-from worker.app import NoBrokerError, create_app
+from worker.process.celery_app import NoBrokerError, create_app
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,7 +32,7 @@ def run_worker(*arguments: str, **environment: str) -> subprocess.CompletedProce
 
 def test_the_parent_process_is_free_of_torch() -> None:
     script = (
-        "import sys, worker.__main__, worker.tasks; "
+        "import sys, worker.__main__, worker.process.tasks; "
         "print([name for name in ('torch', 'torch_geometric', 'models') if name in sys.modules])"
     )
     done = subprocess.run(

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models.graphs import Graph
-from models.mmd import statistics
-from worker.distances import distance_to_reference
+from d4explain.gnn.graphs import Graph
+from models.metrics.mmd import statistics
+from worker.reporting.reference_distances import distance_to_reference
 
 torch.set_num_threads(1)
 

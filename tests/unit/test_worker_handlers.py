@@ -16,17 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save
 
-from models.class_explanation import CLASS_PRESETS, ClassGraph
-from models.counterfactual import CounterfactualConfig
-from models.gnn.network import Gnn
-from models.graphs import Graph
-from models.search_config import PRESETS
-from store import datasets, denoisers, explanations, gnns, graph_sets, jobs
-from store.gnn_spec import GnnSpecDocument
-from store.job_states import DenoiserState, GnnState
-from store.jobs import JobKind, JobState, Queue
-from store.opened import Store
-from store.requests import (
+from d4explain.contracts.gnn_spec import GnnSpecDocument
+from d4explain.contracts.job_states import DenoiserState, GnnState
+from d4explain.contracts.requests import (
     CanonicalGraph,
     ClassRequest,
     Constraints,
@@ -35,23 +27,33 @@ from store.requests import (
     PredictionRequest,
     Preset,
 )
-from store.results import (
+from d4explain.contracts.results import (
     ClassResult,
     CounterfactualAnswer,
     CounterfactualResult,
     PredictionResult,
 )
+from d4explain.gnn.graphs import Graph
+from d4explain.gnn.network import Gnn
+from models.classes.explain import CLASS_PRESETS, ClassGraph
+from models.counterfactual.explain import CounterfactualConfig
+from models.counterfactual.search_config import PRESETS
+from store import jobs
+from store.artifacts import graph_sets
+from store.catalogue import datasets, denoisers, explanations, gnns
+from store.database.tables import Denoiser, Job, ReferenceSet
+from store.database.tables import Gnn as GnnRow
+from store.jobs import JobKind, JobState, Queue
 from store.settings import Settings
-from store.tables import Denoiser, Job, ReferenceSet
-from store.tables import Gnn as GnnRow
-from worker.cases import seed_for
-from worker.control import Control, StopReason
+from store.store import Store
+from worker.cases.graph_cases import seed_for
+from worker.execution.control import Control, StopReason
+from worker.execution.handler_api import Handler, Outcome, Work
+from worker.execution.runner import Runner
 from worker.handlers import HANDLERS
 from worker.handlers.class_explanation import _distance
 from worker.handlers.train import train_denoiser
-from worker.loading import Library, layers_of
-from worker.runner import Runner
-from worker.work import Handler, Outcome, Work
+from worker.loading.library import Library, layers_of
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")

@@ -10,8 +10,11 @@ import pytest
 import torch
 from safetensors.torch import save
 
-from models.gnn.network import Gnn
-from models.gnn.spec import (
+from d4explain.contracts.gnn_spec import GnnSpecDocument
+from d4explain.contracts.gnn_tensors import expected_tensors
+from d4explain.contracts.requests import CanonicalGraph
+from d4explain.gnn.network import Gnn
+from d4explain.gnn.spec import (
     ActivationLayer,
     AddLayer,
     BatchNormLayer,
@@ -32,16 +35,14 @@ from models.gnn.spec import (
     PoolLayer,
     SageLayer,
 )
-from store import datasets, gnns, graph_sets, large_graphs
-from store.artifacts import Artifacts
-from store.gnn_spec import GnnSpecDocument
-from store.gnn_tensors import expected_tensors
-from store.opened import Store
-from store.requests import CanonicalGraph
+from store.artifacts import graph_sets, large_graphs
+from store.artifacts.files import Artifacts
+from store.catalogue import datasets, gnns
+from store.database.tables import ReferenceSet
 from store.settings import Settings
-from store.tables import ReferenceSet
-from worker.loading import Library, fixed_sample, graph_of, layers_of
-from worker.shelf import Shelf
+from store.store import Store
+from worker.loading.library import Library, fixed_sample, graph_of, layers_of
+from worker.loading.lru_cache import Shelf
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")

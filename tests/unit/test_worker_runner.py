@@ -12,20 +12,21 @@ import torch
 from pydantic import ValidationError
 from sqlalchemy import Connection, event, update
 
-from models.errors import RefusedError, UnknownClassError
+from d4explain.contracts.requests import DenoiserConfig
+from d4explain.gnn.errors import RefusedError
+from models.errors import UnknownClassError
 from store import jobs
-from store.disk_space import DiskSpace
+from store.artifacts.disk_space import DiskSpace
+from store.database.tables import Job
 from store.errors import LeaseLost
 from store.jobs import JobKind, JobState, Queue
-from store.opened import Store
-from store.requests import DenoiserConfig
 from store.settings import Settings
-from store.tables import Job
-from worker.control import Stopped, StopReason
-from worker.failures import failure_of
-from worker.loading import Library
-from worker.runner import Runner
-from worker.work import Handler, Outcome, Work
+from store.store import Store
+from worker.execution.control import Stopped, StopReason
+from worker.execution.failures import failure_of
+from worker.execution.handler_api import Handler, Outcome, Work
+from worker.execution.runner import Runner
+from worker.loading.library import Library
 
 LEASE = 0.6
 GRACE = 0.5

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.jobs import JobKind, Party, Waiting
-from worker.turns import Turns
+from worker.execution.fair_scheduler import Turns
 
 PARTIES = [
     Party(tenant, JobKind.COUNTERFACTUAL, f"den_{tenant}{number}")

@@ -9,22 +9,22 @@ import torch
 from sqlalchemy.orm import Session
 from torch import Tensor
 
-from models.class_explanation import CLASS_PRESETS, ClassConfig, ClassGraph, explain_class
-from models.graphs import Graph
-from models.mmd import statistics
-from models.recurrence import Hosts
-from models.regularisers import DEFAULT_WEIGHTS, Regulariser, regularisers_for
-from models.subgraphs import connected_subgraph, neighbours_of
-from store import explanations, gnns
-from store.featurisers import featuriser_of
-from store.requests import ClassRequest
-from store.results import ClassResult, Timings
-from worker.control import Control
-from worker.distances import Distance, distance_to_reference
-from worker.receipts import form_warnings, receipt
-from worker.reports import class_example, figure
-from worker.subjects import Subjects, request_bytes, subjects_of
-from worker.work import Outcome, Work
+from d4explain.contracts.featurisers import featuriser_of
+from d4explain.contracts.requests import ClassRequest
+from d4explain.contracts.results import ClassResult, Timings
+from d4explain.gnn.graphs import Graph
+from models.classes.explain import CLASS_PRESETS, ClassConfig, ClassGraph, explain_class
+from models.classes.regularisers import DEFAULT_WEIGHTS, Regulariser, regularisers_for
+from models.graphs.subgraphs import connected_subgraph, neighbours_of
+from models.metrics.mmd import statistics
+from models.metrics.recurrence import Hosts
+from store.catalogue import explanations, gnns
+from worker.execution.control import Control
+from worker.execution.handler_api import Outcome, Work
+from worker.loading.job_inputs import Subjects, request_bytes, subjects_of
+from worker.reporting.documents import class_example, figure
+from worker.reporting.receipts import form_warnings, receipt
+from worker.reporting.reference_distances import Distance, distance_to_reference
 
 _HOSTS = 200  # class graphs in which explanations are looked for
 _PLACEMENTS = 400_000  # of nodes, while looking: a second of work at most

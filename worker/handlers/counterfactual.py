@@ -8,23 +8,23 @@ from dataclasses import asdict
 
 from sqlalchemy.orm import Session
 
-from models.candidates import CandidateConfig
-from models.counterfactual import CounterfactualConfig, CounterfactualOutcome
-from models.denoiser import Denoiser
-from models.gnn.network import Gnn
-from models.search_config import PRESETS
-from store import explanations, gnns
-from store.requests import CounterfactualRequest
-from store.results import CounterfactualResult, Timings
-from worker.black_box import BlackBox
-from worker.cases import Case, cases_of
-from worker.distances import Distance, distance_to_reference
-from worker.large_cases import large_cases, neighbourhood_warnings, restriction_warnings
-from worker.opening import black_box_of, opened_gnn
-from worker.receipts import form_warnings, receipt
-from worker.reports import counterfactual_answer, figure, summary
-from worker.subjects import Subjects, request_bytes, subjects_of
-from worker.work import Outcome, Work
+from d4explain.contracts.requests import CounterfactualRequest
+from d4explain.contracts.results import CounterfactualResult, Timings
+from d4explain.gnn.network import Gnn
+from models.counterfactual.explain import CounterfactualConfig, CounterfactualOutcome
+from models.counterfactual.large.candidate_space import CandidateConfig
+from models.counterfactual.search_config import PRESETS
+from models.diffusion.denoiser import Denoiser
+from store.catalogue import explanations, gnns
+from worker.cases.graph_cases import Case, cases_of
+from worker.cases.large_cases import large_cases, neighbourhood_warnings, restriction_warnings
+from worker.execution.handler_api import Outcome, Work
+from worker.loading.black_box import BlackBox
+from worker.loading.job_inputs import Subjects, request_bytes, subjects_of
+from worker.loading.open_gnn import black_box_of, opened_gnn
+from worker.reporting.documents import counterfactual_answer, figure, summary
+from worker.reporting.receipts import form_warnings, receipt
+from worker.reporting.reference_distances import Distance, distance_to_reference
 
 
 def explain_counterfactually(work: Work) -> Outcome:

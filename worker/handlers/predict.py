@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from models.gnn.network import Gnn, predict, predict_nodes
-from store.requests import CanonicalGraph, PredictionRequest
-from store.results import NodePrediction, NodePredictions, PredictionResult
-from worker.loading import graph_of
-from worker.opening import opened_gnn
-from worker.reports import prediction
-from worker.subjects import gnn_of, request_bytes
-from worker.work import Outcome, Work
+from d4explain.contracts.requests import CanonicalGraph, PredictionRequest
+from d4explain.contracts.results import NodePrediction, NodePredictions, PredictionResult
+from d4explain.gnn.network import Gnn, predict, predict_nodes
+from worker.execution.handler_api import Outcome, Work
+from worker.loading.job_inputs import gnn_of, request_bytes
+from worker.loading.library import graph_of
+from worker.loading.open_gnn import opened_gnn
+from worker.reporting.documents import prediction
 
 
 def predict_graphs(work: Work) -> Outcome:

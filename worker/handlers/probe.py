@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 from sqlalchemy.orm import Session
 
-from store import gnns
-from store.errors import PluginError
-from store.requests import CanonicalGraph, ProbeRequest
-from store.results import ProbeCheck, ProbeReport
-from store.tables import Gnn
-from worker.conformance import probe
-from worker.failures import failure_of
-from worker.loading import graph_of
-from worker.opening import opened_gnn
-from worker.samples import SampledNode, Samples
-from worker.subjects import gnn_of, request_bytes
-from worker.work import Outcome, Work
+from d4explain.contracts.errors import PluginError
+from d4explain.contracts.requests import CanonicalGraph, ProbeRequest
+from d4explain.contracts.results import ProbeCheck, ProbeReport
+from store.catalogue import gnns
+from store.database.tables import Gnn
+from worker.execution.failures import failure_of
+from worker.execution.handler_api import Outcome, Work
+from worker.loading.job_inputs import gnn_of, request_bytes
+from worker.loading.library import graph_of
+from worker.loading.open_gnn import opened_gnn
+from worker.probing.conformance import probe
+from worker.probing.labelled_samples import SampledNode, Samples
 
 
 def probe_gnn(work: Work) -> Outcome:

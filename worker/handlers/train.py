@@ -13,18 +13,18 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from sqlalchemy.orm import Session
 
-from models.denoiser import Denoiser
-from models.errors import RefusedError
-from models.recipes import Objective, Recipe, recipe_for
-from models.training import NonFiniteGradientError, Trainer, TrainingProgress
-from store import denoisers
-from store.black_boxes import is_black_box
+from d4explain.contracts.requests import DenoiserConfig
+from d4explain.gnn.errors import RefusedError
+from models.diffusion.denoiser import Denoiser
+from models.diffusion.recipes import Objective, Recipe, recipe_for
+from models.training.trainer import NonFiniteGradientError, Trainer, TrainingProgress
+from store.catalogue import denoisers
+from store.catalogue.black_boxes import is_black_box
 from store.errors import ArtifactCorrupt, ArtifactMissing
-from store.requests import DenoiserConfig
-from worker.control import StopReason
-from worker.reports import figure
-from worker.subjects import Subjects, subjects_of
-from worker.work import Outcome, Work
+from worker.execution.control import StopReason
+from worker.execution.handler_api import Outcome, Work
+from worker.loading.job_inputs import Subjects, subjects_of
+from worker.reporting.documents import figure
 
 log = logging.getLogger(__name__)
 

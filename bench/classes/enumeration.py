@@ -1,0 +1,128 @@
+"""What any answer could reach: every connected graph of a size.
+
+Where nodes differ, every graph on the nodes of some parts of the class: what none of those reaches
+is out of reach as far as anybody has looked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import networkx as nx
+import torch
+from torch import Tensor
+
+from bench.counterfactuals.instances import CPU
+from d4explain.gnn.graphs import DenseGraphs, Graph, to_dense
+from d4explain.gnn.network import Gnn, predict
+from models.classes.node_features import ClassParts
+from models.graphs.isomorphism import isomorphism_classes
+
+MOST_NODES = 7  # of the graphs in Read and Wilson's atlas, which NetworkX has
+# Where nodes differ, parts of the class whose nodes are tried; a size that is not here has too many
+# graphs: of 6 nodes there are 26,704 whose nodes are told apart.
+PARTS_TRIED = {3: 400, 4: 400, 5: 400, 6: 40}
+
+
+@dataclass(frozen=True)
+class Possible:
+    """Confidence in a class of every connected graph of one size, and their edges."""
+
+    confidence: Tensor  # [graph]
+    edges: Tensor  # [graph]
+    # whose nodes were tried; then only the surest graph of each number of edges is here
+    parts: int | None = None
+
+    @staticmethod
+    def of(
+        gnn: Gnn, reference: Sequence[Graph], label: int, nodes: int, seed: int = 0
+    ) -> Possible | None:
+        """None where there are too many graphs."""
+        rows = torch.cat([graph.features for graph in reference])
+        if not bool((rows == rows[0]).all()):
+            return _with_features(gnn, reference, label, nodes, seed)
+        if nodes > MOST_NODES:
+            return None
+        every = connected_graphs(rows[0], nodes, marked=reference[0].target is not None)
+        confidence = predict(gnn, every, CPU)[:, label]
+        return Possible(confidence, torch.tensor([graph.edge_count for graph in every]))
+
+    @property
+    def best(self) -> float:
+        return float(self.confidence.max())
+
+    def best_with(self, edges: float) -> float:
+        """The highest mean confidence of graphs, alike or not, with so many edges on average.
+
+        The upper hull of confidence over edges: a mean of many is never above one of two graphs.
+        """
+        counts = torch.unique(self.edges)
+        best = torch.stack([self.confidence[self.edges == count].max() for count in counts])
+        few, many = counts <= edges, counts > edges
+        if not bool(few.any()):
+            return 0.0
+        found = [float(best[few].max())]
+        for low, low_best in zip(counts[few].tolist(), best[few].tolist(), strict=True):
+            for high, high_best in zip(counts[many].tolist(), best[many].tolist(), strict=True):
+                share = (edges - low) / (high - low)
+                found.append(low_best + share * (high_best - low_best))
+        return max(found)
+
+    def count_with(self, confidence: float) -> int:
+        """How many different graphs have that confidence on average, at most."""
+        ranked = self.confidence.double().sort(descending=True).values
+        means = ranked.cumsum(dim=0) / torch.arange(1, len(ranked) + 1)
+        return int((means >= confidence).sum())
+
+
+def connected_graphs(row: Tensor, nodes: int, *, marked: bool) -> list[Graph]:
+    """Every connected graph whose nodes all have that feature row; marked: with every mark."""
+    features = row.expand(nodes, -1).clone()
+    targets: Sequence[int | None] = range(nodes) if marked else [None]
+    every = [Graph(features, edges, target) for edges in _atlas(nodes) for target in targets]
+    return [every[first] for first in dict.fromkeys(isomorphism_classes(to_dense(every)))]
+
+
+@cache
+def _atlas(nodes: int) -> list[Tensor]:
+    """Edges of every connected graph: [2, edge] each."""
+    found = []
+    for network in nx.graph_atlas_g():
+        if network.number_of_nodes() == nodes and nx.is_connected(network):
+            edges = sorted(tuple(sorted(edge)) for edge in network.edges)
+            found.append(torch.tensor(edges, dtype=torch.int64).view(-1, 2).T.contiguous())
+    return found
+
+
+def _with_features(
+    gnn: Gnn, reference: Sequence[Graph], label: int, nodes: int, seed: int
+) -> Possible | None:
+    if nodes not in PARTS_TRIED or reference[0].target is not None:
+        return None
+    count = PARTS_TRIED[nodes]
+    parts = ClassParts(reference, torch.Generator().manual_seed(seed))
+    adjacency = labelled_connected(nodes)
+    mask = torch.ones(adjacency.shape[:2], dtype=torch.bool)
+    edges, kind = torch.unique(adjacency.sum(dim=(1, 2)).long() // 2, return_inverse=True)
+    best = torch.zeros(len(edges))
+    for _ in range(count):
+        features = parts.draw(nodes).features.expand(len(adjacency), -1, -1)
+        with torch.inference_mode():
+            logits = gnn.dense(DenseGraphs(adjacency, features, mask))
+        best.scatter_reduce_(0, kind, logits.softmax(dim=1)[:, label], "amax")
+    return Possible(best, edges, count)
+
+
+@cache
+def labelled_connected(nodes: int) -> Tensor:
+    """Adjacencies of all connected graphs on nodes that are told apart: [graph, node, node]."""
+    sources, targets = torch.triu_indices(nodes, nodes, offset=1)
+    bits = torch.arange(2 ** len(sources))[:, None] >> torch.arange(len(sources)) & 1
+    adjacency = torch.zeros(len(bits), nodes, nodes)
+    adjacency[:, sources, targets] = adjacency[:, targets, sources] = bits.float()
+    reached = torch.eye(nodes) + adjacency
+    for _ in range(nodes.bit_length()):
+        reached = torch.bmm(reached, reached).clamp(max=1)
+    return adjacency[(reached > 0).flatten(1).all(dim=1)]

@@ -1,0 +1,184 @@
+"""What class explanations are worth: one row of the class table."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bench.classes.enumeration import Possible
+from bench.classes.methods import Answers
+from bench.counterfactuals.instances import CPU
+from bench.data.motifs import contains, motif_of
+from bench.report.paper_figures import CLASS_CONFIDENCE, CLASS_DENSITY
+from d4explain.gnn.graphs import Graph, to_dense
+from d4explain.gnn.network import Gnn, predict
+from models.classes.node_features import ClassParts
+from models.classes.regularisers import DegreeLimits
+from models.graphs.isomorphism import isomorphism_classes
+from models.metrics.mmd import mmd, statistics
+from models.metrics.recurrence import Hosts
+from models.metrics.scores import density, is_connected
+
+_HELD_OUT_PARTS = 400  # connected subgraphs of held-out class graphs that answers are compared with
+CONFIDENCE_SLACK = 0.005  # that answers may be less sure than the paper's
+DENSITY_SLACK = 1.1  # times the density of held-out class subgraphs, that answers may have
+MOLECULES = ("bbbp", "mutag", "mutagenicity", "nci1")
+
+
+@dataclass(frozen=True)
+class ClassRow:
+    """The keys that the table's JSON has, besides where it comes from.
+
+    Means over answers count them by their shares.
+    """
+
+    dataset: str
+    label: int
+    nodes: int
+    method: str
+    k: int | None
+    t: int | None
+    n: int  # answers; fewer than asked for if a method would repeat itself
+    confidence: float
+    paper_confidence: float | None
+    # of any connected graph of that size; None where they cannot all be tried
+    possible_confidence: float | None
+    possible_parts: int | None  # of the class, on whose nodes; None where all nodes are alike
+    possible_confidence_sparse: float | None  # the highest mean within the target for density
+    possible_unique: float | None  # most distinct graphs, over those asked for, as sure as wanted
+    density: float
+    density_heldout: float
+    paper_density: float | None
+    connected: float
+    valence_broken: float | None  # molecules only
+    unique: float  # distinct answers over those asked for
+    effective: float  # answers that would be as varied if all had the same share
+    recurrence: float  # share of the answers that occur in a held-out graph of the class
+    motif_rate: float | None  # None where no motif is known, or where it has more nodes
+    motif_rate_random: float | None  # the same of connected subgraphs of held-out class graphs
+    motif_rate_distinct: float | None  # of those, each counted once however often it was drawn
+    mmd_heldout: float
+    mmd_floor: float  # of connected subgraphs of the class's reference graphs
+    seconds: float  # CPU, per 100 explanations
+
+
+class Measure:
+    """Measures answers of one class and size against graphs that no sampler has seen."""
+
+    def __init__(
+        self,
+        dataset: str,
+        label: int,
+        nodes: int,
+        *,
+        gnn: Gnn,
+        reference: Sequence[Graph],
+        held_out: Sequence[Graph],
+        seed: int,
+    ) -> None:
+        self._dataset = dataset
+        self._label = label
+        self._nodes = nodes
+        self._gnn = gnn
+        self._hosts = Hosts(held_out)
+        generator = torch.Generator().manual_seed(seed)
+        self._parts = _parts(held_out, nodes, generator)
+        self._density = _mean([density(graph) for graph in self._parts])
+        self._statistics = statistics(self._parts)
+        self._possible = Possible.of(gnn, reference, label, nodes, seed)
+        self._floor = statistics(_parts(reference, nodes, generator))
+        self._limits = DegreeLimits.of(reference) if dataset in MOLECULES else None
+        motif = motif_of(dataset, label)
+        fits = motif is not None and motif.number_of_nodes() <= nodes
+        self._motif = motif if fits else None
+
+    def row(
+        self,
+        method: str,
+        answers: Answers,
+        *,
+        asked: int,
+        cpu_seconds: float,
+        candidates: int | None = None,
+        steps: int | None = None,
+    ) -> ClassRow:
+        graphs, shares = answers.graphs, torch.tensor(answers.shares, dtype=torch.float64)
+        confidence = predict(self._gnn, graphs, CPU)[:, self._label]
+        paper = CLASS_CONFIDENCE.get(self._dataset, {}).get(self._nodes)
+        possible = self._possible
+        most_edges = DENSITY_SLACK * self._density * self._nodes**2 / 2
+        return ClassRow(
+            dataset=self._dataset,
+            label=self._label,
+            nodes=self._nodes,
+            method=method,
+            k=candidates,
+            t=steps,
+            n=len(graphs),
+            confidence=_mean(confidence.tolist(), shares),
+            paper_confidence=paper,
+            possible_confidence=None if possible is None else possible.best,
+            possible_parts=None if possible is None else possible.parts,
+            possible_confidence_sparse=None if possible is None else possible.best_with(most_edges),
+            possible_unique=(
+                None
+                if possible is None or paper is None or possible.parts is not None
+                else possible.count_with(paper - CONFIDENCE_SLACK) / asked
+            ),
+            density=_mean([density(graph) for graph in graphs], shares),
+            density_heldout=self._density,
+            paper_density=CLASS_DENSITY.get(self._dataset, {}).get(self._nodes),
+            connected=_mean([is_connected(graph) for graph in graphs], shares),
+            valence_broken=None if self._limits is None else _broken(graphs, shares, self._limits),
+            unique=distinct_count(graphs) / asked,
+            effective=_effective(graphs, shares),
+            recurrence=_mean([self._hosts.contain(graph) for graph in graphs], shares),
+            motif_rate=self._motif_rate(graphs, shares),
+            motif_rate_random=self._motif_rate(self._parts),
+            motif_rate_distinct=self._motif_rate(_distinct(self._parts)),
+            mmd_heldout=mmd(statistics(graphs), self._statistics, shares).sum,
+            mmd_floor=mmd(self._floor, self._statistics).sum,
+            seconds=100 * cpu_seconds / asked,
+        )
+
+    def _motif_rate(self, graphs: Sequence[Graph], shares: Tensor | None = None) -> float | None:
+        motif = self._motif
+        if motif is None:
+            return None
+        return _mean([contains(graph, motif) for graph in graphs], shares)
+
+
+def distinct_count(graphs: Sequence[Graph]) -> int:
+    """How many there are up to isomorphism, features included."""
+    return len(_distinct(graphs))
+
+
+def _distinct(graphs: Sequence[Graph]) -> list[Graph]:
+    return [graphs[first] for first in dict.fromkeys(isomorphism_classes(to_dense(graphs)))]
+
+
+def _effective(graphs: Sequence[Graph], shares: Tensor) -> float:
+    """1 / Σ share² over distinct graphs: so many with equal shares would be as varied."""
+    total: dict[int, float] = {}
+    for first, share in zip(isomorphism_classes(to_dense(graphs)), shares.tolist(), strict=True):
+        total[first] = total.get(first, 0.0) + share
+    return 1 / sum(share**2 for share in total.values())
+
+
+def _broken(graphs: Sequence[Graph], shares: Tensor, limits: DegreeLimits) -> float:
+    return _mean((limits.excess(to_dense(graphs)) > 0).tolist(), shares)
+
+
+def _parts(graphs: Sequence[Graph], nodes: int, generator: torch.Generator) -> list[Graph]:
+    parts = ClassParts(graphs, generator)
+    return [parts.draw(nodes) for _ in range(_HELD_OUT_PARTS)]
+
+
+def _mean(values: Sequence[float | bool], shares: Tensor | None = None) -> float:
+    weights = [1.0] * len(values) if shares is None else shares.tolist()
+    return math.fsum(map(operator.mul, values, weights)) / math.fsum(weights)

@@ -1,0 +1,150 @@
+"""The class explainers that are compared.
+
+- `d4`: our sampler with its defaults.
+- `d4_paper`: the paper's Algorithm 1 as printed, with the same denoiser as `d4`; chains may meet.
+- `real_random`: random connected subgraphs of class graphs.
+- `real_best20`: the surest of 20 random connected subgraphs of class graphs.
+- `hill_climbing`: from a random graph, the single toggle that the GNN likes best until none helps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from bench.counterfactuals.instances import CPU
+from d4explain.gnn.graphs import DenseGraphs, Graph, from_dense, to_dense
+from d4explain.gnn.network import Gnn, predict
+from models.classes.explain import ClassConfig, Sampler, explain_class
+from models.classes.node_features import ClassParts
+from models.diffusion.denoiser import Denoiser
+from models.diffusion.noise import symmetric_uniform
+
+EXPLANATIONS = 100
+_REAL = 20
+
+
+@dataclass(frozen=True)
+class ClassTask:
+    """One class of one GNN at one size, with the graphs that a method may look at."""
+
+    gnn: Gnn
+    reference: Sequence[Graph]  # graphs that the GNN gives the class
+    target_class: int
+    nodes: int
+
+
+@dataclass(frozen=True)
+class Answers:
+    graphs: list[Graph]
+    shares: list[float]  # add up to 1; alike, except of `d4`
+
+    @staticmethod
+    def alike(graphs: list[Graph]) -> Answers:
+        return Answers(graphs, [1 / len(graphs)] * len(graphs))
+
+
+@dataclass(frozen=True)
+class ClassMethod:
+    name: str
+    sampler: Sampler | None = None  # None: no denoiser
+    candidates: int | None = None  # K
+    steps: int | None = None  # T
+
+    @property
+    def key(self) -> str:
+        return self.name if self.steps is None else f"{self.name}-k{self.candidates}-t{self.steps}"
+
+
+_DEFAULT = ClassConfig(0)
+# T = 50 is the least that the paper allows itself.
+METHODS = (
+    ClassMethod("d4", "guided", _DEFAULT.candidates, _DEFAULT.steps),
+    ClassMethod("d4_paper", "paper", 20, 50),
+    ClassMethod("real_random"),
+    ClassMethod("real_best20"),
+    ClassMethod("hill_climbing"),
+)
+_GRID = ((10, 50), (20, 10), (20, 50), (20, 100), (30, 50))  # K, T of the paper's second table
+
+
+def grid() -> tuple[ClassMethod, ...]:
+    """The paper's K and T with both samplers, as far as `METHODS` does not have them already."""
+    every = [
+        replace(method, candidates=candidates, steps=steps)
+        for method in METHODS
+        if method.sampler is not None
+        for candidates, steps in _GRID
+    ]
+    return tuple(method for method in every if method not in METHODS)
+
+
+def answers(
+    method: ClassMethod, task: ClassTask, denoiser: Denoiser | None, count: int, seed: int
+) -> Answers:
+    """`count` explanations; of ours perhaps fewer: it gives no two alike, but says their shares."""
+    generator = torch.Generator().manual_seed(seed)
+    if method.sampler is None or method.candidates is None or method.steps is None:
+        search = {"real_random": real, "real_best20": best_real, "hill_climbing": climbed}[
+            method.name
+        ]
+        return Answers.alike(search(task, count, generator))
+    if denoiser is None:
+        raise ValueError(f"{method.name} needs a denoiser")
+    config = ClassConfig(
+        target_class=task.target_class,
+        nodes=task.nodes,
+        chains=count,
+        candidates=method.candidates,
+        steps=method.steps,
+        sampler=method.sampler,
+        repeats=method.sampler == "paper",
+    )
+    found = explain_class(task.gnn, denoiser, task.reference, config, seed=seed, device=CPU)
+    graphs = [one.graph for one in found]
+    shares = [one.share for one in found if one.share is not None]
+    return Answers(graphs, shares) if shares else Answers.alike(graphs)
+
+
+def real(task: ClassTask, count: int, generator: torch.Generator) -> list[Graph]:
+    parts = ClassParts(task.reference, generator)
+    return [parts.draw(task.nodes) for _ in range(count)]
+
+
+def best_real(task: ClassTask, count: int, generator: torch.Generator) -> list[Graph]:
+    drawn = real(task, count * _REAL, generator)
+    confidence = predict(task.gnn, drawn, CPU)[:, task.target_class]
+    best = confidence.view(count, _REAL).argmax(dim=1).tolist()
+    return [drawn[place * _REAL + within] for place, within in enumerate(best)]
+
+
+def climbed(task: ClassTask, count: int, generator: torch.Generator) -> list[Graph]:
+    """Features are those of a class subgraph; edges start as ER(N, 1/2)."""
+    parts = ClassParts(task.reference, generator)
+    drawn = to_dense([parts.draw(task.nodes) for _ in range(count)])
+    random = (symmetric_uniform(drawn.adjacency, generator) < 0.5) & drawn.pair_mask
+    current = drawn.with_adjacency(random.to(drawn.adjacency.dtype))
+    sources, targets = torch.triu_indices(task.nodes, task.nodes, offset=1)
+    best = _log_confidence(task, current)
+    climbing = torch.ones(count, dtype=torch.bool)
+    while bool(climbing.any()):
+        toggled = current.repeat(len(sources))  # every pair of graph 0, then of graph 1, …
+        place = torch.arange(toggled.count)
+        source, target = sources.repeat(count), targets.repeat(count)
+        toggled.adjacency[place, source, target] = 1 - toggled.adjacency[place, source, target]
+        toggled.adjacency[place, target, source] = toggled.adjacency[place, source, target]
+        gained, pair = _log_confidence(task, toggled).view(count, -1).max(dim=1)
+        climbing = gained > best
+        taken = toggled.adjacency[torch.arange(count) * len(sources) + pair]
+        current = current.with_adjacency(
+            torch.where(climbing[:, None, None], taken, current.adjacency)
+        )
+        best = torch.maximum(best, gained)
+    return from_dense(current)
+
+
+def _log_confidence(task: ClassTask, graphs: DenseGraphs) -> torch.Tensor:
+    with torch.inference_mode():
+        return task.gnn.dense(graphs).log_softmax(dim=1)[:, task.target_class]

@@ -1,0 +1,242 @@
+"""What a method's answers are worth: one row of the counterfactual table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from bench.counterfactuals.instances import CPU, EXHAUSTIVE_EDITS, Explained
+from bench.counterfactuals.methods import Edits
+from d4explain.gnn.graphs import Graph
+from d4explain.gnn.network import Gnn, predict
+from models.metrics.mmd import MmdScore, mmd, statistics
+from models.metrics.scores import (
+    CurveRule,
+    Instance,
+    ceiling,
+    cf_acc_auc,
+    cf_acc_curve,
+    fidelity,
+    is_connected,
+)
+
+SMALL_NODES = 60
+
+
+@dataclass(frozen=True)
+class Answered:
+    """One instance and what a method said about it."""
+
+    instance: Explained
+    found: tuple[Edits, ...]
+    gnn_evaluations: int
+    gnn_gradients: int
+    cpu_seconds: float
+    refuted: int = 0  # answers of a node's instance that did not hold on the whole graph: not found
+
+    @property
+    def edits(self) -> int | None:
+        return len(self.found[0]) if self.found else None
+
+
+@dataclass(frozen=True)
+class Row:
+    """The keys that the table's JSON has, besides where it comes from."""
+
+    dataset: str
+    method: str
+    n: int
+    auc_strict: float
+    ceiling: float
+    auc_possible: float  # at most, by any method: what exhaustive search leaves open
+    auc_one_edit: float
+    fidelity_auc: float  # of flips only; not the paper's, see `_fidelity_auc`
+    mean_edits: float | None
+    flip_rate: float
+    flip_rate_005: float
+    flip_rate_01: float
+    mmd_sum: float | None
+    mmd_heldout: float | None
+    mmd_floor: float
+    alternatives: float
+    alternatives3: float
+    share_not_minimal: float | None
+    gnn_evaluations: float
+    gnn_gradients: float
+    cpu_seconds: float
+    cpu_seconds_n60: float | None  # of the instances of at most 60 nodes
+    share_covered: float  # by exhaustive search
+    refuted_on_whole: int
+    train_seconds: float
+    curve: list[float]  # strict CF-ACC at r = 0, 1/30, …, .3
+
+
+@dataclass(frozen=True)
+class Detail:
+    """What is printed beside the row: what kind of edits, and the parts of the held-out MMD."""
+
+    added: int
+    removed: int
+    connected: float | None  # share of the answers whose graph is connected
+    connected_before: float | None  # the same instances untouched
+    mmd: MmdScore | None
+
+
+def toggled(graph: Graph, edits: Edits) -> Graph:
+    """The graph after the pairs were toggled, its edges sorted."""
+    edges = set(map(tuple, graph.edges.T.tolist())).symmetric_difference(edits)
+    sorted_edges = torch.tensor(sorted(edges), dtype=torch.int64).view(-1, 2).T.contiguous()
+    return replace(graph, edges=sorted_edges)
+
+
+def row(
+    dataset: str,
+    method: str,
+    gnn: Gnn,
+    *,
+    answers: Sequence[Answered],
+    held_out: Sequence[Graph],
+    fewest: Sequence[int | None],
+    covered: Sequence[bool],
+    train_seconds: float,
+) -> tuple[Row, Detail]:
+    """`fewest` and `covered` are what exhaustive search says of each instance."""
+    originals = [answer.instance.graph for answer in answers]
+    flips = [answer for answer in answers if answer.found]
+    edited = [toggled(answer.instance.graph, answer.found[0]) for answer in flips]
+    instances = [Instance(answer.instance.graph.edge_count, answer.edits) for answer in answers]
+    curve = cf_acc_curve(instances)
+    reference, untouched = statistics(held_out), statistics(originals)
+    changed = statistics(edited) if edited else None
+    against_held_out = mmd(changed, reference) if changed else None
+    worse = [
+        few is not None and (answer.edits is None or answer.edits > few)
+        for answer, few, is_covered in zip(answers, fewest, covered, strict=True)
+        if is_covered
+    ]
+    small = [
+        answer.cpu_seconds for answer in answers if answer.instance.graph.node_count <= SMALL_NODES
+    ]
+    figures = Row(
+        dataset=dataset,
+        method=method,
+        n=len(answers),
+        auc_strict=cf_acc_auc(curve),
+        ceiling=ceiling([graph.edge_count for graph in originals]),
+        auc_possible=_possible(originals, fewest, covered),
+        auc_one_edit=cf_acc_auc(cf_acc_curve(instances, CurveRule.ONE_EDIT)),
+        fidelity_auc=_fidelity_auc(gnn, answers),
+        mean_edits=_mean([len(answer.found[0]) for answer in flips]) if flips else None,
+        flip_rate=_share_within(instances, 0.3),
+        flip_rate_005=_share_within(instances, 0.05),
+        flip_rate_01=_share_within(instances, 0.1),
+        mmd_sum=mmd(changed, untouched).sum if changed else None,
+        mmd_heldout=against_held_out.sum if against_held_out else None,
+        mmd_floor=mmd(untouched, reference).sum,
+        alternatives=_mean([len(answer.found) for answer in answers]),
+        alternatives3=_mean([len(answer.found) >= 3 for answer in flips]) if flips else 0.0,
+        share_not_minimal=_mean(worse) if worse else None,
+        gnn_evaluations=_mean([answer.gnn_evaluations for answer in answers]),
+        gnn_gradients=_mean([answer.gnn_gradients for answer in answers]),
+        cpu_seconds=_mean([answer.cpu_seconds for answer in answers]),
+        cpu_seconds_n60=_mean(small) if small else None,
+        share_covered=_mean(covered),
+        refuted_on_whole=sum(answer.refuted for answer in answers),
+        train_seconds=train_seconds,
+        curve=curve.tolist(),
+    )
+    return figures, _detail(flips, edited, against_held_out)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Held-out MMD on the instances that both of two methods flip.
+
+    Which instances a method flips moves its MMD, too: those alone are no sample of all.
+    """
+
+    shared: int
+    mmd_shared: float
+    mmd_shared_other: float
+    mmd_shared_floor: float  # of these instances untouched
+
+
+def shared_mmd(
+    ours: Sequence[Answered], others: Sequence[Answered], held_out: Sequence[Graph]
+) -> Shared | None:
+    """None if there is no instance that both flip."""
+    both = [
+        (one, other) for one, other in zip(ours, others, strict=True) if one.found and other.found
+    ]
+    if not both:
+        return None
+    reference = statistics(held_out)
+    groups = (
+        [toggled(one.instance.graph, one.found[0]) for one, _ in both],
+        [toggled(other.instance.graph, other.found[0]) for _, other in both],
+        [one.instance.graph for one, _ in both],
+    )
+    return Shared(len(both), *(mmd(statistics(graphs), reference).sum for graphs in groups))
+
+
+def _detail(
+    flips: Sequence[Answered], edited: Sequence[Graph], against_held_out: MmdScore | None
+) -> Detail:
+    removed = 0
+    for answer in flips:
+        edges = set(map(tuple, answer.instance.graph.edges.T.tolist()))
+        removed += len(edges.intersection(answer.found[0]))
+    return Detail(
+        added=sum(len(answer.found[0]) for answer in flips) - removed,
+        removed=removed,
+        connected=_mean([is_connected(graph) for graph in edited]) if flips else None,
+        connected_before=(
+            _mean([is_connected(answer.instance.graph) for answer in flips]) if flips else None
+        ),
+        mmd=against_held_out,
+    )
+
+
+def _possible(
+    graphs: Sequence[Graph], fewest: Sequence[int | None], covered: Sequence[bool]
+) -> float:
+    """Strict AUC if every graph took the fewest edits that are not known to be too few."""
+    edits = [
+        few if few is not None else EXHAUSTIVE_EDITS + 1 if is_covered else 1
+        for few, is_covered in zip(fewest, covered, strict=True)
+    ]
+    best = [Instance(graph.edge_count, few) for graph, few in zip(graphs, edits, strict=True)]
+    return cf_acc_auc(cf_acc_curve(best))
+
+
+def _share_within(instances: Sequence[Instance], ratio: float) -> float:
+    return _mean(
+        [one.edits is not None and one.edits <= ratio * one.edges + 1e-9 for one in instances]
+    )
+
+
+def _fidelity_auc(gnn: Gnn, answers: Sequence[Answered]) -> float:
+    """Area under the mean fidelity of flips at r = 0 … 0.3: what did not flip within r counts as 0.
+
+    The paper's fidelity AUC is another quantity: there every graph has an explanation at every r,
+    and its fidelity counts whether or not the class flips. A smallest flip has no graph at other r.
+    """
+    before = predict(gnn, [answer.instance.graph for answer in answers], CPU)
+    gained: list[tuple[float, int, int]] = []
+    for position, answer in enumerate(answers):
+        if answer.found:
+            graph = answer.instance.graph
+            (after,) = predict(gnn, [toggled(graph, answer.found[0])], CPU)
+            gain = fidelity(before[position], after)
+            gained.append((gain, len(answer.found[0]), graph.edge_count))
+    points = [
+        sum(gain for gain, edits, edges in gained if edits * 30 <= step * edges) / len(answers)
+        for step in range(10)
+    ]
+    return cf_acc_auc(torch.tensor(points, dtype=torch.float64))
+
+
+def _mean(values: Sequence[float | int | bool]) -> float:
+    return float(sum(values) / len(values))

@@ -1,0 +1,186 @@
+"""One comparison on one GNN: trained denoisers and answers are kept, so that it can be resumed.
+
+What is kept is found by the GNN, the instances, the budget, the seed and the code that decides the
+answers; a change in any of them starts anew. A denoiser is found by the code that trains it: how it
+is used may change without training it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from bench.counterfactuals.figures import Answered, toggled
+from bench.counterfactuals.instances import CPU, Explained, fewest_edits, is_covered
+from bench.counterfactuals.methods import (
+    DIFFUSION,
+    Edits,
+    Method,
+    TrainedFor,
+    diffusion_method,
+    plain_method,
+)
+from bench.gnns.target_gnns import CACHE, TargetGnn
+from bench.report.provenance import code_digest, imported_by, provenance
+from d4explain.gnn.graphs import Graph
+from models.diffusion.denoiser import Denoiser, DenoiserShape
+from models.graphs.neighbourhoods import verify_on_whole
+from models.training.trainer import Trainer
+
+_TIMED_STEPS = 20
+
+OnStep = Callable[[str, int, int], None]  # what, done, of how many
+
+
+class Run:
+    def __init__(
+        self,
+        target: TargetGnn,
+        reference: Sequence[Graph],
+        instances: Sequence[Explained],
+        *,
+        budget: float,
+        seed: int,
+        on_step: OnStep,
+        whole: Graph | None = None,
+        cache: Path = CACHE,
+    ) -> None:
+        """`whole` is the graph that node instances come from: their answers must hold there too."""
+        self.target = target
+        self.instances = list(instances)
+        self.budget = budget
+        self.seed = seed
+        self._reference = reference
+        self._on_step = on_step
+        self._whole = whole
+        self._denoisers = cache / "denoisers"
+        self._denoisers.mkdir(parents=True, exist_ok=True)
+        name = self._named(len(self.instances), code_digest())
+        self.folder = cache / "counterfactual" / name
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def answers(self, name: str) -> tuple[list[Answered], float, dict[str, Any]]:
+        """Of every instance, with the seconds of training and where they come from."""
+        file = self.folder / f"{name}.json"
+        if not file.is_file():
+            _write_json(file, self._answered(name))
+        kept = json.loads(file.read_text())
+        answers = [
+            Answered(
+                instance,
+                tuple(tuple((a, b) for a, b in edits) for edits in one["found"]),
+                one["gnn_evaluations"],
+                one["gnn_gradients"],
+                one["cpu_seconds"],
+                one["refuted"],
+            )
+            for instance, one in zip(self.instances, kept["answers"], strict=True)
+        ]
+        return answers, kept["train_seconds"], kept["provenance"]
+
+    def fewest(self) -> list[int | None]:
+        """By exhaustive search to two edits; None also where it is not covered."""
+        file = self.folder / "exhaustive.json"
+        if not file.is_file():
+            found = []
+            for place, instance in enumerate(self.instances):
+                covered = is_covered(instance)
+                found.append(fewest_edits(self.target.gnn, instance) if covered else None)
+                self._on_step("exhaustive search to two edits", place + 1, len(self.instances))
+            _write_json(file, found)
+        kept: list[int | None] = json.loads(file.read_text())
+        return kept
+
+    def _answered(self, name: str) -> dict[str, Any]:
+        method, train_seconds = self._method(name)
+        answers = []
+        for place, instance in enumerate(self.instances):
+            started = time.process_time()
+            answer = method(instance, self.seed + place)
+            seconds = time.process_time() - started
+            held = self._held_on_whole(instance, answer.found)
+            answers.append(
+                {
+                    "found": held,
+                    "gnn_evaluations": answer.gnn_evaluations,
+                    "gnn_gradients": answer.gnn_gradients,
+                    "cpu_seconds": seconds,
+                    "refuted": len(answer.found) - len(held),
+                }
+            )
+            self._on_step(name, place + 1, len(self.instances))
+        return {
+            "answers": answers,
+            "train_seconds": train_seconds,
+            "provenance": provenance(self.seed),
+        }
+
+    def _held_on_whole(self, instance: Explained, found: Sequence[Edits]) -> list[Edits]:
+        """The answers that flip the node's class in the whole graph too; all of a graph's."""
+        if instance.node is None or self._whole is None:
+            return list(found)
+        gnn, node, whole = self.target.gnn, instance.node, self._whole
+        before = int(verify_on_whole(gnn, whole, node, node.graph, CPU).argmax())
+        return [
+            edits
+            for edits in found
+            if int(verify_on_whole(gnn, whole, node, toggled(node.graph, edits), CPU).argmax())
+            != before
+        ]
+
+    def _method(self, name: str) -> tuple[Method, float]:
+        if name not in DIFFUSION:
+            return plain_method(self.target.gnn, name), 0.0
+        diffusion = DIFFUSION[name]
+        denoiser, seconds = self.denoiser(diffusion.denoiser)
+        return diffusion_method(self.target.gnn, denoiser, diffusion.config), seconds
+
+    def denoiser(self, kind: TrainedFor) -> tuple[Denoiser, float]:
+        """Steps are chosen so that the training takes about the budget on an idle machine."""
+        training = code_digest(imported_by("models/training/trainer.py"))
+        name = self._named(repr(kind.recipe()), len(self._reference), training)
+        file = self._denoisers / f"{name}-{kind.value}.safetensors"
+        if not file.is_file():
+            gnn = self.target.gnn
+            trial = Trainer(self._reference, gnn, kind.recipe(), seed=self.seed, device=CPU)
+            # CPU time: what else the machine does must not decide how long a denoiser learns
+            began = time.process_time()
+            *_, last = trial.run(
+                until=_TIMED_STEPS,
+                should_stop=lambda: time.process_time() - began > self.budget / 10,
+            )
+            steps = max(1, round(self.budget * last.step / (time.process_time() - began)))
+            recipe = kind.recipe(steps)
+            trainer = Trainer(self._reference, gnn, recipe, seed=self.seed, device=CPU)
+            for last in trainer.run():
+                self._on_step(f"training the denoiser, recipe {kind.value}", last.step, steps)
+            aside = file.with_suffix(".partial")
+            denoiser = trainer.denoiser()
+            said = {"shape": json.dumps(asdict(denoiser.shape)), "seconds": str(last.seconds)}
+            save_file(dict(denoiser.state_dict()), aside, metadata=said)
+            os.replace(aside, file)
+        with safe_open(file, framework="pt") as opened:
+            said = opened.metadata()
+        denoiser = Denoiser(DenoiserShape(**json.loads(said["shape"])))
+        denoiser.load_state_dict(load_file(file))
+        return denoiser.eval(), float(said["seconds"])
+
+    def _named(self, *decided_by: object) -> str:
+        """A name that is another one if anything of that, or of what every run is of, is."""
+        key = json.dumps([self.target.folder.name, self.budget, self.seed, *decided_by])
+        return f"{self.target.folder.name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
+
+
+def _write_json(file: Path, document: object) -> None:
+    aside = file.with_suffix(".partial")
+    aside.write_text(json.dumps(document) + "\n")
+    os.replace(aside, file)

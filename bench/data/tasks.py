@@ -1,0 +1,195 @@
+"""The benchmark data sets as tasks: graphs with a seeded split, or nodes with their release's."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bench.data.node_tasks import (
+    WEBKB_SPLITS,
+    NodeData,
+    WholeGraph,
+    marked_part,
+    read_masked,
+    read_webkb,
+    surrounded,
+)
+from bench.data.smiles import read_smiles
+from bench.data.splits import DataMissingError, Part
+from bench.data.synthetic import ba3motif
+from bench.data.tu import read_tu
+from d4explain.gnn.graphs import Graph
+
+_ROLES = 4  # of nodes in BA-3Motif: base and three positions in a motif
+_ROLE_SEED = 3  # of the published graphs' features, which are the same whatever the split
+
+
+@dataclass(frozen=True)
+class Task:
+    """Labelled graphs in three parts; of a node task they are its nodes' instances, marked."""
+
+    name: str
+    classes: int
+    train: Part
+    validation: Part
+    test: Part
+    skipped: int = 0  # rows of the file that are no graph
+    whole: WholeGraph | None = None  # of a node task
+
+    @property
+    def features(self) -> int:
+        return self.train.graphs[0].features.shape[1]
+
+    @property
+    def digest(self) -> str:
+        """Of everything a GNN is trained and chosen on, so that what is cached is never stale."""
+        content = hashlib.sha256()
+        graphs = [*self.train.graphs, *self.validation.graphs]
+        if self.whole is not None:
+            data = self.whole.data
+            graphs = [data.graph]
+            content.update(torch.cat([data.train, data.validation]).numpy().tobytes())
+        for part in (self.train, self.validation):
+            content.update(part.labels.numpy().tobytes())
+        for graph in graphs:
+            content.update(graph.features.numpy().tobytes())
+            content.update(graph.edges.contiguous().numpy().tobytes())
+        return content.hexdigest()
+
+
+def data_folder() -> Path:
+    return Path(os.environ.get("D4_DATA", "../shared/data"))
+
+
+def load(name: str, seed: int = 0) -> Task:
+    """A benchmark by name, or a TU folder or zip or a SMILES csv by its path."""
+    if name in _LOADERS:
+        return _LOADERS[name](seed)
+    path = Path(name)
+    if path.suffix.lower() == ".csv":
+        return split(path.stem.lower(), read_smiles(path), seed)
+    if path.exists():
+        return split(path.stem.lower(), read_tu(path), seed)
+    raise DataMissingError(
+        f"no data set {name!r}; known are {', '.join(sorted(_LOADERS))}, "
+        "or the path of a TU folder or zip or of a SMILES csv"
+    )
+
+
+def split(name: str, part: Part, seed: int) -> Task:
+    """80 % train, 10 % validation, 10 % test, each at least one graph."""
+    count = len(part.graphs)
+    if count < 3:
+        raise DataMissingError(f"{name}: a split needs 3 graphs, got {count}")
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
+    tenth = max(count // 10, 1)
+    return Task(
+        name,
+        int(part.labels.max()) + 1,
+        train=part.select(order[2 * tenth :]),
+        validation=part.select(order[tenth : 2 * tenth]),
+        test=part.select(order[:tenth]),
+        skipped=part.skipped,
+    )
+
+
+def node_task(name: str, data: NodeData) -> Task:
+    whole = surrounded(name, data)
+    return Task(
+        name,
+        data.classes,
+        train=marked_part(whole.train, data.labels),
+        validation=marked_part(whole.validation, data.labels),
+        test=marked_part(whole.test, data.labels),
+        whole=whole,
+    )
+
+
+def _ba3motif(name: str, features: Literal["constant", "role"]) -> Callable[[int], Task]:
+    """2,200 generated graphs and the published `evaluation` part train, the `testing` part tests.
+
+    Without the published file all graphs are generated.
+    """
+
+    def made(seed: int) -> Task:
+        generator = torch.Generator().manual_seed(seed)
+        file = data_folder() / "BA3Motif_800.npz"
+        generated = ba3motif(2200 if file.exists() else 3000, generator, features=features)
+        fresh = Part(list(generated.graphs), generated.labels)
+        if not file.exists():
+            return split(name, fresh, seed)
+        evaluation, testing = _published_ba3motif(file, features)
+        rest = Part(fresh.graphs + evaluation.graphs, torch.cat([fresh.labels, evaluation.labels]))
+        order = torch.randperm(len(rest.graphs), generator=generator)
+        return Task(name, 3, rest.select(order[260:]), rest.select(order[:260]), testing)
+
+    return made
+
+
+def _published_ba3motif(file: Path, features: Literal["constant", "role"]) -> tuple[Part, Part]:
+    with np.load(file, allow_pickle=False) as arrays:
+        stored = {
+            key: arrays[key] for key in ("node_ptr", "edge_ptr", "edge_index", "y", "split", "role")
+        }
+    values = _node_features(torch.from_numpy(stored["role"].astype(np.int64)), features)
+    graphs = []
+    for position in range(len(stored["y"])):
+        nodes = slice(stored["node_ptr"][position], stored["node_ptr"][position + 1])
+        span = slice(stored["edge_ptr"][position], stored["edge_ptr"][position + 1])
+        edges = torch.from_numpy(stored["edge_index"][:, span].astype(np.int64))
+        graphs.append(Graph(values[nodes], edges))
+    everything = Part(graphs, torch.from_numpy(stored["y"]))
+    part_of = torch.from_numpy(stored["split"])
+    return (
+        everything.select((part_of == 0).nonzero()[:, 0]),
+        everything.select((part_of == 1).nonzero()[:, 0]),
+    )
+
+
+def _node_features(roles: Tensor, features: Literal["constant", "role"]) -> Tensor:
+    """A single 1, or ReFine's 0.25 · one-hot(role, 4) + 0.75 · uniform(0, 1): [node, feature]."""
+    if features == "constant":
+        return torch.ones(len(roles), 1)
+    generator = torch.Generator().manual_seed(_ROLE_SEED)
+    one_hot = torch.nn.functional.one_hot(roles, _ROLES).float()
+    return 0.25 * one_hot + 0.75 * torch.rand(one_hot.shape, generator=generator)
+
+
+def _tu(name: str, file: str) -> Callable[[int], Task]:
+    return lambda seed: split(name, read_tu(data_folder() / file), seed)
+
+
+def _smiles(name: str, file: str) -> Callable[[int], Task]:
+    return lambda seed: split(name, read_smiles(data_folder() / file), seed)
+
+
+def _masked(name: str, file: str) -> Callable[[int], Task]:
+    """The release's own split, whatever the seed."""
+    return lambda _seed: node_task(name, read_masked(data_folder() / file))
+
+
+def _webkb(name: str, file: str) -> Callable[[int], Task]:
+    return lambda seed: node_task(name, read_webkb(data_folder() / file, seed % WEBKB_SPLITS))
+
+
+_LOADERS: dict[str, Callable[[int], Task]] = {
+    "ba3motif": _ba3motif("ba3motif", "constant"),
+    "ba3motif_roles": _ba3motif("ba3motif_roles", "role"),
+    "bbbp": _smiles("bbbp", "BBBP.csv"),
+    "mutag": _tu("mutag", "MUTAG.zip"),
+    "mutagenicity": _tu("mutagenicity", "Mutagenicity.zip"),
+    "nci1": _tu("nci1", "NCI1.zip"),
+    "ba_shapes": _masked("ba_shapes", "BA_shapes.npz"),
+    "tree_cycle": _masked("tree_cycle", "Tree_Cycle.npz"),
+    "tree_grids": _masked("tree_grids", "Tree_Grids.npz"),
+    "cornell": _webkb("cornell", "cornell.zip"),
+}
+TASKS = tuple(_LOADERS)

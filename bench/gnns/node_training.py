@@ -1,0 +1,74 @@
+"""Training a node classifier on the one graph that its nodes are in."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from bench.data.node_tasks import NodeData
+from bench.gnns.training import EpochReport, Trained, Training
+from d4explain.gnn.graphs import SparseGraphs, to_sparse
+from d4explain.gnn.network import Gnn
+from d4explain.gnn.spec import GnnSpec
+
+
+def train_on_whole(
+    spec: GnnSpec,
+    data: NodeData,
+    training: Training,
+    seed: int,
+    on_epoch: Callable[[EpochReport], None],
+) -> Trained:
+    """One step per epoch on all training nodes at once; the epoch best on validation nodes stays.
+
+    Best are the most hits and of those the least loss. Of the other nodes the GNN sees features
+    and edges, as it will when it is asked about them, but no label.
+    """
+    began = time.monotonic()
+    graphs = to_sparse([data.graph])
+    wanted = data.labels[data.train]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)  # initial weights and dropout draw from torch's own generator
+        gnn = Gnn(spec)
+        # the decay is part of the gradient (L2), not AdamW's: of 1,703 words per page most are
+        # seen on no more than a few training pages, and their weights must go
+        optimizer = torch.optim.Adam(
+            gnn.parameters(), training.learning_rate, weight_decay=training.weight_decay
+        )
+        schedule = torch.optim.lr_scheduler.OneCycleLR(
+            optimizer, training.learning_rate, total_steps=training.epochs
+        )
+        best: tuple[float, float] | None = None
+        result = gnn
+        for epoch in range(1, training.epochs + 1):
+            logits = gnn.train().node_logits(graphs)[data.train]  # [training node, class]
+            loss = F.cross_entropy(logits, wanted)
+            optimizer.zero_grad()
+            torch.autograd.backward(loss)
+            optimizer.step()
+            schedule.step()
+            score = _score(gnn.eval(), graphs, data.validation, data.labels)
+            if best is None or score > best:
+                best, result = score, copy.deepcopy(gnn)
+            hits = float((logits.argmax(dim=1) == wanted).double().mean())
+            on_epoch(EpochReport(epoch, training.epochs, float(loss.detach()), hits, best[0]))
+            if time.monotonic() - began > training.seconds:
+                break
+    return Trained(result.eval(), epoch)
+
+
+def node_accuracy(gnn: Gnn, data: NodeData, nodes: Tensor) -> float:
+    return _score(gnn, to_sparse([data.graph]), nodes, data.labels)[0]
+
+
+def _score(gnn: Gnn, graphs: SparseGraphs, nodes: Tensor, labels: Tensor) -> tuple[float, float]:
+    """Accuracy, then the log-likelihood of the labels, in the GNN's present mode."""
+    with torch.inference_mode():
+        logits = gnn.node_logits(graphs)[nodes]
+    right = (logits.argmax(dim=1) == labels[nodes]).double().mean()
+    return float(right), -float(F.cross_entropy(logits, labels[nodes]))

@@ -1,0 +1,163 @@
+"""Rankings of a graph's edits, most relevant first, as long as a modification ratio allows.
+
+- `d4`: by the effect of each edit on the graph that the denoiser believes in. Where the
+  ranking does not flip the GNN, its last edits give way to the fewest that `explain` needs for it.
+- `d4_answers`: the edits of what `explain` returns, best answer first, then as `d4`.
+- `greedy`: in the order in which greedy search takes them, beyond the flip too.
+- `gnnexplainer`: removals only, the edges first that the prediction needs most.
+- `random`: in seeded random order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+import torch
+
+from bench.counterfactuals.instances import CPU
+from bench.counterfactuals.methods import ALTERNATIVES
+from bench.robustness.gnn_explainer import edge_importance
+from bench.robustness.smoothing import Smoothing, smoothed_scores
+from d4explain.gnn.graphs import Graph
+from d4explain.gnn.network import Gnn, predict
+from models.counterfactual.explain import CounterfactualConfig, explain
+from models.counterfactual.oracle import FlipGoal, FlipJudge
+from models.diffusion.denoiser import Denoiser
+from models.graphs.edits import EditRules, EditSpace
+
+RANKINGS = ("d4", "d4_answers", "greedy", "gnnexplainer", "random")
+LEARNED = ("d4", "d4_answers")  # those that need a denoiser
+
+Edit = tuple[int, int, bool]  # source < target, added
+Ranking = Callable[[Graph, EditRules, int], list[Edit]]  # graph, rules with the ratio, seed
+
+
+def ranking(name: str, gnn: Gnn, denoiser: Denoiser | None) -> Ranking:
+    """A ranking by name; it depends on the graph, the rules and the seed alone."""
+    if name in LEARNED:
+        if denoiser is None:
+            raise ValueError(f"{name} ranks with a denoiser, got none")
+        learned = denoiser
+        chosen = ranked_edits if name == "d4" else answers_first
+        return lambda graph, rules, seed: chosen(gnn, learned, graph, rules, seed=seed)
+    plain: dict[str, Ranking] = {
+        "greedy": lambda graph, rules, _: _greedy(gnn, graph, rules),
+        "gnnexplainer": lambda graph, rules, seed: _gnnexplainer(gnn, graph, rules, seed),
+        "random": _random,
+    }
+    return plain[name]
+
+
+def is_flipped(gnn: Gnn, graph: Graph, edits: Sequence[Edit]) -> bool:
+    """Whether the first one, two, … or all of the edits give the graph another class."""
+    prefixes = [_edited(graph, edits[: length + 1]) for length in range(len(edits))]
+    before, *after = predict(gnn, [graph, *prefixes], CPU).argmax(dim=1).tolist()
+    return any(label != before for label in after)
+
+
+def ranked_edits(
+    gnn: Gnn,
+    denoiser: Denoiser,
+    graph: Graph,
+    rules: EditRules,
+    *,
+    seed: int,
+    smoothing: Smoothing | None = None,
+) -> list[Edit]:
+    """By smoothed score; completed to a flip if it is none."""
+    space = EditSpace.of(graph, rules)
+    ordered = _by_score(gnn, denoiser, space, smoothing or Smoothing())
+    length = min(space.budget, len(ordered))
+    if is_flipped(gnn, graph, ordered[:length]):
+        return ordered[:length]
+    for kept in range(length - 1, -1, -1):
+        head = ordered[:kept]
+        rest = _answers(
+            gnn,
+            denoiser,
+            _edited(graph, head),
+            replace(
+                rules,
+                max_edits=length - kept,
+                frozen_pairs=rules.frozen_pairs.union((a, b) for a, b, _ in head),
+            ),
+            seed,
+            alternatives=1,
+        )
+        if rest:
+            return _first_seen([*head, *rest, *ordered], length)
+    return ordered[:length]
+
+
+def answers_first(
+    gnn: Gnn, denoiser: Denoiser, graph: Graph, rules: EditRules, *, seed: int
+) -> list[Edit]:
+    """The edits of the explanation that is returned to users, then by smoothed score."""
+    space = EditSpace.of(graph, rules)
+    answers = _answers(gnn, denoiser, graph, rules, seed, alternatives=ALTERNATIVES)
+    ordered = _by_score(gnn, denoiser, space, Smoothing())
+    return _first_seen([*answers, *ordered], space.budget)
+
+
+def _answers(
+    gnn: Gnn, denoiser: Denoiser, graph: Graph, rules: EditRules, seed: int, *, alternatives: int
+) -> list[Edit]:
+    config = CounterfactualConfig(alternatives=alternatives)
+    outcome = explain(gnn, denoiser, graph, rules, config, seed=seed, device=CPU)
+    return [
+        (edit.source, edit.target, edit.added) for found in outcome.found for edit in found.edits
+    ]
+
+
+def _by_score(gnn: Gnn, denoiser: Denoiser, space: EditSpace, smoothing: Smoothing) -> list[Edit]:
+    goal = _goal(gnn, space.graph)
+    scores = smoothed_scores(gnn, denoiser, space, goal, smoothing)
+    return _edits(space, scores.argsort(descending=True, stable=True).tolist())
+
+
+def _greedy(gnn: Gnn, graph: Graph, rules: EditRules) -> list[Edit]:
+    space = EditSpace.of(graph, rules)
+    judge = FlipJudge(gnn, space, _goal(gnn, graph), CPU)
+    taken: list[int] = []
+    while len(taken) < min(space.budget, space.count):
+        left = [pair for pair in range(space.count) if pair not in taken]
+        margins = judge.margins([tuple(sorted((*taken, pair))) for pair in left])
+        taken.append(left[max(range(len(left)), key=margins.__getitem__)])
+    return _edits(space, taken)
+
+
+def _gnnexplainer(gnn: Gnn, graph: Graph, rules: EditRules, seed: int) -> list[Edit]:
+    space = EditSpace.of(graph, replace(rules, add=False))
+    importance = space.base.new_zeros(space.base.shape)
+    source, target = graph.edges
+    importance[source, target] = edge_importance(gnn, graph, seed=seed)
+    order = space.of_pairs(importance).argsort(descending=True, stable=True)
+    return _edits(space, order.tolist())[: space.budget]
+
+
+def _random(graph: Graph, rules: EditRules, seed: int) -> list[Edit]:
+    space = EditSpace.of(graph, rules)
+    order = torch.randperm(space.count, generator=torch.Generator().manual_seed(seed))
+    return _edits(space, order.tolist())[: space.budget]
+
+
+def _goal(gnn: Gnn, graph: Graph) -> FlipGoal:
+    return FlipGoal(int(predict(gnn, [graph], CPU)[0].argmax()), None)
+
+
+def _edits(space: EditSpace, pairs: Iterable[int]) -> list[Edit]:
+    source, target = space.sources.tolist(), space.targets.tolist()
+    present = space.present.tolist()
+    return [(source[pair], target[pair], not present[pair]) for pair in pairs]
+
+
+def _edited(graph: Graph, edits: Iterable[Edit]) -> Graph:
+    edges = set(map(tuple, graph.edges.T.tolist()))
+    edges = edges.symmetric_difference((source, target) for source, target, _ in edits)
+    sorted_edges = torch.tensor(sorted(edges)).view(-1, 2).T.long().contiguous()
+    return replace(graph, edges=sorted_edges)
+
+
+def _first_seen(edits: Iterable[Edit], length: int) -> list[Edit]:
+    return list(dict.fromkeys(edits))[:length]

@@ -1,0 +1,106 @@
+"""The rows and artifacts of submissions, written again in a plain loop: what the disk allows.
+
+One iteration is one submission: its request is put as an artifact (file and folder synced), then
+its job, the job's first event and the explanation are inserted in one transaction of SQLite's own
+driver, on a schema with the same indexes and foreign keys, in WAL mode with `synchronous=FULL`.
+No HTTP, no validation, no queries, no second thread.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from store.artifacts.files import Artifacts
+from store.settings import Settings
+from store.store import Store
+
+_FULL = 2
+_TABLES = {  # and by which of their columns a job's rows are found
+    "jobs": "id",
+    "job_events": "job_id",
+    "explanations": "job_id",
+}
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What one submission has written."""
+
+    request: bytes
+    rows: Mapping[str, Mapping[str, Any]]  # by table
+
+
+def written_by(settings: Settings, explanation_ids: Sequence[str]) -> list[Commit]:
+    """What submissions have left in the database and the artifacts; each has to be there once."""
+    artifacts = Artifacts(settings.artifacts)
+    found = []
+    connection = _connected(settings)
+    try:
+        connection.row_factory = sqlite3.Row
+        for id_ in explanation_ids:
+            (explanation,) = connection.execute(
+                "SELECT job_id, request_digest FROM explanations WHERE id = ?", [id_]
+            ).fetchall()
+            rows = {}
+            for table, column in _TABLES.items():
+                query = f"SELECT * FROM {table} WHERE {column} = ? ORDER BY 1 LIMIT 1"
+                rows[table] = dict(connection.execute(query, [explanation["job_id"]]).fetchone())
+            found.append(Commit(artifacts.get(explanation["request_digest"]), rows))
+    finally:
+        connection.close()
+    return found
+
+
+@dataclass(frozen=True)
+class Loop:
+    count: int
+    seconds: float
+    cpu_seconds: float
+
+
+def bare_loop(commits: Sequence[Commit], folder: Path, seconds: float) -> Loop:
+    """Writes all of them, or as many as time allows."""
+    settings = Settings(data_dir=folder)
+    Store.open(settings).close()  # makes the schema
+    artifacts = Artifacts(settings.artifacts)
+    connection = _connected(settings)
+    try:
+        connection.isolation_level = None
+        connection.execute("PRAGMA foreign_keys=ON")
+        connection.execute("PRAGMA synchronous=FULL")
+        if connection.execute("PRAGMA synchronous").fetchone() != (_FULL,):
+            raise RuntimeError("SQLite did not take synchronous=FULL")
+        statements = {table: _insert(table, row) for table, row in commits[0].rows.items()}
+        began, cpu = time.perf_counter(), time.process_time()
+        done = 0
+        for commit in commits:
+            artifacts.put(commit.request)
+            connection.execute("BEGIN IMMEDIATE")
+            for table, row in commit.rows.items():
+                connection.execute(statements[table], row)
+            connection.execute("COMMIT")
+            done += 1
+            if time.perf_counter() - began > seconds:
+                break
+        return Loop(done, time.perf_counter() - began, time.process_time() - cpu)
+    finally:
+        connection.close()
+
+
+def _insert(table: str, row: Mapping[str, Any]) -> str:
+    columns = ", ".join(row)
+    return f"INSERT INTO {table} ({columns}) VALUES ({', '.join(f':{name}' for name in row)})"
+
+
+def _connected(settings: Settings) -> sqlite3.Connection:
+    connection = sqlite3.connect(settings.database_url.removeprefix("sqlite:///"), timeout=30)
+    (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
+    if mode != "wal":
+        raise RuntimeError(f"SQLite is in the mode {json.dumps(mode)}, not in WAL")
+    return connection

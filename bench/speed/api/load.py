@@ -1,0 +1,198 @@
+"""How many explanations the API accepts per second, and how soon, beside a training."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bench.data.synthetic import ba3motif
+from bench.gnns.example_gnn import CLASS_NAMES, example_spec, node_link
+from bench.speed.api.bare_commits import Commit, Loop, bare_loop, written_by
+from bench.speed.api.deployment import Deployment, deployment
+from bench.speed.api.submitters import Submitted, submitted
+from bench.speed.section import Figures, Say, Section, Table
+from d4explain.client.client import Client
+from d4explain.contracts.job_states import JobState
+from d4explain.contracts.requests import DenoiserConfig
+from d4explain.export.exporter import export
+from d4explain.gnn.network import Gnn
+
+CLIENTS = 16
+SECONDS = 15.0
+_SHORT_SECONDS = 4.0
+_REFERENCE_GRAPHS = 120
+_PATIENCE = 180.0  # seconds for a first training of a single step, beside other work
+# Ready at once, so that jobs are announced as they come; nobody serves their queue.
+_QUICK = DenoiserConfig(steps=1, hidden=4, blocks=1)
+_LONG = DenoiserConfig(steps=100_000)  # keeps the worker busy for as long as it is needed
+
+
+@dataclass(frozen=True)
+class LoadFigures(Figures):
+    submit_rps: float
+    submit_p99_ms: float
+    submit_over_bare: float | None  # at a rate that was set, what could be had is not known
+    submit_bare_rps: float
+    submit_rps_without_broker: float
+    submit_p99_ms_without_broker: float
+
+
+def measure(short: bool, seed: int, say: Say) -> Section[LoadFigures]:
+    return measure_load(CLIENTS, _SHORT_SECONDS if short else SECONDS, seed, say)
+
+
+def measure_load(
+    clients: int, seconds: float, seed: int, say: Say, rate: float | None = None
+) -> Section[LoadFigures]:
+    """Submissions, the same commits in a bare loop before and after, and without a broker.
+
+    With a rate so many are due each second, and their time counts from then; without one each
+    client asks again when it is answered.
+    """
+    stages = 6
+
+    def stage(done: int) -> None:
+        say("load", done, stages)
+
+    stage(0)
+    with deployment("train,light") as running, Client(running.url) as client:
+        body = _question(client, seed)
+        training = _start_training(client, body)
+        load = _Load(running, body, clients, rate)
+        stage(1)
+        commits = written_by(running.settings, load.submit(max(2.0, seconds / 5)).ids)
+        stage(2)
+        loops = [_bare(commits, running, seconds / 2)]
+        stage(3)
+        steps = _progress(client, training)
+        served = load.submit(seconds)
+        steps = _progress(client, training) - steps
+        stage(4)
+        loops.append(_bare(commits, running, seconds / 2))
+        running.kill("broker")
+        stage(5)
+        without = load.submit(max(2.0, seconds / 2))
+        # Each accepted one is there, with its job and request, and there once.
+        written_by(running.settings, [*served.ids, *without.ids])
+        stage(6)
+    count = sum(loop.count for loop in loops)
+    bare = count / sum(loop.seconds for loop in loops)
+    figures = LoadFigures(
+        submit_rps=served.per_second,
+        submit_p99_ms=served.milliseconds(0.99),
+        submit_over_bare=served.per_second / bare if rate is None else None,
+        submit_bare_rps=bare,
+        submit_rps_without_broker=without.per_second,
+        submit_p99_ms_without_broker=without.milliseconds(0.99),
+    )
+    pace = "" if rate is None else f", {rate:g} of them due each second,"
+    title = (
+        f"{clients} clients submit counterfactuals of one graph{pace} for {seconds:g} s beside a "
+        f"training of one thread ({steps} steps meanwhile); SQLite with `synchronous=FULL`"
+    )
+    columns = ("", "per second", "p50 ms", "p99 ms", "CPU ms each", "accepted")
+    bare_cpu = 1000 * sum(loop.cpu_seconds for loop in loops) / count
+    rows = (
+        ("API", *_cells(served)),
+        ("API, broker killed", *_cells(without)),
+        ("bare loop of the same commits", bare, 1000 / bare, "-", bare_cpu, "-"),
+    )
+    return Section(figures, (Table(title, columns, rows),))
+
+
+@dataclass(frozen=True)
+class _Served(Submitted):
+    cpu_seconds: float  # of the API's process
+
+    def milliseconds(self, share: float) -> float:
+        return 1000 * self.quantile(share)
+
+
+@dataclass
+class _Load:
+    running: Deployment
+    body: dict[str, Any]
+    clients: int
+    rate: float | None
+    first_seed: int = 0
+
+    def submit(self, seconds: float) -> _Served:
+        cpu = self.running.cpu_seconds("api")
+        came = submitted(
+            self.body,
+            self.running.port,
+            clients=self.clients,
+            seconds=seconds,
+            first_seed=self.first_seed,
+            rate=self.rate,
+        )
+        self.running.require_alive()
+        if came.refusals or not came.ids:
+            raise RuntimeError(f"{len(came.refusals)} were not accepted: {came.refusals[:3]}")
+        # No seed twice: an equal request would be an artifact that is there already.
+        self.first_seed += 1_000_000
+        return _Served(**vars(came), cpu_seconds=self.running.cpu_seconds("api") - cpu)
+
+
+def _question(client: Client, seed: int) -> dict[str, Any]:
+    """An untrained GNN, its reference set and a denoiser that is ready, asked about one graph."""
+    generator = torch.Generator().manual_seed(seed)
+    torch.manual_seed(seed)
+    graphs, labels = ba3motif(_REFERENCE_GRAPHS + 1, generator)
+    documents = [
+        node_link(graph, label) for graph, label in zip(graphs, labels.tolist(), strict=True)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        written = Path(folder)
+        network = Gnn(example_spec(graphs[0].features.shape[1], len(CLASS_NAMES))).eval()
+        export(network, written, CLASS_NAMES)
+        gnn = client.register_gnn("load", written / "spec.json", written / "weights.safetensors")
+    dataset = client.create_dataset("load", documents[1:])
+    denoiser = client.train_denoiser(gnn.id, dataset.id, config=_QUICK)
+    client.wait(denoiser.job.id, timeout=_PATIENCE)
+    return {
+        "kind": "counterfactual",
+        "gnn": gnn.id,
+        "dataset": dataset.id,
+        "graph": documents[0],
+        "denoiser": _QUICK.model_dump(exclude_none=True),
+    }
+
+
+def _start_training(client: Client, body: dict[str, Any]) -> str:
+    """The job of a training that is under way."""
+    job = client.train_denoiser(body["gnn"], body["dataset"], config=_LONG).job.id
+    deadline = time.monotonic() + _PATIENCE
+    while _progress(client, job) == 0:
+        if time.monotonic() > deadline:
+            raise RuntimeError("the training beside which is measured does not start")
+        time.sleep(0.1)
+    return job
+
+
+def _progress(client: Client, job_id: str) -> int:
+    job = client.job(job_id)
+    if job.state not in (JobState.QUEUED, JobState.RUNNING):
+        raise RuntimeError(f"the training beside which is measured is {job.state}: {job.error}")
+    return 0 if job.progress is None else job.progress.step
+
+
+def _bare(commits: list[Commit], running: Deployment, seconds: float) -> Loop:
+    """Beside the same training, into a folder on the same disk."""
+    with tempfile.TemporaryDirectory(prefix="bare-", dir=running.settings.data_dir) as folder:
+        return bare_loop(commits, Path(folder), seconds)
+
+
+def _cells(served: _Served) -> tuple[str | float, ...]:
+    return (
+        served.per_second,
+        served.milliseconds(0.5),
+        served.milliseconds(0.99),
+        1000 * served.cpu_seconds / len(served.ids),
+        len(served.ids),
+    )

@@ -1,0 +1,272 @@
+"""Explanations over HTTP on an embedded stack: throughput, and what the road around them costs."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import httpx
+from rich.console import Console
+
+from bench.gnns.example_gnn import run as make_gnn
+from bench.gnns.training import Training
+from bench.speed.section import Figures, Say, Section, Table
+from d4explain.client.client import Client
+from d4explain.contracts.requests import (
+    CanonicalGraph,
+    CounterfactualRequest,
+    DenoiserConfig,
+    Preset,
+)
+from d4explain.gnn.device import choose_device
+from d4explain.gnn.network import Gnn
+from d4explain.stack.embedded import embedded_stack
+from models.counterfactual.explain import CounterfactualConfig, CounterfactualOutcome
+from models.counterfactual.search_config import PRESETS
+from models.diffusion.denoiser import Denoiser
+from store.catalogue import denoisers, gnns
+from store.settings import Settings
+from store.store import Store
+from worker.cases.graph_cases import cases_of
+from worker.loading.library import Library
+
+GRAPHS = 100  # of the large job; as many jobs of one graph
+SIZES = (1, 10)  # of smaller jobs, one after the other
+_REFERENCE = 240
+_STEPS = 30  # of the denoiser's training: how good its answers are does not matter here
+_PRESET: Preset = "fast"  # the less there is to compute, the more the road around it counts
+_CONNECTIONS = 8  # that post at once
+_WAIT = {"Prefer": "wait=60"}
+
+Document = dict[str, Any]
+Edits = list[tuple[Any, Any, str]]
+
+
+@dataclass(frozen=True)
+class World:
+    """A stack with a GNN and a trained denoiser, and the same two in this process."""
+
+    http: httpx.Client
+    gnn_id: str
+    dataset_id: str
+    graphs: list[Document]  # node-link, as they are posted
+    gnn: Gnn
+    denoiser: Denoiser
+
+    def question(self, graphs: Sequence[Document]) -> Document:
+        asked = {"kind": "counterfactual", "gnn": self.gnn_id, "dataset": self.dataset_id}
+        how = {"denoiser": {"steps": _STEPS}, "preset": _PRESET}
+        return {**asked, **how, "graphs": list(graphs)}
+
+    def post(self, graphs: Sequence[Document], *, wait: bool) -> Document:
+        headers = _WAIT if wait else {}
+        return _json(
+            self.http.post("/v1/explanations", json=self.question(graphs), headers=headers)
+        )
+
+    def finished(self, explanation: Document) -> Document:
+        """The explanation with its result, when it is there."""
+        while explanation["job"]["finished_at"] is None:
+            path = f"/v1/explanations/{explanation['id']}"
+            explanation = _json(self.http.get(path, headers=_WAIT))
+        if explanation["result"] is None:
+            raise RuntimeError(f"the job did not succeed: {explanation['job']['error']}")
+        return explanation
+
+    def called(self, graph: Document) -> CounterfactualOutcome:
+        """The library's answer to what the worker is asked."""
+        request = CounterfactualRequest(graphs=[_canonical(graph)], preset=_PRESET)
+        config = CounterfactualConfig(
+            alternatives=request.alternatives, search=PRESETS[request.preset]
+        )
+        (case,) = cases_of(request, self.gnn.spec)
+        device = choose_device("cpu")
+        return case.explained(self.gnn, self.denoiser, config, device, lambda: False)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Answers to all graphs, in their order, and how long the caller waited for the last."""
+
+    seconds: float
+    edits: list[Edits]
+
+
+@dataclass(frozen=True)
+class RequestFigures(Figures):
+    many_jobs_over_one: float
+    warm_overhead_ms: float
+    library_call_ms: float
+    same_answers: float  # share of graphs that one job and many jobs answer alike
+
+
+def measure(short: bool, seed: int, say: Say) -> Section[RequestFigures]:
+    say("preparing a stack", 0, 1)
+    with prepared(seed) as world:
+        return measured(world, 2, 20, say) if short else measured(world, 5, 50, say)
+
+
+def measured(world: World, repetitions: int, requests: int, say: Say) -> Section[RequestFigures]:
+    for graph in world.graphs[:5]:  # everything is warm afterwards
+        world.finished(world.post([graph], wait=True))
+        world.called(graph)
+    lone = lone_requests(world, requests, say)
+    small = {size: jobs_of(world, size, requests) for size in SIZES}
+    count = len(world.graphs)
+    pairs = []
+    for done in range(repetitions):
+        say("many jobs and one", done, repetitions)
+        pairs.append((at_once(world, count), at_once(world, 1)))
+    same = sum(a == b for one, many in pairs for a, b in zip(one.edits, many.edits, strict=True))
+    throughput = [
+        *((f"jobs of {size} graphs, one after the other", rate) for size, rate in small.items()),
+        (f"a job of {count} graphs", count / median(one.seconds for one, _ in pairs)),
+        (f"{count} jobs of one graph at once", count / median(many.seconds for _, many in pairs)),
+    ]
+    return Section(
+        figures=RequestFigures(
+            many_jobs_over_one=median(many.seconds / one.seconds for one, many in pairs),
+            warm_overhead_ms=1000 * median(lone.overheads),
+            library_call_ms=1000 * median(lone.calls),
+            same_answers=same / (count * repetitions),
+        ),
+        tables=(
+            Table("explanations over HTTP", ("what", "graphs per second"), tuple(throughput)),
+            Table(
+                "a warm lone request, median",
+                ("what", "ms"),
+                (
+                    ("library call", 1000 * median(lone.calls)),
+                    ("HTTP and queue on top", 1000 * median(lone.overheads)),
+                ),
+            ),
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Lone:
+    """Seconds of requests that nothing else runs beside."""
+
+    overheads: list[float]  # on top of the library call of the same graph
+    calls: list[float]
+
+
+def lone_requests(world: World, count: int, say: Say) -> Lone:
+    """Library calls and requests in turns."""
+    overheads, calls = [], []
+    for done in range(count):
+        say("lone requests", done, count)
+        graph = world.graphs[done % len(world.graphs)]
+        began = time.perf_counter()
+        outcome = world.called(graph)
+        between = time.perf_counter()
+        document = world.post([graph], wait=True)
+        ended = time.perf_counter()
+        assert edits_of(world.finished(document))[0] == _library_edits(outcome, graph)
+        calls.append(between - began)
+        overheads.append((ended - between) - (between - began))
+    return Lone(overheads, calls)
+
+
+def jobs_of(world: World, size: int, count: int) -> float:
+    """Graphs per second of jobs of this size, each sent when the one before is done."""
+    began = time.perf_counter()
+    done = 0
+    while done < count:
+        some = [world.graphs[place % len(world.graphs)] for place in range(done, done + size)]
+        done += len(edits_of(world.finished(world.post(some, wait=True))))
+    return done / (time.perf_counter() - began)
+
+
+def at_once(world: World, size: int) -> Run:
+    """All graphs in jobs of this size, all of them posted before any is waited for."""
+    starts = range(0, len(world.graphs), size)
+    parts = [world.graphs[start : start + size] for start in starts]
+    began = time.perf_counter()
+    with ThreadPoolExecutor(_CONNECTIONS) as pool:
+        posted = list(pool.map(lambda part: world.post(part, wait=False), parts))
+    # From the last one on: while it is waited for, the caller asks for nothing else.
+    done = [world.finished(explanation) for explanation in reversed(posted)][::-1]
+    seconds = time.perf_counter() - began
+    return Run(seconds, [edits for explanation in done for edits in edits_of(explanation)])
+
+
+def edits_of(explanation: Document) -> list[Edits]:
+    """Of every graph's best answer, in the caller's ids."""
+    return [
+        [
+            (edit["source"], edit["target"], edit["action"])
+            for found in answer["counterfactuals"][:1]
+            for edit in found["edits"]
+        ]
+        for answer in explanation["result"]["answers"]
+    ]
+
+
+@contextmanager
+def prepared(seed: int) -> Iterator[World]:
+    with TemporaryDirectory(prefix="d4-bench-") as temporary, ExitStack() as opened:
+        folder = Path(temporary)
+        make_gnn(
+            folder / "gnn",
+            graphs=_REFERENCE,
+            test=GRAPHS,
+            seed=seed,
+            training=Training(),
+            console=Console(quiet=True),
+        )
+        data = folder / "data"
+        address = opened.enter_context(embedded_stack(data, folder / "stack.log"))
+        with Client(address) as client:
+            spec, weights = folder / "gnn" / "spec.json", folder / "gnn" / "weights.safetensors"
+            gnn = client.register_gnn("motifs", spec, weights)
+            reference = json.loads((folder / "gnn" / "reference.json").read_text())
+            dataset = client.create_dataset(reference["name"], reference["graphs"])
+            trained = client.train_denoiser(gnn.id, dataset.id, config=DenoiserConfig(steps=_STEPS))
+            client.wait(trained.job.id)
+        store = opened.enter_context(Store.open(Settings(data_dir=data), migrate=False))
+        library = Library(store.artifacts, choose_device("cpu"))
+        with store.database.reading() as session:
+            gnn_row, row = gnns.get(session, gnn.id), denoisers.get(session, trained.id)
+        http = opened.enter_context(httpx.Client(base_url=address, timeout=90, trust_env=False))
+        yield World(
+            http=http,
+            gnn_id=gnn.id,
+            dataset_id=dataset.id,
+            graphs=json.loads((folder / "gnn" / "heldout.json").read_text())["graphs"],
+            gnn=library.gnn(gnn_row),
+            denoiser=library.denoiser(row),
+        )
+
+
+def _canonical(graph: Document) -> CanonicalGraph:
+    pairs = {tuple(sorted((edge["source"], edge["target"]))) for edge in graph["edges"]}
+    return CanonicalGraph(
+        node_ids=[node["id"] for node in graph["nodes"]],
+        x=[node["x"] for node in graph["nodes"]],
+        edges=sorted(pairs),
+    )
+
+
+def _library_edits(outcome: CounterfactualOutcome, graph: Document) -> Edits:
+    names = [node["id"] for node in graph["nodes"]]
+    return [
+        (names[edit.source], names[edit.target], "add" if edit.added else "remove")
+        for found in outcome.found[:1]
+        for edit in found.edits
+    ]
+
+
+def _json(answer: httpx.Response) -> Document:
+    answer.raise_for_status()
+    document: Document = answer.json()
+    return document

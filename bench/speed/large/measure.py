@@ -1,0 +1,195 @@
+"""Large graphs: a node of a million, graphs of thousands by candidate pairs, and what these cost.
+
+- `node_peak_bytes`: of a fresh process that maps a graph of 10⁶ nodes and 5·10⁶ edges as a worker
+  does and explains one node of it; all of the process, torch included.
+- `node_time_ratio_1e6_over_1e4`: CPU time of walk and explanation in that graph over the same in
+  one of 10⁴ nodes with the same neighbourhood, in turns, medians.
+- `candidate_memory_exponent`: of the growth of memory from 500 to 4,000 nodes, the larger of those
+  of a BA graph and of a star and a BA graph. Memory is the peak of the resident set above what a
+  fresh process has after it has loaded the models and explained a small graph.
+- `candidate_auc` and `exact_auc`: CF-ACC of the same BA-3Motif graphs with candidates and without.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from bench.counterfactuals.instances import chosen
+from bench.counterfactuals.methods import DIFFUSION, TrainedFor, diffusion_method
+from bench.counterfactuals.runs import Run
+from bench.data.tasks import Task, load
+from bench.gnns.target_gnns import TargetGnn, target_gnn
+from bench.speed.large.inputs import SHAPES, planted
+from bench.speed.large.runs import FORCED, Made, in_process, save_models
+from bench.speed.section import Figures, Say, Section, Table
+from models.metrics.scores import Instance, cf_acc_auc, cf_acc_curve
+from store.artifacts import large_graphs
+from store.artifacts.files import Artifacts
+
+_SMALL, _LARGE = 10**4, 10**6
+_MOTIFS = 2000  # nodes of the chain of small graphs
+_PIECES = 200
+_ALL_PAIRS = (100, 500)  # nodes of graphs that are also explained without candidates
+_MB = 1e6
+
+
+@dataclass(frozen=True)
+class NodeFigures(Figures):
+    node_peak_bytes: float
+    node_time_ratio_1e6_over_1e4: float
+
+
+@dataclass(frozen=True)
+class AucFigures(Figures):
+    exact_auc: float
+    candidate_auc: float
+
+
+@dataclass(frozen=True)
+class GraphFigures(Figures):
+    candidate_memory_exponent: float
+    candidate_2000_found: float
+    candidate_2000_edits: float | None
+    candidate_2000_cpu_seconds: float
+
+
+@dataclass(frozen=True)
+class LargeFigures(GraphFigures, AucFigures, NodeFigures):
+    """All of them, those of nodes first."""
+
+
+def measure(short: bool, seed: int, say: Say) -> Section[LargeFigures]:
+    with tempfile.TemporaryDirectory() as folder:
+        nodes = _nodes(Path(folder), short, seed, say)
+    task = load("ba3motif", seed)
+    seconds = 60.0 if short else 600.0
+    target = target_gnn(task, seed, lambda _: None, seconds=seconds)
+    run = Run(
+        target,
+        task.train.graphs,
+        chosen(task, 30 if short else 100, seed),
+        budget=15 if short else 60,
+        seed=seed,
+        on_step=say,
+    )
+    aucs = _aucs(run, target, say)
+    with tempfile.TemporaryDirectory() as folder:
+        graphs = _graphs(Path(folder), run, task, short, say)
+    parts = (nodes.figures, aucs.figures, graphs.figures)
+    figures = LargeFigures(**{name: x for part in parts for name, x in asdict(part).items()})
+    return Section(figures, (*nodes.tables, *graphs.tables, *aucs.tables))
+
+
+def _nodes(folder: Path, short: bool, seed: int, say: Say) -> Section[NodeFigures]:
+    what = "a node of a large graph"
+    artifacts = Artifacts(str(folder))
+    digests = []
+    for place, size in enumerate((_SMALL, _LARGE)):
+        say(what, place, 5)
+        graph = planted(size, seed)
+        digests.append(artifacts.put_large(partial(large_graphs.write, graph)))
+    say(what, 2, 5)
+    runs = [in_process("node", folder, digest) for digest in digests]
+    say(what, 4, 5)
+    rounds = 5 if short else 15
+    turns = in_process("nodes_in_turns", folder, *digests, rounds)
+    say(what, 5, 5)
+    for run, seconds in zip(runs, (turns["small"], turns["large"]), strict=True):
+        run |= {"explain CPU s": seconds, "peak MB": run["peak_bytes"] / _MB}
+    columns = ("nodes", "edges", "load_seconds", "explain CPU s", "peak MB", "found")
+    table = Table(
+        "One node of a large graph",
+        columns,
+        tuple(tuple(run[name] for name in columns) for run in runs),
+    )
+    figures = NodeFigures(
+        node_peak_bytes=runs[1]["peak_bytes"],
+        node_time_ratio_1e6_over_1e4=turns["large"] / turns["small"],
+    )
+    return Section(figures, (table,))
+
+
+def _graphs(folder: Path, run: Run, task: Task, short: bool, say: Say) -> Section[GraphFigures]:
+    denoiser, _ = run.denoiser(TrainedFor.OURS)
+    save_models(folder, run.target.gnn, denoiser, task.test.graphs[:_PIECES])
+    sizes = (500, 4000) if short else (500, 1000, 2000, 4000)
+    rows: list[tuple[str | float, ...]] = []
+    exponents = []
+    count = len(SHAPES) * len(sizes) + (1 if short else len(_ALL_PAIRS)) + 1
+    for shape in SHAPES:
+        peaks = []
+        for size in sizes:
+            say("graphs by candidate pairs", len(rows), count)
+            made = in_process("of_shape", folder, shape, size, run.seed)
+            peaks.append(made["peak_bytes"])
+            rows.append(_row(shape, made))
+        exponents.append(float(np.polyfit(np.log(sizes), np.log(peaks), 1)[0]))
+    for size in _ALL_PAIRS[: 1 if short else None]:
+        say("graphs by candidate pairs", len(rows), count)
+        rows.append(_row("BA, all pairs", in_process("at_all_pairs", folder, "BA", size, run.seed)))
+    say("graphs by candidate pairs", len(rows), count)
+    made = in_process("of_motifs", folder, _MOTIFS, run.seed)
+    rows.append(_row("BA-3Motif chain", made))
+    say("graphs by candidate pairs", count, count)
+    columns = ("graph", "nodes", "edges", "candidates", "MB above", "CPU s", "found", "edits")
+    growth = Table(
+        "Memory by candidate pairs grows as N to the power of",
+        ("graph", "exponent"),
+        tuple(zip(SHAPES, exponents, strict=True)),
+    )
+    figures = GraphFigures(
+        candidate_memory_exponent=max(exponents),
+        candidate_2000_found=made["found"],
+        candidate_2000_edits=made["edits"],
+        candidate_2000_cpu_seconds=made["cpu_seconds"],
+    )
+    return Section(figures, (Table("Graphs by candidate pairs", columns, tuple(rows)), growth))
+
+
+def _row(shape: str, made: Made) -> tuple[str | float, ...]:
+    edits, candidates = (
+        "none" if made[name] is None else made[name] for name in ("edits", "candidates")
+    )
+    return (
+        shape,
+        made["nodes"],
+        made["edges"],
+        candidates,
+        made["peak_bytes"] / _MB,
+        made["cpu_seconds"],
+        made["found"],
+        edits,
+    )
+
+
+def _aucs(run: Run, target: TargetGnn, say: Say) -> Section[AucFigures]:
+    """Strict CF-ACC AUC of our method on small graphs, all pairs and candidates only."""
+    denoiser, _ = run.denoiser(TrainedFor.OURS)
+    exact = DIFFUSION["d4"].config
+    found = {}
+    for name, config in (("exact", exact), ("candidate", replace(exact, candidates=FORCED))):
+        method = diffusion_method(target.gnn, denoiser, config)
+        answers = []
+        evaluations = gradients = 0
+        for place, instance in enumerate(run.instances):
+            answer = method(instance, run.seed + place)
+            edits = len(answer.found[0]) if answer.found else None
+            answers.append(Instance(instance.graph.edge_count, edits))
+            evaluations += answer.gnn_evaluations
+            gradients += answer.gnn_gradients
+            say(f"small graphs, {name}", place + 1, len(run.instances))
+        auc = cf_acc_auc(cf_acc_curve(answers))
+        flips = sum(answer.edits is not None for answer in answers)
+        work = (evaluations / len(answers), gradients / len(answers))
+        found[name] = (auc, flips / len(answers), *work)
+    table = Table(
+        f"CF-ACC AUC of {len(run.instances)} BA-3Motif graphs",
+        ("node pairs", "AUC", "flip rate", "GNN evaluations", "GNN gradients"),
+        (("all", *found["exact"]), ("candidates", *found["candidate"])),
+    )
+    return Section(AucFigures(found["exact"][0], found["candidate"][0]), (table,))

@@ -1,0 +1,204 @@
+"""Explanations in large graphs, each in a process of its own that says what it took.
+
+`python -m bench.speed.large_runs WHAT FOLDER …` prints a line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from bench.speed.large.inputs import CPU, SHAPES, at_the_border, ba, node_gnn
+from d4explain.gnn.device import keep_freed_memory
+from d4explain.gnn.graphs import Graph
+from d4explain.gnn.network import Gnn
+from d4explain.gnn.spec import GnnSpec
+from models.counterfactual.explain import CounterfactualConfig, CounterfactualOutcome, explain
+from models.counterfactual.large.candidate_space import CandidateConfig
+from models.counterfactual.nodes import explain_node
+from models.counterfactual.search_config import PRESETS
+from models.diffusion.denoiser import Denoiser, DenoiserShape
+from models.diffusion.recipes import Objective, recipe_for
+from models.graphs.csr_graph import RowGraph
+from models.graphs.edits import EditRules
+from models.graphs.large_neighbourhoods import surroundings
+from store.artifacts.files import Artifacts
+from store.database import tables
+from store.settings import Settings
+from worker.loading.library import Library
+
+Made = dict[str, Any]
+FORCED = CandidateConfig(above_nodes=0)
+DENOISER = "denoiser.safetensors"
+GNN = "gnn.safetensors"
+PIECES = "pieces.safetensors"
+_WARM_NODES = 100
+
+
+def in_process(what: str, *arguments: object) -> Made:
+    """What a fresh process says about one measurement."""
+    command = [sys.executable, "-m", "bench.speed.large.runs", what, *map(str, arguments)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
+    answer: Made = json.loads(done.stdout.decode().splitlines()[-1])
+    return answer
+
+
+def node(folder: str, digest: str) -> Made:
+    """One node of one large graph: the peak of the whole process, torch and all."""
+    keep_freed_memory()  # as workers do
+    graph, load_seconds = _loaded(folder, digest)
+    began = time.perf_counter()
+    outcome = _explained_node(graph)
+    return {
+        "nodes": graph.node_count,
+        "edges": graph.edge_count,
+        "load_seconds": load_seconds,
+        "seconds": time.perf_counter() - began,
+        "found": len(outcome.found),
+        "peak_bytes": _status("VmHWM"),
+    }
+
+
+def nodes_in_turns(folder: str, small: str, large: str, rounds: str) -> Made:
+    """The same node of two graphs in turns, walk and all; CPU time, which others disturb less."""
+    graphs = [_loaded(folder, digest)[0] for digest in (small, large)]
+    for graph in graphs:
+        _explained_node(graph)
+    taken: list[list[float]] = [[], []]
+    for _ in range(int(rounds)):
+        for times, graph in zip(taken, graphs, strict=True):
+            began = time.process_time()
+            _explained_node(graph)
+            times.append(time.process_time() - began)
+    return {"small": statistics.median(taken[0]), "large": statistics.median(taken[1])}
+
+
+def of_shape(folder: str, shape: str, nodes: str, seed: str) -> Made:
+    """A graph of one shape: the peak above what the process had, models loaded and warm."""
+    return _measured(folder, SHAPES[shape](int(nodes), int(seed)))
+
+
+def at_all_pairs(folder: str, shape: str, nodes: str, seed: str) -> Made:
+    """The same without candidates."""
+    graph = SHAPES[shape](int(nodes), int(seed))
+    return _measured(folder, graph, CandidateConfig(above_nodes=graph.node_count))
+
+
+def of_motifs(folder: str, nodes: str, _seed: str) -> Made:
+    """A chain of small graphs that the GNN wavers about."""
+    gnn, _ = _models(folder)
+    with safe_open(Path(folder) / PIECES, framework="pt") as opened:
+        count = int(opened.metadata()["count"])
+        pieces = [
+            Graph(opened.get_tensor(f"x{i}"), opened.get_tensor(f"edges{i}")) for i in range(count)
+        ]
+    return _measured(folder, at_the_border(gnn, pieces, int(nodes)))
+
+
+def save_models(folder: Path, gnn: Gnn, denoiser: Denoiser, pieces: list[Graph]) -> None:
+    """What the processes read again; the GNN's layers are those of BA-3Motif."""
+    save_file(dict(gnn.state_dict()), folder / GNN)
+    shape = {"shape": json.dumps(asdict(denoiser.shape))}
+    save_file(dict(denoiser.state_dict()), folder / DENOISER, metadata=shape)
+    tensors = {f"x{i}": piece.features for i, piece in enumerate(pieces)}
+    tensors |= {f"edges{i}": piece.edges.contiguous() for i, piece in enumerate(pieces)}
+    save_file(tensors, folder / PIECES, metadata={"count": str(len(pieces))})
+
+
+def _measured(folder: str, graph: Graph, candidates: CandidateConfig = FORCED) -> Made:
+    gnn, denoiser = _models(folder)
+    config = CounterfactualConfig(search=PRESETS["fast"], candidates=candidates)
+    answer: Callable[[Graph], CounterfactualOutcome] = partial(
+        _explained, gnn=gnn, denoiser=denoiser, config=config
+    )
+    answer(ba(min(_WARM_NODES, graph.node_count), 0))
+    before = _status("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # forgets the peak so far
+    began = time.process_time()
+    outcome = answer(graph)
+    return {
+        "nodes": graph.node_count,
+        "edges": graph.edge_count,
+        "candidates": outcome.candidates,
+        "peak_bytes": _status("VmHWM") - before,
+        "cpu_seconds": time.process_time() - began,
+        "found": len(outcome.found),
+        "edits": len(outcome.found[0].edits) if outcome.found else None,
+        "gnn_evaluations": outcome.gnn_evaluations,
+        "gnn_gradients": outcome.gnn_gradients,
+    }
+
+
+def _explained(
+    graph: Graph, *, gnn: Gnn, denoiser: Denoiser, config: CounterfactualConfig
+) -> CounterfactualOutcome:
+    return explain(gnn, denoiser, graph, EditRules(), config, seed=0, device=CPU)
+
+
+def _models(folder: str) -> tuple[Gnn, Denoiser]:
+    from bench.gnns.recipes import recipe_of  # noqa: PLC0415 - not for the processes of nodes
+
+    spec: GnnSpec = recipe_of("ba3motif").spec(1, 3)
+    gnn = Gnn(spec)
+    gnn.load_state_dict(load_file(Path(folder) / GNN))
+    with safe_open(Path(folder) / DENOISER, framework="pt") as opened:
+        shape = json.loads(opened.metadata()["shape"])
+    denoiser = Denoiser(DenoiserShape(**shape))
+    denoiser.load_state_dict(load_file(Path(folder) / DENOISER))
+    return gnn.eval().requires_grad_(False), denoiser.eval().requires_grad_(False)
+
+
+def _loaded(folder: str, digest: str) -> tuple[RowGraph, float]:
+    """As a worker does it."""
+    began = time.perf_counter()
+    row = tables.ReferenceSet(graphs_digest=digest, large=True)
+    graph = Library(Artifacts(folder), CPU).large_graph(row)
+    return graph, time.perf_counter() - began
+
+
+def _explained_node(graph: RowGraph) -> CounterfactualOutcome:
+    gnn = node_gnn()
+    recipe = recipe_for(Objective.COUNTERFACTUAL)
+    shape = recipe.shape(gnn.spec.features, marked=True, gnn=gnn.spec)
+    denoiser = Denoiser(shape).eval().requires_grad_(False)
+    around = surroundings(
+        graph,
+        0,
+        gnn.spec.convolutions,
+        gnn.spec.sight,
+        max_nodes=Settings.max_neighbourhood_nodes,
+    )
+    config = CounterfactualConfig()
+    return explain_node(
+        gnn, denoiser, around.within, EditRules(), config, whole=around.seen, seed=0, device=CPU
+    )
+
+
+def _status(name: str) -> int:
+    """A figure of this process in bytes; unlike `resource`, not that of the one that began it."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    fields = dict(line.split(":", 1) for line in lines)
+    return int(fields[name].split()[0]) * 1024
+
+
+_RUNS: dict[str, Callable[..., Made]] = {
+    run.__name__: run for run in (node, nodes_in_turns, of_shape, at_all_pairs, of_motifs)
+}
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    print(json.dumps(_RUNS[sys.argv[1]](*sys.argv[2:])))

@@ -1,0 +1,67 @@
+"""A training step in a process of its own: how much memory all of that process takes at most.
+
+`python -m bench.speed.peak '{"hidden": 64, …}' SEED ROUNDS` prints a line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from bench.speed.timing import shortest
+from bench.speed.training.trainings import Setting, Steps
+from d4explain.gnn.device import keep_freed_memory
+
+_STATUS = Path("/proc/self/status")
+
+
+@dataclass(frozen=True)
+class StepCost:
+    seconds: float
+    products_seconds: float
+    peak_bytes: int  # of the process after its steps, before any bare product was computed
+
+    @property
+    def ratio(self) -> float:
+        return self.seconds / self.products_seconds
+
+
+def step_cost(setting: Setting, seed: int, rounds: int) -> StepCost:
+    """Of a step with all its losses, over the products of the denoiser on L_dist."""
+    asked = [json.dumps(asdict(setting)), str(seed), str(rounds), str(torch.get_num_threads())]
+    command = [sys.executable, "-m", "bench.speed.training.peak", *asked]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+    return StepCost(**json.loads(done.stdout))
+
+
+def _peak_bytes() -> int:
+    """Of this program alone: what `resource` says starts with the peak of the one that began it."""
+    if _STATUS.exists():
+        fields = dict(line.split(":", 1) for line in _STATUS.read_text().splitlines())
+        return int(fields["VmHWM"].split()[0]) * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def main(arguments: list[str]) -> None:
+    setting, seed, rounds, threads = arguments
+    torch.set_num_threads(int(threads))
+    keep_freed_memory()
+    wanted = Setting(**json.loads(setting))
+    full = wanted.training(int(seed), with_gnn=True).run()
+    next(full)
+    next(full)  # the first step is the only one without the optimiser's memory
+    peak = _peak_bytes()
+    plain = Steps(wanted.training(int(seed)))
+    seconds, bare = shortest(lambda: next(full), plain.bare, rounds=int(rounds))
+    print(json.dumps(asdict(StepCost(seconds, bare, peak))))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,195 @@
+"""Training steps and denoiser passes against their bare matrix products.
+
+A step is all that training does for a batch: drawing it and its noise, the forward and the backward
+pass, clipping, Adam and the running average. Products are recorded from such a step on L_dist.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from bench.speed.section import Figures, Say, Section, Table
+from bench.speed.timing import clock, shortest
+from bench.speed.training.learning import Learnt, learnt
+from bench.speed.training.peak import StepCost, step_cost
+from bench.speed.training.trainings import Setting, Steps
+from d4explain.gnn.device import keep_freed_memory
+from d4explain.gnn.graphs import to_dense
+from models.diffusion.noise import NoiseLevel
+from models.diffusion.recipes import Objective, recipe_for
+
+DEFAULT = Setting(hidden=64, blocks=4, nodes=30, graphs=24)
+PAPER = Setting(hidden=64, blocks=6, nodes=35, graphs=32, levels=10, recipe="paper")
+MEGABYTE = 1e6
+_WORDS = "training steps over bare products"
+_RATIOS = "training steps and the bare products of the denoiser on L_dist"
+_COLUMNS = ("step", "losses", "s", "s of products", "ratio", "peak MB")
+
+
+@dataclass(frozen=True)
+class Plan:
+    rounds: int
+    paper_rounds: int
+    seconds: float  # of training, to see what was learnt
+    default: Setting = DEFAULT
+    paper: Setting = PAPER
+    hidden: tuple[int, ...] = (32, 64, 128)
+    nodes: tuple[int, ...] = (20, 30, 50, 100)
+    graphs: tuple[int, ...] = (6, 12, 24, 48)
+
+
+@dataclass(frozen=True)
+class _PerGraph:
+    """Milliseconds per graph and noise level."""
+
+    setting: Setting
+    forward: float
+    step: float
+    products: float
+
+
+@dataclass(frozen=True)
+class StepFigures(Figures):
+    step_over_matmul: float
+    full_step_over_matmul: float
+    step_peak_bytes: float
+    paper_step_peak_bytes: float
+    paper_step_over_matmul: float
+    step_exponent_nodes: float
+    forward_exponent_nodes: float
+    step_exponent_graphs: float
+    trained_graphs_per_second: float
+    trained_detection_auc: float | None
+    trained_seconds: float
+    step_threads: float
+
+
+def measure(short: bool, seed: int, say: Say) -> Section[StepFigures]:
+    plan = Plan(3, paper_rounds=1, seconds=15) if short else Plan(9, paper_rounds=3, seconds=60)
+    return measured(plan, seed, say)
+
+
+def measured(plan: Plan, seed: int, say: Say) -> Section[StepFigures]:
+    keep_freed_memory()  # as workers do
+    sizes = [
+        Setting(hidden, plan.default.blocks, nodes, graphs=_affordable(nodes))
+        for hidden in plan.hidden
+        for nodes in plan.nodes
+    ]
+    counts = [replace(plan.default, graphs=graphs) for graphs in plan.graphs]
+    parts = len(sizes) + len(counts) + 4
+    done = 0
+
+    def tick() -> None:
+        nonlocal done
+        say(_WORDS, done, parts)
+        done += 1
+
+    tick()
+    steps = Steps(plan.default.training(seed))
+    step, bare = shortest(steps, steps.bare, rounds=5 * plan.rounds)
+    tick()
+    full = step_cost(plan.default, seed, plan.rounds)
+    tick()
+    paper = step_cost(plan.paper, seed, plan.paper_rounds)
+    tick()
+    grid = []
+    for setting in sizes:
+        grid.append(_per_graph(setting, seed, plan.rounds))
+        tick()
+    by_count = []
+    for setting in counts:
+        by_count.append(_per_graph(setting, seed, plan.rounds))
+        tick()
+    training = learnt(plan.seconds, seed, clock)
+    tick()
+    wide = [one for one in grid if one.setting.hidden == plan.default.hidden]
+    nodes = [one.setting.nodes for one in wide]
+    figures = StepFigures(
+        step_over_matmul=step / bare,
+        full_step_over_matmul=full.ratio,
+        step_peak_bytes=float(full.peak_bytes),
+        paper_step_peak_bytes=float(paper.peak_bytes),
+        paper_step_over_matmul=paper.ratio,
+        step_exponent_nodes=growth_exponent(nodes, [one.step for one in wide]),
+        forward_exponent_nodes=growth_exponent(nodes, [one.forward for one in wide]),
+        step_exponent_graphs=growth_exponent(
+            plan.graphs, [one.step * one.setting.graphs for one in by_count]
+        ),
+        trained_graphs_per_second=training.graphs_per_second,
+        trained_detection_auc=training.auc,
+        trained_seconds=training.seconds,
+        step_threads=float(torch.get_num_threads()),
+    )
+    rows = (
+        _row(plan.default, "L_dist", step, bare),
+        _row(plan.default, "all, with the GNN", full.seconds, full.products_seconds, full),
+        _row(plan.paper, "all, with the GNN", paper.seconds, paper.products_seconds, paper),
+    )
+    return Section(figures, (Table(_RATIOS, _COLUMNS, rows), _sizes(grid), _learning(training)))
+
+
+def _affordable(nodes: int) -> int:
+    """Graphs of a batch of the default recipe."""
+    recipe = recipe_for(Objective.COUNTERFACTUAL)
+    return min(recipe.batch_graphs, recipe.pair_budget // nodes**2)
+
+
+def _per_graph(setting: Setting, seed: int, rounds: int) -> _PerGraph:
+    training = setting.training(seed)
+    steps = Steps(training)
+    denoiser = training.denoiser()
+    graphs = to_dense(setting.subjects(seed)[: setting.graphs])
+    noise = NoiseLevel.symmetric(torch.full((graphs.count,), 0.1))
+
+    def forward() -> None:
+        with torch.inference_mode():
+            denoiser(graphs, noise)
+
+    times = shortest(forward, steps, steps.bare, rounds=rounds)
+    return _PerGraph(setting, *(1e3 * seconds / setting.batch for seconds in times))
+
+
+def growth_exponent(sizes: Sequence[float], times: Sequence[float]) -> float:
+    """The slope of log time over log size, by least squares."""
+    across = [math.log(size) for size in sizes]
+    up = [math.log(time) for time in times]
+    middle, level = sum(across) / len(across), sum(up) / len(up)
+    rise = sum((x - middle) * (y - level) for x, y in zip(across, up, strict=True))
+    return rise / sum((x - middle) ** 2 for x in across)
+
+
+def _row(
+    setting: Setting, losses: str, step: float, bare: float, cost: StepCost | None = None
+) -> tuple[str | float, ...]:
+    peak = "-" if cost is None else cost.peak_bytes / MEGABYTE
+    return setting.words, losses, step, bare, step / bare, peak
+
+
+def _sizes(grid: Sequence[_PerGraph]) -> Table:
+    columns = ("hidden", "N", "graphs", "forward", "training", "products", "training / products")
+    rows = tuple(
+        (
+            str(one.setting.hidden),
+            float(one.setting.nodes),
+            float(one.setting.graphs),
+            one.forward,
+            one.step,
+            one.products,
+            one.step / one.products,
+        )
+        for one in grid
+    )
+    return Table("ms per graph and noise level, 4 blocks", columns, rows)
+
+
+def _learning(training: Learnt) -> Table:
+    return Table(
+        "the default denoiser on BA-3Motif, L_dist",
+        ("seconds", "graphs/s", "flip-detection AUC"),
+        ((f"{training.seconds:.0f}", training.graphs_per_second, training.auc),),
+    )

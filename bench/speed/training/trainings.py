@@ -1,0 +1,96 @@
+"""Trainings of a stated size, to be timed step by step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from bench.data.synthetic import ba_shapes, tree_cycle
+from bench.gnns.example_gnn import example_spec
+from bench.speed.training.products import BareProducts, products_of
+from d4explain.gnn.graphs import Graph
+from d4explain.gnn.network import Gnn
+from models.diffusion.recipes import Objective, Recipe, recipe_for
+from models.graphs.subgraphs import connected_subgraph, neighbours_of
+from models.training.batches import HELD_OUT_DIVISOR
+from models.training.trainer import Trainer
+
+CPU = torch.device("cpu")
+_ENDLESS = 10**6  # steps: none of those timed is one that also measures on held-out graphs
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A step over `graphs · levels` graphs of `nodes` nodes."""
+
+    hidden: int
+    blocks: int
+    nodes: int
+    graphs: int
+    levels: int = 1  # of noise per graph and step
+    recipe: str = "default"
+
+    @property
+    def batch(self) -> int:
+        return self.graphs * self.levels
+
+    @property
+    def words(self) -> str:
+        levels = f" with {self.levels} noise levels each" if self.levels > 1 else ""
+        size = f"hidden {self.hidden}, N {self.nodes}, {self.blocks} blocks"
+        return f"{size}, {self.graphs} graphs{levels}"
+
+    def subjects(self, seed: int) -> list[Graph]:
+        """Connected parts, of that many nodes, of a graph of the paper."""
+        generator = torch.Generator().manual_seed(seed)
+        whole = (tree_cycle if self.recipe == "paper" else ba_shapes)(generator).graph
+        around = neighbours_of(whole)
+        held_out = (self.graphs - 1) // (HELD_OUT_DIVISOR - 1)  # which leaves as many as wanted
+        return [
+            connected_subgraph(whole, around, self.nodes, generator)
+            for _ in range(self.graphs + held_out)
+        ]
+
+    def training(self, seed: int, *, with_gnn: bool = False) -> Trainer:
+        """On L_dist alone, or on all losses from the first step on.
+
+        The GNN is not trained: what it says does not change how long it takes.
+        """
+        graphs = self.subjects(seed)
+        recipe = self._recipe(with_gnn=with_gnn)
+        gnn = None
+        if with_gnn:
+            with torch.random.fork_rng():
+                torch.manual_seed(seed)
+                gnn = Gnn(example_spec(graphs[0].features.shape[1], 3)).eval()
+        return Trainer(graphs, gnn, recipe, seed=seed, device=CPU)
+
+    def _recipe(self, *, with_gnn: bool) -> Recipe:
+        recipe = recipe_for(
+            Objective.COUNTERFACTUAL,
+            self.recipe,
+            steps=_ENDLESS,
+            hidden=self.hidden,
+            blocks=self.blocks,
+            alpha=None if with_gnn else 0.0,
+        )
+        return replace(
+            recipe,
+            counterfactual_share=1.0,
+            effect_weight=recipe.effect_weight if with_gnn else 0.0,
+            batch_graphs=self.batch,
+            pair_budget=self.batch * self.nodes**2,
+        )
+
+
+class Steps:
+    """Calls that take one step each, and the bare products of such a step."""
+
+    def __init__(self, training: Trainer) -> None:
+        self._steps = training.run()
+        self.products = products_of(self)
+        self.bare = BareProducts(self.products)
+
+    def __call__(self) -> None:
+        next(self._steps)

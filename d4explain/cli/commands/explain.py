@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from d4explain.cli.commands.options import Url, graphs_of, read_json
+from d4explain.cli.job_bars import JobBars
+from d4explain.cli.tables import class_table, counterfactual_table, mmd_table, summary_lines
+from d4explain.cli.terminal import messages, output
+from d4explain.client.address import api_address
+from d4explain.client.client import Client
+from d4explain.client.resources import Estimate
+from d4explain.contracts.requests import Preset
+from d4explain.contracts.results import ClassResult, CounterfactualResult, NodeId
+from d4explain.errors import CommandError
+
+
+def explain(
+    *,
+    gnn: Annotated[
+        str, typer.Option(help="The GNN: its id, name@version, name@alias, or name for the newest.")
+    ],
+    dataset: Annotated[str, typer.Option(help="Id or name of the reference set.")],
+    graph: Annotated[
+        Path | None,
+        typer.Argument(help="A graph, a list of graphs, {graph: …} or {graphs: […]}; - is stdin."),
+    ] = None,
+    smiles: Annotated[
+        list[str] | None,
+        typer.Option(help="A molecule, if the GNN has a featuriser; may be repeated."),
+    ] = None,
+    valid_molecule: Annotated[
+        bool, typer.Option("--valid-molecule", help="Only molecules that keep their valences.")
+    ] = False,
+    node: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Node to explain, if the GNN classifies nodes; may be repeated. Without a GRAPH, "
+            "its number in the large graph that the DATASET is."
+        ),
+    ] = None,
+    target: Annotated[
+        int | None,
+        typer.Option("--class", min=0, help="Class to reach; without a GRAPH: class to explain."),
+    ] = None,
+    alternatives: Annotated[int, typer.Option(min=1, max=16)] = 3,
+    max_ratio: Annotated[float, typer.Option(help="Most edits over the graph's edges.")] = 0.3,
+    preset: Annotated[Preset, typer.Option(help="How much work the answer is worth.")] = "balanced",
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what it would take; not for classes.")
+    ] = False,
+    max_queries: Annotated[
+        int | None, typer.Option(min=1, help="Most graphs that a black box is asked about.")
+    ] = None,
+    svg: Annotated[Path | None, typer.Option(help="Draw the answer into this file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole answer.")] = False,
+    url: Url = None,
+) -> None:
+    """Explain graphs or nodes (what would change the answer?) or, without a GRAPH, a class."""
+    if graph is None and not smiles and not node and target is None:
+        raise CommandError(
+            "there is nothing to explain",
+            hint="give a GRAPH file, a --smiles, a --class, or the --node of a large graph",
+        )
+    graphs = [] if graph is None else graphs_of(read_json(graph), graph)
+    graphs += [{"smiles": text} for text in smiles or []]
+    nodes = nodes_of(graphs, node or []) if graphs else numbers_of(node or [])
+    with Client(api_address(url)) as client:
+        ids = gnn, _dataset_id(client, dataset)
+        if graphs or nodes:
+            options: dict[str, Any] = {
+                "alternatives": alternatives,
+                "constraints": {"max_ratio": max_ratio, "valid_molecule": valid_molecule},
+                "preset": preset,
+                "seed": seed,
+            }
+            if target is not None:
+                options["target_class"] = target
+            if nodes:
+                options["nodes"] = nodes
+            if max_queries is not None:
+                options["max_queries"] = max_queries
+            if dry_run:
+                _show_estimate(client.estimate_counterfactual(*ids, graphs, **options))
+                return
+            explanation = client.explain_counterfactual(*ids, graphs, **options)
+        else:
+            assert target is not None
+            explanation = client.explain_class(*ids, target, preset=preset, seed=seed)
+        with JobBars(messages()) as bars:
+            result = client.result(explanation, on_progress=bars)
+        if svg is not None:
+            svg.write_bytes(client.drawing(explanation.id))
+        class_names = client.gnn(explanation.gnn).spec.get("class_names")
+    if as_json:
+        print(result.model_dump_json(indent=2))
+    else:
+        _show(result, class_names)
+        where = f", drawn in {svg}" if svg else ""
+        output().print(f"[dim]{explanation.id}{where}", soft_wrap=True)
+
+
+def nodes_of(graphs: list[dict[str, Any]], given: list[str]) -> list[NodeId]:
+    """The ids that the graph's file has for these nodes: there they may be numbers."""
+    if not given:
+        return []
+    if len(graphs) != 1:
+        raise CommandError(
+            f"--node names a node of one graph; here are {len(graphs)}",
+            hint="give a file with a single graph",
+        )
+    return [_node_id(graphs[0], text) for text in given]
+
+
+def numbers_of(given: list[str]) -> list[NodeId]:
+    """Nodes of a large graph."""
+    for text in given:
+        if not text.isdecimal():
+            raise CommandError(f"--node is {text!r}; nodes of a large graph are numbered from 0")
+    return [int(text) for text in given]
+
+
+def _node_id(graph: dict[str, Any], text: str) -> NodeId:
+    if "smiles" in graph or ("edge_index" in graph and graph.get("node_ids") is None):
+        if text.isdecimal():
+            return int(text)
+        raise CommandError(f"--node is {text!r}; the nodes of this graph are numbered from 0")
+    listed = graph.get("node_ids") or [item.get("id") for item in graph.get("nodes", [])]
+    for node_id in listed:
+        if str(node_id) == text:
+            found: NodeId = node_id
+            return found
+    raise CommandError(f"the graph has no node {text!r}")
+
+
+def _dataset_id(client: Client, given: str) -> str:
+    """A name stands for the newest reference set that has it."""
+    if given.startswith("set_"):
+        return given
+    for item in client.datasets():
+        if item.name == given:
+            return item.id
+    raise CommandError(f"no reference set is called {given!r}")
+
+
+def _show_estimate(estimate: Estimate) -> None:
+    for case in estimate.cases:
+        output().print(
+            f"{case.mode}: {case.nodes:,} nodes, {case.pairs:,} pairs, "
+            f"{case.memory_bytes / 1e6:,.0f} MB, {case.seconds:g} s"
+        )
+    training = ", after the training of a denoiser" if estimate.trains_denoiser else ""
+    output().print(f"in all about {estimate.seconds:g} s on one core{training}")
+
+
+def _show(result: CounterfactualResult | ClassResult, class_names: list[str] | None) -> None:
+    console = output()
+    if isinstance(result, CounterfactualResult):
+        console.print(counterfactual_table(result, class_names))
+        for line in summary_lines(result):
+            console.print(line, soft_wrap=True)
+    else:
+        console.print(class_table([result], class_names))
+    if result.mmd is not None:
+        console.print(mmd_table(result.mmd))
+    for warning in result.warnings:
+        console.print(f"[yellow]{escape(warning)}", soft_wrap=True)

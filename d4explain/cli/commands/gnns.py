@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from itertools import islice
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from d4explain.cli.commands.options import Url, tags_of
+from d4explain.cli.terminal import output
+from d4explain.client.address import api_address
+from d4explain.client.client import Client
+
+app = typer.Typer(help="List, show, tag, alias and delete GNNs.", no_args_is_help=True)
+Reference = Annotated[
+    str, typer.Argument(metavar="GNN", help="Id, name@version, name@alias, or name.")
+]
+Name = Annotated[str, typer.Argument(metavar="NAME")]
+Alias = Annotated[str, typer.Argument(metavar="ALIAS")]
+
+
+@app.command("list")
+def list_gnns(
+    name: Annotated[str | None, typer.Option(help="Only the versions of this name.")] = None,
+    limit: Annotated[int, typer.Option(min=1)] = 20,
+    url: Url = None,
+) -> None:
+    """The newest GNNs."""
+    table = Table("gnn", "name", "version", "state", "aliases", "tags", box=None)
+    with Client(api_address(url)) as client:
+        for gnn in islice(client.gnns(name), limit):
+            tags = " ".join(f"{key}={value}" for key, value in gnn.tags.items())
+            words = (gnn.name, str(gnn.version), gnn.state, " ".join(gnn.aliases), tags)
+            table.add_row(gnn.id, *(escape(word) for word in words))
+    output().print(table if table.row_count else "no GNNs")
+
+
+@app.command("show")
+def show(gnn: Reference, url: Url = None) -> None:
+    """All that is known of one GNN, as JSON."""
+    with Client(api_address(url)) as client:
+        print(client.gnn(gnn).model_dump_json(indent=2))
+
+
+@app.command("change")
+def change(
+    gnn: Reference,
+    description: Annotated[str | None, typer.Option()] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option(help="KEY=VALUE, or KEY= to take it away; may be repeated.")
+    ] = None,
+    url: Url = None,
+) -> None:
+    """Change the description or the tags of a GNN."""
+    changes: dict[str, object] = {} if description is None else {"description": description}
+    changes["tags"] = {key: value or None for key, value in tags_of(tag or []).items()}
+    with Client(api_address(url)) as client:
+        changed = client.change_gnn(gnn, **changes)
+    output().print(f"{changed.id} is changed")
+
+
+@app.command("alias")
+def alias(
+    name: Name, alias: Alias, version: Annotated[int, typer.Argument(min=1)], url: Url = None
+) -> None:
+    """Make NAME@ALIAS stand for a version."""
+    with Client(api_address(url)) as client:
+        gnn = client.set_alias(name, alias, version)
+    output().print(f"{name}@{alias} is {gnn.id}", markup=False, soft_wrap=True)
+
+
+@app.command("unalias")
+def unalias(name: Name, alias: Alias, url: Url = None) -> None:
+    """Remove an alias; the version that it stood for stays."""
+    with Client(api_address(url)) as client:
+        client.remove_alias(name, alias)
+    output().print(f"{name}@{alias} is removed", markup=False, soft_wrap=True)
+
+
+@app.command("delete")
+def delete(gnn: Reference, url: Url = None) -> None:
+    """Delete a GNN, by id or name@version, and its denoisers."""
+    with Client(api_address(url)) as client:
+        client.delete_gnn(gnn)
+    output().print(f"{gnn} is deleted", markup=False, soft_wrap=True)

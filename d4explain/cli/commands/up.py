@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from d4explain.cli.terminal import output
+from d4explain.stack.supervisor import Stack
+from store.settings import Settings
+
+
+def up(
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder of database, artifacts, queue and logs.")
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="A loopback address.")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="0: any free port.")] = None,
+) -> None:
+    """Run API, workers and broker on this machine until Ctrl-C."""
+    started = time.monotonic()
+    given = {"D4_DATA_DIR": data_dir, "D4_HOST": host, "D4_PORT": port}
+    options = {name: str(value) for name, value in given.items() if value is not None}
+    Stack(Settings.from_environment({**os.environ, **options}), output(), started).run()

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from d4explain.cli.commands.options import Url
+from d4explain.cli.terminal import output
+from d4explain.client.address import api_address
+from d4explain.client.client import Client
+from d4explain.errors import CommandError
+
+
+def upload(
+    graph: Annotated[
+        Path,
+        typer.Argument(
+            help=".npz with edge_index and x, .ndjson, or .parquet with the columns source and "
+            "target; see the README."
+        ),
+    ],
+    *,
+    name: Annotated[str, typer.Option(help="What to call the data set.")],
+    features: Annotated[
+        Path | None,
+        typer.Option(
+            help="Beside a .parquet graph: .parquet with one row per node, a list column x or "
+            "numeric columns."
+        ),
+    ] = None,
+    url: Url = None,
+) -> None:
+    """Store one large graph, whose nodes `explain --node` can then ask about; print its id."""
+    for file in (graph, features):
+        if file is not None and not file.is_file():
+            raise CommandError(f"there is no file {file}")
+    with Client(api_address(url)) as client:
+        try:
+            dataset = client.upload_large_graph(name, graph, features)
+        except (ValueError, OSError) as error:
+            raise CommandError(str(error)) from error
+    output().print(
+        f"{dataset.id}: {dataset.max_nodes:,} nodes, {dataset.mean_edges:,.0f} edges",
+        markup=False,
+        soft_wrap=True,
+    )

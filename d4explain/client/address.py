@@ -1,0 +1,25 @@
+"""Finds the API's address where the caller names none."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from d4explain.contracts.defaults import API_HOST, API_PORT, DATA_DIR
+from d4explain.stack.folder_lock import running_stack
+
+URL_VARIABLE = "D4_URL"
+
+
+def api_address(given: str | None = None) -> str:
+    """The given one, else D4_URL, else that of this data folder's stack, else the default."""
+
+    def setting(name: str, default: str) -> str:
+        return os.environ.get(name) or default
+
+    if given or os.environ.get(URL_VARIABLE):
+        return given or os.environ[URL_VARIABLE]
+    stack = running_stack(Path(setting("D4_DATA_DIR", DATA_DIR)))
+    if stack is not None:
+        return stack.address
+    return f"http://{setting('D4_HOST', API_HOST)}:{setting('D4_PORT', str(API_PORT))}"

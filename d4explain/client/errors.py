@@ -1,0 +1,88 @@
+"""What calling the API can raise.
+
+ApiError
+├── UnreachableError      nobody answers at the address
+├── RefusedError          the API answered with a problem (RFC 9457)
+├── UnsuccessfulJobError  a job ended as failed, canceled or expired
+└── WaitTimeoutError    a job was not done in the time given
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from d4explain.client.resources import Job
+from d4explain.errors import D4Error
+
+
+class ApiError(D4Error):
+    """Base of all that `d4explain.Client` raises."""
+
+
+class UnreachableError(ApiError):
+    hint = "start the stack with `d4explain up`, or name another with --url"
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(f"nobody answers at {url} ({reason})")
+        self.url = url
+
+
+@dataclass(frozen=True)
+class Pointed:
+    """One thing that is wrong, and where: a JSON pointer, a parameter or a header."""
+
+    pointer: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.pointer}: {self.detail}" if self.pointer else self.detail
+
+
+class RefusedError(ApiError):
+    """A problem document: `status`, `title`, `detail` and what it points to."""
+
+    def __init__(
+        self, status: int, title: str, detail: str, errors: tuple[Pointed, ...], body: Any
+    ) -> None:
+        words = detail or title
+        # The detail often repeats the only error; say it once.
+        more = [str(error) for error in errors if error.detail.lower() not in words.lower()]
+        super().__init__("; ".join([words, *more]) + f" (HTTP {status})")
+        self.status = status
+        self.title = title
+        self.detail = detail
+        self.errors = errors
+        self.body = body
+
+    @classmethod
+    def from_response(cls, response: httpx.Response) -> RefusedError:
+        try:
+            body = response.json()
+        except ValueError:
+            body = None
+        if not isinstance(body, dict):
+            return cls(response.status_code, response.reason_phrase, "", (), body)
+        errors = tuple(
+            Pointed(str(place), str(error.get("detail", "")))
+            for error in body.get("errors") or []
+            if isinstance(error, dict)
+            for place in [error.get("pointer") or error.get("parameter") or error.get("header", "")]
+        )
+        title = str(body.get("title") or response.reason_phrase)
+        return cls(response.status_code, title, str(body.get("detail") or ""), errors, body)
+
+
+class UnsuccessfulJobError(ApiError):
+    def __init__(self, job: Job) -> None:
+        reason = f": {job.error.message}" if job.error and job.error.message else ""
+        super().__init__(f"{job.kind} job {job.id} {job.state}{reason}")
+        self.job = job
+
+
+class WaitTimeoutError(ApiError):
+    def __init__(self, job: Job, seconds: float) -> None:
+        super().__init__(f"{job.kind} job {job.id} is still {job.state} after {seconds:.0f} s")
+        self.job = job

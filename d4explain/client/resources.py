@@ -1,0 +1,144 @@
+"""What the API answers, typed; fields that a newer server adds are ignored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from d4explain.contracts.job_states import DenoiserState, GnnState, JobKind, JobState
+from d4explain.contracts.results import (
+    ClassResult,
+    CounterfactualResult,
+    NodePredictions,
+    Prediction,
+    ProbeReport,
+)
+
+
+class Resource(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Progress(Resource):
+    phase: str = ""
+    step: int = 0
+    total: int | None = None
+    metrics: dict[str, Any] = Field(default_factory=dict)
+
+
+class JobError(Resource):
+    type: str = ""
+    message: str = ""
+
+
+class Job(Resource):
+    id: str
+    kind: JobKind
+    state: JobState
+    attempt: int = 0
+    progress: Progress | None = None
+    waiting_for: str | None = None
+    cancel_requested: bool = False
+    error: JobError | None = None
+    result: dict[str, Any] | None = None  # of predictions; other results have addresses
+    retry_of: str | None = None
+    subject: dict[str, Any] = Field(default_factory=dict)
+    created_at: str
+    started_at: str | None = None
+    finished_at: str | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return self.state.is_terminal
+
+
+class Gnn(Resource):
+    id: str
+    name: str
+    version: int = 1
+    aliases: list[str] = Field(default_factory=list)
+    description: str | None = None
+    tags: dict[str, str] = Field(default_factory=dict)
+    state: GnnState
+    sha256: str
+    spec: dict[str, Any]
+    report: ProbeReport | None = None
+    job: str
+    created_at: str
+
+
+class Dataset(Resource):
+    id: str
+    name: str
+    sha256: str
+    graphs: int
+    features: int
+    edge_features: int = 0
+    max_nodes: int
+    mean_nodes: float
+    mean_edges: float
+    large: bool = False  # one large graph
+    created_at: str
+
+
+class CaseEstimate(Resource):
+    mode: str  # exact, restricted or neighbourhood
+    nodes: int
+    pairs: int
+    memory_bytes: int
+    seconds: float
+
+
+class Estimate(Resource):
+    """What an explanation would take, as an order of magnitude."""
+
+    cases: list[CaseEstimate]
+    memory_bytes: int
+    seconds: float
+    trains_denoiser: bool
+
+
+class Denoiser(Resource):
+    id: str
+    gnn: str
+    dataset: str
+    objective: str
+    state: DenoiserState
+    metrics: dict[str, Any] | None = None
+    job: Job
+    created_at: str
+
+
+class HealthCheck(Resource):
+    ok: bool
+    detail: str
+
+
+class LiveWorker(Resource):
+    name: str
+    queues: list[str]
+    device: str
+
+
+class Health(Resource):
+    status: str
+    checks: dict[str, HealthCheck]
+    workers: list[LiveWorker]
+
+
+class Predictions(Resource):
+    job: Job
+    predictions: list[Prediction] | list[NodePredictions] | None = None
+
+
+class Explanation(Resource):
+    id: str
+    kind: str
+    gnn: str
+    dataset: str
+    denoiser: str
+    state: JobState
+    job: Job
+    result: CounterfactualResult | ClassResult | None = Field(None, discriminator="kind")
+    created_at: str

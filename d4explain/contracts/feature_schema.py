@@ -1,0 +1,94 @@
+"""What the columns of a GNN's node features are called, and which of them are one-hot groups."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from d4explain.contracts.errors import Fault
+from d4explain.contracts.gnn_layers import Spec
+
+Word = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+
+class FeatureDocument(Spec):
+    """One column; columns with the same `group` are a one-hot group."""
+
+    name: Word
+    group: Word | None = None
+
+
+class FeatureSchemaDocument(Spec):
+    """Every column in its order."""
+
+    features: Annotated[list[FeatureDocument], Field(min_length=1)]
+
+
+@dataclass(frozen=True)
+class OneHotGroup:
+    """Columns of which every node has exactly one 1 and else 0."""
+
+    name: str
+    columns: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class BrokenRow:
+    row: int
+    detail: str
+
+
+def schema_faults(schema: FeatureSchemaDocument, features: int, at: str) -> list[Fault]:
+    listed = schema.features
+    if len(listed) != features:
+        detail = f"describes {len(listed)} features; the GNN takes {features}"
+        return [Fault(f"{at}/features", detail)]
+    names = Counter(feature.name for feature in listed)
+    faults = [
+        Fault(f"{at}/features/{i}/name", f"{feature.name!r} is the name of several features")
+        for i, feature in enumerate(listed)
+        if names[feature.name] > 1
+    ]
+    faults += [
+        Fault(
+            f"{at}/features/{group.columns[0]}/group",
+            f"the group {group.name!r} has one column; a one-hot group has at least two",
+        )
+        for group in groups_of(schema)
+        if len(group.columns) == 1
+    ]
+    return faults
+
+
+def groups_of(schema: FeatureSchemaDocument | None) -> tuple[OneHotGroup, ...]:
+    columns: dict[str, list[int]] = {}
+    for position, feature in enumerate(schema.features if schema else []):
+        if feature.group is not None:
+            columns.setdefault(feature.group, []).append(position)
+    return tuple(OneHotGroup(name, tuple(found)) for name, found in columns.items())
+
+
+def broken_rows(
+    x: NDArray[np.floating],
+    groups: tuple[OneHotGroup, ...],  # x: [node, feature]
+) -> Iterator[BrokenRow]:
+    """Every node whose features break a group, in order."""
+    for group in groups:
+        values = x[:, group.columns]
+        sound = ((values == 0) | (values == 1)).all(axis=1) & (values.sum(axis=1) == 1)
+        for row in np.flatnonzero(~sound):
+            yield BrokenRow(int(row), _detail(group, values[row]))
+
+
+def _detail(group: OneHotGroup, values: NDArray[np.floating]) -> str:
+    others = values[(values != 0) & (values != 1)]
+    ones = int((values == 1).sum())
+    found = f"the value {others[0]:.6g}" if len(others) else f"{ones or 'no'} ones"
+    span = f"columns {group.columns[0]} to {group.columns[-1]}"
+    return f"the one-hot group {group.name!r} ({span}) should be one 1 and else 0; it has {found}"

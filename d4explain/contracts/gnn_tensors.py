@@ -1,0 +1,171 @@
+"""The tensors that a GNN of the vocabulary must have."""
+
+from __future__ import annotations
+
+from d4explain.contracts.gnn_layers import (
+    BatchNormDocument,
+    ChebDocument,
+    ConvolutionDocument,
+    EgnnDocument,
+    GatDocument,
+    GatV2Document,
+    GcnDocument,
+    GinDocument,
+    GineDocument,
+    GineSumDocument,
+    GinSumDocument,
+    GraphConvDocument,
+    GraphNormDocument,
+    LayerNormDocument,
+    LinearDocument,
+    PluggedDocument,
+    PnaDocument,
+    PoolDocument,
+    SageDocument,
+    ShiftedReluDocument,
+    SpecLayer,
+    TagDocument,
+)
+from d4explain.contracts.gnn_spec import GnnSpecDocument, outputs_of, widths_of
+from d4explain.contracts.plugins import LayerPlugin, TensorShape
+
+
+def expected_tensors(spec: GnnSpecDocument) -> dict[str, TensorShape]:
+    """Exactly the state_dict() of the GNN that the worker builds from this spec."""
+    return {
+        f"layers.{i}.{name}": tensor
+        for i, (layer, width) in enumerate(zip(spec.layers, widths_of(spec), strict=False))
+        for name, tensor in _tensors(layer, width, spec).items()
+    }
+
+
+def _tensors(layer: SpecLayer, width: int, spec: GnnSpecDocument) -> dict[str, TensorShape]:
+    """Those of one layer that gets `width` numbers per row; most have none."""
+    if isinstance(layer, PluggedDocument):
+        plugged = plugged_tensors(layer, width, outputs_of(spec))
+        return {f"module.{name}": tensor for name, tensor in plugged.items()}
+    if isinstance(layer, ConvolutionDocument):
+        shapes = _convolution(layer, width, spec.edge_features)
+        return {f"conv.{name}": _floats(*shape) for name, shape in shapes.items()}
+    tensors: dict[str, TensorShape] = {}
+    match layer:
+        case LinearDocument():
+            tensors = {"linear.weight": _floats(layer.out, width)}
+            if layer.bias:
+                tensors["linear.bias"] = _floats(layer.out)
+        case ShiftedReluDocument():
+            tensors = {"shift": _floats(width)}
+        case BatchNormDocument():
+            for name in ("weight", "bias", "running_mean", "running_var"):
+                tensors[f"norm.{name}"] = _floats(width)
+            tensors["norm.num_batches_tracked"] = TensorShape((), "int64")
+        case LayerNormDocument():
+            tensors = {f"norm.{name}": _floats(width) for name in ("weight", "bias")}
+        case GraphNormDocument():
+            tensors = {f"norm.{name}": _floats(width) for name in ("weight", "bias", "mean_scale")}
+        case PoolDocument(op="attention"):
+            tensors = {"pool.gate_nn.weight": _floats(1, width), "pool.gate_nn.bias": _floats(1)}
+        case _:
+            pass
+    return tensors
+
+
+def plugged_tensors(layer: PluggedDocument, width: int, outputs: int) -> dict[str, TensorShape]:
+    """Those of a plug-in's module, by its own names."""
+    plugin, fields = layer.plugin, layer.fields
+    if isinstance(plugin, LayerPlugin):
+        tensors = plugin.tensors(fields, width)
+    else:
+        tensors = plugin.tensors(fields, width, outputs)
+    return {
+        name: tensor if isinstance(tensor, TensorShape) else TensorShape(tuple(tensor))
+        for name, tensor in tensors.items()
+    }
+
+
+def _convolution(
+    layer: ConvolutionDocument, width: int, edge_features: int
+) -> dict[str, tuple[int, ...]]:
+    shapes: dict[str, tuple[int, ...]]
+    match layer:
+        case GcnDocument(out=out):
+            shapes = {"lin.weight": (out, width), "bias": (out,)}
+        case EgnnDocument(out=out):
+            shapes = {"lin.weight": (out, width)}
+        case GinDocument() | GinSumDocument() | GineDocument() | GineSumDocument():
+            shapes = _gin(layer, width, edge_features)
+        case SageDocument(out=out):
+            shapes = {"lin_l.weight": (out, width), "lin_r.weight": (out, width)}
+            if layer.bias:
+                shapes["lin_l.bias"] = (out,)
+        case GraphConvDocument(out=out):
+            shapes = {"lin_rel.weight": (out, width), "lin_root.weight": (out, width)}
+            if layer.bias:
+                shapes["lin_rel.bias"] = (out,)
+        case GatDocument() | GatV2Document():
+            shapes = _attention(layer, width, edge_features)
+        case PnaDocument():
+            shapes = _pna(layer, width)
+        case TagDocument(out=out) | ChebDocument(out=out):
+            count = layer.k + 1 if isinstance(layer, TagDocument) else layer.k
+            shapes = {f"lins.{n}.weight": (out, width) for n in range(count)}
+            if layer.bias:
+                shapes["bias"] = (out,)
+    return shapes
+
+
+def _gin(
+    layer: GinDocument | GinSumDocument | GineDocument | GineSumDocument,
+    width: int,
+    edge_features: int,
+) -> dict[str, tuple[int, ...]]:
+    shapes: dict[str, tuple[int, ...]] = {"eps": (1,)}  # PyG keeps it also when it is not trained
+    if isinstance(layer, GinDocument | GineDocument):
+        shapes["nn.0.weight"] = (layer.hidden, width)
+        shapes["nn.0.bias"] = (layer.hidden,)
+        shapes["nn.2.weight"] = (layer.out, layer.hidden)
+        shapes["nn.2.bias"] = (layer.out,)
+    if isinstance(layer, GineDocument | GineSumDocument) and layer.project:
+        shapes["lin.weight"] = (width, edge_features)
+        shapes["lin.bias"] = (width,)
+    return shapes
+
+
+def _attention(
+    layer: GatDocument | GatV2Document, width: int, edge_features: int
+) -> dict[str, tuple[int, ...]]:
+    heads, wide = layer.heads, layer.heads * layer.out
+    shapes: dict[str, tuple[int, ...]] = {"bias": (layer.width,)}
+    if layer.edges:
+        shapes["lin_edge.weight"] = (wide, edge_features)
+    if isinstance(layer, GatDocument):
+        if layer.edges:
+            shapes["att_edge"] = (1, heads, layer.out)
+        shapes["lin.weight"] = (wide, width)
+        shapes["att_src"] = shapes["att_dst"] = (1, heads, layer.out)
+    else:
+        shapes["att"] = (1, heads, layer.out)
+        for side in ("lin_l", "lin_r"):
+            shapes |= {f"{side}.weight": (wide, width), f"{side}.bias": (wide,)}
+    return shapes
+
+
+def _pna(layer: PnaDocument, width: int) -> dict[str, tuple[int, ...]]:
+    each, out = layer.tower_width(width), layer.out // layer.towers
+    gathered = (len(layer.aggregators) * len(layer.scalers) + 1) * each
+    shapes: dict[str, tuple[int, ...]] = {
+        "aggr_module.avg_deg_lin": (1,),
+        "aggr_module.avg_deg_log": (1,),
+        "lin.weight": (layer.out, layer.out),
+        "lin.bias": (layer.out,),
+    }
+    for tower in range(layer.towers):
+        shapes[f"pre_nns.{tower}.0.weight"] = (each, 2 * each)
+        shapes[f"pre_nns.{tower}.0.bias"] = (each,)
+        shapes[f"post_nns.{tower}.0.weight"] = (out, gathered)
+        shapes[f"post_nns.{tower}.0.bias"] = (out,)
+    return shapes
+
+
+def _floats(*shape: int) -> TensorShape:
+    return TensorShape(shape, "float32")

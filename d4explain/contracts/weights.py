@@ -1,0 +1,132 @@
+"""The gate for weights from strangers: safetensors only, and exactly the tensors of the spec."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import safetensors.numpy
+from safetensors import SafetensorError
+
+from d4explain.contracts.defaults import MIB
+from d4explain.contracts.errors import Fault, InvalidInput
+from d4explain.contracts.gnn_spec import GnnSpecDocument
+from d4explain.contracts.gnn_tensors import expected_tensors
+from d4explain.contracts.plugins import TensorShape
+from d4explain.contracts.strict_json import loads
+
+_DTYPES = {"F32": "float32", "I64": "int64"}
+_SIZES = {"float32": 4, "int64": 8}
+_OTHER_FORMATS = {
+    b"PK\x03\x04": "a zip file, as PyTorch's .pt, .pt2 and TorchScript are",
+    b"\x80": "a pickle",
+}
+_SHOWN = 5  # faults of one kind that are listed
+
+
+@dataclass(frozen=True)
+class WeightLimits:
+    max_bytes: int = 64 * MIB
+    max_header_bytes: int = MIB
+    max_tensors: int = 1024  # a GNN of 32 layers has some two hundred
+
+    def file_bytes(self, spec: GnnSpecDocument) -> int:
+        """Most bytes that a file with the spec's tensors can have."""
+        tensors = expected_tensors(spec).values()
+        values = sum(math.prod(tensor.shape) * _SIZES[tensor.dtype] for tensor in tensors)
+        return min(self.max_bytes, 8 + self.max_header_bytes + values)
+
+
+def check_weights(
+    data: bytes, spec: GnnSpecDocument, limits: WeightLimits | None = None, pointer: str = ""
+) -> None:
+    """Raises InvalidInput unless the file holds the spec's tensors and nothing else, all finite."""
+    limits = limits or WeightLimits()
+    header = _header(data, limits, pointer)
+    _match(header, expected_tensors(spec), pointer)
+    try:
+        tensors = safetensors.numpy.load(data)  # checks every offset against shape and file
+    except SafetensorError as error:
+        raise InvalidInput(f"not a valid safetensors file: {error}", pointer) from None
+    unsound = [name for name, values in tensors.items() if not np.isfinite(values).all()]
+    if unsound:
+        raise InvalidInput(
+            f"weights must be finite; NaN or infinity in {_list(unsound)}",
+            pointer,
+            faults=[Fault(pointer, f"{name} has values that are not finite") for name in unsound],
+        )
+
+
+def _header(data: bytes, limits: WeightLimits, pointer: str) -> dict[str, TensorShape]:
+    if len(data) > limits.max_bytes:
+        raise InvalidInput(
+            f"the weights file has {len(data)} bytes; this deployment accepts at most "
+            f"{limits.max_bytes}",
+            pointer,
+            allowed=limits.max_bytes,
+        )
+    size = int.from_bytes(data[:8], "little")
+    if len(data) < 8 or size > len(data) - 8:
+        looks = [name for start, name in _OTHER_FORMATS.items() if data.startswith(start)]
+        said = f"it is {looks[0]}" if looks else "it ends before its header does"
+        raise InvalidInput(f"not a safetensors file: {said}", pointer)
+    if size > limits.max_header_bytes:
+        raise InvalidInput(
+            f"the header of the safetensors file has {size} bytes; at most "
+            f"{limits.max_header_bytes} are accepted",
+            pointer,
+            allowed=limits.max_header_bytes,
+        )
+    try:
+        entries = loads(data[8 : 8 + size])
+    except InvalidInput as error:
+        raise InvalidInput(f"the safetensors header is {error}", pointer) from None
+    if not isinstance(entries, dict):
+        raise InvalidInput("not a safetensors file: its header is not an object", pointer)
+    if len(entries) > limits.max_tensors:
+        raise InvalidInput(
+            f"the file has {len(entries)} tensors; at most {limits.max_tensors} are accepted",
+            pointer,
+            allowed=limits.max_tensors,
+        )
+    return {name: _entry(name, e, pointer) for name, e in entries.items() if name != "__metadata__"}
+
+
+def _entry(name: str, entry: object, pointer: str) -> TensorShape:
+    if isinstance(entry, dict):
+        shape, dtype = entry.get("shape"), entry.get("dtype")
+        whole = isinstance(shape, list) and all(type(size) is int for size in shape)
+        if whole and isinstance(shape, list) and isinstance(dtype, str):
+            return TensorShape(tuple(shape), _DTYPES.get(dtype, dtype[:20]))
+    raise InvalidInput(f"the safetensors header has no shape and dtype for {name[:80]!r}", pointer)
+
+
+def _match(found: dict[str, TensorShape], expected: dict[str, TensorShape], pointer: str) -> None:
+    missing = [name for name in expected if name not in found]
+    unexpected = [name for name in found if name not in expected]
+    different = [name for name in expected if name in found and found[name] != expected[name]]
+    parts = []
+    if missing:
+        parts.append(f"missing: {_list(missing)}")
+    if unexpected:
+        parts.append(f"unexpected: {_list(unexpected)}")
+    if different:
+        said = [f"{name} is {_say(found[name])}, not {_say(expected[name])}" for name in different]
+        parts.append(f"different: {_list(said)}")
+    if parts:
+        raise InvalidInput(
+            "the weights are not those of the spec; " + "; ".join(parts),
+            pointer,
+            faults=[Fault(pointer, part) for part in parts],
+        )
+
+
+def _say(tensor: TensorShape) -> str:
+    return f"{tensor.dtype}{list(tensor.shape)[:8]}"
+
+
+def _list(names: list[str]) -> str:
+    shown = ", ".join(name[:120] for name in names[:_SHOWN])
+    more = len(names) - _SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown

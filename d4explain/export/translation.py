@@ -1,0 +1,65 @@
+"""What the translation of one layer is, and how it says that there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from d4explain.gnn.spec import Layer
+
+Needs = Literal["nothing", "edges", "attributes", "batch"]  # what a layer takes beside the values
+Ending = Literal["log_softmax", "softmax", "sigmoid"]  # what turns logits into probabilities
+
+
+class InexpressibleError(Exception):
+    """One layer, or one option of it, that the vocabulary does not have."""
+
+
+@dataclass(frozen=True)
+class Translated:
+    """One layer in our words; `layer` is None where nothing has to be said (identity)."""
+
+    layer: Layer | None
+    needs: Needs = "nothing"  # the attributes of edges come behind the edges
+    width: int | None = None  # how many numbers it takes, if it cares
+    edge_width: int | None = None  # how many attributes of edges it takes, if it reads them
+    tensors: dict[str, Tensor] = field(default_factory=dict)  # names below `layers.<i>.`
+    ending: Ending | None = None  # behind the logits, which is where our GNNs end
+
+
+def require(layer: nn.Module, **options: object) -> None:
+    for name, wanted in options.items():
+        got = getattr(layer, name)
+        if got != wanted:
+            raise InexpressibleError(f"{name}={got!r}; only {name}={wanted!r} can be expressed")
+
+
+def require_one_of(layer: nn.Module, name: str, known: tuple[object, ...]) -> None:
+    got = getattr(layer, name)
+    if got not in known:
+        said = " or ".join(f"{name}={one!r}" for one in known)
+        raise InexpressibleError(f"{name}={got!r}; only {said} can be expressed")
+
+
+def require_bias(bias: Tensor | None, where: str = "") -> None:
+    if bias is None:
+        raise InexpressibleError(f"{where}bias=False; only bias=True can be expressed")
+
+
+def or_zeros(tensor: Tensor | None, *shape: int) -> Tensor:
+    """What was left out computes nothing, and neither do zeros."""
+    return torch.zeros(shape) if tensor is None else tensor
+
+
+def initialised(weight: Tensor) -> Tensor:
+    if isinstance(weight, nn.UninitializedParameter):
+        raise InexpressibleError("its input width is not known yet; run the model once first")
+    return weight
+
+
+def named(prefix: str, layer: nn.Module) -> dict[str, Tensor]:
+    """The layer's tensors, as our layer calls them."""
+    return {f"{prefix}.{name}": tensor for name, tensor in layer.state_dict().items()}

@@ -1,0 +1,255 @@
+"""The embedded stack: one supervisor for broker, API and two workers on this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.panel import Panel
+from rich.table import Table
+
+from d4explain.errors import CommandError
+from d4explain.stack import broker
+from d4explain.stack.folder_lock import DataFolderLock
+from d4explain.stack.ports import free_port, require_free, require_loopback
+from d4explain.stack.processes import Child, Command, Signals
+from d4explain.stack.readiness import readiness
+from store.process_limits import cpu_limit
+from store.settings import Settings
+
+READY_SECONDS = 60.0
+STOP_SECONDS = 8.0  # a worker finishes its step, writes its checkpoint and gives up its lease
+BROKER_SECONDS = 10.0
+EARLY_EXITS = 3  # a child that dies this often before it was ever ready will not get well
+LINES_AT_ONCE = 5
+TICK_SECONDS = 0.5
+QUEUES = {"worker-train": "train", "worker-sample": "sample,light"}
+NICENESS = 5  # of workers: the API answers quickly while they use all cores
+STOP_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+
+
+class _StopRequested(Exception):  # noqa: N818 - not an error: what was asked for
+    """Ctrl-C, or the wish of the system to end."""
+
+
+class Stack:
+    """Runs in the main thread until it is told to stop; leaves no process behind."""
+
+    def __init__(self, settings: Settings, console: Console, started: float | None = None) -> None:
+        require_loopback(settings.host)
+        self._settings = settings
+        self._console = console
+        self._started = time.monotonic() if started is None else started
+        self._data_dir = settings.data_dir
+        self._port = settings.port or free_port(settings.host)
+        self._broker: Child | None = None
+        self._children: list[Child] = []
+        self._broker_name = ""
+        self._signals = Signals()
+        self._lock = DataFolderLock(self._data_dir)
+
+    @property
+    def address(self) -> str:
+        host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
+        return f"http://{host}:{self._port}"
+
+    def run(self) -> None:
+        """Start, serve, stop; returns after a clean stop and raises `CommandError` otherwise."""
+        with self._signals:
+            self._lock.acquire(self.address)
+            try:
+                self._start()
+                self._watch()
+            except _StopRequested as request:
+                self._say(f"[dim]{request}: stopping … (Ctrl-C again: at once)[/dim]")
+            finally:
+                self._stop()
+                self._lock.release()
+
+    def _start(self) -> None:
+        require_free(self._settings.host, self._port)
+        # One process migrates, before any other opens the database; the broker starts beside it.
+        migration = self._python("migrate", self._environment(), "-m", "store", "migrate")
+        migration.start()
+        try:
+            url = self._settings.redis_url
+            if url is None:
+                url = self._start_broker()
+            else:
+                self._require_broker(url)
+            self._wait_for(migration)
+        finally:
+            self._end([migration], 0.0, at_once=True)
+        threads = self._settings.threads or max(1, int(cpu_limit()) // len(QUEUES))
+        environment = self._environment(redis_url=url, threads=threads)
+        self._children.append(self._python("api", environment, "-m", "service"))
+        for name, queues in QUEUES.items():
+            serve = ("-m", "worker", "--queues", queues)
+            self._children.append(self._python(name, environment, *serve, niceness=NICENESS))
+        for child in self._children:
+            child.start()
+        self._wait_until_ready()
+        self._print_banner(threads)
+
+    def _start_broker(self) -> str:
+        binary = broker.find_binary()
+        self._broker_name = str(binary)
+        own = broker.own_broker(binary, self._data_dir / "broker", self._log("broker"))
+        self._broker = Child(own.command)
+        self._broker.start()
+        deadline = time.monotonic() + BROKER_SECONDS
+        while not own.answers():
+            if self._broker.check() is not None:
+                # For example an append-only file of a newer server. It only holds doorbells.
+                if self._broker.starts > 1:
+                    raise self._gave_up(self._broker)
+                aside = broker.set_aside(own.folder)
+                self._warn(f"the broker could not read its old queue; set aside as {aside.name}")
+                self._broker.start()
+            if time.monotonic() > deadline:
+                raise CommandError("the broker does not answer", f"its log: {self._log('broker')}")
+            self._pause(0.02)
+        return own.url
+
+    def _require_broker(self, url: str) -> None:
+        self._broker_name = broker.without_password(url)
+        problem = broker.problem_with(url)
+        if problem is not None:
+            raise CommandError(
+                f"no Redis answers at {self._broker_name}: {problem}",
+                hint="check D4_REDIS_URL, or unset it to have one started",
+            )
+
+    def _wait_for(self, migration: Child) -> None:
+        while (ended := migration.check()) is None:
+            self._pause(0.02)
+        if ended.code != 0:
+            reason = next(reversed(migration.last_lines()), f"{migration.name} {ended}")
+            raise CommandError(
+                reason.removeprefix("store: "), hint=f"the whole log is {migration.command.log}"
+            )
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + READY_SECONDS
+        while True:
+            state = readiness(self._settings.host, self._port)
+            if state.ready:
+                return
+            self._tend()
+            for child in self._children:
+                if child.last_exit is not None and child.starts >= EARLY_EXITS:
+                    raise self._gave_up(child)
+            if time.monotonic() > deadline:
+                raise CommandError(
+                    f"not ready after {READY_SECONDS:.0f} s: {state.detail}",
+                    hint=f"the logs are in {self._data_dir / 'logs'}",
+                )
+            self._pause(0.05)
+
+    def _watch(self) -> None:
+        served = False
+        while True:
+            self._pause(TICK_SECONDS)
+            self._tend()
+            if not served and readiness(self._settings.host, self._port).served:
+                served = True
+                self._say(f"[dim]workers are ready after {self._age():.1f} s[/]")
+
+    def _tend(self) -> None:
+        """Shows what children complain about and starts again those that ended."""
+        for child in self._all():
+            for line in list(child.important_lines())[-LINES_AT_ONCE:]:
+                self._warn(f"{child.name}: {line}")
+            child.trim_log()
+            ended = child.check()
+            if ended is not None:
+                self._warn(f"{child.name} {ended}; it is started again (log: {child.command.log})")
+            if child.is_due():
+                child.start()
+
+    def _stop(self) -> None:
+        began = time.monotonic()
+        running = [child for child in self._all() if child.pid is not None]
+        # The broker last: workers say goodbye through it.
+        at_once = self._end(self._children, STOP_SECONDS, at_once=False)
+        self._end([self._broker] if self._broker else [], BROKER_SECONDS, at_once=at_once)
+        if running:
+            self._say(f"Stopped in {time.monotonic() - began:.1f} s.")
+
+    def _end(self, children: list[Child], seconds: float, *, at_once: bool) -> bool:
+        """Asks politely, then kills; tells whether patience ended by a second Ctrl-C."""
+        deadline = time.monotonic() + seconds
+        for child in children:
+            child.terminate()
+        while any(child.pid is not None for child in children):
+            for child in children:
+                child.check()
+                if at_once or time.monotonic() > deadline:
+                    child.kill()
+            at_once |= bool(self._signals.wait(0.05) & STOP_SIGNALS)
+        return at_once
+
+    def _pause(self, seconds: float) -> None:
+        asked = self._signals.wait(seconds) & STOP_SIGNALS
+        if asked:
+            raise _StopRequested(", ".join(sorted(number.name for number in asked)))
+
+    def _all(self) -> list[Child]:
+        return [*([self._broker] if self._broker else []), *self._children]
+
+    def _python(
+        self, name: str, environment: Mapping[str, str], *arguments: str, niceness: int = 0
+    ) -> Child:
+        argv = (sys.executable, *arguments)
+        return Child(Command(name, argv, self._log(name), environment, niceness=niceness))
+
+    def _environment(self, *, redis_url: str | None = None, threads: int = 1) -> dict[str, str]:
+        settings = replace(self._settings, redis_url=redis_url, port=self._port, threads=threads)
+        return {
+            **os.environ,
+            **settings.environment(),
+            "OMP_NUM_THREADS": str(threads),  # both workers together fit the cores
+            "PYTHONUNBUFFERED": "1",
+            # A folder `models` or `service` where the stack was started must not shadow ours.
+            "PYTHONSAFEPATH": "1",
+        }
+
+    def _log(self, name: str) -> Path:
+        return self._data_dir / "logs" / f"{name}.log"
+
+    def _age(self) -> float:
+        return time.monotonic() - self._started
+
+    def _gave_up(self, child: Child) -> CommandError:
+        last = "\n".join(f"  {line}" for line in child.last_lines())
+        return CommandError(
+            f"{child.name} {child.last_exit} {child.starts} times; its last words:\n{last}",
+            hint=f"the whole log is {child.command.log}",
+        )
+
+    def _print_banner(self, threads: int) -> None:
+        rows = Table.grid(padding=(0, 2))
+        rows.add_row("API", f"[bold link={self.address}]{self.address}[/]")
+        rows.add_row("API docs", f"{self.address}/docs")
+        rows.add_row("broker", escape(self._broker_name))
+        each = "1 thread each" if threads == 1 else f"{threads} threads each"
+        rows.add_row("workers", f"{' | '.join(QUEUES.values())}  ({each})")
+        rows.add_row("data", escape(str(self._data_dir)))
+        title = f"d4explain is ready after {self._age():.1f} s"
+        self._say(Panel(rows, title=title, subtitle="Ctrl-C stops everything", expand=False))
+
+    def _say(self, what: object) -> None:
+        try:
+            self._console.print(what, soft_wrap=isinstance(what, str))
+        except OSError:  # the terminal is gone; the stack is not
+            self._console = Console(quiet=True)
+
+    def _warn(self, line: str) -> None:
+        self._say(f"[yellow]{time.strftime('%H:%M:%S')}[/] {escape(line)}")

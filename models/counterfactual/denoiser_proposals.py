@@ -1,0 +1,130 @@
+"""What the denoiser proposes: the graph noised at several levels, denoised and drawn again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from d4explain.gnn.graphs import to_dense
+from models.counterfactual.beam_search import Guide
+from models.counterfactual.oracle import FlipJudge
+from models.counterfactual.pruning import prune
+from models.diffusion.denoiser import Denoiser
+from models.diffusion.noise import NoiseLevel, add_noise
+from models.graphs.edits import EditSet, EditSpace
+
+# Node triples per denoiser pass and in all of one graph's passes: the matrix products over nodes
+# grow with N³, and one pass must fit into memory beside its channels.
+_TRIPLES_PER_PASS = 2**21
+_TRIPLES_PER_GRAPH = 2**26
+
+
+@dataclass(frozen=True)
+class Proposals:
+    """How often the graph is noised, at which levels, and how often each answer is drawn from."""
+
+    noise_levels: tuple[float, ...]  # flip = \\bar\\beta_t, both directions alike
+    noisy_per_level: int
+    draws_per_noisy: int
+
+    def __post_init__(self) -> None:
+        if not all(0 < level <= 0.5 for level in self.noise_levels):
+            raise ValueError(f"a noise level is in (0, 0.5], got {self.noise_levels}")
+        if min(len(self.noise_levels), self.noisy_per_level, self.draws_per_noisy) < 1:
+            raise ValueError(f"one sample at least is needed, got {self}")
+
+    def noisy_graphs(self, nodes: int) -> Tensor:
+        """The flip probability of every noisy graph to make; fewer of them for large graphs."""
+        affordable = _TRIPLES_PER_GRAPH // (max(nodes, 1) ** 3 * len(self.noise_levels))
+        per_level = max(1, min(self.noisy_per_level, affordable))
+        return torch.tensor(self.noise_levels).repeat_interleave(per_level)
+
+
+def draw(
+    denoiser: Denoiser,
+    space: EditSpace,
+    proposals: Proposals,
+    generator: torch.Generator,
+    device: torch.device,
+) -> list[EditSet]:
+    """Edit sets (any size, allowed pairs only) of graphs drawn from p(G_0 | G_t)."""
+    flips = proposals.noisy_graphs(space.graph.node_count)  # [noisy]
+    noise = NoiseLevel.symmetric(flips.to(space.base.dtype))
+    clean = to_dense([space.graph])
+    noisy = add_noise(clean.repeat(len(flips)), noise, generator)
+    per_pass = max(1, _TRIPLES_PER_PASS // max(space.graph.node_count, 1) ** 3)
+    logits = []
+    with torch.inference_mode():
+        for some in torch.split(torch.arange(len(flips)), per_pass):
+            level = NoiseLevel.symmetric(noise.add[some]).to(device)
+            logits.append(denoiser(noisy.select(some).to(device), level).cpu())
+        probability = space.of_pairs(torch.cat(logits)).sigmoid()  # [noisy, pair]
+    shape = (len(flips), proposals.draws_per_noisy, space.count)
+    drawn = torch.rand(shape, generator=generator) < probability[:, None]
+    toggled = (drawn != space.present).flatten(0, 1)  # [noisy · draw, pair]
+    return [tuple(row.nonzero()[:, 0].tolist()) for row in toggled]
+
+
+def scattered(samples: Sequence[EditSet], pairs: int, generator: torch.Generator) -> list[EditSet]:
+    """Sets of the same sizes at random pairs: what the samples are to be compared with."""
+    return [
+        tuple(sorted(torch.randperm(pairs, generator=generator)[: len(edits)].tolist()))
+        for edits in samples
+    ]
+
+
+def pruned_flips(
+    samples: Sequence[EditSet],
+    judge: FlipJudge,
+    guide: Guide,
+    *,
+    plausibility_weight: float,
+    wanted: int,
+    minimal: bool = True,
+) -> list[EditSet]:
+    """The smallest flips that the samples hold; if `minimal`, without the edits they do not need.
+
+    A sample's edits are ordered by single effect, and again by effect and plausibility. Prefixes
+    of growing length are tried until as many flips as wanted are known; each is then pruned. Most
+    samples hold more edits than the budget allows, and this is how they are projected on it.
+    """
+    orders = (guide.effects.tolist(), guide.mixed(plausibility_weight).tolist())
+    ranked = [
+        sorted(edits, key=lambda pair: (-order[pair], pair))[: judge.space.budget]
+        for order in orders
+        for edits in dict.fromkeys(samples)
+    ]
+    flips: dict[EditSet, None] = {}
+    for length in _lengths(judge.space.budget):
+        prefixes = list(
+            dict.fromkeys(tuple(sorted(edits[:length])) for edits in ranked if len(edits) >= length)
+        )
+        margins = judge.margins(prefixes)
+        flips.update(
+            (edits, None) for edits, margin in zip(prefixes, margins, strict=True) if margin > 0
+        )
+        if len(flips) >= wanted:
+            break
+    found = list(flips)
+    if minimal:
+        try:
+            prune(found, judge.trial_margins)
+        finally:  # also what was reached when it was stopped is a flip
+            judge.margins(found)
+    return list(dict.fromkeys(found))
+
+
+def _lengths(budget: int) -> list[int]:
+    """1, 2, 3, 4, 6, 8, 12, … and the budget itself: pruning closes the gaps."""
+    powers = [2**power for power in range(budget.bit_length())]
+    return sorted(
+        {
+            length
+            for power in powers
+            for length in (power, power * 3 // 2, budget)
+            if 1 <= length <= budget
+        }
+    )

@@ -1,0 +1,245 @@
+"""Large graphs are edited at candidate pairs only: what is looked at grows with the edges, not N².
+
+Candidates are the edges, pairs that have a neighbour in common, and pairs that are far apart, at
+most eight per edge. Nodes of many neighbours give a sample of their neighbours' pairs, and far
+pairs are drawn between the surroundings of two random nodes, so that one patch of the graph shows
+many of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from d4explain.gnn.graphs import Graph
+from models.graphs.csr_graph import Numbers, RowGraph, rows_of
+from models.graphs.edge_lists import (
+    Edges,
+    LocalShape,
+    component_labels,
+    refined_code,
+)
+from models.graphs.edits import EditRules, EditSet, EditSpace, check_node
+from models.graphs.hashing import Words
+
+_HUB = 24  # of a node with more neighbours, as many pairs are drawn as these have
+_CODE_ROUNDS = 8
+_FAR_HOPS = 8  # of the surroundings that far pairs are drawn from; they are full before
+
+
+@dataclass(frozen=True)
+class CandidateConfig:
+    """When pairs are left out, and which."""
+
+    above_nodes: int = 512  # smaller graphs are edited at all pairs
+    per_edge: int = 8  # candidates, at most
+    patch_nodes: int = 64  # of the parts of a graph that the denoiser reads
+    far_per_patch: int = 64
+    pool: int = 256  # candidates that are tried first of all; four times as many if all should be
+    probes: int = 32  # random ones that tell how far the reading of patches can be trusted
+
+    def __post_init__(self) -> None:
+        if self.above_nodes < 0 or min(self.per_edge, self.pool, self.probes) < 1:
+            raise ValueError(f"there is one candidate per edge at least, got {self}")
+        if self.patch_nodes < 4:
+            raise ValueError(f"a patch has four nodes at least, got {self.patch_nodes}")
+
+    def restricts(self, graph: Graph) -> bool:
+        """Nodes of node classifiers have neighbourhoods of bounded size instead."""
+        return graph.target is None and graph.node_count > self.above_nodes
+
+
+@dataclass(frozen=True)
+class CandidateSpace(EditSpace):
+    """The candidate pairs of one graph; nothing of [node, node] is ever made."""
+
+    rows: RowGraph = field(kw_only=True)
+    # nodes whose surroundings far pairs were drawn from, as patches that show them
+    far_patches: tuple[Numbers, ...] = field(kw_only=True)
+
+    @staticmethod
+    def restricted(graph: Graph, rules: EditRules, config: CandidateConfig, seed: int) -> EditSpace:
+        """At most `per_edge` candidates per edge; all pairs, if there are no more of them."""
+        rng = np.random.default_rng(seed)
+        nodes, rows = graph.node_count, rows_of(graph.features.numpy(), graph.edges.numpy())
+        edges = _codes(graph.edges.numpy(), nodes)
+        most = config.per_edge * graph.edge_count
+        far: list[Numbers] = []
+        patches: list[Numbers] = []
+        if nodes * (nodes - 1) // 2 <= most:
+            near = _codes(np.stack(np.triu_indices(nodes, 1)), nodes)
+        else:
+            near = _near(rows, rng)
+            far, patches = _far(rows, graph.edge_count, config, rng)
+        room = max(most - len(edges), 0)
+        drawn = np.setdiff1d(np.concatenate([np.empty(0, dtype=np.int64), *far]), edges)
+        drawn = _some(drawn, room, rng)
+        near = _some(np.setdiff1d(near, np.union1d(edges, drawn)), room - len(drawn), rng)
+        wanted = [*([edges] if rules.remove else []), *([near, drawn] if rules.add else [])]
+        codes = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *wanted]))
+        codes = _allowed(codes, nodes, rules)
+        sources, targets = torch.from_numpy(codes // nodes), torch.from_numpy(codes % nodes)
+        present = torch.from_numpy(np.isin(codes, edges))
+        valences = rules.valences
+        return CandidateSpace(
+            graph=graph,
+            base=graph.features.new_zeros(0, 0),
+            sources=sources,
+            targets=targets,
+            present=present,
+            budget=rules.budget(graph.edge_count),
+            keep_connected=rules.keep_connected,
+            ledger=None if valences is None else valences.ledger(sources, targets, present),
+            rows=rows,
+            far_patches=tuple(patches),
+        )
+
+    def pairs(self, edits: EditSet) -> list[tuple[int, int]]:
+        chosen = torch.tensor(edits, dtype=torch.long)
+        ends = zip(self.sources[chosen].tolist(), self.targets[chosen].tolist(), strict=True)
+        return list(ends)
+
+    def apply_all(self, edit_sets: Sequence[EditSet]) -> list[Graph]:
+        return [
+            self.graph.with_edges(torch.from_numpy(_ends(self._edited(edits), self._nodes)))
+            for edits in edit_sets
+        ]
+
+    def attributes_of(self, pair: int) -> tuple[float, ...] | None:
+        ends = torch.stack([self.sources[pair], self.targets[pair]])[:, None]
+        carried = self.graph.with_edges(ends).edge_attributes
+        return None if carried is None else tuple(carried[0].tolist())
+
+    def component_counts(self, edit_sets: Sequence[EditSet]) -> list[int]:
+        return [len(np.unique(self._labels(edits))) for edits in edit_sets]
+
+    def strangeness(self, edit_sets: Sequence[EditSet]) -> list[float]:
+        """How far degrees and clustering stray; of the spectrum nothing is said."""
+        return [self._shape.strayed(self.pairs(edits)) for edits in edit_sets]
+
+    def codes(self, edit_sets: Sequence[EditSet]) -> list[int]:
+        """One per edit set, equal for sets that are alike up to a symmetry of the graph."""
+        return [self._code(edits) for edits in edit_sets]
+
+    def _torn(self, edit_sets: Sequence[EditSet]) -> list[bool]:
+        before = self._labels(())
+        torn = []
+        for edits in edit_sets:
+            after = self._labels(edits)
+            # a component that holds together has the label that its first node has
+            torn.append(bool((after != after[before]).any()))
+        return torn
+
+    def _code(self, edits: EditSet) -> int:
+        chosen = torch.tensor(edits, dtype=torch.long)
+        toggled = (self.sources[chosen] * self._nodes + self.targets[chosen]).numpy()
+        removed = toggled[self.present[chosen].numpy()]
+        kept = np.setdiff1d(self._base, removed, assume_unique=True)
+        added = np.setdiff1d(toggled, removed, assume_unique=True)
+        relations = [added]
+        for kind in self._edge_kinds:
+            relations += [np.intersect1d(kept, kind), np.intersect1d(removed, kind)]
+        ends = [_ends(codes, self._nodes) for codes in relations]
+        return refined_code(self._colours, ends, _CODE_ROUNDS)
+
+    def _edited(self, edits: EditSet) -> Numbers:
+        """Codes of the edges after the edits, ascending: [edge]."""
+        chosen = torch.tensor(edits, dtype=torch.long)
+        toggled = (self.sources[chosen] * self._nodes + self.targets[chosen]).numpy()
+        return np.setxor1d(self._base, toggled, assume_unique=True)
+
+    def _labels(self, edits: EditSet) -> Edges:
+        return component_labels(self._nodes, _ends(self._edited(edits), self._nodes))
+
+    @property
+    def _nodes(self) -> int:
+        return self.graph.node_count
+
+    @cached_property
+    def _base(self) -> Numbers:
+        return np.sort(_codes(self.graph.edges.numpy(), self._nodes))
+
+    @cached_property
+    def _edge_kinds(self) -> list[Numbers]:
+        """The edges that carry the same, by their codes; one kind if they carry nothing."""
+        if self.graph.edge_attributes is None:
+            return [self._base]
+        codes = _codes(self.graph.edges.numpy(), self._nodes)
+        rows = self.graph.edge_attributes.numpy()
+        kinds = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+        return [codes[kinds == kind] for kind in range(int(kinds.max(initial=0)) + 1)]
+
+    @cached_property
+    def _shape(self) -> LocalShape:
+        return LocalShape(self._nodes, self.graph.edges.numpy())
+
+    @cached_property
+    def _colours(self) -> Words:
+        kinds = np.unique(self.graph.features.numpy(), axis=0, return_inverse=True)[1]
+        return kinds.astype(np.uint64)
+
+
+def _near(rows: RowGraph, rng: np.random.Generator) -> Numbers:
+    """Pairs with a neighbour in common, of hubs a sample: codes [pair], some twice."""
+    nodes = rows.node_count
+    found = [np.empty(0, dtype=np.int64)]
+    for node in range(nodes):
+        row = rows.row(node).astype(np.int64)
+        if len(row) > _HUB:
+            ends = row[rng.integers(0, len(row), (2, _HUB * (_HUB - 1) // 2))]
+            ends = ends[:, ends[0] != ends[1]]
+        else:
+            first, second = np.triu_indices(len(row), 1)
+            ends = np.stack([row[first], row[second]])
+        found.append(_codes(ends, nodes))
+    return np.unique(np.concatenate(found))
+
+
+def _far(
+    rows: RowGraph, wanted: int, config: CandidateConfig, rng: np.random.Generator
+) -> tuple[list[Numbers], list[Numbers]]:
+    """About as many pairs as wanted, in bunches, and the patch that shows each bunch."""
+    found, patches = [], []
+    for _ in range(-(-wanted // config.far_per_patch)):
+        one, other = (
+            rows.ball(int(rng.integers(rows.node_count)), _FAR_HOPS, config.patch_nodes // 2).nodes
+            for _ in range(2)
+        )
+        ends = np.stack(
+            [rng.choice(side, config.far_per_patch) for side in (one, other)]
+        )  # [2, pair]
+        found.append(_codes(ends[:, ends[0] != ends[1]], rows.node_count))
+        patches.append(np.union1d(one, other))
+    return found, patches
+
+
+def _some(codes: Numbers, count: int, rng: np.random.Generator) -> Numbers:
+    return codes if len(codes) <= count else rng.choice(codes, count, replace=False)
+
+
+def _allowed(codes: Numbers, nodes: int, rules: EditRules) -> Numbers:
+    """Without what the rules freeze."""
+    for node in rules.frozen_nodes:
+        check_node(node, nodes)
+    frozen = np.array(sorted(rules.frozen_nodes), dtype=np.int64)
+    free = ~(np.isin(codes // nodes, frozen) | np.isin(codes % nodes, frozen))
+    if rules.frozen_pairs:
+        pairs = np.array(sorted(rules.frozen_pairs), dtype=np.int64).T
+        for node in (int(pairs.min()), int(pairs.max())):
+            check_node(node, nodes)
+        free &= ~np.isin(codes, _codes(pairs, nodes))
+    return codes[free]
+
+
+def _codes(ends: Numbers, nodes: int) -> Numbers:
+    """One number per pair, whichever end comes first: [pair]."""
+    codes: Numbers = ends.min(axis=0) * nodes + ends.max(axis=0)
+    return codes
+
+
+def _ends(codes: Numbers, nodes: int) -> Numbers:
+    return np.stack([codes // nodes, codes % nodes])

@@ -1,0 +1,264 @@
+"""What is known about the candidate edits of a large graph, read in overlapping local patches.
+
+A patch is an induced subgraph of at most 64 nodes. The denoiser reads it as it reads the small
+graphs that it was trained on: plausibility and foretold effects of every pair. An effect in a patch
+is not the effect in the whole graph: a mean over nodes dilutes it, and the rest of the graph is
+missing. It is taken as a ranking, and brought to the GNN's scale by what some edits really do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from d4explain.gnn.graphs import DenseGraphs, Graph, to_dense
+from models.counterfactual.large.candidate_space import CandidateConfig, CandidateSpace
+from models.counterfactual.oracle import FORBIDDEN, FlipJudge
+from models.diffusion.denoiser import Denoiser
+from models.graphs.csr_graph import RowGraph, rows_of
+from models.graphs.edits import EditSet
+
+_PATCHES_PER_PASS = 8
+_CONTEXT = 4  # a patch has a fourth of its nodes for what surrounds the pair it is made for
+_PART_HOPS = 64  # a part is full long before, unless its component is small or long
+_LEAST_SCALE = 1e-3  # keeps the ranking where what was foretold is not what happens
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Patch:
+    nodes: list[int]
+    pairs: list[int]  # candidates that it shows, by position
+
+
+class PatchScout:
+    """As `Scout`, for one large graph: what one edit does is taken to be the same in every state.
+
+    Singles that the GNN has judged are known instead of foretold.
+    """
+
+    foresees = True
+    needed = 0
+
+    def __init__(
+        self,
+        denoiser: Denoiser,
+        judge: FlipJudge,
+        space: CandidateSpace,
+        config: CandidateConfig,
+        *,
+        device: torch.device,
+        generator: torch.Generator,
+    ) -> None:
+        self._denoiser = denoiser
+        self._judge = judge
+        self._space = space
+        self._device = device
+        self._generator = generator
+        patches = list(patches_of(space, config))
+        self.plausibility, self._foretold = self._read(patches, config.patch_nodes)
+        if len(patches) > 1 or len(patches[0].nodes) < space.graph.node_count:
+            self._foretold *= self._scale(config.probes)
+
+    @property
+    def unedited(self) -> float:
+        """The margin of the unedited graph."""
+        return self._judge.margins([()])[0]
+
+    @property
+    def gains(self) -> Tensor:
+        """By how much each edit should raise the margin, or does where it was tried: [pair]."""
+        gains = self._foretold.clone()
+        known = self._judge.single_gains()
+        gains[list(known)] = torch.tensor(list(known.values()))
+        ledger = self._space.ledger
+        if ledger is None:
+            return gains
+        return gains.masked_fill(~ledger.affordable([()])[0], FORBIDDEN)
+
+    def gains_at(self, states: Sequence[EditSet]) -> Tensor:
+        """[state, pair]"""
+        return self.gains.expand(len(states), -1)
+
+    def shuffled(self, sets: list[T]) -> list[T]:
+        order = torch.randperm(len(sets), generator=self._generator).tolist()
+        return [sets[place] for place in order]
+
+    def bundles(self, count: int) -> list[EditSet]:
+        """The most promising edits together: all kinds, removals, additions."""
+        gains, present = self.gains, self._space.present
+        kinds = (torch.ones_like(present), present, ~present)
+        found = []
+        for kind in kinds:
+            ranked = gains.masked_fill(~kind, FORBIDDEN).argsort(descending=True, stable=True)
+            best = ranked[:count]
+            found.append(tuple(sorted(best[gains[best] > 0].tolist())))
+        return [edits for edits in found if edits]
+
+    def _read(self, patches: Iterable[Patch], patch_nodes: int) -> tuple[Tensor, Tensor]:
+        """Plausibility and foretold gain of every candidate: [pair] each."""
+        plausibility = torch.zeros(self._space.count)
+        gains = torch.zeros(self._space.count)
+        whole = self._judge.logits()  # [class]
+        waiting = iter(patches)
+        while some := list(islice(waiting, _PATCHES_PER_PASS)):
+            self._judge.check_stop()
+            graphs = self._dense(some, patch_nodes).to(self._device)
+            view = None
+            if self._judge.gnn.has_dense:  # else every look would be a question to the GNN
+                view = self._judge.look(graphs)
+            reading = self._denoiser.read(graphs, view)
+            effects = reading.effects
+            if effects is None and view is not None:
+                effects = view.slopes
+            for place, patch in enumerate(some):
+                local = {node: position for position, node in enumerate(patch.nodes)}
+                pairs = torch.tensor(patch.pairs, dtype=torch.long)
+                ends = [
+                    torch.tensor([local[node] for node in side[pairs].tolist()], dtype=torch.long)
+                    for side in (self._space.sources, self._space.targets)
+                ]
+                plausibility[pairs] = reading.plausibility[place].cpu()[ends[0], ends[1]]
+                if effects is not None:
+                    changes = effects[:, place].cpu()[:, ends[0], ends[1]].T  # [pair, class]
+                    before = self._judge.goal.margin(whole[None])
+                    gains[pairs] = self._judge.goal.margin(whole + changes) - before
+        return plausibility, gains
+
+    def _dense(self, patches: Sequence[Patch], patch_nodes: int) -> DenseGraphs:
+        graph = self._space.graph
+        parts = []
+        for patch in patches:
+            nodes = torch.tensor(patch.nodes)
+            inside = self._space.rows.inside(nodes.numpy())
+            parts.append(_part(graph, nodes, torch.from_numpy(inside.edges)))
+        return to_dense(parts, min(patch_nodes, graph.node_count))
+
+    def _scale(self, probes: int) -> float:
+        """Least squares of true on foretold gains, over random candidates and the best ones."""
+        drawn = torch.randperm(self._space.count, generator=self._generator)[:probes]
+        best = self._foretold.argsort(descending=True, stable=True)[:probes]
+        tried = sorted({*drawn.tolist(), *best.tolist()})
+        self._judge.margins([(pair,) for pair in tried])
+        known = self._judge.single_gains()
+        pairs = [pair for pair in tried if pair in known]
+        true = torch.tensor([known[pair] for pair in pairs])
+        foretold = self._foretold[pairs]
+        size = float(foretold.square().sum())
+        return max(float(true @ foretold) / size, _LEAST_SCALE) if size else 1.0
+
+
+def patches_of(space: CandidateSpace, config: CandidateConfig) -> Iterator[Patch]:
+    """Patches that show every candidate once, few of them: what one shows is not looked for again.
+
+    Those of far pairs come first; then, as long as a candidate was not shown, one is made around
+    its two ends and filled up along further candidates that were not.
+    """
+    nodes = space.graph.node_count
+    if nodes <= config.patch_nodes:
+        yield Patch(list(range(nodes)), list(range(space.count)))
+        return
+    cover = _Cover(space)
+    for far in space.far_patches:
+        patch = cover.take(far.tolist())
+        if patch.pairs:
+            yield patch
+    ends = zip(space.sources.tolist(), space.targets.tolist(), strict=True)
+    for one, other in ends:
+        if cover.misses(one, other):
+            yield cover.take(cover.grown(one, other, config.patch_nodes))
+
+
+def local_parts(graph: Graph, most: int, count: int) -> list[Graph]:
+    """Connected parts of a large graph with at most so many nodes, around fixed random nodes.
+
+    As many as cover it twice, at most `count`. The nodes are numbered anew, since of a hub's
+    neighbours the first ones are taken.
+    """
+    generator = torch.Generator().manual_seed(0)
+    order = torch.randperm(graph.node_count, generator=generator)  # [node], by new number
+    number = torch.empty_like(order).scatter_(0, order, torch.arange(len(order)))
+    rows = rows_of(graph.features[order].numpy(), number[graph.edges].numpy())
+    parts = []
+    for centre in range(min(count, -(-2 * graph.node_count // most))):
+        nodes = rows.ball(centre, _PART_HOPS, most).nodes
+        edges = torch.from_numpy(rows.inside(nodes).edges)
+        parts.append(_part(graph, order[nodes], edges))
+    return parts
+
+
+def _part(graph: Graph, nodes: Tensor, edges: Tensor) -> Graph:
+    """Some of the graph's nodes with [2, edge] edges between them, by position."""
+    ends = nodes[edges].sort(dim=0).values
+    carried = graph.with_edges(ends).edge_attributes
+    return Graph(graph.features[nodes], edges, edge_attributes=carried, usual=graph.usual)
+
+
+class _Cover:
+    """Candidates that no patch has shown yet."""
+
+    def __init__(self, space: CandidateSpace) -> None:
+        self._rows = space.rows
+        # node → other end → position
+        self._left: list[dict[int, int]] = [{} for _ in range(space.graph.node_count)]
+        ends = zip(space.sources.tolist(), space.targets.tolist(), strict=True)
+        for position, (one, other) in enumerate(ends):
+            self._left[one][other] = position
+            self._left[other][one] = position
+
+    def misses(self, one: int, other: int) -> bool:
+        return other in self._left[one]
+
+    def take(self, nodes: list[int]) -> Patch:
+        members = set(nodes)
+        pairs = []
+        for node in nodes:
+            row = self._left[node]
+            shown = row.keys() & members
+            for other in sorted(shown):
+                pairs.append(row.pop(other))
+                del self._left[other][node]
+        return Patch(nodes, pairs)
+
+    def grown(self, one: int, other: int, most: int) -> list[int]:
+        """Both ends, some of what is around them, then ends of candidates that are still left."""
+        found = dict.fromkeys([one, other])
+        _add(found, self._around(one, other), max(2, most // _CONTEXT))
+        for node in list(found):
+            _add(found, self._left[node], most)
+        for node in list(found):
+            if len(found) >= most:
+                break
+            _add(found, self._left[node], most)
+        for node in list(found):
+            if len(found) >= most:
+                break
+            _add(found, _beginning(self._rows, node, most), most)
+        return list(found)
+
+    def _around(self, one: int, other: int) -> Iterator[int]:
+        """Neighbours of both, then of each in turn; of hubs the first ones."""
+        sides = [_beginning(self._rows, end, 4096) for end in (one, other)]
+        common = set(sides[0]) & set(sides[1])
+        yield from sorted(common)
+        for pair in zip(*sides, strict=False):
+            yield from pair
+        yield from max(sides, key=len)
+
+
+def _add(found: dict[int, None], nodes: Iterable[int], most: int) -> None:
+    for node in nodes:
+        if len(found) >= most:
+            return
+        found[node] = None
+
+
+def _beginning(rows: RowGraph, node: int, most: int) -> list[int]:
+    row: list[int] = rows.row(node)[:most].tolist()
+    return row

@@ -1,0 +1,92 @@
+"""Counterfactuals of one node: searched in its neighbourhood, decided on the whole graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from d4explain.gnn.graphs import Graph
+from d4explain.gnn.network import Gnn, predict
+from models.counterfactual.explain import CounterfactualConfig, CounterfactualOutcome, explain
+from models.counterfactual.oracle import FlipGoal
+from models.diffusion.denoiser import Denoiser
+from models.graphs.edits import EditRules, EditSpace
+from models.graphs.neighbourhoods import NodeInstance, edited_whole
+
+_REFUTED = "what flips the node in its neighbourhood does not flip it in the whole graph"
+
+
+def explain_node(
+    gnn: Gnn,
+    denoiser: Denoiser,
+    part: NodeInstance,
+    rules: EditRules,
+    config: CounterfactualConfig,
+    *,
+    whole: Graph,
+    seed: int,
+    device: torch.device,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> CounterfactualOutcome:
+    """As `explain` on the node's instance, of whose nodes the rules speak.
+
+    Probabilities are the node's in the whole graph; an answer that does not hold there is left out.
+    """
+    outcome = explain(
+        gnn,
+        denoiser,
+        part.graph,
+        part.rules(rules),
+        config,
+        seed=seed,
+        device=device,
+        should_stop=should_stop,
+    )
+    return held_on_whole(
+        gnn, part, outcome, whole=whole, target_class=config.target_class, device=device
+    )
+
+
+def held_on_whole(
+    gnn: Gnn,
+    part: NodeInstance,
+    outcome: CounterfactualOutcome,
+    *,
+    whole: Graph,
+    target_class: int | None,
+    device: torch.device,
+) -> CounterfactualOutcome:
+    """The outcome as the sparse GNN sees it on the whole graph; what it refutes is a miss."""
+    miss = outcome.closest_miss
+    claimed = [*outcome.found, *([] if miss is None else [miss])]
+    edited = [part.graph, *(found.graph for found in claimed)]
+    judged = predict(gnn, [edited_whole(whole, part, graph) for graph in edited], device)
+    before, after = judged[0], judged[1:]  # [class], [claimed, class]
+    goal = FlipGoal(int(before.argmax()), target_class)
+    known = [
+        replace(one, probabilities=probabilities)
+        for one, probabilities in zip(claimed, after, strict=True)
+    ]
+    found = tuple(one for one in known if _flips(goal, one.probabilities))
+    reason = _REFUTED if outcome.found else outcome.reason
+    return replace(
+        outcome,
+        probabilities=before,
+        found=found,
+        closest_miss=None if found else next(iter(known), None),
+        reason=None if found else reason,
+        gnn_evaluations=outcome.gnn_evaluations + len(edited),
+    )
+
+
+def frozen_pairs(part: NodeInstance) -> int:
+    """Node pairs of the instance that its own rules keep as they are."""
+    nodes = part.graph.node_count
+    return nodes * (nodes - 1) // 2 - EditSpace.of(part.graph, part.rules(EditRules())).count
+
+
+def _flips(goal: FlipGoal, probabilities: Tensor) -> bool:
+    return bool(goal.margin(probabilities[None])[0] > 0)

@@ -1,0 +1,251 @@
+"""How far two sets of graphs are apart: MMD of degrees, clustering and Laplacian spectra.
+
+Conventions of GraphRNN (You et al. 2018) for degree and clustering, and of DiGress's evaluation
+(Vignac et al. 2022, the earth mover's option) for the spectrum:
+
+- per graph one normalised histogram of its nodes' degrees (bins 0, 1, 2, …), of its local
+  clustering coefficients (100 bins over [0, 1]) and of the eigenvalues of its normalised
+  Laplacian (200 bins over [-1e-5, 2]; values outside by rounding go to the end bins);
+- kernel exp(-EMD² / (2 sigma²)). Degree: neighbouring bins are 1 apart, sigma 1. Clustering:
+  neighbouring bins are 1/100 apart, sigma 1/10. Spectrum: neighbouring bins are 1 apart, sigma 1;
+- the biased estimate of MMD² with the diagonal included, mean k(a, a') + mean k(b, b')
+  - 2 mean k(a, b), neither its root nor its absolute value.
+
+On the line EMD is the L1 distance of the cumulated histograms, so no transport is solved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from d4explain.gnn.graphs import Graph, like_sized, to_dense
+
+_CLUSTERING_BINS = 100
+_SPECTRUM_BINS = 200
+_SPECTRUM_LOW, _SPECTRUM_HIGH = -1e-5, 2.0
+
+_KEPT_NULLS = 64
+_PAIRS_PER_BATCH = 2_000_000  # entries of one adjacency batch, 16 MB in float64
+
+
+@dataclass(frozen=True)
+class GraphStatistics:
+    """Normalised histograms of a set of graphs, one row per graph, float64 on the CPU."""
+
+    degree: Tensor  # [graph, largest degree + 1]
+    clustering: Tensor  # [graph, 100]
+    spectrum: Tensor  # [graph, 200]
+
+    @property
+    def count(self) -> int:
+        return self.degree.shape[0]
+
+    def select(self, index: Tensor) -> GraphStatistics:
+        return GraphStatistics(self.degree[index], self.clustering[index], self.spectrum[index])
+
+    @cached_property
+    def kernels(self) -> Kernels:
+        """Of the set with itself, computed once however often the set is compared."""
+        return kernels_between(self, self)
+
+    @cached_property
+    def own(self) -> MmdScore:
+        """What the set is worth in every comparison: the means of its kernels."""
+        kernels = self.kernels
+        return MmdScore(
+            degree=float(kernels.degree.mean()),
+            clustering=float(kernels.clustering.mean()),
+            spectrum=float(kernels.spectrum.mean()),
+        )
+
+    def null(self, n: int, draws: int, seed: int, shares: Tensor | None = None) -> Tensor:
+        """`null_distribution` of a seed: [draws], kept for the next set of as many graphs."""
+        key = (n, draws, seed, None if shares is None else tuple(shares.tolist()))
+        if key not in self._nulls:
+            if len(self._nulls) == _KEPT_NULLS:
+                self._nulls.pop(next(iter(self._nulls)))
+            generator = torch.Generator().manual_seed(seed)
+            self._nulls[key] = null_distribution(self, n, draws, generator, shares)
+        return self._nulls[key]
+
+    @cached_property
+    def _nulls(self) -> dict[tuple[object, ...], Tensor]:
+        return {}
+
+
+@dataclass(frozen=True)
+class MmdScore:
+    degree: float
+    clustering: float
+    spectrum: float
+
+    @property
+    def sum(self) -> float:
+        return self.degree + self.clustering + self.spectrum
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """Kernel values of every graph of one set with every graph of another: [graph, graph] each."""
+
+    degree: Tensor
+    clustering: Tensor
+    spectrum: Tensor
+
+    @property
+    def sum(self) -> Tensor:
+        return self.degree + self.clustering + self.spectrum
+
+
+def statistics(graphs: Sequence[Graph]) -> GraphStatistics:
+    """The histograms of every graph; eigenvalues are found in batches of equal size."""
+    if not graphs:
+        raise ValueError("statistics need at least one graph; got none")
+    by_size: dict[int, list[int]] = {}
+    for position, graph in enumerate(graphs):
+        by_size.setdefault(graph.node_count, []).append(position)
+    if 0 in by_size:
+        raise ValueError(f"graph {by_size[0][0]} has no nodes")
+
+    largest_degree = max(_largest_degree(graph) for graph in graphs)
+    degree = torch.zeros(len(graphs), largest_degree + 1, dtype=torch.float64)
+    clustering = torch.zeros(len(graphs), _CLUSTERING_BINS, dtype=torch.float64)
+    spectrum = torch.zeros(len(graphs), _SPECTRUM_BINS, dtype=torch.float64)
+    for size, members in by_size.items():
+        for batch in like_sized([size] * len(members), _PAIRS_PER_BATCH):
+            chosen = torch.tensor([members[i] for i in batch])
+            adjacency = to_dense([graphs[i] for i in chosen.tolist()]).adjacency.double().cpu()
+            degrees = adjacency.sum(dim=2)  # [graph, node]
+            degree[chosen] = _histogram(degrees.long(), largest_degree + 1)
+            clustering[chosen] = _histogram(
+                _bins(_clustering(adjacency, degrees), 0.0, 1.0, _CLUSTERING_BINS),
+                _CLUSTERING_BINS,
+            )
+            spectrum[chosen] = _histogram(
+                _bins(
+                    _laplacian_eigenvalues(adjacency, degrees),
+                    _SPECTRUM_LOW,
+                    _SPECTRUM_HIGH,
+                    _SPECTRUM_BINS,
+                ),
+                _SPECTRUM_BINS,
+            )
+    return GraphStatistics(degree, clustering, spectrum)
+
+
+def mmd(a: GraphStatistics, b: GraphStatistics, shares: Tensor | None = None) -> MmdScore:
+    """`shares` [graph of a] add up to 1; None: its graphs count alike."""
+    between = kernels_between(a, b)
+    own = a.own if shares is None else _shared(a.kernels, shares)
+
+    def squared(own: float, other: float, cross: Tensor) -> float:
+        mean = cross.mean() if shares is None else (shares.double() @ cross).mean()
+        return own + other - 2 * float(mean)
+
+    return MmdScore(
+        degree=squared(own.degree, b.own.degree, between.degree),
+        clustering=squared(own.clustering, b.own.clustering, between.clustering),
+        spectrum=squared(own.spectrum, b.own.spectrum, between.spectrum),
+    )
+
+
+def _shared(kernels: Kernels, shares: Tensor) -> MmdScore:
+    """Means of kernels of a set with itself, in which graphs have these shares."""
+    weights = shares.double()
+
+    def mean(kernel: Tensor) -> float:
+        return float(weights @ kernel @ weights)
+
+    return MmdScore(mean(kernels.degree), mean(kernels.clustering), mean(kernels.spectrum))
+
+
+def null_distribution(
+    reference: GraphStatistics,
+    n: int,
+    draws: int,
+    generator: torch.Generator,
+    shares: Tensor | None = None,
+) -> Tensor:
+    """Sums of MMD that the reference has to itself: `n` graphs drawn from it against the rest.
+
+    [draws], float64. With s marking the drawn graphs and K the sum of the three kernels:
+    sᵀKs/n² + (1-s)ᵀK(1-s)/m² - 2 sᵀK(1-s)/(nm), m the number of the rest. With `shares` [n], which
+    add up to 1, the drawn graphs count by them instead of 1/n each.
+    """
+    if not 1 <= n < reference.count:
+        raise ValueError(
+            f"the null distribution draws n graphs out of {reference.count} and needs some left; "
+            f"got n = {n}"
+        )
+    total = reference.kernels.sum  # [graph, graph]
+    order = torch.rand(draws, reference.count, generator=generator).argsort(dim=1)
+    weights = torch.full_like(order, 0, dtype=torch.float64)  # s/n - (1-s)/m per draw
+    each = torch.full((n,), 1 / n, dtype=torch.float64) if shares is None else shares.double()
+    weights.scatter_(1, order[:, :n], each.expand(draws, n))
+    weights.scatter_(1, order[:, n:], -1 / (reference.count - n))
+    return ((weights @ total) * weights).sum(dim=1)
+
+
+def kernels_between(a: GraphStatistics, b: GraphStatistics) -> Kernels:
+    width = max(a.degree.shape[1], b.degree.shape[1])
+    degree_a, degree_b = (
+        torch.nn.functional.pad(part.degree, (0, width - part.degree.shape[1])) for part in (a, b)
+    )
+    return Kernels(
+        degree=_gaussian_emd(degree_a, degree_b, bin_width=1.0, sigma=1.0),
+        clustering=_gaussian_emd(
+            a.clustering, b.clustering, bin_width=1 / _CLUSTERING_BINS, sigma=0.1
+        ),
+        spectrum=_gaussian_emd(a.spectrum, b.spectrum, bin_width=1.0, sigma=1.0),
+    )
+
+
+def _gaussian_emd(a: Tensor, b: Tensor, *, bin_width: float, sigma: float) -> Tensor:
+    """[graph of a, bin], [graph of b, bin] → [graph of a, graph of b]."""
+    distance = torch.cdist(a.cumsum(dim=1), b.cumsum(dim=1), p=1) * bin_width
+    return torch.exp(-distance.square() / (2 * sigma**2))
+
+
+def _largest_degree(graph: Graph) -> int:
+    if graph.edge_count == 0:
+        return 0
+    return int(torch.bincount(graph.edges.flatten()).max())
+
+
+def _clustering(adjacency: Tensor, degrees: Tensor) -> Tensor:
+    """diag(A³) / (d (d - 1)), zero where d < 2: [graph, node]."""
+    walks = (torch.bmm(adjacency, adjacency) * adjacency).sum(dim=2)  # closed, of length 3
+    return walks / (degrees * (degrees - 1)).clamp(min=1)
+
+
+def _laplacian_eigenvalues(adjacency: Tensor, degrees: Tensor) -> Tensor:
+    """Of I - D^(-1/2) A D^(-1/2), with an isolated node's row zero as in NetworkX."""
+    scale = degrees.clamp(min=1).rsqrt()
+    laplacian = torch.diag_embed((degrees > 0).double()) - (
+        scale[:, :, None] * adjacency * scale[:, None, :]
+    )
+    eigenvalues: Tensor = torch.linalg.eigvalsh(laplacian)
+    return eigenvalues
+
+
+def _bins(values: Tensor, low: float, high: float, count: int) -> Tensor:
+    """Which bin each value is in, with exactly the edges that numpy.histogram uses.
+
+    Clustering coefficients such as 1/10 lie on an edge, so a differently rounded edge would move
+    them to the next bin.
+    """
+    edges = torch.arange(count + 1, dtype=torch.float64) * ((high - low) / count) + low
+    edges[-1] = high
+    return (torch.bucketize(values, edges, right=True) - 1).clamp(0, count - 1)
+
+
+def _histogram(bins: Tensor, count: int) -> Tensor:
+    """Shares per bin of each row: [graph, value] → [graph, bin]."""
+    shares = torch.zeros(bins.shape[0], count, dtype=torch.float64)
+    ones = torch.ones_like(bins, dtype=torch.float64)
+    return shares.scatter_add_(1, bins, ones) / bins.shape[1]

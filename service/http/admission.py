@@ -1,0 +1,156 @@
+"""How many requests of each kind are served at once, in all and per client.
+
+Waits, event streams and large uploads have limits of their own, so that none of them can keep
+other requests out. One client gets at most half of any limit.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from http import HTTPStatus
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from service.http.problems import ProblemError, problem
+
+HEALTH_PATHS = frozenset({"/livez", "/readyz", "/metrics"})
+_STREAM_SUFFIX = "/events"
+_TICKET = "d4explain.ticket"
+_RETRY_SECONDS = {"Retry-After": "1"}
+
+
+class RequestKind(StrEnum):
+    REQUEST = "requests"
+    WAIT = "waiting requests"
+    STREAM = "event streams"
+    UPLOAD = "uploads of large graphs"
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """The most that is served at once of each kind."""
+
+    requests: int = 256
+    waits: int = 256
+    streams: int = 512
+    uploads: int = 4  # each may take a gigabyte of temporary disk space
+
+    def of(self, kind: RequestKind) -> int:
+        return {
+            RequestKind.REQUEST: self.requests,
+            RequestKind.WAIT: self.waits,
+            RequestKind.STREAM: self.streams,
+            RequestKind.UPLOAD: self.uploads,
+        }[kind]
+
+
+class Slots:
+    """Counts what each client has taken of one limit."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.most_per_client = max(1, most // 2)
+        self._taken: Counter[str] = Counter()
+        self._total = 0
+
+    def is_full(self) -> bool:
+        return self._total >= self.most
+
+    def is_full_for(self, client: str) -> bool:
+        return self._taken[client] >= self.most_per_client
+
+    def take(self, client: str) -> None:
+        self._taken[client] += 1
+        self._total += 1
+
+    def free(self, client: str) -> None:
+        self._total -= 1
+        self._taken[client] -= 1
+        if not self._taken[client]:
+            del self._taken[client]
+
+
+class Ticket:
+    """The slot that one request holds; a request that waits for a job changes its kind."""
+
+    def __init__(self, slots: dict[RequestKind, Slots], kind: RequestKind, client: str) -> None:
+        self._slots = slots
+        self._kind = kind
+        self._client = client
+
+    @contextmanager
+    def waiting(self) -> Iterator[bool]:
+        """False if no slot for waiting is left: the caller then answers with what it has."""
+        waits = self._slots[RequestKind.WAIT]
+        if waits.is_full() or waits.is_full_for(self._client):
+            yield False
+            return
+        waits.take(self._client)
+        self._slots[self._kind].free(self._client)
+        try:
+            yield True
+        finally:
+            self._slots[self._kind].take(self._client)
+            waits.free(self._client)
+
+
+class Admission:
+    """Middleware that refuses at once what is beyond the limits; health routes always pass."""
+
+    def __init__(self, app: ASGIApp, capacity: Capacity, upload_path: str) -> None:
+        self.app = app
+        self.upload_path = upload_path
+        self.slots = {kind: Slots(capacity.of(kind)) for kind in RequestKind}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in HEALTH_PATHS:
+            await self.app(scope, receive, send)
+            return
+        kind, client = self._kind(scope), client_of(scope)
+        slots = self.slots[kind]
+        refusal = _refusal(kind, slots, client)
+        if refusal is not None:
+            response = problem(refusal.status, refusal.slug, refusal.detail, (), _RETRY_SECONDS)
+            await response(scope, receive, send)
+            return
+        slots.take(client)
+        scope[_TICKET] = Ticket(self.slots, kind, client)
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            slots.free(client)
+
+    def _kind(self, scope: Scope) -> RequestKind:
+        if scope["path"].endswith(_STREAM_SUFFIX):
+            return RequestKind.STREAM
+        return RequestKind.UPLOAD if scope["path"] == self.upload_path else RequestKind.REQUEST
+
+
+def client_of(scope: Scope) -> str:
+    """The client's address; all clients of a Unix socket count as one."""
+    client = scope.get("client")
+    return str(client[0]) if client else "local"
+
+
+def ticket_of(request: Request) -> Ticket:
+    ticket = request.scope[_TICKET]
+    assert isinstance(ticket, Ticket)
+    return ticket
+
+
+def _refusal(kind: RequestKind, slots: Slots, client: str) -> ProblemError | None:
+    if slots.is_full():
+        detail = f"The service serves {slots.most} {kind} already; try again in a moment."
+        return ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded", detail)
+    if slots.is_full_for(client):
+        detail = (
+            f"This client has {slots.most_per_client} {kind} open, the most that one client may "
+            "have; try again when one of them has ended."
+        )
+        return ProblemError(HTTPStatus.TOO_MANY_REQUESTS, "too-many-requests", detail)
+    return None

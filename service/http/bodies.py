@@ -1,0 +1,166 @@
+"""Bytes of request bodies, with the type they must have."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import IO, BinaryIO
+
+import anyio.to_thread
+from fastapi import Request
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+
+from service.http.faults import Fault, Faults, pointer
+from service.http.problems import ProblemError
+
+JSON = "application/json"
+LARGE_BODY_BYTES = 1024 * 1024  # parsed while other threads stand still for 30 ms
+FORM = "multipart/form-data"
+MAX_TEXT_PART = 1024 * 1024  # a spec of 64 layers has a few kilobytes
+
+
+async def json_body(request: Request) -> bytes:
+    require_type(request, JSON)
+    return await request.body()
+
+
+@dataclass(frozen=True)
+class PostedBody:
+    """A body: its bytes if it is small, else the file that it was written to."""
+
+    content: bytes | Path
+    size: int
+    sha256: bytes
+
+    @classmethod
+    def of(cls, content: bytes) -> PostedBody:
+        return cls(content, len(content), hashlib.sha256(content).digest())
+
+    def open(self) -> BinaryIO:
+        if isinstance(self.content, bytes):
+            return io.BytesIO(self.content)
+        return self.content.open("rb")
+
+    def read(self) -> bytes:
+        with self.open() as file:
+            return file.read()
+
+
+@asynccontextmanager
+async def posted_json(request: Request) -> AsyncIterator[PostedBody]:
+    """A body that may be large; it is gone after the block."""
+    require_type(request, JSON)
+    async with spooled(request) as body:
+        yield body
+
+
+@asynccontextmanager
+async def spooled(request: Request) -> AsyncIterator[PostedBody]:
+    """The body, of which at most `LARGE_BODY_BYTES` are in memory."""
+    digest = hashlib.sha256()
+    size = 0
+    kept: list[bytes] = []
+    with ExitStack() as opened:
+        file: IO[bytes] | None = None
+
+        async def write() -> None:
+            nonlocal file
+            if file is None:
+                file = opened.enter_context(tempfile.NamedTemporaryFile(buffering=0))
+            await anyio.to_thread.run_sync(file.write, b"".join(kept))
+            kept.clear()
+
+        async for chunk in request.stream():
+            digest.update(chunk)
+            size += len(chunk)
+            kept.append(chunk)
+            if sum(map(len, kept)) > LARGE_BODY_BYTES:
+                await write()
+        if file is None:
+            yield PostedBody(b"".join(kept), size, digest.digest())
+            return
+        await write()
+        yield PostedBody(Path(file.name), size, digest.digest())
+
+
+@dataclass(frozen=True)
+class FormParts:
+    """The parts of a form; texts may also arrive as files, as curl's `-F spec=@spec.json` does."""
+
+    texts: dict[str, bytes]
+    files: dict[str, bytes]
+
+
+async def form_body(
+    request: Request, texts: set[str], files: set[str], optional: set[str]
+) -> FormParts:
+    """The named parts, each once and nothing else; those that are `optional` may be missing."""
+    require_type(request, FORM)
+    parser = MultiPartParser(
+        request.headers,
+        request.stream(),
+        max_files=len(texts | files) + 1,
+        max_fields=len(texts | files) + 1,
+        max_part_size=MAX_TEXT_PART,
+    )
+    try:
+        form = await parser.parse()
+    except (MultiPartException, KeyError) as error:
+        detail = f"The form cannot be read: {getattr(error, 'message', 'it has no boundary')}"
+        raise ProblemError(HTTPStatus.BAD_REQUEST, "malformed-form", detail) from error
+    try:
+        faults = Faults()
+        found: dict[str, bytes] = {}
+        for name, value in form.multi_items():
+            if name not in texts | files:
+                faults.add(pointer(name), "is not a known field")
+            elif name in found:
+                faults.add(pointer(name), "is given more than once")
+            elif isinstance(value, UploadFile):
+                found[name] = await value.read()
+                if name in texts and len(found[name]) > MAX_TEXT_PART:
+                    faults.add(pointer(name), f"is longer than {MAX_TEXT_PART:,} bytes")
+            elif name in files:
+                faults.add(pointer(name), "should be a file")
+                found[name] = b""
+            else:
+                found[name] = value.encode("utf-8", "replace")
+        for name in sorted((texts | files) - optional - found.keys()):
+            faults.add(pointer(name), "is required")
+        faults.raise_if_any()
+    finally:
+        await form.close()
+    return FormParts(
+        {name: found[name] for name in texts & found.keys()},
+        {name: found[name] for name in files & found.keys()},
+    )
+
+
+def require_type(request: Request, *wanted: str, otherwise: str = "") -> str:
+    """The body's type, which is one of those wanted; bodies are not compressed.
+
+    `otherwise` is said to who sent another type.
+    """
+    sent = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if sent in wanted and encoding == "identity":
+        return sent
+    types = " or ".join(wanted)
+    header = "Content-Type" if sent not in wanted else "Content-Encoding"
+    allowed = types if sent not in wanted else "identity"
+    said = "is missing" if header == "Content-Type" and not sent else "is another"
+    hint = f" {otherwise}" if otherwise and header == "Content-Type" else ""
+    raise ProblemError(
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        "unsupported-media-type",
+        f"This address takes {types} bodies; {header} {said}.{hint}",
+        [Fault(header, f"should be {allowed}", "header")],
+        {"Accept": ", ".join(wanted)} if header == "Content-Type" else None,
+    )

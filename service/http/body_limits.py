@@ -1,0 +1,243 @@
+"""Limits of request bodies: how large they are, how long they take, how much memory they hold."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.http.admission import client_of
+from service.http.problems import ProblemError, problem
+
+_DRAIN_SECONDS = 10.0
+_DRAIN_BYTES = 256 * 1024 * 1024
+# A body this small is not counted: the number of requests bounds what these hold together.
+_UNCOUNTED_BYTES = 64 * 1024
+_CHUNKED = "transfer-encoding"
+_BODY_ROOM = "d4explain.body_room"
+
+
+@dataclass(frozen=True)
+class BodyDeadlines:
+    """A body has `idle_seconds` for its next bytes, and in all the time that a slow line needs."""
+
+    idle_seconds: float = 10.0
+    least_seconds: float = 20.0
+    least_bytes_per_second: float = 256 * 1024
+
+    def total_seconds(self, size: int) -> float:
+        return self.least_seconds + size / self.least_bytes_per_second
+
+
+class BodyMemory:
+    """Bytes that bodies may hold in memory while they are received and read.
+
+    A body that finds no room waits unread, so that its client stops sending. One client gets at
+    most half of the room; a body larger than that counts as the half.
+    """
+
+    def __init__(self, total: int, patience_seconds: float = 3.0) -> None:
+        self._left = total
+        self._share = total // 2
+        self._patience_seconds = patience_seconds
+        self._held: Counter[str] = Counter()
+        self._waiting: deque[tuple[str, int, asyncio.Future[None]]] = deque()
+
+    async def take(self, client: str, size: int) -> int | None:
+        """What to give back later; None if there was no room in time."""
+        weight = min(size, self._share)
+        if not self._waiting and self._has_room(client, weight):
+            self._hold(client, weight)
+            return weight
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        entry = (client, weight, granted)
+        self._waiting.append(entry)
+        try:
+            await asyncio.wait_for(asyncio.shield(granted), self._patience_seconds)
+        except BaseException as error:
+            if granted.done():  # granted in the very moment of giving up
+                if isinstance(error, TimeoutError):
+                    return weight
+                self.give_back(client, weight)
+            else:
+                self._waiting.remove(entry)
+            if isinstance(error, TimeoutError):
+                return None
+            raise
+        return weight
+
+    def give_back(self, client: str, weight: int) -> None:
+        self._left += weight
+        self._held[client] -= weight
+        if not self._held[client]:
+            del self._held[client]
+        for entry in list(self._waiting):
+            waiting_client, waiting_weight, granted = entry
+            if self._has_room(waiting_client, waiting_weight):
+                self._waiting.remove(entry)
+                self._hold(waiting_client, waiting_weight)
+                granted.set_result(None)
+
+    def _has_room(self, client: str, weight: int) -> bool:
+        return weight <= self._left and self._held[client] + weight <= self._share
+
+    def _hold(self, client: str, weight: int) -> None:
+        self._left -= weight
+        self._held[client] += weight
+
+
+class BodyLimit:
+    """Refuses bodies that are too large, too slow, or too many for the memory that they share."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        limit_for: Callable[[str], int],
+        memory: BodyMemory,
+        on_disk: frozenset[str] = frozenset(),  # paths whose bodies go to a file
+        deadlines: BodyDeadlines | None = None,
+    ) -> None:
+        self.app = app
+        self.limit_for = limit_for
+        self.memory = memory
+        self.on_disk = on_disk
+        self.deadlines = deadlines or BodyDeadlines()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        limit = self.limit_for(scope["path"])
+        size = _declared_size(scope, limit)
+        if size > limit:
+            await _refuse_and_drain(_too_large(size, limit), scope, receive, send)
+            return
+        received = _Received(receive, limit, size, self.deadlines)
+        if size <= _UNCOUNTED_BYTES or scope["path"] in self.on_disk:
+            await self.app(scope, received, send)
+            return
+        client = client_of(scope)
+        weight = await self.memory.take(client, size)
+        if weight is None:
+            await _refuse_and_drain(_too_many(size), scope, receive, send)
+            return
+        is_held = True
+
+        def give_back() -> None:
+            nonlocal is_held
+            if is_held:
+                is_held = False
+                self.memory.give_back(client, weight)
+
+        scope[_BODY_ROOM] = give_back
+        try:
+            await self.app(scope, received, send)
+        finally:
+            give_back()
+
+
+def body_was_read(request: Request) -> None:
+    """Gives back the body's room early, for requests that go on without their body."""
+    give_back = request.scope.get(_BODY_ROOM)
+    if give_back is not None:
+        give_back()
+
+
+class _Received:
+    """`receive` of a body that is counted and timed; later messages are waited for without end."""
+
+    def __init__(self, receive: Receive, limit: int, size: int, deadlines: BodyDeadlines) -> None:
+        self._receive = receive
+        self._limit = limit
+        self._deadlines = deadlines
+        self._total_seconds = deadlines.total_seconds(size)
+        self._deadline: float | None = None  # counts from the first read
+        self._bytes = 0
+        self._is_complete = False
+
+    async def __call__(self) -> Message:
+        if self._is_complete:
+            return await self._receive()
+        if self._deadline is None:
+            self._deadline = time.monotonic() + self._total_seconds
+        left = min(self._deadlines.idle_seconds, self._deadline - time.monotonic())
+        try:
+            message = await asyncio.wait_for(self._receive(), max(left, 0.0))
+        except TimeoutError:
+            raise _too_slow(self._bytes) from None
+        self._is_complete = not message.get("more_body", False)
+        self._bytes += len(message.get("body", b""))
+        if self._bytes > self._limit:
+            raise _too_large(None, self._limit)
+        return message
+
+
+def _declared_size(scope: Scope, limit: int) -> int:
+    """By Content-Length; a body in chunks may be as large as allowed."""
+    headers = Headers(scope=scope)
+    if _CHUNKED in headers:
+        return limit
+    declared = headers.get("content-length", "")
+    return int(declared[:20]) if declared.isascii() and declared.isdigit() else 0
+
+
+def _too_large(sent: int | None, limit: int) -> ProblemError:
+    said = f"The body has {sent:,} bytes" if sent is not None else "The body is longer"
+    return ProblemError(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        "body-too-large",
+        f"{said}; this address accepts at most {limit:,} bytes.",
+        limit=limit,
+    )
+
+
+def _too_many(size: int) -> ProblemError:
+    return ProblemError(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "overloaded",
+        f"Other large bodies are being read; there is no room for {size:,} bytes yet. "
+        "Try again in a moment.",
+        headers={"Retry-After": "5"},
+    )
+
+
+def _too_slow(received: int) -> ProblemError:
+    return ProblemError(
+        HTTPStatus.REQUEST_TIMEOUT,
+        "body-too-slow",
+        f"The body stopped after {received:,} bytes, or came too slowly to wait for its end.",
+        headers={"Connection": "close"},
+    )
+
+
+async def _refuse_and_drain(
+    error: ProblemError, scope: Scope, receive: Receive, send: Send
+) -> None:
+    """Sends the refusal, then reads on for a while.
+
+    A server that closes on a client in the middle of sending resets the connection, and the
+    client never sees why.
+    """
+    response = problem(error.status, error.slug, error.detail, (), error.headers, **error.members)
+    response.headers["Connection"] = "close"
+    await send(
+        {"type": "http.response.start", "status": error.status, "headers": response.raw_headers}
+    )
+    await send({"type": "http.response.body", "body": response.body, "more_body": True})
+    deadline = time.monotonic() + _DRAIN_SECONDS
+    drained, more = 0, True
+    while more and drained < _DRAIN_BYTES and (left := deadline - time.monotonic()) > 0:
+        try:
+            message = await asyncio.wait_for(receive(), left)
+        except TimeoutError:
+            break
+        drained += len(message.get("body", b""))
+        more = message["type"] == "http.request" and message.get("more_body", False)
+    await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -1,0 +1,103 @@
+"""`Idempotency-Key`: the same key and body give the same resource, however often they are sent."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fastapi import Request
+from sqlalchemy.orm import Session
+
+from service.http.bodies import PostedBody
+from service.http.faults import refuse
+from store.catalogue import idempotency
+from store.store import Store
+
+HEADER = "Idempotency-Key"
+_KEY = re.compile(r"[\x21-\x7e]{1,255}")
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One POST: where, what, and under which key."""
+
+    route: str
+    body_sha256: str
+    key: str | None
+
+
+@dataclass(frozen=True)
+class Made:
+    """The resource a submission stands for."""
+
+    id: str
+    replayed: bool
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Idempotency-Replayed": "true"} if self.replayed else {}
+
+
+def submission_of(request: Request, *parts: bytes | PostedBody) -> Submission:
+    """Reads the key; `parts` is what makes two bodies the same body."""
+    key = request.headers.get(HEADER)
+    if key is not None and not _KEY.fullmatch(key):
+        refuse(HEADER, "should be 1 to 255 visible ASCII characters", "header")
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(
+            part.sha256 if isinstance(part, PostedBody) else hashlib.sha256(part).digest()
+        )
+    return Submission(f"{request.method} {request.scope['path']}", digest.hexdigest(), key)
+
+
+def known(store: Store, submission: Submission) -> Made | None:
+    """What this submission made before; asked first, so that a repetition costs nothing.
+
+    A new one is refused here, before anything is written, while the disk is full.
+    """
+    made = None
+    if submission.key is not None:
+        with store.database.reading() as session:
+            made = find_made(session, submission, lock=False)
+    if made is None:
+        store.require_room()
+    return made
+
+
+def once(store: Store, submission: Submission, make: Callable[[Session], str]) -> Made:
+    """Runs `make` in one transaction unless this submission has run before; it returns an id."""
+    with store.database.transaction() as session:
+        before = find_made(session, submission)
+        if before is not None:
+            return before
+        made = Made(make(session), replayed=False)
+        remember_made(session, submission, made)
+        return made
+
+
+def find_made(session: Session, submission: Submission, *, lock: bool = True) -> Made | None:
+    """What this submission made before; with `lock`, others with its key wait from here."""
+    if submission.key is None:
+        return None
+    resource = idempotency.find(
+        session,
+        key=submission.key,
+        body_sha256=submission.body_sha256,
+        route=submission.route,
+        lock=lock,
+    )
+    return None if resource is None else Made(resource, replayed=True)
+
+
+def remember_made(session: Session, submission: Submission, made: Made) -> None:
+    if submission.key is not None:
+        idempotency.remember(
+            session,
+            key=submission.key,
+            body_sha256=submission.body_sha256,
+            route=submission.route,
+            resource=made.id,
+        )

@@ -1,0 +1,175 @@
+"""How routes describe themselves: bodies and answers by model and real example."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from service import examples
+from service.http.problems import MEDIA_TYPE, Problem
+from service.http.waiting import MAX_WAIT_SECONDS
+
+_REF = "#/components/schemas/{model}"
+_MODELS: set[type[BaseModel]] = {Problem}
+
+DRY_RUN = {
+    "name": "dry_run",
+    "in": "query",
+    "required": False,
+    "description": "Only check the question and say what it would take; nothing is queued.",
+    "schema": {"type": "boolean", "default": False},
+}
+PREFER = {
+    "name": "Prefer",
+    "in": "header",
+    "required": False,
+    "description": f"`wait=n`: answer when the job is done or after n seconds (at most "
+    f"{MAX_WAIT_SECONDS}). `respond-async`: do not wait.",
+    "schema": {"type": "string", "maxLength": 100},
+    "example": "wait=10",
+}
+IDEMPOTENCY_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "Same key and body: same resource. Same key, other body: 422.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+    "example": "5f0c1a52-7d0b-4b8e-9a53-0c9f6d8a2b11",
+}
+IF_NONE_MATCH = {
+    "name": "If-None-Match",
+    "in": "header",
+    "required": False,
+    "description": "An ETag; if the answer is still the same, 304 without a body.",
+    "schema": {"type": "string", "maxLength": 1000},
+    "example": '"9f2b6c0e4d1a4f7f8f0a1b2c3d4e5f60"',
+}
+
+
+def schema_of(model: type[BaseModel]) -> dict[str, str]:
+    """A reference to the model's schema, which `describe` will put among the components."""
+    _MODELS.add(model)
+    name = re.sub(r"[^a-zA-Z0-9.\-_]", "_", model.__name__)
+    return {"$ref": _REF.format(model=name)}
+
+
+def takes(
+    model: type[BaseModel], named_examples: Mapping[str, Any], *parameters: dict[str, Any]
+) -> dict[str, Any]:
+    """`openapi_extra` of a route that reads a JSON body."""
+    content = {
+        "schema": schema_of(model),
+        "examples": {name: {"value": value} for name, value in named_examples.items()},
+    }
+    return {
+        "requestBody": {"required": True, "content": {"application/json": content}},
+        "parameters": list(parameters),
+    }
+
+
+def answer(
+    description: str,
+    model: type[BaseModel] | None = None,
+    example: Any = None,
+    *,
+    media_type: str = "application/json",
+    more: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """One entry of a route's `responses`; `more` are texts of other media types."""
+    found: dict[str, Any] = {"description": description}
+    if example is not None:
+        schema: dict[str, Any] = schema_of(model) if model else {"type": "string"}
+        if media_type == "text/event-stream":  # OpenAPI 3.1 has no words for a stream of events
+            schema = {}
+        found["content"] = {media_type: {"schema": schema, "example": example}}
+        for media, text in (more or {}).items():
+            found["content"][media] = {"schema": {"type": "string"}, "example": text}
+    return found
+
+
+def either(
+    description: str,
+    choices: Mapping[str, tuple[type[BaseModel], Any]],
+    more: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """As `answer`, for a JSON answer that has one of several forms, each with its example."""
+    found = answer(description, Problem, {}, more=more)
+    found["content"]["application/json"] = {
+        "schema": {"anyOf": [schema_of(model) for model, _ in choices.values()]},
+        "examples": {name: {"value": example} for name, (_, example) in choices.items()},
+    }
+    return found
+
+
+def problems(*statuses: HTTPStatus) -> dict[int | str, dict[str, Any]]:
+    """Error answers; those that every address may give are always among them."""
+    always = (
+        HTTPStatus.BAD_REQUEST,
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        HTTPStatus.FORBIDDEN,
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        HTTPStatus.INSUFFICIENT_STORAGE,
+    )
+    return {
+        int(status): {
+            "description": status.phrase,
+            "content": {
+                MEDIA_TYPE: {"schema": schema_of(Problem), "example": examples.problem(status)}
+            },
+        }
+        for status in sorted({*always, *statuses})
+    }
+
+
+def describe(app: FastAPI, routers: Iterable[APIRouter]) -> None:
+    """Makes `/openapi.json` complete.
+
+    FastAPI only knows the models that it reads itself, and takes every null out of the examples.
+    """
+    routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            schema = get_openapi(
+                title=app.title,
+                version=app.version,
+                summary=app.summary,
+                description=app.description,
+                routes=app.routes,
+                tags=app.openapi_tags,
+            )
+            models = sorted(_MODELS, key=lambda model: model.__name__)
+            _, definitions = models_json_schema(
+                [(model, "validation") for model in models], ref_template=_REF
+            )
+            components = schema.setdefault("components", {}).setdefault("schemas", {})
+            components |= definitions["$defs"]
+            for route in routes:
+                if route.include_in_schema:
+                    _restore(route, schema["paths"][route.path])
+            app.openapi_schema = schema
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _restore(route: APIRoute, methods: dict[str, Any]) -> None:
+    """Puts the route's own bodies and answers back, as they were written."""
+    for method in route.methods or ():
+        operation = methods[method.lower()]
+        body = (route.openapi_extra or {}).get("requestBody")
+        if body is not None:
+            operation["requestBody"] = body
+        for status, written in route.responses.items():
+            if "content" in written:
+                operation["responses"][str(status)]["content"] = written["content"]

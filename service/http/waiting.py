@@ -1,0 +1,198 @@
+"""Waiting for jobs: `Prefer: wait=n`, and one watcher that serves all who wait."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+
+from sqlalchemy import func, select
+from starlette.requests import Request
+
+from store.database.sessions import Database
+from store.database.tables import JobEvent
+from store.queue.job_notifications import Chime
+
+log = logging.getLogger(__name__)
+
+MAX_WAIT_SECONDS = 60
+DEFAULT_WAIT_SECONDS = 10  # where most callers want the answer itself: probes and predictions
+
+_POLL_SECONDS = 0.05
+POLL_SECONDS_BESIDE_CHIME = 0.25  # for progress, and in case that it is not heard
+_LISTEN_SECONDS = 1.0
+_BATCH = 1000
+_WAIT = re.compile(r'wait\s*=\s*"?([0-9]{1,9})"?')
+
+
+@dataclass(frozen=True)
+class Preference:
+    """How long a caller wants to wait, and what to confirm (RFC 7240)."""
+
+    seconds: int
+    applied: str | None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Preference-Applied": self.applied} if self.applied else {}
+
+
+NO_WAIT = Preference(0, None)
+
+
+def preference(header: str | None, default: int) -> Preference:
+    """Reads `Prefer`; what it does not understand it ignores, as the RFC asks."""
+    tokens = [token.strip().lower() for token in (header or "").split(",")]
+    for token in tokens:
+        found = _WAIT.fullmatch(token.split(";")[0].strip())
+        if found:
+            seconds = min(int(found[1]), MAX_WAIT_SECONDS)
+            return Preference(seconds, f"wait={seconds}")
+    if "respond-async" in tokens:
+        return Preference(0, "respond-async")
+    return Preference(default, None)
+
+
+class Bell:
+    """Rung, from the watcher's thread, when something has happened to a job."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._event = asyncio.Event()
+
+    def ring(self) -> None:
+        with suppress(RuntimeError):  # the loop has ended, and with it whoever waited
+            self._loop.call_soon_threadsafe(self._event.set)
+
+    async def wait(self, seconds: float) -> None:
+        """Returns when rung, or after `seconds`."""
+        try:
+            await asyncio.wait_for(self._event.wait(), seconds)
+        except TimeoutError:
+            return
+        self._event.clear()
+
+
+async def until_disconnected(request: Request) -> None:
+    """Returns when the client has left; the body must have been read before."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+@contextmanager
+def disconnection(request: Request, on_leave: Callable[[], None]) -> Iterator[Callable[[], bool]]:
+    """Calls `on_leave` when the client leaves meanwhile."""
+    watching = asyncio.ensure_future(until_disconnected(request))
+    watching.add_done_callback(lambda _: on_leave())
+    try:
+        yield watching.done
+    finally:
+        watching.cancel()
+
+
+class JobWatch:
+    """Polls the events of all jobs in one query, and only while somebody waits.
+
+    A chime tells of a job's end sooner than the next poll.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        chime: Chime | None = None,
+        poll_seconds: float = POLL_SECONDS_BESIDE_CHIME,
+    ) -> None:
+        self._database = database
+        self._chime = chime
+        self._poll_seconds = _POLL_SECONDS if chime is None else poll_seconds
+        self._bells: dict[str, set[Bell]] = defaultdict(set)
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._seen: int | None = None  # id of the newest event that was looked at
+        self.stopping = False
+
+    @contextmanager
+    def bell(self, job_id: str) -> Iterator[Bell]:
+        """A bell for one job. Look at the job after taking it, so that nothing is missed."""
+        bell = Bell()
+        with self._changed:
+            self._bells[job_id].add(bell)
+            if self._thread is None and not self.stopping:
+                self._thread = threading.Thread(target=self._run, name="job-watch", daemon=True)
+                self._thread.start()
+                if self._chime is not None:
+                    listen = partial(self._listen, self._chime)
+                    threading.Thread(target=listen, name="job-chime", daemon=True).start()
+            self._changed.notify()
+        try:
+            yield bell
+        finally:
+            with self._changed:
+                self._bells[job_id].discard(bell)
+                if not self._bells[job_id]:
+                    del self._bells[job_id]
+
+    def stop(self) -> None:
+        """Lets everybody who waits go; they answer with what they have."""
+        with self._changed:
+            self.stopping = True
+            self._changed.notify()
+            self._ring_all()
+            thread = self._thread
+        if thread is not None:
+            thread.join(timeout=1)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if not self._bells:
+                    self._seen = None
+                    self._changed.wait_for(lambda: self._bells or self.stopping)
+                if self.stopping:
+                    return
+            try:
+                self._poll()
+            except Exception:  # the database may be away for a while; who waits looks again anyway
+                log.warning("could not look for job events", exc_info=True)
+                time.sleep(1.0)
+            time.sleep(self._poll_seconds)
+
+    def _listen(self, chime: Chime) -> None:
+        while not self.stopping:
+            self._ring(chime.heard(_LISTEN_SECONDS))
+        chime.close()
+
+    def _poll(self) -> None:
+        with self._database.reading() as session:
+            if self._seen is None:
+                self._seen = session.scalar(select(func.max(JobEvent.id))) or 0
+                changed = None
+            else:
+                newer = select(JobEvent.id, JobEvent.job_id).where(JobEvent.id > self._seen)
+                rows = session.execute(newer.order_by(JobEvent.id).limit(_BATCH)).all()
+                if rows:
+                    self._seen = rows[-1].id
+                changed = {row.job_id for row in rows}
+        if changed is not None:
+            self._ring(changed)
+            return
+        with self._changed:
+            self._ring_all()
+
+    def _ring(self, job_ids: set[str]) -> None:
+        with self._changed:
+            for job_id in job_ids & self._bells.keys():
+                for bell in self._bells[job_id]:
+                    bell.ring()
+
+    def _ring_all(self) -> None:
+        for bells in self._bells.values():
+            for bell in bells:
+                bell.ring()

@@ -1,0 +1,216 @@
+"""What a registration form holds, checked as far as that needs no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import Request
+from pydantic import TypeAdapter, ValidationError
+
+from d4explain.contracts.gnn_archive import SAMPLES, SPEC, WEIGHTS, GnnArchive
+from d4explain.contracts.gnn_spec import AskedSpecDocument, GnnSpecDocument, parse_spec
+from d4explain.contracts.plugins import BLACK_BOX
+from d4explain.contracts.requests import ProbeRequest
+from d4explain.contracts.weights import WeightLimits, check_weights
+from service import examples
+from service.graph_io.sample_reader import probe_request
+from service.http.bodies import FormParts, form_body
+from service.http.faults import Fault, Faults, InvalidRequestError, faults_of, refuse
+from service.http.json_bodies import MalformedJsonError, parse_json
+from service.http.openapi import schema_of
+from service.schemas import Description, GnnName, SamplesIn, Tags
+from store.catalogue.black_boxes import check_url
+from store.catalogue.gnn_labels import MAX_TAGS
+from store.settings import MIB, Settings
+
+_NAME: TypeAdapter[str] = TypeAdapter(GnnName)
+_DESCRIPTION: TypeAdapter[str] = TypeAdapter(Description)
+_TAGS: TypeAdapter[dict[str, str]] = TypeAdapter(Tags)
+_OF_LAYERS = GnnSpecDocument.model_fields.keys() - AskedSpecDocument.model_fields.keys()
+_BINARY = {"type": "string", "format": "binary"}
+
+FORM: dict[str, Any] = {
+    "required": True,
+    "content": {
+        "multipart/form-data": {
+            "schema": {
+                "type": "object",
+                "required": ["name"],
+                "anyOf": [
+                    {"required": ["spec", "weights"]},
+                    {"required": ["archive"]},
+                    {"required": ["spec", "predict_url"]},
+                ],
+                "additionalProperties": False,
+                "properties": {
+                    "name": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": 200,
+                        "pattern": "^[^@/]+$",
+                    },
+                    "description": {"type": "string", "maxLength": 2000},
+                    "tags": {
+                        "type": "object",
+                        "maxProperties": MAX_TAGS,
+                        "additionalProperties": {"type": "string", "maxLength": 200},
+                    },
+                    "spec": {"anyOf": [schema_of(GnnSpecDocument), schema_of(AskedSpecDocument)]},
+                    "weights": _BINARY,
+                    "archive": _BINARY,
+                    "predict_url": {"type": "string", "maxLength": 2000},
+                    "samples": schema_of(SamplesIn),
+                },
+            },
+            "encoding": {
+                "spec": {"contentType": "application/json"},
+                "tags": {"contentType": "application/json"},
+                "samples": {"contentType": "application/json"},
+                "weights": {"contentType": "application/octet-stream"},
+                "archive": {"contentType": "application/zip"},
+            },
+            "examples": {
+                "spec and weights": {"value": examples.GNN_IN},
+                "archive": {"value": examples.ARCHIVE_IN},
+                "predict_url": {"value": examples.BLACK_BOX_IN},
+            },
+        }
+    },
+}
+
+
+@dataclass(frozen=True)
+class Registration:
+    name: str
+    description: str | None
+    tags: dict[str, str]
+    spec: GnnSpecDocument
+    weights: bytes
+    samples: ProbeRequest | None
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the parts stand: fields of the form, or files of its archive."""
+
+    spec: str = "/spec"
+    weights: str = "/weights"
+    samples: str = "/samples"
+
+
+_ASKED_BY_URL = Places(weights="/predict_url")
+_IN_ARCHIVE = Places(f"/archive/{SPEC}", f"/archive/{WEIGHTS}", f"/archive/{SAMPLES}")
+
+
+async def registration_form(request: Request) -> FormParts:
+    texts = {"name", "description", "tags", "spec", "predict_url"}
+    files = {"weights", "archive", "samples"}
+    form = await form_body(request, texts, files, optional=(texts | files) - {"name"})
+    faults = Faults()
+    given = form.texts.keys() | form.files.keys()
+    if "predict_url" in given:
+        for name in sorted({"weights", "archive"} & given):
+            faults.add(f"/{name}", "is given beside a `predict_url`, which takes its place")
+        if "spec" not in given:
+            faults.add("/spec", "is required: `features` and `classes`")
+    elif "archive" not in given:
+        for name in sorted({"spec", "weights"} - given):
+            faults.add(f"/{name}", "is required, unless there is an `archive`")
+    in_archive = {"spec", "weights", "samples"} if "archive" in given else set()
+    for name in sorted(set() if "predict_url" in given else in_archive & given):
+        faults.add(f"/{name}", "is given beside an `archive`, which should hold it")
+    faults.raise_if_any()
+    return form
+
+
+def places_of(form: FormParts) -> Places:
+    if "predict_url" in form.texts:
+        return _ASKED_BY_URL
+    return _IN_ARCHIVE if "archive" in form.files else Places()
+
+
+def read_registration(form: FormParts, settings: Settings) -> Registration:
+    """Everything is checked before anything is written."""
+    places = places_of(form)
+    limits = WeightLimits(settings.max_weights_bytes)
+    name = _checked(_NAME, _text(form.texts["name"], "/name"), "/name")
+    description, tags = form.texts.get("description"), form.texts.get("tags")
+    samples = form.files.get("samples")
+    if "predict_url" in form.texts:
+        spec, weights = _asked_by_url(form, settings, places.spec), b""
+    elif "archive" in form.files:
+        archive = GnnArchive(form.files["archive"], "/archive")
+        spec = _spec(archive.read(SPEC, MIB), settings, places.spec)
+        weights = archive.read(WEIGHTS, limits.file_bytes(spec))
+        if archive.has_samples:
+            samples = archive.read(SAMPLES, settings.max_body_bytes)
+    else:
+        spec = _spec(form.texts["spec"], settings, places.spec)
+        weights = form.files["weights"]
+    if "predict_url" not in form.texts:
+        check_weights(weights, spec, limits, places.weights)
+    return Registration(
+        name=name,
+        description=(
+            None
+            if description is None
+            else _checked(_DESCRIPTION, _text(description, "/description"), "/description")
+        ),
+        tags={} if tags is None else _checked(_TAGS, _json(tags, "/tags"), "/tags"),
+        spec=spec,
+        weights=weights,
+        samples=None if samples is None else _samples(samples, spec, settings, places.samples),
+    )
+
+
+def _spec(text: bytes, settings: Settings, at: str) -> GnnSpecDocument:
+    spec = parse_spec(_json(text, at), max_features=settings.max_features, pointer=at)
+    if spec.layers[0].type == BLACK_BOX:
+        refuse(f"{at}/layers/0", "a GNN that is asked by URL is registered by `predict_url`")
+    return spec
+
+
+def _asked_by_url(form: FormParts, settings: Settings, at: str) -> GnnSpecDocument:
+    """The spec of a black box: what goes in and what comes out."""
+    url = _text(form.texts["predict_url"], "/predict_url")
+    check_url(url, settings, "/predict_url")
+    sent = _json(form.texts["spec"], at)
+    if not isinstance(sent, dict):
+        refuse(at, "should be an object with `features` and `classes`")
+    for name in sorted(_OF_LAYERS & sent.keys()):
+        refuse(f"{at}/{name}", "is for GNNs with weights; a black box gives classes of graphs")
+    document = {**sent, "layers": [{"type": BLACK_BOX, "url": url}]}
+    return parse_spec(document, max_features=settings.max_features, pointer=at)
+
+
+def _samples(data: bytes, spec: GnnSpecDocument, settings: Settings, at: str) -> ProbeRequest:
+    if len(data) > settings.max_body_bytes:
+        most = settings.max_body_bytes
+        refuse(at, f"has {len(data):,} bytes; this deployment accepts at most {most:,}")
+    asked = _checked(TypeAdapter(SamplesIn), _json(data, at), at)
+    return probe_request(asked, spec, settings, at)
+
+
+def _text(data: bytes, at: str) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        refuse(at, "is not UTF-8")
+
+
+def _json(data: bytes, at: str) -> object:
+    try:
+        return parse_json(data)
+    except MalformedJsonError as error:
+        refuse(at, f"is not JSON: {error}")
+    except InvalidRequestError as error:
+        faults = [Fault(f"{at}{fault.at}", fault.detail) for fault in error.faults]
+        raise InvalidRequestError(faults) from error
+
+
+def _checked(adapter: TypeAdapter[Any], value: object, at: str) -> Any:
+    try:
+        return adapter.validate_python(value, strict=True)
+    except ValidationError as error:
+        raise InvalidRequestError(faults_of(error, value, at)) from error

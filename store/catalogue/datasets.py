@@ -1,0 +1,96 @@
+"""Reference sets: graphs of the distribution a GNN was trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlalchemy import bindparam, select
+from sqlalchemy.orm import Session
+
+from d4explain.contracts.job_states import JobState
+from store.catalogue import denoisers
+from store.database.identifiers import new_id
+from store.database.paging import Page, page_of
+from store.database.tables import Job, ReferenceSet
+from store.errors import Conflict, NotFound
+
+_BY_ID = (  # built once, since every submission asks it
+    select(ReferenceSet)
+    .where(ReferenceSet.id == bindparam("id"), ReferenceSet.tenant_id == bindparam("tenant"))
+    .execution_options(populate_existing=True)
+)
+
+
+def create(
+    session: Session,
+    *,
+    name: str,
+    gnn_features: int,
+    graphs_digest: str,
+    sha256: str,
+    graph_count: int,
+    label_counts: Mapping[str, int],
+    max_nodes: int,
+    mean_nodes: float,
+    mean_edges: float,
+    edge_features: int = 0,
+    large: bool = False,
+    tenant: str = "default",
+) -> ReferenceSet:
+    """Hash and figures are those of `graph_sets.canonical_set_hash` and `graph_sets.describe`."""
+    dataset = ReferenceSet(
+        id=new_id("set"),
+        tenant_id=tenant,
+        name=name,
+        sha256=sha256,
+        graphs_digest=graphs_digest,
+        graph_count=graph_count,
+        features=gnn_features,
+        edge_features=edge_features,
+        label_counts=dict(label_counts),
+        max_nodes=max_nodes,
+        mean_nodes=mean_nodes,
+        mean_edges=mean_edges,
+        large=large,
+    )
+    session.add(dataset)
+    session.flush()
+    session.refresh(dataset)  # its time was set by the database
+    return dataset
+
+
+def get(session: Session, dataset_id: str, tenant: str = "default") -> ReferenceSet:
+    dataset = session.scalar(_BY_ID, {"id": dataset_id, "tenant": tenant})
+    if dataset is None:
+        raise NotFound("dataset", dataset_id)
+    return dataset
+
+
+def page(
+    session: Session, cursor: str | None = None, limit: int = 50, tenant: str = "default"
+) -> Page[ReferenceSet]:
+    query = select(ReferenceSet).where(ReferenceSet.tenant_id == tenant)
+    return page_of(session, query, ReferenceSet, cursor, limit)
+
+
+def delete(session: Session, dataset_id: str, tenant: str = "default") -> None:
+    """Forgets the set and its denoisers; explanations stay as records."""
+    dataset = session.scalar(
+        select(ReferenceSet)
+        .where(ReferenceSet.id == dataset_id, ReferenceSet.tenant_id == tenant)
+        .with_for_update()
+    )
+    if dataset is None:
+        raise NotFound("dataset", dataset_id)
+    user = session.scalar(
+        select(Job.id)
+        .where(Job.dataset_id == dataset.id, Job.state.in_((JobState.QUEUED, JobState.RUNNING)))
+        .limit(1)
+    )
+    if user is not None:
+        raise Conflict(
+            f"dataset {dataset.id} is in use by job {user}; cancel it or wait for its end"
+        )
+    denoisers.let_go_of_dataset(session, dataset)
+    session.delete(dataset)
+    session.flush()

@@ -1,0 +1,255 @@
+"""GNNs that were registered, as numbered versions of a name."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from d4explain.contracts.gnn_spec import GnnSpecDocument
+from d4explain.contracts.job_states import GnnState, JobKind, JobState
+from d4explain.contracts.results import ProbeReport
+from store.catalogue import denoisers
+from store.catalogue.gnn_names import Reference, parse_reference
+from store.database.identifiers import new_id
+from store.database.paging import Page, page_of
+from store.database.tables import Gnn, GnnAlias, GnnName, Job
+from store.errors import Conflict, GnnNotReady, NotFound
+from store.jobs.claims import Claim, held
+from store.jobs.submission import submit
+
+_SHOWN = 5  # jobs or aliases that a refusal lists
+_NOT_COMPUTED = {"class_names", "feature_schema", "featuriser", "task", "head"}
+# Built once: every submission asks this, and to build one takes about as long as to run it.
+_BY_ID = (
+    select(Gnn)
+    .where(Gnn.id == bindparam("id"), Gnn.tenant_id == bindparam("tenant"))
+    .execution_options(populate_existing=True)
+)
+_KEPT = _BY_ID.with_for_update(read=True, key_share=True)
+
+
+def create(
+    session: Session,
+    *,
+    name: str,
+    spec: GnnSpecDocument,
+    weights_digest: str,
+    samples_digest: str | None = None,
+    description: str | None = None,
+    tags: Mapping[str, str] | None = None,
+    tenant: str = "default",
+) -> tuple[Gnn, Job]:
+    """The next version of this name, being probed, and the job that does it."""
+    gnn_id = new_id("gnn")
+    job = submit(
+        session,
+        kind=JobKind.PROBE,
+        subject_id=gnn_id,
+        gnn_id=gnn_id,
+        request_digest=samples_digest,
+        tenant=tenant,
+    )
+    gnn = Gnn(
+        id=gnn_id,
+        tenant_id=tenant,
+        name=name,
+        version=_next_version(session, name, tenant),
+        description=description,
+        tags=dict(tags or {}),
+        sha256=content_hash(spec, weights_digest),
+        spec=spec.model_dump(mode="json"),
+        weights_digest=weights_digest,
+        state=GnnState.PROBING,
+        report=None,
+        job_id=job.id,
+        created_at=job.created_at,
+    )
+    session.add(gnn)
+    session.flush()
+    return gnn, job
+
+
+def content_hash(spec: GnnSpecDocument, weights_digest: str) -> str:
+    """What the GNN computes, whatever it, its classes or its features are called."""
+    architecture = spec.model_dump_json(exclude=_NOT_COMPUTED)
+    # Bonds say what an added edge carries, hence what the GNN makes of it.
+    bonds = "" if spec.featuriser is None else ",".join(spec.featuriser.bonds)
+    return hashlib.sha256(f"{architecture}{bonds}\n{weights_digest}".encode()).hexdigest()
+
+
+def get(session: Session, gnn_id: str, tenant: str = "default") -> Gnn:
+    return _found(session, gnn_id, tenant)
+
+
+def find(session: Session, reference: str, tenant: str = "default") -> Gnn:
+    """By `gnn_…`, `name@3`, `name@production` or `name`.
+
+    A name alone is its newest ready version, or its newest one while none is ready.
+    """
+    return _found(session, _meant(session, reference, tenant), tenant)
+
+
+def require_ready(
+    session: Session, reference: str, tenant: str = "default", *, lock: bool = True
+) -> Gnn:
+    """The GNN; with `lock`, nobody can delete it until the transaction ends."""
+    gnn = _found(session, _meant(session, reference, tenant), tenant, keep=lock)
+    if gnn.state is not GnnState.READY:
+        raise GnnNotReady(gnn.id, gnn.state)
+    return gnn
+
+
+def classifies_nodes(gnn: Gnn) -> bool:
+    return bool(gnn.spec.get("task") == "node")
+
+
+def edge_features(gnn: Gnn) -> int:
+    return int(gnn.spec.get("edge_features", 0))
+
+
+def page(
+    session: Session,
+    cursor: str | None = None,
+    limit: int = 50,
+    tenant: str = "default",
+    *,
+    name: str | None = None,
+) -> Page[Gnn]:
+    query = select(Gnn).where(Gnn.tenant_id == tenant)
+    if name is not None:
+        query = query.where(Gnn.name == name)
+    return page_of(session, query, Gnn, cursor, limit)
+
+
+def delete(session: Session, gnn_id: str, tenant: str = "default") -> None:
+    """Forgets the GNN and its denoisers; explanations stay as records."""
+    gnn = session.scalar(
+        select(Gnn).where(Gnn.id == gnn_id, Gnn.tenant_id == tenant).with_for_update()
+    )
+    if gnn is None:
+        raise NotFound("gnn", gnn_id)
+    _refuse_if_used(session, gnn)
+    denoisers.let_go_of_gnn(session, gnn)
+    session.delete(gnn)
+    session.flush()
+
+
+def finish(session: Session, claim: Claim, report: ProbeReport) -> None:
+    """Stores what the probe found; call in the transaction that ends the job."""
+    job = held(session, claim)
+    gnn = session.get(Gnn, job.gnn_id, populate_existing=True)
+    assert gnn is not None, "a GNN with a running job cannot be deleted"
+    gnn.report = report.model_dump(mode="json")
+    gnn.state = GnnState.READY if report.passed else GnnState.REJECTED
+    session.flush()
+
+
+def _next_version(session: Session, name: str, tenant: str) -> int:
+    """Counted up under the row's lock, which keeps other registrations of this name waiting."""
+    counted = (
+        update(GnnName)
+        .where(GnnName.tenant_id == tenant, GnnName.name == name)
+        .values(last_version=GnnName.last_version + 1)
+        .returning(GnnName.last_version)
+    )
+    version = session.scalar(counted)
+    if version is None:
+        try:
+            with session.begin_nested():
+                first = insert(GnnName).values(tenant_id=tenant, name=name, last_version=0)
+                session.execute(first)
+        except IntegrityError:  # another transaction was first
+            pass
+        version = session.scalar(counted)
+        assert version is not None
+    return version
+
+
+def _named(session: Session, reference: Reference, tenant: str) -> str:
+    """The id that a name with a version, an alias or nothing stands for."""
+    mine = select(Gnn.id).where(Gnn.tenant_id == tenant, Gnn.name == reference.name)
+    if reference.version is not None:
+        query = mine.where(Gnn.version == reference.version)
+    elif reference.alias is not None:
+        query = select(GnnAlias.gnn_id).where(
+            GnnAlias.tenant_id == tenant,
+            GnnAlias.name == reference.name,
+            GnnAlias.alias == reference.alias,
+        )
+    else:
+        query = mine.order_by((Gnn.state == GnnState.READY).desc(), Gnn.version.desc())
+    found = session.scalar(query.limit(1))
+    if found is None:
+        raise _unknown(session, reference, tenant)
+    return found
+
+
+def _unknown(session: Session, reference: Reference, tenant: str) -> NotFound:
+    name = reference.name or ""
+    versions = session.scalars(
+        select(Gnn.version)
+        .where(Gnn.tenant_id == tenant, Gnn.name == name)
+        .order_by(Gnn.version.desc())
+        .limit(_SHOWN)
+    ).all()
+    said = f"there is no gnn called {name[:80]!r}"
+    if versions and reference.version is not None:
+        listed = ", ".join(str(version) for version in versions)
+        said = f"the gnn {name[:80]!r} has no version {reference.version}; its newest: {listed}"
+    elif versions:
+        aliases = session.scalars(
+            select(GnnAlias.alias)
+            .where(GnnAlias.tenant_id == tenant, GnnAlias.name == name)
+            .order_by(GnnAlias.alias)
+            .limit(_SHOWN)
+        ).all()
+        listed = f"it has {', '.join(aliases)}" if aliases else "it has none"
+        said = f"the gnn {name[:80]!r} has no alias {reference.alias!r}; {listed}"
+    return NotFound("gnn", name, said)
+
+
+def _refuse_if_used(session: Session, gnn: Gnn) -> None:
+    aliases = session.scalars(
+        select(GnnAlias.alias)
+        .where(GnnAlias.gnn_id == gnn.id)
+        .order_by(GnnAlias.alias)
+        .limit(_SHOWN)
+    ).all()
+    if aliases:
+        raise Conflict(
+            f"GNN {gnn.id} has the alias {', '.join(aliases)}; give it to another version or "
+            "remove it first"
+        )
+    jobs = session.scalars(
+        select(Job)
+        .where(Job.gnn_id == gnn.id, Job.state.in_((JobState.QUEUED, JobState.RUNNING)))
+        .order_by(Job.created_at, Job.id)
+        .limit(_SHOWN)
+    ).all()
+    if jobs:
+        listed = ", ".join(_said(job) for job in jobs)
+        raise Conflict(f"GNN {gnn.id} is in use by {listed}; cancel that or wait for its end")
+
+
+def _said(job: Job) -> str:
+    training = f" of denoiser {job.denoiser_id}" if job.kind is JobKind.TRAIN else ""
+    return f"{job.kind} job {job.id}{training} ({job.state})"
+
+
+def _meant(session: Session, reference: str, tenant: str) -> str:
+    """The id that a reference stands for; whether there is a GNN of that id is not asked."""
+    parsed = parse_reference(reference)
+    if parsed is None:
+        raise NotFound("gnn", reference)
+    return parsed.id or _named(session, parsed, tenant)
+
+
+def _found(session: Session, gnn_id: str, tenant: str, *, keep: bool = False) -> Gnn:
+    gnn = session.scalar(_KEPT if keep else _BY_ID, {"id": gnn_id, "tenant": tenant})
+    if gnn is None:
+        raise NotFound("gnn", gnn_id)
+    return gnn

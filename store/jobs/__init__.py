@@ -1,0 +1,86 @@
+"""Jobs, as service and worker use them.
+
+queued → running → succeeded | failed | canceled | expired; a silent worker's job is queued again.
+A queued job with a lease is reserved: a worker will begin it next, unless it is canceled before.
+"""
+
+from __future__ import annotations
+
+from d4explain.contracts.job_states import EventType, JobKind, JobState, Queue
+from store.database.tables import Job, JobEvent
+from store.jobs.cancellation import cancel, retry
+from store.jobs.claims import (
+    Beat,
+    Claim,
+    begin,
+    cancel_running,
+    claim,
+    claim_mates,
+    expire,
+    fail,
+    give_back,
+    heartbeat,
+    held,
+    record_checkpoint,
+    record_progress,
+    release,
+    succeed,
+)
+from store.jobs.fair_groups import Party, Waiting, is_another_waiting, party_of, waiting_parties
+from store.jobs.job_events import events
+from store.jobs.reaper import (
+    Announcement,
+    announce_again,
+    announce_all_again,
+    due,
+    is_anything_due,
+    is_anything_to_reap,
+    never_announced,
+    reap,
+)
+from store.jobs.submission import Priority, get, get_all, page, submit
+
+__all__ = [
+    "Announcement",
+    "Beat",
+    "Claim",
+    "EventType",
+    "Job",
+    "JobEvent",
+    "JobKind",
+    "JobState",
+    "Party",
+    "Priority",
+    "Queue",
+    "Waiting",
+    "announce_again",
+    "announce_all_again",
+    "begin",
+    "cancel",
+    "cancel_running",
+    "claim",
+    "claim_mates",
+    "due",
+    "events",
+    "expire",
+    "fail",
+    "get",
+    "get_all",
+    "give_back",
+    "heartbeat",
+    "held",
+    "is_another_waiting",
+    "is_anything_due",
+    "is_anything_to_reap",
+    "never_announced",
+    "page",
+    "party_of",
+    "reap",
+    "record_checkpoint",
+    "record_progress",
+    "release",
+    "retry",
+    "submit",
+    "succeed",
+    "waiting_parties",
+]

@@ -1,0 +1,314 @@
+"""One attempt at a job: claimed by compare-and-set, fenced by its number in all it writes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import ColumnElement, Select, and_, func, or_, select, tuple_, update
+from sqlalchemy.orm import Session
+
+from d4explain.contracts.job_states import EventType, JobKind, JobState
+from store.database.sessions import now, read_clock
+from store.database.tables import Job, JsonObject
+from store.errors import LeaseLost
+from store.jobs.endings import end, requeue, unreserve, with_reason
+from store.jobs.job_events import append, append_state
+from store.jobs.submission import Priority
+
+_LOCKED = "held jobs"  # of a session, which lives for one transaction
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The right to work on a job; `attempt` and `owner` are the fencing token.
+
+    A reserved job stays queued, with a lease; `attempt` is the number that `begin` will give it.
+    If another worker takes it meanwhile, that number is the other's: hence the owner.
+    """
+
+    job_id: str
+    attempt: int
+    owner: str
+    kind: JobKind
+    tenant: str
+    subject_id: str | None
+    gnn_id: str | None
+    dataset_id: str | None
+    denoiser_id: str | None
+    request_digest: str | None
+    checkpoint: JsonObject | None
+    seed: int
+
+
+@dataclass(frozen=True)
+class Beat:
+    held: bool
+    cancel_requested: bool
+
+
+def is_free() -> tuple[ColumnElement[bool], ...]:
+    """What is true of a job that can be claimed."""
+    abandoned = and_(Job.state == JobState.RUNNING, Job.lease_until < now())
+    return (or_(_is_unreserved(), abandoned), *_may_run())
+
+
+def is_waiting() -> tuple[ColumnElement[bool], ...]:
+    """What is true of a job that waits for a worker and nothing else."""
+    return (_is_unreserved(), *_may_run())
+
+
+def claim(session: Session, job_id: str, owner: str, lease_seconds: float) -> Claim | None:
+    """Takes and begins the job if nobody holds it; None for a duplicate or an ended job."""
+    free = select(Job).where(Job.id == job_id, *is_free())
+    for job in _leased(session, free.with_for_update(), owner, lease_seconds):
+        job.state = JobState.RUNNING
+        job.attempt += 1
+        job.started_at = read_clock(session) if job.started_at is None else job.started_at
+        session.flush()
+        append_state(session, job)
+        return _claim_of(job, owner, job.attempt)
+    return None
+
+
+def claim_mates(session: Session, first: Claim, lease_seconds: float, limit: int) -> list[Claim]:
+    """Reserves queued jobs that need what a claimed one needs, the longest waiting first.
+
+    Mates have the tenant, the kind and the denoiser in common. None of them has begun.
+    """
+    mates = (
+        select(Job)
+        .where(
+            Job.tenant_id == first.tenant,
+            Job.kind == first.kind,
+            Job.denoiser_id == first.denoiser_id,
+            *is_waiting(),
+        )
+        .order_by(Job.priority, Job.created_at, Job.id)
+        .limit(limit)
+        .with_for_update(skip_locked=True)  # what another worker holds is being claimed there
+    )
+    reserved = _leased(session, mates, first.owner, lease_seconds)
+    return [_claim_of(job, first.owner, job.attempt + 1) for job in reserved]
+
+
+def begin(session: Session, claim: Claim) -> None:
+    """Counts the attempt of a reserved job; LeaseLost if it is ours no more.
+
+    Commit this before the work starts: a job that kills its worker must not be free of charge.
+    """
+    begun = session.scalars(
+        update(Job)
+        .where(_is_reserved(claim))
+        .values(
+            state=JobState.RUNNING,
+            attempt=claim.attempt,
+            started_at=func.coalesce(Job.started_at, now()),
+        )
+        .returning(Job)
+        .execution_options(synchronize_session=False, populate_existing=True)
+    ).one_or_none()
+    if begun is not None:
+        append_state(session, begun)
+    else:  # it may have begun already, if the answer to an earlier commit was lost
+        held(session, claim)
+
+
+def give_back(session: Session, claim: Claim) -> None:
+    """Frees a reserved job that has not begun."""
+    job = session.scalar(
+        select(Job)
+        .where(_is_reserved(claim))
+        .with_for_update()
+        .execution_options(populate_existing=True)
+    )
+    if job is None:
+        raise LeaseLost(claim.job_id, claim.attempt)
+    unreserve(session, job)
+
+
+def _leased(session: Session, free: Select[Job], owner: str, lease_seconds: float) -> list[Job]:
+    """Compare and set: the rows are locked while they are looked at."""
+    taken = session.scalars(free.execution_options(populate_existing=True)).all()
+    if not taken:
+        return []
+    at = read_clock(session)
+    for job in taken:
+        job.lease_owner = owner
+        job.lease_until = at + lease_seconds
+    session.flush()
+    return list(taken)
+
+
+def heartbeat(session: Session, claims: Sequence[Claim], lease_seconds: float) -> list[Beat]:
+    """Renews leases; not held means: stop, another attempt may be running."""
+    if not claims:
+        return []
+    running = [(claim.job_id, claim.attempt, claim.owner) for claim in claims]
+    reserved = [(id_, attempt - 1, owner) for id_, attempt, owner in running]
+    fence = tuple_(Job.id, Job.attempt, Job.lease_owner)
+    held = or_(
+        and_(Job.state == JobState.RUNNING, fence.in_(running)),
+        and_(Job.state == JobState.QUEUED, fence.in_(reserved)),
+    )
+    if len(claims) > 1:
+        # In the order in which endings are written, so that the two cannot deadlock.
+        session.execute(select(Job.id).where(held).order_by(Job.id).with_for_update()).all()
+    rows = session.execute(
+        update(Job)
+        .where(held)
+        .values(lease_until=now() + lease_seconds)
+        .returning(Job.id, Job.attempt, Job.lease_owner, Job.state, Job.cancel_requested)
+        .execution_options(synchronize_session=False)
+    ).all()
+    renewed = {
+        (row.id, row.attempt + (row.state is JobState.QUEUED), row.lease_owner): (
+            row.cancel_requested
+        )
+        for row in rows
+    }
+    return [Beat(held=key in renewed, cancel_requested=renewed.get(key, False)) for key in running]
+
+
+def held(session: Session, claim: Claim) -> Job:
+    """The claimed job, locked until the transaction ends; LeaseLost if it is ours no more."""
+    locked = session.info.setdefault(_LOCKED, {})
+    known: Job | None = locked.get(claim.job_id)
+    if known is not None:  # nobody else can have changed it since
+        if (known.attempt, known.lease_owner) != (claim.attempt, claim.owner):
+            raise LeaseLost(claim.job_id, claim.attempt)
+        return known
+    job = session.scalar(
+        select(Job)
+        .where(*_fence(claim))
+        .with_for_update()
+        .execution_options(populate_existing=True)
+    )
+    if job is None:
+        raise LeaseLost(claim.job_id, claim.attempt)
+    locked[claim.job_id] = job
+    return job
+
+
+def record_progress(session: Session, claim: Claim, progress: JsonObject) -> None:
+    job = held(session, claim)
+    shown = _finite(progress)
+    job.progress = shown
+    session.flush()
+    append(session, job, EventType.PROGRESS, shown)
+
+
+def record_checkpoint(session: Session, claim: Claim, digest: str, step: int) -> None:
+    """What the next attempt resumes from."""
+    held(session, claim).checkpoint = {"digest": digest, "step": step}
+    session.flush()
+
+
+def succeed(session: Session, claim: Claim, result: JsonObject | None = None) -> None:
+    job = held(session, claim)
+    job.result = result
+    end(session, job, JobState.SUCCEEDED)
+
+
+def fail(session: Session, claim: Claim, error_type: str, message: str, retryable: bool) -> None:
+    """Ends this attempt; the job goes back to the queue while attempts are left."""
+    job = held(session, claim)
+    error = with_reason(job, error_type, message, read_clock(session))
+    if job.cancel_requested:
+        end(session, job, JobState.CANCELED, error)
+    elif retryable and job.attempts_used < job.max_attempts:
+        job.error = error
+        requeue(session, job, Priority.RECOVERED)
+    else:
+        end(session, job, JobState.FAILED, error)
+
+
+def cancel_running(session: Session, claim: Claim) -> None:
+    """The worker has stopped because it was asked to."""
+    job = held(session, claim)
+    end(session, job, JobState.CANCELED, job.error)
+
+
+def expire(session: Session, claim: Claim) -> None:
+    """The attempt ran into the time limit."""
+    job = held(session, claim)
+    message = "the job took longer than this deployment allows"
+    error = with_reason(job, "time_limit", message, read_clock(session))
+    end(session, job, JobState.EXPIRED, error)
+
+
+def release(session: Session, claim: Claim) -> None:
+    """Gives the job back unharmed (shutdown); this does not count as an attempt.
+
+    The number of the attempt is not reused: it fences the one that was given up.
+    """
+    job = held(session, claim)
+    job.releases += 1
+    if job.cancel_requested:
+        end(session, job, JobState.CANCELED, job.error)
+    else:
+        requeue(session, job, Priority.RECOVERED)
+
+
+def _may_run() -> tuple[ColumnElement[bool], ...]:
+    return (
+        Job.waiting_for.is_(None),
+        Job.cancel_requested.is_(False),
+        Job.attempt - Job.releases < Job.max_attempts,
+    )
+
+
+def _is_unreserved() -> ColumnElement[bool]:
+    lapsed = or_(Job.lease_until.is_(None), Job.lease_until < now())
+    return and_(Job.state == JobState.QUEUED, lapsed)
+
+
+def _is_reserved(claim: Claim) -> ColumnElement[bool]:
+    return and_(
+        Job.id == claim.job_id,
+        Job.attempt == claim.attempt - 1,
+        Job.state == JobState.QUEUED,
+        Job.lease_owner == claim.owner,
+    )
+
+
+def _claim_of(job: Job, owner: str, attempt: int) -> Claim:
+    return Claim(
+        job_id=job.id,
+        attempt=attempt,
+        owner=owner,
+        kind=job.kind,
+        tenant=job.tenant_id,
+        subject_id=job.subject_id,
+        gnn_id=job.gnn_id,
+        dataset_id=job.dataset_id,
+        denoiser_id=job.denoiser_id,
+        request_digest=job.request_digest,
+        checkpoint=job.checkpoint,
+        seed=job.seed,
+    )
+
+
+def _fence(claim: Claim) -> tuple[ColumnElement[bool], ...]:
+    return (
+        Job.id == claim.job_id,
+        Job.attempt == claim.attempt,
+        Job.lease_owner == claim.owner,
+        Job.state == JobState.RUNNING,
+    )
+
+
+def _finite(data: JsonObject) -> JsonObject:
+    """JSON has no NaN: a loss that ran away is shown as null."""
+    return {key: _finite_value(value) for key, value in data.items()}
+
+
+def _finite_value(value: object) -> object:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return _finite(value)
+    if isinstance(value, list | tuple):
+        return [_finite_value(item) for item in value]
+    return value

@@ -1,0 +1,110 @@
+"""What a job's end means for others: waiters, its denoiser, its GNN."""
+
+from __future__ import annotations
+
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from d4explain.contracts.job_states import DenoiserState, GnnState, JobKind, JobState
+from d4explain.contracts.results import ProbeCheck, ProbeReport
+from store.database import job_totals
+from store.database.sessions import read_clock
+from store.database.tables import Denoiser, Gnn, Job, JsonObject
+from store.jobs.job_events import append_state
+from store.jobs.submission import Priority
+
+
+def end(session: Session, job: Job, state: JobState, error: JsonObject | None = None) -> None:
+    """Ends a job whose row the caller holds, and in the same transaction all that hangs on it."""
+    job.state = state
+    job.error = error
+    job.waiting_for = None
+    job.lease_owner = None
+    job.lease_until = None
+    job.finished_at = read_clock(session)
+    session.flush()
+    append_state(session, job)
+    job_totals.note_end(session, job)
+    if state is JobState.SUCCEEDED:
+        job.checkpoint = None
+        _release_waiters(session, job)
+        return
+    if job.kind is JobKind.TRAIN:
+        session.execute(
+            update(Denoiser)
+            .where(Denoiser.job_id == job.id, Denoiser.state == DenoiserState.TRAINING)
+            .values(state=DenoiserState.FAILED)
+        )
+    if job.kind is JobKind.PROBE:
+        _reject_unprobed(session, job)
+    _fail_waiters(session, job)
+
+
+def requeue(session: Session, job: Job, priority: Priority) -> None:
+    """Gives a job whose row the caller holds back to the queue, to be announced at once."""
+    job.state = JobState.QUEUED
+    job.priority = int(priority)
+    unreserve(session, job)
+    append_state(session, job)
+
+
+def unreserve(session: Session, job: Job) -> None:
+    """Frees a queued job whose row the caller holds, to be announced at once."""
+    job.lease_owner = None
+    job.lease_until = None
+    job.next_dispatch_at = read_clock(session)
+    job.dispatches = 0
+    session.flush()
+
+
+def with_reason(job: Job, type_: str, message: str, at: float) -> JsonObject:
+    """The job's error after one more attempt went wrong; earlier reasons are kept."""
+    clean = message.replace("\x00", "�")[:4000]  # PostgreSQL's text holds no NUL
+    earlier = (job.error or {}).get("attempts", [])
+    reason = {"attempt": job.attempt, "type": type_, "message": clean, "at": at}
+    return {"type": type_, "message": clean, "attempts": [*earlier, reason]}
+
+
+def _waiters(session: Session, job: Job) -> list[Job]:
+    return list(
+        session.scalars(
+            select(Job)
+            .where(Job.waiting_for == job.id, Job.state == JobState.QUEUED)
+            .order_by(Job.id)  # one order for all, so that two transactions cannot deadlock
+            .with_for_update()
+            .execution_options(populate_existing=True)
+        )
+    )
+
+
+def _release_waiters(session: Session, job: Job) -> None:
+    for waiter in _waiters(session, job):
+        waiter.waiting_for = None
+        requeue(session, waiter, Priority.RELEASED)
+
+
+def _fail_waiters(session: Session, job: Job) -> None:
+    cause = f": {job.error['message']}" if job.error else ""
+    for waiter in _waiters(session, job):
+        message = f"the {job.kind} job {job.id} it waited for has {_PAST[job.state]}{cause}"
+        at = read_clock(session)
+        end(session, waiter, JobState.FAILED, with_reason(waiter, "dependency", message, at))
+
+
+_PAST = {
+    JobState.FAILED: "failed",
+    JobState.CANCELED: "been canceled",
+    JobState.EXPIRED: "expired",
+}
+
+
+def _reject_unprobed(session: Session, job: Job) -> None:
+    reason = job.error["message"] if job.error else f"the probe has {_PAST[job.state]}"
+    report = ProbeReport(
+        passed=False, checks=[ProbeCheck(name="probe", passed=False, detail=reason)]
+    )
+    session.execute(
+        update(Gnn)
+        .where(Gnn.job_id == job.id, Gnn.state == GnnState.PROBING)
+        .values(state=GnnState.REJECTED, report=report.model_dump())
+    )

@@ -1,0 +1,65 @@
+"""The log of each job, which clients follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import delete, insert, select
+from sqlalchemy.orm import Session
+
+from d4explain.contracts.job_states import EventType
+from store.database.tables import Job, JobEvent, JsonObject
+
+_INSERT = insert(JobEvent)
+
+
+def append(session: Session, job: Job, type_: EventType, data: JsonObject) -> None:
+    """Call after the job's row was written: its lock keeps the ids of one job in order."""
+    session.add(JobEvent(tenant_id=job.tenant_id, job_id=job.id, type=type_, data=data))
+
+
+def append_state(session: Session, job: Job) -> None:
+    """Says in which state the job is now, and why."""
+    append(session, job, EventType.STATE, _state(job))
+
+
+def append_states(session: Session, jobs: Sequence[Job]) -> None:
+    """As `append_state`, of several jobs in one statement."""
+    rows = [
+        {"tenant_id": job.tenant_id, "job_id": job.id, "type": EventType.STATE, "data": _state(job)}
+        for job in jobs
+    ]
+    if rows:
+        session.connection().execute(_INSERT, rows)
+
+
+def events(session: Session, job_id: str, after: int = 0, limit: int = 100) -> list[JobEvent]:
+    """Events of one job with an id above `after`, oldest first."""
+    return list(
+        session.scalars(
+            select(JobEvent)
+            .where(JobEvent.job_id == job_id, JobEvent.id > after)
+            .order_by(JobEvent.id)
+            .limit(limit)
+        )
+    )
+
+
+def forget_progress(session: Session, ended_before: float) -> None:
+    """Of jobs that ended long ago only their states stay: nobody follows them any more."""
+    ended = select(Job.id).where(Job.finished_at < ended_before)
+    session.execute(
+        delete(JobEvent)
+        .where(JobEvent.type == EventType.PROGRESS, JobEvent.job_id.in_(ended))
+        .execution_options(synchronize_session=False)
+    )
+
+
+def _state(job: Job) -> JsonObject:
+    return {
+        "state": job.state.value,
+        "attempt": job.attempt,
+        "waiting_for": job.waiting_for,
+        "cancel_requested": job.cancel_requested,
+        "error": job.error,
+    }

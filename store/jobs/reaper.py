@@ -1,0 +1,146 @@
+"""Finds jobs that nobody works on: abandoned, never announced, or waiting too long."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sqlalchemy import ColumnElement, Select, bindparam, exists, or_, select, update
+from sqlalchemy.orm import Session
+
+from d4explain.contracts.job_states import JobState, Queue
+from store.database.job_policy import policy_of
+from store.database.sessions import now, read_clock
+from store.database.tables import Job
+from store.jobs.endings import end, requeue, unreserve, with_reason
+from store.jobs.submission import Priority
+
+_MOST_DOUBLINGS = 6  # 15 s · 2⁶ = 16 minutes between announcements at most
+_ANNOUNCED = (Job.id, Job.attempt, Job.queue, Job.priority)
+_FIRST = (Job.priority, Job.next_dispatch_at)
+_MARK = (
+    update(Job)
+    .where(Job.id == bindparam("announced"))
+    .values(next_dispatch_at=bindparam("again_at"), dispatches=bindparam("count"))
+)
+
+
+class Announcement(NamedTuple):
+    """A job that workers are to be told of."""
+
+    job_id: str
+    attempt: int
+    queue: Queue
+    priority: int
+
+    @classmethod
+    def of(cls, job: Job) -> Announcement:
+        return cls(job.id, job.attempt, job.queue, job.priority)
+
+
+def reap(session: Session, limit: int = 200) -> list[str]:
+    """Takes jobs from workers that fell silent and ends those that waited too long."""
+    reaped = []
+    for job in _held_rows(session, select(Job).where(_is_abandoned()).limit(limit)):
+        reaped.append(job.id)
+        _recover(session, job)
+    for job in _held_rows(session, select(Job).where(_is_overdue()).limit(limit)):
+        reaped.append(job.id)
+        message = "the job was not started before its time in the queue ran out"
+        error = with_reason(job, "queue_time", message, read_clock(session))
+        end(session, job, JobState.EXPIRED, error)
+    return reaped
+
+
+def due(session: Session, limit: int = 100) -> list[Announcement]:
+    """Jobs to announce now; each is marked to be announced again later, should nobody claim it."""
+    pause = policy_of(session).redispatch_seconds
+    # Columns, not objects: there may be hundreds each second.
+    first = select(*_ANNOUNCED, Job.dispatches).where(_is_due()).order_by(*_FIRST).limit(limit)
+    rows = session.execute(first.with_for_update(skip_locked=True)).all()
+    if rows:
+        at = read_clock(session)
+        marks = [
+            {
+                "announced": row.id,
+                "again_at": at + pause * 2 ** min(row.dispatches, _MOST_DOUBLINGS),
+                "count": row.dispatches + 1,
+            }
+            for row in rows
+        ]
+        session.connection().execute(_MARK, marks)
+    return [Announcement(row.id, row.attempt, row.queue, row.priority) for row in rows]
+
+
+def never_announced(session: Session, limit: int = 100) -> list[Announcement]:
+    """Of the jobs to announce now those that are new to the queue; reads and marks nothing."""
+    new = select(*_ANNOUNCED).where(_is_due(), Job.dispatches == 0).order_by(*_FIRST)
+    return [Announcement(*row) for row in session.execute(new.limit(limit))]
+
+
+def is_anything_to_reap(session: Session) -> bool:
+    """Whether `reap` would find a job; reads only."""
+    return bool(session.scalar(select(exists().where(or_(_is_abandoned(), _is_overdue())))))
+
+
+def is_anything_due(session: Session) -> bool:
+    """Whether `due` would find a job; reads only."""
+    return bool(session.scalar(select(exists().where(_is_due()))))
+
+
+def announce_again(session: Session, job_ids: list[str]) -> None:
+    """Makes jobs due at once, since their announcement did not get through."""
+    session.execute(
+        update(Job)
+        .where(Job.id.in_(job_ids), Job.state == JobState.QUEUED)
+        .values(next_dispatch_at=now(), dispatches=0)
+        .execution_options(synchronize_session=False)
+    )
+
+
+def announce_all_again(session: Session) -> None:
+    """Makes every queued job due, since the broker has lost its messages."""
+    session.execute(
+        update(Job)
+        .where(Job.state == JobState.QUEUED, Job.waiting_for.is_(None))
+        .values(next_dispatch_at=now(), dispatches=0)
+        .execution_options(synchronize_session=False)
+    )
+
+
+def _recover(session: Session, job: Job) -> None:
+    if job.state is JobState.QUEUED:  # reserved and never begun: nothing has gone wrong with it
+        unreserve(session, job)
+        return
+    message = f"worker {job.lease_owner} fell silent"
+    error = with_reason(job, "lease_expired", message, read_clock(session))
+    if job.cancel_requested:
+        end(session, job, JobState.CANCELED, error)
+    elif job.attempts_used >= job.max_attempts:
+        end(session, job, JobState.FAILED, error)
+    else:
+        job.error = error
+        requeue(session, job, Priority.RECOVERED)
+
+
+def _held_rows(session: Session, query: Select[Job]) -> list[Job]:
+    # Rows that another process holds are being dealt with already.
+    query = query.with_for_update(skip_locked=True)
+    return list(session.scalars(query.execution_options(populate_existing=True)))
+
+
+def _is_abandoned() -> ColumnElement[bool]:
+    held = Job.state.in_((JobState.RUNNING, JobState.QUEUED))  # running, or reserved
+    return held & (Job.lease_until < now())
+
+
+def _is_overdue() -> ColumnElement[bool]:
+    return (Job.state == JobState.QUEUED) & Job.started_at.is_(None) & (Job.expires_at < now())
+
+
+def _is_due() -> ColumnElement[bool]:
+    return (
+        (Job.state == JobState.QUEUED)
+        & Job.waiting_for.is_(None)
+        & Job.lease_until.is_(None)  # whoever has reserved a job needs no message
+        & (Job.next_dispatch_at <= now())
+    )

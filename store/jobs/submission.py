@@ -1,0 +1,139 @@
+"""Puts jobs into the table and finds them again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Required, TypedDict, Unpack
+
+from sqlalchemy import insert, select
+from sqlalchemy.orm import Session
+
+from d4explain.contracts.job_states import JobKind, JobState
+from store.database.identifiers import new_id
+from store.database.job_policy import policy_of
+from store.database.paging import Page, page_of
+from store.database.sessions import read_clock
+from store.database.tables import Job, written
+from store.errors import NotFound
+from store.jobs.job_events import append_states
+
+_INSERT = insert(Job)  # built once, as what is asked with every submission
+
+
+class Priority(IntEnum):
+    """The broker's steps; the lowest number is served first."""
+
+    RECOVERED = 0  # was running when its worker died: it has waited once already
+    RELEASED = 3  # its training is done: somebody has waited for that
+    NEW = 6
+
+
+class NewJob(TypedDict, total=False):
+    """What is to be said about a job that is submitted."""
+
+    kind: Required[JobKind]
+    subject_id: str | None
+    gnn_id: str | None
+    dataset_id: str | None
+    denoiser_id: str | None
+    request_digest: str | None
+    waiting_for: str | None
+    retry_of: str | None
+    seed: int
+    priority: int
+    tenant: str
+
+
+def submit(session: Session, **new: Unpack[NewJob]) -> Job:
+    """Writes a queued job; the dispatcher announces it once this transaction has committed."""
+    (written,) = submit_all(session, [new])
+    return get(session, written.id, written.tenant_id)
+
+
+def submit_all(session: Session, several: Sequence[NewJob]) -> list[Job]:
+    """As `submit`, with as many statements for several jobs as for one.
+
+    The session does not know the jobs that are returned: keeping track of them costs time, and
+    whoever submits many only reads them.
+    """
+    if not several:
+        return []
+    policy = policy_of(session)
+    created_at = read_clock(session)
+    rows = [
+        {
+            "id": new_id("job"),
+            "tenant_id": new.get("tenant", "default"),
+            "kind": new["kind"],
+            "queue": new["kind"].queue,
+            "state": JobState.QUEUED,
+            "attempt": 0,
+            "releases": 0,
+            "max_attempts": policy.max_attempts,
+            "priority": int(new.get("priority", Priority.NEW)),
+            "cancel_requested": False,
+            "waiting_for": new.get("waiting_for"),
+            "subject_id": new.get("subject_id"),
+            "gnn_id": new.get("gnn_id"),
+            "dataset_id": new.get("dataset_id"),
+            "denoiser_id": new.get("denoiser_id"),
+            "request_digest": new.get("request_digest"),
+            "retry_of": new.get("retry_of"),
+            "seed": new.get("seed", 0),
+            "created_at": created_at,
+            "expires_at": created_at + policy.queue_seconds,
+            "next_dispatch_at": created_at,
+            "dispatches": 0,
+        }
+        for new in several
+    ]
+    session.connection().execute(_INSERT, rows)
+    jobs = [written(Job, row) for row in rows]
+    append_states(session, jobs)
+    return jobs
+
+
+def get(session: Session, job_id: str, tenant: str = "default") -> Job:
+    return _found(session, job_id, tenant, lock=False)
+
+
+def get_all(session: Session, job_ids: Sequence[str], tenant: str = "default") -> dict[str, Job]:
+    """The jobs by their ids, read in one query; those that do not exist are missing."""
+    found = session.scalars(select(Job).where(Job.id.in_(job_ids), Job.tenant_id == tenant))
+    return {job.id: job for job in found}
+
+
+def locked(session: Session, job_id: str, tenant: str = "default") -> Job:
+    """The job as it is now, held until the transaction ends."""
+    return _found(session, job_id, tenant, lock=True)
+
+
+def page(
+    session: Session,
+    cursor: str | None = None,
+    limit: int = 50,
+    *,
+    state: JobState | None = None,
+    kind: JobKind | None = None,
+    gnn_id: str | None = None,
+    tenant: str = "default",
+) -> Page[Job]:
+    query = select(Job).where(Job.tenant_id == tenant)
+    if state is not None:
+        query = query.where(Job.state == state)
+    if kind is not None:
+        query = query.where(Job.kind == kind)
+    if gnn_id is not None:
+        query = query.where(Job.gnn_id == gnn_id)
+    return page_of(session, query, Job, cursor, limit)
+
+
+def _found(session: Session, job_id: str, tenant: str, *, lock: bool) -> Job:
+    query = select(Job).where(Job.id == job_id, Job.tenant_id == tenant)
+    if lock:
+        query = query.with_for_update()
+    job = session.scalar(query.execution_options(populate_existing=True))
+    if job is None:
+        raise NotFound("job", job_id)
+    return job

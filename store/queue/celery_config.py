@@ -1,0 +1,56 @@
+"""The one place that says how Celery talks to the broker."""
+
+from __future__ import annotations
+
+from celery import Celery
+
+from d4explain.contracts.job_states import Queue
+from store.jobs.submission import Priority
+from store.queue.redis_urls import for_celery
+
+TASK_NAME = "d4explain.run"
+
+
+def celery_settings(redis_url: str) -> dict[str, object]:
+    """Settings of both sides; the lease in the database owns recovery, not the broker."""
+    return {
+        "broker_url": for_celery(redis_url),
+        "broker_connection_timeout": 2,
+        "broker_connection_retry_on_startup": True,
+        "broker_connection_max_retries": None,
+        "broker_transport_options": {
+            "visibility_timeout": 60,
+            "unacked_restore_interval": 2,
+            "unacked_restore_throttle": 1,
+            "unacked_mutex_expire": 10,
+            "socket_timeout": 10,
+            "socket_connect_timeout": 2,
+            "socket_keepalive": True,
+            "priority_steps": [0, 3, 6, 9],
+            "queue_order_strategy": "priority",
+        },
+        "task_default_queue": Queue.LIGHT.value,
+        "task_default_priority": int(Priority.NEW),
+        # Early acknowledgement: a message is only a hint, a lost one is sent again.
+        "task_acks_late": False,
+        "task_ignore_result": True,
+        "task_serializer": "json",
+        "accept_content": ["json"],
+        # One job at a time and none hidden behind it.
+        "worker_prefetch_multiplier": 1,
+        "worker_disable_prefetch": True,
+        # Spawn: a child forked from a process that has run torch hangs.
+        "worker_pool": "prefork",
+        "worker_pool_start_method": "spawn",
+        "worker_concurrency": 1,
+        "worker_cancel_long_running_tasks_on_connection_loss": False,
+        "worker_enable_remote_control": True,
+        "worker_hijack_root_logger": False,
+        "worker_redirect_stdouts": False,
+    }
+
+
+def broker_app(name: str, redis_url: str) -> Celery:
+    app = Celery(name, set_as_current=False)
+    app.conf.update(celery_settings(redis_url))
+    return app

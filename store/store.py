@@ -1,0 +1,73 @@
+"""The store of one process, opened: settings, database and artifacts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from store.artifacts.disk_space import DiskSpace
+from store.artifacts.files import Artifacts
+from store.database.job_policy import JobPolicy
+from store.database.sessions import CONNECTIONS, Database
+from store.errors import DiskFull
+from store.settings import Settings
+
+
+@dataclass(frozen=True)
+class Store:
+    settings: Settings
+    database: Database
+    artifacts: Artifacts
+    disk: DiskSpace
+
+    @classmethod
+    def open(
+        cls, settings: Settings, *, migrate: bool = True, connections: int = CONNECTIONS
+    ) -> Store:
+        """With `migrate`, an empty database gets its tables and any other one is checked.
+
+        `connections` is how many threads may use the database at once.
+        """
+        policy = JobPolicy(
+            max_attempts=settings.max_attempts,
+            redispatch_seconds=settings.redispatch_seconds,
+            queue_seconds=settings.queue_hours * 3600,
+            idempotency_seconds=settings.idempotency_hours * 3600,
+        )
+        database = Database(settings.database_url, policy=policy, connections=connections)
+        try:
+            artifacts = Artifacts(settings.artifacts)
+            if migrate:
+                database.require_schema()
+        except BaseException:
+            database.close()
+            raise
+        return cls(settings, database, artifacts, DiskSpace(_folders(database, artifacts)))
+
+    def require_room(self) -> None:
+        """Raises `DiskFull` while there is too little room to take on new work."""
+        shortage = self.disk.shortage()
+        if shortage is not None:
+            raise DiskFull(shortage)
+
+    def close(self) -> None:
+        self.database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _folders(database: Database, artifacts: Artifacts) -> dict[str, Path]:
+    """What is written to disks of this machine, by name; others cannot be looked at."""
+    found = {"artifacts": artifacts.folder, "the database": database.folder}
+    return {name: folder for name, folder in found.items() if folder is not None}

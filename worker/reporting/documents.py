@@ -1,0 +1,230 @@
+"""From what the models found to the documents that callers read, in the callers' node ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import fmean
+
+import torch
+from torch import Tensor
+
+from d4explain.contracts.featurisers import SmilesFeaturiser
+from d4explain.contracts.requests import CanonicalGraph
+from d4explain.contracts.results import (
+    ClassExample,
+    ClosestMiss,
+    Counterfactual,
+    CounterfactualAnswer,
+    Edit,
+    ExplainedNode,
+    Prediction,
+    Restriction,
+    ResultEdge,
+    ResultGraph,
+    ResultNode,
+    Summary,
+)
+from d4explain.gnn.errors import RefusedError
+from d4explain.gnn.graphs import Graph
+from models.classes.explain import ClassGraph
+from models.counterfactual.explain import CounterfactualOutcome, FoundCounterfactual, FoundEdit
+from models.metrics.scores import density, fidelity, mean_jaccard_distance
+from worker.cases.editable_molecules import EditableMolecule, generated_molecule
+
+
+def figure(value: float) -> float:
+    """Seven significant digits: all that single precision has."""
+    return float(f"{value:.7g}")
+
+
+class NonFiniteAnswerError(RefusedError):
+    def __init__(self) -> None:
+        super().__init__(
+            "the GNN's answer is not finite for one of the graphs; "
+            "its features are probably far outside of what the GNN was trained on"
+        )
+
+
+def prediction(probabilities: Tensor) -> Prediction:
+    if not bool(torch.isfinite(probabilities).all()):
+        raise NonFiniteAnswerError
+    return Prediction(
+        predicted_class=int(probabilities.argmax()),
+        probabilities=[figure(value) for value in probabilities.tolist()],
+    )
+
+
+def result_graph(
+    document: CanonicalGraph,
+    edges: Sequence[tuple[int, int]],
+    attributes: Sequence[list[float]] | None,
+) -> ResultGraph:
+    """The posted nodes with these edges, given as positions."""
+    ids = document.node_ids
+    carried = [None] * len(edges) if attributes is None else attributes
+    return ResultGraph(
+        nodes=[ResultNode(id=id_, x=x) for id_, x in zip(ids, document.x, strict=True)],
+        edges=[
+            ResultEdge(source=ids[source], target=ids[target], edge_attr=own)
+            for (source, target), own in zip(edges, carried, strict=True)
+        ],
+    )
+
+
+def counterfactual_answer(
+    document: CanonicalGraph,
+    outcome: CounterfactualOutcome,
+    node: ExplainedNode | None = None,
+    molecule: EditableMolecule | None = None,
+) -> CounterfactualAnswer:
+    """`document` is the graph that was edited: the posted one, or a node's part of it."""
+    before = outcome.probabilities
+    miss = outcome.closest_miss
+    edit_sets = [{(edit.source, edit.target) for edit in found.edits} for found in outcome.found]
+    diversity = mean_jaccard_distance(edit_sets)
+    return CounterfactualAnswer(
+        graph=result_graph(document, document.edges, document.edge_attr),
+        molecule=None if molecule is None else molecule.document,
+        node=node,
+        restricted=_restriction(document, outcome),
+        prediction=prediction(before),
+        found=bool(outcome.found),
+        reason=outcome.reason,
+        counterfactuals=[
+            _counterfactual(document, before, found, molecule) for found in outcome.found
+        ],
+        closest_miss=None if miss is None else _closest_miss(document, before, miss, molecule),
+        diversity=None if diversity is None else figure(diversity),
+        gnn_evaluations=outcome.gnn_evaluations,
+        gnn_gradients=outcome.gnn_gradients,
+        seconds=figure(outcome.seconds),
+    )
+
+
+def _restriction(document: CanonicalGraph, outcome: CounterfactualOutcome) -> Restriction | None:
+    if outcome.candidates is None:
+        return None
+    nodes = len(document.node_ids)
+    return Restriction(candidates=outcome.candidates, of_pairs=nodes * (nodes - 1) // 2)
+
+
+def _counterfactual(
+    document: CanonicalGraph,
+    before: Tensor,
+    found: FoundCounterfactual,
+    molecule: EditableMolecule | None,
+) -> Counterfactual:
+    after = prediction(found.probabilities)
+    return Counterfactual(
+        graph=result_graph(document, _edges(found.graph), _attributes(found.graph)),
+        edits=[_edit(document, edit) for edit in found.edits],
+        prediction=after,
+        confidence=after.probabilities[after.predicted_class],
+        denoiser_likelihood=figure(found.likelihood),
+        fidelity=figure(fidelity(before, found.probabilities)),
+        modification_ratio=_ratio(document, found),
+        connected=found.connected,
+        found_by="denoiser" if found.by_denoiser else "search",
+        molecule=None if molecule is None else molecule.edited(found),
+    )
+
+
+def _closest_miss(
+    document: CanonicalGraph,
+    before: Tensor,
+    miss: FoundCounterfactual,
+    molecule: EditableMolecule | None,
+) -> ClosestMiss:
+    return ClosestMiss(
+        edits=[_edit(document, edit) for edit in miss.edits],
+        prediction=prediction(miss.probabilities),
+        fidelity=figure(fidelity(before, miss.probabilities)),
+        modification_ratio=_ratio(document, miss),
+        molecule=None if molecule is None else molecule.edited(miss),
+    )
+
+
+def _edit(document: CanonicalGraph, edit: FoundEdit) -> Edit:
+    return Edit(
+        action="add" if edit.added else "remove",
+        source=document.node_ids[edit.source],
+        target=document.node_ids[edit.target],
+        plausibility=figure(edit.plausibility),
+        proposed_by="denoiser" if edit.by_denoiser else "search",
+        edge_attr=None if edit.attributes is None else _figures(edit.attributes),
+    )
+
+
+def _ratio(document: CanonicalGraph, found: FoundCounterfactual) -> float:
+    """Edits over edges; a graph without edges counts as one edge."""
+    return figure(len(found.edits) / max(len(document.edges), 1))
+
+
+def _edges(graph: Graph) -> list[tuple[int, int]]:
+    sources, targets = graph.edges.tolist()
+    return list(zip(sources, targets, strict=True))
+
+
+def _attributes(graph: Graph) -> list[list[float]] | None:
+    if graph.edge_attributes is None:
+        return None
+    return [_figures(row) for row in graph.edge_attributes.tolist()]
+
+
+def _figures(values: Sequence[float]) -> list[float]:
+    return [figure(value) for value in values]
+
+
+def class_example(
+    found: ClassGraph,
+    target_class: int,
+    recurrence: float | None = None,
+    featuriser: SmilesFeaturiser | None = None,
+) -> ClassExample:
+    """Nodes of a generated graph have no caller's ids and are numbered."""
+    predicted = prediction(found.probabilities)
+    graph = found.graph
+    edges = _edges(graph)
+    carried: Sequence[list[float] | None] = _attributes(graph) or [None] * len(edges)
+    return ClassExample(
+        graph=ResultGraph(
+            nodes=[
+                ResultNode(id=position, x=_figures(x))
+                for position, x in enumerate(graph.features.tolist())
+            ],
+            edges=[
+                ResultEdge(source=source, target=target, edge_attr=own)
+                for (source, target), own in zip(edges, carried, strict=True)
+            ],
+        ),
+        prediction=predicted,
+        confidence=predicted.probabilities[target_class],
+        denoiser_likelihood=figure(found.likelihood),
+        density=figure(density(found.graph)),
+        connected=found.connected,
+        share=None if found.share is None else figure(found.share),
+        recurrence=None if recurrence is None else figure(recurrence),
+        node=found.graph.target,
+        molecule=generated_molecule(found.graph, featuriser),
+    )
+
+
+def summary(answers: Sequence[CounterfactualAnswer]) -> Summary:
+    """Over the best counterfactual of every graph that has one."""
+    best = [answer.counterfactuals[0] for answer in answers if answer.found]
+    edits = [edit for counterfactual in best for edit in counterfactual.edits]
+
+    def mean(value: Callable[[Counterfactual], float]) -> float | None:
+        return figure(fmean(value(counterfactual) for counterfactual in best)) if best else None
+
+    return Summary(
+        graphs=len(answers),
+        found=len(best),
+        flip_rate=figure(len(best) / len(answers)) if answers else 0.0,
+        mean_edits=mean(lambda counterfactual: len(counterfactual.edits)),
+        mean_modification_ratio=mean(lambda counterfactual: counterfactual.modification_ratio),
+        mean_fidelity=mean(lambda counterfactual: counterfactual.fidelity),
+        mean_confidence=mean(lambda counterfactual: counterfactual.confidence),
+        edits_by_denoiser=sum(edit.proposed_by == "denoiser" for edit in edits),
+        edits_by_search=sum(edit.proposed_by == "search" for edit in edits),
+    )

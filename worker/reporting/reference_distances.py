@@ -1,0 +1,70 @@
+"""How far explanations are from the reference set, and how far the reference is from itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from d4explain.contracts.results import Mmd
+from d4explain.gnn.graphs import Graph
+from models.metrics.mmd import GraphStatistics, mmd, statistics
+from worker.reporting.documents import figure
+
+_DRAWS = 200
+_QUANTILES = ("0.05", "0.25", "0.5", "0.75", "0.95")
+
+
+@dataclass(frozen=True)
+class Distance:
+    mmd: Mmd | None
+    warnings: tuple[str, ...] = ()
+
+
+def distance_to_reference(
+    graphs: Sequence[Graph],
+    reference: GraphStatistics,
+    *,
+    seed: int,
+    shares: Tensor | None = None,
+) -> Distance:
+    """MMD of a set of graphs, with the null distribution of sets of the same size and shares.
+
+    The null draws its graphs out of the reference, so at most half of it can be compared at once.
+    With `shares` [graph], which add up to 1, graphs count as much as they have.
+    """
+    if not graphs:
+        return Distance(None)
+    if reference.count < 2:
+        return Distance(None, ("no MMD: the reference has one graph only, and no spread",))
+    n = min(len(graphs), reference.count // 2)
+    compared = statistics(graphs)
+    warnings: tuple[str, ...] = ()
+    if n < len(graphs):
+        drawn = torch.randperm(len(graphs), generator=torch.Generator().manual_seed(seed))[:n]
+        compared = compared.select(drawn)
+        shares = None if shares is None else shares[drawn] / shares[drawn].sum()
+        warnings = (
+            f"MMD compares {n} of the {len(graphs)} graphs, half as many as the reference has",
+        )
+    score = mmd(compared, reference, shares)
+    null = reference.null(n, _DRAWS, seed, shares)  # [draw]
+    levels = torch.tensor([float(level) for level in _QUANTILES], dtype=null.dtype)
+    return Distance(
+        Mmd(
+            degree=figure(score.degree),
+            clustering=figure(score.clustering),
+            spectrum=figure(score.spectrum),
+            sum=figure(score.sum),
+            null_quantiles={
+                level: figure(value)
+                for level, value in zip(_QUANTILES, null.quantile(levels).tolist(), strict=True)
+            },
+            p_value=figure(float((null >= score.sum).double().mean())),
+            n=n,
+            n_reference=reference.count,
+        ),
+        warnings,
+    )
