@@ -37,7 +37,7 @@ from worker.loading.library import Library, layers_of
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 EXAMPLE = ROOT / "tests" / "plugins"
 HEAD = [{"type": "pool", "op": "sum"}, {"type": "linear", "out": 2}]
 

@@ -14,7 +14,7 @@ from store.store import Store
 from worker.__main__ import main
 from worker.process.celery_app import NoBrokerError, create_app
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 
 
 def run_worker(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

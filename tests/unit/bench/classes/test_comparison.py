@@ -19,7 +19,7 @@ from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn, predict
 from d4explain.gnn.spec import ActivationLayer, GinLayer, GnnSpec, LinearLayer, PoolLayer
 from models.metrics.recurrence import Hosts
-from tests.unit.test_bench_counterfactual import rings_and_paths
+from tests.unit.bench.counterfactuals.test_figures import rings_and_paths
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")

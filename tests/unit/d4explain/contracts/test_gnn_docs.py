@@ -12,7 +12,7 @@ from d4explain.contracts.gnn_spec import parse_spec
 from d4explain.contracts.gnn_tensors import expected_tensors
 from worker.loading.library import REFERENCE_NODES
 
-PAGE = (Path(__file__).parents[2] / "docs" / "gnns.md").read_text()
+PAGE = (Path(__file__).parents[4] / "docs" / "gnns.md").read_text()
 
 
 def documented() -> dict[str, str]:

@@ -387,7 +387,7 @@ def test_notes_hold_no_figures() -> None:
 
 
 def test_kept_results_are_rows_of_known_commands() -> None:
-    folder = Path(__file__).resolve().parents[2] / "bench" / "results"
+    folder = Path(__file__).resolve().parents[4] / "bench" / "results"
     files = sorted(folder.glob("*.json"))
     assert files
     for file in files:

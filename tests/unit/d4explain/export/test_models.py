@@ -457,7 +457,7 @@ def test_flows_that_no_chain_can_say_are_refused(
     assert named in refused.value.message
 
 
-PAGE = (Path(__file__).parents[2] / "docs" / "gnns.md").read_text()
+PAGE = (Path(__file__).parents[4] / "docs" / "gnns.md").read_text()
 
 
 def test_the_documented_chain_is_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -476,7 +476,7 @@ CHAINED = """
 import torch
 from torch import nn
 from torch_geometric.nn import GCNConv, global_mean_pool
-from d4explain.export.exporter import Chain
+from d4explain.export import Chain
 
 class Net(nn.Module):
     def __init__(self):

@@ -14,7 +14,7 @@ from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn, predict
 from d4explain.gnn.spec import GinLayer, GnnSpec, LinearLayer, PoolLayer
 from models.metrics.scores import is_connected
-from tests.unit.test_class_choice import TREES
+from tests.unit.models.classes.test_selection import TREES
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")

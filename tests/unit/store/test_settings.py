@@ -7,7 +7,7 @@ import pytest
 from store.errors import SettingsError
 from store.settings import Settings, setting_rows
 
-TABLE = Path(__file__).parents[2] / "docs" / "settings.md"
+TABLE = Path(__file__).parents[3] / "docs" / "settings.md"
 
 
 def test_defaults_live_in_the_data_folder() -> None:
