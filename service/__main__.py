@@ -27,8 +27,8 @@ from store.database import schema
 from store.errors import SchemaMismatch, SettingsError
 from store.logs import configure
 from store.queue.dispatcher import Dispatcher
-from store.queue.job_notifications import Chime
-from store.queue.queue_publisher import Doorbell
+from store.queue.job_notifications import JobNotifications
+from store.queue.queue_publisher import QueuePublisher
 from store.settings import Settings
 from store.store import Store
 
@@ -74,11 +74,11 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"service: the database cannot be opened: {error}", file=sys.stderr)
         return 1
     with opened as store:
-        doorbell = Doorbell(settings.redis_url) if settings.redis_url else None
+        doorbell = QueuePublisher(settings.redis_url) if settings.redis_url else None
         app = create_app(
             store,
             dispatcher=Dispatcher(store.database, doorbell, settings),
-            chime=Chime(settings.redis_url) if settings.redis_url else None,
+            chime=JobNotifications(settings.redis_url) if settings.redis_url else None,
             broker_answers=doorbell.ping if doorbell else None,
             capacity=Capacity(requests=options.limit_concurrency),
         )

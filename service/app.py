@@ -15,7 +15,7 @@ from service.http.admission import Admission, Capacity
 from service.http.body_limits import BodyLimit, BodyMemory
 from service.http.openapi import describe
 from service.http.origins import OwnOrigin, hosts_of
-from service.http.waiting import JobWatch
+from service.http.waiting import JobWatcher
 from service.routes import (
     datasets,
     denoisers,
@@ -29,9 +29,9 @@ from service.routes import (
     predictions,
 )
 from service.submission.explanation_submissions import Submissions
-from service.telemetry import JobFigures, RequestMetrics, Telemetry
+from service.telemetry import JobMetrics, RequestMetrics, Telemetry
 from store.queue.dispatcher import Dispatcher
-from store.queue.job_notifications import Chime
+from store.queue.job_notifications import JobNotifications
 from store.settings import MIB
 from store.store import Store
 
@@ -82,13 +82,13 @@ def create_app(
     store: Store,
     *,
     dispatcher: Dispatcher | None = None,
-    chime: Chime | None = None,
+    chime: JobNotifications | None = None,
     broker_answers: Callable[[], bool] | None = None,
     capacity: Capacity | None = None,
     heartbeat_seconds: float = 15.0,
 ) -> FastAPI:
     """The application; with a dispatcher it also announces jobs for as long as it runs."""
-    watch = JobWatch(store.database, chime)
+    watch = JobWatcher(store.database, chime)
     submissions = Submissions(store)
 
     @asynccontextmanager
@@ -125,7 +125,7 @@ def create_app(
         heartbeat_seconds=heartbeat_seconds,
     )
     app.state.registry = CollectorRegistry()
-    app.state.registry.register(JobFigures(store.database))
+    app.state.registry.register(JobMetrics(store.database))
     for router in _ROUTERS:
         app.include_router(router)
     problems.install(app, [*app.routes, *(route for router in _ROUTERS for route in router.routes)])

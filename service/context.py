@@ -14,7 +14,7 @@ from fastapi import Depends, Request
 from service.drawing.drawing_queue import Drawings
 from service.http.bodies import LARGE_BODY_BYTES
 from service.http.reading_process import ReadingProcess
-from service.http.waiting import JobWatch
+from service.http.waiting import JobWatcher
 from service.submission.explanation_submissions import Submissions
 from store.store import Store
 
@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 class Context:
     store: Store
     submissions: Submissions
-    watch: JobWatch
+    watch: JobWatcher
     nudge: Callable[..., None]  # tells the dispatcher that jobs were queued, and which if known
     broker_answers: Callable[[], bool] | None  # None: no broker is configured
     heartbeat_seconds: float = 15.0  # between signs of life on a quiet event stream

@@ -17,7 +17,7 @@ _IS_LIVE = Job.state.in_((JobState.QUEUED, JobState.RUNNING))
 
 
 @dataclass(frozen=True)
-class QueueFigures:
+class QueueCounts:
     queued: int  # ready to run
     waiting: int  # queued behind a training
     running: int
@@ -38,7 +38,7 @@ def jobs_by_kind_and_state(session: Session) -> dict[tuple[JobKind, JobState], i
     return found
 
 
-def queues(session: Session) -> dict[Queue, QueueFigures]:
+def queues(session: Session) -> dict[Queue, QueueCounts]:
     waits = case((Job.waiting_for.is_not(None), 1), else_=0)
     rows = session.execute(
         select(Job.queue, Job.state, waits, func.count())
@@ -47,7 +47,7 @@ def queues(session: Session) -> dict[Queue, QueueFigures]:
     )
     counts = {(queue, state, bool(wait)): count for queue, state, wait, count in rows}
     return {
-        queue: QueueFigures(
+        queue: QueueCounts(
             queued=counts.get((queue, JobState.QUEUED, False), 0),
             waiting=counts.get((queue, JobState.QUEUED, True), 0),
             running=sum(counts.get((queue, JobState.RUNNING, wait), 0) for wait in (True, False)),

@@ -41,7 +41,7 @@ class RequestMetrics:
         )
 
 
-class JobFigures(Collector):
+class JobMetrics(Collector):
     """What the database says at the moment of the scrape."""
 
     def __init__(self, database: Database) -> None:

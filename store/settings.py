@@ -159,7 +159,7 @@ class Settings:
     black_box_hosts: str = _setting(
         "D4_BLACK_BOX_HOSTS",
         "",
-        "Hosts that workers may ask, comma-separated: `host` or `host:port`.",
+        "SubgraphIndex that workers may ask, comma-separated: `host` or `host:port`.",
         shown="none",
     )
     black_box_private_hosts: str = _setting(

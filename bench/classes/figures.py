@@ -21,7 +21,7 @@ from models.classes.node_features import ClassParts
 from models.classes.regularisers import DegreeLimits
 from models.graphs.isomorphism import isomorphism_classes
 from models.metrics.mmd import mmd, statistics
-from models.metrics.recurrence import Hosts
+from models.metrics.recurrence import SubgraphIndex
 from models.metrics.scores import density, is_connected
 
 _HELD_OUT_PARTS = 400  # connected subgraphs of held-out class graphs that answers are compared with
@@ -85,7 +85,7 @@ class Measure:
         self._label = label
         self._nodes = nodes
         self._gnn = gnn
-        self._hosts = Hosts(held_out)
+        self._hosts = SubgraphIndex(held_out)
         generator = torch.Generator().manual_seed(seed)
         self._parts = _parts(held_out, nodes, generator)
         self._density = _mean([density(graph) for graph in self._parts])

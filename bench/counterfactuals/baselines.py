@@ -9,7 +9,7 @@ import torch
 
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn, predict
-from models.counterfactual.oracle import FORBIDDEN, FlipGoal, FlipJudge
+from models.counterfactual.oracle import FORBIDDEN, CounterfactualOracle, FlipGoal
 from models.graphs.edits import EditRules, EditSet, EditSpace
 
 
@@ -22,7 +22,7 @@ class BaselineOutcome:
     gnn_evaluations: int
 
 
-Search = Callable[[FlipJudge], EditSet | None]
+Search = Callable[[CounterfactualOracle], EditSet | None]
 
 
 def greedy(gnn: Gnn, graph: Graph, rules: EditRules, *, device: torch.device) -> BaselineOutcome:
@@ -35,7 +35,7 @@ def random_edits(
 ) -> BaselineOutcome:
     """Edits in random order until the class flips."""
 
-    def search(judge: FlipJudge) -> EditSet | None:
+    def search(judge: CounterfactualOracle) -> EditSet | None:
         order = torch.randperm(judge.space.count, generator=generator).tolist()
         prefixes = [
             tuple(sorted(order[:length]))
@@ -49,7 +49,7 @@ def random_edits(
     return _run(gnn, graph, rules, search, device)
 
 
-def _greedy(judge: FlipJudge) -> EditSet | None:
+def _greedy(judge: CounterfactualOracle) -> EditSet | None:
     edits: EditSet = ()
     for _ in range(judge.space.budget):
         longer = [
@@ -73,7 +73,7 @@ def _run(
     gnn.eval()
     space = EditSpace.of(graph, rules)
     before = int(predict(gnn, [graph], device)[0].argmax())
-    judge = FlipJudge(gnn, space, FlipGoal(before, None), device)
+    judge = CounterfactualOracle(gnn, space, FlipGoal(before, None), device)
     edits = search(judge)
     if edits is None or judge.verified_margins([edits])[0] <= 0:
         return BaselineOutcome(None, 0, judge.evaluations + 1)

@@ -23,7 +23,7 @@ from bench.counterfactuals.baselines import BaselineOutcome, greedy, random_edit
 from bench.counterfactuals.instances import CPU, Explained, delete_only
 from d4explain.gnn.network import Gnn
 from models.counterfactual.denoiser_proposals import Proposals
-from models.counterfactual.edit_ranking import Foresight
+from models.counterfactual.edit_ranking import EffectSource
 from models.counterfactual.explain import CounterfactualConfig, explain
 from models.counterfactual.search_config import SearchConfig
 from models.diffusion.denoiser import Denoiser
@@ -69,11 +69,12 @@ class Diffusion:
 DIFFUSION = {
     "d4": Diffusion(TrainedFor.OURS, CounterfactualConfig(alternatives=ALTERNATIVES)),
     "d4_no_denoiser": Diffusion(
-        TrainedFor.OURS, CounterfactualConfig(alternatives=ALTERNATIVES, foresight=Foresight.NONE)
+        TrainedFor.OURS,
+        CounterfactualConfig(alternatives=ALTERNATIVES, foresight=EffectSource.NONE),
     ),
     "d4_slopes": Diffusion(
         TrainedFor.OURS,
-        CounterfactualConfig(alternatives=ALTERNATIVES, foresight=Foresight.SLOPES),
+        CounterfactualConfig(alternatives=ALTERNATIVES, foresight=EffectSource.SLOPES),
     ),
     "d4_no_lcf": Diffusion(TrainedFor.WITHOUT_LCF, CounterfactualConfig(alternatives=ALTERNATIVES)),
     "d4_no_guidance": Diffusion(

@@ -22,7 +22,7 @@ from bench.robustness.smoothing import Smoothing, smoothed_scores
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn, predict
 from models.counterfactual.explain import CounterfactualConfig, explain
-from models.counterfactual.oracle import FlipGoal, FlipJudge
+from models.counterfactual.oracle import CounterfactualOracle, FlipGoal
 from models.diffusion.denoiser import Denoiser
 from models.graphs.edits import EditRules, EditSpace
 
@@ -118,7 +118,7 @@ def _by_score(gnn: Gnn, denoiser: Denoiser, space: EditSpace, smoothing: Smoothi
 
 def _greedy(gnn: Gnn, graph: Graph, rules: EditRules) -> list[Edit]:
     space = EditSpace.of(graph, rules)
-    judge = FlipJudge(gnn, space, _goal(gnn, graph), CPU)
+    judge = CounterfactualOracle(gnn, space, _goal(gnn, graph), CPU)
     taken: list[int] = []
     while len(taken) < min(space.budget, space.count):
         left = [pair for pair in range(space.count) if pair not in taken]

@@ -16,7 +16,7 @@ Finder = Annotated[
         description="`denoiser`: the edits are those of a denoiser sample, or were chosen among "
         "the node pairs that the denoiser foretold to move the GNN most, as no others were tried. "
         "`search`: all pairs were tried, as on small graphs, with the preset `thorough` and with "
-        "denoisers that foretell nothing. All edits of one counterfactual say the same."
+        "denoisers that estimate_cost nothing. All edits of one counterfactual say the same."
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""Turns a trained PyG model into a spec and weights that the API accepts."""
+"""FairScheduler a trained PyG model into a spec and weights that the API accepts."""
 
 from d4explain.export.convolutions import GinAround, GinSum
 from d4explain.export.exporter import Chain, Exported, export

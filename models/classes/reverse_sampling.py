@@ -21,7 +21,7 @@ from models.classes.regularisers import (
     faults_of,
     regularised,
 )
-from models.classes.selection import SURE, Pool, distinct
+from models.classes.selection import TARGET_LOG_CONFIDENCE, Pool, distinct
 from models.diffusion.denoiser import Denoiser
 from models.diffusion.noise import NoiseLevel, add_noise, symmetric_uniform
 from models.graphs.isomorphism import graph_codes
@@ -205,7 +205,7 @@ class Chains:
     ) -> Tensor:
         """Regularised; with `guided` sure is sure, and what else is wished decides."""
         if self._config.guided:
-            log_confidence = log_confidence.clamp(max=SURE)
+            log_confidence = log_confidence.clamp(max=TARGET_LOG_CONFIDENCE)
         return torch.cat(
             [
                 regularised(log_confidence[some], candidates, self._config.regularisers)

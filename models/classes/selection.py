@@ -29,12 +29,16 @@ from d4explain.gnn.graphs import DenseGraphs, Graph, from_dense
 from models.graphs.isomorphism import isomorphism_classes
 from models.metrics.mmd import GraphStatistics, kernels_between, mmd, statistics
 
-SURE = math.log(0.995)  # log f that is not worth raising at the cost of anything else
+TARGET_LOG_CONFIDENCE = math.log(
+    0.995
+)  # log f that is not worth raising at the cost of anything else
 # Nats of faults beyond the fewest at which a graph is no answer: less than a second component or an
 # edge beyond a valence costs.
 _WORSE = 1.9
 _LESS_SURE = 0.1  # nats of log f that an answer may be below the surest one
-_LESS_SURE_ON_AVERAGE = 0.004  # and that their mean may be below it, even if that is less than SURE
+_LESS_SURE_ON_AVERAGE = (
+    0.004  # and that their mean may be below it, even if that is less than TARGET_LOG_CONFIDENCE
+)
 _MOST = 6_000  # graphs among which answers are chosen
 _TO_ITSELF = 3.0  # a graph's kernels with itself, added up
 # In units of MMD² per nat.
@@ -93,8 +97,8 @@ def chosen(pool: Pool, parts: Sequence[Graph], random: Sequence[Graph], count: i
     How many depends on how the distance to `parts` grows compared with that of `random`.
     """
     pool = pool.select(_eligible(pool))
-    met = pool.scores - pool.log_confidence.clamp(max=SURE)
-    sure = min(SURE, float(pool.log_confidence.max()) - _LESS_SURE_ON_AVERAGE)
+    met = pool.scores - pool.log_confidence.clamp(max=TARGET_LOG_CONFIDENCE)
+    sure = min(TARGET_LOG_CONFIDENCE, float(pool.log_confidence.max()) - _LESS_SURE_ON_AVERAGE)
     doubt, unmet = _OWN_DOUBT * (sure - pool.log_confidence).clamp(min=0), met.max() - met
     own, wanted = statistics(from_dense(pool.graphs)), statistics(parts)
     herd = _herded(own, _Likeness.of(own, wanted, pool, doubt + _WISH * unmet, sure), count)

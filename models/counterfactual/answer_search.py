@@ -11,10 +11,10 @@ from d4explain.gnn.graphs import Graph
 from models.counterfactual.beam_search import Guide, Search, pool_size
 from models.counterfactual.config import CounterfactualConfig, search_of_large_graphs
 from models.counterfactual.denoiser_proposals import draw, pruned_flips, scattered
-from models.counterfactual.edit_ranking import Foresight, Scout
+from models.counterfactual.edit_ranking import EditRanker, EffectSource
 from models.counterfactual.large.candidate_space import CandidateSpace
-from models.counterfactual.large.patches import PatchScout
-from models.counterfactual.oracle import FORBIDDEN, FlipJudge, StoppedError
+from models.counterfactual.large.patches import PatchEditRanker
+from models.counterfactual.oracle import FORBIDDEN, CounterfactualOracle, StoppedError
 from models.counterfactual.pruning import prune
 from models.counterfactual.result import FoundCounterfactual, FoundEdit
 from models.counterfactual.selection import choose, codes_of, shortlist
@@ -34,7 +34,7 @@ class Sampling:
     def __init__(
         self,
         denoiser: Denoiser,
-        judge: FlipJudge,
+        judge: CounterfactualOracle,
         config: CounterfactualConfig,
         generator: torch.Generator,
         device: torch.device,
@@ -55,19 +55,19 @@ class Sampling:
         self._stopped = False
         self._by_denoiser: set[EditSet] = set()
         self._code_of: dict[EditSet, int] = {}
-        self._scout: Scout | PatchScout
+        self._scout: EditRanker | PatchEditRanker
         if isinstance(space, CandidateSpace):
-            self._scout = PatchScout(
+            self._scout = PatchEditRanker(
                 denoiser, judge, space, config.candidates, device=device, generator=generator
             )
         else:
-            self._scout = Scout(
+            self._scout = EditRanker(
                 denoiser, judge, device, foresight=config.foresight, generator=generator
             )
         self._plausibility = self._scout.plausibility
         self._chosen_from_pool = (
             config.sampler == "guided"
-            and config.foresight is Foresight.DENOISER
+            and config.foresight is EffectSource.DENOISER
             and pool_size(self._scout, self._search_config, self._space.count) is not None
         )
 
@@ -131,7 +131,7 @@ class Sampling:
         )
 
     def _draw(self) -> list[EditSet]:
-        if isinstance(self._scout, PatchScout):  # a large graph is not drawn as a whole
+        if isinstance(self._scout, PatchEditRanker):  # a large graph is not drawn as a whole
             return self._scout.bundles(self._space.budget)
         drawn = draw(
             self._denoiser,
@@ -140,7 +140,7 @@ class Sampling:
             self._generator,
             self._device,
         )
-        if self._config.foresight is not Foresight.DENOISER:
+        if self._config.foresight is not EffectSource.DENOISER:
             drawn = scattered(drawn, self._space.count, self._generator)
         self.samples = len(drawn)
         return [edits for edits in drawn if edits]

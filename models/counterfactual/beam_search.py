@@ -14,12 +14,12 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from models.counterfactual.edit_ranking import Scout
-from models.counterfactual.large.patches import PatchScout
-from models.counterfactual.oracle import FORBIDDEN, FlipJudge
+from models.counterfactual.edit_ranking import EditRanker
+from models.counterfactual.large.patches import PatchEditRanker
+from models.counterfactual.oracle import FORBIDDEN, CounterfactualOracle
 from models.counterfactual.rank_correction import corrected
 from models.counterfactual.search_config import SearchConfig
-from models.counterfactual.selection import unnaturalness
+from models.counterfactual.selection import statistics_shift
 from models.graphs.edits import EditSet, EditSpace, SmallestSets
 
 _LOOK = 32  # pairs of a pool that are judged before what is foretold of the rest is corrected
@@ -29,7 +29,7 @@ _WITHOUT_TWO = 2048  # sets with two edits dropped that an exchange judges
 _WITHOUT_TWO_NODES = 2**19  # and nodes of all their graphs together
 
 T = TypeVar("T")
-AnyScout = Scout | PatchScout
+AnyScout = EditRanker | PatchEditRanker
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Guide:
         return self.effects + weight * self.plausibility
 
 
-def first_pairs(judge: FlipJudge, scout: AnyScout, config: SearchConfig) -> list[int]:
+def first_pairs(judge: CounterfactualOracle, scout: AnyScout, config: SearchConfig) -> list[int]:
     """The pairs to try as single edits, in the order to try them.
 
     A scout that foresees effects names a pool, best first. Without one, or if there are few, it is
@@ -80,7 +80,9 @@ def pool_size(scout: AnyScout, config: SearchConfig, count: int) -> int | None:
     return size if 2 * size < count else None
 
 
-def _pool(judge: FlipJudge, scout: AnyScout, config: SearchConfig, size: int) -> list[int]:
+def _pool(
+    judge: CounterfactualOracle, scout: AnyScout, config: SearchConfig, size: int
+) -> list[int]:
     """In turns by foretold gain, by naturalness, and by gain and plausibility together.
 
     As many of the first as the denoiser needed on held-out graphs are in it in any case.
@@ -101,7 +103,7 @@ def _natural_flips(space: EditSpace, foretold: Mapping[EditSet, float]) -> list[
     """Of the sets foretold to flip those most like the input first, of many the surest."""
     flips = [edits for edits, margin in foretold.items() if margin > 0]
     surest = sorted(flips, key=lambda edits: (-foretold[edits], edits))[:_NATURAL]
-    strange = dict(zip(surest, unnaturalness(space, surest), strict=True))
+    strange = dict(zip(surest, statistics_shift(space, surest), strict=True))
     return sorted(surest, key=lambda edits: (strange[edits], edits))
 
 
@@ -138,7 +140,7 @@ class Search:
 
     def __init__(
         self,
-        judge: FlipJudge,
+        judge: CounterfactualOracle,
         scout: AnyScout,
         config: SearchConfig,
         enough: Callable[[int], bool] = lambda depth: False,

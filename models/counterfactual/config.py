@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from models.counterfactual.denoiser_proposals import Proposals
-from models.counterfactual.edit_ranking import Foresight
+from models.counterfactual.edit_ranking import EffectSource
 from models.counterfactual.large.candidate_space import CandidateConfig
 from models.counterfactual.search_config import SearchConfig
 
@@ -32,7 +32,7 @@ class CounterfactualConfig:
     candidates: CandidateConfig = field(default_factory=CandidateConfig)  # of large graphs
     # Both are for measuring what a part is worth:
     prune: bool = True  # False: flips are returned with the edits they do not need
-    foresight: Foresight = Foresight.DENOISER
+    foresight: EffectSource = EffectSource.DENOISER
 
     def __post_init__(self) -> None:
         if self.alternatives < 1:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from d4explain.gnn.graphs import to_dense
 from models.counterfactual.beam_search import Guide
-from models.counterfactual.oracle import FlipJudge
+from models.counterfactual.oracle import CounterfactualOracle
 from models.counterfactual.pruning import prune
 from models.diffusion.denoiser import Denoiser
 from models.diffusion.noise import NoiseLevel, add_noise
@@ -78,7 +78,7 @@ def scattered(samples: Sequence[EditSet], pairs: int, generator: torch.Generator
 
 def pruned_flips(
     samples: Sequence[EditSet],
-    judge: FlipJudge,
+    judge: CounterfactualOracle,
     guide: Guide,
     *,
     plausibility_weight: float,

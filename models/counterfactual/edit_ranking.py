@@ -9,7 +9,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from models.counterfactual.oracle import FORBIDDEN, FlipJudge
+from models.counterfactual.oracle import FORBIDDEN, CounterfactualOracle
 from models.diffusion.denoiser import Denoiser
 from models.graphs.edits import EditSet
 
@@ -22,7 +22,7 @@ _TRIPLES_PER_DEPTH = 2**25
 T = TypeVar("T")
 
 
-class Foresight(Enum):
+class EffectSource(Enum):
     """Where the pool of pairs to try comes from; all but the first are for measuring it."""
 
     DENOISER = "denoiser"
@@ -30,7 +30,7 @@ class Foresight(Enum):
     NONE = "none"  # the same, and the slopes are no reason to leave any pair untried
 
 
-class Scout:
+class EditRanker:
     """Foretells for one graph which further edits move the GNN, and how plausible they are.
 
     With an effect head the denoiser corrects the GNN's slopes; without one the slopes alone are
@@ -40,18 +40,18 @@ class Scout:
     def __init__(
         self,
         denoiser: Denoiser,
-        judge: FlipJudge,
+        judge: CounterfactualOracle,
         device: torch.device,
         *,
-        foresight: Foresight,
+        foresight: EffectSource,
         generator: torch.Generator,
     ) -> None:
         self._denoiser = denoiser
         self._judge = judge
         self._device = device
         self._generator = generator
-        self._reads_effects = foresight is Foresight.DENOISER and denoiser.shape.classes > 0
-        self.foresees = self._reads_effects or foresight is Foresight.SLOPES
+        self._reads_effects = foresight is EffectSource.DENOISER and denoiser.shape.classes > 0
+        self.foresees = self._reads_effects or foresight is EffectSource.SLOPES
         # pairs of a pool, at least; None: nobody knows
         self.needed = denoiser.shape.pool if self._reads_effects else 0
         space = judge.space
@@ -63,7 +63,7 @@ class Scout:
         else:
             clean = space.dense([()]).to(device)
             self.plausibility = space.of_pairs(denoiser.read(clean).plausibility[0].cpu())
-        if foresight is not Foresight.DENOISER:
+        if foresight is not EffectSource.DENOISER:
             order = torch.randperm(space.count, generator=generator)
             self.plausibility = self.plausibility[order]
 

@@ -16,7 +16,7 @@ from d4explain.gnn.network import Gnn, predict
 from models.counterfactual.answer_search import STOPPED, Sampling
 from models.counterfactual.config import CounterfactualConfig
 from models.counterfactual.large.candidate_space import CandidateSpace
-from models.counterfactual.oracle import FlipGoal, FlipJudge, StoppedError
+from models.counterfactual.oracle import CounterfactualOracle, FlipGoal, StoppedError
 from models.counterfactual.result import CounterfactualOutcome, FoundCounterfactual, FoundEdit
 from models.diffusion.denoiser import Denoiser
 from models.errors import TooLargeError, UnknownClassError
@@ -55,7 +55,7 @@ def explain(
     space = _space(graph.cpu(), rules, config, seed)
     before = predict(gnn, [space.graph], device)[0]  # [class]
     goal = FlipGoal(int(before.argmax()), config.target_class)
-    judge = FlipJudge(gnn, space, goal, device, should_stop)
+    judge = CounterfactualOracle(gnn, space, goal, device, should_stop)
     reason = _why_impossible(space, goal, rules)
     if reason is None and should_stop():
         reason = STOPPED

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from models.graphs.edits import LARGE_SET, EditSet
 
 
-class TriedSets:
+class MarginCache:
     """Margins by edit set; of large sets that are no answers only a digest stays.
 
     A set of n edits has n subsets of n - 1 edits, which pruning tries: kept as they are, they would

@@ -11,8 +11,8 @@ from torch import Tensor
 from d4explain.gnn.graphs import DenseGraphs, to_sparse
 from d4explain.gnn.network import Gnn, predict
 from models.counterfactual.large.candidate_space import CandidateSpace
-from models.counterfactual.margin_cache import TriedSets
-from models.diffusion.gnn_sensitivity import GnnView, look, toggle_slopes
+from models.counterfactual.margin_cache import MarginCache
+from models.diffusion.gnn_sensitivity import Sensitivity, look, toggle_slopes
 from models.graphs.edits import LARGE_SET, EditSet, EditSpace
 
 # Numbers per dense GNN pass: about what stays in a core's cache at usual widths, and it bounds
@@ -43,7 +43,7 @@ class FlipGoal:
         return scores[:, self.target] - _without(scores, self.target).amax(dim=1)
 
 
-class FlipJudge:
+class CounterfactualOracle:
     """Judges edit sets of one graph; remembers margins, flips and the work done."""
 
     def __init__(
@@ -61,7 +61,7 @@ class FlipJudge:
         self.gnn = gnn
         self._device = device
         self._should_stop = should_stop
-        self._tried = TriedSets()
+        self._tried = MarginCache()
         self._verified: dict[EditSet, Tensor] = {}
         # all edited graphs share one view of the features, however many there are
         self._per_pass = max(1, _CELLS_PER_PASS // max(space.graph.node_count, 1) ** 2)
@@ -119,7 +119,7 @@ class FlipJudge:
         with torch.inference_mode():
             return self._logits([()])[0].cpu()
 
-    def look(self, graphs: DenseGraphs) -> GnnView:
+    def look(self, graphs: DenseGraphs) -> Sensitivity:
         """What the GNN says about graphs that need not be edits of the input."""
         view = look(self.gnn, graphs)
         self.evaluations += graphs.count

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from models.counterfactual.large.candidate_space import CandidateSpace
-from models.counterfactual.oracle import FlipJudge
+from models.counterfactual.oracle import CounterfactualOracle
 from models.graphs.connectivity import component_counts
 from models.graphs.edits import EditSet, EditSpace, SmallestSets
 from models.graphs.isomorphism import marked_codes
@@ -17,7 +17,7 @@ from models.graphs.isomorphism import marked_codes
 _PER_COMPONENT = 0.02  # as strange as this much of earth mover's distance
 
 
-def shortlist(judge: FlipJudge, plausibility: Tensor, count: int) -> list[EditSet]:
+def shortlist(judge: CounterfactualOracle, plausibility: Tensor, count: int) -> list[EditSet]:
     """Known flips worth a verdict, smallest first; of too many of one size, a mixed choice.
 
     Half of those are the ones with the greatest margins, half the most plausible ones.
@@ -41,7 +41,7 @@ def shortlist(judge: FlipJudge, plausibility: Tensor, count: int) -> list[EditSe
     return smallest.kept
 
 
-def unnaturalness(space: EditSpace, edit_sets: Sequence[EditSet]) -> list[float]:
+def statistics_shift(space: EditSpace, edit_sets: Sequence[EditSet]) -> list[float]:
     """How far each edited graph strays from the input; small is natural.
 
     The earth mover's distances of degrees (over the mean degree), clustering coefficients and
@@ -63,14 +63,14 @@ def unnaturalness(space: EditSpace, edit_sets: Sequence[EditSet]) -> list[float]
 
 
 def choose(space: EditSpace, edit_sets: Sequence[EditSet], count: int) -> list[EditSet]:
-    """The best sets of a ranking by (edits, unnaturalness), none a near-duplicate of another.
+    """The best sets of a ranking by (edits, statistics_shift), none a near-duplicate of another.
 
     No chosen set contains another, and no two are the same up to a symmetry of the graph. Among
     sets that are equally small, those that share fewest edits with the ones already chosen go
     first.
     """
     distinct = SmallestSets(edit_sets).kept
-    strangeness = dict(zip(distinct, unnaturalness(space, distinct), strict=True))
+    strangeness = dict(zip(distinct, statistics_shift(space, distinct), strict=True))
     distinct.sort(key=lambda edits: (len(edits), strangeness[edits], edits))
     codes = codes_of(space, distinct)
     by_code: dict[int, EditSet] = {}

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from d4explain.gnn.errors import NoMarkedNodeError
 from d4explain.gnn.graphs import DenseGraphs
-from models.diffusion.gnn_sensitivity import GnnView
+from models.diffusion.gnn_sensitivity import Sensitivity
 from models.diffusion.noise import NoiseLevel
 from models.diffusion.ppgn import PpgnBlock, inverse_rms, normal_weight
 
@@ -108,7 +108,7 @@ class Denoiser(nn.Module):
         return self._logits(self._state(noisy, noise, on), noisy, noise)
 
     def with_effects(
-        self, noisy: DenseGraphs, noise: NoiseLevel, steered: Tensor, view: GnnView
+        self, noisy: DenseGraphs, noise: NoiseLevel, steered: Tensor, view: Sensitivity
     ) -> tuple[Tensor, Tensor]:
         """The logits as `forward` gives them, and the effects in units of `effect_scale`.
 
@@ -118,7 +118,7 @@ class Denoiser(nn.Module):
         state = self._state(noisy, noise, steered.to(noise.add.dtype))
         return self._logits(state, noisy, noise), self._effects(state, noisy, view)
 
-    def read(self, graphs: DenseGraphs, view: GnnView | None = None) -> Reading:
+    def read(self, graphs: DenseGraphs, view: Sensitivity | None = None) -> Reading:
         """What one pass says about toggling each pair of discrete graphs.
 
         Without the GNN's view, or without an effect head, it says nothing about effects.
@@ -160,7 +160,7 @@ class Denoiser(nn.Module):
         logits = self.head_out @ torch.relu_(self.head_in @ state)
         return _symmetric(logits.view(graphs.adjacency.shape), graphs)
 
-    def _effects(self, state: Tensor, graphs: DenseGraphs, view: GnnView) -> Tensor:
+    def _effects(self, state: Tensor, graphs: DenseGraphs, view: Sensitivity) -> Tensor:
         """The GNN's slopes, corrected by what is known about each pair and its two ends."""
         slopes = (view.slopes / self.effect_scale).flatten(1)  # [class, pair of all graphs]
         states = torch.asinh(view.states)  # [batch, node, width]
@@ -183,7 +183,7 @@ class Denoiser(nn.Module):
     def _embed(self, graphs: DenseGraphs, level: Tensor) -> Tensor:
         """A linear map of (one-hot noisy adjacency, both ends' features, noise features).
 
-        Written as a sum of maps: concatenating the inputs would copy every feature to each pair.
+        Committed as a sum of maps: concatenating the inputs would copy every feature to each pair.
         """
         batch, nodes = graphs.mask.shape
         real = (graphs.mask[:, :, None] & graphs.mask[:, None, :]).to(graphs.adjacency.dtype)

@@ -12,7 +12,7 @@ from d4explain.gnn.graphs import DenseGraphs
 from d4explain.gnn.network import Gnn
 
 
-class GnnView(NamedTuple):
+class Sensitivity(NamedTuple):
     """What the GNN itself says about each graph of a batch, by one forward pass."""
 
     logits: Tensor  # [batch, class]
@@ -20,7 +20,7 @@ class GnnView(NamedTuple):
     states: Tensor  # [batch, node, width] what its convolutions say about each node
     backward_passes: int = 0  # that the slopes took, each over the whole batch
 
-    def select(self, part: slice) -> GnnView:
+    def select(self, part: slice) -> Sensitivity:
         return self._replace(
             logits=self.logits[part], slopes=self.slopes[:, part], states=self.states[part]
         )
@@ -78,7 +78,7 @@ def logit_changes(gnn: Gnn, graphs: DenseGraphs, toggles: Toggles) -> Tensor:
     return change - change.mean(dim=1, keepdim=True)
 
 
-def look(gnn: Gnn, graphs: DenseGraphs) -> GnnView:
+def look(gnn: Gnn, graphs: DenseGraphs) -> Sensitivity:
     """One forward pass and a backward one per class but the last.
 
     A GNN without a dense form has no gradients: its slopes are 0.
@@ -86,7 +86,7 @@ def look(gnn: Gnn, graphs: DenseGraphs) -> GnnView:
     if not gnn.has_dense:
         with torch.no_grad():
             logits, states = gnn.sparse_states(graphs)
-        return GnnView(
+        return Sensitivity(
             logits, graphs.adjacency.new_zeros(logits.shape[1], *graphs.adjacency.shape), states
         )
     with torch.inference_mode(mode=False), torch.enable_grad():
@@ -97,7 +97,7 @@ def look(gnn: Gnn, graphs: DenseGraphs) -> GnnView:
     # the mean over classes is 0, so that the last one follows from the others
     slopes = torch.stack([*found, -torch.stack(found).sum(dim=0)])
     passes = len(found) if logits.requires_grad else 0
-    return GnnView(logits.detach(), slopes, states.detach(), passes)
+    return Sensitivity(logits.detach(), slopes, states.detach(), passes)
 
 
 def toggle_slopes(value: Tensor, adjacency: Tensor) -> Tensor:

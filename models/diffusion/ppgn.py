@@ -1,6 +1,6 @@
 """One block of the provably powerful graph network, with its gradient written out by hand.
 
-Beyond its matrix products a PPGN's time is memory traffic. Written out, activations and their
+Beyond its matrix products a PPGN's time is memory traffic. Committed out, activations and their
 gradients work in place, the gradients of maps that share an input are one product and the sum with
 the block's input needs no pass of its own. The tests compare it with automatic differentiation,
 `python -m bench speed --part steps` with the bare products.

@@ -36,7 +36,7 @@ class Inside:
 
 
 @dataclass(frozen=True)
-class RowGraph:
+class CsrGraph:
     """An undirected graph without self-loops in compressed rows; every edge stands in two rows."""
 
     features: NDArray[np.floating]  # [node, feature]
@@ -127,12 +127,12 @@ class RowGraph:
         return degrees
 
 
-def rows_of(features: NDArray[np.floating], edges: Numbers) -> RowGraph:
+def rows_of(features: NDArray[np.floating], edges: Numbers) -> CsrGraph:
     """The graph with these [2, edge] edges, each listed once."""
     nodes = len(features)
     codes = np.sort(np.concatenate([edges[0] * nodes + edges[1], edges[1] * nodes + edges[0]]))
     starts = np.searchsorted(codes, np.arange(nodes + 1) * nodes)
-    return RowGraph(features, starts, codes % nodes)
+    return CsrGraph(features, starts, codes % nodes)
 
 
 def _shares(lengths: Numbers) -> Iterator[Numbers]:

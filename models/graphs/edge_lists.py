@@ -51,7 +51,7 @@ class LocalShape:
     def strayed(self, pairs: Sequence[tuple[int, int]]) -> float:
         """How far degrees (over the mean) and clustering stray when the pairs are toggled.
 
-        The sum of both earth mover's distances, as `ranking.unnaturalness` has it.
+        The sum of both earth mover's distances, as `ranking.statistics_shift` has it.
         """
         degrees, triangles = self._degrees.copy(), self._triangles.copy()
         for one, other in pairs:

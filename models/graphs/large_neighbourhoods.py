@@ -8,7 +8,7 @@ import torch
 
 from d4explain.gnn.graphs import Graph
 from models.errors import UnknownTargetError
-from models.graphs.csr_graph import Ball, RowGraph
+from models.graphs.csr_graph import Ball, CsrGraph
 from models.graphs.neighbourhoods import NodeInstance
 
 # Nodes that an answer is verified on where the part to edit does not hold all of them: the sparse
@@ -37,7 +37,7 @@ class Surroundings:
 
 
 def surroundings(
-    graph: RowGraph,
+    graph: CsrGraph,
     node: int,
     layers: int,
     sight: int,
@@ -61,7 +61,7 @@ def surroundings(
 
 
 def _instance(
-    graph: RowGraph, ball: Ball, count: int | None, layers: int, sight: int
+    graph: CsrGraph, ball: Ball, count: int | None, layers: int, sight: int
 ) -> NodeInstance:
     """The first nodes of the ball, with all edges among them."""
     nodes, hops = ball.nodes[:count], ball.hops[:count]

@@ -33,7 +33,7 @@ class _Host:
     target: int | None
 
 
-class Hosts:
+class SubgraphIndex:
     """Graphs in which patterns are looked for.
 
     Nodes match if their feature rows are equal. Where most rows are unique, as with measurements,

@@ -17,7 +17,7 @@ from d4explain.gnn.network import Gnn
 from models.diffusion.counterfactual_loss import steering
 from models.diffusion.denoiser import Denoiser
 from models.diffusion.gnn_sensitivity import (
-    GnnView,
+    Sensitivity,
     Toggles,
     drawn_toggles,
     effect_loss,
@@ -56,9 +56,9 @@ class StepLosses:
 
 @dataclass(frozen=True)
 class _Foresight:
-    """What the effect head is given and has to foretell."""
+    """What the effect head is given and has to estimate_cost."""
 
-    view: GnnView
+    view: Sensitivity
     toggles: Toggles
     change: Tensor  # [toggle, class] of the GNN's logits
 

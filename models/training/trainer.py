@@ -26,7 +26,7 @@ from models.training.batches import Batches, split
 from models.training.detection import detection_auc
 from models.training.early_stopping import Plateau
 from models.training.step import NoisyBatch, StepLosses, add_gradients, editable_pairs
-from models.training.validation import foretold_share, foretold_validity, pool_needed
+from models.training.validation import pool_needed, predicted_share, predicted_validity
 
 MEASUREMENTS = 10  # on held-out graphs, in a whole training
 SHORTEST = 20  # steps between two of them
@@ -316,14 +316,14 @@ class Trainer:
             self._smoothed["detection_auc"] = auc
         if self._gnn is None or not self._model.shape.classes:
             return
-        validity = foretold_validity(
+        validity = predicted_validity(
             denoiser,
             self._gnn,
             self._held_out,
             ratio=self._recipe.validity_ratio,
             device=self._device,
         )
-        share = foretold_share(denoiser, self._gnn, *self._measured_toggles())
+        share = predicted_share(denoiser, self._gnn, *self._measured_toggles())
         if validity is not None:
             self._smoothed["validity"] = validity
         # few graphs are held out: validity alone would call every training a plateau

@@ -9,7 +9,7 @@ import torch
 
 from d4explain.gnn.graphs import DenseGraphs, Graph
 from d4explain.gnn.network import Gnn
-from models.counterfactual.oracle import FlipGoal, FlipJudge
+from models.counterfactual.oracle import CounterfactualOracle, FlipGoal
 from models.diffusion.denoiser import Denoiser
 from models.diffusion.gnn_sensitivity import Toggles, logit_changes, look
 from models.graphs.edits import EditSpace
@@ -20,7 +20,7 @@ COVERED = 0.98  # of new graphs, that a pool of pairs has to serve as well as al
 _PORTION = 64  # pairs judged before it is asked whether one of them flips
 
 
-def foretold_validity(
+def predicted_validity(
     denoiser: Denoiser,
     gnn: Gnn,
     graphs: Sequence[Graph],
@@ -54,7 +54,7 @@ def foretold_validity(
     return sum(flipped) / len(flipped) if flipped else None
 
 
-def foretold_share(
+def predicted_share(
     denoiser: Denoiser, gnn: Gnn, graphs: DenseGraphs, toggles: Toggles
 ) -> float | None:
     """How much of what toggles do to the GNN's logits is foretold: 1 - Σ|missed| / Σ|change|."""
@@ -101,7 +101,7 @@ def _rank_needed(denoiser: Denoiser, gnn: Gnn, graph: Graph, device: torch.devic
     effects = denoiser.read(clean, view).effects
     assert effects is not None
     foretold = goal.margin(view.logits + space.of_pairs(effects[:, 0]).T).cpu()  # [pair]
-    judge = FlipJudge(gnn, space, goal, device)
+    judge = CounterfactualOracle(gnn, space, goal, device)
     order = foretold.argsort(descending=True, stable=True).tolist()
     margins: list[float] = []
     for start in range(0, len(order), _PORTION):

@@ -29,7 +29,7 @@ class Submission:
 
 
 @dataclass(frozen=True)
-class Made:
+class Created:
     """The resource a submission stands for."""
 
     id: str
@@ -53,7 +53,7 @@ def submission_of(request: Request, *parts: bytes | PostedBody) -> Submission:
     return Submission(f"{request.method} {request.scope['path']}", digest.hexdigest(), key)
 
 
-def known(store: Store, submission: Submission) -> Made | None:
+def known(store: Store, submission: Submission) -> Created | None:
     """What this submission made before; asked first, so that a repetition costs nothing.
 
     A new one is refused here, before anything is written, while the disk is full.
@@ -67,18 +67,18 @@ def known(store: Store, submission: Submission) -> Made | None:
     return made
 
 
-def once(store: Store, submission: Submission, make: Callable[[Session], str]) -> Made:
+def once(store: Store, submission: Submission, make: Callable[[Session], str]) -> Created:
     """Runs `make` in one transaction unless this submission has run before; it returns an id."""
     with store.database.transaction() as session:
         before = find_made(session, submission)
         if before is not None:
             return before
-        made = Made(make(session), replayed=False)
+        made = Created(make(session), replayed=False)
         remember_made(session, submission, made)
         return made
 
 
-def find_made(session: Session, submission: Submission, *, lock: bool = True) -> Made | None:
+def find_made(session: Session, submission: Submission, *, lock: bool = True) -> Created | None:
     """What this submission made before; with `lock`, others with its key wait from here."""
     if submission.key is None:
         return None
@@ -89,10 +89,10 @@ def find_made(session: Session, submission: Submission, *, lock: bool = True) ->
         route=submission.route,
         lock=lock,
     )
-    return None if resource is None else Made(resource, replayed=True)
+    return None if resource is None else Created(resource, replayed=True)
 
 
-def remember_made(session: Session, submission: Submission, made: Made) -> None:
+def remember_made(session: Session, submission: Submission, made: Created) -> None:
     if submission.key is not None:
         idempotency.remember(
             session,

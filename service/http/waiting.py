@@ -18,7 +18,7 @@ from starlette.requests import Request
 
 from store.database.sessions import Database
 from store.database.tables import JobEvent
-from store.queue.job_notifications import Chime
+from store.queue.job_notifications import JobNotifications
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ def disconnection(request: Request, on_leave: Callable[[], None]) -> Iterator[Ca
         watching.cancel()
 
 
-class JobWatch:
+class JobWatcher:
     """Polls the events of all jobs in one query, and only while somebody waits.
 
     A chime tells of a job's end sooner than the next poll.
@@ -106,7 +106,7 @@ class JobWatch:
     def __init__(
         self,
         database: Database,
-        chime: Chime | None = None,
+        chime: JobNotifications | None = None,
         poll_seconds: float = POLL_SECONDS_BESIDE_CHIME,
     ) -> None:
         self._database = database
@@ -164,7 +164,7 @@ class JobWatch:
                 time.sleep(1.0)
             time.sleep(self._poll_seconds)
 
-    def _listen(self, chime: Chime) -> None:
+    def _listen(self, chime: JobNotifications) -> None:
         while not self.stopping:
             self._ring(chime.heard(_LISTEN_SECONDS))
         chime.close()

@@ -16,7 +16,7 @@ from service.graph_io.features import features_of
 from service.graph_io.graph_reader import FeatureSize, read_graphs
 from service.http.bodies import PostedBody, posted_json
 from service.http.faults import refuse
-from service.http.idempotency import Made, Submission, known, once, submission_of
+from service.http.idempotency import Created, Submission, known, once, submission_of
 from service.http.json_bodies import parse_model
 from service.http.openapi import IDEMPOTENCY_KEY, IF_NONE_MATCH, answer, problems, takes
 from service.http.pagination import PageQuery, page_from
@@ -105,7 +105,7 @@ def delete_dataset(context: ContextOf, dataset_id: str) -> Response:
     return Response(status_code=204)
 
 
-def create(store: Store, body: PostedBody, submission: Submission) -> Made:
+def create(store: Store, body: PostedBody, submission: Submission) -> Created:
     """Reads all graphs before anything is written."""
     made = known(store, submission)
     if made is not None:

@@ -14,7 +14,7 @@ from service import examples
 from service.context import ContextOf, in_thread, reading_body
 from service.graph_io.features import check_groups
 from service.http.bodies import json_body
-from service.http.idempotency import Made, Submission, known, once, submission_of
+from service.http.idempotency import Created, Submission, known, once, submission_of
 from service.http.json_bodies import parse_model
 from service.http.openapi import IDEMPOTENCY_KEY, IF_NONE_MATCH, PREFER, answer, problems, takes
 from service.http.pagination import GnnFilter, PageQuery, read_page, shown_page
@@ -110,7 +110,7 @@ async def get_denoiser(request: Request, context: ContextOf, denoiser_id: str) -
     return tagged(request, reply(denoiser, headers=headers))
 
 
-def create(store: Store, body: bytes, submission: Submission) -> Made:
+def create(store: Store, body: bytes, submission: Submission) -> Created:
     made = known(store, submission)
     if made is not None:
         return made

@@ -47,7 +47,7 @@ from service.resources import (
 from service.routes.jobs import until_ended
 from service.schemas import ExplanationIn
 from service.submission.cost_estimates import Estimate
-from service.submission.explanation_submissions import Question, Written, check, foretell
+from service.submission.explanation_submissions import Committed, Question, check, estimate_cost
 from service.submission.resource_ids import checked_id, gnn_filter
 from store import jobs
 from store.catalogue import explanations
@@ -127,7 +127,7 @@ async def create_explanation(request: Request) -> Response:
     wait = preference(request.headers.get("prefer"), default=0)
     if query.dry_run:
         async with posted_json(request) as body:
-            return reply(await reading_body(context, body.size, foretell, body))
+            return reply(await reading_body(context, body.size, estimate_cost, body))
     written = await _ask(request, context)
     context.nudge(*written.queued)
     location = f"/v1/explanations/{written.made.id}"
@@ -220,7 +220,7 @@ async def get_explanation(
     return known or await document_reply(context, document, 200, headers)
 
 
-async def _ask(request: Request, context: Context) -> Written:
+async def _ask(request: Request, context: Context) -> Committed:
     async with posted_json(request) as body:
         question = Question(body, submission_of(request, body))
         if body.size <= _SMALL_BODY:

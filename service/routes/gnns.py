@@ -16,7 +16,7 @@ from service import examples
 from service.context import Context, ContextOf, in_thread, reading_body
 from service.http.bodies import FormParts, json_body
 from service.http.faults import Fault, refuse
-from service.http.idempotency import Made, Submission, known, once, submission_of
+from service.http.idempotency import Created, Submission, known, once, submission_of
 from service.http.json_bodies import parse_model
 from service.http.openapi import IDEMPOTENCY_KEY, IF_NONE_MATCH, PREFER, answer, problems, takes
 from service.http.pagination import PageQuery, read_page, shown_page
@@ -74,7 +74,7 @@ async def register_gnn(request: Request, context: ContextOf) -> Response:
     return _registered(gnn, places, {**wait.headers, **made.headers})
 
 
-async def _register(request: Request, context: Context) -> tuple[Made, Places]:
+async def _register(request: Request, context: Context) -> tuple[Created, Places]:
     """The form is let go of before anybody waits for the probe."""
     form = await registration_form(request)
     parts = sorted({**form.texts, **form.files}.items())
@@ -157,7 +157,7 @@ def delete_gnn(context: ContextOf, gnn_id: str) -> Response:
     return Response(status_code=204)
 
 
-def register(store: Store, form: FormParts, submission: Submission) -> Made:
+def register(store: Store, form: FormParts, submission: Submission) -> Created:
     """Checks everything that needs no torch, then writes weights, GNN and probe job."""
     made = known(store, submission)
     if made is not None:

@@ -19,7 +19,7 @@ from service.context import Context, ContextOf, in_thread
 from service.http.admission import ticket_of
 from service.http.body_limits import body_was_read
 from service.http.faults import refuse
-from service.http.idempotency import Made, Submission, once, submission_of
+from service.http.idempotency import Created, Submission, once, submission_of
 from service.http.openapi import IDEMPOTENCY_KEY, IF_NONE_MATCH, PREFER, answer, problems
 from service.http.pagination import GnnFilter, PageQuery, page_from
 from service.http.responses import accepted_headers, page_reply, poll_headers, reply, tagged
@@ -168,7 +168,7 @@ def read_job(store: Store, job_id: str) -> JobResource:
         return job_resource(jobs.get(session, job_id))
 
 
-def retry(store: Store, job_id: str, submission: Submission) -> Made:
+def retry(store: Store, job_id: str, submission: Submission) -> Created:
     return once(store, submission, lambda session: jobs.retry(session, job_id).id)
 
 

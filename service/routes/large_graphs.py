@@ -15,7 +15,7 @@ from service import examples
 from service.context import ContextOf, in_thread, reading_upload
 from service.graph_io.large_graph_reader import LargeForm, read_large
 from service.http.bodies import PostedBody, require_type, spooled
-from service.http.idempotency import Made, Submission, known, once, submission_of
+from service.http.idempotency import Created, Submission, known, once, submission_of
 from service.http.openapi import IDEMPOTENCY_KEY, answer, problems
 from service.http.responses import reply
 from service.resources import DatasetResource
@@ -83,7 +83,7 @@ async def create_large(
 
 def create(
     store: Store, name: str, form: LargeForm, submission: Submission, body: PostedBody
-) -> Made:
+) -> Created:
     """Reads and packs the whole graph before anything is written."""
     made = known(store, submission)
     if made is not None:

@@ -12,7 +12,7 @@ from d4explain.contracts.job_states import JobKind
 from service import examples
 from service.context import Context, ContextOf, in_thread, reading_body
 from service.http.bodies import PostedBody, posted_json
-from service.http.idempotency import Made, Submission, known, once, submission_of
+from service.http.idempotency import Created, Submission, known, once, submission_of
 from service.http.json_bodies import parse_model
 from service.http.openapi import IDEMPOTENCY_KEY, PREFER, answer, either, problems, takes
 from service.http.responses import accepted_headers, reply
@@ -64,13 +64,13 @@ async def predict(request: Request, context: ContextOf, gnn_id: str) -> Response
     return reply(predictions, 202, {**accepted_headers(f"/v1/jobs/{made.id}"), **headers})
 
 
-async def _submit(request: Request, context: Context, gnn_id: str) -> Made:
+async def _submit(request: Request, context: Context, gnn_id: str) -> Created:
     async with posted_json(request) as body:
         submission = submission_of(request, body)
         return await reading_body(context, body.size, create, gnn_id, body, submission)
 
 
-def create(store: Store, reference: str, body: PostedBody, submission: Submission) -> Made:
+def create(store: Store, reference: str, body: PostedBody, submission: Submission) -> Created:
     made = known(store, submission)
     if made is not None:
         return made

@@ -14,7 +14,7 @@ from d4explain.contracts.requests import ClassRequest, CounterfactualRequest, De
 from service.graph_io.features import check_groups
 from service.http.bodies import PostedBody
 from service.http.faults import refuse
-from service.http.idempotency import Made, Submission, find_made, remember_made
+from service.http.idempotency import Created, Submission, find_made, remember_made
 from service.http.json_bodies import parse_model
 from service.resources import ExplanationResource, new_explanation
 from service.schemas import ClassIn, CounterfactualIn, ExplanationIn
@@ -65,16 +65,16 @@ class Checked:
 
 
 @dataclass(frozen=True)
-class Written:
+class Committed:
     """The explanation that a question stands for."""
 
-    made: Made
+    made: Created
     new: ExplanationResource | None  # None: it was there before, and may have changed since
     queued: tuple[Announcement, ...] = ()  # its job; none if that waits, or was there before
 
 
-Asked = Question | Checked | Written  # as far as it is known already
-Outcome = Written | Exception
+Asked = Question | Checked | Committed  # as far as it is known already
+Outcome = Committed | Exception
 
 
 class Submissions:
@@ -86,7 +86,7 @@ class Submissions:
             partial(write_all, store), "submissions", shared=OUTAGES
         )
 
-    async def ask(self, asked: Asked) -> Written:
+    async def ask(self, asked: Asked) -> Committed:
         """The explanation, committed; raises what is wrong with the question."""
         outcome = await asyncio.wrap_future(self._group.submit(asked))
         if isinstance(outcome, Exception):
@@ -104,7 +104,7 @@ def write_all(store: Store, several: Sequence[Asked]) -> list[Outcome]:
     return [next(written) if isinstance(one, Checked) else one for one in found]
 
 
-def check(store: Store, question: Question) -> Checked | Written:
+def check(store: Store, question: Question) -> Checked | Committed:
     """One question by itself, for bodies that take long to read."""
     (found,) = _checked_all(store, [question])
     if isinstance(found, Exception):
@@ -145,11 +145,11 @@ def _checked_all(store: Store, several: Sequence[Asked]) -> list[Checked | Outco
 
 def _checked(
     store: Store, session: Session, question: Question, usable: Usable
-) -> Checked | Written:
+) -> Checked | Committed:
     # First, so that a repetition costs nothing.
     made = find_made(session, question.submission, lock=False)
     if made is not None:
-        return Written(made, None)
+        return Committed(made, None)
     store.require_room()
     asked = parse_model(question.body.read(), ExplanationIn).root
     gnn, dataset = usable(asked.gnn, asked.dataset)
@@ -168,7 +168,7 @@ def _checked(
     )
 
 
-def foretell(store: Store, body: PostedBody) -> Estimate:
+def estimate_cost(store: Store, body: PostedBody) -> Estimate:
     """What a question would take; it is checked as any other, and nothing is written."""
     asked = parse_model(body.read(), ExplanationIn).root
     with store.database.reading() as session:
@@ -198,7 +198,7 @@ def _request(
     return class_request(asked, gnn)
 
 
-def _written_all(store: Store, several: Sequence[Checked]) -> list[Written]:
+def _written_all(store: Store, several: Sequence[Checked]) -> list[Committed]:
     """In one transaction; if anything is wrong with one of them, none is written.
 
     What is returned is made before the commit: an error after it would have all written again.
@@ -207,7 +207,7 @@ def _written_all(store: Store, several: Sequence[Checked]) -> list[Written]:
     """
     if not several:
         return []
-    made: dict[int, Made] = {}
+    made: dict[int, Created] = {}
     with store.database.transaction() as session:
         for place in sorted(range(len(several)), key=lambda at: several[at].submission.key or ""):
             made[place] = _made_once(session, several[place].submission)
@@ -235,12 +235,12 @@ def _written_all(store: Store, several: Sequence[Checked]) -> list[Written]:
         written = {
             place: _as_written(made[place], *row) for place, row in zip(fresh, rows, strict=True)
         }
-        return [written.get(place, Written(made[place], None)) for place in range(len(several))]
+        return [written.get(place, Committed(made[place], None)) for place in range(len(several))]
 
 
-def _as_written(made: Made, explanation: Explanation, job: Job) -> Written:
+def _as_written(made: Created, explanation: Explanation, job: Job) -> Committed:
     resource = new_explanation(explanation, job)
-    return Written(made, resource, () if job.waiting_for else (Announcement.of(job),))
+    return Committed(made, resource, () if job.waiting_for else (Announcement.of(job),))
 
 
 def _served(session: Session, asked: Checked) -> tuple[Denoiser, Job | None]:
@@ -258,12 +258,12 @@ def _served(session: Session, asked: Checked) -> tuple[Denoiser, Job | None]:
             raise
 
 
-def _made_once(session: Session, submission: Submission) -> Made:
+def _made_once(session: Session, submission: Submission) -> Created:
     """What the submission made before, or a new id that is from now on its own."""
     before = find_made(session, submission)
     if before is not None:
         return before
-    made = Made(new_id("exp"), replayed=False)
+    made = Created(new_id("exp"), replayed=False)
     remember_made(session, submission, made)
     return made
 

@@ -1,7 +1,7 @@
 """One large graph as an artifact: compressed rows in a safetensors file that can be mapped.
 
 The neighbours of a node lie side by side, so that a reader takes what it needs of a file of any
-size. Written here, array by array, since the library would first put all of it into memory.
+size. Committed here, array by array, since the library would first put all of it into memory.
 """
 
 from __future__ import annotations

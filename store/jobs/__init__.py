@@ -26,7 +26,7 @@ from store.jobs.claims import (
     release,
     succeed,
 )
-from store.jobs.fair_groups import Party, Waiting, is_another_waiting, party_of, waiting_parties
+from store.jobs.fair_groups import FairGroup, Waiting, group_of, is_another_waiting, waiting_groups
 from store.jobs.job_events import events
 from store.jobs.reaper import (
     Announcement,
@@ -45,11 +45,11 @@ __all__ = [
     "Beat",
     "Claim",
     "EventType",
+    "FairGroup",
     "Job",
     "JobEvent",
     "JobKind",
     "JobState",
-    "Party",
     "Priority",
     "Queue",
     "Waiting",
@@ -67,6 +67,7 @@ __all__ = [
     "get",
     "get_all",
     "give_back",
+    "group_of",
     "heartbeat",
     "held",
     "is_another_waiting",
@@ -74,7 +75,6 @@ __all__ = [
     "is_anything_to_reap",
     "never_announced",
     "page",
-    "party_of",
     "reap",
     "record_checkpoint",
     "record_progress",
@@ -82,5 +82,5 @@ __all__ = [
     "retry",
     "submit",
     "succeed",
-    "waiting_parties",
+    "waiting_groups",
 ]

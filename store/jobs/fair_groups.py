@@ -15,7 +15,7 @@ from store.jobs.claims import Claim, is_free, is_waiting
 
 
 @dataclass(frozen=True)
-class Party:
+class FairGroup:
     tenant: str
     kind: JobKind
     denoiser_id: str | None
@@ -23,20 +23,20 @@ class Party:
 
 @dataclass(frozen=True)
 class Waiting:
-    party: Party
+    party: FairGroup
     job_id: str  # one of its jobs that can be claimed
     seconds: float  # that its oldest job has waited, by the database's clock
 
 
-def party_of(session: Session, job_id: str) -> Party | None:
+def group_of(session: Session, job_id: str) -> FairGroup | None:
     """Of a job that can be claimed; None for a duplicate, a waiting or an ended job."""
     row = session.execute(
         select(Job.tenant_id, Job.kind, Job.denoiser_id).where(Job.id == job_id, *is_free())
     ).one_or_none()
-    return None if row is None else Party(row.tenant_id, row.kind, row.denoiser_id)
+    return None if row is None else FairGroup(row.tenant_id, row.kind, row.denoiser_id)
 
 
-def waiting_parties(session: Session, queues: Sequence[Queue]) -> list[Waiting]:
+def waiting_groups(session: Session, queues: Sequence[Queue]) -> list[Waiting]:
     """All parties with a job that can be claimed in these queues, in no order."""
     rows = session.execute(
         select(
@@ -50,7 +50,7 @@ def waiting_parties(session: Session, queues: Sequence[Queue]) -> list[Waiting]:
         .group_by(Job.tenant_id, Job.kind, Job.denoiser_id)
     )
     return [
-        Waiting(Party(row.tenant_id, row.kind, row.denoiser_id), row.job_id, row.seconds)
+        Waiting(FairGroup(row.tenant_id, row.kind, row.denoiser_id), row.job_id, row.seconds)
         for row in rows
     ]
 

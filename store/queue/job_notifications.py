@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 _SILENT_SECONDS = 5.0  # after a failure: a broker that is away shall not hold up every ending
 
 
-class Chime:
+class JobNotifications:
     """One end of a channel of the broker, to strike or to listen; nothing that it does raises."""
 
     def __init__(self, redis_url: str) -> None:

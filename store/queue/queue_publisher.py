@@ -35,7 +35,7 @@ class Bell(Protocol):
     def close(self) -> None: ...
 
 
-class Doorbell:
+class QueuePublisher:
     """Rings through lists that Celery's workers read; every call answers or fails within seconds.
 
     Celery's own way of sending was a quarter of what accepting a job cost. What it would lay down

@@ -30,7 +30,7 @@ from sqlalchemy.exc import OperationalError
 from store.database.tables import Worker
 from store.jobs import workers
 from store.queue.dispatcher import Dispatcher
-from store.queue.queue_publisher import Doorbell
+from store.queue.queue_publisher import QueuePublisher
 from store.settings import Settings
 from store.store import Store
 
@@ -409,7 +409,7 @@ def redis_url() -> Iterator[str]:
 @pytest.fixture
 def dispatcher(stack: Stack) -> Iterator[Dispatcher]:
     """The announcing and reaping thread of an API, without the API."""
-    doorbell = Doorbell(stack.broker.url)
+    doorbell = QueuePublisher(stack.broker.url)
     thread = Dispatcher(stack.store.database, doorbell, stack.settings)
     thread.start()
     try:

@@ -7,10 +7,10 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from service.http.waiting import JobWatch
+from service.http.waiting import JobWatcher
 from store import jobs
 from store.jobs import JobKind
-from store.queue.job_notifications import Chime
+from store.queue.job_notifications import JobNotifications
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from conftest import Stack
 
 
-def heard_by(chime: Chime, strike: Callable[[], None]) -> set[str]:
+def heard_by(chime: JobNotifications, strike: Callable[[], None]) -> set[str]:
     found: set[str] = set()
     deadline = time.monotonic() + 10
     while not found and time.monotonic() < deadline:
@@ -29,9 +29,11 @@ def heard_by(chime: Chime, strike: Callable[[], None]) -> set[str]:
 
 def test_what_is_struck_is_heard(stack: Stack) -> None:
     broker = stack.broker
-    striker, listener = Chime(broker.url), Chime(broker.url)
+    striker, listener = JobNotifications(broker.url), JobNotifications(broker.url)
     assert heard_by(listener, lambda: striker.strike(["job_1", "job_2"])) == {"job_1", "job_2"}
-    other = Chime(broker.url.removesuffix("/0") + "/1")  # of another deployment on this server
+    other = JobNotifications(
+        broker.url.removesuffix("/0") + "/1"
+    )  # of another deployment on this server
     other.strike(["job_3"])
     while (found := listener.heard(0.3)) == {"job_1", "job_2"}:
         pass
@@ -40,7 +42,7 @@ def test_what_is_struck_is_heard(stack: Stack) -> None:
 
 def test_a_broker_that_is_away_holds_nobody_up_and_is_found_again(stack: Stack) -> None:
     broker = stack.broker
-    striker, listener = Chime(broker.url), Chime(broker.url)
+    striker, listener = JobNotifications(broker.url), JobNotifications(broker.url)
     heard_by(listener, lambda: striker.strike(["job_1"]))
     broker.kill()
     striker.strike(["job_2"])
@@ -50,15 +52,15 @@ def test_a_broker_that_is_away_holds_nobody_up_and_is_found_again(stack: Stack) 
     assert time.monotonic() - began < 0.5
     assert listener.heard(0.1) in (set(), {"job_1"})
     broker.start()
-    again = Chime(broker.url)
+    again = JobNotifications(broker.url)
     assert heard_by(listener, lambda: again.strike(["job_3"])) == {"job_3"}
 
 
 def test_who_waits_hears_the_chime_sooner_than_the_poll(stack: Stack) -> None:
-    striker = Chime(stack.broker.url)
+    striker = JobNotifications(stack.broker.url)
     with stack.store.database.transaction() as session:
         job_id = jobs.submit(session, kind=JobKind.PREDICT).id
-    watch = JobWatch(stack.store.database, Chime(stack.broker.url), poll_seconds=30.0)
+    watch = JobWatcher(stack.store.database, JobNotifications(stack.broker.url), poll_seconds=30.0)
 
     async def wait() -> float:
         with watch.bell(job_id) as bell:

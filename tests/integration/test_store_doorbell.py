@@ -15,7 +15,7 @@ import redis
 
 from store.jobs import Announcement, Queue
 from store.queue.celery_config import TASK_NAME, broker_app
-from store.queue.queue_publisher import BrokerDown, Doorbell
+from store.queue.queue_publisher import BrokerDown, QueuePublisher
 
 PASSWORD = "p/ss wörd"
 QUOTED = "p%2Fss%20w%C3%B6rd"
@@ -81,8 +81,8 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-def doorbell(server: Server) -> Iterator[Doorbell]:
-    doorbell = Doorbell(server.url)
+def doorbell(server: Server) -> Iterator[QueuePublisher]:
+    doorbell = QueuePublisher(server.url)
     yield doorbell
     doorbell.close()
 
@@ -98,7 +98,7 @@ def announced(job_id: str, queue: Queue, priority: int = 6) -> Announcement:
     return Announcement(job_id, attempt=0, queue=queue, priority=priority)
 
 
-def test_a_ring_is_one_message_in_its_queue(server: Server, doorbell: Doorbell) -> None:
+def test_a_ring_is_one_message_in_its_queue(server: Server, doorbell: QueuePublisher) -> None:
     assert doorbell.ping()
     new, recovered = announced("job_new", Queue.TRAIN), announced("job_recovered", Queue.TRAIN, 0)
     doorbell.ring([new, recovered, announced("job_other", Queue.SAMPLE)])
@@ -108,7 +108,7 @@ def test_a_ring_is_one_message_in_its_queue(server: Server, doorbell: Doorbell) 
     assert messages(server, "light", 6) == []
 
 
-def test_messages_are_celerys_own(server: Server, doorbell: Doorbell) -> None:
+def test_messages_are_celerys_own(server: Server, doorbell: QueuePublisher) -> None:
     doorbell.ring([announced("job_1", Queue.LIGHT)])
     with broker_app("reference", server.url) as app:
         app.send_task(TASK_NAME, args=["job_1"], queue="light", priority=6)
@@ -123,7 +123,7 @@ def test_messages_are_celerys_own(server: Server, doorbell: Doorbell) -> None:
 
 
 def test_a_broker_that_is_down_is_said_soon_and_found_again(
-    server: Server, doorbell: Doorbell
+    server: Server, doorbell: QueuePublisher
 ) -> None:
     doorbell.ring([announced("job_1", Queue.LIGHT)])
     epoch = doorbell.epoch()
@@ -144,7 +144,7 @@ def test_a_broker_that_is_down_is_said_soon_and_found_again(
 
 
 def test_a_wrong_password_is_a_broker_that_is_down(server: Server) -> None:
-    doorbell = Doorbell(server.url.replace(QUOTED, "guess"))
+    doorbell = QueuePublisher(server.url.replace(QUOTED, "guess"))
     try:
         with pytest.raises(BrokerDown):
             doorbell.epoch()

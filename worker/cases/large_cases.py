@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from d4explain.contracts.requests import CanonicalGraph, CounterfactualRequest
 from d4explain.contracts.results import CounterfactualAnswer, ExplainedNode
 from d4explain.gnn.spec import GnnSpec
-from models.graphs.csr_graph import RowGraph
+from models.graphs.csr_graph import CsrGraph
 from models.graphs.large_neighbourhoods import Surroundings, surroundings
 from worker.cases.graph_cases import NodeCase, rules_for, rules_within, seed_of
 
@@ -25,7 +25,7 @@ class LargeNodeCase(NodeCase):
 
 
 def large_cases(
-    request: CounterfactualRequest, spec: GnnSpec, graph: RowGraph, sha256: str, max_nodes: int
+    request: CounterfactualRequest, spec: GnnSpec, graph: CsrGraph, sha256: str, max_nodes: int
 ) -> Iterator[LargeNodeCase]:
     """In the order in which they were asked for; `sha256` is the large graph's."""
     for node in request.nodes or ():

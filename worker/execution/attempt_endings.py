@@ -18,7 +18,7 @@ from store import jobs, logs
 from store.database.sessions import Database
 from store.errors import LeaseLost
 from store.jobs import Claim
-from worker.execution.claimed_jobs import Seat
+from worker.execution.claimed_jobs import ClaimedJob
 from worker.execution.control import Progress, StopReason
 from worker.execution.failures import Failure, failure_of
 from worker.execution.handler_api import Outcome
@@ -32,7 +32,7 @@ _PAUSES = (0.1, 0.3, 1.0, 3.0, 5.0)  # between tries while the database is away
 class Ending:
     """What is to be written about an attempt that is over, fenced by its claim."""
 
-    seat: Seat
+    seat: ClaimedJob
     ending: Callable[[Session, Claim], None]
     progress: Progress | None = None  # the last one: never lost, however short the job was
     succeeded: bool = False
@@ -44,7 +44,7 @@ class Ending:
         self.ending(session, claim)
 
 
-def finished(seat: Seat, outcome: Outcome) -> Ending:
+def finished(seat: ClaimedJob, outcome: Outcome) -> Ending:
     def end(session: Session, claim: Claim) -> None:
         outcome.record(session)
         jobs.succeed(session, claim, outcome.result)
@@ -52,7 +52,7 @@ def finished(seat: Seat, outcome: Outcome) -> Ending:
     return Ending(seat, end, seat.control.take_progress(), succeeded=True)
 
 
-def failed(seat: Seat, failure: Failure) -> Ending:
+def failed(seat: ClaimedJob, failure: Failure) -> Ending:
     if not failure.counts or not seat.has_begun:
         return released(seat)
     end = partial(
@@ -64,13 +64,13 @@ def failed(seat: Seat, failure: Failure) -> Ending:
     return Ending(seat, end, seat.control.take_progress())
 
 
-def released(seat: Seat) -> Ending:
+def released(seat: ClaimedJob) -> Ending:
     if not seat.has_begun:
         return Ending(seat, jobs.give_back)
     return Ending(seat, jobs.release, seat.control.take_progress())
 
 
-def stopped(seat: Seat, reason: StopReason) -> Ending:
+def stopped(seat: ClaimedJob, reason: StopReason) -> Ending:
     if reason is StopReason.LEASE_LOST:
         _log_lost()
         return Ending(seat, _nothing)
@@ -114,7 +114,7 @@ def _log_lost() -> None:
 class Endings:
     """Collects endings until they are written; `written` is told whose it were."""
 
-    def __init__(self, database: Database, written: Callable[[Sequence[Seat]], None]) -> None:
+    def __init__(self, database: Database, written: Callable[[Sequence[ClaimedJob]], None]) -> None:
         self._database = database
         self._told = written
         self._lock = threading.Lock()  # of the list
@@ -129,7 +129,7 @@ class Endings:
         """Writes all there are; a database that is away for a moment is waited for."""
         _patiently(self.try_to_write)
 
-    def begin(self, seat: Seat) -> None:
+    def begin(self, seat: ClaimedJob) -> None:
         """Counts the attempt of a reserved job and writes all endings there are.
 
         One transaction: whenever the process is killed, one job at most has begun and not ended.
@@ -146,7 +146,7 @@ class Endings:
                 self._write_one(unwritten[0])
                 del unwritten[0]
 
-    def _try_to_begin(self, seat: Seat) -> None:
+    def _try_to_begin(self, seat: ClaimedJob) -> None:
         with self._taken() as unwritten:
             if self._written_together(unwritten, seat.claim):
                 unwritten.clear()

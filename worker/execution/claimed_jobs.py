@@ -13,7 +13,7 @@ from store.store import Store
 from worker.execution.control import Control, StopReason
 
 
-class Seat:
+class ClaimedJob:
     """One claimed job: it waits until one of two threads takes it, to run it or to give it up."""
 
     def __init__(self, store: Store, claim: Claim, *, has_begun: bool) -> None:
@@ -36,25 +36,25 @@ class Seat:
         return not self._is_taken
 
 
-class Slice:
+class TimeSlice:
     """The seats of one turn; shared by the thread that runs them and the watchdog's."""
 
-    def __init__(self, first: Seat) -> None:
+    def __init__(self, first: ClaimedJob) -> None:
         self.first = first
         self.done = 0
         self.began = time.monotonic()
         self._lock = threading.Lock()
-        self._waiting: deque[Seat] = deque()
-        self._held: dict[str, Seat] = {}  # whose ending is not written yet
-        self._current: Seat | None = None
+        self._waiting: deque[ClaimedJob] = deque()
+        self._held: dict[str, ClaimedJob] = {}  # whose ending is not written yet
+        self._current: ClaimedJob | None = None
         self.add([first])
 
-    def add(self, seats: Sequence[Seat]) -> None:
+    def add(self, seats: Sequence[ClaimedJob]) -> None:
         with self._lock:
             self._waiting.extend(seats)
             self._held.update((seat.claim.job_id, seat) for seat in seats)
 
-    def next(self) -> Seat | None:
+    def next(self) -> ClaimedJob | None:
         """The seat to work on now; None if nobody waits any more."""
         with self._lock:
             self._current = None
@@ -66,7 +66,7 @@ class Slice:
                     return seat
             return None
 
-    def leave(self, seats: Sequence[Seat]) -> None:
+    def leave(self, seats: Sequence[ClaimedJob]) -> None:
         """Their endings are written, or others own them: no lease has to be kept."""
         with self._lock:
             for seat in seats:
@@ -77,7 +77,7 @@ class Slice:
             seat.control.stop(reason)
 
     @property
-    def current(self) -> Seat | None:
+    def current(self) -> ClaimedJob | None:
         return self._current
 
     @property
@@ -88,7 +88,7 @@ class Slice:
     def seconds(self) -> float:
         return time.monotonic() - self.began
 
-    def held(self) -> list[Seat]:
+    def held(self) -> list[ClaimedJob]:
         with self._lock:
             return list(self._held.values())
 

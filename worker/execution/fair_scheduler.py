@@ -6,12 +6,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 
-from store.jobs import Party, Waiting
+from store.jobs import FairGroup, Waiting
 
 _REMEMBERED = 1000
 
 
-class Turns:
+class FairScheduler:
     """Round robin: first comes who has waited longest since it came or was served last.
 
     Tenants take turns, and the parties of a tenant do when it is its turn.
@@ -21,7 +21,7 @@ class Turns:
         self._clock = clock
         self._served_at: OrderedDict[Hashable, float] = OrderedDict()
 
-    def served(self, party: Party) -> None:
+    def served(self, party: FairGroup) -> None:
         """Its turn is over."""
         for key in (party.tenant, party):
             self._served_at[key] = self._clock()

@@ -12,13 +12,13 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from store import jobs, logs
 from store.errors import LeaseLost
-from store.jobs import JobKind, Party, Queue
+from store.jobs import FairGroup, JobKind, Queue
 from store.store import Store
 from worker.execution.attempt_endings import Endings, failed, finished, released, stopped
-from worker.execution.claimed_jobs import Seat, Slice
+from worker.execution.claimed_jobs import ClaimedJob, TimeSlice
 from worker.execution.control import Stopped, StopReason
 from worker.execution.failures import failure_of
-from worker.execution.fair_scheduler import Turns
+from worker.execution.fair_scheduler import FairScheduler
 from worker.execution.handler_api import Handler, Work
 from worker.execution.watchdog import Patience, Watchdog
 from worker.loading.library import Library
@@ -67,9 +67,9 @@ class Runner:
             training_seconds=training_seconds,
         )
         self._most_mates = settings.jobs_at_once - 1
-        self._turns = Turns()
+        self._turns = FairScheduler()
         self._lock = threading.Lock()
-        self._current: Slice | None = None
+        self._current: TimeSlice | None = None
         self._shutting_down = False
 
     def run(self, job_id: str) -> None:
@@ -105,11 +105,11 @@ class Runner:
         """The job to begin now; None if the announced one is not to be had."""
         self._wait_for_room()
         with self._store.database.reading() as session:
-            party = jobs.party_of(session, announced)
+            party = jobs.group_of(session, announced)
             if party is None:
                 return None
             queues = self._queues & _LONG if party.kind.queue in _LONG else self._queues - _LONG
-            waiting = jobs.waiting_parties(session, sorted(queues)) if queues else []
+            waiting = jobs.waiting_groups(session, sorted(queues)) if queues else []
         if self._shutting_down or all(one.party != party for one in waiting):
             return announced
         turn = self._turns.next(waiting)
@@ -121,7 +121,7 @@ class Runner:
         if claim is None:
             log.debug("claimed by another worker")
             return
-        slice_ = Slice(Seat(self._store, claim, has_begun=True))
+        slice_ = TimeSlice(ClaimedJob(self._store, claim, has_begun=True))
         endings = Endings(self._store.database, lambda seats: self._left(slice_, seats))
         watchdog = Watchdog(
             self._store.database,
@@ -132,9 +132,9 @@ class Runner:
         )
         with self._running(slice_), watchdog:
             self._work_through(slice_, endings)
-        self._turns.served(Party(claim.tenant, claim.kind, claim.denoiser_id))
+        self._turns.served(FairGroup(claim.tenant, claim.kind, claim.denoiser_id))
 
-    def _work_through(self, slice_: Slice, endings: Endings) -> None:
+    def _work_through(self, slice_: TimeSlice, endings: Endings) -> None:
         try:
             while (seat := slice_.next()) is not None:
                 with logs.job_context(seat.claim.job_id):
@@ -150,7 +150,7 @@ class Runner:
             endings.write()
             raise
 
-    def _mates(self, slice_: Slice) -> list[Seat]:
+    def _mates(self, slice_: TimeSlice) -> list[ClaimedJob]:
         """As many as should be done when the slice is over, judged by those before."""
         first = slice_.first.claim
         left = self._patience.slice_seconds - slice_.seconds
@@ -163,14 +163,14 @@ class Runner:
             claims = jobs.claim_mates(session, first, self._patience.lease_seconds, count)
         if claims:
             log.info("%d jobs of the same denoiser are run together with it", len(claims))
-        return [Seat(self._store, claim, has_begun=False) for claim in claims]
+        return [ClaimedJob(self._store, claim, has_begun=False) for claim in claims]
 
-    def _left(self, slice_: Slice, seats: Sequence[Seat]) -> None:
+    def _left(self, slice_: TimeSlice, seats: Sequence[ClaimedJob]) -> None:
         slice_.leave(seats)
         self._ended([seat.claim.job_id for seat in seats])
 
     @contextmanager
-    def _running(self, slice_: Slice) -> Iterator[None]:
+    def _running(self, slice_: TimeSlice) -> Iterator[None]:
         with self._lock:
             self._current = slice_
             if self._shutting_down:
@@ -181,7 +181,7 @@ class Runner:
             with self._lock:
                 self._current = None
 
-    def _attempt(self, seat: Seat, slice_: Slice, endings: Endings) -> None:
+    def _attempt(self, seat: ClaimedJob, slice_: TimeSlice, endings: Endings) -> None:
         claim, control = seat.claim, seat.control
         try:
             if self._shutting_down:
@@ -216,7 +216,7 @@ class Runner:
             slice_.done += 1
 
     def _end_by_force(
-        self, slice_: Slice, endings: Endings, seat: Seat, reason: StopReason
+        self, slice_: TimeSlice, endings: Endings, seat: ClaimedJob, reason: StopReason
     ) -> None:
         """Called by the watchdog when the handler does not stop: ends job and process."""
         log.warning("the job does not stop (%s): its process ends", reason.value)
@@ -232,7 +232,7 @@ class Runner:
         self._exit_process(_EXIT_BY_FORCE)
 
 
-def _give_back(slice_: Slice, endings: Endings) -> None:
+def _give_back(slice_: TimeSlice, endings: Endings) -> None:
     """Those that nobody has begun are for others to run."""
     for seat in slice_.held():
         if seat.take():

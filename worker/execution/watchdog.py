@@ -16,7 +16,7 @@ from store import jobs, logs
 from store.database.sessions import Database
 from store.errors import LeaseLost
 from worker.execution.attempt_endings import Endings, released, stopped
-from worker.execution.claimed_jobs import Seat, Slice
+from worker.execution.claimed_jobs import ClaimedJob, TimeSlice
 from worker.execution.control import StopReason
 
 log = logging.getLogger(__name__)
@@ -45,10 +45,10 @@ class Watchdog:
     def __init__(
         self,
         database: Database,
-        slice_: Slice,
+        slice_: TimeSlice,
         endings: Endings,
         patience: Patience,
-        end_by_force: Callable[[Seat, StopReason], None],
+        end_by_force: Callable[[ClaimedJob, StopReason], None],
     ) -> None:
         self._database = database
         self._slice = slice_
@@ -94,7 +94,7 @@ class Watchdog:
                 self._end_by_force(seat, seat.control.reason or StopReason.TIMED_OUT)
                 return
 
-    def _is_stuck(self, seat: Seat) -> bool:
+    def _is_stuck(self, seat: ClaimedJob) -> bool:
         if time.monotonic() >= seat.begun_at + self._patience.time_limit_seconds:
             seat.control.stop(StopReason.TIMED_OUT)
         return seat.control.seconds_since_stop() > self._patience.grace_seconds

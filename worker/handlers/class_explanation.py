@@ -17,11 +17,11 @@ from models.classes.explain import CLASS_PRESETS, ClassConfig, ClassGraph, expla
 from models.classes.regularisers import DEFAULT_WEIGHTS, Regulariser, regularisers_for
 from models.graphs.subgraphs import connected_subgraph, neighbours_of
 from models.metrics.mmd import statistics
-from models.metrics.recurrence import Hosts
+from models.metrics.recurrence import SubgraphIndex
 from store.catalogue import explanations, gnns
 from worker.execution.control import Control
 from worker.execution.handler_api import Outcome, Work
-from worker.loading.job_inputs import Subjects, request_bytes, subjects_of
+from worker.loading.job_inputs import JobInputs, inputs_of, request_bytes
 from worker.reporting.documents import class_example, figure
 from worker.reporting.receipts import form_warnings, receipt
 from worker.reporting.reference_distances import Distance, distance_to_reference
@@ -34,7 +34,7 @@ _PARTS = 400  # subgraphs of class graphs that explanations are compared with
 def explain_class_job(work: Work) -> Outcome:
     started = time.monotonic()
     request = ClassRequest.model_validate_json(request_bytes(work))
-    subjects = subjects_of(work)
+    subjects = inputs_of(work)
     gnn, denoiser = work.library.gnn(subjects.gnn), work.library.denoiser(subjects.denoiser)
     reference = _class_reference(work, subjects, request.target_class)
     effort = CLASS_PRESETS[request.preset]
@@ -128,7 +128,7 @@ class _ClassReference:
     warnings: tuple[str, ...] = ()
 
 
-def _class_reference(work: Work, subjects: Subjects, target: int) -> _ClassReference:
+def _class_reference(work: Work, subjects: JobInputs, target: int) -> _ClassReference:
     """The reference graphs (or nodes) of a class as the GNN sees it, or the next best."""
     what = "node" if gnns.classifies_nodes(subjects.gnn) else "graph"
     reference = work.library.reference(subjects.gnn, subjects.dataset)
@@ -209,7 +209,7 @@ def _recurrences(found: list[ClassGraph], reference: list[Graph], seed: int) -> 
     """The share of the class's graphs, of a random choice if there are many, that contain each."""
     generator = torch.Generator().manual_seed(seed)
     chosen = torch.randperm(len(reference), generator=generator)[:_HOSTS].tolist()
-    hosts = Hosts([reference[index] for index in chosen])
+    hosts = SubgraphIndex([reference[index] for index in chosen])
     counts = [hosts.containing(example.graph, _PLACEMENTS // len(found)) for example in found]
     return [None if count is None else count / hosts.count for count in counts]
 

@@ -20,8 +20,8 @@ from worker.cases.graph_cases import Case, cases_of
 from worker.cases.large_cases import large_cases, neighbourhood_warnings, restriction_warnings
 from worker.execution.handler_api import Outcome, Work
 from worker.loading.black_box import BlackBox
-from worker.loading.job_inputs import Subjects, request_bytes, subjects_of
-from worker.loading.open_gnn import black_box_of, opened_gnn
+from worker.loading.job_inputs import JobInputs, inputs_of, request_bytes
+from worker.loading.open_gnn import black_box_of, open_gnn
 from worker.reporting.documents import counterfactual_answer, figure, summary
 from worker.reporting.receipts import form_warnings, receipt
 from worker.reporting.reference_distances import Distance, distance_to_reference
@@ -30,8 +30,8 @@ from worker.reporting.reference_distances import Distance, distance_to_reference
 def explain_counterfactually(work: Work) -> Outcome:
     started = time.monotonic()
     request = CounterfactualRequest.model_validate_json(request_bytes(work))
-    subjects = subjects_of(work)
-    gnn = opened_gnn(work, subjects.gnn, queries=request.max_queries)
+    subjects = inputs_of(work)
+    gnn = open_gnn(work, subjects.gnn, queries=request.max_queries)
     denoiser = work.library.denoiser(subjects.denoiser)
     box = black_box_of(gnn)
     config = CounterfactualConfig(
@@ -100,7 +100,7 @@ def explain_counterfactually(work: Work) -> Outcome:
     )
 
 
-def _cases(work: Work, request: CounterfactualRequest, subjects: Subjects, gnn: Gnn) -> list[Case]:
+def _cases(work: Work, request: CounterfactualRequest, subjects: JobInputs, gnn: Gnn) -> list[Case]:
     library = work.library
     if request.graphs:
         usual = library.usual_attributes(subjects.gnn, subjects.dataset)
@@ -112,7 +112,7 @@ def _cases(work: Work, request: CounterfactualRequest, subjects: Subjects, gnn: 
 
 
 def _distance(
-    work: Work, subjects: Subjects, outcomes: Sequence[CounterfactualOutcome], seed: int
+    work: Work, subjects: JobInputs, outcomes: Sequence[CounterfactualOutcome], seed: int
 ) -> Distance:
     graphs = [outcome.found[0].graph for outcome in outcomes if outcome.found]
     most = work.library.exact_nodes

@@ -8,13 +8,13 @@ from d4explain.gnn.network import Gnn, predict, predict_nodes
 from worker.execution.handler_api import Outcome, Work
 from worker.loading.job_inputs import gnn_of, request_bytes
 from worker.loading.library import graph_of
-from worker.loading.open_gnn import opened_gnn
+from worker.loading.open_gnn import open_gnn
 from worker.reporting.documents import prediction
 
 
 def predict_graphs(work: Work) -> Outcome:
     request = PredictionRequest.model_validate_json(request_bytes(work))
-    gnn = opened_gnn(work, gnn_of(work))
+    gnn = open_gnn(work, gnn_of(work))
     if gnn.spec.classifies_nodes:
         result = PredictionResult(
             predictions=[

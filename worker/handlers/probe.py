@@ -15,7 +15,7 @@ from worker.execution.failures import failure_of
 from worker.execution.handler_api import Outcome, Work
 from worker.loading.job_inputs import gnn_of, request_bytes
 from worker.loading.library import graph_of
-from worker.loading.open_gnn import opened_gnn
+from worker.loading.open_gnn import open_gnn
 from worker.probing.conformance import probe
 from worker.probing.labelled_samples import SampledNode, Samples
 
@@ -32,7 +32,7 @@ def probe_gnn(work: Work) -> Outcome:
 def _report(work: Work, row: Gnn) -> ProbeReport:
     try:
         # asked anew every time, or two passes would always be alike
-        gnn = opened_gnn(work, row, remembers=False)
+        gnn = open_gnn(work, row, remembers=False)
     except PluginError:
         raise  # the worker's fault, and the job's error says so
     except Exception as error:

@@ -23,7 +23,7 @@ from store.catalogue.black_boxes import is_black_box
 from store.errors import ArtifactCorrupt, ArtifactMissing
 from worker.execution.control import StopReason
 from worker.execution.handler_api import Outcome, Work
-from worker.loading.job_inputs import Subjects, subjects_of
+from worker.loading.job_inputs import JobInputs, inputs_of
 from worker.reporting.documents import figure
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class TrainingDivergedError(RefusedError):
 
 
 def train_denoiser(work: Work) -> Outcome:
-    subjects = subjects_of(work)
+    subjects = inputs_of(work)
     trainer = _trainer(work, subjects)
     work.control.progress("training", trainer.step, trainer.steps)
     last = _trained(work, trainer)
@@ -98,7 +98,7 @@ def _trained(work: Work, trainer: Trainer) -> TrainingProgress:
     return last
 
 
-def _trainer(work: Work, subjects: Subjects) -> Trainer:
+def _trainer(work: Work, subjects: JobInputs) -> Trainer:
     config = DenoiserConfig.model_validate(subjects.denoiser.config)
     recipe = _recipe(subjects.denoiser.objective, config)
     graphs = work.library.training_graphs(subjects.gnn, subjects.dataset)

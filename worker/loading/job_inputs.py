@@ -12,7 +12,7 @@ from worker.execution.handler_api import Work
 
 
 @dataclass(frozen=True)
-class Subjects:
+class JobInputs:
     gnn: Gnn
     dataset: ReferenceSet
     denoiser: Denoiser
@@ -23,7 +23,7 @@ def gnn_of(work: Work) -> Gnn:
         return gnns.get(session, work.claim.gnn_id or "", work.claim.tenant)
 
 
-def subjects_of(work: Work) -> Subjects:
+def inputs_of(work: Work) -> JobInputs:
     claim = work.claim
     ids = (claim.gnn_id or "", claim.dataset_id or "", claim.denoiser_id or "")
     with work.store.database.reading() as session:
@@ -39,8 +39,8 @@ def subjects_of(work: Work) -> Subjects:
             )
         ).one_or_none()
         if rows is not None:
-            return Subjects(*rows)
-        return Subjects(  # one of them is gone, and this says which
+            return JobInputs(*rows)
+        return JobInputs(  # one of them is gone, and this says which
             gnn=gnns.get(session, ids[0], claim.tenant),
             dataset=datasets.get(session, ids[1], claim.tenant),
             denoiser=denoisers.get(session, ids[2], claim.tenant),

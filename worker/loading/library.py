@@ -45,7 +45,7 @@ from d4explain.gnn.spec import (
 from models.counterfactual.large.candidate_space import CandidateConfig
 from models.counterfactual.large.patches import local_parts
 from models.diffusion.denoiser import Denoiser, DenoiserShape
-from models.graphs.csr_graph import RowGraph
+from models.graphs.csr_graph import CsrGraph
 from models.graphs.large_neighbourhoods import surroundings
 from models.graphs.neighbourhoods import instance
 from models.metrics.mmd import GraphStatistics, statistics
@@ -54,7 +54,7 @@ from store.artifacts.files import Artifacts
 from store.catalogue import gnns
 from store.database import tables
 from store.settings import Settings
-from worker.loading.lru_cache import Shelf
+from worker.loading.lru_cache import LruCache
 from worker.loading.plugin_layers import plugged_layer, require_plugins
 
 WARM_BYTES = 1024 * 1024 * 1024
@@ -90,11 +90,11 @@ class Library:
         self.exact_nodes = exact_nodes  # of the largest graphs that have a dense form
         self.neighbourhood_nodes = neighbourhood_nodes  # most that are edited in a large graph
         self._artifacts = artifacts
-        self._shelf = Shelf(warm_bytes)
+        self._shelf = LruCache(warm_bytes)
         # Apart, so that one large graph does not drive all networks out. Each is a map of a file;
         # of one in an object store the file is a copy, which goes when the map does. The newest
         # stays whatever its size: to fetch it again for every job would take minutes.
-        self._large_graphs = Shelf(warm_bytes, keeps_newest=True)
+        self._large_graphs = LruCache(warm_bytes, keeps_newest=True)
 
     def gnn(self, row: tables.Gnn) -> Gnn:
         """In eval mode on this worker's device, as the denoiser is."""
@@ -157,13 +157,13 @@ class Library:
             )
         ]
 
-    def large_graph(self, row: tables.ReferenceSet) -> RowGraph:
+    def large_graph(self, row: tables.ReferenceSet) -> CsrGraph:
         """Mapped, not read."""
 
-        def load() -> RowGraph:
+        def load() -> CsrGraph:
             with self._artifacts.open_large(row.graphs_digest) as file:
                 graph = large_graphs.mapped(file)
-            return RowGraph(graph.x, graph.starts, graph.neighbours)
+            return CsrGraph(graph.x, graph.starts, graph.neighbours)
 
         return self._large_graphs.get(row.graphs_digest, load, _mapped_bytes)
 
@@ -352,7 +352,7 @@ def neighbourhoods(
 
 
 def large_neighbourhoods(
-    graph: RowGraph, spec: GnnSpec, max_nodes: int, count: int = REFERENCE_NODES
+    graph: CsrGraph, spec: GnnSpec, max_nodes: int, count: int = REFERENCE_NODES
 ) -> list[Graph]:
     """The same around a fixed sample of the nodes of a large graph, in the order of the nodes."""
     generator = torch.Generator().manual_seed(0)
@@ -401,7 +401,7 @@ def _bytes(graph: Graph) -> int:
     return graph.features.nbytes + graph.edges.nbytes + attributes
 
 
-def _mapped_bytes(graph: RowGraph) -> int:
+def _mapped_bytes(graph: CsrGraph) -> int:
     return graph.features.nbytes + graph.starts.nbytes + graph.neighbours.nbytes
 
 

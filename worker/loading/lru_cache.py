@@ -9,7 +9,7 @@ from typing import TypeVar, cast
 T = TypeVar("T")
 
 
-class Shelf:
+class LruCache:
     """Least recently used goes first; one thing that is larger than the whole shelf is not kept.
 
     With `keeps_newest` it is, alone, until something else is kept.

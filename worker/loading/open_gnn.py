@@ -11,9 +11,7 @@ from worker.loading.library import spec_of
 from worker.loading.predict_client import PredictClient
 
 
-def opened_gnn(
-    work: Work, row: GnnRow, *, queries: int | None = None, remembers: bool = True
-) -> Gnn:
+def open_gnn(work: Work, row: GnnRow, *, queries: int | None = None, remembers: bool = True) -> Gnn:
     """A black box is opened anew for every job: its answers are not kept beyond."""
     if not is_black_box(row):
         return work.library.gnn(row)

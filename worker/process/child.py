@@ -15,14 +15,14 @@ from d4explain.contracts.job_states import Queue
 from d4explain.gnn.device import choose_device, keep_freed_memory
 from store.jobs import workers
 from store.process_limits import cpu_limit, memory_limit
-from store.queue.job_notifications import Chime
+from store.queue.job_notifications import JobNotifications
 from store.settings import Settings
 from store.store import Store
 from worker.execution.runner import Runner
 from worker.handlers import HANDLERS
 from worker.loading.library import WARM_BYTES, Library
 from worker.process.process_env import QUEUES
-from worker.process.shutdown_listener import Guardian
+from worker.process.shutdown_listener import ShutdownListener
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ def current() -> Child:
     return _current
 
 
-def start(hostname: str, guardian: Guardian) -> None:
+def start(hostname: str, guardian: ShutdownListener) -> None:
     """Called once, before the first job; everything slow happens here and not in a job."""
     global _current  # noqa: PLW0603 — Celery hands nothing from here to its tasks
     settings = Settings.from_environment()
@@ -87,7 +87,7 @@ def start(hostname: str, guardian: Guardian) -> None:
             HANDLERS,
             owner=f"{hostname}:{os.getpid()}",
             queues=queues,
-            ended=Chime(settings.redis_url).strike,
+            ended=JobNotifications(settings.redis_url).strike,
         ),
         name=hostname,
         queues=queues,

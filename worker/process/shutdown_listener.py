@@ -25,7 +25,7 @@ class Guarded(Protocol):
     def is_idle(self) -> bool: ...
 
 
-class Guardian:
+class ShutdownListener:
     """Watches the parent and waits for signals while torch is still being imported, and after."""
 
     def __init__(self, parent: int) -> None:

@@ -13,7 +13,7 @@ from store import logs
 from store.queue.celery_config import TASK_NAME
 from store.settings import Settings
 from worker.process.process_env import PARENT, SHUTDOWN
-from worker.process.shutdown_listener import Guardian
+from worker.process.shutdown_listener import ShutdownListener
 
 
 def _run(job_id: str) -> None:
@@ -26,7 +26,7 @@ run = shared_task(name=TASK_NAME)(_run)
 
 
 def _start_child(sender: str | None = None, **_: Any) -> None:
-    guardian = Guardian(int(os.environ[PARENT]))
+    guardian = ShutdownListener(int(os.environ[PARENT]))
     guardian.start()
     from worker.process.child import start  # noqa: PLC0415 — this imports torch, which takes seconds
 

@@ -11,7 +11,7 @@ from d4explain.contracts import plugins
 from d4explain.contracts.results import GnnForm, Receipt
 from d4explain.gnn.network import Gnn
 from worker.execution.handler_api import Work
-from worker.loading.job_inputs import Subjects
+from worker.loading.job_inputs import JobInputs
 from worker.loading.open_gnn import black_box_of
 
 _PACKAGES = ("d4explain", "torch", "torch_geometric")
@@ -19,7 +19,7 @@ _PACKAGES = ("d4explain", "torch", "torch_geometric")
 
 def receipt(
     work: Work,
-    subjects: Subjects,
+    subjects: JobInputs,
     gnn: Gnn,
     *,
     seed: int,

@@ -25,7 +25,7 @@ from bench.counterfactuals.runs import Run
 from bench.data.tasks import Task, load
 from bench.gnns.target_gnns import TargetGnn, target_gnn
 from bench.speed.large.inputs import SHAPES, planted
-from bench.speed.large.runs import FORCED, Made, in_process, save_models
+from bench.speed.large.runs import FORCED, Created, in_process, save_models
 from bench.speed.section import Figures, Say, Section, Table
 from models.metrics.scores import Instance, cf_acc_auc, cf_acc_curve
 from store.artifacts import large_graphs
@@ -151,7 +151,7 @@ def _graphs(folder: Path, run: Run, task: Task, short: bool, say: Say) -> Sectio
     return Section(figures, (Table("Graphs by candidate pairs", columns, tuple(rows)), growth))
 
 
-def _row(shape: str, made: Made) -> tuple[str | float, ...]:
+def _row(shape: str, made: Created) -> tuple[str | float, ...]:
     edits, candidates = (
         "none" if made[name] is None else made[name] for name in ("edits", "candidates")
     )

@@ -32,7 +32,7 @@ from models.counterfactual.nodes import explain_node
 from models.counterfactual.search_config import PRESETS
 from models.diffusion.denoiser import Denoiser, DenoiserShape
 from models.diffusion.recipes import Objective, recipe_for
-from models.graphs.csr_graph import RowGraph
+from models.graphs.csr_graph import CsrGraph
 from models.graphs.edits import EditRules
 from models.graphs.large_neighbourhoods import surroundings
 from store.artifacts.files import Artifacts
@@ -40,7 +40,7 @@ from store.database import tables
 from store.settings import Settings
 from worker.loading.library import Library
 
-Made = dict[str, Any]
+Created = dict[str, Any]
 FORCED = CandidateConfig(above_nodes=0)
 DENOISER = "denoiser.safetensors"
 GNN = "gnn.safetensors"
@@ -48,16 +48,16 @@ PIECES = "pieces.safetensors"
 _WARM_NODES = 100
 
 
-def in_process(what: str, *arguments: object) -> Made:
+def in_process(what: str, *arguments: object) -> Created:
     """What a fresh process says about one measurement."""
     command = [sys.executable, "-m", "bench.speed.large.runs", what, *map(str, arguments)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
-    answer: Made = json.loads(done.stdout.decode().splitlines()[-1])
+    answer: Created = json.loads(done.stdout.decode().splitlines()[-1])
     return answer
 
 
-def node(folder: str, digest: str) -> Made:
+def node(folder: str, digest: str) -> Created:
     """One node of one large graph: the peak of the whole process, torch and all."""
     keep_freed_memory()  # as workers do
     graph, load_seconds = _loaded(folder, digest)
@@ -73,7 +73,7 @@ def node(folder: str, digest: str) -> Made:
     }
 
 
-def nodes_in_turns(folder: str, small: str, large: str, rounds: str) -> Made:
+def nodes_in_turns(folder: str, small: str, large: str, rounds: str) -> Created:
     """The same node of two graphs in turns, walk and all; CPU time, which others disturb less."""
     graphs = [_loaded(folder, digest)[0] for digest in (small, large)]
     for graph in graphs:
@@ -87,18 +87,18 @@ def nodes_in_turns(folder: str, small: str, large: str, rounds: str) -> Made:
     return {"small": statistics.median(taken[0]), "large": statistics.median(taken[1])}
 
 
-def of_shape(folder: str, shape: str, nodes: str, seed: str) -> Made:
+def of_shape(folder: str, shape: str, nodes: str, seed: str) -> Created:
     """A graph of one shape: the peak above what the process had, models loaded and warm."""
     return _measured(folder, SHAPES[shape](int(nodes), int(seed)))
 
 
-def at_all_pairs(folder: str, shape: str, nodes: str, seed: str) -> Made:
+def at_all_pairs(folder: str, shape: str, nodes: str, seed: str) -> Created:
     """The same without candidates."""
     graph = SHAPES[shape](int(nodes), int(seed))
     return _measured(folder, graph, CandidateConfig(above_nodes=graph.node_count))
 
 
-def of_motifs(folder: str, nodes: str, _seed: str) -> Made:
+def of_motifs(folder: str, nodes: str, _seed: str) -> Created:
     """A chain of small graphs that the GNN wavers about."""
     gnn, _ = _models(folder)
     with safe_open(Path(folder) / PIECES, framework="pt") as opened:
@@ -119,7 +119,7 @@ def save_models(folder: Path, gnn: Gnn, denoiser: Denoiser, pieces: list[Graph])
     save_file(tensors, folder / PIECES, metadata={"count": str(len(pieces))})
 
 
-def _measured(folder: str, graph: Graph, candidates: CandidateConfig = FORCED) -> Made:
+def _measured(folder: str, graph: Graph, candidates: CandidateConfig = FORCED) -> Created:
     gnn, denoiser = _models(folder)
     config = CounterfactualConfig(search=PRESETS["fast"], candidates=candidates)
     answer: Callable[[Graph], CounterfactualOutcome] = partial(
@@ -162,7 +162,7 @@ def _models(folder: str) -> tuple[Gnn, Denoiser]:
     return gnn.eval().requires_grad_(False), denoiser.eval().requires_grad_(False)
 
 
-def _loaded(folder: str, digest: str) -> tuple[RowGraph, float]:
+def _loaded(folder: str, digest: str) -> tuple[CsrGraph, float]:
     """As a worker does it."""
     began = time.perf_counter()
     row = tables.ReferenceSet(graphs_digest=digest, large=True)
@@ -170,7 +170,7 @@ def _loaded(folder: str, digest: str) -> tuple[RowGraph, float]:
     return graph, time.perf_counter() - began
 
 
-def _explained_node(graph: RowGraph) -> CounterfactualOutcome:
+def _explained_node(graph: CsrGraph) -> CounterfactualOutcome:
     gnn = node_gnn()
     recipe = recipe_for(Objective.COUNTERFACTUAL)
     shape = recipe.shape(gnn.spec.features, marked=True, gnn=gnn.spec)
@@ -195,7 +195,7 @@ def _status(name: str) -> int:
     return int(fields[name].split()[0]) * 1024
 
 
-_RUNS: dict[str, Callable[..., Made]] = {
+_RUNS: dict[str, Callable[..., Created]] = {
     run.__name__: run for run in (node, nodes_in_turns, of_shape, at_all_pairs, of_motifs)
 }
 

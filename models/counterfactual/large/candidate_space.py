@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from d4explain.gnn.graphs import Graph
-from models.graphs.csr_graph import Numbers, RowGraph, rows_of
+from models.graphs.csr_graph import CsrGraph, Numbers, rows_of
 from models.graphs.edge_lists import (
     Edges,
     LocalShape,
@@ -57,7 +57,7 @@ class CandidateConfig:
 class CandidateSpace(EditSpace):
     """The candidate pairs of one graph; nothing of [node, node] is ever made."""
 
-    rows: RowGraph = field(kw_only=True)
+    rows: CsrGraph = field(kw_only=True)
     # nodes whose surroundings far pairs were drawn from, as patches that show them
     far_patches: tuple[Numbers, ...] = field(kw_only=True)
 
@@ -183,7 +183,7 @@ class CandidateSpace(EditSpace):
         return kinds.astype(np.uint64)
 
 
-def _near(rows: RowGraph, rng: np.random.Generator) -> Numbers:
+def _near(rows: CsrGraph, rng: np.random.Generator) -> Numbers:
     """Pairs with a neighbour in common, of hubs a sample: codes [pair], some twice."""
     nodes = rows.node_count
     found = [np.empty(0, dtype=np.int64)]
@@ -200,7 +200,7 @@ def _near(rows: RowGraph, rng: np.random.Generator) -> Numbers:
 
 
 def _far(
-    rows: RowGraph, wanted: int, config: CandidateConfig, rng: np.random.Generator
+    rows: CsrGraph, wanted: int, config: CandidateConfig, rng: np.random.Generator
 ) -> tuple[list[Numbers], list[Numbers]]:
     """About as many pairs as wanted, in bunches, and the patch that shows each bunch."""
     found, patches = [], []

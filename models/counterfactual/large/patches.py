@@ -18,9 +18,9 @@ from torch import Tensor
 
 from d4explain.gnn.graphs import DenseGraphs, Graph, to_dense
 from models.counterfactual.large.candidate_space import CandidateConfig, CandidateSpace
-from models.counterfactual.oracle import FORBIDDEN, FlipJudge
+from models.counterfactual.oracle import FORBIDDEN, CounterfactualOracle
 from models.diffusion.denoiser import Denoiser
-from models.graphs.csr_graph import RowGraph, rows_of
+from models.graphs.csr_graph import CsrGraph, rows_of
 from models.graphs.edits import EditSet
 
 _PATCHES_PER_PASS = 8
@@ -37,8 +37,8 @@ class Patch:
     pairs: list[int]  # candidates that it shows, by position
 
 
-class PatchScout:
-    """As `Scout`, for one large graph: what one edit does is taken to be the same in every state.
+class PatchEditRanker:
+    """As `EditRanker`, for one large graph: what one edit does is taken to be the same in every state.
 
     Singles that the GNN has judged are known instead of foretold.
     """
@@ -49,7 +49,7 @@ class PatchScout:
     def __init__(
         self,
         denoiser: Denoiser,
-        judge: FlipJudge,
+        judge: CounterfactualOracle,
         space: CandidateSpace,
         config: CandidateConfig,
         *,
@@ -259,6 +259,6 @@ def _add(found: dict[int, None], nodes: Iterable[int], most: int) -> None:
         found[node] = None
 
 
-def _beginning(rows: RowGraph, node: int, most: int) -> list[int]:
+def _beginning(rows: CsrGraph, node: int, most: int) -> list[int]:
     row: list[int] = rows.row(node)[:most].tolist()
     return row

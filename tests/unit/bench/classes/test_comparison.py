@@ -18,7 +18,7 @@ from bench.data.motifs import contains, motif_of
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn, predict
 from d4explain.gnn.spec import ActivationLayer, GinLayer, GnnSpec, LinearLayer, PoolLayer
-from models.metrics.recurrence import Hosts
+from models.metrics.recurrence import SubgraphIndex
 from tests.unit.bench.counterfactuals.test_figures import rings_and_paths
 
 torch.set_num_threads(1)
@@ -88,7 +88,7 @@ def test_a_row_counts_what_it_says() -> None:
     distinct = row.motif_rate_distinct
     assert distinct is not None
     assert 0 < distinct < 1
-    assert row.recurrence == sum(map(Hosts(held_out).contain, answers)) / 4
+    assert row.recurrence == sum(map(SubgraphIndex(held_out).contain, answers)) / 4
     assert row.effective == pytest.approx(1 / (0.25**2 + 0.5**2 + 0.25**2))
 
 
@@ -111,7 +111,7 @@ def test_real_answers_are_the_surest_of_twenty() -> None:
     task = ClassTask(a_gnn(), reference(), 1, 5)
     found = best_real(task, 6, torch.Generator().manual_seed(0))
     assert [graph.node_count for graph in found] == [5] * 6
-    assert all(Hosts(reference()).contain(graph) for graph in found)
+    assert all(SubgraphIndex(reference()).contain(graph) for graph in found)
     one_each = best_real(task, 120, torch.Generator().manual_seed(1))
     surest = predict(task.gnn, one_each, CPU)[:, 1].max()
     assert predict(task.gnn, found, CPU)[:, 1].mean() > surest - 0.2

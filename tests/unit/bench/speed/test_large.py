@@ -10,7 +10,7 @@ from bench.speed.large.inputs import NODE_SPEC, SHAPES, at_the_border, planted
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn, predict
 from d4explain.gnn.spec import GinLayer, GnnSpec, LinearLayer, PoolLayer
-from models.graphs.csr_graph import RowGraph
+from models.graphs.csr_graph import CsrGraph
 from models.graphs.large_neighbourhoods import Surroundings, surroundings
 
 torch.set_num_threads(1)
@@ -20,7 +20,7 @@ CPU = torch.device("cpu")
 def around(nodes: int) -> Surroundings:
     graph = planted(nodes, 0)
     assert abs(graph.edge_count / (5 * nodes) - 1) < 0.05
-    rows = RowGraph(graph.x, graph.starts, graph.neighbours)
+    rows = CsrGraph(graph.x, graph.starts, graph.neighbours)
     return surroundings(rows, 0, NODE_SPEC.convolutions, NODE_SPEC.sight, max_nodes=128)
 
 

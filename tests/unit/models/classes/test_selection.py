@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from d4explain.gnn.graphs import Graph, from_dense, to_dense
 from models.classes.selection import (
-    SURE,
+    TARGET_LOG_CONFIDENCE,
     Choice,
     Pool,
     _drawn,
@@ -53,7 +53,7 @@ def pool_of(
 ) -> Pool:
     log_confidence = torch.tensor(confidence).log()
     met = torch.zeros(len(graphs)) if wishes is None else torch.tensor(wishes)
-    scores = log_confidence.clamp(max=SURE) + met
+    scores = log_confidence.clamp(max=TARGET_LOG_CONFIDENCE) + met
     none = torch.zeros(len(graphs))
     wrong = none if faults is None else torch.tensor(faults)
     return Pool(to_dense(graphs), log_confidence, none, scores, wrong)
@@ -71,15 +71,17 @@ class Herding:
         generator = torch.Generator().manual_seed(seed)
         self.costs = torch.rand(count, generator=generator, dtype=torch.float64)
         noise = torch.randn(count, generator=generator, dtype=torch.float64)
-        self.log_confidence = (SURE - 1e-3 * noise).float().double()
+        self.log_confidence = (TARGET_LOG_CONFIDENCE - 1e-3 * noise).float().double()
         self.target = statistics(random_graphs(5, seed + 51, 0.3))
         self.statistics = statistics(self.own)
         pool = pool_of(self.own, [0.5] * count)
         pool = replace(pool, log_confidence=self.log_confidence)
-        self.likeness = _Likeness.of(self.statistics, self.target, pool, self.costs, SURE)
+        self.likeness = _Likeness.of(
+            self.statistics, self.target, pool, self.costs, TARGET_LOG_CONFIDENCE
+        )
 
     def distance(self, places: list[int]) -> float:
-        doubt = max(0.0, SURE - float(self.log_confidence[places].mean()))
+        doubt = max(0.0, TARGET_LOG_CONFIDENCE - float(self.log_confidence[places].mean()))
         drawn = statistics([self.own[place] for place in places])
         return mmd(drawn, self.target).sum + 1_000 * doubt
 
@@ -194,7 +196,10 @@ def test_a_typical_graph_may_be_less_sure_where_others_are_surer() -> None:
     doubtful = 0.985
     among_surer = chosen(pool_of(TREES, [0.9999] * 5 + [doubtful]), TREES, RANDOM, 6)
     assert among_surer.pool.graphs.count == 6
-    assert float(among_surer.shares.double() @ among_surer.pool.log_confidence.double()) >= SURE
+    assert (
+        float(among_surer.shares.double() @ among_surer.pool.log_confidence.double())
+        >= TARGET_LOG_CONFIDENCE
+    )
     among_as_sure = chosen(pool_of(TREES, [0.9951] * 5 + [doubtful]), TREES, RANDOM, 6)
     assert float(among_as_sure.pool.log_confidence.exp().min()) > doubtful
     far_below = chosen(pool_of(TREES, [0.9999] * 5 + [0.5]), TREES, RANDOM, 6)

@@ -11,8 +11,8 @@ from d4explain.gnn.graphs import Graph, to_sparse
 from d4explain.gnn.network import Gnn, predict
 from d4explain.gnn.spec import ActivationLayer, GcnLayer, GnnSpec, LinearLayer, PoolLayer
 from models.counterfactual.beam_search import Guide, Search
-from models.counterfactual.edit_ranking import Foresight, Scout
-from models.counterfactual.oracle import FORBIDDEN, FlipGoal, FlipJudge, StoppedError
+from models.counterfactual.edit_ranking import EditRanker, EffectSource
+from models.counterfactual.oracle import FORBIDDEN, CounterfactualOracle, FlipGoal, StoppedError
 from models.counterfactual.search_config import SearchConfig
 from models.diffusion.denoiser import Denoiser, DenoiserShape
 from models.graphs.edits import LARGE_SET, EditRules, EditSpace
@@ -26,7 +26,7 @@ LAYERS = (GcnLayer(6), ActivationLayer("tanh"), GcnLayer(6), PoolLayer("sum"), L
 
 def a_judge(
     nodes: int = 7, *, rules: EditRules | None = None, bias: float = 0.0, target: int | None = None
-) -> FlipJudge:
+) -> CounterfactualOracle:
     rng = torch.Generator().manual_seed(nodes)
     edges = torch.triu(torch.rand(nodes, nodes, generator=rng) < 0.4, diagonal=1).nonzero().T
     graph = Graph(torch.randn(nodes, 2, generator=rng), edges.contiguous())
@@ -37,12 +37,15 @@ def a_judge(
     with torch.no_grad():
         gnn.layers[-1].linear.bias[before] += bias
     space = EditSpace.of(graph, rules or EditRules(max_ratio=10.0))
-    return FlipJudge(gnn, space, FlipGoal(before, target), CPU)
+    return CounterfactualOracle(gnn, space, FlipGoal(before, target), CPU)
 
 
 def a_scout(
-    judge: FlipJudge, *, foresees: bool = False, foresight: Foresight = Foresight.DENOISER
-) -> Scout:
+    judge: CounterfactualOracle,
+    *,
+    foresees: bool = False,
+    foresight: EffectSource = EffectSource.DENOISER,
+) -> EditRanker:
     """Of a denoiser that finds every edit as plausible as any other."""
     spec = judge.gnn.spec
     shape = DenoiserShape(
@@ -53,18 +56,18 @@ def a_scout(
         gnn_width=spec.state_width if foresees else 0,
     )
     rng = torch.Generator().manual_seed(0)
-    return Scout(Denoiser(shape), judge, CPU, foresight=foresight, generator=rng)
+    return EditRanker(Denoiser(shape), judge, CPU, foresight=foresight, generator=rng)
 
 
 def begun(
-    judge: FlipJudge, scout: Scout, config: SearchConfig | None = None
+    judge: CounterfactualOracle, scout: EditRanker, config: SearchConfig | None = None
 ) -> tuple[Search, Guide]:
     """A search that never has enough, after its first depth."""
     search = Search(judge, scout, config or SearchConfig())
     return search, search.begin()
 
 
-def direct_margins(judge: FlipJudge, edit_sets: list[tuple[int, ...]]) -> torch.Tensor:
+def direct_margins(judge: CounterfactualOracle, edit_sets: list[tuple[int, ...]]) -> torch.Tensor:
     with torch.no_grad():
         graphs = [judge.space.apply(edits) for edits in edit_sets]
         logits = judge.gnn(to_sparse(graphs))
@@ -105,7 +108,7 @@ def test_pairs_without_a_free_valence_get_no_place_in_a_pool(foresees: bool) -> 
     full = Valences(free=(0,) * 10, orders=dict.fromkeys(edges, 1))
     judge = a_judge(10, rules=EditRules(max_ratio=10.0, valences=full), bias=100.0)
     space = judge.space
-    foresight = Foresight.DENOISER if foresees else Foresight.SLOPES
+    foresight = EffectSource.DENOISER if foresees else EffectSource.SLOPES
     scout = a_scout(judge, foresees=foresees, foresight=foresight)
     assert torch.equal(scout.gains > FORBIDDEN, space.present)
     _, guide = begun(judge, scout, SearchConfig(pool=6, calibrated=False))
@@ -230,10 +233,10 @@ def test_where_nobody_knows_how_good_the_foresight_is_all_pairs_are_tried() -> N
     assert guide.tried == list(range(judge.space.count))
 
 
-class Wrong(Scout):
+class Wrong(EditRanker):
     """Foretells the truth, but of one edit that it comes right after the best ones."""
 
-    def __init__(self, judge: FlipJudge, pair: int, place: int) -> None:
+    def __init__(self, judge: CounterfactualOracle, pair: int, place: int) -> None:
         truth = a_judge(12)
         unedited, *edited = truth.margins([(), *((one,) for one in range(truth.space.count))])
         self.foresees = True
@@ -259,7 +262,7 @@ def test_a_second_look_finds_the_flip_that_a_pool_left_out(second_look: bool) ->
 
 def test_without_information_there_is_no_foresight() -> None:
     judge = a_judge(12)
-    scout = a_scout(judge, foresees=True, foresight=Foresight.NONE)
+    scout = a_scout(judge, foresees=True, foresight=EffectSource.NONE)
     _, guide = begun(judge, scout, SearchConfig(pool=10))
     assert guide.tried == list(range(judge.space.count))
 
@@ -335,7 +338,9 @@ def test_exchange_leaves_flips_of_very_many_edits_alone() -> None:
 
 def test_stopping_interrupts_between_calls() -> None:
     judge = a_judge()
-    stopped = FlipJudge(judge.gnn, judge.space, judge.goal, CPU, should_stop=lambda: True)
+    stopped = CounterfactualOracle(
+        judge.gnn, judge.space, judge.goal, CPU, should_stop=lambda: True
+    )
     with pytest.raises(StoppedError):
         stopped.margins([(0,)])
     assert stopped.verify([(0,)]).shape == (1, 3)  # the final verdict is still given
@@ -382,10 +387,12 @@ def test_the_more_flips_are_known_the_sooner_foretold_sets_without_one_end_a_dep
 
 
 @pytest.mark.parametrize(
-    ("dry", "foresight"), [(None, Foresight.DENOISER), (8, Foresight.NONE)], ids=["never", "random"]
+    ("dry", "foresight"),
+    [(None, EffectSource.DENOISER), (8, EffectSource.NONE)],
+    ids=["never", "random"],
 )
 def test_without_order_or_if_never_told_to_a_depth_does_not_end(
-    dry: int | None, foresight: Foresight
+    dry: int | None, foresight: EffectSource
 ) -> None:
     bias, _ = only_best_flip(1)
     judge = a_judge(12, bias=bias)

@@ -22,11 +22,11 @@ from d4explain.gnn.spec import (
     LinearLayer,
     PoolLayer,
 )
-from models.counterfactual.edit_ranking import Foresight, Scout
+from models.counterfactual.edit_ranking import EditRanker, EffectSource
 from models.counterfactual.explain import CounterfactualConfig, explain
 from models.counterfactual.large.candidate_space import CandidateConfig, CandidateSpace
-from models.counterfactual.large.patches import PatchScout, local_parts, patches_of
-from models.counterfactual.oracle import FlipGoal, FlipJudge
+from models.counterfactual.large.patches import PatchEditRanker, local_parts, patches_of
+from models.counterfactual.oracle import CounterfactualOracle, FlipGoal
 from models.diffusion.denoiser import Denoiser, DenoiserShape
 from models.errors import TooLargeError, UnknownNodeError
 from models.graphs.edits import LARGE_SET, EditRules, EditSet, EditSpace
@@ -232,9 +232,13 @@ def test_a_graph_that_is_one_patch_is_read_as_a_whole() -> None:
     denoiser = denoiser_for(gnn)
     goal = FlipGoal(int(predict(gnn, [graph], CPU).argmax()), None)
     space, dense = restricted(graph), EditSpace.of(graph, EditRules())
-    sparse_judge, dense_judge = (FlipJudge(gnn, one, goal, CPU) for one in (space, dense))
-    patches = PatchScout(denoiser, sparse_judge, space, ALWAYS, device=CPU, generator=rng(0))
-    whole = Scout(denoiser, dense_judge, CPU, foresight=Foresight.DENOISER, generator=rng(0))
+    sparse_judge, dense_judge = (
+        CounterfactualOracle(gnn, one, goal, CPU) for one in (space, dense)
+    )
+    patches = PatchEditRanker(denoiser, sparse_judge, space, ALWAYS, device=CPU, generator=rng(0))
+    whole = EditRanker(
+        denoiser, dense_judge, CPU, foresight=EffectSource.DENOISER, generator=rng(0)
+    )
     pairs = list(zip(dense.sources.tolist(), dense.targets.tolist(), strict=True))
     places = [pairs.index(pair) for pair in space.pairs(tuple(range(space.count)))]
     assert torch.allclose(patches.gains, whole.gains[places], rtol=1e-3, atol=1e-4)
@@ -249,8 +253,8 @@ def test_known_effects_replace_foretold_ones() -> None:
     gnn = network()
     goal = FlipGoal(int(predict(gnn, [graph], CPU).argmax()), None)
     space = restricted(graph)
-    judge = FlipJudge(gnn, space, goal, CPU)
-    scout = PatchScout(denoiser_for(gnn), judge, space, ALWAYS, device=CPU, generator=rng(0))
+    judge = CounterfactualOracle(gnn, space, goal, CPU)
+    scout = PatchEditRanker(denoiser_for(gnn), judge, space, ALWAYS, device=CPU, generator=rng(0))
     unedited, edited = judge.margins([(), (7,)])
     assert float(scout.gains[7]) == pytest.approx(edited - unedited, abs=1e-6)
     assert torch.equal(scout.gains_at([(1,), (2, 3)])[1], scout.gains)
@@ -351,7 +355,7 @@ def test_what_the_sparse_gnn_has_said_of_candidates_is_not_asked_again() -> None
     graph = graph_of(nx.barabasi_albert_graph(100, 2, seed=3), features=2)
     gnn = network()
     goal = FlipGoal(int(predict(gnn, [graph], CPU).argmax()), None)
-    judge = FlipJudge(gnn, restricted(graph), goal, CPU)
+    judge = CounterfactualOracle(gnn, restricted(graph), goal, CPU)
     sets: list[EditSet] = [(0,), (1, 4), tuple(range(LARGE_SET + 1))]
     margins = judge.trial_margins(sets)
     before = judge.evaluations

@@ -18,14 +18,14 @@ from d4explain.gnn.graphs import DenseGraphs, Graph, to_dense, to_sparse
 from d4explain.gnn.network import Gnn
 from d4explain.gnn.spec import ActivationLayer, GcnLayer, GinLayer, GnnSpec, LinearLayer, PoolLayer
 from models.counterfactual.denoiser_proposals import Proposals, scattered
-from models.counterfactual.edit_ranking import Foresight
+from models.counterfactual.edit_ranking import EffectSource
 from models.counterfactual.explain import (
     CounterfactualConfig,
     CounterfactualOutcome,
     FoundCounterfactual,
     explain,
 )
-from models.counterfactual.oracle import FlipGoal, FlipJudge
+from models.counterfactual.oracle import CounterfactualOracle, FlipGoal
 from models.counterfactual.search_config import SearchConfig
 from models.diffusion.denoiser import Denoiser, DenoiserShape
 from models.diffusion.noise import NoiseLevel
@@ -571,7 +571,7 @@ def test_unpruned_flips_keep_the_edits_they_do_not_need() -> None:
 def test_without_information_answers_are_as_valid(seed: int) -> None:
     graph = random_graph(seed, 8, 0.3)
     gnn = random_gnn(seed, graph, bias=1.0)
-    config = CounterfactualConfig(foresight=Foresight.NONE)
+    config = CounterfactualConfig(foresight=EffectSource.NONE)
     first, second = run(gnn, graph, config=config), run(gnn, graph, config=config)
     assert [edges_of(answer.graph) for answer in first.found] == [
         edges_of(answer.graph) for answer in second.found
@@ -594,9 +594,9 @@ def test_scattered_samples_have_the_sizes_and_nothing_else_of_the_originals() ->
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("foresight", list(Foresight))
+@pytest.mark.parametrize("foresight", list(EffectSource))
 def test_backward_passes_are_counted_beside_forward_ones(
-    classes: int, foresight: Foresight, monkeypatch: pytest.MonkeyPatch
+    classes: int, foresight: EffectSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     differentiated: list[int] = []  # graphs of each backward pass
     grad = torch.autograd.grad
@@ -614,7 +614,7 @@ def test_backward_passes_are_counted_beside_forward_ones(
     config = CounterfactualConfig(foresight=foresight)
     outcome = run(gnn, graph, config=config, denoiser=denoiser)
     assert outcome.gnn_gradients == sum(differentiated)
-    assert (outcome.gnn_gradients > 0) == (foresight is not Foresight.NONE)
+    assert (outcome.gnn_gradients > 0) == (foresight is not EffectSource.NONE)
 
 
 def test_work_is_counted() -> None:
@@ -653,7 +653,9 @@ def test_the_input_itself_is_no_flip_where_both_forms_of_the_gnn_disagree() -> N
     gnn = random_gnn(3, graph)
     other = 1 - int(probabilities(gnn, graph).argmax())
     space = EditSpace.of(graph, EditRules(max_ratio=1.0))
-    judge = FlipJudge(gnn, space, FlipGoal(before=other, target=None), torch.device("cpu"))
+    judge = CounterfactualOracle(
+        gnn, space, FlipGoal(before=other, target=None), torch.device("cpu")
+    )
     (unedited,) = judge.margins([()])
     assert unedited > 0
     judge.margins([(pair,) for pair in range(space.count)])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.counterfactual.margin_cache import TriedSets
+from models.counterfactual.margin_cache import MarginCache
 from models.counterfactual.pruning import Margins, prune, without_one
 from models.graphs.edits import LARGE_SET, EditSet, SmallestSets
 
@@ -148,7 +148,7 @@ def test_what_was_reached_stays_when_the_judge_stops() -> None:
 
 
 def test_large_sets_that_were_tried_take_little_memory() -> None:
-    tried = TriedSets()
+    tried = MarginCache()
     start = tuple(range(10**6, 10**6 + 4 * LARGE_SET))
     tracemalloc.start()
     try:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import wasserstein_distance
 
 from d4explain.gnn.graphs import Graph, to_dense
-from models.counterfactual.selection import choose, unnaturalness
+from models.counterfactual.selection import choose, statistics_shift
 from models.graphs.connectivity import component_counts, reachable
 from models.graphs.edits import EditRules, EditSpace
 from models.graphs.isomorphism import graph_codes, marked_codes
@@ -128,7 +128,7 @@ def test_unnaturalness_is_the_distance_to_the_input(graph: Graph, data: st.DataO
     if space.count == 0:
         return
     edits = tuple(sorted(data.draw(st.sets(st.integers(0, space.count - 1), min_size=1))))
-    (distance,) = unnaturalness(space, [edits])
+    (distance,) = statistics_shift(space, [edits])
     before, after = networkx_of(graph), networkx_of(space.apply(edits))
     parts = nx.number_connected_components(before) - nx.number_connected_components(after)
     mean_degree = max(1.0, float(np.mean([d for _, d in before.degree])))

@@ -22,7 +22,7 @@ from d4explain.gnn.spec import (
     SageLayer,
 )
 from models.errors import UnknownTargetError
-from models.graphs.csr_graph import RowGraph
+from models.graphs.csr_graph import CsrGraph
 from models.graphs.edits import EditRules, EditSpace
 from models.graphs.large_neighbourhoods import surroundings
 from models.graphs.neighbourhoods import edited_whole, instance
@@ -35,11 +35,11 @@ def rng(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def rows(graph: nx.Graph, features: torch.Tensor) -> RowGraph:
+def rows(graph: nx.Graph, features: torch.Tensor) -> CsrGraph:
     """By NetworkX's own neighbours, not by the code that the store packs with."""
     lists = [sorted(graph[node]) for node in range(graph.number_of_nodes())]
     starts = np.concatenate([[0], np.cumsum([len(row) for row in lists])])
-    return RowGraph(features.numpy(), starts, np.array([n for row in lists for n in row], np.int32))
+    return CsrGraph(features.numpy(), starts, np.array([n for row in lists for n in row], np.int32))
 
 
 def whole_of(graph: nx.Graph, features: torch.Tensor) -> Graph:
@@ -162,7 +162,7 @@ def test_a_hub_is_read_no_farther_than_is_kept() -> None:
     leaves = 1_000_000
     row = np.concatenate([np.arange(1, leaves + 1), np.zeros(leaves)]).astype(np.int32)
     starts = np.concatenate([[0], np.arange(leaves, 2 * leaves + 1)])
-    graph = RowGraph(np.ones((leaves + 1, 1), np.float32), starts, row.view(Guarded))
+    graph = CsrGraph(np.ones((leaves + 1, 1), np.float32), starts, row.view(Guarded))
     around = surroundings(graph, 5, 2, 2, max_nodes=20, verified_nodes=1000)
     assert around.part.graph.node_count == 20
     assert around.part.graph.edge_count == 19

@@ -8,7 +8,7 @@ import torch
 from networkx.algorithms.isomorphism import GraphMatcher, categorical_node_match
 
 from d4explain.gnn.graphs import Graph
-from models.metrics.recurrence import Hosts
+from models.metrics.recurrence import SubgraphIndex
 
 
 def random_graph(seed: int, nodes: int, density: float, target: int | None = None) -> Graph:
@@ -42,8 +42,8 @@ def test_counts_are_those_of_networkx(target: int | None) -> None:
     for seed in range(30):
         pattern = random_graph(100 + seed, 3 + seed % 4, 0.5, target)  # some are disconnected
         counted.append(found_by_networkx(hosts, pattern))
-        assert Hosts(hosts).containing(pattern) == counted[-1]
-        assert Hosts(hosts).contain(pattern) == (counted[-1] > 0)
+        assert SubgraphIndex(hosts).containing(pattern) == counted[-1]
+        assert SubgraphIndex(hosts).contain(pattern) == (counted[-1] > 0)
     assert 0 < sum(counted) < 12 * 30
 
 
@@ -55,15 +55,15 @@ def test_measured_features_do_not_count() -> None:
     pattern = Graph(torch.rand(4, 2, generator=rng), random_graph(50, 4, 0.6).edges)
     expected = found_by_networkx(hosts, pattern, features=False)
     assert expected > 0
-    assert Hosts(hosts).containing(pattern) == expected
+    assert SubgraphIndex(hosts).containing(pattern) == expected
 
 
 def test_a_kind_of_node_that_no_graph_has_occurs_nowhere() -> None:
-    hosts = Hosts([random_graph(seed, 9, 0.3) for seed in range(3)])
+    hosts = SubgraphIndex([random_graph(seed, 9, 0.3) for seed in range(3)])
     strange = Graph(torch.full((1, 2), 5.0), torch.empty(2, 0, dtype=torch.int64))
     assert (hosts.containing(strange), hosts.contain(strange)) == (0, False)
 
 
 def test_too_much_effort_is_no_answer() -> None:
-    hosts = Hosts([random_graph(seed, 9, 0.5) for seed in range(3)])
+    hosts = SubgraphIndex([random_graph(seed, 9, 0.5) for seed in range(3)])
     assert hosts.containing(random_graph(9, 4, 0.5), effort=2) is None

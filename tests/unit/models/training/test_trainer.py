@@ -21,7 +21,7 @@ from models.graphs.subgraphs import connected_subgraph, neighbours_of
 from models.training.batches import HELD_OUT_PAIRS, Batches, split
 from models.training.detection import area_under_roc
 from models.training.trainer import NonFiniteGradientError, Trainer
-from models.training.validation import foretold_validity, pool_needed
+from models.training.validation import pool_needed, predicted_validity
 
 torch.set_num_threads(1)
 
@@ -264,7 +264,7 @@ def test_validity_counts_flips_by_foretold_edits() -> None:
     graphs = cycles()
     training = trainer(small(Objective.COUNTERFACTUAL))
     denoiser, gnn = training.denoiser(), small_gnn()
-    measured = foretold_validity(denoiser, gnn, graphs, ratio=0.1, device=CPU)
+    measured = predicted_validity(denoiser, gnn, graphs, ratio=0.1, device=CPU)
     by_hand = []
     for graph in graphs:
         (slopes,) = look(gnn, to_dense([graph])).slopes[:1]

@@ -24,9 +24,9 @@ from service.resources import ExplanationResource
 from service.submission import explanation_submissions as submissions
 from service.submission.explanation_submissions import (
     Checked,
+    Committed,
     Question,
     Submissions,
-    Written,
     check,
     write_all,
 )
@@ -71,8 +71,8 @@ def test_a_group_has_the_outcomes_of_its_members(api: Any, question: Any) -> Non
         ],
     )
     assert [type(one) for one in outcomes] == [
-        *(Written, MalformedJsonError, Written, ProblemError, Written),
-        *(InvalidRequestError, Written),
+        *(Committed, MalformedJsonError, Committed, ProblemError, Committed),
+        *(InvalidRequestError, Committed),
     ]
     first, keyed, again, other = (outcomes[place] for place in (0, 2, 4, 6))
     assert again.made.id == keyed.made.id
@@ -116,7 +116,7 @@ def test_a_set_deleted_since_the_check_is_not_found(api: Any, question: Any) -> 
     assert (refused.value.status, refused.value.faults[0].at) == (404, "/dataset")
     assert api.written() == before
     (alone,) = write_all(api.store, [checked])
-    assert isinstance(alone, Written)
+    assert isinstance(alone, Committed)
 
 
 def test_large_bodies_are_read_beside_the_group(api: Any) -> None:
@@ -169,7 +169,7 @@ def test_a_database_that_is_away_is_asked_once_for_a_group(
     monkeypatch.setattr(api.store.database, "reading", away)
     group = Submissions(api.store)
 
-    async def ask_all() -> list[Written | BaseException]:
+    async def ask_all() -> list[Committed | BaseException]:
         return await asyncio.gather(*map(group.ask, asked), return_exceptions=True)
 
     outcomes = asyncio.run(ask_all())

@@ -14,7 +14,7 @@ from store import jobs
 from store.database.job_policy import JobPolicy
 from store.database.sessions import Database, now, read_clock
 from store.errors import Conflict, LeaseLost, NotFound
-from store.jobs import Claim, Job, JobKind, JobState, Party, Priority, Queue
+from store.jobs import Claim, FairGroup, Job, JobKind, JobState, Priority, Queue
 from store.jobs.job_events import forget_progress
 
 
@@ -379,10 +379,10 @@ def test_parties_are_those_who_wait_for_a_worker_and_nothing_else(database: Data
     ask("d", "one", waiting_for=training)
     claimed(database, running)
     with database.reading() as session:
-        parties = jobs.waiting_parties(session, [Queue.SAMPLE])
-        assert jobs.waiting_parties(session, [Queue.TRAIN]) == []
-        assert jobs.party_of(session, running) is None
-        assert jobs.party_of(session, other) == Party("a", JobKind.COUNTERFACTUAL, "two")
+        parties = jobs.waiting_groups(session, [Queue.SAMPLE])
+        assert jobs.waiting_groups(session, [Queue.TRAIN]) == []
+        assert jobs.group_of(session, running) is None
+        assert jobs.group_of(session, other) == FairGroup("a", JobKind.COUNTERFACTUAL, "two")
     found = {(one.party.tenant, one.party.denoiser_id): one.job_id for one in parties}
     assert found == {("a", "one"): first, ("a", "two"): other, ("b", "one"): foreign}
     assert all(0 <= one.seconds < 60 for one in parties)

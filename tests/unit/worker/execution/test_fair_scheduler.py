@@ -1,4 +1,4 @@
-"""Turns, against a simulated worker: who waits how long while another has many jobs."""
+"""FairScheduler, against a simulated worker: who waits how long while another has many jobs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.jobs import JobKind, Party, Waiting
-from worker.execution.fair_scheduler import Turns
+from store.jobs import FairGroup, JobKind, Waiting
+from worker.execution.fair_scheduler import FairScheduler
 
 PARTIES = [
-    Party(tenant, JobKind.COUNTERFACTUAL, f"den_{tenant}{number}")
+    FairGroup(tenant, JobKind.COUNTERFACTUAL, f"den_{tenant}{number}")
     for tenant in "abc"
     for number in range(3)
 ]
@@ -23,9 +23,9 @@ class Queue:
     """Jobs by party, each with the time it came; a slice serves up to four of one party."""
 
     now: float = 100.0
-    jobs: dict[Party, list[float]] = field(default_factory=dict)
+    jobs: dict[FairGroup, list[float]] = field(default_factory=dict)
 
-    def come(self, party: Party, count: int = 1) -> None:
+    def come(self, party: FairGroup, count: int = 1) -> None:
         self.jobs.setdefault(party, []).extend([self.now] * count)
 
     def waiting(self) -> list[Waiting]:
@@ -35,7 +35,7 @@ class Queue:
             if came
         ]
 
-    def serve(self, turns: Turns) -> Party:
+    def serve(self, turns: FairScheduler) -> FairGroup:
         party = turns.next(self.waiting()).party
         self.jobs[party] = self.jobs[party][4:]
         self.now += 1
@@ -45,7 +45,7 @@ class Queue:
 
 def test_one_job_of_another_tenant_waits_for_one_slice_only() -> None:
     queue = Queue()
-    turns = Turns(lambda: queue.now)
+    turns = FairScheduler(lambda: queue.now)
     many, one = PARTIES[0], PARTIES[3]
     queue.come(many, 100)
     assert queue.serve(turns) == many
@@ -58,7 +58,7 @@ def test_one_job_of_another_tenant_waits_for_one_slice_only() -> None:
 
 def test_a_tenant_with_many_denoisers_has_no_more_turns_than_another() -> None:
     queue = Queue()
-    turns = Turns(lambda: queue.now)
+    turns = FairScheduler(lambda: queue.now)
     for party in PARTIES[:4]:  # three of a, one of b
         queue.come(party, 40)
     served = Counter(queue.serve(turns).tenant for _ in range(12))
@@ -67,11 +67,11 @@ def test_a_tenant_with_many_denoisers_has_no_more_turns_than_another() -> None:
 
 @given(st.lists(st.lists(st.sampled_from(PARTIES), max_size=6), min_size=1, max_size=30))
 def test_nobody_is_passed_over_for_longer_than_a_round_of_all(
-    arrivals: list[list[Party]],
+    arrivals: list[list[FairGroup]],
 ) -> None:
     """Of n tenants a tenant's longest waiting party has its turn within n turns."""
     queue = Queue()
-    turns = Turns(lambda: queue.now)
+    turns = FairScheduler(lambda: queue.now)
     passed: dict[str, int] = {}
     for arriving in arrivals:
         for party in arriving:

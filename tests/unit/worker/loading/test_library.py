@@ -42,7 +42,7 @@ from store.database.tables import ReferenceSet
 from store.settings import Settings
 from store.store import Store
 from worker.loading.library import Library, fixed_sample, graph_of, layers_of
-from worker.loading.lru_cache import Shelf
+from worker.loading.lru_cache import LruCache
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")
@@ -244,7 +244,7 @@ def test_a_gnn_is_loaded_in_eval_mode_with_its_weights(store: Store) -> None:
 
 
 def test_the_shelf_lets_the_least_recently_used_go() -> None:
-    shelf = Shelf(10)
+    shelf = LruCache(10)
     made: list[str] = []
 
     def get(name: str, size: int) -> str:
