@@ -16,22 +16,15 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from bench.gnn_training import Training, train
-from bench.node_training import train_on_whole
-from bench.tasks import Task, data_folder, load
-from d4explain.export import export
-from models.candidates import CandidateConfig
-from models.class_explanation import ClassConfig, ClassGraph, explain_class
-from models.counterfactual import (
-    CounterfactualConfig,
-    CounterfactualOutcome,
-    EditRules,
-    FoundCounterfactual,
-    explain,
-)
-from models.denoiser import Denoiser, DenoiserShape
-from models.gnn.network import Gnn
-from models.gnn.spec import (
+from bench.data.synthetic import LabelledGraphs
+from bench.data.tasks import Task, data_folder, load
+from bench.gnns.node_training import train_on_whole
+from bench.gnns.training import Training, train
+from d4explain.contracts.gnn_spec import stored_spec
+from d4explain.export.exporter import export
+from d4explain.gnn.graphs import Graph
+from d4explain.gnn.network import Gnn
+from d4explain.gnn.spec import (
     ActivationLayer,
     BatchNormLayer,
     GcnLayer,
@@ -43,16 +36,23 @@ from models.gnn.spec import (
     LinearLayer,
     PoolLayer,
 )
-from models.graphs import Graph
-from models.neighbourhoods import NodeInstance, instance
-from models.node_explanation import explain_node
-from models.recipes import Objective, Recipe, recipe_for
-from models.scores import fidelity, modification_ratio
-from models.search_config import PRESETS
-from models.synthetic import LabelledGraphs
-from models.training import Trainer
-from store.gnn_spec import stored_spec
-from worker.loading import layers_of
+from models.classes.explain import ClassConfig, ClassGraph, explain_class
+from models.counterfactual.explain import (
+    CounterfactualConfig,
+    CounterfactualOutcome,
+    EditRules,
+    FoundCounterfactual,
+    explain,
+)
+from models.counterfactual.large.candidate_space import CandidateConfig
+from models.counterfactual.nodes import explain_node
+from models.counterfactual.search_config import PRESETS
+from models.diffusion.denoiser import Denoiser, DenoiserShape
+from models.diffusion.recipes import Objective, Recipe, recipe_for
+from models.graphs.neighbourhoods import NodeInstance, instance
+from models.metrics.scores import fidelity, modification_ratio
+from models.training.trainer import Trainer
+from worker.loading.library import layers_of
 
 Document = dict[str, Any]
 
