@@ -108,7 +108,8 @@ def measured(dataset: str) -> list[str]:
     assert (d4["seed"], d4["date"]) == (1, "2026-11-17")
     return [
         str(d4["n"]),
-        f"{d4['auc_strict']:.3f} : {greedy['auc_strict']:.3f}",
+        f"{d4['auc_strict']:.3f}",
+        f"{greedy['auc_strict']:.3f}",
         f"{d4['auc_possible']:.3f}",
         f"{mmd_excess(d4) / mmd_excess(greedy):.2f}",
         f"{d4['gnn_evaluations'] / no_denoiser['gnn_evaluations']:.2f}",
@@ -127,4 +128,4 @@ def test_the_results_in_the_readme_are_the_measured_ones() -> None:
     ]
     assert {row[0] for row in rows} == DATASETS.keys()
     for name, *cells in rows:
-        assert cells[:5] == measured(DATASETS[name]), name
+        assert cells[:6] == measured(DATASETS[name]), name
