@@ -1,4 +1,4 @@
-"""The README's curl walk-through, run as it stands against a real embedded stack."""
+"""Runs the README's curl walk-through and Python example, as written, on an embedded stack."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def walk_through() -> str:
+def readme_block(mark: str, language: str) -> str:
     text = (ROOT / "README.md").read_text()
-    block = re.search(r"<!-- walk-through -->\s*```sh\n(.*?)```", text, re.DOTALL)
-    assert block, "the README has no block marked <!-- walk-through -->"
+    block = re.search(rf"<!-- {mark} -->\s*```{language}\n(.*?)```", text, re.DOTALL)
+    assert block, f"the README has no {language} block marked <!-- {mark} -->"
     return block.group(1)
 
 
@@ -59,36 +59,42 @@ def wait_until_ready(address: str, stack: subprocess.Popen[bytes]) -> None:
     raise TimeoutError("the stack was not ready within 60 s")
 
 
-def resubmitted(address: str, body: bytes) -> dict[str, Any]:
-    """What the walk-through's question gives when it is sent again under the same key."""
+def resubmit(address: str, body: bytes) -> dict[str, Any]:
+    """Sends the walk-through's request again with the same Idempotency-Key."""
     headers = {"Content-Type": "application/json", "Idempotency-Key": "first-question"}
     request = urllib.request.Request(f"{address}/v1/explanations", body, headers)
     with urllib.request.urlopen(request, timeout=10) as again:
-        told: dict[str, Any] = json.load(again)
-        return told
+        explanation: dict[str, Any] = json.load(again)
+        return explanation
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="the walk-through needs curl")
-def test_the_walk_through_of_the_readme_runs_as_written(address: str, tmp_path: Path) -> None:
-    script = walk_through()
-    assert "API=http://127.0.0.1:8400" in script
-    script = script.replace("API=http://127.0.0.1:8400", f"API={address}")
-    script = script.replace(".venv/bin/python", sys.executable)
-    # Each answer in a file of its own, so that it can be read back here.
-    script = script.replace(
-        "\ncurl -sf $API/v1/explanations/$EXP\n",
-        "\ncurl -sf $API/v1/explanations/$EXP > answer.json\n",
-    )
-    run = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script],
-        cwd=tmp_path,
+def run(command: list[str], folder: Path) -> str:
+    """Runs an example in the folder and returns what it printed."""
+    completed = subprocess.run(
+        command,
+        cwd=folder,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         check=False,
         text=True,
         timeout=280,
     )
-    assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
+    assert completed.returncode == 0, completed.stdout[-3000:] + completed.stderr[-3000:]
+    return completed.stdout
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the walk-through needs curl")
+def test_the_readme_examples_run_as_written(address: str, tmp_path: Path) -> None:
+    script = readme_block("walk-through", "sh")
+    assert "API=http://127.0.0.1:8400" in script
+    script = script.replace("API=http://127.0.0.1:8400", f"API={address}")
+    script = script.replace(".venv/bin/python", sys.executable)
+    # Write the answer to a file so that this test can read it.
+    script = script.replace(
+        "\ncurl -sf $API/v1/explanations/$EXP\n",
+        "\ncurl -sf $API/v1/explanations/$EXP > answer.json\n",
+    )
+    printed = run(["bash", "-euo", "pipefail", "-c", script], tmp_path)
     answer = json.loads((tmp_path / "answer.json").read_text())
     assert answer["state"] == "succeeded"
     [explained] = answer["result"]["answers"]
@@ -96,6 +102,14 @@ def test_the_walk_through_of_the_readme_runs_as_written(address: str, tmp_path: 
     best = explained["counterfactuals"][0]
     assert best["prediction"]["predicted_class"] != explained["prediction"]["predicted_class"]
     assert (tmp_path / "explanation.svg").read_text().startswith("<svg")
-    sent = (tmp_path / "request.json").read_bytes().replace(b"\n", b"")  # as curl's -d @file does
-    assert resubmitted(address, sent) == answer
-    assert '"kind":"class"' in run.stdout.replace(" ", "")
+    sent = (tmp_path / "request.json").read_bytes().replace(b"\n", b"")  # curl drops line breaks
+    assert resubmit(address, sent) == answer
+    assert '"kind":"class"' in printed.replace(" ", "")
+
+    # The Python example uses the GNN that the walk-through trained.
+    (tmp_path / "explanation.svg").unlink()
+    code = readme_block("python", "python")
+    assert 'Client("http://127.0.0.1:8400")' in code
+    code = code.replace("http://127.0.0.1:8400", address)
+    assert "action=" in run([sys.executable, "-c", code], tmp_path)
+    assert (tmp_path / "explanation.svg").read_text().startswith("<svg")
