@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from models.graphs.edits import LARGE_SET, EditSet
+from models.counterfactual.oracle import CounterfactualOracle
+from models.graphs.base_edit_space import LARGE_SET, EditSet
 
 _AT_ONCE = 64  # single reverts of a large set that exist at the same time
 _PATIENCE = 8  # needed edits in a row after which the margins are asked for anew
@@ -24,6 +25,25 @@ def prune(edit_sets: list[EditSet], margins: Margins, large: int = LARGE_SET) ->
             edit_sets[place] = smaller
     small = [place for place, edits in enumerate(edit_sets) if len(edits) <= large]
     _prune_together(edit_sets, small, margins)
+
+
+def prune_verified(
+    flips: Sequence[EditSet], oracle: CounterfactualOracle, *, stopped: bool
+) -> list[EditSet]:
+    """Each flip without unnecessary edits, if the sparse GNN confirms the smaller set.
+
+    Once stopped, large sets stay as they are: pruning one takes longer than everything else.
+    """
+    candidates = [edits for edits in flips if len(edits) <= LARGE_SET or not stopped]
+    pruned = list(candidates)
+    prune(pruned, oracle.sure_margins)
+    margins = oracle.verified_margins(pruned)
+    smaller = {
+        edits: less
+        for edits, less, margin in zip(candidates, pruned, margins, strict=True)
+        if margin > 0
+    }
+    return [smaller.get(edits, edits) for edits in flips]
 
 
 def _prune_together(pruned: list[EditSet], left: list[int], margins: Margins) -> None:

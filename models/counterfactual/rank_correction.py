@@ -9,12 +9,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from models.graphs.edits import EditSpace
+from models.graphs.base_edit_space import BaseEditSpace
 
 _PRIOR = 1.0  # edits' worth of trust in the foresight, per node
 
 
-def corrected(space: EditSpace, foretold: Tensor, judged: Tensor, gains: Tensor) -> Tensor:
+def corrected(space: BaseEditSpace, foretold: Tensor, judged: Tensor, gains: Tensor) -> Tensor:
     """Foretold gains [pair] plus what their ends' judged edits gained beyond what was foretold.
 
     `gains` [judged] are what the pairs at the positions `judged` really gain. With error e of a

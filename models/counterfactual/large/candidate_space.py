@@ -14,8 +14,11 @@ from functools import cached_property
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from d4explain.gnn.graphs import Graph
+from d4explain.gnn.graphs import Graph, to_sparse
+from d4explain.gnn.network import Gnn
+from models.graphs.base_edit_space import BaseEditSpace, EditSet
 from models.graphs.csr_graph import CsrGraph, Numbers, rows_of
 from models.graphs.edge_lists import (
     Edges,
@@ -23,11 +26,13 @@ from models.graphs.edge_lists import (
     component_labels,
     refined_code,
 )
-from models.graphs.edits import EditRules, EditSet, EditSpace, check_node
+from models.graphs.edits import EditRules, check_node
 from models.graphs.hashing import Words
 
 _HUB = 24  # of a node with more neighbours, as many pairs are drawn as these have
 _CODE_ROUNDS = 8
+_ROWS_PER_PASS = 2**16  # nodes and directed edges of one sparse pass
+_SETS_PER_PASS = 64  # small passes let the search check for a stop request in time
 _FAR_HOPS = 8  # of the surroundings that far pairs are drawn from; they are full before
 
 
@@ -54,15 +59,17 @@ class CandidateConfig:
 
 
 @dataclass(frozen=True)
-class CandidateSpace(EditSpace):
-    """The candidate pairs of one graph; nothing of [node, node] is ever made."""
+class CandidateSpace(BaseEditSpace):
+    """The candidate pairs of one large graph; it never builds a [node, node] tensor."""
 
     rows: CsrGraph = field(kw_only=True)
     # nodes whose surroundings far pairs were drawn from, as patches that show them
     far_patches: tuple[Numbers, ...] = field(kw_only=True)
 
     @staticmethod
-    def restricted(graph: Graph, rules: EditRules, config: CandidateConfig, seed: int) -> EditSpace:
+    def restricted(
+        graph: Graph, rules: EditRules, config: CandidateConfig, seed: int
+    ) -> CandidateSpace:
         """At most `per_edge` candidates per edge; all pairs, if there are no more of them."""
         rng = np.random.default_rng(seed)
         nodes, rows = graph.node_count, rows_of(graph.features.numpy(), graph.edges.numpy())
@@ -87,7 +94,6 @@ class CandidateSpace(EditSpace):
         valences = rules.valences
         return CandidateSpace(
             graph=graph,
-            base=graph.features.new_zeros(0, 0),
             sources=sources,
             targets=targets,
             present=present,
@@ -117,22 +123,33 @@ class CandidateSpace(EditSpace):
     def component_counts(self, edit_sets: Sequence[EditSet]) -> list[int]:
         return [len(np.unique(self._labels(edits))) for edits in edit_sets]
 
-    def strangeness(self, edit_sets: Sequence[EditSet]) -> list[float]:
-        """How far degrees and clustering stray; of the spectrum nothing is said."""
+    @property
+    def dense_form(self) -> None:
+        return None
+
+    def statistics_shift(self, edit_sets: Sequence[EditSet]) -> list[float]:
+        """Shift of degrees and clustering alone: spectra take too long on large graphs."""
         return [self._shape.strayed(self.pairs(edits)) for edits in edit_sets]
 
-    def codes(self, edit_sets: Sequence[EditSet]) -> list[int]:
-        """One per edit set, equal for sets that are alike up to a symmetry of the graph."""
+    def symmetry_codes(self, edit_sets: Sequence[EditSet]) -> list[int]:
         return [self._code(edits) for edits in edit_sets]
 
-    def _torn(self, edit_sets: Sequence[EditSet]) -> list[bool]:
+    def logits(self, gnn: Gnn, edit_sets: Sequence[EditSet], device: torch.device) -> Tensor:
+        logits: Tensor = gnn(to_sparse(self.apply_all(edit_sets)).to(device))
+        return logits
+
+    def sets_per_pass(self, gnn: Gnn) -> int:
+        rows = self.graph.node_count + 2 * self.graph.edge_count
+        return max(1, min(_ROWS_PER_PASS // rows, _SETS_PER_PASS))
+
+    def _disconnects(self, edit_sets: Sequence[EditSet]) -> list[bool]:
         before = self._labels(())
-        torn = []
+        disconnects = []
         for edits in edit_sets:
             after = self._labels(edits)
-            # a component that holds together has the label that its first node has
-            torn.append(bool((after != after[before]).any()))
-        return torn
+            # An intact component has the label of its first node.
+            disconnects.append(bool((after != after[before]).any()))
+        return disconnects
 
     def _code(self, edits: EditSet) -> int:
         chosen = torch.tensor(edits, dtype=torch.long)

@@ -11,24 +11,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from d4explain.gnn.graphs import DenseGraphs, Graph, to_dense
+from models.counterfactual.edit_ranking import EditRanker
 from models.counterfactual.large.candidate_space import CandidateConfig, CandidateSpace
 from models.counterfactual.oracle import FORBIDDEN, CounterfactualOracle
 from models.diffusion.denoiser import Denoiser
+from models.graphs.base_edit_space import EditSet
 from models.graphs.csr_graph import CsrGraph, rows_of
-from models.graphs.edits import EditSet
 
 _PATCHES_PER_PASS = 8
 _CONTEXT = 4  # a patch has a fourth of its nodes for what surrounds the pair it is made for
 _PART_HOPS = 64  # a part is full long before, unless its component is small or long
 _LEAST_SCALE = 1e-3  # keeps the ranking where what was foretold is not what happens
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -37,19 +35,20 @@ class Patch:
     pairs: list[int]  # candidates that it shows, by position
 
 
-class PatchEditRanker:
-    """As `EditRanker`, for one large graph: what one edit does is taken to be the same in every state.
+class PatchEditRanker(EditRanker):
+    """Ranks the candidate edits of one large graph.
 
-    Singles that the GNN has judged are known instead of foretold.
+    An edit has the same predicted gain in every state. Measured gains of single edits replace
+    predicted ones.
     """
 
-    foresees = True
-    needed = 0
+    predicts_effects = True
+    calibrated_pool = 0
 
     def __init__(
         self,
         denoiser: Denoiser,
-        judge: CounterfactualOracle,
+        oracle: CounterfactualOracle,
         space: CandidateSpace,
         config: CandidateConfig,
         *,
@@ -57,25 +56,23 @@ class PatchEditRanker:
         generator: torch.Generator,
     ) -> None:
         self._denoiser = denoiser
-        self._judge = judge
+        self._oracle = oracle
         self._space = space
         self._device = device
         self._generator = generator
         patches = list(patches_of(space, config))
-        self.plausibility, self._foretold = self._read(patches, config.patch_nodes)
+        self.plausibility, self._predicted = self._read(patches, config.patch_nodes)
         if len(patches) > 1 or len(patches[0].nodes) < space.graph.node_count:
-            self._foretold *= self._scale(config.probes)
+            self._predicted *= self._scale(config.probes)
 
     @property
-    def unedited(self) -> float:
-        """The margin of the unedited graph."""
-        return self._judge.margins([()])[0]
+    def unedited_margin(self) -> float:
+        return self._oracle.margins([()])[0]
 
     @property
     def gains(self) -> Tensor:
-        """By how much each edit should raise the margin, or does where it was tried: [pair]."""
-        gains = self._foretold.clone()
-        known = self._judge.single_gains()
+        gains = self._predicted.clone()
+        known = self._oracle.single_gains()
         gains[list(known)] = torch.tensor(list(known.values()))
         ledger = self._space.ledger
         if ledger is None:
@@ -83,40 +80,24 @@ class PatchEditRanker:
         return gains.masked_fill(~ledger.affordable([()])[0], FORBIDDEN)
 
     def gains_at(self, states: Sequence[EditSet]) -> Tensor:
-        """[state, pair]"""
         return self.gains.expand(len(states), -1)
 
-    def shuffled(self, sets: list[T]) -> list[T]:
-        order = torch.randperm(len(sets), generator=self._generator).tolist()
-        return [sets[place] for place in order]
-
-    def bundles(self, count: int) -> list[EditSet]:
-        """The most promising edits together: all kinds, removals, additions."""
-        gains, present = self.gains, self._space.present
-        kinds = (torch.ones_like(present), present, ~present)
-        found = []
-        for kind in kinds:
-            ranked = gains.masked_fill(~kind, FORBIDDEN).argsort(descending=True, stable=True)
-            best = ranked[:count]
-            found.append(tuple(sorted(best[gains[best] > 0].tolist())))
-        return [edits for edits in found if edits]
-
     def _read(self, patches: Iterable[Patch], patch_nodes: int) -> tuple[Tensor, Tensor]:
-        """Plausibility and foretold gain of every candidate: [pair] each."""
+        """Plausibility and predicted gain of every candidate: [pair] each."""
         plausibility = torch.zeros(self._space.count)
         gains = torch.zeros(self._space.count)
-        whole = self._judge.logits()  # [class]
+        whole = self._oracle.logits()  # [class]
         waiting = iter(patches)
         while some := list(islice(waiting, _PATCHES_PER_PASS)):
-            self._judge.check_stop()
+            self._oracle.check_stop()
             graphs = self._dense(some, patch_nodes).to(self._device)
-            view = None
-            if self._judge.gnn.has_dense:  # else every look would be a question to the GNN
-                view = self._judge.look(graphs)
-            reading = self._denoiser.read(graphs, view)
+            sensitivity = None
+            if self._oracle.gnn.has_dense:  # without slopes it is not worth a forward pass
+                sensitivity = self._oracle.sensitivity(graphs)
+            reading = self._denoiser.read(graphs, sensitivity)
             effects = reading.effects
-            if effects is None and view is not None:
-                effects = view.slopes
+            if effects is None and sensitivity is not None:
+                effects = sensitivity.slopes
             for place, patch in enumerate(some):
                 local = {node: position for position, node in enumerate(patch.nodes)}
                 pairs = torch.tensor(patch.pairs, dtype=torch.long)
@@ -127,8 +108,8 @@ class PatchEditRanker:
                 plausibility[pairs] = reading.plausibility[place].cpu()[ends[0], ends[1]]
                 if effects is not None:
                     changes = effects[:, place].cpu()[:, ends[0], ends[1]].T  # [pair, class]
-                    before = self._judge.goal.margin(whole[None])
-                    gains[pairs] = self._judge.goal.margin(whole + changes) - before
+                    before = self._oracle.goal.margin(whole[None])
+                    gains[pairs] = self._oracle.goal.margin(whole + changes) - before
         return plausibility, gains
 
     def _dense(self, patches: Sequence[Patch], patch_nodes: int) -> DenseGraphs:
@@ -141,17 +122,28 @@ class PatchEditRanker:
         return to_dense(parts, min(patch_nodes, graph.node_count))
 
     def _scale(self, probes: int) -> float:
-        """Least squares of true on foretold gains, over random candidates and the best ones."""
+        """Least-squares factor from predicted to true gains, over random and best candidates."""
         drawn = torch.randperm(self._space.count, generator=self._generator)[:probes]
-        best = self._foretold.argsort(descending=True, stable=True)[:probes]
+        best = self._predicted.argsort(descending=True, stable=True)[:probes]
         tried = sorted({*drawn.tolist(), *best.tolist()})
-        self._judge.margins([(pair,) for pair in tried])
-        known = self._judge.single_gains()
+        self._oracle.margins([(pair,) for pair in tried])
+        known = self._oracle.single_gains()
         pairs = [pair for pair in tried if pair in known]
         true = torch.tensor([known[pair] for pair in pairs])
-        foretold = self._foretold[pairs]
-        size = float(foretold.square().sum())
-        return max(float(true @ foretold) / size, _LEAST_SCALE) if size else 1.0
+        predicted = self._predicted[pairs]
+        size = float(predicted.square().sum())
+        return max(float(true @ predicted) / size, _LEAST_SCALE) if size else 1.0
+
+
+def top_k_edit_sets(ranker: EditRanker, present: Tensor, count: int) -> list[EditSet]:
+    """The `count` edits with the largest positive gains: of all edits, removals, additions."""
+    gains = ranker.gains
+    edit_sets = []
+    for kind in (torch.ones_like(present), present, ~present):
+        ranked = gains.masked_fill(~kind, FORBIDDEN).argsort(descending=True, stable=True)
+        best = ranked[:count]
+        edit_sets.append(tuple(sorted(best[gains[best] > 0].tolist())))
+    return [edits for edits in edit_sets if edits]
 
 
 def patches_of(space: CandidateSpace, config: CandidateConfig) -> Iterator[Patch]:

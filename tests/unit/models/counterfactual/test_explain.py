@@ -653,11 +653,11 @@ def test_the_input_itself_is_no_flip_where_both_forms_of_the_gnn_disagree() -> N
     gnn = random_gnn(3, graph)
     other = 1 - int(probabilities(gnn, graph).argmax())
     space = EditSpace.of(graph, EditRules(max_ratio=1.0))
-    judge = CounterfactualOracle(
+    oracle = CounterfactualOracle(
         gnn, space, FlipGoal(before=other, target=None), torch.device("cpu")
     )
-    (unedited,) = judge.margins([()])
+    (unedited,) = oracle.margins([()])
     assert unedited > 0
-    judge.margins([(pair,) for pair in range(space.count)])
-    assert () not in judge.flips()
-    assert judge.flips()
+    oracle.margins([(pair,) for pair in range(space.count)])
+    assert () not in oracle.flips()
+    assert oracle.flips()
