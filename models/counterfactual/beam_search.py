@@ -55,8 +55,8 @@ class BeamSearch:
         self._level: list[EditSet] = []
         # In a random order, many misses in a row say nothing about the sets that follow.
         self._stale_limit = math.inf
-        if ranker.predicts_effects and config.dry is not None:
-            self._stale_limit = config.dry
+        if ranker.predicts_effects and config.stale_limit is not None:
+            self._stale_limit = config.stale_limit
 
     def begin(self) -> SingleEdits:
         """Depth 1: tries single edits, either a pool of them or all."""
@@ -82,7 +82,7 @@ class BeamSearch:
     def _corrects_ranking(self) -> bool:
         """Whether measured gains correct predicted ones; not if the ranker is uncalibrated."""
         calibrated = self._ranker.predicts_effects and self._ranker.calibrated_pool is not None
-        return calibrated and self._config.second_look and self._config.pool is not None
+        return calibrated and self._config.extend_pool and self._config.pool is not None
 
     def _in_rounds(self, pool: Sequence[int]) -> Iterator[EditSet]:
         """The single edits of a pool, and as many again while none of them flips.
@@ -162,7 +162,7 @@ class BeamSearch:
         evaluated: list[EditSet] = []
         misses_in_a_row = 0
         waiting = iter(edit_sets)
-        while batch := list(islice(waiting, self._config.portion)):
+        while batch := list(islice(waiting, self._config.batch_size)):
             flipped = max(self._oracle.margins(batch)) > 0
             misses_in_a_row = 0 if flipped else misses_in_a_row + len(batch)
             evaluated += batch
@@ -178,9 +178,9 @@ class BeamSearch:
         while (affordable := self._exchangeable(smallest)) > 0:
             near = smallest[:affordable]
             kept = list(dict.fromkeys(some for edits in near for some in _without_two(edits)))
-            bases = self._by_margin(kept)[: self._config.bases]
+            bases = self._by_margin(kept)[: self._config.exchange_bases]
             if self._ranker.predicts_effects:
-                children = self._expanded(bases)[: self._config.exchanges]
+                children = self._expanded(bases)[: self._config.exchange_sets]
             else:
                 children = self._expanded_narrowly(bases)
             self._oracle.margins(children)
@@ -198,7 +198,7 @@ class BeamSearch:
     def _smallest_flips(self) -> list[EditSet]:
         flips = self._oracle.flips()
         smallest = [edits for edits in flips if len(edits) == len(flips[0])]
-        return self._by_margin(smallest)[: self._config.exchanged]
+        return self._by_margin(smallest)[: self._config.exchange_flips]
 
     def _by_margin(self, edit_sets: Sequence[EditSet]) -> list[EditSet]:
         margin_of = dict(zip(edit_sets, self._oracle.margins(edit_sets), strict=True))
@@ -222,7 +222,7 @@ class BeamSearch:
                 state[0],
             ),
         )
-        share = self._config.narrow if narrow else 1
+        share = self._config.beam_divisor if narrow else 1
         chosen = by_margin[: -(-self._config.states_by_margin // share)]
         chosen += by_both[: self._config.states_by_plausibility // share]
         return list(dict.fromkeys(edits for edits, _ in chosen))

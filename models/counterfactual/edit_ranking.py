@@ -71,7 +71,7 @@ class DenoiserEditRanker(EditRanker):
         oracle: CounterfactualOracle,
         device: torch.device,
         *,
-        foresight: EffectSource,
+        effect_source: EffectSource,
         generator: torch.Generator,
     ) -> None:
         space = oracle.space.dense_form
@@ -82,8 +82,8 @@ class DenoiserEditRanker(EditRanker):
         self._oracle = oracle
         self._device = device
         self._generator = generator
-        self._reads_effects = foresight is EffectSource.DENOISER and denoiser.shape.classes > 0
-        self.predicts_effects = self._reads_effects or foresight is EffectSource.SLOPES
+        self._reads_effects = effect_source is EffectSource.DENOISER and denoiser.shape.classes > 0
+        self.predicts_effects = self._reads_effects or effect_source is EffectSource.SLOPES
         self.calibrated_pool = denoiser.shape.pool if self._reads_effects else 0
         self._gains: Tensor | None = None
         self._unedited: float | None = None
@@ -93,7 +93,7 @@ class DenoiserEditRanker(EditRanker):
         else:
             clean = space.dense([()]).to(device)
             self.plausibility = space.of_pairs(denoiser.read(clean).plausibility[0].cpu())
-        if foresight is not EffectSource.DENOISER:
+        if effect_source is not EffectSource.DENOISER:
             order = torch.randperm(space.count, generator=generator)
             self.plausibility = self.plausibility[order]
 

@@ -95,7 +95,7 @@ def explain(
             oracle,
             ranker.plausibility,
             alternatives=config.alternatives,
-            min_flips=mode.search.choice,
+            min_flips=mode.search.min_flips,
         )
         search = search_flips(
             mode, denoiser, oracle, ranker, shortlist, generator=generator, device=device
@@ -184,7 +184,7 @@ def _uses_denoiser_pool(mode: SearchMode, ranker: EditRanker) -> bool:
     config = mode.config
     return (
         config.sampler == "guided"
-        and config.foresight is EffectSource.DENOISER
+        and config.effect_source is EffectSource.DENOISER
         and pool_size(ranker, mode.search, mode.space.count) is not None
     )
 

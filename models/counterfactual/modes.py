@@ -93,7 +93,7 @@ class AllPairs:
         device: torch.device,
     ) -> EditRanker:
         return DenoiserEditRanker(
-            denoiser, oracle, device, foresight=self.config.foresight, generator=generator
+            denoiser, oracle, device, effect_source=self.config.effect_source, generator=generator
         )
 
     def sample(
@@ -105,7 +105,7 @@ class AllPairs:
     ) -> Samples:
         proposals = self.config.resolved_proposals
         drawn = draw(denoiser, self.space, proposals, generator, device)
-        if self.config.foresight is not EffectSource.DENOISER:
+        if self.config.effect_source is not EffectSource.DENOISER:
             drawn = scattered(drawn, self.space.count, generator)
         return Samples([edits for edits in drawn if edits], len(drawn))
 

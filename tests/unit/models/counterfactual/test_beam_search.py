@@ -45,7 +45,7 @@ def a_ranker(
     oracle: CounterfactualOracle,
     *,
     predicts_effects: bool = False,
-    foresight: EffectSource = EffectSource.DENOISER,
+    effect_source: EffectSource = EffectSource.DENOISER,
 ) -> DenoiserEditRanker:
     """Of a denoiser that finds every edit as plausible as any other."""
     spec = oracle.gnn.spec
@@ -57,7 +57,9 @@ def a_ranker(
         gnn_width=spec.state_width if predicts_effects else 0,
     )
     rng = torch.Generator().manual_seed(0)
-    return DenoiserEditRanker(Denoiser(shape), oracle, CPU, foresight=foresight, generator=rng)
+    return DenoiserEditRanker(
+        Denoiser(shape), oracle, CPU, effect_source=effect_source, generator=rng
+    )
 
 
 def begun(
@@ -109,8 +111,8 @@ def test_pairs_without_a_free_valence_get_no_place_in_a_pool(predicts_effects: b
     full = Valences(free=(0,) * 10, orders=dict.fromkeys(edges, 1))
     oracle = an_oracle(10, rules=EditRules(max_ratio=10.0, valences=full), bias=100.0)
     space = oracle.space
-    foresight = EffectSource.DENOISER if predicts_effects else EffectSource.SLOPES
-    ranker = a_ranker(oracle, predicts_effects=predicts_effects, foresight=foresight)
+    effect_source = EffectSource.DENOISER if predicts_effects else EffectSource.SLOPES
+    ranker = a_ranker(oracle, predicts_effects=predicts_effects, effect_source=effect_source)
     assert torch.equal(ranker.gains > FORBIDDEN, space.present)
     _, single_edits = begun(oracle, ranker, SearchConfig(pool=6, calibrated=False))
     assert len(single_edits.tried) >= 6
@@ -200,7 +202,7 @@ def test_an_untrained_effect_head_foretells_the_slopes() -> None:
 def test_with_foresight_only_a_pool_is_tried() -> None:
     oracle = an_oracle(12)
     ranker = a_ranker(oracle, predicts_effects=True)
-    _, single_edits = begun(oracle, ranker, SearchConfig(pool=10, second_look=False))
+    _, single_edits = begun(oracle, ranker, SearchConfig(pool=10, extend_pool=False))
     assert len(single_edits.tried) == 10
     assert oracle.evaluations == 11  # and the look at the input, which says its margin too
     assert oracle.gradient_count == oracle.gnn.spec.classes - 1  # the last class follows
@@ -255,21 +257,21 @@ class Wrong(DenoiserEditRanker):
         self._gains[pair] = self._gains.topk(place + 1).values[-1] - 1e-4
 
 
-@pytest.mark.parametrize("second_look", [False, True])
-def test_a_second_look_finds_the_flip_that_a_pool_left_out(second_look: bool) -> None:
+@pytest.mark.parametrize("extend_pool", [False, True])
+def test_a_second_look_finds_the_flip_that_a_pool_left_out(extend_pool: bool) -> None:
     plain = an_oracle(12)
     margins = torch.tensor(plain.margins([(pair,) for pair in range(plain.space.count)]))
     best, bias = int(margins.argmax()), float(margins.topk(2).values.mean())
     oracle = an_oracle(12, bias=bias)
-    config = SearchConfig(pool=10, second_look=second_look)
+    config = SearchConfig(pool=10, extend_pool=extend_pool)
     _, single_edits = begun(oracle, Wrong(oracle, best, 12), config)
-    assert (best in single_edits.tried) == second_look
-    assert oracle.flips() == ([(best,)] if second_look else [])
+    assert (best in single_edits.tried) == extend_pool
+    assert oracle.flips() == ([(best,)] if extend_pool else [])
 
 
 def test_without_information_there_is_no_foresight() -> None:
     oracle = an_oracle(12)
-    ranker = a_ranker(oracle, predicts_effects=True, foresight=EffectSource.NONE)
+    ranker = a_ranker(oracle, predicts_effects=True, effect_source=EffectSource.NONE)
     _, single_edits = begun(oracle, ranker, SearchConfig(pool=10))
     assert single_edits.tried == list(range(oracle.space.count))
 
@@ -362,7 +364,7 @@ def test_a_search_stops_between_portions_when_that_is_enough() -> None:
         return len(asked) == 2
 
     ranker = a_ranker(oracle)
-    single_edits = BeamSearch(oracle, ranker, SearchConfig(portion=10), enough).begin()
+    single_edits = BeamSearch(oracle, ranker, SearchConfig(batch_size=10), enough).begin()
     assert asked == [1, 1]
     assert len(single_edits.tried) == 20
     slopes = an_oracle(12).gradients([()])[0]
@@ -385,7 +387,7 @@ def test_the_more_flips_are_known_the_sooner_foretold_sets_without_one_end_a_dep
     bias, pairs = only_best_flip(flips)
     oracle = an_oracle(12, bias=bias)
     ranker = a_ranker(oracle, predicts_effects=True)
-    _, single_edits = begun(oracle, ranker, SearchConfig(pool=None, portion=4, dry=24))
+    _, single_edits = begun(oracle, ranker, SearchConfig(pool=None, batch_size=4, stale_limit=24))
     assert {pair for (pair,) in oracle.flips()} == pairs
     order = ranker.gains.argsort(descending=True, stable=True).tolist()
     until_flips = 4 * (max(order.index(pair) for pair in pairs) // 4 + 1)
@@ -394,17 +396,19 @@ def test_the_more_flips_are_known_the_sooner_foretold_sets_without_one_end_a_dep
 
 
 @pytest.mark.parametrize(
-    ("dry", "foresight"),
+    ("stale_limit", "effect_source"),
     [(None, EffectSource.DENOISER), (8, EffectSource.NONE)],
     ids=["never", "random"],
 )
 def test_without_order_or_if_never_told_to_a_depth_does_not_end(
-    dry: int | None, foresight: EffectSource
+    stale_limit: int | None, effect_source: EffectSource
 ) -> None:
     bias, _ = only_best_flip(1)
     oracle = an_oracle(12, bias=bias)
-    ranker = a_ranker(oracle, predicts_effects=True, foresight=foresight)
-    _, single_edits = begun(oracle, ranker, SearchConfig(pool=None, portion=4, dry=dry))
+    ranker = a_ranker(oracle, predicts_effects=True, effect_source=effect_source)
+    _, single_edits = begun(
+        oracle, ranker, SearchConfig(pool=None, batch_size=4, stale_limit=stale_limit)
+    )
     assert single_edits.tried == list(range(oracle.space.count))
 
 
@@ -419,7 +423,7 @@ def test_a_flip_of_more_edits_does_not_end_a_depth() -> None:
     oracle.margins([larger])
     assert oracle.flips() == [larger]
     ranker = a_ranker(oracle, predicts_effects=True)
-    _, single_edits = begun(oracle, ranker, SearchConfig(pool=None, portion=4, dry=8))
+    _, single_edits = begun(oracle, ranker, SearchConfig(pool=None, batch_size=4, stale_limit=8))
     assert single_edits.tried == list(range(oracle.space.count))
 
 

@@ -239,7 +239,7 @@ def test_a_graph_that_is_one_patch_is_read_as_a_whole() -> None:
     )
     patches = PatchEditRanker(denoiser, sparse_oracle, space, ALWAYS, device=CPU, generator=rng(0))
     whole = DenoiserEditRanker(
-        denoiser, dense_oracle, CPU, foresight=EffectSource.DENOISER, generator=rng(0)
+        denoiser, dense_oracle, CPU, effect_source=EffectSource.DENOISER, generator=rng(0)
     )
     pairs = list(zip(dense.sources.tolist(), dense.targets.tolist(), strict=True))
     places = [pairs.index(pair) for pair in space.pairs(tuple(range(space.count)))]
