@@ -11,7 +11,7 @@ from torch import Tensor
 from d4explain.gnn.graphs import DenseGraphs
 from models.diffusion.noise import NoiseLevel, symmetric_uniform
 
-Weighting = Literal["paper", "uniform", "rising"]
+Weighting = Literal["paper", "uniform"]
 Normalisation = Literal["pair", "edge"]
 
 
@@ -31,14 +31,12 @@ def distribution_loss(logits: Tensor, clean: DenseGraphs, normalisation: Normali
 def noise_weight(noise: NoiseLevel, weighting: Weighting, diffusion_steps: int) -> Tensor:
     """The weight of a noise level in L_dist: [batch].
 
-    "paper" is its formula 1 - 2·\\bar\\beta_t + 1/T, which falls with noise; "rising" is what its
-    text says, more weight on harder steps: 2·\\bar\\beta_t + 1/T.
+    "paper" is its formula 1 - 2·\\bar\\beta_t + 1/T, which falls with noise.
     """
     if weighting == "uniform":
         return torch.ones_like(noise.remove)
     flip = (noise.add + noise.remove) / 2
-    rising = 2 * flip
-    return (rising if weighting == "rising" else 1 - rising) + 1 / diffusion_steps
+    return 1 - 2 * flip + 1 / diffusion_steps
 
 
 def concrete_sample(

@@ -31,22 +31,6 @@ class NoiseLevel:
         return NoiseLevel(self.add[index], self.remove[index])
 
 
-def composed_flip(flips: Tensor) -> Tensor:
-    """The flip probability of several symmetric steps taken one after the other.
-
-    \\bar\\beta_t = (1 - Π_i (1 - 2β_i)) / 2, over the last dimension.
-    """
-    return (1 - torch.prod(1 - 2 * flips, dim=-1)) / 2
-
-
-def composed_noise(first: NoiseLevel, second: NoiseLevel) -> NoiseLevel:
-    """The noise of two steps taken one after the other: the product of their 2×2 transitions."""
-    return NoiseLevel(
-        add=first.add * (1 - second.remove) + (1 - first.add) * second.add,
-        remove=first.remove * (1 - second.add) + (1 - first.remove) * second.remove,
-    )
-
-
 def add_noise(graphs: DenseGraphs, noise: NoiseLevel, generator: torch.Generator) -> DenseGraphs:
     """Draws G_t given a 0/1 graph G_0; the diagonal and the padding never change."""
     present = graphs.adjacency > 0.5

@@ -31,7 +31,7 @@ class Recipe:
     # noise
     noise: Literal["paper", "density"]
     # losses
-    weighting: Literal["paper", "uniform", "rising"]  # of noise levels in L_dist
+    weighting: Literal["paper", "uniform"]  # of noise levels in L_dist
     normalisation: Literal["pair", "edge"]  # what a graph's cross-entropy is divided by
     alpha: float  # L = L_dist + alpha·L_cf
     counterfactual_share: float  # share of the steps, at the end, that have L_cf

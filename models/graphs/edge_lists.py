@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from models.graphs.hashing import Words, hashed
 
@@ -14,17 +16,13 @@ _LOW_BITS = np.uint64(2**24 - 1)
 
 
 def component_labels(nodes: int, edges: Edges) -> Edges:
-    """The smallest node that a path leads to, of every node: [node]."""
-    labels = np.arange(nodes)
+    """The first node of each node's connected component: [node]."""
     source, target = edges
-    while True:
-        before = labels.copy()
-        least = np.minimum(labels[source], labels[target])
-        np.minimum.at(labels, source, least)
-        np.minimum.at(labels, target, least)
-        labels = labels[labels]  # whoever points at a node that points on follows it
-        if np.array_equal(before, labels):
-            return labels
+    adjacency = coo_array((np.ones(len(source), dtype=np.int8), (source, target)), (nodes, nodes))
+    count, component = connected_components(adjacency, directed=False)
+    first = np.empty(count, dtype=np.int64)
+    first[component[::-1]] = np.arange(nodes)[::-1]  # the last assignment, of the first node, wins
+    return first[component]
 
 
 def neighbour_sets(nodes: int, edges: Edges) -> list[set[int]]:
