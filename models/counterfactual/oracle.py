@@ -11,7 +11,7 @@ from torch import Tensor
 from d4explain.gnn.graphs import DenseGraphs
 from d4explain.gnn.network import Gnn, predict
 from models.counterfactual.margin_cache import MarginCache
-from models.diffusion.gnn_sensitivity import Sensitivity, look, toggle_slopes
+from models.diffusion.gnn_sensitivity import Sensitivity, gnn_sensitivity, toggle_slopes
 from models.graphs.base_edit_space import LARGE_SET, BaseEditSpace, EditSet
 
 _ROUNDING = 1e-3  # relative to the widest margin; far above the rounding errors of float32 sums
@@ -109,7 +109,7 @@ class CounterfactualOracle:
 
     def sensitivity(self, graphs: DenseGraphs) -> Sensitivity:
         """Logits and slopes of any graphs, counted as work."""
-        sensitivity = look(self.gnn, graphs)
+        sensitivity = gnn_sensitivity(self.gnn, graphs)
         self.evaluations += graphs.count
         self.gradient_count += graphs.count * sensitivity.backward_passes
         return sensitivity

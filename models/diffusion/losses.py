@@ -1,4 +1,4 @@
-"""The losses a denoiser is trained with, one value per graph."""
+"""The training losses of a denoiser, one value per graph."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Normalisation = Literal["pair", "edge"]
 def distribution_loss(logits: Tensor, clean: DenseGraphs, normalisation: Normalisation) -> Tensor:
     """L_dist before its weight: cross-entropy to the clean adjacency over unordered real pairs.
 
-    Divided by each graph's own number of pairs or edges, so that neither padding nor batch mates
-    change what alpha means: [batch].
+    Divided by each graph's own number of pairs or edges, so that neither padding nor the rest of
+    the batch changes the meaning of alpha: [batch].
     """
     entropy = F.binary_cross_entropy_with_logits(logits, clean.adjacency, reduction="none")
     pairs = clean.pair_mask
     counted = pairs if normalisation == "pair" else clean.adjacency
-    # sums over ordered pairs on both sides of the quotient; a graph without any adds nothing
+    # Both sides of the quotient sum over ordered pairs; a graph without pairs adds nothing.
     return (entropy * pairs).sum((1, 2)) / counted.sum((1, 2)).clamp(min=2)
 
 

@@ -1,4 +1,4 @@
-"""The forward process: every unordered node pair changes its state independently of the others."""
+"""The forward process: every unordered node pair changes its state independently."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from d4explain.gnn.graphs import DenseGraphs
 
 @dataclass(frozen=True)
 class NoiseLevel:
-    """How likely a pair changes: an absent edge appears, a present edge disappears."""
+    """Probabilities that an absent edge appears and that a present edge disappears."""
 
     add: Tensor  # [batch] a = P(0→1)
     remove: Tensor  # [batch] b = P(1→0)
@@ -43,7 +43,7 @@ def add_noise(graphs: DenseGraphs, noise: NoiseLevel, generator: torch.Generator
 def symmetric_uniform(like: Tensor, generator: torch.Generator) -> Tensor:
     """One uniform number per unordered pair, at both of its places; 0 on the diagonal.
 
-    Drawn where the generator lives, so that a CPU generator gives every device the same noise.
+    Drawn on the generator's device, so that a CPU generator gives every device the same noise.
     """
     drawn = torch.rand(like.shape, generator=generator, device=generator.device, dtype=like.dtype)
     upper = torch.triu(drawn, diagonal=1)
@@ -65,7 +65,7 @@ def density_noise(
     """Training noise that mostly keeps sparse graphs sparse.
 
     b is log-uniform in [low, high]; a share of the draws is symmetric, for the rest a = b·r with
-    r log-uniform in [density, 1], where r = density keeps the number of edges about as it was.
+    r log-uniform in [density, 1], where r = density roughly keeps the number of edges.
     """
     scale, ratio, kind = torch.rand(3, density.shape[0], generator=generator)
     remove = torch.exp(math.log(low) + scale * (math.log(high) - math.log(low)))

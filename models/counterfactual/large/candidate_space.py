@@ -129,7 +129,7 @@ class CandidateSpace(BaseEditSpace):
 
     def statistics_shift(self, edit_sets: Sequence[EditSet]) -> list[float]:
         """Shift of degrees and clustering alone: spectra take too long on large graphs."""
-        return [self._shape.strayed(self.pairs(edits)) for edits in edit_sets]
+        return [self._shape.shift(self.pairs(edits)) for edits in edit_sets]
 
     def symmetry_codes(self, edit_sets: Sequence[EditSet]) -> list[int]:
         return [self._code(edits) for edits in edit_sets]

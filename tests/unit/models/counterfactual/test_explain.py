@@ -83,7 +83,7 @@ class FixedDenoiser(Denoiser):
         self._answer = answer
 
     def forward(
-        self, noisy: DenseGraphs, noise: NoiseLevel, steered: Tensor | None = None
+        self, noisy: DenseGraphs, noise: NoiseLevel, conditioned: Tensor | None = None
     ) -> Tensor:
         return (40 * self._answer - 20).expand(noisy.count, -1, -1)
 
