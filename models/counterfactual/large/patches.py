@@ -1,9 +1,9 @@
-"""What is known about the candidate edits of a large graph, read in overlapping local patches.
+"""Ranks the candidate edits of a large graph in overlapping local patches.
 
-A patch is an induced subgraph of at most 64 nodes. The denoiser reads it as it reads the small
-graphs that it was trained on: plausibility and foretold effects of every pair. An effect in a patch
-is not the effect in the whole graph: a mean over nodes dilutes it, and the rest of the graph is
-missing. It is taken as a ranking, and brought to the GNN's scale by what some edits really do.
+A patch is an induced subgraph of at most 64 nodes. The denoiser reads plausibility and predicted
+effects of its pairs as it does for the small graphs of its training. The effect in a patch differs
+from the effect in the whole graph: a mean over nodes dilutes it, and the rest of the graph is
+missing. The effects therefore give a ranking, and measured effects of some edits give the scale.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from models.graphs.base_edit_space import EditSet
 from models.graphs.csr_graph import CsrGraph, rows_of
 
 _PATCHES_PER_PASS = 8
-_CONTEXT = 4  # a patch has a fourth of its nodes for what surrounds the pair it is made for
-_PART_HOPS = 64  # a part is full long before, unless its component is small or long
-_LEAST_SCALE = 1e-3  # keeps the ranking where what was foretold is not what happens
+_CONTEXT = 4  # a quarter of a patch is the surroundings of its first pair
+_PART_HOPS = 64  # more than a part needs, unless its component is long
+_LEAST_SCALE = 1e-3  # keeps the ranking if predictions and measurements disagree
 
 
 @dataclass(frozen=True)
 class Patch:
     nodes: list[int]
-    pairs: list[int]  # candidates that it shows, by position
+    pairs: list[int]  # positions of the candidates inside
 
 
 class PatchEditRanker(EditRanker):
@@ -125,10 +125,10 @@ class PatchEditRanker(EditRanker):
         """Least-squares factor from predicted to true gains, over random and best candidates."""
         drawn = torch.randperm(self._space.count, generator=self._generator)[:probes]
         best = self._predicted.argsort(descending=True, stable=True)[:probes]
-        tried = sorted({*drawn.tolist(), *best.tolist()})
-        self._oracle.margins([(pair,) for pair in tried])
+        probed = sorted({*drawn.tolist(), *best.tolist()})
+        self._oracle.margins([(pair,) for pair in probed])
         known = self._oracle.single_gains()
-        pairs = [pair for pair in tried if pair in known]
+        pairs = [pair for pair in probed if pair in known]
         true = torch.tensor([known[pair] for pair in pairs])
         predicted = self._predicted[pairs]
         size = float(predicted.square().sum())
@@ -147,31 +147,31 @@ def top_k_edit_sets(ranker: EditRanker, present: Tensor, count: int) -> list[Edi
 
 
 def patches_of(space: CandidateSpace, config: CandidateConfig) -> Iterator[Patch]:
-    """Patches that show every candidate once, few of them: what one shows is not looked for again.
+    """Few patches that together contain every candidate exactly once.
 
-    Those of far pairs come first; then, as long as a candidate was not shown, one is made around
-    its two ends and filled up along further candidates that were not.
+    The patches of far pairs come first. Then each remaining candidate gets a patch around its two
+    ends, which is filled with the ends of other remaining candidates.
     """
     nodes = space.graph.node_count
     if nodes <= config.patch_nodes:
         yield Patch(list(range(nodes)), list(range(space.count)))
         return
-    cover = _Cover(space)
+    uncovered = _Uncovered(space)
     for far in space.far_patches:
-        patch = cover.take(far.tolist())
+        patch = uncovered.take(far.tolist())
         if patch.pairs:
             yield patch
     ends = zip(space.sources.tolist(), space.targets.tolist(), strict=True)
     for one, other in ends:
-        if cover.misses(one, other):
-            yield cover.take(cover.grown(one, other, config.patch_nodes))
+        if uncovered.contains(one, other):
+            yield uncovered.take(uncovered.grown(one, other, config.patch_nodes))
 
 
 def local_parts(graph: Graph, most: int, count: int) -> list[Graph]:
-    """Connected parts of a large graph with at most so many nodes, around fixed random nodes.
+    """Connected parts of a large graph with at most `most` nodes, around fixed random nodes.
 
-    As many as cover it twice, at most `count`. The nodes are numbered anew, since of a hub's
-    neighbours the first ones are taken.
+    There are enough to cover the graph twice, at most `count`. Nodes get random numbers first,
+    because a part takes the first neighbours of a hub.
     """
     generator = torch.Generator().manual_seed(0)
     order = torch.randperm(graph.node_count, generator=generator)  # [node], by new number
@@ -186,14 +186,14 @@ def local_parts(graph: Graph, most: int, count: int) -> list[Graph]:
 
 
 def _part(graph: Graph, nodes: Tensor, edges: Tensor) -> Graph:
-    """Some of the graph's nodes with [2, edge] edges between them, by position."""
+    """A subgraph of the given nodes with [2, edge] edges, by position in `nodes`."""
     ends = nodes[edges].sort(dim=0).values
     carried = graph.with_edges(ends).edge_attributes
     return Graph(graph.features[nodes], edges, edge_attributes=carried, usual=graph.usual)
 
 
-class _Cover:
-    """Candidates that no patch has shown yet."""
+class _Uncovered:
+    """Candidates that are in no patch yet."""
 
     def __init__(self, space: CandidateSpace) -> None:
         self._rows = space.rows
@@ -204,7 +204,7 @@ class _Cover:
             self._left[one][other] = position
             self._left[other][one] = position
 
-    def misses(self, one: int, other: int) -> bool:
+    def contains(self, one: int, other: int) -> bool:
         return other in self._left[one]
 
     def take(self, nodes: list[int]) -> Patch:
@@ -219,9 +219,9 @@ class _Cover:
         return Patch(nodes, pairs)
 
     def grown(self, one: int, other: int, most: int) -> list[int]:
-        """Both ends, some of what is around them, then ends of candidates that are still left."""
+        """Both ends, some of their surroundings, then ends of remaining candidates."""
         found = dict.fromkeys([one, other])
-        _add(found, self._around(one, other), max(2, most // _CONTEXT))
+        _add(found, self._surroundings(one, other), max(2, most // _CONTEXT))
         for node in list(found):
             _add(found, self._left[node], most)
         for node in list(found):
@@ -231,12 +231,12 @@ class _Cover:
         for node in list(found):
             if len(found) >= most:
                 break
-            _add(found, _beginning(self._rows, node, most), most)
+            _add(found, _first_neighbours(self._rows, node, most), most)
         return list(found)
 
-    def _around(self, one: int, other: int) -> Iterator[int]:
-        """Neighbours of both, then of each in turn; of hubs the first ones."""
-        sides = [_beginning(self._rows, end, 4096) for end in (one, other)]
+    def _surroundings(self, one: int, other: int) -> Iterator[int]:
+        """Common neighbours, then those of each end in turn; only the first ones of hubs."""
+        sides = [_first_neighbours(self._rows, end, 4096) for end in (one, other)]
         common = set(sides[0]) & set(sides[1])
         yield from sorted(common)
         for pair in zip(*sides, strict=False):
@@ -251,6 +251,6 @@ def _add(found: dict[int, None], nodes: Iterable[int], most: int) -> None:
         found[node] = None
 
 
-def _beginning(rows: CsrGraph, node: int, most: int) -> list[int]:
+def _first_neighbours(rows: CsrGraph, node: int, most: int) -> list[int]:
     row: list[int] = rows.row(node)[:most].tolist()
     return row
