@@ -70,11 +70,11 @@ DIFFUSION = {
     "d4": Diffusion(TrainedFor.OURS, CounterfactualConfig(alternatives=ALTERNATIVES)),
     "d4_no_denoiser": Diffusion(
         TrainedFor.OURS,
-        CounterfactualConfig(alternatives=ALTERNATIVES, foresight=EffectSource.NONE),
+        CounterfactualConfig(alternatives=ALTERNATIVES, effect_source=EffectSource.NONE),
     ),
     "d4_slopes": Diffusion(
         TrainedFor.OURS,
-        CounterfactualConfig(alternatives=ALTERNATIVES, foresight=EffectSource.SLOPES),
+        CounterfactualConfig(alternatives=ALTERNATIVES, effect_source=EffectSource.SLOPES),
     ),
     "d4_no_lcf": Diffusion(TrainedFor.WITHOUT_LCF, CounterfactualConfig(alternatives=ALTERNATIVES)),
     "d4_no_guidance": Diffusion(

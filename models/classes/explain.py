@@ -1,10 +1,10 @@
 """Class explanation: reverse sampling in which the GNN picks among the denoiser's candidates.
 
-`paper` is Algorithm 1 of D4Explainer. `guided` differs in three ways: two thirds of the candidates
-come from fresh parts of class graphs, with the chain's edges or with their own; the choice is
-regularised; and the answers are not the chains' last graphs but those of all steps that the GNN is
-sure of on average and that together look most like the class, each with its share of it, fewer than
-chains where more would spoil that.
+The sampler `paper` is Algorithm 1 of D4Explainer. The sampler `guided` differs in three ways. Two
+thirds of the candidates come from fresh parts of class graphs, with the chain's edges or their own.
+The GNN's choice is regularised. The answers come from all steps, not only from the last: a set of
+confident graphs that together resemble the class, each with its share of it. There are fewer
+answers than chains if more would resemble the class less.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from d4explain.gnn.network import Gnn, predict
 from models.classes.node_features import ClassParts
 from models.classes.regularisers import Regulariser, regularisers_for
 from models.classes.reverse_sampling import ChainConfig, Chains
-from models.classes.selection import Pool, chosen
+from models.classes.selection import Pool, select_graphs
 from models.diffusion.denoiser import Denoiser
 from models.errors import NoReferenceGraphsError, UnknownClassError
 from models.graphs.connectivity import component_counts
@@ -33,8 +33,8 @@ _LARGEST_SIZE = 12
 _SIZES_TRIED = 4
 _PILOT_STEPS = 5
 _PILOT_CHAINS = 8
-_PARTS = 1_000  # of class graphs, that the answers are to look like
-_RANDOM = 200  # graphs of no class, that the answers are to be far from looking like
+_PARTS = 1_000  # sampled parts of class graphs that the answers should resemble
+_RANDOM = 200  # random graphs, the baseline for resemblance
 # A size is good if the best graphs of its pilot score at most this much less than the best size's.
 _SIZE_TOLERANCE = 0.1
 
@@ -42,23 +42,23 @@ _SIZE_TOLERANCE = 0.1
 @dataclass(frozen=True)
 class ClassConfig:
     target_class: int
-    nodes: int | None = None  # N; None: chosen per chain
+    nodes: int | None = None  # N; None means chosen per chain
     chains: int = 8  # R
     candidates: int = 20  # K
     steps: int = 30  # T
     sampler: Sampler = "guided"
-    repeats: bool = False  # answers of `paper` may be alike, as they are where chains meet
-    regularisers: tuple[Regulariser, ...] | None = None  # None: the sampler's own
+    repeats: bool = False  # answers of `paper` may be isomorphic
+    regularisers: tuple[Regulariser, ...] | None = None  # None means the sampler's default
 
     def __post_init__(self) -> None:
         if min(self.chains, self.candidates, self.steps) < 1:
-            raise ValueError(f"chains, candidates and steps are 1 at least, got {self}")
+            raise ValueError(f"chains, candidates and steps must be at least 1, got {self}")
         if self.nodes is not None and self.nodes < 1:
-            raise ValueError(f"an explanation has one node at least, got nodes={self.nodes}")
+            raise ValueError(f"nodes must be at least 1, got {self.nodes}")
         if self.sampler not in ("guided", "paper"):
-            raise ValueError(f"sampler is 'guided' or 'paper', got {self.sampler!r}")
+            raise ValueError(f"sampler must be 'guided' or 'paper', got {self.sampler!r}")
         if self.repeats and self.sampler != "paper":
-            raise ValueError(f"only the sampler 'paper' can repeat itself, got {self.sampler!r}")
+            raise ValueError(f"repeats needs the sampler 'paper', got {self.sampler!r}")
 
     @property
     def resolved_regularisers(self) -> tuple[Regulariser, ...]:
@@ -73,7 +73,7 @@ class ClassEffort:
     steps: int
 
 
-# How much work an answer is worth, for those who do not choose K and T themselves.
+# Presets of K and T.
 CLASS_PRESETS: dict[str, ClassEffort] = {
     "fast": ClassEffort(candidates=10, steps=10),
     "balanced": ClassEffort(candidates=ClassConfig.candidates, steps=ClassConfig.steps),
@@ -87,7 +87,7 @@ class ClassGraph:
     probabilities: Tensor  # [class], by the sparse GNN
     likelihood: float  # log-likelihood per node under the denoiser
     connected: bool
-    share: float | None  # of the class, as far as the GNN is sure of it; None: of `paper`
+    share: float | None  # share of the class; None for the sampler `paper`
 
 
 def explain_class(
@@ -101,12 +101,11 @@ def explain_class(
     should_stop: Callable[[], bool] = lambda: False,
     on_step: Callable[[int, int], None] = lambda step, steps: None,
 ) -> list[ClassGraph]:
-    """Graphs as sure of the target class as could be drawn, no two isomorphic.
+    """Samples graphs with a high probability of the target class, no two isomorphic.
 
-    Those with the greatest share of the class come first, and of equal ones the surest.
-
-    `reference` are graphs of that class; node features and sizes come from them. Stopped early,
-    it returns the best so far, which is nothing before the first step.
+    Answers are sorted by their share of the class, then by probability. `reference` are graphs of
+    that class; node features and sizes come from them. If stopped early, it returns the best so
+    far, and nothing before the first step.
     """
     if not 0 <= config.target_class < gnn.spec.classes:
         raise UnknownClassError(config.target_class, gnn.spec.classes)
@@ -137,30 +136,30 @@ def explain_class(
     sizes = [grid[0]] * config.chains
     pilot = None
     if pilot_steps:
-        tried = [size for size in grid for _ in range(_PILOT_CHAINS)]
-        pilot = chains.run(tried, pilot_steps, should_stop, lambda step: on_step(step, total))
+        pilot_sizes = [size for size in grid for _ in range(_PILOT_CHAINS)]
+        pilot = chains.run(pilot_sizes, pilot_steps, should_stop, lambda step: on_step(step, total))
         if pilot is not None:
             scores = {size: pilot.mean_best(size, _PILOT_CHAINS) for size in grid}
             least = max(scores.values()) - _SIZE_TOLERANCE
             good_sizes = [size for size in grid if scores[size] >= least]
             sizes = [good_sizes[chain % len(good_sizes)] for chain in range(config.chains)]
-    found = chains.run(
+    visited = chains.run(
         sizes, config.steps, should_stop, lambda step: on_step(pilot_steps + step, total)
     )
-    pool = pilot if found is None else found
+    pool = pilot if visited is None else visited
     if pool is None:
         return []
     if config.sampler == "paper":
-        surest = pool.log_confidence.argsort(descending=True, stable=True)[: config.chains]
-        return _ranked(gnn, pool.select(surest), None, config, device)
+        best = pool.log_confidence.argsort(descending=True, stable=True)[: config.chains]
+        return _ranked(gnn, pool.select(best), None, config, device)
     drawn = [parts.draw(sizes[place % len(sizes)]) for place in range(_PARTS)]
     random = chains.random_graphs([sizes[place % len(sizes)] for place in range(_RANDOM)])
-    choice = chosen(pool, drawn, from_dense(random), config.chains)
-    return _ranked(gnn, choice.pool, choice.shares, config, device)
+    selected = select_graphs(pool, drawn, from_dense(random), config.chains)
+    return _ranked(gnn, selected.pool, selected.shares, config, device)
 
 
 def _sizes(parts: ClassParts) -> tuple[int, ...]:
-    """From half the typical size of the class's connected parts up to it, in even steps."""
+    """Even steps from half the typical size of the class's connected parts up to it."""
     largest = parts.typical_size(_LARGEST_SIZE)
     smallest = (largest + 1) // 2
     steps = _SIZES_TRIED - 1
@@ -176,7 +175,7 @@ def _ranked(
     probabilities = predict(gnn, graphs, device)
     per_node = best.log_likelihood / best.graphs.mask.sum(dim=1)
     components = component_counts(best.graphs).tolist()
-    found = [
+    answers = [
         ClassGraph(
             graph=graphs[position],
             probabilities=probabilities[position],
@@ -187,4 +186,4 @@ def _ranked(
         for position in range(len(graphs))
     ]
     target = config.target_class
-    return sorted(found, key=lambda one: (-(one.share or 0), -float(one.probabilities[target])))
+    return sorted(answers, key=lambda one: (-(one.share or 0), -float(one.probabilities[target])))

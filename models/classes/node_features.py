@@ -18,7 +18,7 @@ _SIZED_PARTS = 64
 
 
 class ClassParts:
-    """Random connected subgraphs of reference graphs, whose features belong together."""
+    """Random connected subgraphs of reference graphs, with their node features."""
 
     def __init__(self, reference: Sequence[Graph], generator: torch.Generator) -> None:
         self._reference = [graph.cpu() for graph in reference if graph.node_count > 0]
@@ -32,19 +32,19 @@ class ClassParts:
 
     @cached_property
     def kinds(self) -> bool:
-        """Whether feature rows name kinds of nodes: patterns can recur with them."""
+        """Whether feature rows are node kinds, so that patterns can recur with them."""
         return are_categories(torch.cat([graph.features for graph in self._reference]))
 
     def typical_size(self, most: int) -> int:
-        """How far half of the connected parts can grow, `most` nodes at the most."""
+        """Median size of random connected parts of at most `most` nodes."""
         reached = [self._part(self._choose(), most).node_count for _ in range(_SIZED_PARTS)]
         return int(torch.tensor(reached).median())
 
     def draw(self, nodes: int) -> Graph:
         """A connected subgraph of exactly that many nodes.
 
-        Where no component drawn is large enough, the features of nodes drawn one by one from one
-        reference graph, without edges.
+        If no drawn component is large enough, it returns random nodes of one reference graph,
+        without edges.
         """
         for _ in range(_TRIES):
             chosen = self._choose()

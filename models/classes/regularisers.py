@@ -1,7 +1,7 @@
-"""What a class explanation is wished to be besides confident: terms added to the GNN's choice.
+"""Regularisers of class explanations: terms added to the GNN's log-probability of a candidate.
 
-A term is a number per candidate, in nats like the log-probability it is added to; higher is
-better. Anything with `weight` and `score` can be plugged in.
+A term is one number per candidate, in nats; higher is better. Any object with `weight` and `score`
+is a regulariser.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ RegulariserName = Literal["likelihood", "connectivity", "valence", "recurrence",
 
 @dataclass(frozen=True)
 class DegreeLimits:
-    """The greatest degree that each kind of node has in reference graphs, as valence for atoms.
+    """The largest degree of each kind of node in reference graphs, such as the valence of atoms.
 
-    Kinds are feature rows. Where most rows are unique, as with measurements, there are no kinds
-    and no limits.
+    Kinds are feature rows. If most rows are unique, as with measurements, there are no kinds and
+    no limits.
     """
 
     keys: Tensor  # [kind] ascending
@@ -48,7 +48,7 @@ class DegreeLimits:
         return DegreeLimits(keys, greatest)
 
     def excess(self, graphs: DenseGraphs) -> Tensor:
-        """Edges beyond their limits, summed over the nodes: [batch]; unknown kinds have none."""
+        """Edges beyond the limits, summed over the nodes; unknown kinds have no limit: [batch]."""
         if not len(self.keys):
             return graphs.adjacency.new_zeros(graphs.count)
         keys = row_keys(graphs.features)  # [batch, node]
@@ -62,14 +62,16 @@ NO_LIMITS = DegreeLimits(torch.empty(0, dtype=torch.float64), torch.empty(0))
 
 @dataclass(frozen=True)
 class ReferenceShape:
-    """What connected subgraphs of the class's reference graphs look like, by number of nodes."""
+    """Statistics of connected subgraphs of the class's reference graphs, by number of nodes."""
 
     edges: Tensor  # [nodes + 1] their mean edges
     log_likelihood: Tensor  # [nodes + 1] their mean log-likelihood per node under the denoiser
-    largest: int  # most nodes that an explanation may have
+    largest: int  # largest allowed number of nodes
     limits: DegreeLimits = NO_LIMITS
-    frequency: Mapping[int, float] = field(default_factory=dict)  # code → share of its size's
-    kinds: bool = True  # feature rows name kinds of nodes and are part of the codes
+    frequency: Mapping[int, float] = field(
+        default_factory=dict
+    )  # code → share among subgraphs of that size
+    kinds: bool = True  # feature rows are node kinds and are part of the codes
 
     @staticmethod
     def of(
@@ -81,7 +83,7 @@ class ReferenceShape:
         frequency: Mapping[int, float] | None = None,
         kinds: bool = True,
     ) -> ReferenceShape:
-        """Means over the subgraphs of each size; a size without any counts as a tree, and 0."""
+        """Means over the subgraphs of each size; a size without any gets a tree's edges and 0."""
         nodes = subgraphs.mask.sum(dim=1)
         count = torch.zeros(largest + 1).index_add_(0, nodes, torch.ones(subgraphs.count))
         edges = subgraphs.adjacency.sum(dim=(1, 2)).float() / 2
@@ -101,7 +103,7 @@ class ReferenceShape:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Graphs to choose from, with what the regularisers may look at."""
+    """Graphs to choose from, with the inputs of the regularisers."""
 
     graphs: DenseGraphs
     log_likelihood: Tensor  # [batch] of the whole graph under the denoiser
@@ -121,15 +123,14 @@ class Regulariser(Protocol):
     def weight(self) -> float: ...
 
     def score(self, candidates: Candidates) -> Tensor:
-        """[batch], higher is better; multiplied by the weight by whoever adds terms up."""
+        """Unweighted scores, higher is better: [batch]."""
 
 
 @dataclass(frozen=True)
 class Likelihood:
     """The denoiser's log-likelihood per node: keeps the explanation in distribution.
 
-    Taken against that of reference subgraphs of the same size, which changes no choice between
-    graphs of one size and makes sizes comparable.
+    It is relative to reference subgraphs of the same size, which makes sizes comparable.
     """
 
     weight: float
@@ -151,7 +152,7 @@ class Connectivity:
 
 @dataclass(frozen=True)
 class Valence:
-    """Minus the edges that nodes have beyond the most that nodes of their kind were seen with."""
+    """Minus the edges beyond the largest degree seen for each kind of node."""
 
     weight: float
 
@@ -161,11 +162,11 @@ class Valence:
 
 @dataclass(frozen=True)
 class Recurrence:
-    """The logarithm of how often connected subgraphs of the class are this very graph.
+    """The log of the frequency of this graph among connected subgraphs of the class.
 
-    A graph that was not among those drawn counts as half a draw. Where most feature rows are
-    unique, as with measurements, no graph would recur, and edges alone are compared. Graphs are
-    compared by their codes: scores of all candidates of all steps are too many for the exact test.
+    A graph that was never drawn counts as half a draw. If most feature rows are unique, as with
+    measurements, no graph would recur, so only edges are compared. Graphs are compared by their
+    codes, because there are too many candidates for the exact test.
     """
 
     weight: float
@@ -179,7 +180,7 @@ class Recurrence:
 
 @dataclass(frozen=True)
 class Sparsity:
-    """Minus the relative gap to the edges that reference subgraphs of the same size have."""
+    """Minus the relative gap to the number of edges of reference subgraphs of the same size."""
 
     weight: float
 
@@ -190,9 +191,9 @@ class Sparsity:
 
 @dataclass(frozen=True)
 class Size:
-    """Minus the share of the largest allowed size that has edges: small explanations are wished.
+    """Minus the number of nodes with edges over the largest allowed size.
 
-    Isolated nodes say nothing and count nothing.
+    Isolated nodes do not count.
     """
 
     weight: float
@@ -211,9 +212,9 @@ _KINDS: dict[RegulariserName, type[_Term]] = {
     "sparsity": Sparsity,
     "size": Size,
 }
-# Likelihood and recurrence are measured: less of them, and answers leave the distribution; more,
-# and they are few. A second component costs a factor e² of confidence, as does an edge too many,
-# so that such a graph is chosen only where nothing better comes near it.
+# The weights of likelihood and recurrence are tuned: lower ones let answers leave the distribution,
+# higher ones leave few answers. A second component or an edge beyond a valence costs a factor e² of
+# confidence, so such a graph wins only if no other comes close.
 DEFAULT_WEIGHTS: dict[RegulariserName, float] = {
     "likelihood": 0.8,
     "connectivity": 2.0,
@@ -227,11 +228,11 @@ DEFAULT_WEIGHTS: dict[RegulariserName, float] = {
 def regularisers_for(
     weights: Mapping[RegulariserName, float] | None = None,
 ) -> tuple[Regulariser, ...]:
-    """The guided sampler's own, with some weights set otherwise; weight 0 leaves one out."""
+    """The guided sampler's regularisers with the given weights; weight 0 removes one."""
     asked = DEFAULT_WEIGHTS | dict(weights or {})
     unknown = sorted(set(asked) - set(_KINDS))
     if unknown:
-        raise ValueError(f"no regulariser {unknown[0]!r}; there are {sorted(_KINDS)}")
+        raise ValueError(f"unknown regulariser {unknown[0]!r}; known: {sorted(_KINDS)}")
     return tuple(_KINDS[name](weight) for name, weight in asked.items() if weight)
 
 
@@ -246,9 +247,9 @@ def regularised(
 
 
 def faults_of(candidates: Candidates, regularisers: Sequence[Regulariser]) -> Tensor:
-    """-Σ weight · score of all but those for likeness to the class: [batch], in nats.
+    """-Σ weight · score without likelihood and recurrence: [batch], in nats.
 
-    Likeness is a matter of degree that sets of answers are judged by; the rest is asked of each.
+    Those two are judged for a set of answers; the others hold for each answer.
     """
     total = candidates.graphs.adjacency.new_zeros(candidates.graphs.count)
     for regulariser in regularisers:

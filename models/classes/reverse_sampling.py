@@ -1,4 +1,4 @@
-"""Reverse chains of the class sampler: denoise, let the GNN pick, add less noise, again."""
+"""Reverse chains of the class sampler: denoise, let the GNN pick, add less noise, repeat."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from models.graphs.isomorphism import graph_codes
 _KEPT = 4  # best candidates of a chain and step that may become answers
 _PARTS_PER_SIZE = 16  # reference subgraphs per size that the regularisers compare with
 _PARTS_COUNTED = 400  # reference subgraphs per size in which a graph's recurrence is counted
-_NUMBERS_PER_PAIR = 8  # that the regularisers work on
-_CELLS_PER_PASS = 2**22  # numbers that a pass of either network works on at once
+_NUMBERS_PER_PAIR = 8  # numbers per pair that the regularisers need
+_CELLS_PER_PASS = 2**22  # numbers in one pass of either network
 
 
 @dataclass(frozen=True)
 class ChainConfig:
     target_class: int
     candidates: int  # K
-    guided: bool  # fresh features and parts for two thirds of the candidates, good ones kept
-    repeats: bool  # chains may give graphs that other chains give too
+    guided: bool  # fresh parts for two thirds of the candidates; keeps good graphs of all steps
+    repeats: bool  # chains may return isomorphic graphs
     regularisers: tuple[Regulariser, ...]
 
 
 class Chains:
-    """Runs chains side by side; a batch may hold chains of different sizes."""
+    """Runs chains in parallel; a batch may hold chains of different sizes."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Chains:
         should_stop: Callable[[], bool],
         report: Callable[[int], None],
     ) -> Pool | None:
-        """Good graphs of all steps (`paper`: the last ones), None if none had the time."""
+        """Good graphs of all steps, or of the last step for `paper`; None if stopped before one."""
         noisy = self.random_graphs(sizes)  # G_T
         good: list[DenseGraphs] = []  # each chain's first, second, … best of a step
         for step in range(steps):
@@ -82,9 +82,9 @@ class Chains:
             left = _level(0.5 * (1 - (step + 1) / steps), noisy)
             noisy = add_noise(best[0], left, self._generator)
             report(step + 1)
-        return self._judged(_joined(good)) if good else None
+        return self._evaluated(_joined(good)) if good else None
 
-    def _judged(self, graphs: DenseGraphs) -> Pool:
+    def _evaluated(self, graphs: DenseGraphs) -> Pool:
         if not self._config.repeats:
             graphs = distinct(graphs)
         log_likelihood = self._clean_log_likelihood(graphs)
@@ -107,8 +107,8 @@ class Chains:
     def _best(self, noisy: DenseGraphs, flip: float) -> list[DenseGraphs]:
         """Each chain's best, second best, … of K candidates drawn from p(G_0 | G_t)."""
         chains = self._passes(noisy, self._config.candidates + 4 * self._denoiser.shape.hidden)
-        found = [self._best_at_once(noisy.select(some), flip) for some in chains]
-        return [_joined(of_rank) for of_rank in zip(*found, strict=True)]
+        results = [self._best_at_once(noisy.select(some), flip) for some in chains]
+        return [_joined(by_rank) for by_rank in zip(*results, strict=True)]
 
     def _best_at_once(self, noisy: DenseGraphs, flip: float) -> list[DenseGraphs]:
         contexts = self._contexts(noisy, flip)
@@ -130,13 +130,13 @@ class Chains:
         ranked = scores.view(noisy.count, -1).argsort(dim=1, descending=True, stable=True)
         kept = ranked[:, : _KEPT if self._config.guided else 1]
         first = torch.arange(noisy.count) * self._config.candidates
-        return [candidates.select(first + of_rank) for of_rank in kept.unbind(dim=1)]
+        return [candidates.select(first + by_rank) for by_rank in kept.unbind(dim=1)]
 
     def _contexts(self, noisy: DenseGraphs, flip: float) -> DenseGraphs:
-        """What is denoised for each chain in turn: its noisy graph, and if guided two more.
+        """The graphs to denoise for each chain: its noisy graph and, if guided, two more.
 
-        Those are the noisy graph under the features of a fresh part of a class graph, and another
-        such part with its own edges, as noisy as the chain is.
+        These are the noisy graph with the features of a fresh part of a class graph, and another
+        fresh part with its own edges, at the noise level of the chain.
         """
         if not self._config.guided:
             return noisy
@@ -152,7 +152,7 @@ class Chains:
             contexts,
             features=_in_turn(noisy.features, fresh.features, other.features),
             adjacency=_in_turn(noisy.adjacency, noisy.adjacency, other.adjacency),
-            # what an edge carries depends on the nodes, hence comes with the features
+            # Edge attributes depend on the nodes, so they come with the features.
             edge_attributes=_in_turn(*known) if known else None,
         )
 
@@ -169,7 +169,7 @@ class Chains:
         )
 
     def _frequencies(self, sizes: Sequence[int]) -> dict[int, float]:
-        """How often class parts of each size are one and the same graph, by its code."""
+        """Frequency of each graph among class parts of its size, by code."""
         if not any(isinstance(term, Recurrence) for term in self._config.regularisers):
             return {}
         counts: Counter[int] = Counter()
@@ -179,8 +179,8 @@ class Chains:
         return {code: count / _PARTS_COUNTED for code, count in counts.items()}
 
     def _clean_log_likelihood(self, graphs: DenseGraphs) -> Tensor:
-        """Of every pair given the rest, hence comparable between steps: [batch]."""
-        found = []
+        """Log-likelihood of every pair given the rest, comparable between steps: [batch]."""
+        results = []
         for some in self._passes(graphs, 2 * self._denoiser.shape.hidden):
             own = graphs.select(some)
             with torch.inference_mode():
@@ -188,22 +188,22 @@ class Chains:
                     own.to(self._device),
                     _level(self._denoiser.shape.clean_flip, own).to(self._device),
                 )
-            found.append(_log_likelihood(own, logits.cpu()))
-        return torch.cat(found)
+            results.append(_log_likelihood(own, logits.cpu()))
+        return torch.cat(results)
 
     def _log_confidence(self, graphs: DenseGraphs) -> Tensor:
         """log f(C | G): [batch]."""
-        found = []
+        results = []
         for some in self._passes(graphs, 1):
             with torch.inference_mode():
                 logits = self._gnn.answers(graphs.select(some).to(self._device)).cpu()
-            found.append(logits.log_softmax(dim=1)[:, self._config.target_class])
-        return torch.cat(found)
+            results.append(logits.log_softmax(dim=1)[:, self._config.target_class])
+        return torch.cat(results)
 
     def _scores(
         self, graphs: DenseGraphs, log_confidence: Tensor, log_likelihood: Tensor
     ) -> Tensor:
-        """Regularised; with `guided` sure is sure, and what else is wished decides."""
+        """Regularised log-confidence; `guided` caps it first, so that the regularisers decide."""
         if self._config.guided:
             log_confidence = log_confidence.clamp(max=TARGET_LOG_CONFIDENCE)
         return torch.cat(
@@ -216,13 +216,13 @@ class Chains:
     def _candidates(
         self, graphs: DenseGraphs, log_likelihood: Tensor
     ) -> Iterator[tuple[Tensor, Candidates]]:
-        """Positions and candidates, as many at a time as regularisers take in one pass."""
+        """Positions and candidates in batches that fit one pass of the regularisers."""
         for some in self._passes(graphs, _NUMBERS_PER_PAIR):
             yield some, Candidates(graphs.select(some), log_likelihood[some], self._reference)
 
     @staticmethod
     def _passes(graphs: DenseGraphs, numbers_per_pair: int) -> tuple[Tensor, ...]:
-        """Positions of graphs that are small enough together for one pass."""
+        """Positions of graphs in batches that fit one pass."""
         cells = max(1, graphs.mask.shape[1] ** 2 * numbers_per_pair)
         return torch.split(torch.arange(graphs.count), max(1, _CELLS_PER_PASS // cells))
 

@@ -1,19 +1,19 @@
-"""Which of the graphs that chains went through are the answer, and how much each stands for.
+"""Selects the answers from the graphs that the chains visited, with their shares of the class.
 
-Sure graphs that together look like the class: greedily, the set S with the least
+The selection is greedy. It minimises over sets S of graphs
 
-    MMD²(S, class parts) + doubt + mean over S of (own doubt + wishes that are not met),
+    MMD²(S, class parts) + confidence gap of S + mean over S of (own gap + regulariser loss),
 
-as in kernel herding (Chen, Welling and Smola 2010), here without repetition. Own doubt is
-log .995 - log f, 0 for surer graphs, and costs little; doubt is the same of the mean of log f over
-S and costs much: a typical graph may be a little less sure where others are surer. Where the GNN is
-hardly sure of any graph, what is asked for is a little less than its surest one. Wishes are the
-regularisers' terms. Answers are added as long as S stays far closer to the class than random graphs
-are, or near the closest that it came.
+as in kernel herding (Chen, Welling and Smola 2010), here without repetition. The own gap of a graph
+is log .995 - log f, at least 0, with a small weight. The confidence gap of S is the same for the
+mean of log f over S, with a large weight: a typical graph may be a little less confident if others
+are more so. If the GNN is hardly confident of any graph, the target is slightly below its most
+confident graph. Answers are added while S stays far closer to the class than random graphs are, or
+near its smallest distance.
 
-Classes have few typical patterns and many rare ones, so that a set without repetition is the less
-like the class the more it holds. The herd then goes on with repetition: the share of its draws that
-an answer has says how much of the class it stands for, as far as the GNN is sure of it.
+Classes have few typical patterns and many rare ones, so a set without repetition resembles the
+class less the larger it is. The selection therefore goes on with repetition: the share of the draws
+of an answer is its share of the class.
 """
 
 from __future__ import annotations
@@ -29,29 +29,27 @@ from d4explain.gnn.graphs import DenseGraphs, Graph, from_dense
 from models.graphs.isomorphism import isomorphism_classes
 from models.metrics.mmd import GraphStatistics, kernels_between, mmd, statistics
 
-TARGET_LOG_CONFIDENCE = math.log(
-    0.995
-)  # log f that is not worth raising at the cost of anything else
-# Nats of faults beyond the fewest at which a graph is no answer: less than a second component or an
-# edge beyond a valence costs.
-_WORSE = 1.9
-_LESS_SURE = 0.1  # nats of log f that an answer may be below the surest one
-_LESS_SURE_ON_AVERAGE = (
-    0.004  # and that their mean may be below it, even if that is less than TARGET_LOG_CONFIDENCE
-)
-_MOST = 6_000  # graphs among which answers are chosen
-_TO_ITSELF = 3.0  # a graph's kernels with itself, added up
+# A higher log f is not worth a worse value of any other term.
+TARGET_LOG_CONFIDENCE = math.log(0.995)
+# Faults, in nats, that an answer may have beyond the fewest; less than the cost of a second
+# component or of an edge beyond a valence.
+_FAULT_TOLERANCE = 1.9
+# Nats that the log f of an answer, and the mean over the answers, may be below the highest log f.
+_CONFIDENCE_TOLERANCE = 0.1
+_MEAN_CONFIDENCE_TOLERANCE = 0.004
+_MAX_ELIGIBLE = 6_000  # eligible graphs
+_SELF_KERNEL = 3.0  # sum of a graph's three kernels with itself
 # In units of MMD² per nat.
-_DOUBT = 1_000.0
-_OWN_DOUBT = 3.0
-_WISH = 0.05
-_WISH_OF_SHARES = 0.5  # what is typical is to have the greater share
-_DRAWS = 400  # of which each answer has one at least; more if there are many answers
+_GAP_WEIGHT = 1_000.0
+_OWN_GAP_WEIGHT = 3.0
+_REGULARISER_WEIGHT = 0.05
+_SHARE_REGULARISER_WEIGHT = 0.5  # typical graphs get the larger share
+_DRAWS = 400  # draws with repetition, at least one per answer; more if there are many answers
 _DRAWS_EACH = 4
-# What MMD² and doubt may be for the sake of more answers, all counted alike: a share of the MMD² of
-# random graphs, or so much above the least.
-_OF_RANDOM = 1 / 8
-_ABOVE_BEST = 0.05
+# Answers are added while MMD² plus confidence gap is below this share of the MMD² of random graphs,
+# or within this tolerance of its minimum.
+_RANDOM_SHARE = 1 / 8
+_DISTANCE_TOLERANCE = 0.05
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class Pool:
     log_confidence: Tensor  # [graph] log f
     log_likelihood: Tensor  # [graph]
     scores: Tensor  # [graph] regularised
-    faults: Tensor  # [graph] nats that it costs to be other than asked, as a second component does
+    faults: Tensor  # [graph] cost in nats of unwanted properties, such as a second component
 
     def select(self, index: Tensor) -> Pool:
         return Pool(
@@ -74,128 +72,140 @@ class Pool:
         )
 
     def mean_best(self, size: int, count: int) -> float:
-        """The mean of the best scores that graphs of a size have; -inf without any."""
+        """Mean of the best scores of graphs of a size; -inf if there are none."""
         own = self.scores[self.graphs.mask.sum(dim=1) == size]
         return float(own.topk(min(count, len(own))).values.mean()) if len(own) else -math.inf
 
 
 def distinct(graphs: DenseGraphs) -> DenseGraphs:
-    """The first of each isomorphism class, in order; features count."""
+    """The first graph of each isomorphism class, in order; features count."""
     firsts = dict.fromkeys(isomorphism_classes(graphs))
     return graphs.select(torch.tensor(list(firsts), dtype=torch.long))
 
 
 @dataclass(frozen=True)
-class Choice:
+class SelectedGraphs:
     pool: Pool
-    shares: Tensor  # [graph] of the class, as far as the GNN is sure of it; they add up to 1
+    shares: Tensor  # [graph] share of the class; the shares add up to 1
 
 
-def chosen(pool: Pool, parts: Sequence[Graph], random: Sequence[Graph], count: int) -> Choice:
-    """At most `count` of the pool; `parts` are what the class looks like, `random` what nothing is.
+def select_graphs(
+    pool: Pool, parts: Sequence[Graph], random: Sequence[Graph], count: int
+) -> SelectedGraphs:
+    """At most `count` of the pool; `parts` are samples of the class, `random` are baseline graphs.
 
-    How many depends on how the distance to `parts` grows compared with that of `random`.
+    The number depends on the distance to `parts` compared with that of `random`.
     """
     pool = pool.select(_eligible(pool))
-    met = pool.scores - pool.log_confidence.clamp(max=TARGET_LOG_CONFIDENCE)
-    sure = min(TARGET_LOG_CONFIDENCE, float(pool.log_confidence.max()) - _LESS_SURE_ON_AVERAGE)
-    doubt, unmet = _OWN_DOUBT * (sure - pool.log_confidence).clamp(min=0), met.max() - met
+    regulariser_score = pool.scores - pool.log_confidence.clamp(max=TARGET_LOG_CONFIDENCE)
+    target = min(
+        TARGET_LOG_CONFIDENCE, float(pool.log_confidence.max()) - _MEAN_CONFIDENCE_TOLERANCE
+    )
+    regulariser_loss = regulariser_score.max() - regulariser_score
+    own_gap = _OWN_GAP_WEIGHT * (target - pool.log_confidence).clamp(min=0)
     own, wanted = statistics(from_dense(pool.graphs)), statistics(parts)
-    herd = _herded(own, _Likeness.of(own, wanted, pool, doubt + _WISH * unmet, sure), count)
-    most = max(min(herd.distances) + _ABOVE_BEST, _OF_RANDOM * mmd(statistics(random), wanted).sum)
-    last = max(place for place, distance in enumerate(herd.distances) if distance <= most)
-    order = torch.tensor(herd.order[: last + 1])
+    costs = own_gap + _REGULARISER_WEIGHT * regulariser_loss
+    selected = _select_greedily(own, _Objective.of(own, wanted, pool, costs, target), count)
+    most = max(
+        min(selected.distances) + _DISTANCE_TOLERANCE,
+        _RANDOM_SHARE * mmd(statistics(random), wanted).sum,
+    )
+    last = max(position for position, distance in enumerate(selected.distances) if distance <= most)
+    order = torch.tensor(selected.order[: last + 1])
     pool, own = pool.select(order), own.select(order)
-    costs = (doubt + _WISH_OF_SHARES * unmet)[order]
-    draws = _drawn(own.kernels.sum, _Likeness.of(own, wanted, pool, costs, sure))
-    return Choice(pool, draws.times / draws.size)
+    costs = (own_gap + _SHARE_REGULARISER_WEIGHT * regulariser_loss)[order]
+    draws = _draw_with_repetition(own.kernels.sum, _Objective.of(own, wanted, pool, costs, target))
+    return SelectedGraphs(pool, draws.times / draws.size)
 
 
 def _eligible(pool: Pool) -> Tensor:
-    """Positions of the sure ones among those with few faults, however they score.
+    """Positions of the confident graphs among those with few faults, whatever their scores.
 
-    Scores rank what is likeliest first, so that a cut by score leaves many graphs of one kind and
-    more of them the longer chains run. Where there are too many they are thinned out evenly.
+    A cut by score would leave many graphs of the likeliest kind, more the longer chains run. If
+    there are too many graphs, they are thinned out evenly.
     """
-    few = pool.faults <= pool.faults.min() + _WORSE
-    surest = pool.log_confidence[few].max()
-    found = (few & (pool.log_confidence >= surest - _LESS_SURE)).nonzero().flatten()
-    return found[torch.linspace(0, len(found) - 1, min(_MOST, len(found))).long()]
+    few = pool.faults <= pool.faults.min() + _FAULT_TOLERANCE
+    highest = pool.log_confidence[few].max()
+    eligible = (few & (pool.log_confidence >= highest - _CONFIDENCE_TOLERANCE)).nonzero().flatten()
+    return eligible[torch.linspace(0, len(eligible) - 1, min(_MAX_ELIGIBLE, len(eligible))).long()]
 
 
 @dataclass(frozen=True)
-class _Likeness:
-    """What a set's objective is made of, apart from how alike its graphs are to one another."""
+class _Objective:
+    """The terms of the objective, apart from the kernels between the selected graphs."""
 
-    alike: Tensor  # [graph] mean kernels with class parts
+    to_class: Tensor  # [graph] mean kernels with class parts
     constant: float  # mean kernels of class parts with one another
     log_confidence: Tensor  # [graph]
     costs: Tensor  # [graph]
-    sure: float  # log f that is asked for on average
+    target: float  # log f wanted on average
 
     @staticmethod
     def of(
-        own: GraphStatistics, wanted: GraphStatistics, pool: Pool, costs: Tensor, sure: float
-    ) -> _Likeness:
-        alike = kernels_between(own, wanted).sum.mean(dim=1)
+        own: GraphStatistics, wanted: GraphStatistics, pool: Pool, costs: Tensor, target: float
+    ) -> _Objective:
+        to_class = kernels_between(own, wanted).sum.mean(dim=1)
         constant = float(wanted.kernels.sum.mean())
-        return _Likeness(alike, constant, pool.log_confidence.double(), costs.double(), sure)
+        return _Objective(to_class, constant, pool.log_confidence.double(), costs.double(), target)
 
 
-class _Herd:
-    """A growing set of graphs, some of them perhaps several times."""
+class _SelectedSet:
+    """A growing multiset of graphs."""
 
-    def __init__(self, likeness: _Likeness) -> None:
-        self.order: list[int] = []  # positions as they were added
-        self.distances: list[float] = []  # MMD² and doubt after each
-        self.times = torch.zeros_like(likeness.alike)
-        self._likeness = likeness
-        self._to_set = torch.zeros_like(likeness.alike)  # each one's kernels with the set, summed
-        # sums over the set, the first over its pairs
-        self._within = self._cross = self._sure = self._cost = 0.0
+    def __init__(self, objective: _Objective) -> None:
+        self.order: list[int] = []  # positions in the order of selection
+        self.distances: list[float] = []  # MMD² plus weighted confidence gap after each
+        self.times = torch.zeros_like(objective.to_class)
+        self._objective = objective
+        # Sum of each graph's kernels with the set.
+        self._to_set = torch.zeros_like(objective.to_class)
+        # Sums over the set; the first is over its pairs.
+        self._within = self._cross = self._log_confidence_sum = self._cost_sum = 0.0
 
     @property
     def size(self) -> int:
         return len(self.order)
 
     def objectives(self) -> Tensor:
-        """Of the set with one more graph, up to a constant: [graph]."""
-        each, size = self._likeness, self.size + 1
-        squared = (self._within + 2 * self._to_set + _TO_ITSELF) / size**2
-        squared -= 2 * (self._cross + each.alike) / size
-        doubt = (each.sure - (self._sure + each.log_confidence) / size).clamp(min=0)
-        return squared + _DOUBT * doubt + (self._cost + each.costs) / size
+        """Objective of the set with one more graph, up to a constant: [graph]."""
+        each, size = self._objective, self.size + 1
+        squared = (self._within + 2 * self._to_set + _SELF_KERNEL) / size**2
+        squared -= 2 * (self._cross + each.to_class) / size
+        confidence_gap = (
+            each.target - (self._log_confidence_sum + each.log_confidence) / size
+        ).clamp(min=0)
+        return squared + _GAP_WEIGHT * confidence_gap + (self._cost_sum + each.costs) / size
 
-    def add(self, place: int, kernels: Tensor) -> None:
-        """`kernels` [graph] are those of the added graph with each."""
-        each = self._likeness
-        self._within += float(2 * self._to_set[place] + _TO_ITSELF)
-        self._cross += float(each.alike[place])
-        self._sure += float(each.log_confidence[place])
-        self._cost += float(each.costs[place])
+    def add(self, position: int, kernels: Tensor) -> None:
+        """Adds a graph; `kernels` [graph] are its kernels with every graph."""
+        each = self._objective
+        self._within += float(2 * self._to_set[position] + _SELF_KERNEL)
+        self._cross += float(each.to_class[position])
+        self._log_confidence_sum += float(each.log_confidence[position])
+        self._cost_sum += float(each.costs[position])
         self._to_set += kernels
-        self.times[place] += 1
-        self.order.append(place)
+        self.times[position] += 1
+        self.order.append(position)
         squared = self._within / self.size**2 - 2 * self._cross / self.size
-        doubt = max(0.0, each.sure - self._sure / self.size)
-        self.distances.append(squared + each.constant + _DOUBT * doubt)
+        confidence_gap = max(0.0, each.target - self._log_confidence_sum / self.size)
+        self.distances.append(squared + each.constant + _GAP_WEIGHT * confidence_gap)
 
 
-def _herded(own: GraphStatistics, likeness: _Likeness, count: int) -> _Herd:
-    """One after the other, each the one that leaves the objective least."""
-    herd = _Herd(likeness)
+def _select_greedily(own: GraphStatistics, objective: _Objective, count: int) -> _SelectedSet:
+    """Adds the graph with the smallest objective, without repetition."""
+    selected = _SelectedSet(objective)
     for _ in range(min(count, own.count)):
-        best = int(herd.objectives().masked_fill(herd.times > 0, math.inf).argmin())
-        herd.add(best, kernels_between(own, own.select(torch.tensor([best]))).sum[:, 0])
-    return herd
+        best = int(selected.objectives().masked_fill(selected.times > 0, math.inf).argmin())
+        selected.add(best, kernels_between(own, own.select(torch.tensor([best]))).sum[:, 0])
+    return selected
 
 
-def _drawn(kernels: Tensor, likeness: _Likeness) -> _Herd:
-    """All once, and then again and again what leaves the objective least."""
-    herd = _Herd(likeness)
-    for place, own in enumerate(kernels):
-        herd.add(place, own)
-    while herd.size < max(_DRAWS, _DRAWS_EACH * len(kernels)):
-        best = int(herd.objectives().argmin())
-        herd.add(best, kernels[best])
-    return herd
+def _draw_with_repetition(kernels: Tensor, objective: _Objective) -> _SelectedSet:
+    """Adds every graph once, then repeatedly the graph with the smallest objective."""
+    selected = _SelectedSet(objective)
+    for position, own in enumerate(kernels):
+        selected.add(position, own)
+    while selected.size < max(_DRAWS, _DRAWS_EACH * len(kernels)):
+        best = int(selected.objectives().argmin())
+        selected.add(best, kernels[best])
+    return selected

@@ -1,4 +1,4 @@
-"""What a counterfactual explanation is asked to do."""
+"""Configuration of a counterfactual explanation."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _PROPOSALS: dict[Sampler, Proposals] = {
 
 @dataclass(frozen=True)
 class CounterfactualConfig:
-    target_class: int | None = None  # None: any class but the one before
+    target_class: int | None = None  # None means any class but the current one
     alternatives: int = 3
     sampler: Sampler = "guided"
-    proposals: Proposals | None = None  # None: the sampler's own
+    proposals: Proposals | None = None  # None means the sampler's default
     search: SearchConfig = field(default_factory=SearchConfig)
-    candidates: CandidateConfig = field(default_factory=CandidateConfig)  # of large graphs
-    # Both are for measuring what a part is worth:
-    prune: bool = True  # False: flips are returned with the edits they do not need
-    foresight: EffectSource = EffectSource.DENOISER
+    candidates: CandidateConfig = field(default_factory=CandidateConfig)  # for large graphs
+    # Both exist to measure the value of one stage:
+    prune: bool = True  # False returns flips with their unnecessary edits
+    effect_source: EffectSource = EffectSource.DENOISER
 
     def __post_init__(self) -> None:
         if self.alternatives < 1:
-            raise ValueError(f"one answer at least has to be asked for, got {self.alternatives}")
+            raise ValueError(f"alternatives must be at least 1, got {self.alternatives}")
         if self.sampler not in _PROPOSALS:
-            raise ValueError(f"sampler is one of {sorted(_PROPOSALS)}, got {self.sampler!r}")
+            raise ValueError(f"sampler must be one of {sorted(_PROPOSALS)}, got {self.sampler!r}")
 
     @property
     def resolved_proposals(self) -> Proposals:
@@ -46,12 +46,12 @@ class CounterfactualConfig:
 
 
 def search_of_large_graphs(config: CounterfactualConfig) -> SearchConfig:
-    """Every verdict takes a pass over the large graph: more are asked for at once, and fewer."""
+    """Larger batches and a fixed pool: each evaluation is a pass over the whole large graph."""
     thorough = config.search.pool is None
     return replace(
         config.search,
         pool=config.candidates.pool * (4 if thorough else 1),
         calibrated=False,
-        second_look=False,
-        portion=32,
+        extend_pool=False,
+        batch_size=32,
     )

@@ -1,4 +1,4 @@
-"""What the denoiser proposes: the graph noised at several levels, denoised and drawn again."""
+"""Edit sets sampled from the denoiser: noise the graph at several levels, denoise, draw."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import torch
 from torch import Tensor
 
 from d4explain.gnn.graphs import to_dense
-from models.counterfactual.beam_search import Guide
 from models.counterfactual.oracle import CounterfactualOracle
 from models.counterfactual.pruning import prune
+from models.counterfactual.single_edits import SingleEdits
 from models.diffusion.denoiser import Denoiser
 from models.diffusion.noise import NoiseLevel, add_noise
 from models.graphs.edits import EditSet, EditSpace
 
-# Node triples per denoiser pass and in all of one graph's passes: the matrix products over nodes
-# grow with N³, and one pass must fit into memory beside its channels.
+# Node triples per denoiser pass and per graph. The matrix products grow with N³, and one pass must
+# fit into memory.
 _TRIPLES_PER_PASS = 2**21
 _TRIPLES_PER_GRAPH = 2**26
 
 
 @dataclass(frozen=True)
 class Proposals:
-    """How often the graph is noised, at which levels, and how often each answer is drawn from."""
+    """Noise levels, noisy graphs per level, and draws per noisy graph."""
 
     noise_levels: tuple[float, ...]  # flip = \\bar\\beta_t, both directions alike
     noisy_per_level: int
@@ -32,12 +32,12 @@ class Proposals:
 
     def __post_init__(self) -> None:
         if not all(0 < level <= 0.5 for level in self.noise_levels):
-            raise ValueError(f"a noise level is in (0, 0.5], got {self.noise_levels}")
+            raise ValueError(f"noise levels must be in (0, 0.5], got {self.noise_levels}")
         if min(len(self.noise_levels), self.noisy_per_level, self.draws_per_noisy) < 1:
-            raise ValueError(f"one sample at least is needed, got {self}")
+            raise ValueError(f"proposals need at least one sample, got {self}")
 
     def noisy_graphs(self, nodes: int) -> Tensor:
-        """The flip probability of every noisy graph to make; fewer of them for large graphs."""
+        """The flip probability of every noisy graph; large graphs get fewer: [noisy]."""
         affordable = _TRIPLES_PER_GRAPH // (max(nodes, 1) ** 3 * len(self.noise_levels))
         per_level = max(1, min(self.noisy_per_level, affordable))
         return torch.tensor(self.noise_levels).repeat_interleave(per_level)
@@ -50,7 +50,7 @@ def draw(
     generator: torch.Generator,
     device: torch.device,
 ) -> list[EditSet]:
-    """Edit sets (any size, allowed pairs only) of graphs drawn from p(G_0 | G_t)."""
+    """Edit sets of graphs drawn from p(G_0 | G_t), of any size, on allowed pairs only."""
     flips = proposals.noisy_graphs(space.graph.node_count)  # [noisy]
     noise = NoiseLevel.symmetric(flips.to(space.base.dtype))
     clean = to_dense([space.graph])
@@ -69,7 +69,7 @@ def draw(
 
 
 def scattered(samples: Sequence[EditSet], pairs: int, generator: torch.Generator) -> list[EditSet]:
-    """Sets of the same sizes at random pairs: what the samples are to be compared with."""
+    """Sets of the same sizes at random pairs, as a baseline for the samples."""
     return [
         tuple(sorted(torch.randperm(pairs, generator=generator)[: len(edits)].tolist()))
         for edits in samples
@@ -78,47 +78,47 @@ def scattered(samples: Sequence[EditSet], pairs: int, generator: torch.Generator
 
 def pruned_flips(
     samples: Sequence[EditSet],
-    judge: CounterfactualOracle,
-    guide: Guide,
+    oracle: CounterfactualOracle,
+    single_edits: SingleEdits,
     *,
     plausibility_weight: float,
     wanted: int,
     minimal: bool = True,
 ) -> list[EditSet]:
-    """The smallest flips that the samples hold; if `minimal`, without the edits they do not need.
+    """Small flips inside the samples; if `minimal`, without unnecessary edits.
 
-    A sample's edits are ordered by single effect, and again by effect and plausibility. Prefixes
-    of growing length are tried until as many flips as wanted are known; each is then pruned. Most
-    samples hold more edits than the budget allows, and this is how they are projected on it.
+    It orders a sample's edits by single effect, and again by effect plus plausibility. It tries
+    prefixes of growing length until `wanted` flips are known, then prunes each. Prefixes also fit
+    samples with too many edits into the budget.
     """
-    orders = (guide.effects.tolist(), guide.mixed(plausibility_weight).tolist())
+    orders = (single_edits.effects.tolist(), single_edits.mixed(plausibility_weight).tolist())
     ranked = [
-        sorted(edits, key=lambda pair: (-order[pair], pair))[: judge.space.budget]
+        sorted(edits, key=lambda pair: (-order[pair], pair))[: oracle.space.budget]
         for order in orders
         for edits in dict.fromkeys(samples)
     ]
     flips: dict[EditSet, None] = {}
-    for length in _lengths(judge.space.budget):
+    for length in _lengths(oracle.space.budget):
         prefixes = list(
             dict.fromkeys(tuple(sorted(edits[:length])) for edits in ranked if len(edits) >= length)
         )
-        margins = judge.margins(prefixes)
+        margins = oracle.margins(prefixes)
         flips.update(
             (edits, None) for edits, margin in zip(prefixes, margins, strict=True) if margin > 0
         )
         if len(flips) >= wanted:
             break
-    found = list(flips)
+    pruned = list(flips)
     if minimal:
         try:
-            prune(found, judge.trial_margins)
-        finally:  # also what was reached when it was stopped is a flip
-            judge.margins(found)
-    return list(dict.fromkeys(found))
+            prune(pruned, oracle.trial_margins)
+        finally:  # if stopped, the sets reached so far are flips too
+            oracle.margins(pruned)
+    return list(dict.fromkeys(pruned))
 
 
 def _lengths(budget: int) -> list[int]:
-    """1, 2, 3, 4, 6, 8, 12, … and the budget itself: pruning closes the gaps."""
+    """1, 2, 3, 4, 6, 8, 12, … and the budget; pruning closes the gaps."""
     powers = [2**power for power in range(budget.bit_length())]
     return sorted(
         {

@@ -1,7 +1,8 @@
-"""What is known about a graph's edits before the GNN has judged them."""
+"""Ranks edits before the GNN evaluates them: predicted margin gains and plausibilities."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from enum import Enum
 from typing import TypeVar
@@ -11,50 +12,79 @@ from torch import Tensor
 
 from models.counterfactual.oracle import FORBIDDEN, CounterfactualOracle
 from models.diffusion.denoiser import Denoiser
-from models.graphs.edits import EditSet
+from models.graphs.base_edit_space import EditSet
 
-# Node triples that the denoiser reads in one pass, and for one depth of a search: its matrix
-# products grow with N³. Beyond, the GNN's own slopes have to do.
+# Node triples that the denoiser reads in one pass and at one search depth. Its matrix products grow
+# with N³; beyond these limits the ranker uses the GNN's own slopes.
 _TRIPLES_PER_PASS = 2**21
 _TRIPLES_PER_DEPTH = 2**25
-
 
 T = TypeVar("T")
 
 
 class EffectSource(Enum):
-    """Where the pool of pairs to try comes from; all but the first are for measuring it."""
+    """Source of the predicted effects; all but DENOISER exist to measure its value."""
 
     DENOISER = "denoiser"
-    SLOPES = "slopes"  # of the GNN alone; what the denoiser says is said of random pairs instead
-    NONE = "none"  # the same, and the slopes are no reason to leave any pair untried
+    SLOPES = "slopes"  # the GNN's slopes alone; plausibilities are shuffled over the pairs
+    NONE = "none"  # no predicted effects, so no pair is left out; plausibilities are shuffled
 
 
-class EditRanker:
-    """Foretells for one graph which further edits move the GNN, and how plausible they are.
+class EditRanker(ABC):
+    """Predicts for one graph how much each edit raises the margin and how plausible it is."""
 
-    With an effect head the denoiser corrects the GNN's slopes; without one the slopes alone are
-    the answer, and a pair is left untried only where there are too many.
+    plausibility: Tensor  # [pair] log-odds that the denoiser gives each single edit
+    predicts_effects: bool  # False: the gains say nothing, so no pair may be left out
+    calibrated_pool: int | None  # pairs that a pool needs at least; None if uncalibrated
+    _generator: torch.Generator
+
+    @property
+    @abstractmethod
+    def unedited_margin(self) -> float:
+        """The margin of the unedited graph."""
+
+    @property
+    @abstractmethod
+    def gains(self) -> Tensor:
+        """Predicted margin gain of each edit of the unedited graph: [pair]."""
+
+    @abstractmethod
+    def gains_at(self, states: Sequence[EditSet]) -> Tensor:
+        """Predicted margin gain of one more edit in each state: [state, pair]."""
+
+    def shuffled(self, sets: list[T]) -> list[T]:
+        """The sets in random order, for use without predicted effects."""
+        order = torch.randperm(len(sets), generator=self._generator).tolist()
+        return [sets[position] for position in order]
+
+
+class DenoiserEditRanker(EditRanker):
+    """Ranks all pairs of a graph in dense form.
+
+    A denoiser with an effect head corrects the GNN's slopes. Without an effect head the slopes
+    alone are the predicted gains.
     """
 
     def __init__(
         self,
         denoiser: Denoiser,
-        judge: CounterfactualOracle,
+        oracle: CounterfactualOracle,
         device: torch.device,
         *,
-        foresight: EffectSource,
+        effect_source: EffectSource,
         generator: torch.Generator,
     ) -> None:
+        space = oracle.space.dense_form
+        if space is None:
+            raise ValueError("the denoiser ranks edits of graphs in dense form only")
+        self._space = space
         self._denoiser = denoiser
-        self._judge = judge
+        self._oracle = oracle
         self._device = device
         self._generator = generator
-        self._reads_effects = foresight is EffectSource.DENOISER and denoiser.shape.classes > 0
-        self.foresees = self._reads_effects or foresight is EffectSource.SLOPES
-        # pairs of a pool, at least; None: nobody knows
-        self.needed = denoiser.shape.pool if self._reads_effects else 0
-        space = judge.space
+        self._reads_effects = effect_source is EffectSource.DENOISER and denoiser.shape.classes > 0
+        self.predicts_effects = self._reads_effects or effect_source is EffectSource.SLOPES
+        self.calibrated_pool = denoiser.shape.pool if self._reads_effects else 0
         self._gains: Tensor | None = None
         self._unedited: float | None = None
         if self._reads_effects:
@@ -63,59 +93,51 @@ class EditRanker:
         else:
             clean = space.dense([()]).to(device)
             self.plausibility = space.of_pairs(denoiser.read(clean).plausibility[0].cpu())
-        if foresight is not EffectSource.DENOISER:
+        if effect_source is not EffectSource.DENOISER:
             order = torch.randperm(space.count, generator=generator)
             self.plausibility = self.plausibility[order]
 
     @property
-    def unedited(self) -> float:
-        """The margin of the unedited graph, which a look at it says too."""
+    def unedited_margin(self) -> float:
         if self._unedited is None:
-            (self._unedited,) = self._judge.margins([()])
+            (self._unedited,) = self._oracle.margins([()])
         return self._unedited
 
     @property
     def gains(self) -> Tensor:
-        """By how much each edit of the unedited graph should raise the margin: [pair]."""
         if self._gains is None:
-            self._gains = self._possible([()], self._judge.gradients([()]))[0]
+            self._gains = self._possible([()], self._oracle.gradients([()]))[0]
         return self._gains
 
-    def shuffled(self, sets: list[T]) -> list[T]:
-        """In random order, for what nothing is foretold about."""
-        order = torch.randperm(len(sets), generator=self._generator).tolist()
-        return [sets[place] for place in order]
-
     def gains_at(self, states: Sequence[EditSet]) -> Tensor:
-        """By how much one more edit should raise the margin of each state: [state, pair]."""
         if not self._reads_effects:
-            return self._possible(states, self._judge.gradients(states))
-        nodes = self._judge.space.graph.node_count
+            return self._possible(states, self._oracle.gradients(states))
+        nodes = self._space.graph.node_count
         count = min(len(states), _TRIPLES_PER_DEPTH // nodes**3)
         rows = [self._read(states[:count])[0]] if count else []
         if count < len(states):
-            rows.append(self._judge.gradients(states[count:]))
+            rows.append(self._oracle.gradients(states[count:]))
         return self._possible(states, torch.cat(rows))
 
     def _possible(self, states: Sequence[EditSet], gains: Tensor) -> Tensor:
-        """Edits that a node has no valence left for are not worth a try."""
-        ledger = self._judge.space.ledger
+        """Gains in which edits that exceed a node's valence are forbidden."""
+        ledger = self._space.ledger
         return gains if ledger is None else gains.masked_fill(~ledger.affordable(states), FORBIDDEN)
 
     def _read(self, states: Sequence[EditSet]) -> tuple[Tensor, Tensor]:
         """Gains and plausibilities: [state, pair] each."""
-        space, goal = self._judge.space, self._judge.goal
+        space, goal = self._space, self._oracle.goal
         per_pass = max(1, _TRIPLES_PER_PASS // max(space.graph.node_count, 1) ** 3)
         gains, plausible = [], []
         for start in range(0, len(states), per_pass):
             graphs = space.dense(states[start : start + per_pass]).to(self._device)
-            view = self._judge.look(graphs)
-            reading = self._denoiser.read(graphs, view)
+            sensitivity = self._oracle.sensitivity(graphs)
+            reading = self._denoiser.read(graphs, sensitivity)
             assert reading.effects is not None
             effects = space.of_pairs(reading.effects.cpu())  # [class, state, pair]
-            logits = view.logits.cpu().T[:, :, None]  # [class, state, 1]
+            logits = sensitivity.logits.cpu().T[:, :, None]  # [class, state, 1]
             after = goal.margin((logits + effects).flatten(1).T).view(effects.shape[1:])
-            before = goal.margin(view.logits.cpu())  # [state]
+            before = goal.margin(sensitivity.logits.cpu())  # [state]
             if self._unedited is None and states[start] == ():
                 self._unedited = float(before[0])
             gains.append(after - before[:, None])

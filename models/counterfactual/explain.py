@@ -1,7 +1,7 @@
-"""Counterfactual explanation: the denoiser proposes, the search completes, the sparse GNN decides.
+"""Counterfactual explanation of one graph: rank edits, search, prune, verify, select.
 
-`guided` is ours: denoiser samples and a short search, both pruned. `paper` is D4Explainer as
-printed: noise, denoise, draw, verify.
+The sampler `guided` is ours: a search over edits that the denoiser ranks, plus denoiser samples.
+The sampler `paper` is D4Explainer as printed: noise, denoise, draw, verify.
 """
 
 from __future__ import annotations
@@ -10,17 +10,28 @@ import time
 from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn, predict
-from models.counterfactual.answer_search import STOPPED, Sampling
 from models.counterfactual.config import CounterfactualConfig
-from models.counterfactual.large.candidate_space import CandidateSpace
+from models.counterfactual.edit_ranking import EditRanker, EffectSource
+from models.counterfactual.flip_search import SearchReport, search_flips
+from models.counterfactual.modes import SearchMode, search_mode
 from models.counterfactual.oracle import CounterfactualOracle, FlipGoal, StoppedError
-from models.counterfactual.result import CounterfactualOutcome, FoundCounterfactual, FoundEdit
+from models.counterfactual.paper_sampler import sample_counterfactuals
+from models.counterfactual.result import (
+    CounterfactualOutcome,
+    FoundCounterfactual,
+    FoundEdit,
+    describe,
+)
+from models.counterfactual.selection import Selection, select_counterfactuals
+from models.counterfactual.shortlist import Shortlist
+from models.counterfactual.single_edits import pool_size
 from models.diffusion.denoiser import Denoiser
-from models.errors import TooLargeError, UnknownClassError
-from models.graphs.edits import EditRules, EditSpace
+from models.errors import UnknownClassError
+from models.graphs.edits import BaseEditSpace, EditRules
 
 __all__ = [
     "CounterfactualConfig",
@@ -30,6 +41,8 @@ __all__ = [
     "FoundEdit",
     "explain",
 ]
+
+_STOPPED = "stopped before a counterfactual was found"
 
 
 def explain(
@@ -43,57 +56,70 @@ def explain(
     device: torch.device,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> CounterfactualOutcome:
-    """Edited graphs that the GNN gives another class, as few edits away as can be found.
+    """Finds edited graphs that the GNN gives another class, with as few edits as possible.
 
-    Depends on the arguments and the seed alone, unless it is stopped.
+    The result depends on the arguments and the seed alone, unless it is stopped.
     """
     if config.target_class is not None and not 0 <= config.target_class < gnn.spec.classes:
         raise UnknownClassError(config.target_class, gnn.spec.classes)
     started = time.perf_counter()
+    generator = torch.Generator().manual_seed(seed)
     gnn.eval()
     denoiser.eval()
-    space = _space(graph.cpu(), rules, config, seed)
-    before = predict(gnn, [space.graph], device)[0]  # [class]
+
+    # Edit space: the pairs that may be toggled, and what counts as a flip.
+    mode = search_mode(graph.cpu(), rules, config, seed)
+    before = predict(gnn, [mode.space.graph], device)[0]  # [class]
     goal = FlipGoal(int(before.argmax()), config.target_class)
-    judge = CounterfactualOracle(gnn, space, goal, device, should_stop)
-    reason = _why_impossible(space, goal, rules)
+    oracle = CounterfactualOracle(gnn, mode.space, goal, device, should_stop)
+    reason = _why_impossible(mode.space, goal, rules)
     if reason is None and should_stop():
-        reason = STOPPED
+        reason = _STOPPED
     if reason is not None:
-        seconds = time.perf_counter() - started
-        return CounterfactualOutcome(before, (), None, reason, 1, 0, 0, 0, seconds)
+        return _empty_outcome(before, reason, oracle, started)
+
+    # Ranking: predicted effect and plausibility of every edit.
     try:
-        run = Sampling(denoiser, judge, config, torch.Generator().manual_seed(seed), device)
-    except StoppedError:  # while a large graph was read
-        judged, seconds = judge.evaluations + 1, time.perf_counter() - started
-        return CounterfactualOutcome(
-            before, (), None, STOPPED, judged, judge.gradient_count, 0, 0, seconds
+        ranker = mode.rank_edits(denoiser, oracle, generator, device)
+    except StoppedError:
+        return _empty_outcome(before, _STOPPED, oracle, started)
+
+    # Search, prune, verify, select; the paper's sampler has no search and no pruning.
+    if config.sampler == "paper":
+        selection, drawn = sample_counterfactuals(
+            mode, denoiser, oracle, ranker, generator=generator, device=device
         )
-    run.sample()
-    reason = None if run.chosen else run.why_nothing()
-    return CounterfactualOutcome(
-        probabilities=before,
-        found=tuple(run.described(run.chosen)),
-        closest_miss=next(iter(run.described(run.nearest)), None),
-        reason=reason,
-        gnn_evaluations=judge.evaluations + 1,  # and the input itself
-        gnn_gradients=judge.gradient_count,
-        samples=run.samples,
-        depth=run.depth,
-        seconds=time.perf_counter() - started,
-        candidates=space.count if isinstance(space, CandidateSpace) else None,
+        search = SearchReport(samples=drawn)
+    else:
+        shortlist = Shortlist(
+            oracle,
+            ranker.plausibility,
+            alternatives=config.alternatives,
+            min_flips=mode.search.min_flips,
+        )
+        search = search_flips(
+            mode, denoiser, oracle, ranker, shortlist, generator=generator, device=device
+        )
+        selection = select_counterfactuals(
+            oracle,
+            shortlist,
+            alternatives=config.alternatives,
+            from_samples=search.from_samples,
+            minimal=config.prune,
+            stopped=search.stopped,
+        )
+    return _outcome(
+        before,
+        selection=selection,
+        search=search,
+        mode=mode,
+        oracle=oracle,
+        ranker=ranker,
+        started=started,
     )
 
 
-def _space(graph: Graph, rules: EditRules, config: CounterfactualConfig, seed: int) -> EditSpace:
-    if not config.candidates.restricts(graph):
-        return EditSpace.of(graph, rules)
-    if config.sampler == "paper":
-        raise TooLargeError(graph.node_count, config.candidates.above_nodes)
-    return CandidateSpace.restricted(graph, rules, config.candidates, seed)
-
-
-def _why_impossible(space: EditSpace, goal: FlipGoal, rules: EditRules) -> str | None:
+def _why_impossible(space: BaseEditSpace, goal: FlipGoal, rules: EditRules) -> str | None:
     if goal.target == goal.before:
         return f"the GNN already gives this graph the target class, {goal.target}"
     if space.count == 0:
@@ -104,3 +130,68 @@ def _why_impossible(space: EditSpace, goal: FlipGoal, rules: EditRules) -> str |
             f"{rules.max_ratio:g} of {space.graph.edge_count} edges is less than one edit"
         )
     return None
+
+
+def _empty_outcome(
+    before: Tensor, reason: str, oracle: CounterfactualOracle, started: float
+) -> CounterfactualOutcome:
+    return CounterfactualOutcome(
+        probabilities=before,
+        found=(),
+        closest_miss=None,
+        reason=reason,
+        gnn_evaluations=oracle.evaluations + 1,  # plus the input itself
+        gnn_gradients=oracle.gradient_count,
+        samples=0,
+        depth=0,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _outcome(
+    before: Tensor,
+    *,
+    selection: Selection,
+    search: SearchReport,
+    mode: SearchMode,
+    oracle: CounterfactualOracle,
+    ranker: EditRanker,
+    started: float,
+) -> CounterfactualOutcome:
+    used_pool = _uses_denoiser_pool(mode, ranker)
+    answers = [*selection.chosen]
+    if selection.closest_miss is not None:
+        answers.append(selection.closest_miss)
+    by_denoiser = [used_pool or edits in selection.by_denoiser for edits in answers]
+    described = describe(answers, oracle, ranker.plausibility, by_denoiser)
+    chosen = len(selection.chosen)
+    return CounterfactualOutcome(
+        probabilities=before,
+        found=described[:chosen],
+        closest_miss=next(iter(described[chosen:]), None),
+        reason=None if chosen else _why_nothing(oracle, stopped=search.stopped),
+        gnn_evaluations=oracle.evaluations + 1,  # plus the input itself
+        gnn_gradients=oracle.gradient_count,
+        samples=search.samples,
+        depth=search.depth,
+        seconds=time.perf_counter() - started,
+        candidates=mode.candidates,
+    )
+
+
+def _uses_denoiser_pool(mode: SearchMode, ranker: EditRanker) -> bool:
+    """Whether the search tried only pairs that the denoiser ranked first."""
+    config = mode.config
+    return (
+        config.sampler == "guided"
+        and config.effect_source is EffectSource.DENOISER
+        and pool_size(ranker, mode.search, mode.space.count) is not None
+    )
+
+
+def _why_nothing(oracle: CounterfactualOracle, *, stopped: bool) -> str:
+    if stopped:
+        return _STOPPED
+    target = oracle.goal.target
+    wanted = f"class {target}" if target is not None else "another class"
+    return f"no graph within {oracle.space.budget} edits was found that the GNN gives {wanted}"

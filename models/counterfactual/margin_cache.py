@@ -1,4 +1,4 @@
-"""What is remembered of the edit sets that were judged."""
+"""Cache of the margins of evaluated edit sets."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from array import array
 from collections.abc import Iterable
 from hashlib import blake2b
 
-from models.graphs.edits import LARGE_SET, EditSet
+from models.graphs.base_edit_space import LARGE_SET, EditSet
 
 
 class MarginCache:
-    """Margins by edit set; of large sets that are no answers only a digest stays.
+    """Margins by edit set; large sets that pruning tried are stored by digest.
 
-    A set of n edits has n subsets of n - 1 edits, which pruning tries: kept as they are, they would
-    take memory as n².
+    Pruning tries the n subsets of n - 1 edits of a set; storing them as tuples takes O(n²) memory.
     """
 
     def __init__(self) -> None:
-        self.margins: dict[EditSet, float] = {}  # of the sets that stay as they are
-        self.widest = 0.0  # size of the greatest margin of a set that the rules allow
+        self.margins: dict[EditSet, float] = {}  # without the sets stored by digest
+        self.widest = 0.0  # largest absolute margin of an allowed set
         self._by_digest: dict[bytes, float] = {}
 
     def add(self, edits: EditSet, margin: float) -> None:
@@ -27,7 +26,7 @@ class MarginCache:
         self._widen(margin)
 
     def add_trial(self, edits: EditSet, margin: float) -> None:
-        """The same, but a large set does not stay."""
+        """As `add`, but stores a large set by digest."""
         if len(edits) <= LARGE_SET:
             self.add(edits, margin)
         else:
@@ -35,15 +34,15 @@ class MarginCache:
             self._widen(margin)
 
     def known(self, edit_sets: Iterable[EditSet]) -> dict[EditSet, float]:
-        """Margins of those among them that were tried."""
-        found = {}
+        """Margins of the sets that are in the cache."""
+        known = {}
         for edits in edit_sets:
             margin = self.margins.get(edits)
             if margin is None and len(edits) > LARGE_SET:
                 margin = self._by_digest.get(_digest(edits))
             if margin is not None:
-                found[edits] = margin
-        return found
+                known[edits] = margin
+        return known
 
     def _widen(self, margin: float) -> None:
         if math.isfinite(margin):

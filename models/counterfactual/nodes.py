@@ -1,4 +1,4 @@
-"""Counterfactuals of one node: searched in its neighbourhood, decided on the whole graph."""
+"""Counterfactuals of one node: searched in its neighbourhood, verified on the whole graph."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from models.diffusion.denoiser import Denoiser
 from models.graphs.edits import EditRules, EditSpace
 from models.graphs.neighbourhoods import NodeInstance, edited_whole
 
-_REFUTED = "what flips the node in its neighbourhood does not flip it in the whole graph"
+_REFUTED = "the edits flip the node in its neighbourhood but not in the whole graph"
 
 
 def explain_node(
@@ -31,9 +31,9 @@ def explain_node(
     device: torch.device,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> CounterfactualOutcome:
-    """As `explain` on the node's instance, of whose nodes the rules speak.
+    """Explains a node as `explain` does, in the node's instance; the rules refer to its nodes.
 
-    Probabilities are the node's in the whole graph; an answer that does not hold there is left out.
+    Probabilities are those in the whole graph. Answers that do not flip the node there are dropped.
     """
     outcome = explain(
         gnn,
@@ -59,12 +59,12 @@ def held_on_whole(
     target_class: int | None,
     device: torch.device,
 ) -> CounterfactualOutcome:
-    """The outcome as the sparse GNN sees it on the whole graph; what it refutes is a miss."""
+    """The outcome verified by the sparse GNN on the whole graph; refuted answers are misses."""
     miss = outcome.closest_miss
     claimed = [*outcome.found, *([] if miss is None else [miss])]
     edited = [part.graph, *(found.graph for found in claimed)]
-    judged = predict(gnn, [edited_whole(whole, part, graph) for graph in edited], device)
-    before, after = judged[0], judged[1:]  # [class], [claimed, class]
+    verified = predict(gnn, [edited_whole(whole, part, graph) for graph in edited], device)
+    before, after = verified[0], verified[1:]  # [class], [claimed, class]
     goal = FlipGoal(int(before.argmax()), target_class)
     known = [
         replace(one, probabilities=probabilities)
@@ -83,7 +83,7 @@ def held_on_whole(
 
 
 def frozen_pairs(part: NodeInstance) -> int:
-    """Node pairs of the instance that its own rules keep as they are."""
+    """Number of node pairs of the instance that its own rules freeze."""
     nodes = part.graph.node_count
     return nodes * (nodes - 1) // 2 - EditSpace.of(part.graph, part.rules(EditRules())).count
 

@@ -1,7 +1,7 @@
-"""What judged edits say about the others: where the foresight errs, it errs by node.
+"""Corrects predicted gains by measured ones: prediction errors are mostly errors of a node.
 
-What one edit was foretold too much or too little is mostly due to its two ends (an atom that the
-denoiser has seldom seen, a hub), and the other edits at these ends are off in the same way.
+If the prediction for an edit is too high or too low, one of its two ends is usually the cause (a
+rare atom, a hub). Other edits at that node are off in the same way.
 """
 
 from __future__ import annotations
@@ -9,31 +9,31 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from models.graphs.edits import EditSpace
+from models.graphs.base_edit_space import BaseEditSpace
 
-_PRIOR = 1.0  # edits' worth of trust in the foresight, per node
+_PRIOR = 1.0  # weight of the prediction per node, in measured edits
 
 
-def corrected(space: EditSpace, foretold: Tensor, judged: Tensor, gains: Tensor) -> Tensor:
-    """Foretold gains [pair] plus what their ends' judged edits gained beyond what was foretold.
+def corrected(space: BaseEditSpace, predicted: Tensor, measured: Tensor, gains: Tensor) -> Tensor:
+    """Predicted gains [pair] plus the errors of the two ends' measured edits.
 
-    `gains` [judged] are what the pairs at the positions `judged` really gain. With error e of a
-    judged pair (u, v) the nodes' parts r minimise Σ (e - r_u - r_v)² + _PRIOR·Σ r², and a pair's
-    correction is r_u + r_v: 0 for one whose ends are no end of a judged pair.
+    `gains` [measured] are the true gains of the pairs at the positions `measured`. With the error e
+    of a measured pair (u, v), the node terms r minimise Σ (e - r_u - r_v)² + _PRIOR·Σ r². A pair's
+    correction is r_u + r_v, which is 0 if no measured pair touches its ends.
     """
-    errors = gains - foretold[judged]
+    errors = gains - predicted[measured]
     known = torch.isfinite(errors)  # the rules may forbid an edit
-    judged, errors = judged[known], errors[known]
-    ends = torch.stack([space.sources[judged], space.targets[judged]])  # [2, judged]
+    measured, errors = measured[known], errors[known]
+    ends = torch.stack([space.sources[measured], space.targets[measured]])  # [2, measured]
     nodes, places = torch.unique(ends, return_inverse=True)
     if not len(nodes):
-        return foretold.clone()
-    incidence = torch.zeros(len(judged), len(nodes), dtype=torch.float64)
-    row = torch.arange(len(judged))
+        return predicted.clone()
+    incidence = torch.zeros(len(measured), len(nodes), dtype=torch.float64)
+    row = torch.arange(len(measured))
     incidence[row, places[0]] = 1
     incidence[row, places[1]] = 1
     system = incidence.T @ incidence + _PRIOR * torch.eye(len(nodes), dtype=torch.float64)
     parts = torch.linalg.solve(system, incidence.T @ errors.double())
-    of_node = torch.zeros(space.graph.node_count, dtype=foretold.dtype)
-    of_node[nodes] = parts.to(foretold.dtype)
-    return foretold + of_node[space.sources] + of_node[space.targets]
+    of_node = torch.zeros(space.graph.node_count, dtype=predicted.dtype)
+    of_node[nodes] = parts.to(predicted.dtype)
+    return predicted + of_node[space.sources] + of_node[space.targets]

@@ -1,12 +1,15 @@
-"""What an explanation of one graph holds."""
+"""The result of a counterfactual explanation, and how edit sets become one."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from d4explain.gnn.graphs import Graph
+from models.counterfactual.oracle import CounterfactualOracle
+from models.graphs.base_edit_space import EditSet
 
 
 @dataclass(frozen=True)
@@ -15,11 +18,9 @@ class FoundEdit:
     target: int
     added: bool
     plausibility: float  # log-odds that the denoiser gives this edit on the input
-    # The denoiser put the edit set forward: it is a sample's, or the search tried the pairs that
-    # it foretold to matter. Otherwise it left none out, except where a flip was out of reach, or of
-    # very many pairs the most promising were tried.
+    # Whether the edit set comes from a denoiser sample or from a pool that the denoiser ranked.
     by_denoiser: bool
-    attributes: tuple[float, ...] | None = None  # of the edge, where edges have some
+    attributes: tuple[float, ...] | None = None  # of the edge, if edges have any
 
 
 @dataclass(frozen=True)
@@ -34,15 +35,58 @@ class FoundCounterfactual:
 
 @dataclass(frozen=True)
 class CounterfactualOutcome:
-    """What was found for one graph, best first, and the work it took."""
+    """The counterfactuals of one graph, best first, and the work they took."""
 
     probabilities: Tensor  # [class], of the input
     found: tuple[FoundCounterfactual, ...]
     closest_miss: FoundCounterfactual | None  # only if nothing was found
     reason: str | None  # only if nothing was found
-    gnn_evaluations: int  # graphs judged by a forward pass, dense and sparse
-    gnn_gradients: int  # graphs that went backward, once per number differentiated
+    gnn_evaluations: int  # graphs that went forward, dense and sparse
+    gnn_gradients: int  # graphs that went backward, once per differentiated number
     samples: int  # graphs drawn from the denoiser
-    depth: int  # edits that the search tried to combine
+    depth: int  # number of edits that the search combined
     seconds: float
-    candidates: int | None = None  # node pairs that were looked at; None: all that may be edited
+    candidates: int | None = None  # candidate pairs; None if all allowed pairs were searched
+
+
+def describe(
+    edit_sets: Sequence[EditSet],
+    oracle: CounterfactualOracle,
+    plausibility: Tensor,  # [pair]
+    by_denoiser: Sequence[bool],  # of each edit set
+) -> tuple[FoundCounterfactual, ...]:
+    """The edited graphs with their edits and the sparse GNN's probabilities."""
+    if not edit_sets:
+        return ()
+    space = oracle.space
+    answers = []
+    for edits, graph, probabilities, components, proposed in zip(
+        edit_sets,
+        space.apply_all(edit_sets),
+        oracle.verify(edit_sets),
+        space.component_counts(edit_sets),
+        by_denoiser,
+        strict=True,
+    ):
+        described = tuple(
+            FoundEdit(
+                source=int(space.sources[pair]),
+                target=int(space.targets[pair]),
+                added=not space.present[pair],
+                plausibility=float(plausibility[pair]),
+                by_denoiser=proposed,
+                attributes=space.attributes_of(pair),
+            )
+            for pair in edits
+        )
+        answers.append(
+            FoundCounterfactual(
+                graph=graph,
+                edits=described,
+                probabilities=probabilities,
+                likelihood=sum(edit.plausibility for edit in described) / len(described),
+                connected=components == 1,
+                by_denoiser=proposed,
+            )
+        )
+    return tuple(answers)

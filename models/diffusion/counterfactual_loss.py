@@ -1,4 +1,4 @@
-"""L_cf of what the denoiser proposes, through the GNN's gradient or from drawn graphs alone."""
+"""L_cf of graphs sampled from the denoiser, with or without the GNN's gradient."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from d4explain.gnn.network import Gnn
 from models.diffusion.losses import concrete_sample, counterfactual_loss
 from models.diffusion.noise import symmetric_uniform
 
-DRAWS = 4  # graphs per graph of a batch, where the GNN has no gradient
+DRAWS = 4  # samples per graph of a batch if the GNN has no gradient
 
 
-class Steering(NamedTuple):
-    loss: Tensor  # [batch] L_cf; its gradient is what trains the denoiser
-    flip_rate: float  # share of the drawn graphs that change the GNN's answer
+class SampledLoss(NamedTuple):
+    loss: Tensor  # [batch] L_cf; its gradient trains the denoiser
+    flip_rate: float  # share of the samples that change the GNN's class
 
 
-def steering(
+def sampled_counterfactual_loss(
     gnn: Gnn,
     logits: Tensor,
     graphs: DenseGraphs,
     *,
     temperature: float,
     generator: torch.Generator,
-) -> Steering:
-    """L_cf of graphs drawn from [batch, node, node] logits, which are proposed for `graphs`."""
+) -> SampledLoss:
+    """L_cf of graphs drawn from the denoiser's [batch, node, node] logits for `graphs`."""
     with torch.no_grad():
         predicted = gnn.answers(graphs).argmax(1)
     if not gnn.has_dense:
         return _without_gradient(gnn, logits, graphs, predicted, generator)
     answers = gnn.dense(concrete_sample(logits, graphs, temperature, generator))
     flip_rate = (answers.argmax(1) != predicted).float().mean().item()
-    return Steering(counterfactual_loss(answers, predicted), flip_rate)
+    return SampledLoss(counterfactual_loss(answers, predicted), flip_rate)
 
 
 def _without_gradient(
     gnn: Gnn, logits: Tensor, graphs: DenseGraphs, predicted: Tensor, generator: torch.Generator
-) -> Steering:
-    """E[L_cf] over drawn graphs and its score-function gradient: the GNN is only asked.
+) -> SampledLoss:
+    """E[L_cf] over drawn graphs with its score-function gradient; the GNN only predicts.
 
-    With the other draws of the same graph as baseline (Kool et al. 2019) it is unbiased:
+    The other draws of the same graph are the baseline (Kool et al. 2019), so it is unbiased:
     ∇ E[L] = E[mean_k (L_k - mean of the other L) ∇ log p(G_k)].
     """
     repeated = graphs.repeat(DRAWS)
@@ -52,17 +52,17 @@ def _without_gradient(
     drawn = repeated.with_adjacency(_drawn(own, repeated, generator))
     with torch.no_grad():
         answers = gnn.answers(drawn)
-        asked = predicted.repeat_interleave(DRAWS)
-        losses = counterfactual_loss(answers, asked).view(-1, DRAWS)
+        repeated_classes = predicted.repeat_interleave(DRAWS)
+        losses = counterfactual_loss(answers, repeated_classes).view(-1, DRAWS)
         others = (losses.sum(1, keepdim=True) - losses) / (DRAWS - 1)
     log_p = _log_probability(own, drawn).view(-1, DRAWS)
     score = ((losses - others) * log_p).mean(1)
-    flip_rate = (answers.argmax(1) != asked).float().mean().item()
-    return Steering(losses.mean(1) + (score - score.detach()), flip_rate)
+    flip_rate = (answers.argmax(1) != repeated_classes).float().mean().item()
+    return SampledLoss(losses.mean(1) + (score - score.detach()), flip_rate)
 
 
 def _drawn(logits: Tensor, graphs: DenseGraphs, generator: torch.Generator) -> Tensor:
-    """A 0/1 adjacency, each pair by its own probability: [batch, node, node]."""
+    """A 0/1 adjacency drawn pair by pair: [batch, node, node]."""
     drawn = symmetric_uniform(logits, generator) < logits.detach().sigmoid()
     return (drawn & graphs.pair_mask).to(logits.dtype)
 

@@ -1,4 +1,4 @@
-"""What toggling one pair does to the GNN's logits: what the denoiser's effect head learns."""
+"""Effects of single toggles on the GNN's logits; the denoiser's effect head learns them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from d4explain.gnn.network import Gnn
 
 
 class Sensitivity(NamedTuple):
-    """What the GNN itself says about each graph of a batch, by one forward pass."""
+    """Logits, slopes and node states of a batch of graphs, from one forward pass of the GNN."""
 
     logits: Tensor  # [batch, class]
     slopes: Tensor  # [class, batch, node, node] first-order effects of toggles on the logits
-    states: Tensor  # [batch, node, width] what its convolutions say about each node
-    backward_passes: int = 0  # that the slopes took, each over the whole batch
+    states: Tensor  # [batch, node, width] output of the convolutions
+    backward_passes: int = 0  # for the slopes, each over the whole batch
 
     def select(self, part: slice) -> Sensitivity:
         return self._replace(
@@ -34,7 +34,7 @@ class Toggles(NamedTuple):
     target: Tensor  # [toggle] int64
 
     def within(self, part: slice) -> tuple[Toggles, Tensor]:
-        """Those of a range of the graphs, counted from its start, and which they are: [toggle]."""
+        """The toggles of a range of graphs, numbered from its start, and their mask: [toggle]."""
         inside = (self.graph >= part.start) & (self.graph < part.stop)
         graph, source, target = (values[inside] for values in self)
         return Toggles(graph - part.start, source, target), inside
@@ -47,7 +47,7 @@ class Toggles(NamedTuple):
 def drawn_toggles(
     graphs: DenseGraphs, allowed: Tensor, per_kind: int, generator: torch.Generator
 ) -> Toggles:
-    """Of every graph's [batch, node, node] allowed pairs up to so many edges and so many absent."""
+    """Draws up to `per_kind` edges and as many absent pairs of each graph's allowed pairs."""
     upper = torch.triu(allowed.cpu(), diagonal=1).flatten(1)  # [batch, pair]
     present = (graphs.adjacency.cpu() > 0.5).flatten(1)
     order = torch.rand(upper.shape, generator=generator)
@@ -60,12 +60,12 @@ def drawn_toggles(
         chosen.append(torch.stack([row, places[row, column]]))
     row, place = torch.cat(chosen, dim=1)
     nodes = graphs.mask.shape[1]
-    found = Toggles(row, place // nodes, place % nodes)
-    return Toggles(*(part.to(graphs.adjacency.device) for part in found))
+    toggles = Toggles(row, place // nodes, place % nodes)
+    return Toggles(*(part.to(graphs.adjacency.device) for part in toggles))
 
 
 def logit_changes(gnn: Gnn, graphs: DenseGraphs, toggles: Toggles) -> Tensor:
-    """By how much each toggle moves the logits, their mean over classes at 0: [toggle, class]."""
+    """Change of the logits by each toggle, centred over the classes: [toggle, class]."""
     with torch.no_grad():
         before = gnn.answers(graphs)  # [batch, class]
         after = graphs.select(toggles.graph)
@@ -78,10 +78,10 @@ def logit_changes(gnn: Gnn, graphs: DenseGraphs, toggles: Toggles) -> Tensor:
     return change - change.mean(dim=1, keepdim=True)
 
 
-def look(gnn: Gnn, graphs: DenseGraphs) -> Sensitivity:
-    """One forward pass and a backward one per class but the last.
+def gnn_sensitivity(gnn: Gnn, graphs: DenseGraphs) -> Sensitivity:
+    """Runs one forward pass, and one backward pass per class but the last.
 
-    A GNN without a dense form has no gradients: its slopes are 0.
+    A GNN without a dense form has no gradients, so its slopes are 0.
     """
     if not gnn.has_dense:
         with torch.no_grad():
@@ -93,10 +93,10 @@ def look(gnn: Gnn, graphs: DenseGraphs) -> Sensitivity:
         adjacency = graphs.adjacency.clone().requires_grad_()
         logits, states = gnn.dense_states(graphs.with_adjacency(adjacency))
         centred = (logits - logits.mean(dim=1, keepdim=True)).sum(dim=0)  # [class]
-        found = [toggle_slopes(one, adjacency) for one in centred[:-1]]
-    # the mean over classes is 0, so that the last one follows from the others
-    slopes = torch.stack([*found, -torch.stack(found).sum(dim=0)])
-    passes = len(found) if logits.requires_grad else 0
+        by_class = [toggle_slopes(one, adjacency) for one in centred[:-1]]
+    # The mean over classes is 0, so the last class follows from the others.
+    slopes = torch.stack([*by_class, -torch.stack(by_class).sum(dim=0)])
+    passes = len(by_class) if logits.requires_grad else 0
     return Sensitivity(logits.detach(), slopes, states.detach(), passes)
 
 
@@ -107,13 +107,13 @@ def toggle_slopes(value: Tensor, adjacency: Tensor) -> Tensor:
     (slope,) = torch.autograd.grad(
         value, adjacency, retain_graph=True, allow_unused=True, materialize_grads=True
     )
-    # an undirected edge is two entries of the adjacency
+    # An undirected edge is two entries of the adjacency.
     return (slope + slope.mT) * (1 - 2 * adjacency.detach())
 
 
 def effect_loss(predicted: Tensor, change: Tensor, scale: Tensor) -> Tensor:
-    """How far predicted changes, in units of the scale, are from the true ones: [toggle].
+    """Smooth L1 distance of predicted changes, in units of the scale, from true ones: [toggle].
 
-    Linear beyond one unit: the few toggles that overthrow a GNN are not to drown the others.
+    It is linear beyond one unit, so that large effects do not dominate the loss.
     """
     return F.smooth_l1_loss(predicted, change / scale, reduction="none").mean(dim=1)

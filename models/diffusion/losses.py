@@ -1,4 +1,4 @@
-"""The losses a denoiser is trained with, one value per graph."""
+"""The training losses of a denoiser, one value per graph."""
 
 from __future__ import annotations
 
@@ -11,34 +11,32 @@ from torch import Tensor
 from d4explain.gnn.graphs import DenseGraphs
 from models.diffusion.noise import NoiseLevel, symmetric_uniform
 
-Weighting = Literal["paper", "uniform", "rising"]
+Weighting = Literal["paper", "uniform"]
 Normalisation = Literal["pair", "edge"]
 
 
 def distribution_loss(logits: Tensor, clean: DenseGraphs, normalisation: Normalisation) -> Tensor:
     """L_dist before its weight: cross-entropy to the clean adjacency over unordered real pairs.
 
-    Divided by each graph's own number of pairs or edges, so that neither padding nor batch mates
-    change what alpha means: [batch].
+    Divided by each graph's own number of pairs or edges, so that neither padding nor the rest of
+    the batch changes the meaning of alpha: [batch].
     """
     entropy = F.binary_cross_entropy_with_logits(logits, clean.adjacency, reduction="none")
     pairs = clean.pair_mask
     counted = pairs if normalisation == "pair" else clean.adjacency
-    # sums over ordered pairs on both sides of the quotient; a graph without any adds nothing
+    # Both sides of the quotient sum over ordered pairs; a graph without pairs adds nothing.
     return (entropy * pairs).sum((1, 2)) / counted.sum((1, 2)).clamp(min=2)
 
 
 def noise_weight(noise: NoiseLevel, weighting: Weighting, diffusion_steps: int) -> Tensor:
     """The weight of a noise level in L_dist: [batch].
 
-    "paper" is its formula 1 - 2·\\bar\\beta_t + 1/T, which falls with noise; "rising" is what its
-    text says, more weight on harder steps: 2·\\bar\\beta_t + 1/T.
+    "paper" is its formula 1 - 2·\\bar\\beta_t + 1/T, which falls with noise.
     """
     if weighting == "uniform":
         return torch.ones_like(noise.remove)
     flip = (noise.add + noise.remove) / 2
-    rising = 2 * flip
-    return (rising if weighting == "rising" else 1 - rising) + 1 / diffusion_steps
+    return 1 - 2 * flip + 1 / diffusion_steps
 
 
 def concrete_sample(

@@ -1,4 +1,4 @@
-"""The forward process: every unordered node pair changes its state independently of the others."""
+"""The forward process: every unordered node pair changes its state independently."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from d4explain.gnn.graphs import DenseGraphs
 
 @dataclass(frozen=True)
 class NoiseLevel:
-    """How likely a pair changes: an absent edge appears, a present edge disappears."""
+    """Probabilities that an absent edge appears and that a present edge disappears."""
 
     add: Tensor  # [batch] a = P(0→1)
     remove: Tensor  # [batch] b = P(1→0)
@@ -31,22 +31,6 @@ class NoiseLevel:
         return NoiseLevel(self.add[index], self.remove[index])
 
 
-def composed_flip(flips: Tensor) -> Tensor:
-    """The flip probability of several symmetric steps taken one after the other.
-
-    \\bar\\beta_t = (1 - Π_i (1 - 2β_i)) / 2, over the last dimension.
-    """
-    return (1 - torch.prod(1 - 2 * flips, dim=-1)) / 2
-
-
-def composed_noise(first: NoiseLevel, second: NoiseLevel) -> NoiseLevel:
-    """The noise of two steps taken one after the other: the product of their 2×2 transitions."""
-    return NoiseLevel(
-        add=first.add * (1 - second.remove) + (1 - first.add) * second.add,
-        remove=first.remove * (1 - second.add) + (1 - first.remove) * second.remove,
-    )
-
-
 def add_noise(graphs: DenseGraphs, noise: NoiseLevel, generator: torch.Generator) -> DenseGraphs:
     """Draws G_t given a 0/1 graph G_0; the diagonal and the padding never change."""
     present = graphs.adjacency > 0.5
@@ -59,7 +43,7 @@ def add_noise(graphs: DenseGraphs, noise: NoiseLevel, generator: torch.Generator
 def symmetric_uniform(like: Tensor, generator: torch.Generator) -> Tensor:
     """One uniform number per unordered pair, at both of its places; 0 on the diagonal.
 
-    Drawn where the generator lives, so that a CPU generator gives every device the same noise.
+    Drawn on the generator's device, so that a CPU generator gives every device the same noise.
     """
     drawn = torch.rand(like.shape, generator=generator, device=generator.device, dtype=like.dtype)
     upper = torch.triu(drawn, diagonal=1)
@@ -81,7 +65,7 @@ def density_noise(
     """Training noise that mostly keeps sparse graphs sparse.
 
     b is log-uniform in [low, high]; a share of the draws is symmetric, for the rest a = b·r with
-    r log-uniform in [density, 1], where r = density keeps the number of edges about as it was.
+    r log-uniform in [density, 1], where r = density roughly keeps the number of edges.
     """
     scale, ratio, kind = torch.rand(3, density.shape[0], generator=generator)
     remove = torch.exp(math.log(low) + scale * (math.log(high) - math.log(low)))

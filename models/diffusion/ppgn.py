@@ -1,9 +1,9 @@
 """One block of the provably powerful graph network, with its gradient written out by hand.
 
-Beyond its matrix products a PPGN's time is memory traffic. Committed out, activations and their
-gradients work in place, the gradients of maps that share an input are one product and the sum with
-the block's input needs no pass of its own. The tests compare it with automatic differentiation,
-`python -m bench speed --part steps` with the bare products.
+Apart from its matrix products, a PPGN spends its time on memory traffic. Written by hand,
+activations and their gradients work in place, the gradients of maps with a shared input are one
+product, and the sum with the block's input needs no extra pass. The tests compare it with automatic
+differentiation, `python -m bench speed --part steps` with the bare products.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-# Activations [channel, pair] that a block keeps for its gradient: what it reads, the three maps of
-# it and the paths; memory is planned with it.
+# Activations [channel, pair] that a block keeps for its gradient: its input, three maps of it and
+# the paths. Memory planning uses this number.
 KEPT_PER_BLOCK = 5
 
 
@@ -30,7 +30,7 @@ class PpgnBlock(nn.Module):
         # [W_1; W_2; W_s], one product since all three read y
         self.maps = normal_weight(3 * hidden, hidden, generator)
         self.product = normal_weight(hidden, hidden, generator)
-        # the sum over a network's blocks starts about as large as one block
+        # Initially the sum over all blocks is about as large as one block.
         self.out = normal_weight(hidden, hidden, generator, scale=depth**-0.5)
 
     def forward(self, state: Tensor, sizes: Tensor) -> Tensor:
@@ -90,7 +90,7 @@ class _Block(torch.autograd.Function):
         _relu_backward(of_factors, factors)
 
         of_normed = (maps.T @ of_mapped).to(flat.dtype)
-        along = (of_normed * normed).mean(0)  # the part of the gradient that the norm takes away
+        along = (of_normed * normed).mean(0)  # the part of the gradient that the norm removes
         across = of_normed.addcmul_(normed.to(flat.dtype), along, value=-1)
         return (
             torch.addcmul(flat, across, inverse).view(ctx.shape),

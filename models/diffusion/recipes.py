@@ -1,4 +1,4 @@
-"""Recipes: everything that decides how a denoiser is trained, besides its data and its seed."""
+"""Recipes: the settings of a denoiser's training, apart from its data and its seed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from d4explain.gnn.graphs import Graph
 from d4explain.gnn.spec import GnnSpec
 from models.diffusion.denoiser import CLEAN_FLIP, DenoiserShape
 
-_USUAL_PAIRS = 435  # of the graphs, of 30 nodes, for which the noise was chosen
+_USUAL_PAIRS = 435  # node pairs of a graph of 30 nodes, for which the noise was tuned
 
 
 class Objective(Enum):
@@ -31,17 +31,17 @@ class Recipe:
     # noise
     noise: Literal["paper", "density"]
     # losses
-    weighting: Literal["paper", "uniform", "rising"]  # of noise levels in L_dist
-    normalisation: Literal["pair", "edge"]  # what a graph's cross-entropy is divided by
+    weighting: Literal["paper", "uniform"]  # of noise levels in L_dist
+    normalisation: Literal["pair", "edge"]  # divisor of a graph's cross-entropy
     alpha: float  # L = L_dist + alpha·L_cf
     counterfactual_share: float  # share of the steps, at the end, that have L_cf
-    steered: bool  # L_cf trains the denoiser's switched-on answer only, on half of each batch
-    effect_weight: float  # of the effect head's loss; 0: the denoiser has no such head
+    conditioned: bool  # L_cf trains only the half of each batch with the switch on
+    effect_weight: float  # of the effect head's loss; 0 means no effect head
     # optimisation
     steps: int
     learning_rate: float
     decay: Literal["cosine", "exponential"]
-    ema: float  # 0: the last weights are the result
+    ema: float  # 0 keeps the last weights
     batch_graphs: int
     # class objective
     subgraph_share: float  # share of the batches that are small connected subgraphs
@@ -55,10 +55,10 @@ class Recipe:
     diffusion_steps: int = 50  # T in the paper's weight 1 - 2·flip + 1/T
     temperature: float = 0.5  # of the Concrete sample, λ
     effect_toggles: int = 32  # per graph, of edges and of absent pairs each
-    effect_noise: float = 0.06  # a noisier graph than this tells nothing about edits of real ones
-    # stopping: a training ends when so many measurements in a row were no better than one before
-    patience: int = 4  # 0: it takes all its steps
-    validity_ratio: float = 0.1  # of a graph's edges, that foretold edits may toggle to flip it
+    effect_noise: float = 0.06  # the effect head does not learn from noisier graphs
+    # stopping: training ends after this many measurements in a row without an improvement
+    patience: int = 4  # 0 means that it takes all its steps
+    validity_ratio: float = 0.1  # edits per edge that validity may use to flip a graph
     clean_flip: float = CLEAN_FLIP  # the noise level at which a clean graph is read
     # memory: a batch holds at most this many padded node pairs, a graph at most this many nodes
     pair_budget: int = 40_000
@@ -75,7 +75,7 @@ class Recipe:
             raise ValueError(f"ema must be in [0, 1), got {self.ema}")
         if self.effect_weight < 0 or self.effect_toggles < 1:
             raise ValueError(
-                "effect_weight must not be negative and effect_toggles be 1 at least, got "
+                "effect_weight must not be negative and effect_toggles must be at least 1, got "
                 f"{self.effect_weight}, {self.effect_toggles}"
             )
         if self.alpha < 0 or self.learning_rate <= 0 or self.temperature <= 0:
@@ -92,17 +92,17 @@ class Recipe:
         self, features: int, *, marked: bool = False, gnn: GnnSpec | None = None
     ) -> DenoiserShape:
         """Of a denoiser for graphs of so many features, to be used with this GNN if any."""
-        foretold = gnn if self.effect_weight else None
+        predicted = gnn if self.effect_weight else None
         return DenoiserShape(
             features=features,
             hidden=self.hidden,
             blocks=self.blocks,
             residual=self.residual,
-            steered=self.steered and self.counterfactual_start < self.steps,
+            steered=self.conditioned and self.counterfactual_start < self.steps,
             marked=marked,
-            classes=foretold.classes if foretold else 0,
+            classes=predicted.classes if predicted else 0,
             clean_flip=self.clean_flip,
-            gnn_width=foretold.state_width if foretold else 0,
+            gnn_width=predicted.state_width if predicted else 0,
         )
 
     def fitted(self, graphs: Sequence[Graph]) -> Recipe:
@@ -137,7 +137,7 @@ _DEFAULT = Recipe(
     normalisation="edge",
     alpha=0.2,
     counterfactual_share=0.25,
-    steered=True,
+    conditioned=True,
     effect_weight=1.0,
     steps=1000,
     learning_rate=2e-3,
@@ -159,7 +159,7 @@ _PAPER = Recipe(
     normalisation="pair",
     alpha=0.05,
     counterfactual_share=1.0,
-    steered=False,
+    conditioned=False,
     effect_weight=0.0,
     steps=200,
     learning_rate=1e-3,
@@ -201,6 +201,6 @@ def recipe_for(
         recipe = _RECIPES[objective, name]
     except KeyError:
         known = sorted({known for _, known in _RECIPES})
-        raise ValueError(f"no recipe {name!r}; there are {known}") from None
+        raise ValueError(f"unknown recipe {name!r}; known recipes: {known}") from None
     chosen = {"steps": steps, "hidden": hidden, "blocks": blocks, "alpha": alpha}
     return replace(recipe, **{key: value for key, value in chosen.items() if value is not None})  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What edited graphs look like, found along their edges: for graphs too large for a dense form."""
+"""Components, statistics and symmetry codes from edge lists, for graphs without a dense form."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from models.graphs.hashing import Words, hashed
 
@@ -14,29 +16,26 @@ _LOW_BITS = np.uint64(2**24 - 1)
 
 
 def component_labels(nodes: int, edges: Edges) -> Edges:
-    """The smallest node that a path leads to, of every node: [node]."""
-    labels = np.arange(nodes)
+    """The first node of each node's connected component: [node]."""
     source, target = edges
-    while True:
-        before = labels.copy()
-        least = np.minimum(labels[source], labels[target])
-        np.minimum.at(labels, source, least)
-        np.minimum.at(labels, target, least)
-        labels = labels[labels]  # whoever points at a node that points on follows it
-        if np.array_equal(before, labels):
-            return labels
+    adjacency = coo_array((np.ones(len(source), dtype=np.int8), (source, target)), (nodes, nodes))
+    count, component = connected_components(adjacency, directed=False)
+    first = np.empty(count, dtype=np.int64)
+    first[component[::-1]] = np.arange(nodes)[::-1]  # the last assignment, of the first node, wins
+    labels: Edges = first[component]
+    return labels
 
 
 def neighbour_sets(nodes: int, edges: Edges) -> list[set[int]]:
-    found: list[set[int]] = [set() for _ in range(nodes)]
+    neighbours: list[set[int]] = [set() for _ in range(nodes)]
     for source, target in edges.T.tolist():
-        found[source].add(target)
-        found[target].add(source)
-    return found
+        neighbours[source].add(target)
+        neighbours[target].add(source)
+    return neighbours
 
 
 class LocalShape:
-    """Degrees and triangles of a graph's nodes; toggled edges change them where they are."""
+    """Degrees and triangles of a graph's nodes, updated locally when edges are toggled."""
 
     def __init__(self, nodes: int, edges: Edges) -> None:
         self._neighbours = neighbour_sets(nodes, edges)
@@ -44,14 +43,14 @@ class LocalShape:
         self._triangles = np.zeros(nodes)
         for source, target in edges.T.tolist():
             for third in self._neighbours[source] & self._neighbours[target]:
-                self._triangles[third] += 1  # seen from the edge opposite to it
+                self._triangles[third] += 1  # counted at the edge opposite to it
         self._usual_degree = max(float(self._degrees.mean()), 1.0)
         self._before = self._sorted(self._degrees, self._triangles)
 
-    def strayed(self, pairs: Sequence[tuple[int, int]]) -> float:
-        """How far degrees (over the mean) and clustering stray when the pairs are toggled.
+    def shift(self, pairs: Sequence[tuple[int, int]]) -> float:
+        """How far toggling the pairs shifts degrees (over the mean) and clustering.
 
-        The sum of both earth mover's distances, as `ranking.statistics_shift` has it.
+        The sum of both earth mover's distances, as in `statistics.statistics_shift`.
         """
         degrees, triangles = self._degrees.copy(), self._triangles.copy()
         for one, other in pairs:
@@ -80,7 +79,7 @@ class LocalShape:
 
 
 def refined_code(colours: Words, relations: Sequence[Edges], rounds: int) -> int:
-    """As `isomorphism.marked_codes`: colours refined along the edges of each relation, summed."""
+    """The sum of colours refined along each relation's edges, as in `isomorphism.marked_codes`."""
     colours = hashed(colours)
     for _ in range(rounds):
         refined = colours
@@ -93,7 +92,7 @@ def refined_code(colours: Words, relations: Sequence[Edges], rounds: int) -> int
 
 
 def _summed(values: Words, source: Edges, target: Edges) -> Words:
-    """Over each node's neighbours; 24 bits each, so that sums in floats are exact."""
+    """Sums over each node's neighbours; values of 24 bits keep float sums exact."""
     nodes = len(values)
     weights = values.astype(np.float64)
     total = np.bincount(target, weights[source], nodes) + np.bincount(

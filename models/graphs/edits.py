@@ -1,28 +1,35 @@
-"""Edits of one graph: what the rules allow, and edit sets as sorted positions in the list of pairs.
+"""Edits of one graph: the rules for them, and the dense space of all allowed node pairs.
 
-An edit toggles one node pair. An edit set names its pairs by their position among the allowed
-ones, so that a set that touches a frozen pair cannot even be written down.
+An edit toggles one node pair. An edit set lists its pairs by position among the allowed pairs, so
+no edit set can contain a frozen pair.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from d4explain.gnn.graphs import DenseGraphs, Graph
+from d4explain.gnn.network import Gnn
 from models.errors import UnknownNodeError
+from models.graphs.base_edit_space import LARGE_SET, BaseEditSpace, EditSet
 from models.graphs.connectivity import component_counts, reachable
-from models.graphs.valences import ValenceLedger, Valences
+from models.graphs.isomorphism import marked_codes
+from models.graphs.statistics import statistics_shift
+from models.graphs.valences import Valences
 
-EditSet = tuple[int, ...]  # ascending positions in EditSpace.sources and .targets
-LARGE_SET = 256  # edits; sets of more are pruned by halves, and not remembered as they are
+__all__ = ["LARGE_SET", "BaseEditSpace", "EditRules", "EditSet", "EditSpace", "check_node"]
 
-# keeps floor(0.3 · 10) at 3 although 0.3 · 10 may be a hair below it
+# Keeps floor(0.3 · 10) at 3 if 0.3 · 10 rounds to slightly less.
 _ROUNDING = 1e-9
-_CELLS_AT_ONCE = 2**21
+# Node pairs of one dense pass. A pass of this size stays in a core's cache at usual widths, and it
+# bounds memory for large graphs.
+_CELLS_PER_PASS = 2**18
+# A GNN without a dense form is slower; small passes let it check for a stop request in time.
+_SPARSE_PER_PASS = 64
 
 
 @dataclass(frozen=True)
@@ -36,13 +43,13 @@ class EditRules:
     frozen_nodes: frozenset[int] = frozenset()  # no edit touches them
     frozen_pairs: frozenset[tuple[int, int]] = frozenset()  # in either order
     keep_connected: bool = False  # nodes that were connected stay connected
-    valences: Valences | None = None  # no node gets more bonds than it can have
+    valences: Valences | None = None  # no node gets more bonds than its valence allows
 
     def __post_init__(self) -> None:
         if self.max_edits is not None and self.max_edits < 0:
-            raise ValueError(f"max_edits is a number of edits, got {self.max_edits}")
+            raise ValueError(f"max_edits must be at least 0, got {self.max_edits}")
         if not 0 <= self.max_ratio < float("inf"):
-            raise ValueError(f"max_ratio is a share of the graph's edges, got {self.max_ratio}")
+            raise ValueError(f"max_ratio must be finite and at least 0, got {self.max_ratio}")
 
     def budget(self, edges: int) -> int:
         """Edits allowed on a graph of that many edges: min(max_edits, floor(max_ratio · |E|))."""
@@ -51,18 +58,11 @@ class EditRules:
 
 
 @dataclass(frozen=True)
-class EditSpace:
-    """The pairs of one graph that the rules allow to toggle, and how many at once."""
+class EditSpace(BaseEditSpace):
+    """All node pairs of one graph that the rules allow, in dense form."""
 
-    graph: Graph
-    base: Tensor  # [node, node] 0/1, the graph itself
-    sources: Tensor  # [pair] int64
-    targets: Tensor  # [pair] int64, source < target
-    present: Tensor  # [pair] bool, True where the edit removes an edge
-    budget: int
-    keep_connected: bool
-    ledger: ValenceLedger | None  # of the nodes' valences, if they count
-    # [node, node, attribute], of absent edges what they would carry
+    base: Tensor  # [node, node] 0/1 adjacency of the unedited graph
+    # [node, node, attribute]; an absent edge has the attributes that it would get
     pair_attributes: Tensor | None = None
 
     @staticmethod
@@ -88,7 +88,7 @@ class EditSpace:
         sources, targets = torch.triu(free, diagonal=1).nonzero().T.contiguous()
         edges, valences = present[sources, targets], rules.valences
         if graph.edge_attributes is not None and graph.usual is None and not bool(edges.all()):
-            raise ValueError("the edges have attributes, but what an added one carries is not said")
+            raise ValueError("the edges have attributes, but those of an added edge are unknown")
         return EditSpace(
             graph=graph,
             base=base,
@@ -102,9 +102,8 @@ class EditSpace:
         )
 
     @property
-    def count(self) -> int:
-        """Pairs that may be toggled."""
-        return self.sources.shape[0]
+    def dense_form(self) -> EditSpace:
+        return self
 
     def of_pairs(self, values: Tensor) -> Tensor:
         """The entries of [node, node] (or [batch, node, node]) values at the allowed pairs."""
@@ -136,11 +135,6 @@ class EditSpace:
             attributes = attributes.expand(len(edit_sets), -1, -1, -1)
         return DenseGraphs(self.adjacency(edit_sets), features, mask, targets, attributes)
 
-    def apply(self, edits: EditSet) -> Graph:
-        """The discrete graph after the edits, its edges sorted."""
-        (graph,) = self.apply_all([edits])
-        return graph
-
     def apply_all(self, edit_sets: Sequence[EditSet]) -> list[Graph]:
         graphs = []
         for some in self._bounded(edit_sets):
@@ -148,85 +142,50 @@ class EditSpace:
             sizes = after.sum(dim=(1, 2)).tolist()
             edges = after.nonzero()[:, 1:].T  # [2, edge of all sets]
             graphs += [
-                replace(self.graph, edges=own.contiguous(), edge_attributes=self._carried(own))
+                replace(
+                    self.graph,
+                    edges=own.contiguous(),
+                    edge_attributes=self._attributes_of_edges(own),
+                )
                 for own in torch.split(edges, sizes, dim=1)
             ]
         return graphs
 
     def attributes_of(self, pair: int) -> tuple[float, ...] | None:
-        """What the edge carries that an edit removes or adds; None if edges carry nothing."""
         if self.pair_attributes is None:
             return None
         return tuple(self.pair_attributes[self.sources[pair], self.targets[pair]].tolist())
 
-    def _carried(self, edges: Tensor) -> Tensor | None:
-        """Of [2, edge] edges, some of which may be added: [edge, attribute]."""
+    def _attributes_of_edges(self, edges: Tensor) -> Tensor | None:
+        """Attributes of existing or added [2, edge] edges: [edge, attribute]."""
         if self.pair_attributes is None:
             return None
         return self.pair_attributes[edges[0], edges[1]]
 
-    def allowed(self, edit_sets: Sequence[EditSet]) -> list[bool]:
-        """Which sets stay within the budget and, if asked for, the valences, and tear nothing."""
-        verdicts = [len(edits) <= self.budget for edits in edit_sets]
-        if self.ledger is not None:
-            kept = [row for some in self._bounded(edit_sets) for row in self.ledger.kept(some)]
-            verdicts = [verdict and row for verdict, row in zip(verdicts, kept, strict=True)]
-        if not self.keep_connected:
-            return verdicts
-        removes = self.present.tolist()
-        # additions alone cannot disconnect anything
-        doubtful = [
-            edits
-            for edits, verdict in zip(edit_sets, verdicts, strict=True)
-            if verdict and any(removes[pair] for pair in edits)
-        ]
-        apart = dict(zip(doubtful, self._torn(doubtful), strict=True))
-        return [
-            verdict and not apart.get(edits, False)
-            for edits, verdict in zip(edit_sets, verdicts, strict=True)
-        ]
-
     def component_counts(self, edit_sets: Sequence[EditSet]) -> list[int]:
-        """Connected components after each set."""
         return component_counts(self.dense(edit_sets)).tolist()
 
-    def _torn(self, edit_sets: Sequence[EditSet]) -> list[bool]:
-        """Which sets part nodes that were connected."""
-        torn: list[bool] = []
+    def statistics_shift(self, edit_sets: Sequence[EditSet]) -> list[float]:
+        return statistics_shift(self.dense([(), *edit_sets]))
+
+    def symmetry_codes(self, edit_sets: Sequence[EditSet]) -> list[int]:
+        return marked_codes(self, edit_sets)
+
+    def logits(self, gnn: Gnn, edit_sets: Sequence[EditSet], device: torch.device) -> Tensor:
+        return gnn.answers(self.dense(edit_sets).to(device))
+
+    def sets_per_pass(self, gnn: Gnn) -> int:
+        # All edited graphs share one view of the features, so their number does not matter.
+        affordable = max(1, _CELLS_PER_PASS // max(self.graph.node_count, 1) ** 2)
+        return affordable if gnn.has_dense else min(affordable, _SPARSE_PER_PASS)
+
+    def _disconnects(self, edit_sets: Sequence[EditSet]) -> list[bool]:
+        disconnects: list[bool] = []
         before = reachable(self.base[None])
         for some in self._bounded(edit_sets):
             after = reachable(self.adjacency(some))
-            torn += (before & ~after).flatten(1).any(dim=1).tolist()
-        return torn
-
-    def _bounded(self, edit_sets: Sequence[EditSet]) -> Iterator[Sequence[EditSet]]:
-        """Slices whose adjacencies fit into memory together."""
-        step = max(1, _CELLS_AT_ONCE // max(1, self.graph.node_count) ** 2)
-        for start in range(0, len(edit_sets), step):
-            yield edit_sets[start : start + step]
-
-
-class SmallestSets:
-    """Edit sets none of which contains another; smaller sets have to be added first."""
-
-    def __init__(self, edit_sets: Iterable[EditSet] = ()) -> None:
-        self.kept: list[EditSet] = []
-        # a set contained in another starts with one of its members: few have to be compared
-        self._starting_with: dict[int, list[frozenset[int]]] = {}
-        for edits in sorted(set(edit_sets), key=lambda edits: (len(edits), edits)):
-            self.add(edits)
-
-    def add(self, edits: EditSet) -> None:
-        if not self.covers(edits):
-            self.kept.append(edits)
-            self._starting_with.setdefault(edits[0], []).append(frozenset(edits))
-
-    def covers(self, edits: EditSet) -> bool:
-        """Whether the set contains one of those kept."""
-        members = frozenset(edits)
-        return any(
-            smaller <= members for pair in edits for smaller in self._starting_with.get(pair, ())
-        )
+            disconnects += (before & ~after).flatten(1).any(dim=1).tolist()
+        return disconnects
 
 
 def check_node(node: int, nodes: int) -> None:

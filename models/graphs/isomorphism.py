@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import networkx as nx
 import numpy as np
@@ -18,8 +19,11 @@ from networkx.algorithms.isomorphism import GraphMatcher
 from torch import Tensor
 
 from d4explain.gnn.graphs import DenseGraphs
-from models.graphs.edits import EditSet, EditSpace
+from models.graphs.base_edit_space import EditSet
 from models.graphs.hashing import hashed as _hashed
+
+if TYPE_CHECKING:
+    from models.graphs.edits import EditSpace
 
 _ROUNDS = 16  # enough for a colour to travel through every graph of usual diameter
 _CELLS_PER_PASS = 2**20

@@ -1,4 +1,4 @@
-"""Which graphs a denoiser sees: those held out, and batches of the others."""
+"""The split into held-out and training graphs, and the stream of training batches."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from d4explain.gnn.graphs import DenseGraphs, Graph, to_dense
 from models.diffusion.recipes import Recipe
 from models.graphs.subgraphs import connected_subgraph, neighbours_of
 
-# Graphs whose sizes differ by up to this factor may change places, so that rounds differ.
+# Graphs whose sizes differ by up to this factor may swap places, so that rounds differ.
 SIZE_JITTER = 1.15
 HELD_OUT_DIVISOR = 10  # every tenth graph is held out
-HELD_OUT_PAIRS = 20_000  # node pairs of the graphs that are measured often: that stays cheap
-CALIBRATING_PAIRS = 200_000  # of those that are measured once, at the end
-CALIBRATING_GRAPHS = 60  # of those, however large, if so many are held out: fewer would say little
+HELD_OUT_PAIRS = 20_000  # node pairs of the graphs for frequent measurements
+CALIBRATING_PAIRS = 200_000  # node pairs of the graphs for the calibration at the end
+CALIBRATING_GRAPHS = 60  # least number of calibration graphs, if as many are held out
 
 
 class Batches:
     """An endless stream: every graph once per round, like-sized graphs together.
 
-    It depends on the generator and on the batches pending of the round, nothing else.
+    It depends only on the generator and on the pending batches of the round.
     """
 
     def __init__(self, graphs: Sequence[Graph], recipe: Recipe, generator: torch.Generator) -> None:
@@ -74,7 +74,7 @@ class Batches:
         return [batches[position] for position in shuffled]
 
     def _whole(self, index: int) -> Graph:
-        """The graph, or a connected part of it if it is larger than a pass should hold."""
+        """The graph, or a connected part of it if it has more than `max_nodes` nodes."""
         if self._graphs[index].node_count <= self._recipe.max_nodes:
             return self._graphs[index]
         return self._part(index, self._recipe.max_nodes)
@@ -104,14 +104,14 @@ class Batches:
 
 class Split(NamedTuple):
     training: list[Graph]
-    held_out: list[Graph]  # to measure with along the way
-    calibrating: list[Graph]  # these and more, to measure with at the end
+    held_out: list[Graph]  # for measurements during training
+    calibrating: list[Graph]  # these and more, for the calibration at the end
 
 
 def split(graphs: Sequence[Graph], max_nodes: int, generator: torch.Generator) -> Split:
-    """Graphs to train on and a tenth to measure with; graphs of a small set serve for both.
+    """Holds out a tenth of the graphs; in a small set the graphs serve for both.
 
-    A graph of one node has no pair to learn from.
+    Graphs of one node are left out: they have no pair to learn from.
     """
     usable = [graph for graph in graphs if graph.node_count > 1] or list(graphs)
     usable = [_single_precision(graph.cpu()) for graph in usable]

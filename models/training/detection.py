@@ -1,4 +1,4 @@
-"""How well a denoiser tells flipped pairs from untouched ones: the measure of a training."""
+"""Training metric: how well a denoiser tells flipped pairs from untouched ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from models.diffusion.denoiser import Denoiser
 from models.diffusion.noise import NoiseLevel, add_noise
 
 DETECTION_FLIPS = (0.01, 0.02)
-PAIRS_DRAWN = 40_000  # few graphs are drawn more often, so that the number says something
+PAIRS_DRAWN = 40_000  # small sets are drawn more often, for a stable number
 MOST_DRAWS = 64
 
 
@@ -37,9 +37,9 @@ def detection_auc(
         flip = low + (high - low) * torch.rand(clean.count, generator=generator)
         noise = NoiseLevel.symmetric(flip)
         noisy = add_noise(clean, noise, generator)
-        unsteered = torch.zeros(clean.count, device=device)
+        unconditioned = torch.zeros(clean.count, device=device)
         with torch.no_grad():
-            logits = denoiser(noisy.to(device), noise.to(device), unsteered).cpu()
+            logits = denoiser(noisy.to(device), noise.to(device), unconditioned).cpu()
         upper = torch.triu(clean.pair_mask, diagonal=1)
         scores.append(((1 - 2 * noisy.adjacency) * logits)[upper])
         flipped.append((noisy.adjacency != clean.adjacency)[upper])

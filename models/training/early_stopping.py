@@ -1,4 +1,4 @@
-"""When more training gains nothing, and which weights were the best so far."""
+"""Early stopping: detects a plateau and keeps the best weights."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-BETTER = 0.002  # that a measurement must gain to count
+BETTER = 0.002  # least gain that counts as an improvement
 
 
 class Plateau:
-    """Remembers the weights of the best measurement and how many in a row were no better."""
+    """Keeps the weights of the best measurement and counts measurements without improvement."""
 
     def __init__(self, patience: int) -> None:
         self.best: dict[str, Tensor] = {}  # empty before the first measurement
-        self._patience = patience  # 0: never reached, nothing kept
+        self._patience = patience  # 0 disables early stopping
         self._score = -math.inf
         self._no_better = 0
 
@@ -33,7 +33,7 @@ class Plateau:
             self.best = {name: value.clone() for name, value in weights.items()}
 
     def forget(self) -> None:
-        """For a new stage of the training, whose results alone count."""
+        """Resets everything for a new stage of the training."""
         self.best, self._score, self._no_better = {}, -math.inf, 0
 
     def state(self) -> dict[str, Tensor]:

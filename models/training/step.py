@@ -1,7 +1,7 @@
-"""The gradient of one training step: pass by pass where a batch is too large for one.
+"""The gradient of one training step, in several passes if the batch is too large for one.
 
-A batch's loss is a sum over its graphs, so that passes over some of its graphs at a time add up to
-the same gradient while memory holds the activations of a single pass.
+The loss of a batch is a sum over its graphs. Passes over parts of the batch therefore add up to the
+same gradient, and memory holds the activations of one pass only.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from torch import Tensor
 from d4explain.gnn.device import DeviceUse
 from d4explain.gnn.graphs import DenseGraphs
 from d4explain.gnn.network import Gnn
-from models.diffusion.counterfactual_loss import steering
+from models.diffusion.counterfactual_loss import sampled_counterfactual_loss
 from models.diffusion.denoiser import Denoiser
 from models.diffusion.gnn_sensitivity import (
     Sensitivity,
     Toggles,
     drawn_toggles,
     effect_loss,
+    gnn_sensitivity,
     logit_changes,
-    look,
 )
 from models.diffusion.losses import distribution_loss, noise_weight
 from models.diffusion.noise import NoiseLevel
@@ -35,30 +35,30 @@ class NoisyBatch:
     clean: DenseGraphs
     noisy: DenseGraphs
     noise: NoiseLevel
-    steered: Tensor  # [batch] bool, which graphs have the switch on, and with it L_cf
+    conditioned: Tensor  # [batch] bool, graphs with the switch and L_cf on
 
     def select(self, part: slice) -> NoisyBatch:
         return NoisyBatch(
             self.clean.select(part),
             self.noisy.select(part),
             self.noise.select(part),
-            self.steered[part],
+            self.conditioned[part],
         )
 
 
 @dataclass(frozen=True)
 class StepLosses:
-    total: float  # of all that the gradient is of
+    total: float
     dist: float
     cf: float | None
     flip_rate: float | None
 
 
 @dataclass(frozen=True)
-class _Foresight:
-    """What the effect head is given and has to estimate_cost."""
+class _EffectTargets:
+    """Input and targets of the effect head."""
 
-    view: Sensitivity
+    sensitivity: Sensitivity
     toggles: Toggles
     change: Tensor  # [toggle, class] of the GNN's logits
 
@@ -83,48 +83,48 @@ def add_gradients(
     use: DeviceUse,
     generator: torch.Generator,
 ) -> StepLosses:
-    """Adds the gradient of L_dist + alpha·L_cf + the effect head's loss to that of the weights.
+    """Adds the gradient of L_dist + alpha·L_cf + the effect head's loss to the weights' gradient.
 
-    Without an alpha there is no L_cf.
+    Without alpha, L_cf is left out.
     """
-    foresight = None
+    effect_targets = None
     if gnn is not None and model.shape.classes:
-        foresight = _foresight(gnn, recipe, batch, generator)
-    step = _Step(model, gnn, recipe, batch, foresight, alpha, use, generator)
+        effect_targets = _effect_targets(gnn, recipe, batch, generator)
+    step = _Step(model, gnn, recipe, batch, effect_targets, alpha, use, generator)
     nodes = batch.clean.mask.shape[1]
     plane = model.shape.hidden * nodes**2 * batch.clean.adjacency.element_size()
     passes = [step.taken(part) for part in use.passes(batch.clean.count, plane)]
     total, dist, cf = (
         float(sum(getattr(one, name) for one in passes)) for name in ("total", "dist", "cf")
     )
-    steered = int(batch.steered.sum()) if alpha is not None else 0
+    conditioned = int(batch.conditioned.sum()) if alpha is not None else 0
     return StepLosses(
         total=total / batch.clean.count,
         dist=dist / batch.clean.count,
-        cf=cf / steered if steered else None,
-        flip_rate=sum(one.flips for one in passes) / steered if steered else None,
+        cf=cf / conditioned if conditioned else None,
+        flip_rate=sum(one.flips for one in passes) / conditioned if conditioned else None,
     )
 
 
 def editable_pairs(gnn: Gnn, graphs: DenseGraphs) -> Tensor:
-    """Which pairs explanations will toggle: [batch, node, node] bool."""
+    """The pairs that explanations may toggle: [batch, node, node] bool."""
     return editable(graphs, gnn.spec.convolutions, gnn.spec.sight)
 
 
-def _foresight(
+def _effect_targets(
     gnn: Gnn, recipe: Recipe, batch: NoisyBatch, generator: torch.Generator
-) -> _Foresight:
-    """Single toggles of the graphs that are hardly noisy: near what will be explained."""
+) -> _EffectTargets:
+    """Single toggles of the graphs with little noise, which are close to real graphs."""
     index = (batch.noise.remove <= recipe.effect_noise).nonzero()[:, 0]
-    view = look(gnn, batch.noisy)
+    sensitivity = gnn_sensitivity(gnn, batch.noisy)
     if not len(index):
-        return _Foresight(view, Toggles(index, index, index), view.logits[:0])
+        return _EffectTargets(sensitivity, Toggles(index, index, index), sensitivity.logits[:0])
     near = batch.noisy.select(index)
     allowed = editable_pairs(gnn, batch.clean.select(index))
     toggles = drawn_toggles(near, allowed, recipe.effect_toggles, generator)
     change = logit_changes(gnn, near, toggles)
     whole = Toggles(index[toggles.graph], toggles.source, toggles.target)
-    return _Foresight(view, whole, change)
+    return _EffectTargets(sensitivity, whole, change)
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class _Step:
     gnn: Gnn | None
     recipe: Recipe
     batch: NoisyBatch
-    foresight: _Foresight | None
+    effect_targets: _EffectTargets | None
     alpha: float | None
     use: DeviceUse
     generator: torch.Generator
@@ -145,9 +145,9 @@ class _Step:
         weight = noise_weight(some.noise, recipe.weighting, recipe.diffusion_steps)
         dist = (weight * distribution_loss(logits, some.clean, recipe.normalisation)).sum()
         loss, cf, flips = dist, torch.zeros_like(dist), 0.0
-        index = some.steered.nonzero()[:, 0]
+        index = some.conditioned.nonzero()[:, 0]
         if self.gnn is not None and self.alpha is not None and len(index):
-            per_graph, flip_rate = steering(
+            per_graph, flip_rate = sampled_counterfactual_loss(
                 self.gnn,
                 logits[index],
                 some.clean.select(index),
@@ -163,15 +163,15 @@ class _Step:
 
     def _forward(self, some: NoisyBatch, part: slice) -> tuple[Tensor, Tensor | None]:
         with self.use.fast_products():
-            if self.foresight is None:
-                return self.model(some.noisy, some.noise, some.steered), None
-            view = self.foresight.view.select(part)
-            return self.model.with_effects(some.noisy, some.noise, some.steered, view)
+            if self.effect_targets is None:
+                return self.model(some.noisy, some.noise, some.conditioned), None
+            sensitivity = self.effect_targets.sensitivity.select(part)
+            return self.model.with_effects(some.noisy, some.noise, some.conditioned, sensitivity)
 
     def _missed(self, effects: Tensor, part: slice) -> Tensor:
-        """The effect head's loss, as all of a batch's losses are before the sum is divided."""
-        assert self.foresight is not None
-        toggles, inside = self.foresight.toggles.within(part)
-        change = self.foresight.change
+        """The effect head's loss, scaled as a sum over the batch."""
+        assert self.effect_targets is not None
+        toggles, inside = self.effect_targets.toggles.within(part)
+        change = self.effect_targets.change
         missed = effect_loss(toggles.of(effects), change[inside], self.model.effect_scale)
         return missed.sum() * (self.batch.clean.count / max(len(change), 1))

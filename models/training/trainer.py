@@ -1,4 +1,4 @@
-"""Training a denoiser: progress at every step, state that resumes to the same weights."""
+"""Training of a denoiser: reports progress at every step and resumes to the same weights."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from models.training.early_stopping import Plateau
 from models.training.step import NoisyBatch, StepLosses, add_gradients, editable_pairs
 from models.training.validation import pool_needed, predicted_share, predicted_validity
 
-MEASUREMENTS = 10  # on held-out graphs, in a whole training
-SHORTEST = 20  # steps between two of them
+MEASUREMENTS = 10  # on held-out graphs, per training
+SHORTEST = 20  # least number of steps between two measurements
 SMOOTHING = 0.95
 GRADIENT_NORM = 1.0
-MEASURED_GRAPHS = 16  # whose single toggles say how much the GNN's logits usually move
-RESTART = 0.5  # of the learning rate, where L_cf sets in
+MEASURED_GRAPHS = 16  # held-out graphs for the scale of single toggles' effects
+RESTART = 0.5  # factor of the learning rate when L_cf starts
 
 
 class NonFiniteGradientError(ArithmeticError):
-    """A step's gradient is infinite or not a number, as with a GNN that overflows."""
+    """The gradient of a step is infinite or NaN, for example because the GNN overflows."""
 
     def __init__(self, step: int, loss: float) -> None:
         super().__init__(f"the gradient of step {step} is not finite; its loss is {loss}")
@@ -47,12 +47,12 @@ class NonFiniteGradientError(ArithmeticError):
 class TrainingProgress:
     step: int
     steps: int
-    loss: float  # without the effect head's; this and the next three are smoothed
+    loss: float  # without the effect head's loss; this and the next three are smoothed
     loss_dist: float
     loss_cf: float | None  # None while the loss has no L_cf
-    flip_rate: float | None  # share of the denoiser's samples that change the GNN's answer
-    detection_auc: float | None  # this and the next are the last measured, on held-out graphs
-    validity: float | None  # share of the graphs that the foretold edits flip
+    flip_rate: float | None  # share of the denoiser's samples that change the GNN's class
+    detection_auc: float | None  # last measurement on held-out graphs, like validity
+    validity: float | None  # share of the graphs that the predicted edits flip
     seconds: float  # of training, over all attempts
 
 
@@ -81,7 +81,7 @@ class Trainer:
                 raise ValueError(f"a counterfactual needs 2 classes, got {gnn.spec.classes}")
         marked = graphs[0].target is not None
         if any((graph.target is not None) != marked for graph in graphs):
-            raise ValueError("all reference graphs must have a marked node, or none")
+            raise ValueError("either all reference graphs have a marked node or none has one")
         if gnn is not None and gnn.spec.classifies_nodes and not marked:
             raise NoMarkedNodeError("a denoiser for a node classifier")
         recipe = recipe.fitted(graphs)
@@ -90,7 +90,7 @@ class Trainer:
         self._recipe = recipe
         self._seed = seed
         self._device = device
-        # a copy: the caller's GNN keeps its mode and its gradients
+        # A copy, because the caller's GNN keeps its mode and its gradients.
         self._gnn = None if gnn is None else _frozen(gnn, device)
         self._generator = torch.Generator().manual_seed(seed)
         shape = recipe.shape(
@@ -113,24 +113,24 @@ class Trainer:
         )
         self._smoothed: dict[str, float] = {}
         self._seconds = 0.0
-        self._start = recipe.counterfactual_start  # sooner, where the first stage gains no more
+        self._start = recipe.counterfactual_start  # earlier if the first stage reaches a plateau
         self._plateau = Plateau(recipe.patience)
 
     @property
     def finished(self) -> bool:
-        """Whether all steps are taken, or measuring has shown that more do not help."""
+        """Whether all steps are taken or the measurements have reached a plateau."""
         return self.step >= self.steps or self._plateau.reached
 
     @property
     def without_gradient(self) -> bool:
-        """Whether L_cf is there and has to do with a GNN that can only be asked."""
+        """Whether L_cf is trained without the GNN's gradient."""
         has_loss = self._recipe.counterfactual_start < self._recipe.steps
         return has_loss and self._gnn is not None and not self._gnn.has_dense
 
     def run(
         self, *, should_stop: Callable[[], bool] = lambda: False, until: int | None = None
     ) -> Iterator[TrainingProgress]:
-        """One step at a time, until finished, to step `until` or until told to stop."""
+        """Takes steps until it is finished, reaches step `until` or is told to stop."""
         end = math.inf if until is None else until
         while self.step < end and not self.finished and not should_stop():
             started = time.perf_counter()
@@ -146,7 +146,7 @@ class Trainer:
             yield self._progress()
 
     def denoiser(self) -> Denoiser:
-        """The averaged weights that measured best, or the present ones; eval mode, on the CPU."""
+        """The best measured averaged weights, or the current ones; in eval mode, on the CPU."""
         denoiser = self._with(self._plateau.best or self._average)
         if self._gnn is not None and denoiser.shape.classes:
             needed = pool_needed(denoiser, self._gnn, self._calibrating, self._device)
@@ -198,7 +198,7 @@ class Trainer:
         noise = self._draw_noise(clean)
         noisy = add_noise(clean, noise, self._generator).to(self._device)
         batch = NoisyBatch(
-            clean.to(self._device), noisy, noise.to(self._device), self._steered(clean.count)
+            clean.to(self._device), noisy, noise.to(self._device), self._conditioned(clean.count)
         )
         self._optimizer.zero_grad()
         losses = add_gradients(
@@ -221,16 +221,16 @@ class Trainer:
         return losses
 
     def _alpha(self) -> float:
-        """The weight of L_cf, the smaller the more single toggles move the GNN's logits.
+        """The weight of L_cf, divided by the scale of single toggles' effects.
 
-        L_cf is in units of those logits: unscaled, that of a GNN with large ones drowns the rest.
+        L_cf is in units of the GNN's logits; unscaled, large logits would dominate the loss.
         """
         if not self._model.shape.classes:
             return self._recipe.alpha
         return self._recipe.alpha / max(1.0, float(self._model.effect_scale))
 
     def _begin_last_stage(self) -> None:
-        """Where L_cf sets in, which is sooner if the stage before it has reached a plateau."""
+        """Starts L_cf, earlier than planned if the first stage has reached a plateau."""
         if self._start >= self.steps or self.step > self._start:
             return
         if self._plateau.reached:
@@ -240,10 +240,10 @@ class Trainer:
             self._plateau.forget()
 
     def _decay(self) -> float:
-        """What the learning rate is multiplied with.
+        """The factor of the learning rate.
 
-        Cosine decay starts again, lower, where L_cf sets in: at the end of the first decay the
-        weights would hardly move any more.
+        Cosine decay restarts at a lower rate when L_cf starts: at the end of the first decay the
+        weights hardly move.
         """
         if self._recipe.decay == "exponential":
             return float(0.01 ** (self.step / self.steps))
@@ -253,14 +253,14 @@ class Trainer:
         return RESTART * (1 + math.cos(math.pi * left)) / 2
 
     def _measure_effects(self) -> None:
-        """Sets the scale of the effect head: the root mean square of single toggles' effects."""
+        """Sets the scale of the effect head to the root mean square of single toggles' effects."""
         assert self._gnn is not None
         size = logit_changes(self._gnn, *self._measured_toggles()).square().mean().sqrt()
-        # a GNN whose logits no toggle moves has nothing to learn from
+        # The scale must not be 0 if no toggle moves the logits.
         self._model.effect_scale.data.copy_(size if size > 0 else torch.ones(()))
 
     def _measured_toggles(self) -> tuple[DenseGraphs, Toggles]:
-        """The same single toggles of the same held-out graphs, every time."""
+        """Single toggles of held-out graphs, the same at every call."""
         generator = torch.Generator().manual_seed(self._seed)
         graphs = to_dense(self._held_out[:MEASURED_GRAPHS]).to(self._device)
         wanted = self._recipe.effect_toggles
@@ -268,11 +268,11 @@ class Trainer:
         allowed = editable_pairs(self._gnn, graphs)
         return graphs, drawn_toggles(graphs, allowed, wanted, generator)
 
-    def _steered(self, count: int) -> Tensor:
-        """Which graphs of a batch have the switch on, and with it L_cf: [batch] bool."""
+    def _conditioned(self, count: int) -> Tensor:
+        """The graphs of a batch with the switch and L_cf on: [batch] bool."""
         if self.step < self._start:
             return torch.zeros(count, dtype=torch.bool, device=self._device)
-        every = 2 if self._recipe.steered else 1
+        every = 2 if self._recipe.conditioned else 1
         return torch.arange(count, device=self._device) % every == 0
 
     def _draw_noise(self, clean: DenseGraphs) -> NoiseLevel:
@@ -290,7 +290,7 @@ class Trainer:
         )
 
     def _update_average(self) -> None:
-        # early weights are far from the result: the average forgets them faster
+        # The average forgets early weights faster, because they are far from the result.
         keep = min(self._recipe.ema, self.step / (self.step + 10))
         named = dict(self._parameters())
         averages = [self._average[name] for name in named]
@@ -302,9 +302,9 @@ class Trainer:
         return self.step == self.steps or self.step % every == 0
 
     def _measure(self) -> None:
-        """Held-out graphs tell how good the averaged weights are; the best ones are kept."""
+        """Measures the averaged weights on held-out graphs and keeps the best."""
         denoiser = self._with(self._average)
-        # its own generator: the same noise every time, and training draws on undisturbed
+        # Its own generator gives the same noise every time and leaves the training's draws alone.
         auc = detection_auc(
             denoiser,
             self._held_out,
@@ -326,7 +326,7 @@ class Trainer:
         share = predicted_share(denoiser, self._gnn, *self._measured_toggles())
         if validity is not None:
             self._smoothed["validity"] = validity
-        # few graphs are held out: validity alone would call every training a plateau
+        # Few graphs are held out, so validity alone is too coarse to show progress.
         score = sum(value for value in (validity, auc, share) if value is not None)
         self._plateau.measured(score, self._average)
 

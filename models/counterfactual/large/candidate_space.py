@@ -1,9 +1,8 @@
-"""Large graphs are edited at candidate pairs only: what is looked at grows with the edges, not N².
+"""Candidate pairs of a large graph: their number grows with the edges, not with N².
 
-Candidates are the edges, pairs that have a neighbour in common, and pairs that are far apart, at
-most eight per edge. Nodes of many neighbours give a sample of their neighbours' pairs, and far
-pairs are drawn between the surroundings of two random nodes, so that one patch of the graph shows
-many of them.
+Candidates are the edges, pairs with a common neighbour, and pairs that are far apart, at most eight
+per edge. Hubs contribute a sample of their neighbours' pairs. Far pairs are drawn between the
+surroundings of two random nodes, so that one patch contains many of them.
 """
 
 from __future__ import annotations
@@ -14,8 +13,11 @@ from functools import cached_property
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from d4explain.gnn.graphs import Graph
+from d4explain.gnn.graphs import Graph, to_sparse
+from d4explain.gnn.network import Gnn
+from models.graphs.base_edit_space import BaseEditSpace, EditSet
 from models.graphs.csr_graph import CsrGraph, Numbers, rows_of
 from models.graphs.edge_lists import (
     Edges,
@@ -23,47 +25,53 @@ from models.graphs.edge_lists import (
     component_labels,
     refined_code,
 )
-from models.graphs.edits import EditRules, EditSet, EditSpace, check_node
+from models.graphs.edits import EditRules, check_node
 from models.graphs.hashing import Words
 
-_HUB = 24  # of a node with more neighbours, as many pairs are drawn as these have
+_HUB = 24  # a node with more neighbours contributes as many random pairs as this many have
 _CODE_ROUNDS = 8
-_FAR_HOPS = 8  # of the surroundings that far pairs are drawn from; they are full before
+_ROWS_PER_PASS = 2**16  # nodes and directed edges of one sparse pass
+_SETS_PER_PASS = 64  # small passes let the search check for a stop request in time
+_FAR_HOPS = 8  # more than the surroundings of far pairs need
 
 
 @dataclass(frozen=True)
 class CandidateConfig:
-    """When pairs are left out, and which."""
+    """When and how the candidate pairs are limited."""
 
-    above_nodes: int = 512  # smaller graphs are edited at all pairs
-    per_edge: int = 8  # candidates, at most
-    patch_nodes: int = 64  # of the parts of a graph that the denoiser reads
+    above_nodes: int = 512  # smaller graphs use all pairs
+    per_edge: int = 8  # most candidates per edge
+    patch_nodes: int = 64  # nodes of a patch that the denoiser reads
     far_per_patch: int = 64
-    pool: int = 256  # candidates that are tried first of all; four times as many if all should be
-    probes: int = 32  # random ones that tell how far the reading of patches can be trusted
+    pool: int = (
+        256  # candidates tried as single edits; four times as many if search.pool is None
+    )
+    probes: int = 32  # random candidates whose measured effects scale the predictions
 
     def __post_init__(self) -> None:
         if self.above_nodes < 0 or min(self.per_edge, self.pool, self.probes) < 1:
-            raise ValueError(f"there is one candidate per edge at least, got {self}")
+            raise ValueError(f"per_edge, pool and probes must be at least 1, got {self}")
         if self.patch_nodes < 4:
-            raise ValueError(f"a patch has four nodes at least, got {self.patch_nodes}")
+            raise ValueError(f"patch_nodes must be at least 4, got {self.patch_nodes}")
 
     def restricts(self, graph: Graph) -> bool:
-        """Nodes of node classifiers have neighbourhoods of bounded size instead."""
+        """Whether the graph is too large for all pairs; node instances have bounded size."""
         return graph.target is None and graph.node_count > self.above_nodes
 
 
 @dataclass(frozen=True)
-class CandidateSpace(EditSpace):
-    """The candidate pairs of one graph; nothing of [node, node] is ever made."""
+class CandidateSpace(BaseEditSpace):
+    """The candidate pairs of one large graph; it never builds a [node, node] tensor."""
 
     rows: CsrGraph = field(kw_only=True)
-    # nodes whose surroundings far pairs were drawn from, as patches that show them
+    # Patches that contain the far pairs.
     far_patches: tuple[Numbers, ...] = field(kw_only=True)
 
     @staticmethod
-    def restricted(graph: Graph, rules: EditRules, config: CandidateConfig, seed: int) -> EditSpace:
-        """At most `per_edge` candidates per edge; all pairs, if there are no more of them."""
+    def restricted(
+        graph: Graph, rules: EditRules, config: CandidateConfig, seed: int
+    ) -> CandidateSpace:
+        """Draws at most `per_edge` candidates per edge; takes all pairs if there are no more."""
         rng = np.random.default_rng(seed)
         nodes, rows = graph.node_count, rows_of(graph.features.numpy(), graph.edges.numpy())
         edges = _codes(graph.edges.numpy(), nodes)
@@ -87,7 +95,6 @@ class CandidateSpace(EditSpace):
         valences = rules.valences
         return CandidateSpace(
             graph=graph,
-            base=graph.features.new_zeros(0, 0),
             sources=sources,
             targets=targets,
             present=present,
@@ -117,22 +124,33 @@ class CandidateSpace(EditSpace):
     def component_counts(self, edit_sets: Sequence[EditSet]) -> list[int]:
         return [len(np.unique(self._labels(edits))) for edits in edit_sets]
 
-    def strangeness(self, edit_sets: Sequence[EditSet]) -> list[float]:
-        """How far degrees and clustering stray; of the spectrum nothing is said."""
-        return [self._shape.strayed(self.pairs(edits)) for edits in edit_sets]
+    @property
+    def dense_form(self) -> None:
+        return None
 
-    def codes(self, edit_sets: Sequence[EditSet]) -> list[int]:
-        """One per edit set, equal for sets that are alike up to a symmetry of the graph."""
+    def statistics_shift(self, edit_sets: Sequence[EditSet]) -> list[float]:
+        """Shift of degrees and clustering alone: spectra take too long on large graphs."""
+        return [self._shape.shift(self.pairs(edits)) for edits in edit_sets]
+
+    def symmetry_codes(self, edit_sets: Sequence[EditSet]) -> list[int]:
         return [self._code(edits) for edits in edit_sets]
 
-    def _torn(self, edit_sets: Sequence[EditSet]) -> list[bool]:
+    def logits(self, gnn: Gnn, edit_sets: Sequence[EditSet], device: torch.device) -> Tensor:
+        logits: Tensor = gnn(to_sparse(self.apply_all(edit_sets)).to(device))
+        return logits
+
+    def sets_per_pass(self, gnn: Gnn) -> int:
+        rows = self.graph.node_count + 2 * self.graph.edge_count
+        return max(1, min(_ROWS_PER_PASS // rows, _SETS_PER_PASS))
+
+    def _disconnects(self, edit_sets: Sequence[EditSet]) -> list[bool]:
         before = self._labels(())
-        torn = []
+        disconnects = []
         for edits in edit_sets:
             after = self._labels(edits)
-            # a component that holds together has the label that its first node has
-            torn.append(bool((after != after[before]).any()))
-        return torn
+            # An intact component has the label of its first node.
+            disconnects.append(bool((after != after[before]).any()))
+        return disconnects
 
     def _code(self, edits: EditSet) -> int:
         chosen = torch.tensor(edits, dtype=torch.long)
@@ -165,7 +183,7 @@ class CandidateSpace(EditSpace):
 
     @cached_property
     def _edge_kinds(self) -> list[Numbers]:
-        """The edges that carry the same, by their codes; one kind if they carry nothing."""
+        """Edge codes grouped by attributes; one group if edges have none."""
         if self.graph.edge_attributes is None:
             return [self._base]
         codes = _codes(self.graph.edges.numpy(), self._nodes)
@@ -184,9 +202,9 @@ class CandidateSpace(EditSpace):
 
 
 def _near(rows: CsrGraph, rng: np.random.Generator) -> Numbers:
-    """Pairs with a neighbour in common, of hubs a sample: codes [pair], some twice."""
+    """Codes of pairs with a common neighbour, a sample of them for hubs: [pair]."""
     nodes = rows.node_count
-    found = [np.empty(0, dtype=np.int64)]
+    groups = [np.empty(0, dtype=np.int64)]
     for node in range(nodes):
         row = rows.row(node).astype(np.int64)
         if len(row) > _HUB:
@@ -195,15 +213,15 @@ def _near(rows: CsrGraph, rng: np.random.Generator) -> Numbers:
         else:
             first, second = np.triu_indices(len(row), 1)
             ends = np.stack([row[first], row[second]])
-        found.append(_codes(ends, nodes))
-    return np.unique(np.concatenate(found))
+        groups.append(_codes(ends, nodes))
+    return np.unique(np.concatenate(groups))
 
 
 def _far(
     rows: CsrGraph, wanted: int, config: CandidateConfig, rng: np.random.Generator
 ) -> tuple[list[Numbers], list[Numbers]]:
-    """About as many pairs as wanted, in bunches, and the patch that shows each bunch."""
-    found, patches = [], []
+    """About `wanted` pairs in groups, and the patch that contains each group."""
+    groups, patches = [], []
     for _ in range(-(-wanted // config.far_per_patch)):
         one, other = (
             rows.ball(int(rng.integers(rows.node_count)), _FAR_HOPS, config.patch_nodes // 2).nodes
@@ -212,9 +230,9 @@ def _far(
         ends = np.stack(
             [rng.choice(side, config.far_per_patch) for side in (one, other)]
         )  # [2, pair]
-        found.append(_codes(ends[:, ends[0] != ends[1]], rows.node_count))
+        groups.append(_codes(ends[:, ends[0] != ends[1]], rows.node_count))
         patches.append(np.union1d(one, other))
-    return found, patches
+    return groups, patches
 
 
 def _some(codes: Numbers, count: int, rng: np.random.Generator) -> Numbers:
@@ -222,7 +240,7 @@ def _some(codes: Numbers, count: int, rng: np.random.Generator) -> Numbers:
 
 
 def _allowed(codes: Numbers, nodes: int, rules: EditRules) -> Numbers:
-    """Without what the rules freeze."""
+    """The codes without frozen nodes and pairs."""
     for node in rules.frozen_nodes:
         check_node(node, nodes)
     frozen = np.array(sorted(rules.frozen_nodes), dtype=np.int64)
@@ -236,7 +254,7 @@ def _allowed(codes: Numbers, nodes: int, rules: EditRules) -> Numbers:
 
 
 def _codes(ends: Numbers, nodes: int) -> Numbers:
-    """One number per pair, whichever end comes first: [pair]."""
+    """One number per unordered pair: [pair]."""
     codes: Numbers = ends.min(axis=0) * nodes + ends.max(axis=0)
     return codes
 

@@ -1,9 +1,9 @@
-"""What is known about the candidate edits of a large graph, read in overlapping local patches.
+"""Ranks the candidate edits of a large graph in overlapping local patches.
 
-A patch is an induced subgraph of at most 64 nodes. The denoiser reads it as it reads the small
-graphs that it was trained on: plausibility and foretold effects of every pair. An effect in a patch
-is not the effect in the whole graph: a mean over nodes dilutes it, and the rest of the graph is
-missing. It is taken as a ranking, and brought to the GNN's scale by what some edits really do.
+A patch is an induced subgraph of at most 64 nodes. The denoiser reads plausibility and predicted
+effects of its pairs as it does for the small graphs of its training. The effect in a patch differs
+from the effect in the whole graph: a mean over nodes dilutes it, and the rest of the graph is
+missing. The effects therefore give a ranking, and measured effects of some edits give the scale.
 """
 
 from __future__ import annotations
@@ -11,45 +11,44 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from d4explain.gnn.graphs import DenseGraphs, Graph, to_dense
+from models.counterfactual.edit_ranking import EditRanker
 from models.counterfactual.large.candidate_space import CandidateConfig, CandidateSpace
 from models.counterfactual.oracle import FORBIDDEN, CounterfactualOracle
 from models.diffusion.denoiser import Denoiser
+from models.graphs.base_edit_space import EditSet
 from models.graphs.csr_graph import CsrGraph, rows_of
-from models.graphs.edits import EditSet
 
 _PATCHES_PER_PASS = 8
-_CONTEXT = 4  # a patch has a fourth of its nodes for what surrounds the pair it is made for
-_PART_HOPS = 64  # a part is full long before, unless its component is small or long
-_LEAST_SCALE = 1e-3  # keeps the ranking where what was foretold is not what happens
-
-T = TypeVar("T")
+_CONTEXT = 4  # a quarter of a patch is the surroundings of its first pair
+_PART_HOPS = 64  # more than a part needs, unless its component is long
+_LEAST_SCALE = 1e-3  # keeps the ranking if predictions and measurements disagree
 
 
 @dataclass(frozen=True)
 class Patch:
     nodes: list[int]
-    pairs: list[int]  # candidates that it shows, by position
+    pairs: list[int]  # positions of the candidates inside
 
 
-class PatchEditRanker:
-    """As `EditRanker`, for one large graph: what one edit does is taken to be the same in every state.
+class PatchEditRanker(EditRanker):
+    """Ranks the candidate edits of one large graph.
 
-    Singles that the GNN has judged are known instead of foretold.
+    An edit has the same predicted gain in every state. Measured gains of single edits replace
+    predicted ones.
     """
 
-    foresees = True
-    needed = 0
+    predicts_effects = True
+    calibrated_pool = 0
 
     def __init__(
         self,
         denoiser: Denoiser,
-        judge: CounterfactualOracle,
+        oracle: CounterfactualOracle,
         space: CandidateSpace,
         config: CandidateConfig,
         *,
@@ -57,25 +56,23 @@ class PatchEditRanker:
         generator: torch.Generator,
     ) -> None:
         self._denoiser = denoiser
-        self._judge = judge
+        self._oracle = oracle
         self._space = space
         self._device = device
         self._generator = generator
         patches = list(patches_of(space, config))
-        self.plausibility, self._foretold = self._read(patches, config.patch_nodes)
+        self.plausibility, self._predicted = self._read(patches, config.patch_nodes)
         if len(patches) > 1 or len(patches[0].nodes) < space.graph.node_count:
-            self._foretold *= self._scale(config.probes)
+            self._predicted *= self._scale(config.probes)
 
     @property
-    def unedited(self) -> float:
-        """The margin of the unedited graph."""
-        return self._judge.margins([()])[0]
+    def unedited_margin(self) -> float:
+        return self._oracle.margins([()])[0]
 
     @property
     def gains(self) -> Tensor:
-        """By how much each edit should raise the margin, or does where it was tried: [pair]."""
-        gains = self._foretold.clone()
-        known = self._judge.single_gains()
+        gains = self._predicted.clone()
+        known = self._oracle.single_gains()
         gains[list(known)] = torch.tensor(list(known.values()))
         ledger = self._space.ledger
         if ledger is None:
@@ -83,40 +80,24 @@ class PatchEditRanker:
         return gains.masked_fill(~ledger.affordable([()])[0], FORBIDDEN)
 
     def gains_at(self, states: Sequence[EditSet]) -> Tensor:
-        """[state, pair]"""
         return self.gains.expand(len(states), -1)
 
-    def shuffled(self, sets: list[T]) -> list[T]:
-        order = torch.randperm(len(sets), generator=self._generator).tolist()
-        return [sets[place] for place in order]
-
-    def bundles(self, count: int) -> list[EditSet]:
-        """The most promising edits together: all kinds, removals, additions."""
-        gains, present = self.gains, self._space.present
-        kinds = (torch.ones_like(present), present, ~present)
-        found = []
-        for kind in kinds:
-            ranked = gains.masked_fill(~kind, FORBIDDEN).argsort(descending=True, stable=True)
-            best = ranked[:count]
-            found.append(tuple(sorted(best[gains[best] > 0].tolist())))
-        return [edits for edits in found if edits]
-
     def _read(self, patches: Iterable[Patch], patch_nodes: int) -> tuple[Tensor, Tensor]:
-        """Plausibility and foretold gain of every candidate: [pair] each."""
+        """Plausibility and predicted gain of every candidate: [pair] each."""
         plausibility = torch.zeros(self._space.count)
         gains = torch.zeros(self._space.count)
-        whole = self._judge.logits()  # [class]
+        whole = self._oracle.logits()  # [class]
         waiting = iter(patches)
         while some := list(islice(waiting, _PATCHES_PER_PASS)):
-            self._judge.check_stop()
+            self._oracle.check_stop()
             graphs = self._dense(some, patch_nodes).to(self._device)
-            view = None
-            if self._judge.gnn.has_dense:  # else every look would be a question to the GNN
-                view = self._judge.look(graphs)
-            reading = self._denoiser.read(graphs, view)
+            sensitivity = None
+            if self._oracle.gnn.has_dense:  # without slopes it is not worth a forward pass
+                sensitivity = self._oracle.sensitivity(graphs)
+            reading = self._denoiser.read(graphs, sensitivity)
             effects = reading.effects
-            if effects is None and view is not None:
-                effects = view.slopes
+            if effects is None and sensitivity is not None:
+                effects = sensitivity.slopes
             for place, patch in enumerate(some):
                 local = {node: position for position, node in enumerate(patch.nodes)}
                 pairs = torch.tensor(patch.pairs, dtype=torch.long)
@@ -127,8 +108,8 @@ class PatchEditRanker:
                 plausibility[pairs] = reading.plausibility[place].cpu()[ends[0], ends[1]]
                 if effects is not None:
                     changes = effects[:, place].cpu()[:, ends[0], ends[1]].T  # [pair, class]
-                    before = self._judge.goal.margin(whole[None])
-                    gains[pairs] = self._judge.goal.margin(whole + changes) - before
+                    before = self._oracle.goal.margin(whole[None])
+                    gains[pairs] = self._oracle.goal.margin(whole + changes) - before
         return plausibility, gains
 
     def _dense(self, patches: Sequence[Patch], patch_nodes: int) -> DenseGraphs:
@@ -141,45 +122,56 @@ class PatchEditRanker:
         return to_dense(parts, min(patch_nodes, graph.node_count))
 
     def _scale(self, probes: int) -> float:
-        """Least squares of true on foretold gains, over random candidates and the best ones."""
+        """Least-squares factor from predicted to true gains, over random and best candidates."""
         drawn = torch.randperm(self._space.count, generator=self._generator)[:probes]
-        best = self._foretold.argsort(descending=True, stable=True)[:probes]
-        tried = sorted({*drawn.tolist(), *best.tolist()})
-        self._judge.margins([(pair,) for pair in tried])
-        known = self._judge.single_gains()
-        pairs = [pair for pair in tried if pair in known]
+        best = self._predicted.argsort(descending=True, stable=True)[:probes]
+        probed = sorted({*drawn.tolist(), *best.tolist()})
+        self._oracle.margins([(pair,) for pair in probed])
+        known = self._oracle.single_gains()
+        pairs = [pair for pair in probed if pair in known]
         true = torch.tensor([known[pair] for pair in pairs])
-        foretold = self._foretold[pairs]
-        size = float(foretold.square().sum())
-        return max(float(true @ foretold) / size, _LEAST_SCALE) if size else 1.0
+        predicted = self._predicted[pairs]
+        size = float(predicted.square().sum())
+        return max(float(true @ predicted) / size, _LEAST_SCALE) if size else 1.0
+
+
+def top_k_edit_sets(ranker: EditRanker, present: Tensor, count: int) -> list[EditSet]:
+    """The `count` edits with the largest positive gains: of all edits, removals, additions."""
+    gains = ranker.gains
+    edit_sets = []
+    for kind in (torch.ones_like(present), present, ~present):
+        ranked = gains.masked_fill(~kind, FORBIDDEN).argsort(descending=True, stable=True)
+        best = ranked[:count]
+        edit_sets.append(tuple(sorted(best[gains[best] > 0].tolist())))
+    return [edits for edits in edit_sets if edits]
 
 
 def patches_of(space: CandidateSpace, config: CandidateConfig) -> Iterator[Patch]:
-    """Patches that show every candidate once, few of them: what one shows is not looked for again.
+    """Few patches that together contain every candidate exactly once.
 
-    Those of far pairs come first; then, as long as a candidate was not shown, one is made around
-    its two ends and filled up along further candidates that were not.
+    The patches of far pairs come first. Then each remaining candidate gets a patch around its two
+    ends, which is filled with the ends of other remaining candidates.
     """
     nodes = space.graph.node_count
     if nodes <= config.patch_nodes:
         yield Patch(list(range(nodes)), list(range(space.count)))
         return
-    cover = _Cover(space)
+    uncovered = _Uncovered(space)
     for far in space.far_patches:
-        patch = cover.take(far.tolist())
+        patch = uncovered.take(far.tolist())
         if patch.pairs:
             yield patch
     ends = zip(space.sources.tolist(), space.targets.tolist(), strict=True)
     for one, other in ends:
-        if cover.misses(one, other):
-            yield cover.take(cover.grown(one, other, config.patch_nodes))
+        if uncovered.contains(one, other):
+            yield uncovered.take(uncovered.grown(one, other, config.patch_nodes))
 
 
 def local_parts(graph: Graph, most: int, count: int) -> list[Graph]:
-    """Connected parts of a large graph with at most so many nodes, around fixed random nodes.
+    """Connected parts of a large graph with at most `most` nodes, around fixed random nodes.
 
-    As many as cover it twice, at most `count`. The nodes are numbered anew, since of a hub's
-    neighbours the first ones are taken.
+    There are enough to cover the graph twice, at most `count`. Nodes get random numbers first,
+    because a part takes the first neighbours of a hub.
     """
     generator = torch.Generator().manual_seed(0)
     order = torch.randperm(graph.node_count, generator=generator)  # [node], by new number
@@ -194,14 +186,14 @@ def local_parts(graph: Graph, most: int, count: int) -> list[Graph]:
 
 
 def _part(graph: Graph, nodes: Tensor, edges: Tensor) -> Graph:
-    """Some of the graph's nodes with [2, edge] edges between them, by position."""
+    """A subgraph of the given nodes with [2, edge] edges, by position in `nodes`."""
     ends = nodes[edges].sort(dim=0).values
     carried = graph.with_edges(ends).edge_attributes
     return Graph(graph.features[nodes], edges, edge_attributes=carried, usual=graph.usual)
 
 
-class _Cover:
-    """Candidates that no patch has shown yet."""
+class _Uncovered:
+    """Candidates that are in no patch yet."""
 
     def __init__(self, space: CandidateSpace) -> None:
         self._rows = space.rows
@@ -212,7 +204,7 @@ class _Cover:
             self._left[one][other] = position
             self._left[other][one] = position
 
-    def misses(self, one: int, other: int) -> bool:
+    def contains(self, one: int, other: int) -> bool:
         return other in self._left[one]
 
     def take(self, nodes: list[int]) -> Patch:
@@ -227,9 +219,9 @@ class _Cover:
         return Patch(nodes, pairs)
 
     def grown(self, one: int, other: int, most: int) -> list[int]:
-        """Both ends, some of what is around them, then ends of candidates that are still left."""
+        """Both ends, some of their surroundings, then ends of remaining candidates."""
         found = dict.fromkeys([one, other])
-        _add(found, self._around(one, other), max(2, most // _CONTEXT))
+        _add(found, self._surroundings(one, other), max(2, most // _CONTEXT))
         for node in list(found):
             _add(found, self._left[node], most)
         for node in list(found):
@@ -239,12 +231,12 @@ class _Cover:
         for node in list(found):
             if len(found) >= most:
                 break
-            _add(found, _beginning(self._rows, node, most), most)
+            _add(found, _first_neighbours(self._rows, node, most), most)
         return list(found)
 
-    def _around(self, one: int, other: int) -> Iterator[int]:
-        """Neighbours of both, then of each in turn; of hubs the first ones."""
-        sides = [_beginning(self._rows, end, 4096) for end in (one, other)]
+    def _surroundings(self, one: int, other: int) -> Iterator[int]:
+        """Common neighbours, then those of each end in turn; only the first ones of hubs."""
+        sides = [_first_neighbours(self._rows, end, 4096) for end in (one, other)]
         common = set(sides[0]) & set(sides[1])
         yield from sorted(common)
         for pair in zip(*sides, strict=False):
@@ -259,6 +251,6 @@ def _add(found: dict[int, None], nodes: Iterable[int], most: int) -> None:
         found[node] = None
 
 
-def _beginning(rows: CsrGraph, node: int, most: int) -> list[int]:
+def _first_neighbours(rows: CsrGraph, node: int, most: int) -> list[int]:
     row: list[int] = rows.row(node)[:most].tolist()
     return row

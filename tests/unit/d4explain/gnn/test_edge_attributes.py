@@ -188,8 +188,8 @@ def test_slopes_of_absent_edges_are_those_of_the_usual_attributes() -> None:
     torch.testing.assert_close(slope, after - logit.detach(), rtol=1e-4, atol=1e-5)
 
 
-def test_what_an_added_edge_carries_has_to_be_known() -> None:
-    with pytest.raises(ValueError, match="added one carries"):
+def test_attributes_of_added_edges_must_be_known() -> None:
+    with pytest.raises(ValueError, match="those of an added edge are unknown"):
         EditSpace.of(random_graph(0), EditRules())
     assert EditSpace.of(random_graph(0), EditRules(add=False)).count > 0
 

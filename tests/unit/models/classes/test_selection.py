@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from d4explain.gnn.graphs import Graph, from_dense, to_dense
 from models.classes.selection import (
     TARGET_LOG_CONFIDENCE,
-    Choice,
     Pool,
+    SelectedGraphs,
     _drawn,
     _eligible,
     _herded,
     _Likeness,
-    chosen,
     distinct,
+    select_graphs,
 )
 from models.metrics.mmd import kernels_between, mmd, statistics
 
@@ -48,19 +48,21 @@ RANDOM = [graph_of(nx.gnp_random_graph(6, 0.5, seed=seed)) for seed in range(40)
 def pool_of(
     graphs: list[Graph],
     confidence: list[float],
-    wishes: list[float] | None = None,
+    regulariser_scores: list[float] | None = None,
     faults: list[float] | None = None,
 ) -> Pool:
     log_confidence = torch.tensor(confidence).log()
-    met = torch.zeros(len(graphs)) if wishes is None else torch.tensor(wishes)
+    met = (
+        torch.zeros(len(graphs)) if regulariser_scores is None else torch.tensor(regulariser_scores)
+    )
     scores = log_confidence.clamp(max=TARGET_LOG_CONFIDENCE) + met
     none = torch.zeros(len(graphs))
     wrong = none if faults is None else torch.tensor(faults)
     return Pool(to_dense(graphs), log_confidence, none, scores, wrong)
 
 
-def edge_counts(choice: Choice) -> list[int]:
-    return [graph.edge_count for graph in from_dense(choice.pool.graphs)]
+def edge_counts(selected: SelectedGraphs) -> list[int]:
+    return [graph.edge_count for graph in from_dense(selected.pool.graphs)]
 
 
 class Herding:
@@ -131,10 +133,10 @@ def test_many_answers_have_more_draws(monkeypatch: pytest.MonkeyPatch) -> None:
 @given(seed=st.integers(0, 200), count=st.integers(1, 9))
 def test_shares_add_up_to_one_and_nobody_has_none(seed: int, count: int) -> None:
     own = list(random_graphs(9, seed))
-    choice = chosen(distinct_pool(own), random_graphs(5, seed + 1, 0.3), RANDOM, count)
-    assert 1 <= choice.pool.graphs.count == len(choice.shares) <= count
-    assert float(choice.shares.sum()) == pytest.approx(1)
-    assert float(choice.shares.min()) >= 1 / 400 - 1e-9
+    selected = select_graphs(distinct_pool(own), random_graphs(5, seed + 1, 0.3), RANDOM, count)
+    assert 1 <= selected.pool.graphs.count == len(selected.shares) <= count
+    assert float(selected.shares.sum()) == pytest.approx(1)
+    assert float(selected.shares.min()) >= 1 / 400 - 1e-9
 
 
 def distinct_pool(graphs: list[Graph]) -> Pool:
@@ -144,8 +146,8 @@ def distinct_pool(graphs: list[Graph]) -> Pool:
 
 def test_what_most_of_the_class_looks_like_has_the_greatest_share() -> None:
     parts = [TREES[0]] * 6 + [TREES[3]] * 3 + [TREES[5]]
-    choice = chosen(pool_of(TREES, [0.999] * 6), parts, RANDOM, 6)
-    share = dict(zip(edges_of(choice.pool), choice.shares.tolist(), strict=True))
+    selected = select_graphs(pool_of(TREES, [0.999] * 6), parts, RANDOM, 6)
+    share = dict(zip(edges_of(selected.pool), selected.shares.tolist(), strict=True))
     own = {place: share[edges_of(pool_of([TREES[place]], [0.999]))[0]] for place in (0, 3, 5)}
     assert own[0] == pytest.approx(0.6, abs=0.02)
     assert own[3] == pytest.approx(0.3, abs=0.02)
@@ -158,14 +160,16 @@ def edges_of(pool: Pool) -> list[str]:
 
 def test_of_graphs_that_look_alike_the_wished_one_has_the_greater_share() -> None:
     twin = replace(TREES[0], features=torch.full((6, 1), 2.0))
-    wishes = [0.0, 1.0] + [0.0] * 5
-    choice = chosen(pool_of([TREES[0], twin, *TREES[1:]], [0.999] * 7, wishes), TREES, RANDOM, 7)
-    graphs = from_dense(choice.pool.graphs)
+    regulariser_scores = [0.0, 1.0] + [0.0] * 5
+    selected = select_graphs(
+        pool_of([TREES[0], twin, *TREES[1:]], [0.999] * 7, regulariser_scores), TREES, RANDOM, 7
+    )
+    graphs = from_dense(selected.pool.graphs)
     wished = next(place for place, one in enumerate(graphs) if float(one.features[0, 0]) == 2.0)
-    other = edges_of(choice.pool).index(str(TREES[0].edges.tolist()), 0)
+    other = edges_of(selected.pool).index(str(TREES[0].edges.tolist()), 0)
     if other == wished:
-        other = edges_of(choice.pool).index(str(TREES[0].edges.tolist()), wished + 1)
-    assert float(choice.shares[wished]) > float(choice.shares[other])
+        other = edges_of(selected.pool).index(str(TREES[0].edges.tolist()), wished + 1)
+    assert float(selected.shares[wished]) > float(selected.shares[other])
 
 
 def test_kernel_sums_add_up_to_the_mmd() -> None:
@@ -178,46 +182,46 @@ def test_kernel_sums_add_up_to_the_mmd() -> None:
 
 
 def test_sure_graphs_that_are_unlike_the_class_are_left_out() -> None:
-    found = chosen(pool_of(CLIQUES + TREES, [0.999] * 9), TREES, RANDOM, 9)
+    found = select_graphs(pool_of(CLIQUES + TREES, [0.999] * 9), TREES, RANDOM, 9)
     assert edge_counts(found)[:6] == [5] * 6  # the trees, all of them
     assert max(edge_counts(found)) < CLIQUES[1].edge_count  # of cliques at most the smallest
-    alone = chosen(pool_of(CLIQUES, [0.999] * 3), TREES, RANDOM, 9)
+    alone = select_graphs(pool_of(CLIQUES, [0.999] * 3), TREES, RANDOM, 9)
     assert len(edge_counts(alone)) >= 1  # where there is nothing better, there is an answer
 
 
 def test_doubt_counts_more_than_likeness_but_not_among_the_sure() -> None:
-    doubtful = chosen(pool_of(CLIQUES[:1] + TREES[:1], [0.999, 0.92]), TREES, RANDOM, 1)
+    doubtful = select_graphs(pool_of(CLIQUES[:1] + TREES[:1], [0.999, 0.92]), TREES, RANDOM, 1)
     assert edge_counts(doubtful) == [CLIQUES[0].edge_count]
-    sure = chosen(pool_of(CLIQUES[:1] + TREES[:1], [0.9999, 0.996]), TREES, RANDOM, 1)
+    sure = select_graphs(pool_of(CLIQUES[:1] + TREES[:1], [0.9999, 0.996]), TREES, RANDOM, 1)
     assert edge_counts(sure) == [5]
 
 
 def test_a_typical_graph_may_be_less_sure_where_others_are_surer() -> None:
     doubtful = 0.985
-    among_surer = chosen(pool_of(TREES, [0.9999] * 5 + [doubtful]), TREES, RANDOM, 6)
+    among_surer = select_graphs(pool_of(TREES, [0.9999] * 5 + [doubtful]), TREES, RANDOM, 6)
     assert among_surer.pool.graphs.count == 6
     assert (
         float(among_surer.shares.double() @ among_surer.pool.log_confidence.double())
         >= TARGET_LOG_CONFIDENCE
     )
-    among_as_sure = chosen(pool_of(TREES, [0.9951] * 5 + [doubtful]), TREES, RANDOM, 6)
+    among_as_sure = select_graphs(pool_of(TREES, [0.9951] * 5 + [doubtful]), TREES, RANDOM, 6)
     assert float(among_as_sure.pool.log_confidence.exp().min()) > doubtful
-    far_below = chosen(pool_of(TREES, [0.9999] * 5 + [0.5]), TREES, RANDOM, 6)
+    far_below = select_graphs(pool_of(TREES, [0.9999] * 5 + [0.5]), TREES, RANDOM, 6)
     assert float(far_below.pool.log_confidence.exp().min()) > 0.5
 
 
 def test_where_the_gnn_is_sure_of_nothing_answers_are_about_as_sure_as_the_surest() -> None:
-    unsure = chosen(pool_of(TREES, [0.95] + [0.947] * 5), TREES, RANDOM, 6)
+    unsure = select_graphs(pool_of(TREES, [0.95] + [0.947] * 5), TREES, RANDOM, 6)
     assert unsure.pool.graphs.count == 6
-    doubtful = chosen(pool_of(TREES, [0.95] + [0.9] * 5), TREES, RANDOM, 6)
+    doubtful = select_graphs(pool_of(TREES, [0.95] + [0.9] * 5), TREES, RANDOM, 6)
     mean = float(doubtful.shares.double() @ doubtful.pool.log_confidence.double())
     assert mean >= float(torch.tensor(0.95).log()) - 0.006
 
 
 def test_what_has_more_faults_than_others_is_no_answer() -> None:
-    found = chosen(pool_of(TREES, [0.999] * 6, faults=[0.0] * 5 + [2.0]), TREES, RANDOM, 6)
+    found = select_graphs(pool_of(TREES, [0.999] * 6, faults=[0.0] * 5 + [2.0]), TREES, RANDOM, 6)
     assert found.pool.graphs.count == 5  # 2 nats, as a second component costs
-    everywhere = chosen(pool_of(TREES, [0.999] * 6, faults=[2.0] * 6), TREES, RANDOM, 6)
+    everywhere = select_graphs(pool_of(TREES, [0.999] * 6, faults=[2.0] * 6), TREES, RANDOM, 6)
     assert everywhere.pool.graphs.count == 6  # where nothing better is there
 
 
@@ -237,19 +241,19 @@ def test_more_graphs_that_score_better_take_no_other_out_of_the_choice(
 
 
 def test_too_many_are_thinned_out_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("models.classes.selection._MOST", 3)
+    monkeypatch.setattr("models.classes.selection._MAX_ELIGIBLE", 3)
     assert _eligible(pool_of(TREES[:5], [0.999] * 5)).tolist() == [0, 2, 4]
 
 
 def test_how_many_are_given_depends_on_how_far_random_graphs_are() -> None:
     pool = pool_of(TREES + CLIQUES, [0.999] * 9)
-    near = chosen(pool, TREES, TREES, 9).pool.graphs.count
-    far = chosen(pool, TREES, [graph_of(nx.complete_graph(6))], 9).pool.graphs.count
+    near = select_graphs(pool, TREES, TREES, 9).pool.graphs.count
+    far = select_graphs(pool, TREES, [graph_of(nx.complete_graph(6))], 9).pool.graphs.count
     assert near < far
 
 
 def test_no_more_are_given_than_were_asked_for() -> None:
-    assert chosen(pool_of(TREES, [0.999] * 6), TREES, RANDOM, 4).pool.graphs.count == 4
+    assert select_graphs(pool_of(TREES, [0.999] * 6), TREES, RANDOM, 4).pool.graphs.count == 4
 
 
 def test_of_isomorphic_graphs_the_first_is_kept() -> None:

@@ -1,4 +1,4 @@
-"""The judge and the search that fills it, against the GNN asked directly."""
+"""The oracle and the search that fills it, against the GNN asked directly."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import torch
 from d4explain.gnn.graphs import Graph, to_sparse
 from d4explain.gnn.network import Gnn, predict
 from d4explain.gnn.spec import ActivationLayer, GcnLayer, GnnSpec, LinearLayer, PoolLayer
-from models.counterfactual.beam_search import Guide, Search
-from models.counterfactual.edit_ranking import EditRanker, EffectSource
+from models.counterfactual.beam_search import BeamSearch
+from models.counterfactual.edit_ranking import DenoiserEditRanker, EffectSource
 from models.counterfactual.oracle import FORBIDDEN, CounterfactualOracle, FlipGoal, StoppedError
 from models.counterfactual.search_config import SearchConfig
+from models.counterfactual.single_edits import SingleEdits
 from models.diffusion.denoiser import Denoiser, DenoiserShape
 from models.graphs.edits import LARGE_SET, EditRules, EditSpace
 from models.graphs.valences import Valences
@@ -24,7 +25,7 @@ CPU = torch.device("cpu")
 LAYERS = (GcnLayer(6), ActivationLayer("tanh"), GcnLayer(6), PoolLayer("sum"), LinearLayer(3))
 
 
-def a_judge(
+def an_oracle(
     nodes: int = 7, *, rules: EditRules | None = None, bias: float = 0.0, target: int | None = None
 ) -> CounterfactualOracle:
     rng = torch.Generator().manual_seed(nodes)
@@ -40,86 +41,88 @@ def a_judge(
     return CounterfactualOracle(gnn, space, FlipGoal(before, target), CPU)
 
 
-def a_scout(
-    judge: CounterfactualOracle,
+def a_ranker(
+    oracle: CounterfactualOracle,
     *,
-    foresees: bool = False,
-    foresight: EffectSource = EffectSource.DENOISER,
-) -> EditRanker:
+    predicts_effects: bool = False,
+    effect_source: EffectSource = EffectSource.DENOISER,
+) -> DenoiserEditRanker:
     """Of a denoiser that finds every edit as plausible as any other."""
-    spec = judge.gnn.spec
+    spec = oracle.gnn.spec
     shape = DenoiserShape(
         2,
         hidden=4,
         blocks=1,
-        classes=spec.classes if foresees else 0,
-        gnn_width=spec.state_width if foresees else 0,
+        classes=spec.classes if predicts_effects else 0,
+        gnn_width=spec.state_width if predicts_effects else 0,
     )
     rng = torch.Generator().manual_seed(0)
-    return EditRanker(Denoiser(shape), judge, CPU, foresight=foresight, generator=rng)
+    return DenoiserEditRanker(
+        Denoiser(shape), oracle, CPU, effect_source=effect_source, generator=rng
+    )
 
 
 def begun(
-    judge: CounterfactualOracle, scout: EditRanker, config: SearchConfig | None = None
-) -> tuple[Search, Guide]:
+    oracle: CounterfactualOracle, ranker: DenoiserEditRanker, config: SearchConfig | None = None
+) -> tuple[BeamSearch, SingleEdits]:
     """A search that never has enough, after its first depth."""
-    search = Search(judge, scout, config or SearchConfig())
+    search = BeamSearch(oracle, ranker, config or SearchConfig())
     return search, search.begin()
 
 
-def direct_margins(judge: CounterfactualOracle, edit_sets: list[tuple[int, ...]]) -> torch.Tensor:
+def direct_margins(oracle: CounterfactualOracle, edit_sets: list[tuple[int, ...]]) -> torch.Tensor:
     with torch.no_grad():
-        graphs = [judge.space.apply(edits) for edits in edit_sets]
-        logits = judge.gnn(to_sparse(graphs))
-    wanted = [column for column in range(3) if column != judge.goal.before]
-    return logits[:, wanted].amax(dim=1) - logits[:, judge.goal.before]
+        graphs = [oracle.space.apply(edits) for edits in edit_sets]
+        logits = oracle.gnn(to_sparse(graphs))
+    wanted = [column for column in range(3) if column != oracle.goal.before]
+    return logits[:, wanted].amax(dim=1) - logits[:, oracle.goal.before]
 
 
 def test_margins_are_those_of_the_sparse_gnn_alone_or_in_company() -> None:
-    judge = a_judge()
-    sets = list(combinations(range(judge.space.count), 2))
-    together = torch.tensor(judge.margins(sets))
-    torch.testing.assert_close(together, direct_margins(judge, sets), rtol=1e-4, atol=1e-5)
-    alone = torch.tensor([a_judge().margins([edits])[0] for edits in sets[:20]])
+    oracle = an_oracle()
+    sets = list(combinations(range(oracle.space.count), 2))
+    together = torch.tensor(oracle.margins(sets))
+    torch.testing.assert_close(together, direct_margins(oracle, sets), rtol=1e-4, atol=1e-5)
+    alone = torch.tensor([an_oracle().margins([edits])[0] for edits in sets[:20]])
     torch.testing.assert_close(alone, together[:20], rtol=1e-5, atol=1e-6)
 
 
 def test_known_margins_cost_nothing() -> None:
-    judge = a_judge()
-    judge.margins([(0,), (1,), (0,)])
-    assert judge.evaluations == 2
-    judge.margins([(1,), (0,)])
-    assert judge.evaluations == 2
+    oracle = an_oracle()
+    oracle.margins([(0,), (1,), (0,)])
+    assert oracle.evaluations == 2
+    oracle.margins([(1,), (0,)])
+    assert oracle.evaluations == 2
 
 
 def test_forbidden_sets_are_neither_judged_nor_flips() -> None:
-    judge = a_judge(rules=EditRules(max_edits=1, max_ratio=10.0))
-    assert judge.margins([(0, 1)]) == [FORBIDDEN]
-    assert judge.verified_margins([(0, 1)]) == [FORBIDDEN]
-    assert judge.evaluations == 0
-    assert judge.flips() == []
-    assert judge.misses(3) == []
+    oracle = an_oracle(rules=EditRules(max_edits=1, max_ratio=10.0))
+    assert oracle.margins([(0, 1)]) == [FORBIDDEN]
+    assert oracle.verified_margins([(0, 1)]) == [FORBIDDEN]
+    assert oracle.evaluations == 0
+    assert oracle.flips() == []
+    assert oracle.misses(3) == []
 
 
-@pytest.mark.parametrize("foresees", [False, True])
-def test_pairs_without_a_free_valence_get_no_place_in_a_pool(foresees: bool) -> None:
-    plain = a_judge(10)
+@pytest.mark.parametrize("predicts_effects", [False, True])
+def test_pairs_without_a_free_valence_get_no_place_in_a_pool(predicts_effects: bool) -> None:
+    plain = an_oracle(10)
     edges = [tuple(edge) for edge in plain.space.graph.edges.T.tolist()]
     full = Valences(free=(0,) * 10, orders=dict.fromkeys(edges, 1))
-    judge = a_judge(10, rules=EditRules(max_ratio=10.0, valences=full), bias=100.0)
-    space = judge.space
-    foresight = EffectSource.DENOISER if foresees else EffectSource.SLOPES
-    scout = a_scout(judge, foresees=foresees, foresight=foresight)
-    assert torch.equal(scout.gains > FORBIDDEN, space.present)
-    _, guide = begun(judge, scout, SearchConfig(pool=6, calibrated=False))
-    assert len(guide.tried) >= 6
-    assert all(space.present[guide.tried].tolist())
+    oracle = an_oracle(10, rules=EditRules(max_ratio=10.0, valences=full), bias=100.0)
+    space = oracle.space
+    effect_source = EffectSource.DENOISER if predicts_effects else EffectSource.SLOPES
+    ranker = a_ranker(oracle, predicts_effects=predicts_effects, effect_source=effect_source)
+    assert torch.equal(ranker.gains > FORBIDDEN, space.present)
+    _, single_edits = begun(oracle, ranker, SearchConfig(pool=6, calibrated=False))
+    assert len(single_edits.tried) >= 6
+    assert all(space.present[single_edits.tried].tolist())
     first, second = next(
         pairs
         for pairs in combinations(space.present.nonzero()[:, 0].tolist(), 2)
         if len({end for pair in pairs for end in _ends(space, pair)}) == 4
     )
-    (gains,) = scout.gains_at([(first, second)])
+    (gains,) = ranker.gains_at([(first, second)])
     ends = {*_ends(space, first), *_ends(space, second)}
     freed = [set(_ends(space, pair)) <= ends for pair in range(space.count)]
     possible = torch.tensor(freed) | space.present
@@ -141,13 +144,13 @@ def test_a_positive_margin_is_a_flip_and_nothing_else_is(target: int | None) -> 
 
 
 def test_gradients_are_slopes_of_the_margin() -> None:
-    judge = a_judge()
+    oracle = an_oracle()
     state = (2, 5)
-    (slopes,) = judge.gradients([state])
+    (slopes,) = oracle.gradients([state])
     step = 1e-2
-    graphs = judge.space.dense([state])
-    for pair in range(judge.space.count):
-        source, target = int(judge.space.sources[pair]), int(judge.space.targets[pair])
+    graphs = oracle.space.dense([state])
+    for pair in range(oracle.space.count):
+        source, target = int(oracle.space.sources[pair]), int(oracle.space.targets[pair])
         towards = 1 - 2 * float(graphs.adjacency[0, source, target])
         moved = []
         for sign in (1, -1):
@@ -155,62 +158,68 @@ def test_gradients_are_slopes_of_the_margin() -> None:
             adjacency[0, source, target] += sign * towards * step
             adjacency[0, target, source] += sign * towards * step
             with torch.no_grad():
-                logits = judge.gnn.dense(graphs.with_adjacency(adjacency))
-            moved.append(float(judge.goal.margin(logits)))
+                logits = oracle.gnn.dense(graphs.with_adjacency(adjacency))
+            moved.append(float(oracle.goal.margin(logits)))
         assert float(slopes[pair]) == pytest.approx((moved[0] - moved[1]) / (2 * step), abs=2e-2)
 
 
 def test_single_effects_are_exact() -> None:
-    judge = a_judge()
-    _, guide = begun(judge, a_scout(judge))
-    singles = [(pair,) for pair in range(judge.space.count)]
-    assert guide.tried == list(range(judge.space.count))
-    expected = direct_margins(judge, singles) - direct_margins(judge, [()])
-    torch.testing.assert_close(guide.effects, expected, rtol=1e-4, atol=1e-5)
+    oracle = an_oracle()
+    _, single_edits = begun(oracle, a_ranker(oracle))
+    singles = [(pair,) for pair in range(oracle.space.count)]
+    assert single_edits.tried == list(range(oracle.space.count))
+    expected = direct_margins(oracle, singles) - direct_margins(oracle, [()])
+    torch.testing.assert_close(single_edits.effects, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_of_too_many_pairs_edges_and_promising_ones_are_tried() -> None:
-    judge = a_judge(12)
-    plausibility = torch.linspace(0, 1, judge.space.count)
+    oracle = an_oracle(12)
+    plausibility = torch.linspace(0, 1, oracle.space.count)
     config = SearchConfig(full_pairs=40)
-    scout = a_scout(judge)
-    scout.plausibility = plausibility
-    _, guide = begun(judge, scout, config)
-    assert len(guide.tried) == 40
-    assert judge.evaluations == 42  # and the input, twice: the second time for its gradient
-    assert judge.gradient_count == 1
-    edges = judge.space.present.nonzero()[:, 0].tolist()
-    gradient = a_judge(12).gradients([()])[0]
+    ranker = a_ranker(oracle)
+    ranker.plausibility = plausibility
+    _, single_edits = begun(oracle, ranker, config)
+    assert len(single_edits.tried) == 40
+    assert oracle.evaluations == 42  # and the input, twice: the second time for its gradient
+    assert oracle.gradient_count == 1
+    edges = oracle.space.present.nonzero()[:, 0].tolist()
+    gradient = an_oracle(12).gradients([()])[0]
     steepest_edges = sorted(edges, key=lambda pair: -float(gradient[pair]))[:20]
-    assert {*steepest_edges, int(gradient.argmax()), judge.space.count - 1} <= set(guide.tried)
+    assert {*steepest_edges, int(gradient.argmax()), oracle.space.count - 1} <= set(
+        single_edits.tried
+    )
 
 
 def test_an_untrained_effect_head_foretells_the_slopes() -> None:
-    judge = a_judge()
+    oracle = an_oracle()
     states = [(), (2, 5)]
-    scout = a_scout(judge, foresees=True)
-    slopes = a_judge().gradients(states)
-    torch.testing.assert_close(scout.gains, slopes[0], rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(scout.gains_at(states), slopes, rtol=1e-4, atol=1e-5)
+    ranker = a_ranker(oracle, predicts_effects=True)
+    slopes = an_oracle().gradients(states)
+    torch.testing.assert_close(ranker.gains, slopes[0], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(ranker.gains_at(states), slopes, rtol=1e-4, atol=1e-5)
 
 
 def test_with_foresight_only_a_pool_is_tried() -> None:
-    judge = a_judge(12)
-    scout = a_scout(judge, foresees=True)
-    _, guide = begun(judge, scout, SearchConfig(pool=10, second_look=False))
-    assert len(guide.tried) == 10
-    assert judge.evaluations == 11  # and the look at the input, which says its margin too
-    assert judge.gradient_count == judge.gnn.spec.classes - 1  # the last class follows
-    assert int(scout.gains.argmax()) in guide.tried
-    untried = [pair for pair in range(judge.space.count) if pair not in guide.tried]
-    assert torch.equal(guide.effects[untried], scout.gains[untried])
-    exact = direct_margins(judge, [(pair,) for pair in guide.tried]) - direct_margins(judge, [()])
-    torch.testing.assert_close(guide.effects[guide.tried], exact, rtol=1e-4, atol=1e-5)
+    oracle = an_oracle(12)
+    ranker = a_ranker(oracle, predicts_effects=True)
+    _, single_edits = begun(oracle, ranker, SearchConfig(pool=10, extend_pool=False))
+    assert len(single_edits.tried) == 10
+    assert oracle.evaluations == 11  # and the look at the input, which says its margin too
+    assert oracle.gradient_count == oracle.gnn.spec.classes - 1  # the last class follows
+    assert int(ranker.gains.argmax()) in single_edits.tried
+    untried = [pair for pair in range(oracle.space.count) if pair not in single_edits.tried]
+    assert torch.equal(single_edits.effects[untried], ranker.gains[untried])
+    exact = direct_margins(oracle, [(pair,) for pair in single_edits.tried]) - direct_margins(
+        oracle, [()]
+    )
+    torch.testing.assert_close(
+        single_edits.effects[single_edits.tried], exact, rtol=1e-4, atol=1e-5
+    )
 
 
 def a_bias(way: float) -> float:
     """With which the best single edit of the GNN of 12 nodes goes so much of the way to a flip."""
-    plain = a_judge(12)
+    plain = an_oracle(12)
     unedited, *edited = plain.margins([(), *((pair,) for pair in range(plain.space.count))])
     return (max(edited) - unedited) / way + unedited
 
@@ -219,52 +228,52 @@ def a_bias(way: float) -> float:
 def test_a_pool_without_a_flip_gets_a_second_look_unless_a_flip_is_far_away(
     way: float, tried: int
 ) -> None:
-    judge = a_judge(12, bias=a_bias(way))
-    _, guide = begun(judge, a_scout(judge, foresees=True), SearchConfig(pool=10))
-    assert judge.flips() == []
-    assert len(guide.tried) == tried
+    oracle = an_oracle(12, bias=a_bias(way))
+    _, single_edits = begun(oracle, a_ranker(oracle, predicts_effects=True), SearchConfig(pool=10))
+    assert oracle.flips() == []
+    assert len(single_edits.tried) == tried
 
 
 def test_where_nobody_knows_how_good_the_foresight_is_all_pairs_are_tried() -> None:
-    judge = a_judge(12, bias=a_bias(0.3))
-    scout = a_scout(judge, foresees=True)
-    scout.needed = None
-    _, guide = begun(judge, scout, SearchConfig(pool=10))
-    assert guide.tried == list(range(judge.space.count))
+    oracle = an_oracle(12, bias=a_bias(0.3))
+    ranker = a_ranker(oracle, predicts_effects=True)
+    ranker.calibrated_pool = None
+    _, single_edits = begun(oracle, ranker, SearchConfig(pool=10))
+    assert single_edits.tried == list(range(oracle.space.count))
 
 
-class Wrong(EditRanker):
+class Wrong(DenoiserEditRanker):
     """Foretells the truth, but of one edit that it comes right after the best ones."""
 
-    def __init__(self, judge: CounterfactualOracle, pair: int, place: int) -> None:
-        truth = a_judge(12)
+    def __init__(self, oracle: CounterfactualOracle, pair: int, place: int) -> None:
+        truth = an_oracle(12)
         unedited, *edited = truth.margins([(), *((one,) for one in range(truth.space.count))])
-        self.foresees = True
-        self.needed = 0
+        self.predicts_effects = True
+        self.calibrated_pool = 0
         self.plausibility = torch.zeros(truth.space.count)
-        self._judge = judge
+        self._oracle = oracle
         self._unedited = None
         self._gains = torch.tensor(edited) - unedited
         self._gains[pair] = self._gains.topk(place + 1).values[-1] - 1e-4
 
 
-@pytest.mark.parametrize("second_look", [False, True])
-def test_a_second_look_finds_the_flip_that_a_pool_left_out(second_look: bool) -> None:
-    plain = a_judge(12)
+@pytest.mark.parametrize("extend_pool", [False, True])
+def test_a_second_look_finds_the_flip_that_a_pool_left_out(extend_pool: bool) -> None:
+    plain = an_oracle(12)
     margins = torch.tensor(plain.margins([(pair,) for pair in range(plain.space.count)]))
     best, bias = int(margins.argmax()), float(margins.topk(2).values.mean())
-    judge = a_judge(12, bias=bias)
-    config = SearchConfig(pool=10, second_look=second_look)
-    _, guide = begun(judge, Wrong(judge, best, 12), config)
-    assert (best in guide.tried) == second_look
-    assert judge.flips() == ([(best,)] if second_look else [])
+    oracle = an_oracle(12, bias=bias)
+    config = SearchConfig(pool=10, extend_pool=extend_pool)
+    _, single_edits = begun(oracle, Wrong(oracle, best, 12), config)
+    assert (best in single_edits.tried) == extend_pool
+    assert oracle.flips() == ([(best,)] if extend_pool else [])
 
 
 def test_without_information_there_is_no_foresight() -> None:
-    judge = a_judge(12)
-    scout = a_scout(judge, foresees=True, foresight=EffectSource.NONE)
-    _, guide = begun(judge, scout, SearchConfig(pool=10))
-    assert guide.tried == list(range(judge.space.count))
+    oracle = an_oracle(12)
+    ranker = a_ranker(oracle, predicts_effects=True, effect_source=EffectSource.NONE)
+    _, single_edits = begun(oracle, ranker, SearchConfig(pool=10))
+    assert single_edits.tried == list(range(oracle.space.count))
 
 
 def test_large_graphs_try_fewer_pairs() -> None:
@@ -273,73 +282,73 @@ def test_large_graphs_try_fewer_pairs() -> None:
     assert config.pairs_tried(512) * 512**2 <= config.full_cells
 
 
-@pytest.mark.parametrize("foresees", [True, False])
-def test_few_sets_are_tried_completely(foresees: bool) -> None:
-    judge = a_judge(bias=50.0)
-    search, _ = begun(judge, a_scout(judge, foresees=foresees))
+@pytest.mark.parametrize("predicts_effects", [True, False])
+def test_few_sets_are_tried_completely(predicts_effects: bool) -> None:
+    oracle = an_oracle(bias=50.0)
+    search, _ = begun(oracle, a_ranker(oracle, predicts_effects=predicts_effects))
     search.deepen()
-    before = judge.evaluations
-    judge.margins(list(combinations(range(judge.space.count), 2)))
-    assert judge.evaluations == before
+    before = oracle.evaluations
+    oracle.margins(list(combinations(range(oracle.space.count), 2)))
+    assert oracle.evaluations == before
 
 
 def test_the_best_state_tries_every_pair() -> None:
-    judge = a_judge(bias=50.0)
+    oracle = an_oracle(bias=50.0)
     config = SearchConfig(all_sets=1)
-    search, guide = begun(judge, a_scout(judge), config)
+    search, single_edits = begun(oracle, a_ranker(oracle), config)
     search.deepen()
-    best = int(guide.effects.argmax())
-    before = judge.evaluations
-    judge.margins(
-        [tuple(sorted((best, pair))) for pair in range(judge.space.count) if pair != best]
+    best = int(single_edits.effects.argmax())
+    before = oracle.evaluations
+    oracle.margins(
+        [tuple(sorted((best, pair))) for pair in range(oracle.space.count) if pair != best]
     )
-    assert judge.evaluations == before
+    assert oracle.evaluations == before
 
 
 def test_exchange_makes_a_set_smaller() -> None:
-    plain = a_judge()
+    plain = an_oracle()
     singles, pairs, triples = (
         list(combinations(range(plain.space.count), size)) for size in (1, 2, 3)
     )
     # a bias lowers all margins alike: this one lets two edits flip, but never one
     bias = (max(plain.margins(singles)) + max(plain.margins(pairs))) / 2
-    judge = a_judge(bias=bias)
-    search, _ = begun(judge, a_scout(judge))
+    oracle = an_oracle(bias=bias)
+    search, _ = begun(oracle, a_ranker(oracle))
     # known flips are three edits without a flip of two among them
-    seen = a_judge(bias=bias)
+    seen = an_oracle(bias=bias)
     of_two = [set(s) for s, m in zip(pairs, seen.margins(pairs), strict=True) if m > 0]
     of_three = [
         edits
         for edits, margin in zip(triples, seen.margins(triples), strict=True)
         if margin > 0 and not any(smaller <= set(edits) for smaller in of_two)
     ]
-    judge.margins(of_three[:3])
-    assert len(judge.flips()[0]) == 3
+    oracle.margins(of_three[:3])
+    assert len(oracle.flips()[0]) == 3
     search.exchange()
-    assert len(judge.flips()[0]) == 2
+    assert len(oracle.flips()[0]) == 2
 
 
 def test_exchange_leaves_flips_of_very_many_edits_alone() -> None:
-    plain = a_judge(30)
+    plain = an_oracle(30)
     singles = [(pair,) for pair in range(plain.space.count)]
     alone = plain.margins(singles)
     ranked = sorted(range(plain.space.count), key=lambda pair: -alone[pair])
     many = tuple(sorted(ranked[:70]))
     (together,) = plain.margins([many])
     assert together > max(alone)
-    judge = a_judge(30, bias=(together + max(alone)) / 2)
-    search, _ = begun(judge, a_scout(judge))
-    judge.margins([many])
-    assert judge.flips() == [many]
-    before = judge.evaluations
+    oracle = an_oracle(30, bias=(together + max(alone)) / 2)
+    search, _ = begun(oracle, a_ranker(oracle))
+    oracle.margins([many])
+    assert oracle.flips() == [many]
+    before = oracle.evaluations
     search.exchange()  # every two of 70 dropped would be 2,415 sets
-    assert judge.evaluations == before
+    assert oracle.evaluations == before
 
 
 def test_stopping_interrupts_between_calls() -> None:
-    judge = a_judge()
+    oracle = an_oracle()
     stopped = CounterfactualOracle(
-        judge.gnn, judge.space, judge.goal, CPU, should_stop=lambda: True
+        oracle.gnn, oracle.space, oracle.goal, CPU, should_stop=lambda: True
     )
     with pytest.raises(StoppedError):
         stopped.margins([(0,)])
@@ -347,25 +356,25 @@ def test_stopping_interrupts_between_calls() -> None:
 
 
 def test_a_search_stops_between_portions_when_that_is_enough() -> None:
-    judge = a_judge(12)
+    oracle = an_oracle(12)
     asked: list[int] = []
 
     def enough(depth: int) -> bool:
         asked.append(depth)
         return len(asked) == 2
 
-    scout = a_scout(judge)
-    guide = Search(judge, scout, SearchConfig(portion=10), enough).begin()
+    ranker = a_ranker(oracle)
+    single_edits = BeamSearch(oracle, ranker, SearchConfig(batch_size=10), enough).begin()
     assert asked == [1, 1]
-    assert len(guide.tried) == 20
-    slopes = a_judge(12).gradients([()])[0]
-    untried = [pair for pair in range(judge.space.count) if pair not in guide.tried]
-    torch.testing.assert_close(guide.effects[untried], slopes[untried], rtol=1e-4, atol=1e-5)
+    assert len(single_edits.tried) == 20
+    slopes = an_oracle(12).gradients([()])[0]
+    untried = [pair for pair in range(oracle.space.count) if pair not in single_edits.tried]
+    torch.testing.assert_close(single_edits.effects[untried], slopes[untried], rtol=1e-4, atol=1e-5)
 
 
 def only_best_flip(count: int) -> tuple[float, set[int]]:
     """A bias with which so many single edits flip the GNN of 12 nodes, and their pairs."""
-    plain = a_judge(12)
+    plain = an_oracle(12)
     margins = torch.tensor(plain.margins([(pair,) for pair in range(plain.space.count)]))
     values, pairs = margins.topk(count + 1)
     return float(values[-2:].mean()), set(pairs[:count].tolist())
@@ -376,77 +385,79 @@ def test_the_more_flips_are_known_the_sooner_foretold_sets_without_one_end_a_dep
     flips: int, more: int
 ) -> None:
     bias, pairs = only_best_flip(flips)
-    judge = a_judge(12, bias=bias)
-    scout = a_scout(judge, foresees=True)
-    _, guide = begun(judge, scout, SearchConfig(pool=None, portion=4, dry=24))
-    assert {pair for (pair,) in judge.flips()} == pairs
-    order = scout.gains.argsort(descending=True, stable=True).tolist()
+    oracle = an_oracle(12, bias=bias)
+    ranker = a_ranker(oracle, predicts_effects=True)
+    _, single_edits = begun(oracle, ranker, SearchConfig(pool=None, batch_size=4, stale_limit=24))
+    assert {pair for (pair,) in oracle.flips()} == pairs
+    order = ranker.gains.argsort(descending=True, stable=True).tolist()
     until_flips = 4 * (max(order.index(pair) for pair in pairs) // 4 + 1)
-    assert until_flips + more < judge.space.count
-    assert guide.tried == sorted(order[: until_flips + more])
+    assert until_flips + more < oracle.space.count
+    assert single_edits.tried == sorted(order[: until_flips + more])
 
 
 @pytest.mark.parametrize(
-    ("dry", "foresight"),
+    ("stale_limit", "effect_source"),
     [(None, EffectSource.DENOISER), (8, EffectSource.NONE)],
     ids=["never", "random"],
 )
 def test_without_order_or_if_never_told_to_a_depth_does_not_end(
-    dry: int | None, foresight: EffectSource
+    stale_limit: int | None, effect_source: EffectSource
 ) -> None:
     bias, _ = only_best_flip(1)
-    judge = a_judge(12, bias=bias)
-    scout = a_scout(judge, foresees=True, foresight=foresight)
-    _, guide = begun(judge, scout, SearchConfig(pool=None, portion=4, dry=dry))
-    assert guide.tried == list(range(judge.space.count))
+    oracle = an_oracle(12, bias=bias)
+    ranker = a_ranker(oracle, predicts_effects=True, effect_source=effect_source)
+    _, single_edits = begun(
+        oracle, ranker, SearchConfig(pool=None, batch_size=4, stale_limit=stale_limit)
+    )
+    assert single_edits.tried == list(range(oracle.space.count))
 
 
 def test_a_flip_of_more_edits_does_not_end_a_depth() -> None:
-    plain = a_judge(12)
+    plain = an_oracle(12)
     singles = plain.margins([(pair,) for pair in range(plain.space.count)])
     best = sorted(range(plain.space.count), key=lambda pair: -singles[pair])
     larger = tuple(sorted(best[:3]))
     (together,) = plain.margins([larger])
     assert together > max(singles)
-    judge = a_judge(12, bias=(together + max(singles)) / 2)
-    judge.margins([larger])
-    assert judge.flips() == [larger]
-    scout = a_scout(judge, foresees=True)
-    _, guide = begun(judge, scout, SearchConfig(pool=None, portion=4, dry=8))
-    assert guide.tried == list(range(judge.space.count))
+    oracle = an_oracle(12, bias=(together + max(singles)) / 2)
+    oracle.margins([larger])
+    assert oracle.flips() == [larger]
+    ranker = a_ranker(oracle, predicts_effects=True)
+    _, single_edits = begun(oracle, ranker, SearchConfig(pool=None, batch_size=4, stale_limit=8))
+    assert single_edits.tried == list(range(oracle.space.count))
 
 
 def test_doubtful_margins_are_verified_and_clear_ones_are_not() -> None:
-    judge = a_judge()
-    sets = [(pair,) for pair in range(judge.space.count)]
-    dense = judge.margins(sets)
+    oracle = an_oracle()
+    sets = [(pair,) for pair in range(oracle.space.count)]
+    dense = oracle.margins(sets)
     clear = [edits for edits, margin in zip(sets, dense, strict=True) if abs(margin) > 0.1]
-    before = judge.evaluations
-    assert judge.sure_margins(clear) == judge.margins(clear)
-    assert judge.evaluations == before
-    assert judge.sure_margins([(0, 1)]) == judge.verified_margins([(0, 1)])
-    assert judge.evaluations == before + 1
+    before = oracle.evaluations
+    assert oracle.sure_margins(clear) == oracle.margins(clear)
+    assert oracle.evaluations == before
+    assert oracle.sure_margins([(0, 1)]) == oracle.verified_margins([(0, 1)])
+    assert oracle.evaluations == before + 1
 
 
 def test_large_sets_that_pruning_tries_are_no_flips_until_they_are_asked_for() -> None:
     large = [tuple(range(start, start + LARGE_SET + 1)) for start in range(4)]
     small = [(0,), (1, 2)]
-    truth = a_judge(30).margins([*large, *small])
-    judge = a_judge(30)
-    assert judge.trial_margins([*large, *small, large[0]]) == [*truth, truth[0]]
-    assert judge.evaluations == 6
-    assert set(judge.misses(10)) == set(small)
-    assert judge.trial_margins(large) == truth[:4]
-    assert judge.margins(large) == truth[:4]
-    assert judge.evaluations == 6
-    assert set(judge.misses(10)) == {*large, *small}
+    truth = an_oracle(30).margins([*large, *small])
+    oracle = an_oracle(30)
+    assert oracle.trial_margins([*large, *small, large[0]]) == [*truth, truth[0]]
+    assert oracle.evaluations == 6
+    assert set(oracle.misses(10)) == set(small)
+    assert oracle.trial_margins(large) == truth[:4]
+    assert oracle.margins(large) == truth[:4]
+    assert oracle.evaluations == 6
+    assert set(oracle.misses(10)) == {*large, *small}
 
 
 def test_verdicts_on_large_sets_are_not_remembered() -> None:
-    judge = a_judge(30)
+    oracle = an_oracle(30)
     large, small = tuple(range(LARGE_SET + 1)), (0, 1)
-    first = judge.verify([large, small])
-    assert torch.equal(judge.verify([small]), first[1:])
-    assert judge.evaluations == 2
-    torch.testing.assert_close(judge.verify([large]), first[:1])
-    assert judge.evaluations == 3
+    first = oracle.verify([large, small])
+    assert torch.equal(oracle.verify([small]), first[1:])
+    assert oracle.evaluations == 2
+    torch.testing.assert_close(oracle.verify([large]), first[:1])
+    assert oracle.evaluations == 3

@@ -22,7 +22,7 @@ from d4explain.gnn.spec import (
     LinearLayer,
     PoolLayer,
 )
-from models.counterfactual.edit_ranking import EditRanker, EffectSource
+from models.counterfactual.edit_ranking import DenoiserEditRanker, EffectSource
 from models.counterfactual.explain import CounterfactualConfig, explain
 from models.counterfactual.large.candidate_space import CandidateConfig, CandidateSpace
 from models.counterfactual.large.patches import PatchEditRanker, local_parts, patches_of
@@ -160,7 +160,7 @@ def test_edited_graphs_are_those_of_the_dense_space(
         assert torch.equal(own.edges, other.edges)
     assert space.component_counts(sets) == dense.component_counts(same)
     assert space.allowed(sets) == dense.allowed(same)
-    codes, truth = space.codes(sets), marked_codes(dense, same)
+    codes, truth = space.symmetry_codes(sets), marked_codes(dense, same)
     for i in range(len(sets)):
         for j in range(i):
             assert (codes[i] == codes[j]) == (truth[i] == truth[j])
@@ -168,7 +168,9 @@ def test_edited_graphs_are_those_of_the_dense_space(
 
 @settings(max_examples=20, deadline=None)
 @given(made=graphs(), seed=st.integers(0, 100))
-def test_strangeness_is_that_of_networkx_degrees_and_clustering(made: nx.Graph, seed: int) -> None:
+def test_statistics_shift_is_that_of_networkx_degrees_and_clustering(
+    made: nx.Graph, seed: int
+) -> None:
     space = restricted(graph_of(made), seed=seed)
     chosen = torch.randperm(space.count, generator=rng(seed))[:3].tolist()
     sets: list[EditSet] = [tuple(sorted(chosen)), (chosen[0],)]
@@ -179,7 +181,7 @@ def test_strangeness_is_that_of_networkx_degrees_and_clustering(made: nx.Graph, 
         return degrees, sorted(nx.clustering(graph).values())
 
     before = figures(made)
-    for edits, strange in zip(sets, space.strangeness(sets), strict=True):
+    for edits, strange in zip(sets, space.statistics_shift(sets), strict=True):
         edited = made.copy()
         for one, other in space.pairs(edits):
             (edited.remove_edge if edited.has_edge(one, other) else edited.add_edge)(one, other)
@@ -232,12 +234,12 @@ def test_a_graph_that_is_one_patch_is_read_as_a_whole() -> None:
     denoiser = denoiser_for(gnn)
     goal = FlipGoal(int(predict(gnn, [graph], CPU).argmax()), None)
     space, dense = restricted(graph), EditSpace.of(graph, EditRules())
-    sparse_judge, dense_judge = (
+    sparse_oracle, dense_oracle = (
         CounterfactualOracle(gnn, one, goal, CPU) for one in (space, dense)
     )
-    patches = PatchEditRanker(denoiser, sparse_judge, space, ALWAYS, device=CPU, generator=rng(0))
-    whole = EditRanker(
-        denoiser, dense_judge, CPU, foresight=EffectSource.DENOISER, generator=rng(0)
+    patches = PatchEditRanker(denoiser, sparse_oracle, space, ALWAYS, device=CPU, generator=rng(0))
+    whole = DenoiserEditRanker(
+        denoiser, dense_oracle, CPU, effect_source=EffectSource.DENOISER, generator=rng(0)
     )
     pairs = list(zip(dense.sources.tolist(), dense.targets.tolist(), strict=True))
     places = [pairs.index(pair) for pair in space.pairs(tuple(range(space.count)))]
@@ -245,7 +247,7 @@ def test_a_graph_that_is_one_patch_is_read_as_a_whole() -> None:
     assert torch.allclose(patches.plausibility, whole.plausibility[places], rtol=1e-3, atol=1e-4)
     sets = [(0,), (1, 4)]
     same = [tuple(sorted(places[pair] for pair in edits)) for edits in sets]
-    assert sparse_judge.margins(sets) == pytest.approx(dense_judge.margins(same), abs=1e-4)
+    assert sparse_oracle.margins(sets) == pytest.approx(dense_oracle.margins(same), abs=1e-4)
 
 
 def test_known_effects_replace_foretold_ones() -> None:
@@ -253,11 +255,11 @@ def test_known_effects_replace_foretold_ones() -> None:
     gnn = network()
     goal = FlipGoal(int(predict(gnn, [graph], CPU).argmax()), None)
     space = restricted(graph)
-    judge = CounterfactualOracle(gnn, space, goal, CPU)
-    scout = PatchEditRanker(denoiser_for(gnn), judge, space, ALWAYS, device=CPU, generator=rng(0))
-    unedited, edited = judge.margins([(), (7,)])
-    assert float(scout.gains[7]) == pytest.approx(edited - unedited, abs=1e-6)
-    assert torch.equal(scout.gains_at([(1,), (2, 3)])[1], scout.gains)
+    oracle = CounterfactualOracle(gnn, space, goal, CPU)
+    ranker = PatchEditRanker(denoiser_for(gnn), oracle, space, ALWAYS, device=CPU, generator=rng(0))
+    unedited, edited = oracle.margins([(), (7,)])
+    assert float(ranker.gains[7]) == pytest.approx(edited - unedited, abs=1e-6)
+    assert torch.equal(ranker.gains_at([(1,), (2, 3)])[1], ranker.gains)
 
 
 def edge_counter(threshold: float) -> Gnn:
@@ -355,15 +357,15 @@ def test_what_the_sparse_gnn_has_said_of_candidates_is_not_asked_again() -> None
     graph = graph_of(nx.barabasi_albert_graph(100, 2, seed=3), features=2)
     gnn = network()
     goal = FlipGoal(int(predict(gnn, [graph], CPU).argmax()), None)
-    judge = CounterfactualOracle(gnn, restricted(graph), goal, CPU)
+    oracle = CounterfactualOracle(gnn, restricted(graph), goal, CPU)
     sets: list[EditSet] = [(0,), (1, 4), tuple(range(LARGE_SET + 1))]
-    margins = judge.trial_margins(sets)
-    before = judge.evaluations
-    assert judge.sure_margins(sets) == margins
-    assert judge.evaluations == before
-    (unknown,) = judge.sure_margins([(2, 3)])
-    assert judge.evaluations == before + 1
-    assert (unknown > 0) == (judge.margins([(2, 3)])[0] > 0)
+    margins = oracle.trial_margins(sets)
+    before = oracle.evaluations
+    assert oracle.sure_margins(sets) == margins
+    assert oracle.evaluations == before
+    (unknown,) = oracle.sure_margins([(2, 3)])
+    assert oracle.evaluations == before + 1
+    assert (unknown > 0) == (oracle.margins([(2, 3)])[0] > 0)
 
 
 def test_stopping_while_patches_are_read_is_said() -> None:

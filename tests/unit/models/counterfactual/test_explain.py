@@ -83,7 +83,7 @@ class FixedDenoiser(Denoiser):
         self._answer = answer
 
     def forward(
-        self, noisy: DenseGraphs, noise: NoiseLevel, steered: Tensor | None = None
+        self, noisy: DenseGraphs, noise: NoiseLevel, conditioned: Tensor | None = None
     ) -> Tensor:
         return (40 * self._answer - 20).expand(noisy.count, -1, -1)
 
@@ -571,7 +571,7 @@ def test_unpruned_flips_keep_the_edits_they_do_not_need() -> None:
 def test_without_information_answers_are_as_valid(seed: int) -> None:
     graph = random_graph(seed, 8, 0.3)
     gnn = random_gnn(seed, graph, bias=1.0)
-    config = CounterfactualConfig(foresight=EffectSource.NONE)
+    config = CounterfactualConfig(effect_source=EffectSource.NONE)
     first, second = run(gnn, graph, config=config), run(gnn, graph, config=config)
     assert [edges_of(answer.graph) for answer in first.found] == [
         edges_of(answer.graph) for answer in second.found
@@ -594,9 +594,9 @@ def test_scattered_samples_have_the_sizes_and_nothing_else_of_the_originals() ->
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("foresight", list(EffectSource))
+@pytest.mark.parametrize("effect_source", list(EffectSource))
 def test_backward_passes_are_counted_beside_forward_ones(
-    classes: int, foresight: EffectSource, monkeypatch: pytest.MonkeyPatch
+    classes: int, effect_source: EffectSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     differentiated: list[int] = []  # graphs of each backward pass
     grad = torch.autograd.grad
@@ -611,10 +611,10 @@ def test_backward_passes_are_counted_beside_forward_ones(
     width = gnn.spec.state_width
     shape = DenoiserShape(FEATURES, hidden=8, blocks=2, classes=classes, gnn_width=width)
     denoiser = Denoiser(shape, torch.Generator().manual_seed(0)).eval()
-    config = CounterfactualConfig(foresight=foresight)
+    config = CounterfactualConfig(effect_source=effect_source)
     outcome = run(gnn, graph, config=config, denoiser=denoiser)
     assert outcome.gnn_gradients == sum(differentiated)
-    assert (outcome.gnn_gradients > 0) == (foresight is not EffectSource.NONE)
+    assert (outcome.gnn_gradients > 0) == (effect_source is not EffectSource.NONE)
 
 
 def test_work_is_counted() -> None:
@@ -653,11 +653,11 @@ def test_the_input_itself_is_no_flip_where_both_forms_of_the_gnn_disagree() -> N
     gnn = random_gnn(3, graph)
     other = 1 - int(probabilities(gnn, graph).argmax())
     space = EditSpace.of(graph, EditRules(max_ratio=1.0))
-    judge = CounterfactualOracle(
+    oracle = CounterfactualOracle(
         gnn, space, FlipGoal(before=other, target=None), torch.device("cpu")
     )
-    (unedited,) = judge.margins([()])
+    (unedited,) = oracle.margins([()])
     assert unedited > 0
-    judge.margins([(pair,) for pair in range(space.count)])
-    assert () not in judge.flips()
-    assert judge.flips()
+    oracle.margins([(pair,) for pair in range(space.count)])
+    assert () not in oracle.flips()
+    assert oracle.flips()

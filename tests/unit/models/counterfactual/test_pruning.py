@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from models.counterfactual.margin_cache import MarginCache
 from models.counterfactual.pruning import Margins, prune, without_one
-from models.graphs.edits import LARGE_SET, EditSet, SmallestSets
+from models.graphs.edits import LARGE_SET, EditSet
+from models.graphs.minimal_sets import MinimalSets
 
 edit_sets = st.frozensets(st.integers(0, 7), min_size=1).map(lambda edits: tuple(sorted(edits)))
 # of single reverts in rounds, and by halves
@@ -30,7 +31,7 @@ def pruned_of(starts: Sequence[EditSet], margins: Margins, large: int = LARGE_SE
 def test_no_single_edit_of_a_pruned_set_can_be_reverted(
     flipping: frozenset[EditSet], start: EditSet, large: int
 ) -> None:
-    # any judge at all: which sets flip is drawn at random, margins follow no order
+    # any oracle at all: which sets flip is drawn at random, margins follow no order
     flips = flipping | {start}
 
     def margins(tried: Sequence[EditSet]) -> list[float]:
@@ -178,7 +179,7 @@ def test_smallest_sets_are_those_that_contain_no_other(some: list[EditSet]) -> N
     expected = {
         edits for edits in distinct if not any(set(other) < set(edits) for other in distinct)
     }
-    smallest = SmallestSets(some)
+    smallest = MinimalSets(some)
     assert set(smallest.kept) == expected
     assert len(smallest.kept) == len(expected)
     assert all(smallest.covers(edits) for edits in distinct)
@@ -188,4 +189,4 @@ def test_smallest_sets_are_those_that_contain_no_other(some: list[EditSet]) -> N
 @given(st.lists(edit_sets), edit_sets)
 def test_covering_is_containing(some: list[EditSet], asked: EditSet) -> None:
     covered = any(set(edits) <= set(asked) for edits in some)
-    assert SmallestSets(some).covers(asked) == covered
+    assert MinimalSets(some).covers(asked) == covered

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import wasserstein_distance
 
 from d4explain.gnn.graphs import Graph, to_dense
-from models.counterfactual.selection import choose, statistics_shift
+from models.counterfactual.selection import choose
 from models.graphs.connectivity import component_counts, reachable
 from models.graphs.edits import EditRules, EditSpace
 from models.graphs.isomorphism import graph_codes, marked_codes
@@ -123,12 +123,12 @@ def _marked(space: EditSpace, edits: tuple[int, ...]) -> nx.Graph:
 
 @settings(max_examples=40, deadline=None)
 @given(graphs(), st.data())
-def test_unnaturalness_is_the_distance_to_the_input(graph: Graph, data: st.DataObject) -> None:
+def test_statistics_shift_is_the_distance_to_the_input(graph: Graph, data: st.DataObject) -> None:
     space = EditSpace.of(graph, EditRules(max_ratio=10.0))
     if space.count == 0:
         return
     edits = tuple(sorted(data.draw(st.sets(st.integers(0, space.count - 1), min_size=1))))
-    (distance,) = statistics_shift(space, [edits])
+    (distance,) = space.statistics_shift([edits])
     before, after = networkx_of(graph), networkx_of(space.apply(edits))
     parts = nx.number_connected_components(before) - nx.number_connected_components(after)
     mean_degree = max(1.0, float(np.mean([d for _, d in before.degree])))

@@ -19,9 +19,9 @@ from d4explain.gnn.spec import GineLayer, GinLayer, GnnSpec, LinearLayer, Plugge
 from models.classes.explain import ClassConfig, explain_class
 from models.counterfactual.explain import CounterfactualConfig, EditRules, explain
 from models.diffusion import counterfactual_loss as steering_module
-from models.diffusion.counterfactual_loss import steering
+from models.diffusion.counterfactual_loss import sampled_counterfactual_loss
 from models.diffusion.denoiser import Denoiser, DenoiserShape
-from models.diffusion.gnn_sensitivity import look
+from models.diffusion.gnn_sensitivity import gnn_sensitivity
 from models.diffusion.losses import counterfactual_loss
 from models.diffusion.recipes import Objective, recipe_for
 from models.training.trainer import Trainer
@@ -105,7 +105,7 @@ def test_answers_and_states_are_those_of_the_dense_form(graphs: list[Graph]) -> 
     assert not plugged.has_dense
     with torch.no_grad():
         torch.testing.assert_close(plugged.answers(dense), known.dense(dense))
-        ours, theirs = look(plugged, dense), look(known, dense)
+        ours, theirs = gnn_sensitivity(plugged, dense), gnn_sensitivity(known, dense)
     torch.testing.assert_close(ours.logits, theirs.logits)
     torch.testing.assert_close(ours.states[dense.mask], theirs.states[dense.mask])
     assert ours.slopes.shape == theirs.slopes.shape
@@ -166,7 +166,7 @@ def test_the_score_function_gradient_is_unbiased() -> None:
             (torch.tensor([0, 0]), torch.tensor([one, other]), torch.tensor([other, one])),
             value.expand(2),
         )
-    found = steering(
+    found = sampled_counterfactual_loss(
         plugged,
         logits.repeat(repeats, 1, 1),
         many,

@@ -14,8 +14,6 @@ from d4explain.gnn.graphs import DenseGraphs, Graph, to_dense
 from models.diffusion.noise import (
     NoiseLevel,
     add_noise,
-    composed_flip,
-    composed_noise,
     density_noise,
     uniform_noise,
 )
@@ -98,46 +96,6 @@ def test_zero_noise_changes_nothing_and_full_noise_everything() -> None:
     assert torch.equal(same.adjacency, graphs.adjacency)
     opposite = add_noise(graphs, NoiseLevel.symmetric(torch.ones(2)), rng())
     assert torch.equal(opposite.adjacency, graphs.pair_mask.float() - graphs.adjacency)
-
-
-def test_steps_compose_to_the_closed_form() -> None:
-    flips = torch.tensor([0.02, 0.1, 0.25, 0.4], dtype=torch.float64)
-    product = torch.eye(2, dtype=torch.float64)
-    for flip in flips.tolist():
-        product = product @ torch.tensor([[1 - flip, flip], [flip, 1 - flip]], dtype=product.dtype)
-    assert float(composed_flip(flips)) == pytest.approx(float(product[0, 1]), abs=1e-12)
-
-
-def test_composition_of_one_flip_is_itself_and_many_forget() -> None:
-    assert float(composed_flip(torch.tensor([0.3]))) == pytest.approx(0.3)
-    assert float(composed_flip(torch.full((200,), 0.1))) == pytest.approx(0.5, abs=1e-6)
-
-
-def test_drawing_step_by_step_is_drawing_the_composition() -> None:
-    graphs = house_and_path()
-    draws = 20_000
-    steps = [
-        NoiseLevel(per_graph(0.05, 0.2), per_graph(0.3, 0.1)),
-        NoiseLevel(per_graph(0.1, 0.02), per_graph(0.15, 0.4)),
-    ]
-    generator = rng(3)
-    current = graphs.repeat(draws)
-    for step in steps:
-        level = NoiseLevel(step.add.repeat_interleave(draws), step.remove.repeat_interleave(draws))
-        current = add_noise(current, level, generator)
-    changed = (current.adjacency != graphs.repeat(draws).adjacency).view(2, draws, 5, 5).sum(1)
-    whole = composed_noise(*steps)
-    expected = torch.where(
-        graphs.adjacency > 0.5, whole.remove[:, None, None], whole.add[:, None, None]
-    )
-    assert_frequency(changed, draws, expected * graphs.pair_mask)
-
-
-def test_composed_noise_of_symmetric_steps_is_the_composed_flip() -> None:
-    first, second = per_graph(0.1, 0.3), per_graph(0.25, 0.05)
-    both = composed_noise(NoiseLevel.symmetric(first), NoiseLevel.symmetric(second))
-    torch.testing.assert_close(both.add, composed_flip(torch.stack([first, second], dim=1)))
-    torch.testing.assert_close(both.remove, both.add)
 
 
 def test_same_generator_same_noise_and_global_state_is_left_alone() -> None:

@@ -18,7 +18,7 @@ from d4explain.gnn.graphs import Graph, to_dense
 from d4explain.gnn.network import Gnn
 from d4explain.gnn.spec import ActivationLayer, GcnLayer, GnnSpec, LinearLayer, PoolLayer
 from models.diffusion.denoiser import Denoiser
-from models.diffusion.gnn_sensitivity import drawn_toggles, logit_changes, look
+from models.diffusion.gnn_sensitivity import drawn_toggles, gnn_sensitivity, logit_changes
 from models.diffusion.noise import NoiseLevel, add_noise
 from models.diffusion.ppgn import KEPT_PER_BLOCK, PpgnBlock
 from models.diffusion.recipes import Objective, Recipe, recipe_for
@@ -83,7 +83,7 @@ def test_gradient_is_that_of_the_whole_batch_written_out(graphs_per_pass: int) -
     losses, found = gradients(cpu_use(graphs_per_pass), None)
     model, whole, judge = denoiser(RECIPE), batch(), gnn()
     logits, effects = model.with_effects(
-        whole.noisy, whole.noise, whole.steered, look(judge, whole.noisy)
+        whole.noisy, whole.noise, whole.conditioned, gnn_sensitivity(judge, whole.noisy)
     )
     probability = logits.sigmoid()
     target = whole.clean.adjacency
@@ -190,7 +190,7 @@ def test_products_of_less_precision_give_nearly_the_same_gradient(residual: bool
             for graphs in (whole.clean, whole.noisy)
         ),
         NoiseLevel.symmetric(whole.noise.add.float()),
-        whole.steered,
+        whole.conditioned,
     )
     found = []
     for products in (None, torch.bfloat16):

@@ -14,7 +14,7 @@ from torch import Tensor
 from d4explain.gnn.graphs import Graph, to_dense
 from d4explain.gnn.network import Gnn, predict
 from d4explain.gnn.spec import ActivationLayer, GcnLayer, GnnSpec, LinearLayer, PoolLayer
-from models.diffusion.gnn_sensitivity import drawn_toggles, logit_changes, look
+from models.diffusion.gnn_sensitivity import drawn_toggles, gnn_sensitivity, logit_changes
 from models.diffusion.recipes import Objective, Recipe, recipe_for
 from models.graphs.edits import EditRules, EditSpace
 from models.graphs.subgraphs import connected_subgraph, neighbours_of
@@ -97,13 +97,13 @@ def test_the_effect_head_learns_what_edits_do_to_the_gnn() -> None:
         pass
     toggles = drawn_toggles(graphs, graphs.pair_mask, 12, torch.Generator().manual_seed(7))
     change = logit_changes(gnn, graphs, toggles)
-    view = look(gnn, graphs)
+    view = gnn_sensitivity(gnn, graphs)
     missed = []
     for denoiser in (untrained, training.denoiser()):
         effects = denoiser.read(graphs, view).effects
         assert effects is not None
         missed.append(float((toggles.of(effects) - change).square().mean()))
-    # untrained it foretells the slopes
+    # An untrained denoiser predicts the slopes.
     assert missed[0] == pytest.approx(
         float((toggles.of(view.slopes) - change).square().mean()), rel=1e-4
     )
@@ -267,7 +267,7 @@ def test_validity_counts_flips_by_foretold_edits() -> None:
     measured = predicted_validity(denoiser, gnn, graphs, ratio=0.1, device=CPU)
     by_hand = []
     for graph in graphs:
-        (slopes,) = look(gnn, to_dense([graph])).slopes[:1]
+        (slopes,) = gnn_sensitivity(gnn, to_dense([graph])).slopes[:1]
         before = int(predict(gnn, [graph], CPU)[0].argmax())
         towards = slopes[0] * (1 if before else -1)
         pairs = list(combinations(range(graph.node_count), 2))
@@ -294,7 +294,9 @@ def test_a_pool_holds_what_matters_on_all_but_two_of_a_hundred_graphs() -> None:
         own = predict(gnn, [graph], CPU)[0].logit()  # of two classes: what the margin is made of
         before = int(own.argmax())
         after = predict(gnn, space.apply_all([(pair,) for pair in range(space.count)]), CPU).logit()
-        slopes = look(gnn, to_dense([graph])).slopes[1 - before, 0]  # untrained, it foretells these
+        slopes = gnn_sensitivity(gnn, to_dense([graph])).slopes[
+            1 - before, 0
+        ]  # untrained, it foretells these
         order = space.of_pairs(slopes).argsort(descending=True, stable=True).tolist()
         flips = (after.argmax(dim=1) != before).nonzero()[:, 0].tolist()
         moved = after[:, 1 - before] - own[1 - before]

@@ -1,0 +1,167 @@
+"""How one graph is searched: all pairs of a small graph, candidate pairs of a large one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from d4explain.gnn.graphs import Graph
+from models.counterfactual.config import CounterfactualConfig, search_of_large_graphs
+from models.counterfactual.denoiser_proposals import draw, scattered
+from models.counterfactual.edit_ranking import DenoiserEditRanker, EditRanker, EffectSource
+from models.counterfactual.large.candidate_space import CandidateSpace
+from models.counterfactual.large.patches import PatchEditRanker, top_k_edit_sets
+from models.counterfactual.oracle import CounterfactualOracle
+from models.counterfactual.search_config import SearchConfig
+from models.diffusion.denoiser import Denoiser
+from models.errors import TooLargeError
+from models.graphs.edits import BaseEditSpace, EditRules, EditSet, EditSpace
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Non-empty edit sets to start from."""
+
+    edit_sets: list[EditSet]
+    drawn: int  # graphs drawn from the denoiser, unedited ones included
+
+
+class SearchMode(Protocol):
+    """The stages that depend on the size of the graph."""
+
+    @property
+    def config(self) -> CounterfactualConfig: ...
+
+    @property
+    def space(self) -> BaseEditSpace: ...
+
+    @property
+    def search(self) -> SearchConfig: ...
+
+    @property
+    def max_depth(self) -> int:
+        """The largest number of edits that the beam combines."""
+
+    @property
+    def candidates(self) -> int | None:
+        """Number of candidate pairs; None if all allowed pairs are searched."""
+
+    def rank_edits(
+        self,
+        denoiser: Denoiser,
+        oracle: CounterfactualOracle,
+        generator: torch.Generator,
+        device: torch.device,
+    ) -> EditRanker: ...
+
+    def sample(
+        self,
+        denoiser: Denoiser,
+        ranker: EditRanker,
+        generator: torch.Generator,
+        device: torch.device,
+    ) -> Samples:
+        """Edit sets of many edits, for flips that a few edits do not reach."""
+
+
+@dataclass(frozen=True)
+class AllPairs:
+    """Every allowed pair of a small graph, in dense form."""
+
+    space: EditSpace
+    config: CounterfactualConfig
+
+    @property
+    def search(self) -> SearchConfig:
+        return self.config.search
+
+    @property
+    def max_depth(self) -> int:
+        return self.space.budget
+
+    @property
+    def candidates(self) -> None:
+        return None
+
+    def rank_edits(
+        self,
+        denoiser: Denoiser,
+        oracle: CounterfactualOracle,
+        generator: torch.Generator,
+        device: torch.device,
+    ) -> EditRanker:
+        return DenoiserEditRanker(
+            denoiser, oracle, device, effect_source=self.config.effect_source, generator=generator
+        )
+
+    def sample(
+        self,
+        denoiser: Denoiser,
+        ranker: EditRanker,
+        generator: torch.Generator,
+        device: torch.device,
+    ) -> Samples:
+        proposals = self.config.resolved_proposals
+        drawn = draw(denoiser, self.space, proposals, generator, device)
+        if self.config.effect_source is not EffectSource.DENOISER:
+            drawn = scattered(drawn, self.space.count, generator)
+        return Samples([edits for edits in drawn if edits], len(drawn))
+
+
+@dataclass(frozen=True)
+class CandidatePairs:
+    """A sample of the pairs of a large graph, evaluated by the sparse GNN."""
+
+    space: CandidateSpace
+    config: CounterfactualConfig
+
+    @property
+    def search(self) -> SearchConfig:
+        return search_of_large_graphs(self.config)
+
+    @property
+    def max_depth(self) -> int:
+        return min(self.space.budget, self.search.wide_depth)
+
+    @property
+    def candidates(self) -> int:
+        return self.space.count
+
+    def rank_edits(
+        self,
+        denoiser: Denoiser,
+        oracle: CounterfactualOracle,
+        generator: torch.Generator,
+        device: torch.device,
+    ) -> EditRanker:
+        return PatchEditRanker(
+            denoiser,
+            oracle,
+            self.space,
+            self.config.candidates,
+            device=device,
+            generator=generator,
+        )
+
+    def sample(
+        self,
+        denoiser: Denoiser,
+        ranker: EditRanker,
+        generator: torch.Generator,
+        device: torch.device,
+    ) -> Samples:
+        """The denoiser cannot draw a large graph as a whole; this takes its best-ranked edits."""
+        return Samples(top_k_edit_sets(ranker, self.space.present, self.space.budget), drawn=0)
+
+
+def search_mode(
+    graph: Graph, rules: EditRules, config: CounterfactualConfig, seed: int
+) -> SearchMode:
+    """The mode for the size of the graph; the seed draws the candidate pairs."""
+    if not config.candidates.restricts(graph):
+        return AllPairs(EditSpace.of(graph, rules), config)
+    if config.sampler == "paper":
+        raise TooLargeError(graph.node_count, config.candidates.above_nodes)
+    return CandidatePairs(CandidateSpace.restricted(graph, rules, config.candidates, seed), config)
