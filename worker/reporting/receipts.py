@@ -1,4 +1,4 @@
-"""Receipts: everything needed to check and repeat an explanation."""
+"""Writes receipts: everything needed to check and repeat an explanation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from d4explain.contracts import plugins
 from d4explain.contracts.results import GnnForm, Receipt
 from d4explain.gnn.network import Gnn
-from worker.execution.handler_api import Work
+from worker.execution.handler_api import HandlerContext
 from worker.loading.job_inputs import JobInputs
 from worker.loading.open_gnn import black_box_of
 
@@ -18,29 +18,29 @@ _PACKAGES = ("d4explain", "torch", "torch_geometric")
 
 
 def receipt(
-    work: Work,
-    subjects: JobInputs,
+    context: HandlerContext,
+    inputs: JobInputs,
     gnn: Gnn,
     *,
     seed: int,
     config: dict[str, object],
-    done: Mapping[str, int | float],
+    work: Mapping[str, int | float],
 ) -> Receipt:
     return Receipt(
-        request_sha256=work.claim.request_digest or "",
-        gnn=subjects.gnn.id,
-        gnn_sha256=subjects.gnn.sha256,
-        dataset_sha256=subjects.dataset.sha256,
-        denoiser_sha256=subjects.denoiser.weights_sha256 or "",
-        denoiser_key=subjects.denoiser.key,
+        request_sha256=context.claim.request_digest or "",
+        gnn=inputs.gnn.id,
+        gnn_sha256=inputs.gnn.sha256,
+        dataset_sha256=inputs.dataset.sha256,
+        denoiser_sha256=inputs.denoiser.weights_sha256 or "",
+        denoiser_key=inputs.denoiser.key,
         config=config,
         seed=seed,
-        device=str(work.library.device),
+        device=str(context.library.device),
         versions=dict(versions())
-        | {used.package: used.version for used in plugins.used(subjects.gnn.spec)},
+        | {used.package: used.version for used in plugins.used(inputs.gnn.spec)},
         gnn_form=_form(gnn),
-        objective_fallback=(subjects.denoiser.metrics or {}).get("objective_fallback"),
-        work=dict(done),
+        objective_fallback=(inputs.denoiser.metrics or {}).get("objective_fallback"),
+        work=dict(work),
     )
 
 
@@ -54,7 +54,7 @@ def form_warnings(gnn: Gnn) -> list[str]:
     if _form(gnn) != "sparse":
         return []
     return [
-        "the GNN has no dense form: candidates were judged by its sparse form and ranked without "
+        "the GNN has no dense form: the search evaluated its sparse form and ranked edits without "
         "its gradient"
     ]
 
@@ -71,5 +71,5 @@ def versions() -> tuple[tuple[str, str], ...]:
 def _version(package: str) -> str:
     try:
         return version(package)
-    except PackageNotFoundError:  # run from a checkout
+    except PackageNotFoundError:  # a source tree that is not installed
         return "unknown"

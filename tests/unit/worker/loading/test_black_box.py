@@ -1,4 +1,4 @@
-"""GNNs that are asked by URL: a real server in this process, and everything that can go wrong."""
+"""GNNs behind a URL: tests with a real server in this process, and its failures."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from store.settings import Settings
 from store.store import Store
 from worker.execution.runner import Runner
 from worker.handlers import HANDLERS
-from worker.loading.black_box import BlackBox, QueryBudgetError, checked
+from worker.loading.black_box import BlackBox, QueryBudgetError, check_answer
 from worker.loading.library import Library
 from worker.loading.predict_client import PredictClient, PredictError, is_public
 
@@ -47,7 +47,7 @@ def edges_of(graph: dict[str, Any]) -> int:
 
 
 def by_edges(body: dict[str, Any]) -> dict[str, Any]:
-    """Class 1 if a graph has more edges than the threshold: what flips it needs no search."""
+    """Class 1 if a graph has more edges than the threshold, so the flipping edits are known."""
     above = torch.tensor([edges_of(graph) - THRESHOLD for graph in body["graphs"]])
     second = above.double().sigmoid()
     return {"probabilities": torch.stack([1 - second, second], dim=1).tolist()}
@@ -57,7 +57,9 @@ def by_edges(body: dict[str, Any]) -> dict[str, Any]:
 class Served:
     url: str
     answer: Callable[[dict[str, Any]], Any] = by_edges
-    raw: Callable[[int], tuple[int, bytes]] | None = None  # of the request's number, instead
+    raw: Callable[[int], tuple[int, bytes]] | None = (
+        None  # replaces the answer, given the request's number
+    )
     asked: list[dict[str, Any]] = field(default_factory=list)  # all graphs
     posts: int = 0
 
@@ -86,7 +88,7 @@ def served() -> Iterator[Served]:
 
     class Server(ThreadingHTTPServer):
         def handle_error(self, *_: Any) -> None:
-            pass  # clients that do not want the whole answer
+            pass  # clients that disconnect before the end of the answer
 
     server = Server(("127.0.0.1", 0), Handler)
     box = Served(f"http://127.0.0.1:{server.server_address[1]}/predict")
@@ -129,7 +131,7 @@ def ask(box: BlackBox, graphs: list[Graph]) -> torch.Tensor:
     return box(laid.features, laid.edge_index, laid.graph_of_node)
 
 
-def test_graphs_go_out_as_pyg_dicts_and_logarithms_come_back(served: Served) -> None:
+def test_graphs_are_sent_as_pyg_dicts_and_log_probabilities_returned(served: Served) -> None:
     lone = Graph(torch.tensor([[0.5]]), torch.empty(2, 0, dtype=torch.int64))
     found = ask(opened(served), [ring(3, [1.0, 2.0, 3.0]), lone, ring(8)])
     assert served.asked[0] == {
@@ -142,7 +144,7 @@ def test_graphs_go_out_as_pyg_dicts_and_logarithms_come_back(served: Served) -> 
     torch.testing.assert_close(found.softmax(1)[:, 1], above.sigmoid())
 
 
-def test_no_graph_is_asked_about_twice_and_batches_are_bounded(served: Served) -> None:
+def test_no_graph_is_sent_twice_and_batches_are_bounded(served: Served) -> None:
     box = opened(served)
     graphs = [ring(5, [float(n)] * 5) for n in range(70)]
     first = ask(box, [*graphs, graphs[0]])
@@ -152,14 +154,14 @@ def test_no_graph_is_asked_about_twice_and_batches_are_bounded(served: Served) -
     assert box.queries == 70
 
 
-def test_a_probe_asks_again(served: Served) -> None:
-    box = opened(served, remembers=False)
+def test_without_a_cache_graphs_are_sent_again(served: Served) -> None:
+    box = opened(served, caches_answers=False)
     ask(box, [ring(5)])
     ask(box, [ring(5)])
     assert box.queries == 2
 
 
-def test_the_budget_is_kept(served: Served) -> None:
+def test_the_query_budget_is_enforced(served: Served) -> None:
     box = opened(served, budget=3)
     ask(box, [ring(5), ring(6)])
     with pytest.raises(QueryBudgetError, match="budget of 3 queries"):
@@ -168,7 +170,7 @@ def test_the_budget_is_kept(served: Served) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("answer", "message"),
     [
         ([[0.5, 0.5]], "is not {"),
         ({"probabilities": "0.5"}, "is not {"),
@@ -185,20 +187,20 @@ def test_the_budget_is_kept(served: Served) -> None:
         ({"probabilities": [[2.0, -1.0]]}, "numbers from 0 to 1"),
     ],
 )
-def test_nonsense_is_refused(answer: Any, words: str) -> None:
+def test_a_malformed_answer_is_refused(answer: Any, message: str) -> None:
     with pytest.raises(PredictError) as refused:
-        checked(answer, 1, 2)
-    assert words in str(refused.value)
+        check_answer(answer, 1, 2)
+    assert message in str(refused.value)
 
 
-def test_an_answer_in_time_after_passing_faults_is_taken(served: Served) -> None:
+def test_transient_errors_are_retried(served: Served) -> None:
     good = json.dumps({"probabilities": [[0.25, 0.75]]}).encode()
     served.raw = lambda number: (200, good) if number == 3 else (503, b"later")
     assert ask(opened(served), [ring(5)]).exp().tolist() == [[0.25, 0.75]]
 
 
 @pytest.mark.parametrize(
-    ("status", "data", "posts", "words"),
+    ("status", "data", "posts", "message"),
     [
         (500, b"", 3, "did not answer in 3 attempts: status 500"),
         (404, b"", 1, "status 404"),
@@ -209,16 +211,16 @@ def test_an_answer_in_time_after_passing_faults_is_taken(served: Served) -> None
         (200, b" " * (4 * 1024 * 1024 + 1), 1, "more than 4,194,304 bytes"),
     ],
 )
-def test_what_does_not_answer_is_named(
-    served: Served, status: int, data: bytes, posts: int, words: str
+def test_the_error_says_why_there_is_no_answer(
+    served: Served, status: int, data: bytes, posts: int, message: str
 ) -> None:
     served.raw = lambda _: (status, data)
-    with pytest.raises(PredictError, match=words):
+    with pytest.raises(PredictError, match=message):
         ask(opened(served), [ring(5)])
     assert served.posts == posts
 
 
-def test_a_slow_answer_ends_in_time(served: Served) -> None:
+def test_a_slow_answer_times_out(served: Served) -> None:
     def slow(_: int) -> tuple[int, bytes]:
         time.sleep(0.5)
         return 200, b"{}"
@@ -232,7 +234,7 @@ def test_a_slow_answer_ends_in_time(served: Served) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "words"),
+    ("url", "message"),
     [
         ("ftp://gnn.example.org/x", "scheme 'ftp'"),
         ("file:///etc/passwd", "scheme 'file'"),
@@ -252,10 +254,10 @@ def test_a_slow_answer_ends_in_time(served: Served) -> None:
         ("http://2130706433/", "is not one"),
     ],
 )
-def test_other_addresses_are_refused(url: str, words: str) -> None:
+def test_other_addresses_are_refused(url: str, message: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         check_url(url, ALLOWED, "/predict_url")
-    assert words in str(refused.value)
+    assert message in str(refused.value)
     assert refused.value.pointer == "/predict_url"
     assert "secret" not in str(refused.value)
 
@@ -296,19 +298,19 @@ def test_listed_addresses_are_accepted(url: str) -> None:
         ("2001:0:4136:e378:8000:63bf:3fff:fdd2", False),
     ],
 )
-def test_only_public_addresses_are_called(address: str, public: bool) -> None:
+def test_only_public_addresses_are_allowed(address: str, public: bool) -> None:
     assert is_public(address) is public
 
 
 @pytest.mark.parametrize("addresses", [["127.0.0.1"], ["93.184.215.14", "10.0.0.1"]])
-def test_a_listed_name_that_leads_inside_is_not_called(addresses: list[str]) -> None:
+def test_an_allowed_name_with_a_private_address_is_refused(addresses: list[str]) -> None:
     client = PredictClient("http://gnn.example.org/", ALLOWED, resolve=lambda host, port: addresses)
     with pytest.raises(PredictError, match="not a public address"):
-        client.ask({})
+        client.post({})
 
 
-def test_the_connection_goes_to_the_address_that_was_checked(served: Served) -> None:
-    """A name that leads elsewhere the second time is resolved once only."""
+def test_the_connection_uses_the_checked_address(served: Served) -> None:
+    """The name is resolved only once, so it cannot change to another address."""
     port = int(served.url.split(":")[2].split("/")[0])
     found: list[str] = []
 
@@ -320,12 +322,12 @@ def test_the_connection_goes_to_the_address_that_was_checked(served: Served) -> 
         ALLOWED, black_box_hosts="rebind.invalid", black_box_private_hosts="rebind.invalid"
     )
     client = PredictClient(f"http://rebind.invalid:{port}/predict", names, resolve=resolve)
-    assert client.ask({"graphs": []}) == {"probabilities": []}
+    assert client.post({"graphs": []}) == {"probabilities": []}
     assert served.posts == 1
     assert found == ["rebind.invalid"]
 
 
-# The whole road.
+# From registration to explanation.
 
 
 def open_store(folder: Any, **changes: Any) -> Store:
@@ -357,7 +359,7 @@ def registered(store: Store, url: str) -> Any:
 
 
 def asked(store: Store, gnn: Any, request: CounterfactualRequest) -> tuple[Any, str]:
-    """The job of an explanation, and the explanation's id; the denoiser is trained on the way."""
+    """Trains a denoiser, runs an explanation, and returns its job and its id."""
     graphs = [canonical(5), canonical(7)] * 3
     figures = graph_sets.describe(graphs)
     with store.database.transaction() as session:
@@ -423,10 +425,10 @@ def test_a_black_box_is_probed_and_explained(served: Served, tmp_path: Any) -> N
 
 
 @pytest.mark.parametrize(("budget", "least"), [(20, 1), (160, 30)])
-def test_a_small_budget_ends_the_search_and_says_so(
+def test_a_small_query_budget_ends_the_search_with_a_warning(
     served: Served, tmp_path: Any, budget: int, least: int
 ) -> None:
-    """Ten edges are four too many, and the rules allow three edits."""
+    """A flip needs four removed edges, and the rules allow three edits."""
     with open_store(tmp_path) as store:
         gnn = registered(store, served.url)
         request = CounterfactualRequest(graphs=[canonical(10)], max_queries=budget)
@@ -438,7 +440,7 @@ def test_a_small_budget_ends_the_search_and_says_so(
         assert least <= result.receipt.work["queries"] <= budget
 
 
-def test_a_black_box_that_breaks_down_fails_the_job(served: Served, tmp_path: Any) -> None:
+def test_a_black_box_that_stops_answering_fails_the_job(served: Served, tmp_path: Any) -> None:
     with open_store(tmp_path) as store:
         gnn = registered(store, served.url)
         served.answer = lambda body: {"probabilities": [[0.5, 0.4]] * len(body["graphs"])}
@@ -447,7 +449,7 @@ def test_a_black_box_that_breaks_down_fails_the_job(served: Served, tmp_path: An
         assert "add up to 0.9, not to 1" in job.error["message"]
 
 
-def test_a_worker_that_may_not_ask_rejects_the_gnn(served: Served, tmp_path: Any) -> None:
+def test_a_worker_without_permission_rejects_the_gnn(served: Served, tmp_path: Any) -> None:
     with open_store(tmp_path, black_box_private_hosts="") as store:
         gnn = registered(store, served.url)
         assert gnn.state is GnnState.REJECTED
@@ -465,7 +467,7 @@ def form(url: str, **changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("changes", "pointer", "words"),
+    ("changes", "pointer", "message"),
     [
         ({}, "/predict_url", "D4_BLACK_BOX would have to be on"),
         ({"weights": ("w", b"x")}, "/weights", "takes its place"),
@@ -482,13 +484,13 @@ def form(url: str, **changes: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_registration_is_refused_where_it_is_not_allowed(
-    shared_api: Any, changes: dict[str, Any], pointer: str, words: str
+def test_registration_is_refused_unless_the_settings_allow_it(
+    shared_api: Any, changes: dict[str, Any], pointer: str, message: str
 ) -> None:
     answer = shared_api.client.post("/v1/gnns", files=form("https://gnn.example.org/", **changes))
     assert answer.status_code == 422
     assert {error["pointer"] for error in answer.json()["errors"]} == {pointer}
-    assert words in answer.text
+    assert message in answer.text
 
 
 def sent(spec: object, url: str = "https://gnn.example.org/") -> FormParts:
@@ -496,7 +498,7 @@ def sent(spec: object, url: str = "https://gnn.example.org/") -> FormParts:
     return FormParts(texts, {})
 
 
-def test_registration_where_it_is_allowed() -> None:
+def test_registration_is_accepted_if_the_settings_allow_it() -> None:
     read = read_registration(sent({"features": 1, "classes": 3}), ALLOWED)
     (layer,) = read.spec.model_dump()["layers"]
     assert layer == {"type": "black_box", "url": "https://gnn.example.org/"}
@@ -512,20 +514,20 @@ def test_registration_where_it_is_allowed() -> None:
         ([], "/spec"),
     ],
 )
-def test_a_black_box_has_no_layers_of_its_own(spec: object, pointer: str) -> None:
+def test_a_black_box_has_no_other_layers(spec: object, pointer: str) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         read_registration(sent(spec), ALLOWED)
     assert [fault.at for fault in refused.value.faults] == [pointer]
 
 
 @pytest.mark.parametrize("spec", [{"features": 0, "classes": 2}, {"classes": 2}])
-def test_its_features_are_checked_as_others_are(spec: object) -> None:
+def test_features_of_a_black_box_are_validated(spec: object) -> None:
     with pytest.raises(InvalidInput) as refused:
         read_registration(sent(spec), ALLOWED)
     assert refused.value.pointer == "/spec/features"
 
 
-def test_its_classes_are_not_explained_and_its_budget_is_the_deployments() -> None:
+def test_class_explanations_are_refused_and_the_budget_is_capped() -> None:
     gnn = GnnRow(id="gnn_box", spec=SPEC.model_dump(mode="json"))
     one = ClassIn(kind="class", gnn="box", dataset="ds_1", target_class=0)
     with pytest.raises(InvalidRequestError, match="asked by URL"):
@@ -535,7 +537,7 @@ def test_its_classes_are_not_explained_and_its_budget_is_the_deployments() -> No
         counterfactual_request(other, gnn, ALLOWED)
 
 
-def test_what_only_a_black_box_has_is_refused_for_others(api: Any) -> None:
+def test_black_box_options_are_refused_for_other_gnns(api: Any) -> None:
     asked = {"kind": "counterfactual", "gnn": api.gnn(), "dataset": api.dataset()}
     body = {**asked, "graph": api.graph(), "max_queries": 5}
     answer = api.client.post("/v1/explanations", json=body)

@@ -41,8 +41,11 @@ from store.catalogue import datasets, gnns
 from store.database.tables import ReferenceSet
 from store.settings import Settings
 from store.store import Store
-from worker.loading.library import Library, fixed_sample, graph_of, layers_of
+from worker.loading.graph_conversion import graph_of
+from worker.loading.library import Library
 from worker.loading.lru_cache import LruCache
+from worker.loading.reference_sampling import fixed_sample
+from worker.loading.spec_conversion import spec_from_document
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")
@@ -105,11 +108,11 @@ def document(*layers: dict[str, object], pool: str = "mean", **rest: object) -> 
 
 
 @pytest.mark.parametrize(("layer", "expected"), LAYERS, ids=[str(layer) for layer, _ in LAYERS])
-def test_every_layer_is_mapped_and_has_the_tensors_the_gate_expects(
+def test_every_layer_is_converted_and_has_the_expected_tensors(
     layer: dict[str, object], expected: Layer
 ) -> None:
     edges = {"edge_features": 2} if "gine" in str(layer["type"]) or layer.get("edges") else {}
-    spec = layers_of(document(layer, **edges))
+    spec = spec_from_document(document(layer, **edges))
     assert spec.layers[0] == expected
     tensors = {
         name: (tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
@@ -122,18 +125,20 @@ def test_every_layer_is_mapped_and_has_the_tensors_the_gate_expects(
 
 
 @pytest.mark.parametrize("op", ["mean", "sum", "max", "attention"])
-def test_pools_are_mapped(op: str) -> None:
-    assert layers_of(document(pool=op)).layers[0] == PoolLayer(op=op)  # type: ignore[arg-type]
+def test_pools_are_converted(op: str) -> None:
+    assert spec_from_document(document(pool=op)).layers[0] == PoolLayer(op=op)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("mode", ["cat", "max"])
-def test_jumping_knowledge_is_mapped(mode: str) -> None:
-    spec = layers_of(document({"type": "keep"}, {"type": "jump", "mode": mode}))
+def test_jumping_knowledge_is_converted(mode: str) -> None:
+    spec = spec_from_document(document({"type": "keep"}, {"type": "jump", "mode": mode}))
     assert spec.layers[:2] == (KeepLayer(), JumpLayer(mode=mode))  # type: ignore[arg-type]
 
 
-def test_residual_connections_are_mapped() -> None:
-    spec = layers_of(document({"type": "keep"}, {"type": "gcn", "out": 3}, {"type": "add"}))
+def test_residual_connections_are_converted() -> None:
+    spec = spec_from_document(
+        document({"type": "keep"}, {"type": "gcn", "out": 3}, {"type": "add"})
+    )
     assert spec.layers[:3] == (KeepLayer(), GcnLayer(3), AddLayer())
 
 
@@ -152,7 +157,7 @@ def graph(nodes: int, label: int | None) -> CanonicalGraph:
     )
 
 
-def test_reference_sets_come_back_as_they_were_packed(store: Store) -> None:
+def test_packed_reference_sets_are_loaded_unchanged(store: Store) -> None:
     graphs = [graph(4, 0), graph(1, None), graph(3, 1)]
     digest = store.artifacts.put(graph_sets.pack(graphs))
     with store.database.transaction() as session:
@@ -175,7 +180,7 @@ def test_reference_sets_come_back_as_they_were_packed(store: Store) -> None:
     for loaded, posted in zip(reference.graphs, graphs, strict=True):
         assert torch.equal(loaded.features, graph_of(posted).features)
         assert torch.equal(loaded.edges, graph_of(posted).edges)
-    assert library.reference(gnn, row) is reference  # kept warm
+    assert library.reference(gnn, row) is reference  # cached
     assert library.reference_statistics(gnn, row).count == 3
 
 
@@ -188,7 +193,7 @@ def attributed(rows: list[list[float]], x: list[list[float]]) -> CanonicalGraph:
     )
 
 
-def test_edges_have_attributes_for_gnns_that_read_them(store: Store) -> None:
+def test_edges_have_attributes_only_for_gnns_that_read_them(store: Store) -> None:
     one, other = [1.0, 0.0, 0.0], [0.0, 2.0, 0.0]
     graphs = [
         attributed([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]], [one, one, other, one]),
@@ -222,13 +227,13 @@ def test_edges_have_attributes_for_gnns_that_read_them(store: Store) -> None:
     first, second = [1.0, 0.0], [0.0, 1.0]
     expected = [[first, second, first], [second, first, first], [first] * 3]  # first overall
     assert found[0].usual.between(types).tolist() == expected
-    # an added bond is single, whatever is frequent
+    # An added bond is single, even if another type is more frequent.
     assert molecules[0].usual.between(types).tolist() == [[second] * 3] * 3
 
 
 def test_a_gnn_is_loaded_in_eval_mode_with_its_weights(store: Store) -> None:
     spec = document({"type": "gin", "out": 4, "hidden": 4}, {"type": "dropout", "p": 0.9})
-    original = Gnn(layers_of(spec)).eval()
+    original = Gnn(spec_from_document(spec)).eval()
     digest = store.artifacts.put(save(original.state_dict()))
     with store.database.transaction() as session:
         row, _ = gnns.create(session, name="tiny", spec=spec, weights_digest=digest)
@@ -239,74 +244,74 @@ def test_a_gnn_is_loaded_in_eval_mode_with_its_weights(store: Store) -> None:
     for name, tensor in original.state_dict().items():
         assert torch.equal(loaded.state_dict()[name], tensor)
     assert library.gnn(row) is loaded
-    library.forget()
+    library.clear()
     assert library.gnn(row) is not loaded
 
 
-def test_the_shelf_lets_the_least_recently_used_go() -> None:
-    shelf = LruCache(10)
-    made: list[str] = []
+def test_the_cache_evicts_the_least_recently_used_object() -> None:
+    cache = LruCache(10)
+    loaded_names: list[str] = []
 
     def get(name: str, size: int) -> str:
-        def make() -> str:
-            made.append(name)
+        def load() -> str:
+            loaded_names.append(name)
             return name
 
-        return shelf.get(name, make, lambda _: size)
+        return cache.get(name, load, lambda _: size)
 
     get("a", 4)
     get("b", 4)
-    get("a", 4)  # now b is the older one
+    get("a", 4)  # now b is the least recently used
     get("c", 4)
-    assert shelf.used_bytes == 8
+    assert cache.used_bytes == 8
     get("a", 4)
     get("b", 4)
-    assert made == ["a", "b", "c", "b"]
+    assert loaded_names == ["a", "b", "c", "b"]
     get("too large", 11)
     get("too large", 11)
-    assert made[-2:] == ["too large", "too large"]
-    assert shelf.used_bytes == 8
+    assert loaded_names[-2:] == ["too large", "too large"]
+    assert cache.used_bytes == 8
 
 
-def test_a_large_set_is_sampled_the_same_way_every_time() -> None:
+def test_the_sample_of_a_large_set_is_fixed() -> None:
     graphs = [graph_of(graph(2, i)) for i in range(50)]
     sample = fixed_sample(graphs, 10, 10**9)
     assert [id(kept) for kept in sample] == [id(kept) for kept in fixed_sample(graphs, 10, 10**9)]
     assert len({id(kept) for kept in sample}) == 10
     assert fixed_sample(graphs, 50, 10**9) == graphs
-    # Large graphs cost more: 2³ each, 80 in all.
+    # A graph costs nodes³: 8 each, 80 for ten.
     assert len(fixed_sample(graphs, 50, 80)) == 10
     assert len(fixed_sample(graphs, 50, 1)) == 2
 
 
 def mapped_copies() -> int:
-    """Files without a name that this process has mapped: copies of remote artifacts."""
+    """Counts mapped files that are already deleted: temporary copies of remote artifacts."""
     with open("/proc/self/maps") as maps:
         files = {line.split()[4] for line in maps if line.rstrip().endswith("(deleted)")}
     return len(files)
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux's /proc")
-def test_copies_of_large_graphs_are_counted_and_go() -> None:
+def test_eviction_frees_the_copies_of_large_graphs() -> None:
     artifacts = Artifacts("memory://copies-of-large-graphs")
     rows = []
     for number in range(4):
-        x = np.full((1000, 8), number, np.float32)  # 32 kB, and 8 kB of starts
+        x = np.full((1000, 8), number, np.float32)  # 32 kB of features and 8 kB of offsets
         graph = large_graphs.rows_of(x, np.array([0]), np.array([1]))
         digest = artifacts.put_large(partial(large_graphs.write, graph))
         rows.append(ReferenceSet(graphs_digest=digest, large=True))
     before = mapped_copies()
 
-    library = Library(artifacts, torch.device("cpu"), warm_bytes=100_000)
+    library = Library(artifacts, CPU, cache_bytes=100_000)
     for row in rows:
         library.large_graph(row)
     assert mapped_copies() - before == 2  # as many as fit
     assert float(library.large_graph(rows[-1]).features[0, 0]) == 3.0
 
-    library.forget()
+    library.clear()
     assert mapped_copies() == before
 
-    small = Library(artifacts, torch.device("cpu"), warm_bytes=1000)
+    small = Library(artifacts, CPU, cache_bytes=1000)
     for row in rows:
         assert small.large_graph(row) is small.large_graph(row)  # the newest is not fetched again
     assert mapped_copies() - before == 1
