@@ -692,7 +692,7 @@ def test_the_message_of_a_finished_job_needs_no_write_transaction(store: Store) 
     ids = submit_explanations(store, 3)
     runner = runner_for(store, lambda context: HandlerOutput())
     runner.run(ids[0])
-    started: list[str] = []
+    transactions: list[str] = []
 
     def note(connection: Connection) -> None:
         transactions.append(str(connection.get_execution_options().get("reading", False)))
@@ -700,4 +700,4 @@ def test_the_message_of_a_finished_job_needs_no_write_transaction(store: Store) 
     event.listen(store.database.engine, "begin", note)
     for job_id in ids:
         runner.run(job_id)
-    assert started == ["True"] * 3  # one read each
+    assert transactions == ["True"] * 3  # one read each
