@@ -10,7 +10,7 @@ from torch import Tensor
 
 from d4explain.contracts.featurisers import featuriser_of
 from d4explain.contracts.requests import ClassRequest
-from d4explain.contracts.results import ClassResult, Timings
+from d4explain.contracts.results import ClassResult
 from d4explain.gnn.graphs import Graph
 from models.classes.explain import CLASS_PRESETS, ClassConfig, ClassGraph, explain_class
 from models.classes.regularisers import DEFAULT_WEIGHTS, Regulariser, regularisers_for
@@ -22,8 +22,8 @@ from worker.execution.control import Control
 from worker.execution.handler_api import HandlerContext, HandlerOutput
 from worker.handlers.explanation_output import explanation_output
 from worker.loading.job_inputs import JobInputs, read_inputs, read_request
-from worker.reporting.documents import class_example, rounded
-from worker.reporting.receipts import form_warnings, receipt
+from worker.reporting.documents import class_example
+from worker.reporting.receipts import form_warnings, receipt, timings
 from worker.reporting.reference_distances import Distance, distance_to_reference
 
 _RECURRENCE_GRAPHS = 200  # class graphs that are searched for the explanations
@@ -75,11 +75,7 @@ def class_result(context: HandlerContext, request: ClassRequest, started: float)
             for example, recurrence in zip(examples, recurrences, strict=True)
         ],
         mmd=distance.mmd,
-        timings=Timings(
-            load_seconds=rounded(loaded - started),
-            explain_seconds=rounded(explained - loaded),
-            mmd_seconds=rounded(time.monotonic() - explained),
-        ),
+        timings=timings(started, loaded, explained),
         receipt=receipt(
             context,
             inputs,

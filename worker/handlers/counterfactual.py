@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 from d4explain.contracts.requests import CounterfactualRequest
-from d4explain.contracts.results import CounterfactualResult, Timings
+from d4explain.contracts.results import CounterfactualResult
 from d4explain.gnn.network import Gnn
 from models.counterfactual.explain import CounterfactualConfig, CounterfactualOutcome
 from models.counterfactual.large.candidate_space import CandidateConfig
@@ -21,8 +21,8 @@ from worker.handlers.explanation_output import explanation_output
 from worker.loading.black_box import BlackBox
 from worker.loading.job_inputs import JobInputs, read_inputs, read_request
 from worker.loading.open_gnn import black_box_of, open_gnn
-from worker.reporting.documents import counterfactual_answer, rounded, summary
-from worker.reporting.receipts import form_warnings, receipt
+from worker.reporting.documents import counterfactual_answer, summary
+from worker.reporting.receipts import form_warnings, receipt, timings
 from worker.reporting.reference_distances import Distance, distance_to_reference
 
 
@@ -65,11 +65,7 @@ def counterfactual_result(
         answers=answers,
         summary=summary(answers),
         mmd=distance.mmd,
-        timings=Timings(
-            load_seconds=rounded(loaded - started),
-            explain_seconds=rounded(explained - loaded),
-            mmd_seconds=rounded(time.monotonic() - explained),
-        ),
+        timings=timings(started, loaded, explained),
         receipt=receipt(
             context,
             inputs,

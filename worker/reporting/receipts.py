@@ -1,18 +1,20 @@
-"""Writes receipts: everything needed to check and repeat an explanation."""
+"""Writes receipts (everything needed to check and repeat an explanation) and timings."""
 
 from __future__ import annotations
 
 import platform
+import time
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from d4explain.contracts import plugins
-from d4explain.contracts.results import GnnForm, Receipt
+from d4explain.contracts.results import GnnForm, Receipt, Timings
 from d4explain.gnn.network import Gnn
 from worker.execution.handler_api import HandlerContext
 from worker.loading.job_inputs import JobInputs
 from worker.loading.open_gnn import black_box_of
+from worker.reporting.documents import rounded
 
 _PACKAGES = ("d4explain", "torch", "torch_geometric")
 
@@ -41,6 +43,15 @@ def receipt(
         gnn_form=_form(gnn),
         objective_fallback=(inputs.denoiser.metrics or {}).get("objective_fallback"),
         work=dict(work),
+    )
+
+
+def timings(started: float, loaded: float, explained: float) -> Timings:
+    """Seconds between these times of the monotonic clock; the MMD ends now."""
+    return Timings(
+        load_seconds=rounded(loaded - started),
+        explain_seconds=rounded(explained - loaded),
+        mmd_seconds=rounded(time.monotonic() - explained),
     )
 
 
