@@ -201,7 +201,7 @@ GNN: Example = {
             {
                 "name": "samples_accuracy",
                 "passed": True,
-                "detail": "2 of 2 samples come out as labelled, an accuracy of 1; 0.5 is needed",
+                "detail": "2 of 2 samples are predicted as labelled: accuracy 1, required 0.5",
             },
         ],
         "samples": {

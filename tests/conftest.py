@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 
 class Deployment:
-    """The API on a real store in a temporary folder; tests play the worker themselves."""
+    """The API on a real store in a temporary folder; the test acts as the worker."""
 
     def __init__(self, store: Store, client: httpx.Client) -> None:
         self.store = store
         self.client = client
 
-    # What is written.
+    # Reading the store.
 
     def written(self) -> dict[str, int]:
-        """Rows per table and artifacts: equal before and after means nothing was written."""
+        """Counts rows per table and artifacts; equal counts mean that nothing was written."""
         from sqlalchemy import func, select  # noqa: PLC0415
 
         from store.database.tables import Table  # noqa: PLC0415
@@ -50,10 +50,10 @@ class Deployment:
             }
         return {**counts, "artifacts": sum(1 for _ in self.store.artifacts.listed())}
 
-    # What exists.
+    # Creating resources.
 
     def gnn(self, features: int = 1, classes: int = 2, *, state: str = "ready") -> str:
-        """A GNN that was probed already, written without going through HTTP."""
+        """Creates a GNN that is already probed, without HTTP."""
         from d4explain.contracts.results import ProbeCheck, ProbeReport  # noqa: PLC0415
         from store import jobs  # noqa: PLC0415
         from store.catalogue import gnns  # noqa: PLC0415
@@ -82,7 +82,7 @@ class Deployment:
         return str(answer.json()["id"])
 
     def explanation(self, **changes: Any) -> dict[str, Any]:
-        """A posted explanation of `self.graph()`, with its GNN and reference set."""
+        """Posts an explanation of `self.graph()` with a new GNN and a new reference set."""
         body = {
             "kind": "counterfactual",
             "gnn": self.gnn(),
@@ -133,7 +133,7 @@ class Deployment:
             "edges": [{"source": s, "target": t} for s, t in pairwise(names)],
         }
 
-    # What a worker does.
+    # Acting as the worker.
 
     def claim(self, job_id: str) -> Claim:
         from store import jobs  # noqa: PLC0415
@@ -144,7 +144,7 @@ class Deployment:
         return claim
 
     def finish(self, job_id: str, result: Any = None) -> None:
-        """Claims the job and ends it as the worker of its kind would."""
+        """Claims the job and ends it as the handler of its kind would."""
         from d4explain.contracts.results import ProbeCheck, ProbeReport  # noqa: PLC0415
         from store import jobs  # noqa: PLC0415
         from store.catalogue import denoisers, explanations, gnns  # noqa: PLC0415
@@ -171,13 +171,13 @@ class Deployment:
             jobs.succeed(session, claim, inline)
 
     def finish_explanation(self, explanation: dict[str, Any], result: Any = None) -> None:
-        """Trains the denoiser if the explanation waits for it, then answers."""
+        """Finishes the explanation, and before it the training that it waits for, if any."""
         if explanation["job"]["waiting_for"]:
             self.finish(explanation["job"]["waiting_for"])
         self.finish(explanation["job"]["id"], result or self.result())
 
     def work(self) -> None:
-        """Runs all that is queued with the handlers that a worker process has."""
+        """Runs all queued jobs with the real handlers."""
         import torch  # noqa: PLC0415
 
         from store import jobs  # noqa: PLC0415
@@ -196,12 +196,12 @@ class Deployment:
             runner.run(ready[-1])
 
     def soon(self, act: Callable[[], None], when: Callable[[], bool]) -> threading.Thread:
-        """Does `act` in a thread as soon as `when` holds."""
+        """Calls `act` in a thread as soon as `when` is true."""
 
         def run() -> None:
             deadline = time.monotonic() + 20
             while not when():
-                assert time.monotonic() < deadline, "it never came to it"
+                assert time.monotonic() < deadline, "the condition did not become true within 20 s"
                 time.sleep(0.01)
             act()
 
@@ -218,7 +218,7 @@ class Deployment:
 
     @staticmethod
     def result() -> Any:
-        """A counterfactual result for `graph()`: found for the first graph, missed for a second."""
+        """A counterfactual result for two graphs: found for the first, not for the second."""
         from d4explain.contracts.results import CounterfactualResult  # noqa: PLC0415
         from service import examples  # noqa: PLC0415
 
@@ -251,24 +251,24 @@ class PredictServer:
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
         self.posts += 1
         self.asked += body["graphs"]
-        above = [len(graph["edge_index"][0]) / 2 - 6.5 for graph in body["graphs"]]
-        second = [1 / (1 + math.exp(-value)) for value in above]
-        return {"probabilities": [[1 - share, share] for share in second]}
+        logits = [len(graph["edge_index"][0]) / 2 - 6.5 for graph in body["graphs"]]
+        class_1 = [1 / (1 + math.exp(-logit)) for logit in logits]
+        return {"probabilities": [[1 - probability, probability] for probability in class_1]}
 
 
 @pytest.fixture
 def predict_server() -> Iterator[Callable[..., PredictServer]]:
-    """Starts servers that answer as a black box does; with `tls`, over https."""
+    """Starts servers that answer like a black box; over https if `tls` is given."""
     with ExitStack() as running:
 
         def start(tls: ssl.SSLContext | None = None) -> PredictServer:
-            return running.enter_context(_predicting(tls))
+            return running.enter_context(_running_predict_server(tls))
 
         yield start
 
 
 @contextmanager
-def _predicting(tls: ssl.SSLContext | None) -> Iterator[PredictServer]:
+def _running_predict_server(tls: ssl.SSLContext | None) -> Iterator[PredictServer]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -283,11 +283,11 @@ def _predicting(tls: ssl.SSLContext | None) -> Iterator[PredictServer]:
 
     class Server(ThreadingHTTPServer):
         def handle_error(self, *_: Any) -> None:
-            pass  # a client that does not trust the certificate
+            pass  # raised when a client does not trust the certificate
 
     server = Server(("127.0.0.1", 0), Handler)
     if tls is not None:
-        # the handshake is the handler's, so that a client that leaves holds up nobody
+        # The handler thread does the handshake, so a client that disconnects blocks no others.
         server.socket = tls.wrap_socket(
             server.socket, server_side=True, do_handshake_on_connect=False
         )
@@ -305,15 +305,15 @@ def _predicting(tls: ssl.SSLContext | None) -> Iterator[PredictServer]:
 
 @pytest.fixture(scope="session")
 def self_signed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ssl.SSLContext]:
-    """A certificate of 127.0.0.1 that nobody has signed, and a server's context with it."""
+    """A self-signed certificate for 127.0.0.1, and a server context that uses it."""
     openssl = shutil.which("openssl")
     if openssl is None:
-        pytest.skip("no openssl to make a certificate with")
+        pytest.skip("openssl is not installed")
     folder = tmp_path_factory.mktemp("tls")
     certificate, key = folder / "certificate.pem", folder / "key.pem"
     command = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=test"
-    named = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
-    subprocess.run([openssl, *command.split(), *named], check=True, capture_output=True)
+    options = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
+    subprocess.run([openssl, *command.split(), *options], check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     return certificate, context
@@ -321,7 +321,7 @@ def self_signed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ssl.SSL
 
 @pytest.fixture(scope="session")
 def _empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A migrated SQLite file; copying it takes a tenth of the time of migrating again."""
+    """A migrated SQLite file; copying it is ten times faster than migrating again."""
     from store.database.sessions import Database  # noqa: PLC0415
 
     path = tmp_path_factory.mktemp("template") / "d4explain.sqlite"
@@ -331,7 +331,7 @@ def _empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-_TIGHT = {
+_LOW_LIMITS = {
     "max_body_bytes": 200_000,
     "max_nodes": 20,
     "max_edges": 30,
@@ -343,7 +343,7 @@ _TIGHT = {
 
 @contextmanager
 def _store(
-    data_dir: Path, empty_database: Path, changes: Mapping[str, Any] = _TIGHT
+    data_dir: Path, empty_database: Path, changes: Mapping[str, Any] = _LOW_LIMITS
 ) -> Iterator[Store]:
     from store.settings import Settings  # noqa: PLC0415
     from store.store import Store  # noqa: PLC0415
@@ -358,7 +358,7 @@ def _store(
 @contextmanager
 def _deployment(opened: Store) -> Iterator[Deployment]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Starlette would like another HTTP library
+        warnings.simplefilter("ignore")  # Starlette recommends another HTTP library
         from starlette.testclient import TestClient  # noqa: PLC0415
 
     from service.app import create_app  # noqa: PLC0415
@@ -376,7 +376,7 @@ def opened_store(tmp_path: Path, _empty_database: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def api(opened_store: Store) -> Iterator[Deployment]:
-    """The API in this process: quick, but a stream arrives only when it has ended."""
+    """The API in this process: fast, but a stream arrives only after it has ended."""
     with _deployment(opened_store) as deployment:
         yield deployment
 
@@ -385,7 +385,7 @@ def api(opened_store: Store) -> Iterator[Deployment]:
 def shared_api(
     tmp_path_factory: pytest.TempPathFactory, _empty_database: Path
 ) -> Iterator[Deployment]:
-    """As `api`, one for all tests of a module: for those that leave nothing behind."""
+    """Like `api`, shared by a module whose tests leave nothing behind."""
     folder = tmp_path_factory.mktemp("shared") / "data"
     with _store(folder, _empty_database) as opened, _deployment(opened) as deployment:
         yield deployment
@@ -395,13 +395,13 @@ def shared_api(
 def deployed(
     tmp_path_factory: pytest.TempPathFactory, _empty_database: Path
 ) -> Iterator[Callable[..., Deployment]]:
-    """Makes APIs as operators would set them up: default limits, and the settings it is given."""
-    with ExitStack() as opened:
+    """Creates APIs with default limits and the given settings."""
+    with ExitStack() as resources:
 
         def deploy(**changes: Any) -> Deployment:
             folder = tmp_path_factory.mktemp("deployed") / "data"
-            store = opened.enter_context(_store(folder, _empty_database, changes))
-            return opened.enter_context(_deployment(store))
+            store = resources.enter_context(_store(folder, _empty_database, changes))
+            return resources.enter_context(_deployment(store))
 
         yield deploy
 
@@ -436,13 +436,13 @@ def served(opened_store: Store) -> Iterator[Deployment]:
 
 @pytest.fixture
 def deployment_of() -> type[Deployment]:
-    """To play the worker of an API that runs elsewhere."""
+    """The class, for tests that act as the worker of an API in another process."""
     return Deployment
 
 
 @pytest.fixture
 def plugged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The package in tests/plugins is installed: its entry points are found as any other's."""
+    """Makes the entry points of the package in tests/plugins visible, as if it were installed."""
     from d4explain.contracts import plugins  # noqa: PLC0415
 
     monkeypatch.syspath_prepend(str(Path(__file__).parent / "plugins"))

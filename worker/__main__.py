@@ -22,24 +22,26 @@ from store.jobs import Queue, workers
 from store.settings import Settings
 from store.store import Store
 from worker.process.celery_app import NoBrokerError, create_app
-from worker.process.process_env import PARENT, QUEUES, SHUTDOWN
+from worker.process.process_env import PARENT_VARIABLE, QUEUES_VARIABLE, SHUTDOWN_SIGNAL
 
 
 def main(arguments: list[str] | None = None) -> int:
     known = [queue.value for queue in Queue]
-    parser = argparse.ArgumentParser(prog="python -m worker", description="Runs queued jobs.")
+    parser = argparse.ArgumentParser(prog="python -m worker", description="Run queued jobs.")
     parser.add_argument(
         "--queues",
         default=",".join(known),
-        type=_queues,
-        help=f"comma-separated, of {', '.join(known)} (default: all)",
+        type=_parse_queues,
+        help=f"comma-separated list of {', '.join(known)} (default: all)",
     )
     parser.add_argument(
-        "--check", action="store_true", help="exit with 0 if a worker of this host is alive, else 1"
+        "--check",
+        action="store_true",
+        help="exit with 0 if a worker on this host is alive, else with 1",
     )
-    asked = parser.parse_args(arguments)
-    if asked.check:
-        return _check(Settings.from_environment())
+    options = parser.parse_args(arguments)
+    if options.check:
+        return _check_alive(Settings.from_environment())
     try:
         settings = Settings.from_environment()
         check_plugins()
@@ -48,30 +50,30 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"worker: {error}", file=sys.stderr)
         return 2
     try:
-        Store.open(settings).close()  # the schema is there before the first job
+        Store.open(settings).close()  # creates or migrates the schema before the first job
     except SchemaMismatch as error:
         print(f"worker: {error}", file=sys.stderr)
         return schema.EXIT_CODE
     except (SQLAlchemyError, OSError) as error:
-        print(f"worker: the database cannot be opened: {error}", file=sys.stderr)
+        print(f"worker: cannot open the database: {error}", file=sys.stderr)
         return 1
     logs.configure("worker", settings.log_level)
-    os.environ[QUEUES] = asked.queues
-    os.environ[PARENT] = str(os.getpid())
-    # Children inherit the mask: a shutdown that comes while one is starting waits until it listens.
-    signal.pthread_sigmask(signal.SIG_BLOCK, {SHUTDOWN})
-    # Only JSON is accepted, so being root in a container gives a message no power.
+    os.environ[QUEUES_VARIABLE] = options.queues
+    os.environ[PARENT_VARIABLE] = str(os.getpid())
+    # Children inherit the mask, so a shutdown signal waits until a starting child listens.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {SHUTDOWN_SIGNAL})
+    # Celery warns about running as root. Only JSON messages are accepted, so that is safe here.
     warnings.simplefilter("ignore", SecurityWarning)
-    # About late acknowledgement, at every lost connection; messages are acknowledged early here.
+    # Celery warns about late acknowledgement at every lost connection; we acknowledge early.
     warnings.simplefilter("ignore", CPendingDeprecationWarning)
     app.worker_main(
         [
             "--quiet",
             "worker",
-            f"--queues={asked.queues}",
+            f"--queues={options.queues}",
             f"--hostname={_name_prefix()}{secrets.token_hex(3)}@d4explain",
             f"--loglevel={settings.log_level}",
-            # Workers do not talk to each other: the database is where they meet.
+            # Workers coordinate through the database, not with each other.
             "--without-mingle",
             "--without-gossip",
             "--without-heartbeat",
@@ -84,22 +86,22 @@ def _name_prefix() -> str:
     return f"{socket.gethostname()}-"
 
 
-def _check(settings: Settings) -> int:
+def _check_alive(settings: Settings) -> int:
     with Store.open(settings, migrate=False) as store, store.database.reading() as session:
         alive = [worker.name for worker in workers.live(session)]
-    here = [name for name in alive if name.startswith(_name_prefix())]
-    print(f"{len(here)} of {len(alive)} live workers are on this host")
-    return 0 if here else 1
+    local = [name for name in alive if name.startswith(_name_prefix())]
+    print(f"{len(local)} of {len(alive)} live workers are on this host")
+    return 0 if local else 1
 
 
-def _queues(text: str) -> str:
+def _parse_queues(text: str) -> str:
     names = [name.strip() for name in text.split(",") if name.strip()]
     try:
         queues = [Queue(name) for name in names]
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     if not queues:
-        raise argparse.ArgumentTypeError("name at least one queue")
+        raise argparse.ArgumentTypeError("expected at least one queue")
     return ",".join(queues)
 
 

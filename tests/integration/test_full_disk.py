@@ -1,4 +1,4 @@
-"""A disk that is really full, and room that is made while API and worker run."""
+"""A disk that is really full, and space freed while API and worker run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GRAPH = {
 
 
 def fill(folder: Path, leave: int = 0) -> Path:
-    """Writes a file until the disk has only so many bytes left."""
+    """Writes a file until only `leave` bytes are free on the disk."""
     filler = folder / "filler"
     with open(filler, "wb", buffering=0) as file:
         try:
@@ -36,7 +36,7 @@ def fill(folder: Path, leave: int = 0) -> Path:
     return filler
 
 
-def test_nothing_is_accepted_without_room_and_all_goes_on_with_it(
+def test_a_full_disk_refuses_work_until_space_is_freed(
     small_disk_stack: Stack, edge_counter: EdgeCounter
 ) -> None:
     stack = small_disk_stack
@@ -59,7 +59,8 @@ def test_nothing_is_accepted_without_room_and_all_goes_on_with_it(
             assert refused.status_code == 507, refused.text
             assert refused.json()["type"].endswith("disk-full")
             assert "are free for" in refused.json()["detail"]
-        deleted = client.delete(f"/v1/datasets/{first.json()['id']}")  # SQLite itself says so
+        # SQLite itself reports the full disk.
+        deleted = client.delete(f"/v1/datasets/{first.json()['id']}")
         assert deleted.status_code == 507, deleted.text
         state = client.get("/readyz")
         assert state.status_code == 503
@@ -69,24 +70,24 @@ def test_nothing_is_accepted_without_room_and_all_goes_on_with_it(
         assert {path for path in stack.settings.data_dir.rglob("*") if path.is_file()} <= kept
 
         worker = stack.start_worker("light")
-        stack.until(lambda: bool(stack.logs("no job is begun")), "the worker waits", 90)
+        stack.until(lambda: bool(stack.logs("Waiting for disk space")), "the worker waits", 90)
         time.sleep(1)
         assert client.get(gnn).json()["state"] == "probing"
 
         filler.unlink()
-        began = time.monotonic()
+        freed_at = time.monotonic()
         stack.until(lambda: client.get("/readyz").status_code == 200, "the API is ready", 10)
         accepted = client.post("/v1/datasets", json={**dataset, "name": "another"})
         assert accepted.status_code == 201, accepted.text
-        stack.until(lambda: client.get(gnn).json()["state"] == "ready", "the worker goes on", 20)
-        assert time.monotonic() - began < 20
+        stack.until(lambda: client.get(gnn).json()["state"] == "ready", "the worker continues", 20)
+        assert time.monotonic() - freed_at < 20
         assert worker.is_alive
         job = client.get(f"/v1/jobs/{client.get(gnn).json()['job']}").json()
         assert job["attempt"] == 1
 
 
 def test_an_upload_that_does_not_fit_leaves_nothing_behind(small_disk_stack: Stack) -> None:
-    """40 MB of features where 34 MiB are free: writing them really fails in the middle."""
+    """40 MB of features with 34 MiB free: the write fails halfway."""
     stack = small_disk_stack
     api = stack.start_service()
     filler = fill(stack.settings.data_dir, leave=34 * 2**20)
@@ -107,6 +108,6 @@ def test_an_upload_that_does_not_fit_leaves_nothing_behind(small_disk_stack: Sta
     assert refused.status_code == 507, refused.text
     assert refused.json()["type"].endswith("disk-full")
     assert list(stack.settings.data_dir.rglob("*.tmp")) == []
-    assert httpx.get(f"{api.url}/readyz").status_code == 200  # there is room for smaller ones
+    assert httpx.get(f"{api.url}/readyz").status_code == 200  # there is space for smaller uploads
     filler.unlink()
     assert post().status_code == 201

@@ -1,4 +1,4 @@
-"""Graphs above the exact limit, asked about over HTTP and explained by a real worker process."""
+"""Graphs above the exact limit, posted over HTTP and explained by a real worker process."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 NODES = 1100
 QUICK = {"steps": 10, "hidden": 4, "blocks": 1}
-MANY, FEW = 280, 2  # edges that have to go
+MANY, FEW = 280, 2  # edges whose removal flips the prediction
 
 
 def ring_with_chords(chords: int) -> dict[str, Any]:
-    """One node is at the end of most of the chords."""
+    """All chords end at node 0."""
     ring = [*pairwise(range(NODES)), (0, NODES - 1)]
     spokes = [(0, node) for node in range(2, NODES - 1)][:chords]
     return {"edge_index": np.array([*ring, *spokes]).T.tolist(), "num_nodes": NODES}
@@ -38,14 +38,14 @@ HARD, EASY = ring_with_chords(600), ring_with_chords(600 - MANY + FEW)
 
 
 @pytest.fixture(scope="module")
-def asking(stack: Stack, edge_counter: EdgeCounter) -> Iterator[tuple[Client, str, str]]:
+def deployed_gnn(stack: Stack, edge_counter: EdgeCounter) -> Iterator[tuple[Client, str, str]]:
     """A client, a GNN that counts edges, and a reference set."""
     worker = stack.start_worker()
     service = stack.start_service()
     stack.wait_for(worker)
     weights = safetensors.numpy.load(edge_counter.weights)
     threshold = NODES + 2 * (len(edges_of(HARD)) - MANY) + 1.0
-    # in thousandths: the probe refuses a GNN that is equally sure about all small graphs
+    # Scaled down: the probe rejects a GNN with the same probabilities for all small graphs.
     weights["layers.2.linear.weight"] /= 1000
     weights["layers.2.linear.bias"] = np.array([0.0, -threshold / 1000], np.float32)
     rings = [
@@ -57,10 +57,10 @@ def asking(stack: Stack, edge_counter: EdgeCounter) -> Iterator[tuple[Client, st
         yield client, gnn.id, client.create_dataset("rings", rings).id
 
 
-def explained(
-    asking: tuple[Client, str, str], *graphs: dict[str, Any], **options: Any
+def explain(
+    deployed_gnn: tuple[Client, str, str], *graphs: dict[str, Any], **options: Any
 ) -> CounterfactualResult:
-    client, gnn, dataset = asking
+    client, gnn, dataset = deployed_gnn
     explanation = client.explain_counterfactual(
         gnn, dataset, graphs, denoiser=QUICK, preset="fast", **options
     )
@@ -83,25 +83,27 @@ def check(graph: dict[str, Any], answer: CounterfactualAnswer, needed: int) -> N
         assert removed <= edges
 
 
-def test_large_graphs_are_explained_whether_few_edits_flip_them_or_hundreds(
-    asking: tuple[Client, str, str], stack: Stack
+def test_large_graphs_are_explained_with_few_and_with_hundreds_of_edits(
+    deployed_gnn: tuple[Client, str, str], stack: Stack
 ) -> None:
     children = {child.pid for child in stack.workers[0].children()}
-    result = explained(asking, EASY, HARD)
+    result = explain(deployed_gnn, EASY, HARD)
     easy, hard = result.answers
     check(EASY, easy, FEW)
     check(HARD, hard, MANY)
     assert any("2 of 2 graphs are too large" in warning for warning in result.warnings)
     assert result.receipt.work["cut_by_time_budget"] == 0
-    # no child had to be replaced
+    # The pool did not replace any child.
     assert {child.pid for child in stack.workers[0].children()} == children
 
 
-def test_a_time_budget_ends_the_search_in_a_large_graph(asking: tuple[Client, str, str]) -> None:
-    result = explained(asking, HARD, time_budget=0.2)
+def test_a_time_budget_ends_the_search_in_a_large_graph(
+    deployed_gnn: tuple[Client, str, str],
+) -> None:
+    result = explain(deployed_gnn, HARD, time_budget=0.2)
     assert result.receipt.work["cut_by_time_budget"] == 1
     assert any("the time budget ended the search" in warning for warning in result.warnings)
     (answer,) = result.answers
-    # what was reached by then is an answer, minimal or not
+    # Counterfactuals found before the deadline are reported, minimal or not.
     for found in answer.counterfactuals:
         assert found.prediction.predicted_class == 0

@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL that breaks after COMMIT was sent and before its answer came."""
+"""A PostgreSQL connection that breaks after COMMIT is sent and before the reply arrives."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from store.database.tables import Lead
 
 
 class CuttingProxy:
-    """Passes bytes on to PostgreSQL; while `cuts`, the answer to a COMMIT never gets through."""
+    """Forwards bytes to PostgreSQL; while `cuts` is set, it drops the reply to a COMMIT."""
 
     def __init__(self, host: str, port: int) -> None:
         self._server = (host, port)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self.cuts = False
-        self.cut = 0
+        self.dropped = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)  # or `accept` would take one more
+            # Otherwise `accept` would take one more connection.
+            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
     def _accept(self) -> None:
@@ -55,8 +56,8 @@ class CuttingProxy:
     ) -> None:
         with contextlib.suppress(OSError):
             while data := server.recv(65536):
-                if committing.is_set():  # PostgreSQL has answered: the transaction is there
-                    self.cut += 1
+                if committing.is_set():  # PostgreSQL has replied, so the transaction is committed
+                    self.dropped += 1
                     break
                 client.sendall(data)
         for end in (client, server):
@@ -84,12 +85,12 @@ def proxy(migrated_url: str) -> Iterator[CuttingProxy]:
 @pytest.fixture
 def through_proxy(proxy: CuttingProxy, migrated_url: str) -> str:
     url = make_url(migrated_url).set(host="127.0.0.1", port=proxy.port)
-    # Without it the first bytes ask for TLS or GSS encryption, which the proxy could not read.
+    # Otherwise the connection may be encrypted, and the proxy could not see the COMMIT.
     url = url.update_query_dict({"sslmode": "disable", "gssencmode": "disable"})
     return url.render_as_string(hide_password=False)
 
 
-def test_the_store_says_that_it_does_not_know(proxy: CuttingProxy, through_proxy: str) -> None:
+def test_the_store_reports_an_unknown_outcome(proxy: CuttingProxy, through_proxy: str) -> None:
     database = Database(through_proxy)
     proxy.cuts = True
 
@@ -99,15 +100,15 @@ def test_the_store_says_that_it_does_not_know(proxy: CuttingProxy, through_proxy
 
     with pytest.raises(CommitUnknownError):
         write()
-    assert proxy.cut == 1
+    assert proxy.dropped == 1
     proxy.cuts = False
     with database.reading() as session:
         count = select(func.count()).select_from(Lead).where(Lead.name == "lost")
-        assert session.scalar(count) == 1  # it was committed, and nobody was told
+        assert session.scalar(count) == 1  # committed, although the caller got no reply
     database.close()
 
 
-def test_callers_are_told_and_ask_again_with_the_same_key(
+def test_callers_can_repeat_the_request_with_the_same_key(
     proxy: CuttingProxy, through_proxy: str, deployed
 ) -> None:
     api = deployed(database_url=through_proxy)
@@ -132,13 +133,13 @@ def test_callers_are_told_and_ask_again_with_the_same_key(
         assert again.is_success, again.text
         assert again.headers["idempotency-replayed"] == "true", address
         assert api.written() == before
-    assert proxy.cut == len(requests)
-    # With reads that take no locks, a dry run needs none either.
+    assert proxy.dropped == len(requests)
+    # A dry run only reads, so it takes no locks.
     dry = api.client.post("/v1/explanations?dry_run=true", json=requests["/v1/explanations"])
     assert dry.status_code == 200
 
 
-def test_an_outage_before_the_commit_is_not_unknown(
+def test_an_outage_before_the_commit_has_a_known_outcome(
     proxy: CuttingProxy, through_proxy: str, deployed
 ) -> None:
     api = deployed(database_url=through_proxy)

@@ -1,4 +1,4 @@
-"""The form that runs on many machines: PostgreSQL, a shared Redis, API and workers apart."""
+"""The deployment for many machines: PostgreSQL, a shared Redis, separate API and workers."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ def ring(nodes: int, *chords: tuple[int, int]) -> dict[str, Any]:
     }
 
 
-def test_a_posted_graph_comes_back_explained(
-    scaled_out_stack: Stack, edge_counter: EdgeCounter
-) -> None:
+def test_a_posted_graph_is_explained(scaled_out_stack: Stack, edge_counter: EdgeCounter) -> None:
     stack = scaled_out_stack
     api = stack.start_service().url
     stack.wait_for(stack.start_worker("train"), stack.start_worker("sample,light"))
@@ -32,14 +30,14 @@ def test_a_posted_graph_comes_back_explained(
         graphs = [ring(n) for n in (4, 5, 6, 7)] + [ring(6, (0, 2)), ring(5, (0, 2))]
         dataset = client.post("/v1/datasets", json={"name": "rings", "graphs": graphs})
         assert dataset.status_code == 201, dataset.text
-        question = {
+        request = {
             "kind": "counterfactual",
             "gnn": gnn.json()["id"],
             "dataset": dataset.json()["id"],
             "graph": ring(5),
             "denoiser": {"steps": 10, "hidden": 4, "blocks": 1},
         }
-        answer = client.post("/v1/explanations", json=question, headers={"Prefer": "wait=60"})
+        answer = client.post("/v1/explanations", json=request, headers={"Prefer": "wait=60"})
         assert answer.status_code == 200, answer.text
         [explained] = answer.json()["result"]["answers"]
         assert explained["prediction"]["predicted_class"] == 0

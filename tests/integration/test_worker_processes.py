@@ -1,6 +1,6 @@
-"""What happens to jobs when processes die, stop, are paused: on real processes.
+"""Jobs survive when real processes die, stop or are paused.
 
-The test process plays the API: it writes jobs and runs the dispatcher.
+The test process acts as the API: it writes jobs and runs the dispatcher.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from store.catalogue import datasets, denoisers, explanations, gnns
 from store.database.tables import Denoiser, Gnn, Job, ReferenceSet
 from store.jobs import EventType, JobKind, JobState
 from store.queue.dispatcher import Dispatcher
-from worker.loading.library import graph_of
+from worker.loading.graph_conversion import graph_of
 
 if TYPE_CHECKING:
     from conftest import EdgeCounter, Stack, WorkerProcess
 
-SECONDS = 8.0  # of training: time for several checkpoints and for whatever happens to it
+SECONDS = 8.0  # of training: enough for several checkpoints and an interruption
 SMALL = {"hidden": 4, "blocks": 1}
 
 
 @dataclass
 class World:
-    """A GNN and a reference set in the stack's store, and ways to ask for work."""
+    """A GNN and a reference set in the store, and methods to submit jobs."""
 
     stack: Stack
     gnn: Gnn
@@ -82,7 +82,7 @@ class World:
             ]
 
     def explain(self, denoiser: Denoiser, count: int, graphs: int = 1) -> list[str]:
-        """Jobs of so many graphs each."""
+        """Submits `count` jobs with `graphs` graphs each."""
         request = CounterfactualRequest(graphs=[ring(12, [(0, 5), (2, 8)])] * graphs)
         digest = self.stack.store.artifacts.put(request.model_dump_json().encode())
         with self.stack.store.database.transaction() as session:
@@ -104,7 +104,7 @@ class World:
             return jobs.get(session, job_id)
 
     def states(self, job_id: str) -> list[tuple[str, int]]:
-        """Every state the job was in, with the attempt it was in then."""
+        """Every state of the job, with the number of its attempt."""
         with self.stack.store.database.reading() as session:
             events = jobs.events(session, job_id, limit=10_000)
         return [
@@ -114,7 +114,7 @@ class World:
         ]
 
     def first_step_of(self, job_id: str, attempt: int) -> int | None:
-        """The first progress that was written in that attempt, None if there is none yet."""
+        """The first progress written in that attempt; None if there is none yet."""
         with self.stack.store.database.reading() as session:
             events = jobs.events(session, job_id, limit=10_000)
         current = 0
@@ -193,7 +193,7 @@ def world(stack: Stack, edge_counter: EdgeCounter) -> World:
 
 
 def measured_speed(graphs: Sequence[CanonicalGraph]) -> float:
-    """Steps per second of a training as small as those of these tests, without L_cf."""
+    """Steps per second of a training of the size used here, without L_cf."""
     recipe = recipe_for(Objective.COUNTERFACTUAL, alpha=0.0, **SMALL)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -212,8 +212,10 @@ def measured_speed(graphs: Sequence[CanonicalGraph]) -> float:
 
 
 def pause(stack: Stack, worker: WorkerProcess) -> None:
-    """SIGSTOP, but not in the middle of a transaction: SQLite has one writer, and whoever pauses
-    while writing stops everybody."""
+    """Sends SIGSTOP, but not during a transaction.
+
+    SQLite has one writer: a process paused while it writes blocks all others.
+    """
     for _ in range(50):
         worker.signal(signal.SIGSTOP)
         with closing(sqlite3.connect(stack.store.database.engine.url.database or "")) as database:
@@ -225,12 +227,12 @@ def pause(stack: Stack, worker: WorkerProcess) -> None:
             except sqlite3.OperationalError:
                 worker.signal(signal.SIGCONT)
                 time.sleep(0.05)
-    raise AssertionError("the worker writes all the time")
+    raise AssertionError("the worker was writing at every try")
 
 
 @pytest.fixture(autouse=True)
-def _announced(dispatcher: Dispatcher) -> None:
-    """Every test has a dispatcher."""
+def _running_dispatcher(dispatcher: Dispatcher) -> None:
+    """Runs a dispatcher in every test."""
 
 
 def test_a_waiting_explanation_is_released_by_its_training(stack: Stack, world: World) -> None:
@@ -301,20 +303,20 @@ def test_a_paused_worker_cannot_commit_late(stack: Stack, world: World) -> None:
     resumed = world.first_step_of(job_id, 2)
     assert resumed is not None
     assert resumed >= step
-    stack.until(lambda: bool(stack.logs("the lease is lost")), "the first attempt gave up")
+    stack.until(lambda: bool(stack.logs("Lease lost")), "the first attempt stopped")
     assert world.states(job_id)[-1] == ("succeeded", 2)
     assert [state for state, _ in world.states(job_id)].count("succeeded") == 1
-    # The paused worker is as good as before.
+    # The paused worker still works.
     several = world.predict(6)
     for predicted in several:
         world.wait_for(predicted, JobState.SUCCEEDED)
 
 
-@pytest.mark.parametrize("keeps_its_file", [True, False], ids=["with its file", "without"])
-def test_a_killed_broker_loses_no_job(stack: Stack, world: World, keeps_its_file: bool) -> None:
+@pytest.mark.parametrize("keeps_its_files", [True, False], ids=["with its files", "without"])
+def test_a_killed_broker_loses_no_job(stack: Stack, world: World, keeps_its_files: bool) -> None:
     living = stack.ensure_workers(2)
     for worker in living:
-        pause(stack, worker)  # nobody takes the messages
+        pause(stack, worker)  # so that nobody receives the messages
     try:
         submitted = world.predict(12)
         stack.until(
@@ -322,9 +324,9 @@ def test_a_killed_broker_loses_no_job(stack: Stack, world: World, keeps_its_file
             "all jobs are announced",
         )
         stack.broker.kill()
-        if not keeps_its_file:
-            stack.broker.forget()
-        submitted += world.predict(3)  # submitting works while the broker is away
+        if not keeps_its_files:
+            stack.broker.delete_files()
+        submitted += world.predict(3)  # submitting works while the broker is down
         stack.broker.start()
     finally:
         for worker in living:
@@ -335,20 +337,20 @@ def test_a_killed_broker_loses_no_job(stack: Stack, world: World, keeps_its_file
         assert world.states(job_id) == [("queued", 0), ("running", 1), ("succeeded", 1)]
 
 
-def test_sigterm_hands_the_job_to_another_worker(stack: Stack, world: World) -> None:
+def test_sigterm_releases_the_job_to_another_worker(stack: Stack, world: World) -> None:
     stack.ensure_workers(2)
     job_id = world.train()
     step = world.wait_for_checkpoint(job_id)
-    leaving = world.worker_of(job_id)
-    asked = time.monotonic()
-    os.kill(leaving.pid, signal.SIGTERM)
-    assert leaving.process.wait(timeout=10) == 0
-    assert time.monotonic() - asked < 5
-    assert leaving.children() == []
+    stopping = world.worker_of(job_id)
+    signalled = time.monotonic()
+    os.kill(stopping.pid, signal.SIGTERM)
+    assert stopping.process.wait(timeout=10) == 0
+    assert time.monotonic() - signalled < 5
+    assert stopping.children() == []
     world.wait_for(job_id, JobState.SUCCEEDED)
     resumed = world.first_step_of(job_id, 2)
     assert resumed is not None
-    assert resumed > step  # it wrote a checkpoint on leaving
+    assert resumed > step  # it wrote a checkpoint before it stopped
     assert world.job(job_id).attempts_used == 1  # a clean shutdown does not count
     assert world.states(job_id) == [
         ("queued", 0),
@@ -366,19 +368,19 @@ def trained(stack: Stack, world: World) -> Denoiser:
         return denoisers.get(session, world.job(training).denoiser_id or "")
 
 
-def test_jobs_run_together_survive_their_worker(stack: Stack, world: World) -> None:
+def test_reserved_jobs_survive_their_worker(stack: Stack, world: World) -> None:
     stack.ensure_workers(2)
     submitted = world.explain(trained(stack, world), 30)
 
-    def together() -> list[str]:
-        """Of the worker that holds most, begun or reserved."""
+    def claimed_together() -> list[str]:
+        """Jobs of the worker that holds most, running or reserved."""
         with stack.store.database.reading() as session:
             rows = session.scalars(select(Job).where(Job.lease_owner.is_not(None))).all()
         owners = [job.lease_owner for job in rows]
         return [job.id for job in rows if job.lease_owner == max(owners, key=owners.count)]
 
-    stack.until(lambda: len(together()) > 2, "a worker has claimed mates")
-    world.worker_of(together()[-1]).kill()
+    stack.until(lambda: len(claimed_together()) > 2, "a worker has reserved jobs")
+    world.worker_of(claimed_together()[-1]).kill()
     for job_id in submitted:
         world.wait_for(job_id, JobState.SUCCEEDED, 90)
     for job_id in submitted:
@@ -386,14 +388,14 @@ def test_jobs_run_together_survive_their_worker(stack: Stack, world: World) -> N
         assert states[-1][0] == "succeeded", states
         assert [state for state, _ in states].count("succeeded") == 1, states
     again = [job_id for job_id in submitted if world.job(job_id).attempt > 1]
-    assert len(again) <= 1  # the one that was being worked on
+    assert len(again) <= 1  # the one that was running
 
 
-def test_a_job_whose_child_is_killed_takes_no_mate_with_it(stack: Stack, world: World) -> None:
+def test_a_killed_child_does_not_harm_reserved_jobs(stack: Stack, world: World) -> None:
     stack.ensure_workers(2)
     denoiser = trained(stack, world)
     before = world.explain(denoiser, 10)
-    (deadly,) = world.explain(denoiser, 1, graphs=200)  # long enough to be killed at
+    (deadly,) = world.explain(denoiser, 1, graphs=200)  # long enough to be killed
     after = world.explain(denoiser, 20)
     for attempt in range(1, stack.settings.max_attempts + 1):
         world.wait_for_attempt(deadly, attempt)
@@ -407,12 +409,14 @@ def test_a_job_whose_child_is_killed_takes_no_mate_with_it(stack: Stack, world: 
         assert world.job(job_id).error is None
 
 
-def test_a_killed_worker_is_replaced_from_the_checkpoint(stack: Stack, world: World) -> None:
+def test_another_worker_resumes_from_the_checkpoint_of_a_killed_one(
+    stack: Stack, world: World
+) -> None:
     stack.ensure_workers(2)
     job_id = world.train(10)
     first_checkpoint = world.wait_for_checkpoint(job_id)
 
-    # The parent alone: its child must not live on and must not finish the job.
+    # Kill only the parent: its child must exit and must not finish the job.
     victim = world.worker_of(job_id)
     children = victim.children()
     os.kill(victim.pid, signal.SIGKILL)
@@ -423,12 +427,12 @@ def test_a_killed_worker_is_replaced_from_the_checkpoint(stack: Stack, world: Wo
     assert recovery < stack.settings.lease_seconds + 3
     assert world.worker_of(job_id) is not victim
 
-    # The child alone: the parent starts a new one.
+    # Kill only the child: the parent starts a new one.
     before = world.wait_for_checkpoint(job_id)
     stack.until(
         lambda: world.wait_for_checkpoint(job_id) > before, "the second attempt has a checkpoint"
     )
-    stack.until(lambda: world.first_step_of(job_id, 2) is not None, "it says how far it is")
+    stack.until(lambda: world.first_step_of(job_id, 2) is not None, "it reports progress")
     second_checkpoint = world.wait_for_checkpoint(job_id)
     owner = world.job(job_id).lease_owner
     assert owner is not None

@@ -1,4 +1,4 @@
-"""What the edits of a posted molecule mean to chemistry."""
+"""Describes edited and generated graphs as molecules."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from store.gnn_files.molecules import MoleculeError, ReadMolecule, judged, of_si
 def generated_molecule(
     graph: Graph, featuriser: SmilesFeaturiser | None
 ) -> GeneratedMolecule | None:
-    """What a graph of single bonds is; None if its nodes are not the featuriser's atoms.
+    """Reads a generated graph as a molecule of single bonds.
 
-    Neither is it said for a GNN that tells bonds apart: a generated edge may be none of them.
+    None if a node is not one of the featuriser's atoms. None, too, if the GNN reads bond types: a
+    generated edge need not have one.
     """
     if featuriser is None or featuriser.bonds:
         return None
@@ -30,7 +31,7 @@ def generated_molecule(
     try:
         molecule = of_single_bonds(known, graph.edges.T.tolist())
     except MoleculeError:
-        return None  # no RDKit here, and the GNN has been fine without it
+        return None  # RDKit is not installed, and the GNN does not need it
     nodes = range(len(known))
     atoms = [Atom(node=node, element=element) for node, element in enumerate(known)]
     return GeneratedMolecule(**judged(molecule, nodes).model_dump(), atoms=atoms)
@@ -38,15 +39,15 @@ def generated_molecule(
 
 @dataclass(frozen=True)
 class EditableMolecule:
-    """A molecule some or all of whose atoms are the nodes of the graph that is edited."""
+    """A posted molecule and those of its atoms that are nodes of the edited graph."""
 
     read: ReadMolecule
-    node_ids: list[NodeId]  # of all atoms
-    atoms: list[int]  # that are nodes of the edited graph, in its order
+    node_ids: list[NodeId]  # one per atom of the molecule
+    atoms: list[int]  # positions of the edited graph's nodes in the molecule
 
     @staticmethod
     def of(document: CanonicalGraph, atoms: list[int] | None = None) -> EditableMolecule | None:
-        """None if the graph was not posted as a molecule; without `atoms` all are edited."""
+        """None if the graph was not posted as a molecule; `atoms` defaults to all."""
         if document.molecule is None:
             return None
         ids = document.node_ids
@@ -60,16 +61,16 @@ class EditableMolecule:
 
     @property
     def valences(self) -> Valences:
-        place = {atom: node for node, atom in enumerate(self.atoms)}
+        node_of = {atom: node for node, atom in enumerate(self.atoms)}
         free = [self.read.free_valences[atom] for atom in self.atoms]
-        ends = {
-            (place[one], place[other]): order
+        orders = {
+            (node_of[one], node_of[other]): order
             for (one, other), order in self.read.orders.items()
-            if one in place and other in place
+            if one in node_of and other in node_of
         }
         return Valences(
             free=tuple(inf if bonds is None else bonds for bonds in free),
-            orders={(min(pair), max(pair)): order for pair, order in ends.items()},
+            orders={(min(pair), max(pair)): order for pair, order in orders.items()},
         )
 
     def edited(self, found: FoundCounterfactual) -> EditedMolecule:
@@ -83,9 +84,9 @@ class EditableMolecule:
         return self.read.edited(pairs(added=True), pairs(added=False), self.node_ids)
 
     def only_valid(self, outcome: CounterfactualOutcome) -> CounterfactualOutcome:
-        """Without the answers that RDKit does not accept."""
+        """Drops counterfactuals that RDKit rejects."""
         valid = tuple(found for found in outcome.found if self.edited(found).valid)
         if len(valid) == len(outcome.found):
             return outcome
-        reason = None if valid else "RDKit accepts none of the edited molecules that were found"
+        reason = None if valid else "RDKit rejects all edited molecules that the search found"
         return replace(outcome, found=valid, reason=reason)

@@ -1,4 +1,4 @@
-"""What a counterfactual job explains, one case after the other: posted graphs, or nodes of one."""
+"""The cases of a counterfactual job: posted graphs, or nodes of a posted graph."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ from d4explain.gnn.edge_attributes import UsualAttributes
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn
 from d4explain.gnn.spec import GnnSpec
-from models.counterfactual.explain import CounterfactualConfig, CounterfactualOutcome, explain
+from models.counterfactual.explain import CounterfactualConfig, CounterfactualOutcome
+from models.counterfactual.explain import explain as explain_graph
 from models.counterfactual.nodes import explain_node, frozen_pairs
 from models.diffusion.denoiser import Denoiser
 from models.graphs.edits import EditRules
 from models.graphs.neighbourhoods import NodeInstance, instance
 from store.artifacts.graph_sets import canonical_graph_hash
 from worker.cases.editable_molecules import EditableMolecule
-from worker.loading.library import graph_of
+from worker.loading.graph_conversion import graph_of
 
 
 @dataclass(frozen=True)
 class Case:
-    """A graph that is edited as a whole."""
+    """One graph, edited as a whole."""
 
-    document: CanonicalGraph  # what is edited, in the caller's ids
+    document: CanonicalGraph  # the edited graph, with the caller's ids
     graph: Graph
     rules: EditRules
     seed: int
-    molecule: EditableMolecule | None  # None if the graph was not posted as one
+    molecule: EditableMolecule | None  # None if the graph was not posted as a molecule
 
-    def explained(
+    def explain(
         self,
         gnn: Gnn,
         denoiser: Denoiser,
@@ -42,7 +43,7 @@ class Case:
         device: torch.device,
         should_stop: Callable[[], bool],
     ) -> CounterfactualOutcome:
-        return explain(
+        return explain_graph(
             gnn,
             denoiser,
             self.graph,
@@ -59,12 +60,12 @@ class Case:
 
 @dataclass(frozen=True)
 class NodeCase(Case):
-    """A node's neighbourhood in the graph that was posted."""
+    """The neighbourhood of one node in a posted graph."""
 
     whole: Graph
     part: NodeInstance
 
-    def explained(
+    def explain(
         self,
         gnn: Gnn,
         denoiser: Denoiser,
@@ -102,9 +103,9 @@ def cases_of(
     *,
     max_nodes: int | None = None,
 ) -> Iterator[Case]:
-    """In the order in which they were asked for; `usual` is what an added edge carries.
+    """Yields cases in the order of the request.
 
-    The part of a graph that is edited for a node has at most so many nodes.
+    `usual` are the attributes of an added edge; a neighbourhood has at most `max_nodes` nodes.
     """
     constraints = request.constraints
     for position, document in enumerate(request.graphs):
@@ -115,7 +116,7 @@ def cases_of(
             yield Case(
                 document=document,
                 graph=graph,
-                rules=_chemical(rules, constraints, molecule),
+                rules=_with_valences(rules, constraints, molecule),
                 seed=seed_for(request.seed, document),
                 molecule=molecule,
             )
@@ -126,7 +127,7 @@ def cases_of(
             yield NodeCase(
                 document=part_of(document, part),
                 graph=part.graph,
-                rules=_chemical(rules_within(rules, part), constraints, molecule),
+                rules=_with_valences(rules_within(rules, part), constraints, molecule),
                 seed=seed_for(request.seed, document, node),
                 molecule=molecule,
                 whole=graph,
@@ -135,49 +136,51 @@ def cases_of(
 
 
 def part_of(document: CanonicalGraph, part: NodeInstance) -> CanonicalGraph:
-    """The nodes and edges of an instance as they were posted; the node in question comes first."""
+    """The posted nodes and edges of a neighbourhood; the explained node comes first."""
     nodes = part.nodes.tolist()
     sources, targets = part.graph.edges.tolist()
     edges = list(zip(sources, targets, strict=True))
-    carried = document.edge_attr
-    if carried is not None:
-        of_pair = dict(zip(document.edges, carried, strict=True))
+    attributes = document.edge_attr
+    if attributes is not None:
+        row_of = dict(zip(document.edges, attributes, strict=True))
         ends = [sorted((nodes[source], nodes[target])) for source, target in edges]
-        carried = [of_pair[one, other] for one, other in ends]
+        attributes = [row_of[one, other] for one, other in ends]
     return CanonicalGraph(
         node_ids=[document.node_ids[node] for node in nodes],
         x=[document.x[node] for node in nodes],
         edges=edges,
-        edge_attr=carried,
+        edge_attr=attributes,
     )
 
 
 def rules_within(rules: EditRules, part: NodeInstance) -> EditRules:
-    """Rules about the posted graph, spoken of an instance; what lies outside is out of reach."""
-    place = {node: position for position, node in enumerate(part.nodes.tolist())}
+    """Translates rules about the posted graph to the node positions of a neighbourhood."""
+    position_of = {node: position for position, node in enumerate(part.nodes.tolist())}
     return replace(
         rules,
-        frozen_nodes=frozenset(place[node] for node in rules.frozen_nodes if node in place),
+        frozen_nodes=frozenset(
+            position_of[node] for node in rules.frozen_nodes if node in position_of
+        ),
         frozen_pairs=frozenset(
-            (place[one], place[other])
+            (position_of[one], position_of[other])
             for one, other in rules.frozen_pairs
-            if one in place and other in place
+            if one in position_of and other in position_of
         ),
     )
 
 
 def seed_for(seed: int, document: CanonicalGraph, node: int | None = None) -> int:
-    """Depends on what is explained and not on its place, so batch mates change nothing."""
-    return seed_of(seed, canonical_graph_hash(document) + ("" if node is None else f":{node}"))
+    """Depends only on the explained graph, so the other graphs of a request change nothing."""
+    return mix_seed(seed, canonical_graph_hash(document) + ("" if node is None else f":{node}"))
 
 
-def seed_of(seed: int, subject: str) -> int:
-    """The request's seed, mixed with what is explained."""
+def mix_seed(seed: int, subject: str) -> int:
+    """Mixes the request's seed with the explained subject."""
     material = f"{seed}:{subject}".encode()
     return int.from_bytes(hashlib.sha256(material).digest()[:8], "big") >> 1  # below 2⁶³
 
 
-def _chemical(
+def _with_valences(
     rules: EditRules, constraints: Constraints, molecule: EditableMolecule | None
 ) -> EditRules:
     if molecule is None or not constraints.valid_molecule:

@@ -1,4 +1,4 @@
-"""Nodes of a large graph that a counterfactual job explains, each in its neighbourhood."""
+"""The cases of a counterfactual job on a large graph: nodes in their neighbourhoods."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from d4explain.contracts.results import CounterfactualAnswer, ExplainedNode
 from d4explain.gnn.spec import GnnSpec
 from models.graphs.csr_graph import CsrGraph
 from models.graphs.large_neighbourhoods import Surroundings, surroundings
-from worker.cases.graph_cases import NodeCase, rules_for, rules_within, seed_of
+from worker.cases.graph_cases import NodeCase, mix_seed, rules_for, rules_within
 
 
 @dataclass(frozen=True)
 class LargeNodeCase(NodeCase):
-    """A node's neighbourhood in a large graph, of hubs a part of it."""
+    """The neighbourhood of a node in a large graph; hubs get only a part of theirs."""
 
     around: Surroundings
 
     def node(self) -> ExplainedNode:
-        told = {"complete": self.around.complete, "exact": self.around.exact}
-        return super().node().model_copy(update=told)
+        update = {"complete": self.around.complete, "exact": self.around.exact}
+        return super().node().model_copy(update=update)
 
 
 def large_cases(
     request: CounterfactualRequest, spec: GnnSpec, graph: CsrGraph, sha256: str, max_nodes: int
 ) -> Iterator[LargeNodeCase]:
-    """In the order in which they were asked for; `sha256` is the large graph's."""
+    """Yields cases in the order of the request; `sha256` is the hash of the large graph."""
     for node in request.nodes or ():
         around = surroundings(graph, node, spec.convolutions, spec.sight, max_nodes=max_nodes)
         part = around.part
@@ -39,7 +39,7 @@ def large_cases(
             ),
             graph=part.graph,
             rules=rules_within(rules_for(request.constraints, 0), part),
-            seed=seed_of(request.seed, f"{sha256}:{node}"),
+            seed=mix_seed(request.seed, f"{sha256}:{node}"),
             molecule=None,
             whole=around.seen,
             part=around.within,
@@ -48,20 +48,20 @@ def large_cases(
 
 
 def neighbourhood_warnings(answers: Sequence[CounterfactualAnswer]) -> list[str]:
-    """What was left out because neighbourhoods are too large."""
+    """Warns about neighbourhoods that were too large to use as a whole."""
     nodes = [answer.node for answer in answers if answer.node is not None]
     cut = [node for node in nodes if not node.complete]
-    unsure = [node for node in nodes if not node.exact]
+    inexact = [node for node in nodes if not node.exact]
     warnings = []
     if cut:
         warnings.append(
-            f"the neighbourhoods of {len(cut)} of {len(nodes)} nodes are too large to be edited as "
-            f"a whole: the {max(node.nodes for node in cut):,} nearest nodes were"
+            f"the neighbourhoods of {len(cut)} of {len(nodes)} nodes are too large to edit as a "
+            f"whole: only the {max(node.nodes for node in cut):,} nearest nodes were edited"
         )
-    if unsure:
+    if inexact:
         warnings.append(
-            f"what {len(unsure)} of {len(nodes)} nodes depend on is too large even to verify "
-            "answers on all of it: their predictions may differ in the whole graph"
+            f"{len(inexact)} of {len(nodes)} nodes depend on too many nodes to verify answers "
+            "on all of them: predictions may differ in the whole graph"
         )
     return warnings
 
@@ -71,6 +71,6 @@ def restriction_warnings(answers: Sequence[CounterfactualAnswer]) -> list[str]:
     if not restricted:
         return []
     return [
-        f"{restricted} of {len(answers)} graphs are too large for all their node pairs: edges, "
-        "pairs near each other and some far ones were looked at"
+        f"{restricted} of {len(answers)} graphs are too large to search all node pairs: the search "
+        "covered edges, nearby pairs and some distant pairs"
     ]

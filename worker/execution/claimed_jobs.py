@@ -1,4 +1,4 @@
-"""Claimed jobs that a worker runs one after the other: one slice of its time."""
+"""Claimed jobs, and the time slice in which a worker runs them one after the other."""
 
 from __future__ import annotations
 
@@ -14,22 +14,26 @@ from worker.execution.control import Control, StopReason
 
 
 class ClaimedJob:
-    """One claimed job: it waits until one of two threads takes it, to run it or to give it up."""
+    """One claimed job. It waits until the runner takes it to run it, or the watchdog to end it."""
 
     def __init__(self, store: Store, claim: Claim, *, has_begun: bool) -> None:
         self.claim = claim
-        self.has_begun = has_begun  # as the database says: if not, the job is only reserved
+        self.has_begun = has_begun  # in the database; a job that has not begun is only reserved
         self.checkpoints = CheckpointKeeper(store, claim)
         self.control = Control(self.checkpoints.save)
-        self.begun_at = time.monotonic()
+        self.started_at = time.monotonic()
         self._lock = threading.Lock()
         self._is_taken = False
 
     def take(self) -> bool:
-        """True for the first caller alone."""
+        """True for the first caller only."""
         with self._lock:
             is_first, self._is_taken = not self._is_taken, True
             return is_first
+
+    @property
+    def job_id(self) -> str:
+        return self.claim.job_id
 
     @property
     def is_waiting(self) -> bool:
@@ -37,44 +41,44 @@ class ClaimedJob:
 
 
 class TimeSlice:
-    """The seats of one turn; shared by the thread that runs them and the watchdog's."""
+    """The claimed jobs of one time slice, shared by the runner's thread and the watchdog's."""
 
     def __init__(self, first: ClaimedJob) -> None:
         self.first = first
-        self.done = 0
-        self.began = time.monotonic()
+        self.attempts_done = 0
+        self._started_at = time.monotonic()
         self._lock = threading.Lock()
         self._waiting: deque[ClaimedJob] = deque()
-        self._held: dict[str, ClaimedJob] = {}  # whose ending is not written yet
+        self._unfinished: dict[str, ClaimedJob] = {}  # whose ending is not written yet
         self._current: ClaimedJob | None = None
         self.add([first])
 
-    def add(self, seats: Sequence[ClaimedJob]) -> None:
+    def add(self, claimed_jobs: Sequence[ClaimedJob]) -> None:
         with self._lock:
-            self._waiting.extend(seats)
-            self._held.update((seat.claim.job_id, seat) for seat in seats)
+            self._waiting.extend(claimed_jobs)
+            self._unfinished.update((claimed.job_id, claimed) for claimed in claimed_jobs)
 
     def next(self) -> ClaimedJob | None:
-        """The seat to work on now; None if nobody waits any more."""
+        """Takes the next waiting job; None if there is none."""
         with self._lock:
             self._current = None
             while self._waiting:
-                seat = self._waiting.popleft()
-                if seat.take():
-                    seat.begun_at = time.monotonic()
-                    self._current = seat
-                    return seat
+                claimed = self._waiting.popleft()
+                if claimed.take():
+                    claimed.started_at = time.monotonic()
+                    self._current = claimed
+                    return claimed
             return None
 
-    def leave(self, seats: Sequence[ClaimedJob]) -> None:
-        """Their endings are written, or others own them: no lease has to be kept."""
+    def remove(self, claimed_jobs: Sequence[ClaimedJob]) -> None:
+        """Their endings are written or other workers own them, so they need no lease."""
         with self._lock:
-            for seat in seats:
-                self._held.pop(seat.claim.job_id, None)
+            for claimed in claimed_jobs:
+                self._unfinished.pop(claimed.job_id, None)
 
     def stop(self, reason: StopReason) -> None:
-        for seat in self.held():
-            seat.control.stop(reason)
+        for claimed in self.unfinished():
+            claimed.control.stop(reason)
 
     @property
     def current(self) -> ClaimedJob | None:
@@ -82,34 +86,35 @@ class TimeSlice:
 
     @property
     def has_waiting(self) -> bool:
-        return any(seat.is_waiting for seat in self.held())
+        return any(claimed.is_waiting for claimed in self.unfinished())
 
     @property
     def seconds(self) -> float:
-        return time.monotonic() - self.began
+        return time.monotonic() - self._started_at
 
-    def held(self) -> list[ClaimedJob]:
+    def unfinished(self) -> list[ClaimedJob]:
+        """The jobs whose leases this worker must keep."""
         with self._lock:
-            return list(self._held.values())
+            return list(self._unfinished.values())
 
 
 class CheckpointKeeper:
-    """Keeps the newest checkpoint of one attempt and drops the one before."""
+    """Keeps the newest checkpoint of one attempt and deletes the previous one."""
 
     def __init__(self, store: Store, claim: Claim) -> None:
         self._store = store
         self._claim = claim
-        self._kept: str | None = claim.checkpoint["digest"] if claim.checkpoint else None
+        self._newest: str | None = claim.checkpoint["digest"] if claim.checkpoint else None
 
     def save(self, data: bytes, step: int) -> None:
         digest = self._store.artifacts.put(data)
         with self._store.database.transaction() as session:
             jobs.record_checkpoint(session, self._claim, digest, step)
-        if self._kept is not None and self._kept != digest:
-            self._store.artifacts.delete(self._kept)
-        self._kept = digest
+        if self._newest is not None and self._newest != digest:
+            self._store.artifacts.delete(self._newest)
+        self._newest = digest
 
     def drop(self) -> None:
-        """Nobody will resume a job that has succeeded."""
-        if self._kept is not None:
-            self._store.artifacts.delete(self._kept)
+        """Called after success: nobody will resume the job."""
+        if self._newest is not None:
+            self._store.artifacts.delete(self._newest)

@@ -1,4 +1,4 @@
-"""What a running handler sees of the outside: a wish to stop, a place to say how far it is."""
+"""The connection between a running handler and the watchdog: stop requests and progress."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 
 
 class StopReason(Enum):
-    CANCELED = "canceled"  # the caller asked
-    TIMED_OUT = "timed out"  # the job's time limit passed
-    SHUTDOWN = "shutdown"  # this worker is going away; another goes on
-    YIELDED = "yielded"  # others wait for this worker; the job goes on later
-    LEASE_LOST = "lease lost"  # another attempt owns the job, nothing may be written
+    CANCELED = "canceled"  # the caller canceled the job
+    TIMED_OUT = "timed out"  # the job reached its time limit
+    SHUTDOWN = "shutdown"  # this worker shuts down; another one continues
+    YIELDED = "yielded"  # other jobs wait for this worker; the job continues later
+    LEASE_LOST = "lease lost"  # another attempt owns the job, so this one must not write
 
 
-class Stopped(Exception):  # noqa: N818 — not an error: the handler did as it was asked
+class Stopped(Exception):  # noqa: N818 — not an error: the handler stopped on request
     def __init__(self, reason: StopReason) -> None:
         super().__init__(reason.value)
         self.reason = reason
@@ -41,10 +41,10 @@ class Progress:
 
 
 class Control:
-    """Shared by the handler's thread and the watchdog's.
+    """Shared by the thread of the handler and the thread of the watchdog.
 
-    The handler only leaves its progress here, the watchdog writes it: a database that is busy
-    never slows the computation down.
+    The handler sets its progress here and the watchdog writes it, so that a busy database never
+    slows the computation down.
     """
 
     def __init__(self, save_checkpoint: Callable[[bytes, int], None]) -> None:
@@ -70,13 +70,16 @@ class Control:
             self._unwritten = Progress(phase, step, total, metrics or {})
 
     def checkpoint(self, data: bytes, step: int) -> None:
-        """Makes `data` what the next attempt starts from."""
+        """Saves the state from which the next attempt resumes."""
         if self._reason is StopReason.LEASE_LOST:
             raise Stopped(StopReason.LEASE_LOST)
         self._save_checkpoint(data, step)
 
     def should_yield(self) -> bool:
-        """Whether to save a checkpoint and stop; a handler that asks this can do so from now on."""
+        """Whether to save a checkpoint and stop.
+
+        The first call tells the watchdog that this handler is able to yield.
+        """
         if self._can_yield_since is None:
             self._can_yield_since = time.monotonic()
         return self._is_asked_to_yield
@@ -85,7 +88,7 @@ class Control:
         self._is_asked_to_yield = True
 
     def seconds_able_to_yield(self) -> float:
-        """How long the handler could have stopped for others; 0 if it cannot, or was asked."""
+        """Seconds since the handler could yield; 0 if it cannot or was already asked to."""
         since = self._can_yield_since
         return 0.0 if since is None or self._is_asked_to_yield else time.monotonic() - since
 
@@ -94,7 +97,7 @@ class Control:
         return self._reason
 
     def stop(self, reason: StopReason) -> None:
-        """The first reason counts, but a lost lease forbids whatever another one would write."""
+        """The first reason counts, except that a lost lease overrides it: it forbids writing."""
         with self._lock:
             if self._reason is None:
                 self._stopped_at = time.monotonic()
@@ -106,7 +109,7 @@ class Control:
         return 0.0 if self._reason is None else time.monotonic() - self._stopped_at
 
     def take_progress(self) -> Progress | None:
-        """The latest progress if it has not been taken yet."""
+        """Returns the latest progress once; None until there is a newer one."""
         with self._lock:
             latest, self._unwritten = self._unwritten, None
             return latest

@@ -1,4 +1,4 @@
-"""Whose turn it is: no tenant, and no denoiser of a tenant, waits for all jobs of another."""
+"""Chooses the next job so that no tenant or denoiser waits for all jobs of another."""
 
 from __future__ import annotations
 
@@ -8,44 +8,44 @@ from collections.abc import Callable, Hashable, Sequence
 
 from store.jobs import FairGroup, Waiting
 
-_REMEMBERED = 1000
+_MAX_REMEMBERED = 1000
 
 
 class FairScheduler:
-    """Round robin: first comes who has waited longest since it came or was served last.
+    """Round robin over tenants, and over the fair groups of each tenant.
 
-    Tenants take turns, and the parties of a tenant do when it is its turn.
+    The one that has waited longest since it arrived or was last served comes first.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._served_at: OrderedDict[Hashable, float] = OrderedDict()
 
-    def served(self, party: FairGroup) -> None:
-        """Its turn is over."""
-        for key in (party.tenant, party):
+    def mark_served(self, group: FairGroup) -> None:
+        """Records that the time slice of a fair group is over."""
+        for key in (group.tenant, group):
             self._served_at[key] = self._clock()
             self._served_at.move_to_end(key)
-        while len(self._served_at) > _REMEMBERED:
+        while len(self._served_at) > _MAX_REMEMBERED:
             self._served_at.popitem(last=False)
 
     def next(self, waiting: Sequence[Waiting]) -> Waiting:
         now = self._clock()
-        tenant_waits: dict[str, float] = {}  # the longest of its parties' seconds
-        for one in waiting:
-            tenant = one.party.tenant
-            tenant_waits[tenant] = max(tenant_waits.get(tenant, 0.0), one.seconds)
+        tenant_seconds: dict[str, float] = {}  # of its fair group that waits longest
+        for entry in waiting:
+            tenant = entry.party.tenant
+            tenant_seconds[tenant] = max(tenant_seconds.get(tenant, 0.0), entry.seconds)
 
-        def since(key: Hashable, seconds: float) -> float:
+        def waits_since(key: Hashable, seconds: float) -> float:
             return max(now - seconds, self._served_at.get(key, now - seconds))
 
-        def place(one: Waiting) -> tuple[float, str, float, str]:
-            tenant = one.party.tenant
+        def sort_key(entry: Waiting) -> tuple[float, str, float, str]:
+            tenant = entry.party.tenant
             return (
-                since(tenant, tenant_waits[tenant]),
+                waits_since(tenant, tenant_seconds[tenant]),
                 tenant,
-                since(one.party, one.seconds),
-                one.job_id,
+                waits_since(entry.party, entry.seconds),
+                entry.job_id,
             )
 
-        return min(waiting, key=place)
+        return min(waiting, key=sort_key)

@@ -1,4 +1,4 @@
-"""What a handler is given and what it gives back."""
+"""The interface between the runner and the handlers of job kinds."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from worker.loading.library import Library
 
 
 @dataclass(frozen=True)
-class Work:
-    """One attempt of one job."""
+class HandlerContext:
+    """Everything a handler gets for one attempt of one job."""
 
     claim: Claim
     control: Control
     store: Store
-    library: Library  # GNNs, denoisers and reference sets, kept warm between jobs
+    library: Library  # caches GNNs, denoisers and reference sets between jobs
 
 
-def nothing(_: Session) -> None:
+def record_nothing(_: Session) -> None:
     pass
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """A finished job; `record` writes it in the transaction that ends the job."""
+class HandlerOutput:
+    """What a successful attempt leaves; `record` runs in the transaction that ends the job."""
 
     result: dict[str, Any] | None = None
-    record: Callable[[Session], None] = nothing
+    record: Callable[[Session], None] = record_nothing
 
 
-Handler: TypeAlias = Callable[[Work], Outcome]
+Handler: TypeAlias = Callable[[HandlerContext], HandlerOutput]

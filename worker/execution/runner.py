@@ -1,4 +1,4 @@
-"""Jobs from claim to commit: at most one attempt of each ever writes an ending."""
+"""Runs jobs from claim to commit; at most one attempt of a job ever writes its ending."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from store import jobs, logs
 from store.errors import LeaseLost
 from store.jobs import FairGroup, JobKind, Queue
 from store.store import Store
-from worker.execution.attempt_endings import Endings, failed, finished, released, stopped
+from worker.execution.attempt_endings import EndingWriter, failed, finished, released, stopped
 from worker.execution.claimed_jobs import ClaimedJob, TimeSlice
 from worker.execution.control import Stopped, StopReason
 from worker.execution.failures import failure_of
 from worker.execution.fair_scheduler import FairScheduler
-from worker.execution.handler_api import Handler, Work
-from worker.execution.watchdog import Patience, Watchdog
+from worker.execution.handler_api import Handler, HandlerContext
+from worker.execution.watchdog import Deadlines, Watchdog
 from worker.loading.library import Library
 
 log = logging.getLogger(__name__)
 
-_EXIT_BY_FORCE = 1  # the pool replaces a child that ended with an error at once
-SLICE_SECONDS = 2.0  # that one party is served for before others have their turn
-# Their jobs are short and many; what they need is the same, so that they are run together.
-_TOGETHER = frozenset({JobKind.COUNTERFACTUAL})
-# A training takes minutes: it takes turns with trainings alone, so that the message of a short
-# job never begins one.
-TRAINING_SECONDS = 30.0  # of a training's turn, if another training waits
-_LONG = frozenset({Queue.TRAIN})
+_ERROR_EXIT_CODE = 1  # the pool replaces a child that exits with an error at once
+SLICE_SECONDS = 2.0  # one fair group is served for this long before the others
+# Counterfactual jobs are short and many. Those of one denoiser share their inputs, so a time
+# slice runs several of them.
+_BATCHED_KINDS = frozenset({JobKind.COUNTERFACTUAL})
+# A training takes minutes, so trainings alternate only with trainings: the message of a short job
+# never starts one.
+_LONG_QUEUES = frozenset({Queue.TRAIN})
+TRAINING_SECONDS = 30.0  # a training yields after this if another training waits
 
 
 class Runner:
@@ -45,9 +46,9 @@ class Runner:
         handlers: Mapping[JobKind, Handler],
         owner: str,
         *,
-        queues: Sequence[Queue] = (),  # whose parties take turns with the announced job's
+        queues: Sequence[Queue] = (),  # their fair groups alternate with that of the message's job
         exit_process: Callable[[int], object] = os._exit,
-        ended: Callable[[Sequence[str]], None] = lambda job_ids: None,
+        on_ended: Callable[[Sequence[str]], None] = lambda job_ids: None,
         slice_seconds: float = SLICE_SECONDS,
         training_seconds: float = TRAINING_SECONDS,
     ) -> None:
@@ -57,32 +58,32 @@ class Runner:
         self._owner = owner
         self._queues = frozenset(queues)
         self._exit_process = exit_process
-        self._ended = ended
+        self._on_ended = on_ended
         settings = store.settings
-        self._patience = Patience(
+        self._deadlines = Deadlines(
             lease_seconds=settings.lease_seconds,
             grace_seconds=settings.cancel_grace_seconds,
             time_limit_seconds=settings.job_time_limit_seconds,
             slice_seconds=slice_seconds,
             training_seconds=training_seconds,
         )
-        self._most_mates = settings.jobs_at_once - 1
-        self._turns = FairScheduler()
+        self._max_reserved = settings.jobs_at_once - 1
+        self._scheduler = FairScheduler()
         self._lock = threading.Lock()
         self._current: TimeSlice | None = None
         self._shutting_down = False
 
     def run(self, job_id: str) -> None:
-        """Runs the announced job, and before it whoever's turn it is."""
+        """Runs the job of a message, after jobs that have waited longer."""
         with logs.job_context(job_id):
-            while (turn := self._turn(job_id)) is not None:
-                self._run_slice(turn)
-                if turn == job_id:
+            while (next_id := self._next_job(job_id)) is not None:
+                self._run_slice(next_id)
+                if next_id == job_id:
                     return
-            log.debug("nothing to do: claimed by another worker, waiting or ended")
+            log.debug("Nothing to do: the job is claimed, waiting or ended")
 
     def shut_down(self) -> None:
-        """From any thread: give up what is running, and all later jobs, for others to go on."""
+        """From any thread: releases the running job, and all later ones, to other workers."""
         with self._lock:
             self._shutting_down = True
             if self._current is not None:
@@ -93,147 +94,160 @@ class Runner:
         with self._lock:
             return self._current is None
 
-    def _wait_for_room(self) -> None:
-        """A job whose result cannot be stored is not begun; its announcement waits here."""
+    def _wait_for_disk_space(self) -> None:
+        """Does not start a job whose result could not be stored."""
         disk = self._store.disk
         shortage = disk.shortage()
         if shortage is not None:
-            log.warning("no job is begun: %s", shortage)
+            log.warning("Waiting for disk space before the next job: %s", shortage)
             disk.wait_for_room(lambda: self._shutting_down)
 
-    def _turn(self, announced: str) -> str | None:
-        """The job to begin now; None if the announced one is not to be had."""
-        self._wait_for_room()
+    def _next_job(self, announced: str) -> str | None:
+        """The job to run now; None if the announced job cannot be claimed."""
+        self._wait_for_disk_space()
         with self._store.database.reading() as session:
-            party = jobs.group_of(session, announced)
-            if party is None:
+            group = jobs.group_of(session, announced)
+            if group is None:
                 return None
-            queues = self._queues & _LONG if party.kind.queue in _LONG else self._queues - _LONG
+            is_long = group.kind.queue in _LONG_QUEUES
+            queues = self._queues & _LONG_QUEUES if is_long else self._queues - _LONG_QUEUES
             waiting = jobs.waiting_groups(session, sorted(queues)) if queues else []
-        if self._shutting_down or all(one.party != party for one in waiting):
+        if self._shutting_down or all(entry.party != group for entry in waiting):
             return announced
-        turn = self._turns.next(waiting)
-        return announced if turn.party == party else turn.job_id
+        chosen = self._scheduler.next(waiting)
+        return announced if chosen.party == group else chosen.job_id
 
     def _run_slice(self, job_id: str) -> None:
         with self._store.database.transaction() as session:
-            claim = jobs.claim(session, job_id, self._owner, self._patience.lease_seconds)
+            claim = jobs.claim(session, job_id, self._owner, self._deadlines.lease_seconds)
         if claim is None:
-            log.debug("claimed by another worker")
+            log.debug("Another worker has claimed the job")
             return
-        slice_ = TimeSlice(ClaimedJob(self._store, claim, has_begun=True))
-        endings = Endings(self._store.database, lambda seats: self._left(slice_, seats))
+        time_slice = TimeSlice(ClaimedJob(self._store, claim, has_begun=True))
+        endings = EndingWriter(
+            self._store.database, lambda claimed_jobs: self._remove_ended(time_slice, claimed_jobs)
+        )
         watchdog = Watchdog(
             self._store.database,
-            slice_,
+            time_slice,
             endings,
-            self._patience,
-            end_by_force=lambda seat, reason: self._end_by_force(slice_, endings, seat, reason),
+            self._deadlines,
+            end_process=lambda claimed_job, reason: self._end_process(
+                time_slice, endings, claimed_job, reason
+            ),
         )
-        with self._running(slice_), watchdog:
-            self._work_through(slice_, endings)
-        self._turns.served(FairGroup(claim.tenant, claim.kind, claim.denoiser_id))
+        with self._running(time_slice), watchdog:
+            self._run_claimed_jobs(time_slice, endings)
+        self._scheduler.mark_served(FairGroup(claim.tenant, claim.kind, claim.denoiser_id))
 
-    def _work_through(self, slice_: TimeSlice, endings: Endings) -> None:
+    def _run_claimed_jobs(self, time_slice: TimeSlice, endings: EndingWriter) -> None:
         try:
-            while (seat := slice_.next()) is not None:
-                with logs.job_context(seat.claim.job_id):
-                    self._attempt(seat, slice_, endings)
-                if not slice_.has_waiting:
+            while (claimed_job := time_slice.next()) is not None:
+                with logs.job_context(claimed_job.job_id):
+                    self._run_attempt(claimed_job, time_slice, endings)
+                if not time_slice.has_waiting:
                     endings.write()
-                    slice_.add(self._mates(slice_))
+                    time_slice.add(self._reserve_jobs(time_slice))
             endings.write()
-        except BaseException:  # the process was told to go, in the middle of a handler
-            _give_back(slice_, endings)
-            if slice_.current is not None:
-                endings.add(released(slice_.current))
+        except BaseException:  # the process was told to exit while a handler ran
+            _release_waiting(time_slice, endings)
+            if time_slice.current is not None:
+                endings.add(released(time_slice.current))
             endings.write()
             raise
 
-    def _mates(self, slice_: TimeSlice) -> list[ClaimedJob]:
-        """As many as should be done when the slice is over, judged by those before."""
-        first = slice_.first.claim
-        left = self._patience.slice_seconds - slice_.seconds
-        if first.kind not in _TOGETHER or self._shutting_down or left <= 0:
+    def _reserve_jobs(self, time_slice: TimeSlice) -> list[ClaimedJob]:
+        """Reserves as many jobs as should fit into the slice, given the speed so far."""
+        first = time_slice.first.claim
+        seconds_left = self._deadlines.slice_seconds - time_slice.seconds
+        if first.kind not in _BATCHED_KINDS or self._shutting_down or seconds_left <= 0:
             return []
-        count = min(self._most_mates, int(left * slice_.done / slice_.seconds))
+        expected = int(seconds_left * time_slice.attempts_done / time_slice.seconds)
+        count = min(self._max_reserved, expected)
         if count < 1 or self._store.disk.shortage() is not None:
             return []
         with self._store.database.transaction() as session:
-            claims = jobs.claim_mates(session, first, self._patience.lease_seconds, count)
+            claims = jobs.claim_mates(session, first, self._deadlines.lease_seconds, count)
         if claims:
-            log.info("%d jobs of the same denoiser are run together with it", len(claims))
+            log.info("Reserved %d more jobs of the same denoiser", len(claims))
         return [ClaimedJob(self._store, claim, has_begun=False) for claim in claims]
 
-    def _left(self, slice_: TimeSlice, seats: Sequence[ClaimedJob]) -> None:
-        slice_.leave(seats)
-        self._ended([seat.claim.job_id for seat in seats])
+    def _remove_ended(self, time_slice: TimeSlice, claimed_jobs: Sequence[ClaimedJob]) -> None:
+        time_slice.remove(claimed_jobs)
+        self._on_ended([claimed_job.job_id for claimed_job in claimed_jobs])
 
     @contextmanager
-    def _running(self, slice_: TimeSlice) -> Iterator[None]:
+    def _running(self, time_slice: TimeSlice) -> Iterator[None]:
         with self._lock:
-            self._current = slice_
+            self._current = time_slice
             if self._shutting_down:
-                slice_.stop(StopReason.SHUTDOWN)
+                time_slice.stop(StopReason.SHUTDOWN)
         try:
             yield
         finally:
             with self._lock:
                 self._current = None
 
-    def _attempt(self, seat: ClaimedJob, slice_: TimeSlice, endings: Endings) -> None:
-        claim, control = seat.claim, seat.control
+    def _run_attempt(
+        self, claimed_job: ClaimedJob, time_slice: TimeSlice, endings: EndingWriter
+    ) -> None:
+        claim, control = claimed_job.claim, claimed_job.control
         try:
             if self._shutting_down:
                 control.stop(StopReason.SHUTDOWN)
-            # A claim that is given up at once is announced to others at once; a message that
-            # is only dropped would wait for the dispatcher's next round.
+            # Releasing the claim announces the job to other workers at once. A message that is
+            # only dropped would wait for the dispatcher's next round.
             control.raise_if_stopped()
-            if not seat.has_begun:
-                endings.begin(seat)
-            log.info("attempt %d of a %s job starts", claim.attempt, claim.kind)
-            outcome = self._handlers[claim.kind](Work(claim, control, self._store, self._library))
-            endings.add(finished(seat, outcome))
-            log.info("done")
+            if not claimed_job.has_begun:
+                endings.begin(claimed_job)
+            log.info("Starting attempt %d of a %s job", claim.attempt, claim.kind)
+            context = HandlerContext(claim, control, self._store, self._library)
+            output = self._handlers[claim.kind](context)
+            endings.add(finished(claimed_job, output))
+            log.info("Attempt succeeded")
         except LeaseLost:
-            endings.add(stopped(seat, StopReason.LEASE_LOST))
+            endings.add(stopped(claimed_job, StopReason.LEASE_LOST))
         except Stopped as stop:
             if stop.reason is not StopReason.LEASE_LOST:
-                log.info("stopped: %s", stop.reason.value)
-            endings.add(stopped(seat, stop.reason))
+                log.info("Attempt stopped: %s", stop.reason.value)
+            endings.add(stopped(claimed_job, stop.reason))
         except Exception as error:
             failure = failure_of(error)
-            log.warning("the attempt failed: %s", failure.message, exc_info=True)
-            self._library.forget()  # what was kept warm may be why there was no memory
-            endings.add(failed(seat, failure))
+            log.warning("Attempt failed: %s", failure.message, exc_info=True)
+            self._library.clear()  # the cache may be the reason for a lack of memory
+            endings.add(failed(claimed_job, failure))
             if not failure.counts:
                 self._store.disk.note_refusal()
             if failure.unsound_process:
-                _give_back(slice_, endings)
+                _release_waiting(time_slice, endings)
                 endings.write()
-                self._exit_process(_EXIT_BY_FORCE)
+                self._exit_process(_ERROR_EXIT_CODE)
         finally:
-            slice_.done += 1
+            time_slice.attempts_done += 1
 
-    def _end_by_force(
-        self, slice_: TimeSlice, endings: Endings, seat: ClaimedJob, reason: StopReason
+    def _end_process(
+        self,
+        time_slice: TimeSlice,
+        endings: EndingWriter,
+        claimed_job: ClaimedJob,
+        reason: StopReason,
     ) -> None:
-        """Called by the watchdog when the handler does not stop: ends job and process."""
-        log.warning("the job does not stop (%s): its process ends", reason.value)
-        _give_back(slice_, endings)
+        """Called by the watchdog if the handler does not stop: ends the job and the process."""
+        log.warning("The job does not stop (%s); ending its process", reason.value)
+        _release_waiting(time_slice, endings)
         try:
             endings.try_to_write()
             with self._store.database.transaction() as session:
-                stopped(seat, reason).write(session)
+                stopped(claimed_job, reason).write(session)
         except LeaseLost:
-            return  # the handler ended after all and its ending was written
+            return  # the handler has stopped meanwhile and its ending is written
         except SQLAlchemyError:
-            log.warning("the ending was not written; the lease will run out", exc_info=True)
-        self._exit_process(_EXIT_BY_FORCE)
+            log.warning("Could not write the ending; the lease will expire", exc_info=True)
+        self._exit_process(_ERROR_EXIT_CODE)
 
 
-def _give_back(slice_: TimeSlice, endings: Endings) -> None:
-    """Those that nobody has begun are for others to run."""
-    for seat in slice_.held():
-        if seat.take():
-            endings.add(released(seat))
+def _release_waiting(time_slice: TimeSlice, endings: EndingWriter) -> None:
+    """Releases jobs that have not started, so that other workers can run them."""
+    for claimed_job in time_slice.unfinished():
+        if claimed_job.take():
+            endings.add(released(claimed_job))

@@ -1,4 +1,4 @@
-"""What is done for each kind of job."""
+"""One handler for each kind of job."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from types import MappingProxyType
 
 from store.jobs import JobKind
 from worker.execution.handler_api import Handler
-from worker.handlers.class_explanation import explain_class_job
-from worker.handlers.counterfactual import explain_counterfactually
-from worker.handlers.predict import predict_graphs
-from worker.handlers.probe import probe_gnn
-from worker.handlers.train import train_denoiser
+from worker.handlers.class_explanation import handle_class_explanation
+from worker.handlers.counterfactual import handle_counterfactual
+from worker.handlers.predict import handle_prediction
+from worker.handlers.probe import handle_probe
+from worker.handlers.train import handle_training
 
 HANDLERS: Mapping[JobKind, Handler] = MappingProxyType(
     {
-        JobKind.PROBE: probe_gnn,
-        JobKind.PREDICT: predict_graphs,
-        JobKind.TRAIN: train_denoiser,
-        JobKind.COUNTERFACTUAL: explain_counterfactually,
-        JobKind.CLASS_EXPLANATION: explain_class_job,
+        JobKind.PROBE: handle_probe,
+        JobKind.PREDICT: handle_prediction,
+        JobKind.TRAIN: handle_training,
+        JobKind.COUNTERFACTUAL: handle_counterfactual,
+        JobKind.CLASS_EXPLANATION: handle_class_explanation,
     }
 )

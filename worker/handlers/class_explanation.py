@@ -1,4 +1,4 @@
-"""Explains a class: graphs that the GNN gives it with high confidence."""
+"""Explains a class by generated graphs that the GNN assigns to it with high confidence."""
 
 from __future__ import annotations
 
@@ -6,88 +6,84 @@ import time
 from dataclasses import dataclass, field
 
 import torch
-from sqlalchemy.orm import Session
 from torch import Tensor
 
 from d4explain.contracts.featurisers import featuriser_of
 from d4explain.contracts.requests import ClassRequest
-from d4explain.contracts.results import ClassResult, Timings
+from d4explain.contracts.results import ClassResult
 from d4explain.gnn.graphs import Graph
 from models.classes.explain import CLASS_PRESETS, ClassConfig, ClassGraph, explain_class
 from models.classes.regularisers import DEFAULT_WEIGHTS, Regulariser, regularisers_for
 from models.graphs.subgraphs import connected_subgraph, neighbours_of
 from models.metrics.mmd import statistics
 from models.metrics.recurrence import SubgraphIndex
-from store.catalogue import explanations, gnns
+from store.catalogue import gnns
 from worker.execution.control import Control
-from worker.execution.handler_api import Outcome, Work
-from worker.loading.job_inputs import JobInputs, inputs_of, request_bytes
-from worker.reporting.documents import class_example, figure
-from worker.reporting.receipts import form_warnings, receipt
+from worker.execution.handler_api import HandlerContext, HandlerOutput
+from worker.handlers.explanation_output import explanation_output
+from worker.loading.job_inputs import JobInputs, read_inputs, read_request
+from worker.reporting.documents import class_example
+from worker.reporting.receipts import form_warnings, receipt, timings
 from worker.reporting.reference_distances import Distance, distance_to_reference
 
-_HOSTS = 200  # class graphs in which explanations are looked for
-_PLACEMENTS = 400_000  # of nodes, while looking: a second of work at most
-_PARTS = 400  # subgraphs of class graphs that explanations are compared with
+_RECURRENCE_GRAPHS = 200  # class graphs that are searched for the explanations
+_MAX_PLACEMENTS = 400_000  # node placements tried in that search: about one second
+_MMD_SUBGRAPHS = 400  # subgraphs of class graphs that the MMD compares with
 
 
-def explain_class_job(work: Work) -> Outcome:
+def handle_class_explanation(context: HandlerContext) -> HandlerOutput:
     started = time.monotonic()
-    request = ClassRequest.model_validate_json(request_bytes(work))
-    subjects = inputs_of(work)
-    gnn, denoiser = work.library.gnn(subjects.gnn), work.library.denoiser(subjects.denoiser)
-    reference = _class_reference(work, subjects, request.target_class)
-    effort = CLASS_PRESETS[request.preset]
-    config = ClassConfig(
-        target_class=request.target_class,
-        nodes=request.nodes,
-        chains=request.examples,
-        candidates=effort.candidates if request.candidates is None else request.candidates,
-        steps=effort.steps if request.steps is None else request.steps,
-        sampler=request.sampler,
-        regularisers=_regularisers(request),
-    )
+    request = ClassRequest.model_validate_json(read_request(context.store, context.claim))
+    result = class_result(context, request, started)
+    summary = {
+        "target_class": request.target_class,
+        "examples": len(result.examples),
+        "best_confidence": max((example.confidence for example in result.examples), default=None),
+    }
+    return explanation_output(context, result, summary)
+
+
+def class_result(context: HandlerContext, request: ClassRequest, started: float) -> ClassResult:
+    inputs = read_inputs(context.store, context.claim)
+    library = context.library
+    gnn, denoiser = library.gnn(inputs.gnn), library.denoiser(inputs.denoiser)
+    reference = _class_reference(context, inputs, request.target_class)
+    config = _class_config(request)
     loaded = time.monotonic()
-    watch = _Watch(
-        work.control, None if request.time_budget is None else loaded + request.time_budget
+    monitor = _SamplingMonitor(
+        context.control, None if request.time_budget is None else loaded + request.time_budget
     )
-    found = explain_class(
+    examples = explain_class(
         gnn,
         denoiser,
         reference.graphs,
         config,
         seed=request.seed,
-        device=work.library.device,
-        should_stop=watch.should_stop,
-        on_step=watch.on_step,
+        device=library.device,
+        should_stop=monitor.should_stop,
+        on_step=monitor.on_step,
     )
-    work.control.raise_if_stopped()
+    context.control.raise_if_stopped()
     explained = time.monotonic()
-    distance = _distance(found, reference.graphs, request.seed)
-    result = ClassResult(
+    distance = _distance(examples, reference.graphs, request.seed)
+    recurrences = _recurrences(examples, reference.graphs, request.seed)
+    featuriser = featuriser_of(inputs.gnn.spec)
+    return ClassResult(
         target_class=request.target_class,
         examples=[
-            class_example(
-                example, request.target_class, recurrence, featuriser_of(subjects.gnn.spec)
-            )
-            for example, recurrence in zip(
-                found, _recurrences(found, reference.graphs, request.seed), strict=True
-            )
+            class_example(example, request.target_class, recurrence, featuriser)
+            for example, recurrence in zip(examples, recurrences, strict=True)
         ],
         mmd=distance.mmd,
-        timings=Timings(
-            load_seconds=figure(loaded - started),
-            explain_seconds=figure(explained - loaded),
-            mmd_seconds=figure(time.monotonic() - explained),
-        ),
+        timings=timings(started, loaded, explained),
         receipt=receipt(
-            work,
-            subjects,
+            context,
+            inputs,
             gnn,
             seed=request.seed,
-            config=_resolved(request, config),
-            done={
-                "steps": watch.steps,
+            config=_resolved_config(request, config),
+            work={
+                "steps": monitor.steps,
                 "chains": config.chains,
                 "candidates": config.candidates,
                 "class_reference_graphs": len(reference.graphs),
@@ -96,29 +92,23 @@ def explain_class_job(work: Work) -> Outcome:
         warnings=[
             *form_warnings(gnn),
             *reference.warnings,
-            *watch.warnings,
-            *_missed(found, request.target_class),
+            *monitor.warnings,
+            *_other_class_warnings(examples, request.target_class),
             *distance.warnings,
         ],
     )
-    digest = work.store.artifacts.put(result.model_dump_json().encode())
 
-    def record(session: Session) -> None:
-        explanations.finish(
-            session,
-            work.claim,
-            result_digest=digest,
-            summary={
-                "target_class": request.target_class,
-                "examples": len(result.examples),
-                "best_confidence": max(
-                    (example.confidence for example in result.examples), default=None
-                ),
-            },
-        )
 
-    return Outcome(
-        result={"kind": "explanation", "explanation": work.claim.subject_id}, record=record
+def _class_config(request: ClassRequest) -> ClassConfig:
+    preset = CLASS_PRESETS[request.preset]
+    return ClassConfig(
+        target_class=request.target_class,
+        nodes=request.nodes,
+        chains=request.examples,
+        candidates=preset.candidates if request.candidates is None else request.candidates,
+        steps=preset.steps if request.steps is None else request.steps,
+        sampler=request.sampler,
+        regularisers=_regularisers(request),
     )
 
 
@@ -128,11 +118,15 @@ class _ClassReference:
     warnings: tuple[str, ...] = ()
 
 
-def _class_reference(work: Work, subjects: JobInputs, target: int) -> _ClassReference:
-    """The reference graphs (or nodes) of a class as the GNN sees it, or the next best."""
-    what = "node" if gnns.classifies_nodes(subjects.gnn) else "graph"
-    reference = work.library.reference(subjects.gnn, subjects.dataset)
-    predicted = work.library.reference_predictions(subjects.gnn, subjects.dataset).argmax(dim=1)
+def _class_reference(context: HandlerContext, inputs: JobInputs, target: int) -> _ClassReference:
+    """Reference graphs (or nodes) that the GNN assigns to the class.
+
+    If there are none, those labelled with the class; if there are none either, all of them.
+    """
+    unit = "node" if gnns.classifies_nodes(inputs.gnn) else "graph"
+    reference = context.library.reference(inputs.gnn, inputs.dataset)
+    probabilities = context.library.reference_predictions(inputs.gnn, inputs.dataset)
+    predicted = probabilities.argmax(dim=1)
     by_gnn = [reference.graphs[i] for i in (predicted == target).nonzero()[:, 0].tolist()]
     if by_gnn:
         return _ClassReference(by_gnn)
@@ -145,22 +139,22 @@ def _class_reference(work: Work, subjects: JobInputs, target: int) -> _ClassRefe
         return _ClassReference(
             by_label,
             (
-                f"the GNN gives no reference {what} class {target}; "
-                "node features come from the graphs that are labelled so",
+                f"the GNN assigns no reference {unit} to class {target}; "
+                f"node features come from the {unit}s labelled with that class",
             ),
         )
     return _ClassReference(
         reference.graphs,
         (
-            f"the GNN gives no reference {what} class {target} and none is labelled so; "
-            f"node features come from all reference {what}s",
+            f"the GNN assigns no reference {unit} to class {target} and no {unit} is labelled "
+            f"with it; node features come from all reference {unit}s",
         ),
     )
 
 
 @dataclass
-class _Watch:
-    """Follows the sampler's steps and ends it when told to, or when its time is over."""
+class _SamplingMonitor:
+    """Reports the sampler's steps and stops it on request or when the time budget is used up."""
 
     control: Control
     deadline: float | None
@@ -179,14 +173,16 @@ class _Watch:
         self.control.progress("sampling", step, steps)
 
 
-def _missed(found: list[ClassGraph], target: int) -> list[str]:
-    """Low confidence alone does not say that another class has more."""
-    missed = sum(int(example.probabilities.argmax()) != target for example in found)
-    return [f"the GNN gives {missed} of {len(found)} examples another class"] if missed else []
+def _other_class_warnings(examples: list[ClassGraph], target: int) -> list[str]:
+    """Low confidence alone does not show that another class is more probable."""
+    missed = sum(int(example.probabilities.argmax()) != target for example in examples)
+    if not missed:
+        return []
+    return [f"the GNN assigns {missed} of {len(examples)} examples to another class"]
 
 
 def _regularisers(request: ClassRequest) -> tuple[Regulariser, ...] | None:
-    """None leaves them to the sampler; the paper's has none but those that are asked for."""
+    """None leaves the choice to the sampler; the paper's sampler uses only requested ones."""
     if not request.regularisers:
         return None
     if request.sampler == "paper":
@@ -194,7 +190,7 @@ def _regularisers(request: ClassRequest) -> tuple[Regulariser, ...] | None:
     return regularisers_for(request.regularisers)
 
 
-def _resolved(request: ClassRequest, config: ClassConfig) -> dict[str, object]:
+def _resolved_config(request: ClassRequest, config: ClassConfig) -> dict[str, object]:
     return request.model_dump(mode="json", exclude={"kind", "seed"}) | {
         "candidates": config.candidates,
         "steps": config.steps,
@@ -205,45 +201,55 @@ def _resolved(request: ClassRequest, config: ClassConfig) -> dict[str, object]:
     }
 
 
-def _recurrences(found: list[ClassGraph], reference: list[Graph], seed: int) -> list[float | None]:
-    """The share of the class's graphs, of a random choice if there are many, that contain each."""
-    generator = torch.Generator().manual_seed(seed)
-    chosen = torch.randperm(len(reference), generator=generator)[:_HOSTS].tolist()
-    hosts = SubgraphIndex([reference[index] for index in chosen])
-    counts = [hosts.containing(example.graph, _PLACEMENTS // len(found)) for example in found]
-    return [None if count is None else count / hosts.count for count in counts]
+def _recurrences(
+    examples: list[ClassGraph], reference: list[Graph], seed: int
+) -> list[float | None]:
+    """For each example, the share of the class's graphs that contain it.
 
-
-def _distance(found: list[ClassGraph], reference: list[Graph], seed: int) -> Distance:
-    """MMD to connected parts of class graphs, as large as explanations are, by their shares.
-
-    Whole graphs would be no measure: their spectra and degrees differ by size alone.
+    Many graphs are sampled. None if counting took too many placements.
     """
-    if not found:
+    generator = torch.Generator().manual_seed(seed)
+    chosen = torch.randperm(len(reference), generator=generator)[:_RECURRENCE_GRAPHS].tolist()
+    index = SubgraphIndex([reference[position] for position in chosen])
+    counts = [
+        index.containing(example.graph, _MAX_PLACEMENTS // len(examples)) for example in examples
+    ]
+    return [None if count is None else count / index.count for count in counts]
+
+
+def _distance(examples: list[ClassGraph], reference: list[Graph], seed: int) -> Distance:
+    """MMD to connected subgraphs of class graphs with the sizes of the examples, by share.
+
+    Whole graphs would not be comparable: their spectra and degrees differ by size alone.
+    """
+    if not examples:
         return Distance(None)
     generator = torch.Generator().manual_seed(seed)
-    shares = _shares(found)
-    sized_as = torch.multinomial(shares, _PARTS, replacement=True, generator=generator).tolist()
-    chosen = torch.randint(len(reference), (_PARTS,), generator=generator).tolist()
+    shares = _shares(examples)
+    sized_as = torch.multinomial(
+        shares, _MMD_SUBGRAPHS, replacement=True, generator=generator
+    ).tolist()
+    chosen = torch.randint(len(reference), (_MMD_SUBGRAPHS,), generator=generator).tolist()
     neighbours = {index: neighbours_of(reference[index]) for index in set(chosen)}
-    parts = [
+    subgraphs = [
         connected_subgraph(
             reference[index],
             neighbours[index],
-            found[size].graph.node_count,
+            examples[example].graph.node_count,
             generator,
         )
-        for size, index in zip(sized_as, chosen, strict=True)
+        for example, index in zip(sized_as, chosen, strict=True)
     ]
     return distance_to_reference(
-        [example.graph for example in found],
-        statistics(parts),
+        [example.graph for example in examples],
+        statistics(subgraphs),
         seed=seed,
         shares=shares,
     )
 
 
-def _shares(found: list[ClassGraph]) -> Tensor:
-    """[example]; alike where the sampler says none."""
-    said = [1 / len(found) if example.share is None else example.share for example in found]
-    return torch.tensor(said, dtype=torch.float64)
+def _shares(examples: list[ClassGraph]) -> Tensor:
+    """[example]; equal shares if the sampler reports none."""
+    equal = 1 / len(examples)
+    shares = [equal if example.share is None else example.share for example in examples]
+    return torch.tensor(shares, dtype=torch.float64)

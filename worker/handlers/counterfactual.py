@@ -1,4 +1,4 @@
-"""Explains counterfactually: one answer per graph or node, each independent of the others."""
+"""Explains counterfactually: one answer per graph or node, independent of the others."""
 
 from __future__ import annotations
 
@@ -6,155 +6,153 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
-from sqlalchemy.orm import Session
-
 from d4explain.contracts.requests import CounterfactualRequest
-from d4explain.contracts.results import CounterfactualResult, Timings
+from d4explain.contracts.results import CounterfactualResult
 from d4explain.gnn.network import Gnn
 from models.counterfactual.explain import CounterfactualConfig, CounterfactualOutcome
 from models.counterfactual.large.candidate_space import CandidateConfig
 from models.counterfactual.search_config import PRESETS
 from models.diffusion.denoiser import Denoiser
-from store.catalogue import explanations, gnns
+from store.catalogue import gnns
 from worker.cases.graph_cases import Case, cases_of
 from worker.cases.large_cases import large_cases, neighbourhood_warnings, restriction_warnings
-from worker.execution.handler_api import Outcome, Work
+from worker.execution.handler_api import HandlerContext, HandlerOutput
+from worker.handlers.explanation_output import explanation_output
 from worker.loading.black_box import BlackBox
-from worker.loading.job_inputs import JobInputs, inputs_of, request_bytes
+from worker.loading.job_inputs import JobInputs, read_inputs, read_request
 from worker.loading.open_gnn import black_box_of, open_gnn
-from worker.reporting.documents import counterfactual_answer, figure, summary
-from worker.reporting.receipts import form_warnings, receipt
+from worker.reporting.documents import counterfactual_answer, summary
+from worker.reporting.receipts import form_warnings, receipt, timings
 from worker.reporting.reference_distances import Distance, distance_to_reference
 
 
-def explain_counterfactually(work: Work) -> Outcome:
+def handle_counterfactual(context: HandlerContext) -> HandlerOutput:
     started = time.monotonic()
-    request = CounterfactualRequest.model_validate_json(request_bytes(work))
-    subjects = inputs_of(work)
-    gnn = open_gnn(work, subjects.gnn, queries=request.max_queries)
-    denoiser = work.library.denoiser(subjects.denoiser)
+    request = CounterfactualRequest.model_validate_json(read_request(context.store, context.claim))
+    result = counterfactual_result(context, request, started)
+    return explanation_output(context, result, result.summary.model_dump(mode="json"))
+
+
+def counterfactual_result(
+    context: HandlerContext, request: CounterfactualRequest, started: float
+) -> CounterfactualResult:
+    inputs = read_inputs(context.store, context.claim)
+    library = context.library
+    gnn = open_gnn(library, context.store.settings, inputs.gnn, max_queries=request.max_queries)
+    denoiser = library.denoiser(inputs.denoiser)
     box = black_box_of(gnn)
     config = CounterfactualConfig(
         target_class=request.target_class,
         alternatives=request.alternatives,
         sampler=request.sampler,
         search=PRESETS[request.preset],
-        candidates=CandidateConfig(above_nodes=work.library.exact_nodes),
+        candidates=CandidateConfig(above_nodes=library.exact_nodes),
     )
-    cases = _cases(work, request, subjects, gnn)
+    cases = _cases(context, request, inputs, gnn)
     loaded = time.monotonic()
-    clock = _Clock(loaded, request.time_budget, work.control.should_stop)
-    outcomes = _explained(work, cases, gnn=gnn, denoiser=denoiser, config=config, clock=clock)
+    budget = _TimeBudget(loaded, request.time_budget, context.control.should_stop)
+    outcomes = _explain_cases(
+        context, cases, gnn=gnn, denoiser=denoiser, config=config, budget=budget
+    )
     explained = time.monotonic()
-    what = "nodes" if gnn.spec.classifies_nodes else "graphs"
-    distance = _distance(work, subjects, outcomes, request.seed)
+    unit = "nodes" if gnn.spec.classifies_nodes else "graphs"
+    distance = _distance(context, inputs, outcomes, request.seed)
     answers = [
         counterfactual_answer(case.document, outcome, case.node(), case.molecule)
         for case, outcome in zip(cases, outcomes, strict=True)
     ]
-    result = CounterfactualResult(
+    return CounterfactualResult(
         answers=answers,
         summary=summary(answers),
         mmd=distance.mmd,
-        timings=Timings(
-            load_seconds=figure(loaded - started),
-            explain_seconds=figure(explained - loaded),
-            mmd_seconds=figure(time.monotonic() - explained),
-        ),
+        timings=timings(started, loaded, explained),
         receipt=receipt(
-            work,
-            subjects,
+            context,
+            inputs,
             gnn,
             seed=request.seed,
-            config=_resolved(request, config),
-            done={
+            config=_resolved_config(request, config),
+            work={
                 "gnn_evaluations": sum(outcome.gnn_evaluations for outcome in outcomes),
                 "gnn_gradients": sum(outcome.gnn_gradients for outcome in outcomes),
                 "samples": sum(outcome.samples for outcome in outcomes),
                 "depth": max((outcome.depth for outcome in outcomes), default=0),
-                "cut_by_time_budget": clock.cut,
+                "cut_by_time_budget": budget.cases_cut,
                 **({} if box is None else {"queries": box.queries}),
             },
         ),
         warnings=[
             *form_warnings(gnn),
-            *(["the query budget ended the search"] if box and box.nearly_used_up else []),
-            *clock.warnings(len(answers), what),
+            *(["the query budget ended the search"] if box and box.is_nearly_exhausted else []),
+            *budget.warnings(len(answers), unit),
             *neighbourhood_warnings(answers),
             *restriction_warnings(answers),
             *distance.warnings,
         ],
     )
-    digest = work.store.artifacts.put(result.model_dump_json().encode())
-
-    def record(session: Session) -> None:
-        explanations.finish(
-            session,
-            work.claim,
-            result_digest=digest,
-            summary=result.summary.model_dump(mode="json"),
-        )
-
-    return Outcome(
-        result={"kind": "explanation", "explanation": work.claim.subject_id}, record=record
-    )
 
 
-def _cases(work: Work, request: CounterfactualRequest, subjects: JobInputs, gnn: Gnn) -> list[Case]:
-    library = work.library
+def _cases(
+    context: HandlerContext, request: CounterfactualRequest, inputs: JobInputs, gnn: Gnn
+) -> list[Case]:
+    library = context.library
     if request.graphs:
-        usual = library.usual_attributes(subjects.gnn, subjects.dataset)
+        usual = library.usual_attributes(inputs.gnn, inputs.dataset)
         return list(cases_of(request, gnn.spec, usual, max_nodes=library.exact_nodes))
-    graph = library.large_graph(subjects.dataset)
+    graph = library.large_graph(inputs.dataset)
     return list(
-        large_cases(request, gnn.spec, graph, subjects.dataset.sha256, library.neighbourhood_nodes)
+        large_cases(request, gnn.spec, graph, inputs.dataset.sha256, library.neighbourhood_nodes)
     )
 
 
 def _distance(
-    work: Work, subjects: JobInputs, outcomes: Sequence[CounterfactualOutcome], seed: int
+    context: HandlerContext, inputs: JobInputs, outcomes: Sequence[CounterfactualOutcome], seed: int
 ) -> Distance:
     graphs = [outcome.found[0].graph for outcome in outcomes if outcome.found]
-    most = work.library.exact_nodes
+    max_nodes = context.library.exact_nodes
     largest = max((graph.node_count for graph in graphs), default=0)
-    if not gnns.classifies_nodes(subjects.gnn):
-        largest = max(largest, subjects.dataset.max_nodes)
-    if graphs and largest > most:
-        return Distance(None, (f"no MMD: spectra of more than {most:,} nodes take too long",))
-    reference = work.library.reference_statistics(subjects.gnn, subjects.dataset)
+    if not gnns.classifies_nodes(inputs.gnn):
+        largest = max(largest, inputs.dataset.max_nodes)
+    if graphs and largest > max_nodes:
+        return Distance(
+            None, (f"no MMD: spectra of graphs with more than {max_nodes:,} nodes take too long",)
+        )
+    reference = context.library.reference_statistics(inputs.gnn, inputs.dataset)
     return distance_to_reference(graphs, reference, seed=seed)
 
 
-def _explained(
-    work: Work,
+def _explain_cases(
+    context: HandlerContext,
     cases: Sequence[Case],
     *,
     gnn: Gnn,
     denoiser: Denoiser,
     config: CounterfactualConfig,
-    clock: _Clock,
+    budget: _TimeBudget,
 ) -> list[CounterfactualOutcome]:
     outcomes: list[CounterfactualOutcome] = []
     total, found = len(cases), 0
     for position, case in enumerate(cases):
-        work.control.progress("explaining", position, total, {"found": found})
-        stop = _within_budget(clock.for_one_of(total - position), black_box_of(gnn))
-        outcome = case.explained(gnn, denoiser, config, work.library.device, stop)
+        context.control.progress("explaining", position, total, {"found": found})
+        should_stop = _with_query_budget(budget.next_case(total - position), black_box_of(gnn))
+        outcome = case.explain(gnn, denoiser, config, context.library.device, should_stop)
         if case.molecule is not None and case.rules.valences is not None:
             outcome = case.molecule.only_valid(outcome)
-        work.control.raise_if_stopped()
+        context.control.raise_if_stopped()
         outcomes.append(outcome)
         found += bool(outcome.found)
-    work.control.progress("explaining", total, total, {"found": found})
+    context.control.progress("explaining", total, total, {"found": found})
     return outcomes
 
 
-def _within_budget(stop: Callable[[], bool], box: BlackBox | None) -> Callable[[], bool]:
-    return stop if box is None else lambda: box.nearly_used_up or stop()
+def _with_query_budget(should_stop: Callable[[], bool], box: BlackBox | None) -> Callable[[], bool]:
+    return should_stop if box is None else lambda: box.is_nearly_exhausted or should_stop()
 
 
-def _resolved(request: CounterfactualRequest, config: CounterfactualConfig) -> dict[str, object]:
-    """Everything the sampler was told, defaults written out; frozen parts are in the request."""
+def _resolved_config(
+    request: CounterfactualRequest, config: CounterfactualConfig
+) -> dict[str, object]:
+    """The full configuration with its defaults; frozen nodes and edges stay in the request."""
     settings = asdict(config) | {"proposals": asdict(config.resolved_proposals)}
     constraints = request.constraints.model_dump(
         mode="json", exclude={"frozen_nodes", "frozen_edges"}
@@ -166,33 +164,34 @@ def _resolved(request: CounterfactualRequest, config: CounterfactualConfig) -> d
     }
 
 
-class _Clock:
-    """Shares what is left of the time budget equally among the graphs or nodes that are left."""
+class _TimeBudget:
+    """Divides the remaining time equally among the remaining graphs or nodes."""
 
     def __init__(
-        self, started: float, budget: float | None, should_stop: Callable[[], bool]
+        self, started: float, seconds: float | None, should_stop: Callable[[], bool]
     ) -> None:
-        self._end = None if budget is None else started + budget
+        self._end = None if seconds is None else started + seconds
         self._should_stop = should_stop
-        self.cut = 0  # cases whose search was ended
+        self.cases_cut = 0  # cases whose search the budget ended
 
-    def warnings(self, total: int, what: str) -> list[str]:
-        if not self.cut:
+    def warnings(self, total: int, unit: str) -> list[str]:
+        if not self.cases_cut:
             return []
-        return [f"the time budget ended the search on {self.cut} of {total} {what}"]
+        return [f"the time budget ended the search on {self.cases_cut} of {total} {unit}"]
 
-    def for_one_of(self, left: int) -> Callable[[], bool]:
+    def next_case(self, remaining_cases: int) -> Callable[[], bool]:
+        """The stop condition for the next case."""
         if self._end is None:
             return self._should_stop
         now = time.monotonic()
-        deadline = now + max(0.0, self._end - now) / left
-        cut = False
+        deadline = now + max(0.0, self._end - now) / remaining_cases
+        is_cut = False
 
         def should_stop() -> bool:
-            nonlocal cut
-            if not cut and time.monotonic() >= deadline:
-                cut = True
-                self.cut += 1
-            return cut or self._should_stop()
+            nonlocal is_cut
+            if not is_cut and time.monotonic() >= deadline:
+                is_cut = True
+                self.cases_cut += 1
+            return is_cut or self._should_stop()
 
         return should_stop

@@ -1,4 +1,4 @@
-"""Probes a GNN: it becomes ready, or rejected with the report that says why."""
+"""Probes a GNN, which becomes ready, or rejected with a report of the failed checks."""
 
 from __future__ import annotations
 
@@ -12,51 +12,51 @@ from d4explain.contracts.results import ProbeCheck, ProbeReport
 from store.catalogue import gnns
 from store.database.tables import Gnn
 from worker.execution.failures import failure_of
-from worker.execution.handler_api import Outcome, Work
-from worker.loading.job_inputs import gnn_of, request_bytes
-from worker.loading.library import graph_of
+from worker.execution.handler_api import HandlerContext, HandlerOutput
+from worker.loading.graph_conversion import graph_of
+from worker.loading.job_inputs import read_gnn, read_request
 from worker.loading.open_gnn import open_gnn
 from worker.probing.conformance import probe
 from worker.probing.labelled_samples import SampledNode, Samples
 
 
-def probe_gnn(work: Work) -> Outcome:
-    report = _report(work, gnn_of(work))
+def handle_probe(context: HandlerContext) -> HandlerOutput:
+    report = probe_gnn(context, read_gnn(context.store, context.claim))
 
     def record(session: Session) -> None:
-        gnns.finish(session, work.claim, report)
+        gnns.finish(session, context.claim, report)
 
-    return Outcome(result={"kind": "probe", "passed": report.passed}, record=record)
+    return HandlerOutput(result={"kind": "probe", "passed": report.passed}, record=record)
 
 
-def _report(work: Work, row: Gnn) -> ProbeReport:
+def probe_gnn(context: HandlerContext, row: Gnn) -> ProbeReport:
     try:
-        # asked anew every time, or two passes would always be alike
-        gnn = open_gnn(work, row, remembers=False)
+        # Cached answers would make the determinism check pass for every black box.
+        gnn = open_gnn(context.library, context.store.settings, row, caches_answers=False)
     except PluginError:
-        raise  # the worker's fault, and the job's error says so
+        raise  # this worker lacks the plug-in; the GNN is not to blame
     except Exception as error:
         if failure_of(error).retryable:
             raise
         check = ProbeCheck(name="loads", passed=False, detail=str(error))
         return ProbeReport(passed=False, checks=[check])
-    return probe(gnn, work.library.device, _samples(work, gnn.spec.edge_features))
+    return probe(gnn, context.library.device, _read_samples(context, gnn.spec.edge_features))
 
 
-def _samples(work: Work, edge_features: int) -> Samples | None:
-    """The labelled graphs or nodes that the GNN was registered with."""
-    if work.claim.request_digest is None:
+def _read_samples(context: HandlerContext, edge_features: int) -> Samples | None:
+    """The labelled graphs or nodes that were registered with the GNN."""
+    if context.claim.request_digest is None:
         return None
-    request = ProbeRequest.model_validate_json(request_bytes(work))
+    request = ProbeRequest.model_validate_json(read_request(context.store, context.claim))
     return Samples(
         graphs=[graph_of(document, edge_features) for document in request.graphs],
         labels=request.labels,
         min_accuracy=request.min_accuracy,
-        nodes=None if request.nodes is None else _nodes(request.graphs, request.nodes),
+        nodes=None if request.nodes is None else _sampled_nodes(request.graphs, request.nodes),
     )
 
 
-def _nodes(
+def _sampled_nodes(
     documents: Sequence[CanonicalGraph], labelled: Sequence[Sequence[int]]
 ) -> list[SampledNode]:
     return [

@@ -1,4 +1,4 @@
-"""Trains a denoiser, from the last checkpoint if an earlier attempt left one."""
+"""Trains a denoiser; resumes from the last checkpoint if an earlier attempt left one."""
 
 from __future__ import annotations
 
@@ -22,68 +22,67 @@ from store.catalogue import denoisers
 from store.catalogue.black_boxes import is_black_box
 from store.errors import ArtifactCorrupt, ArtifactMissing
 from worker.execution.control import StopReason
-from worker.execution.handler_api import Outcome, Work
-from worker.loading.job_inputs import JobInputs, inputs_of
-from worker.reporting.documents import figure
+from worker.execution.handler_api import HandlerContext, HandlerOutput
+from worker.loading.job_inputs import JobInputs, read_inputs
+from worker.reporting.documents import rounded
 
 log = logging.getLogger(__name__)
 
-
-_RESUMED = (StopReason.SHUTDOWN, StopReason.YIELDED)
+_RESUMABLE = (StopReason.SHUTDOWN, StopReason.YIELDED)
 
 
 class TrainingDivergedError(RefusedError):
     def __init__(self, step: int) -> None:
         super().__init__(
-            f"the training ran away: its gradient was not finite at step {step}; "
-            "a smaller alpha, or features of a smaller scale, may help"
+            f"Training diverged (gradient is not finite at step {step}); "
+            "try a smaller alpha or features of a smaller scale."
         )
 
 
-def train_denoiser(work: Work) -> Outcome:
-    subjects = inputs_of(work)
-    trainer = _trainer(work, subjects)
-    work.control.progress("training", trainer.step, trainer.steps)
-    last = _trained(work, trainer)
+def handle_training(context: HandlerContext) -> HandlerOutput:
+    inputs = read_inputs(context.store, context.claim)
+    trainer = _make_trainer(context, inputs)
+    context.control.progress("training", trainer.step, trainer.steps)
+    last = _run_training(context, trainer)
     denoiser = trainer.denoiser()
     weights = _weights(denoiser)
-    digest = work.store.artifacts.put(weights)
+    digest = context.store.artifacts.put(weights)
     metrics: dict[str, float | str] = {
         **_metrics(last),
-        "seconds": figure(last.seconds),
+        "seconds": rounded(last.seconds),
         "steps": float(last.step),
     }
     if trainer.without_gradient:
         metrics["objective_fallback"] = "score_function"
-    if is_black_box(subjects.gnn) and subjects.denoiser.objective == "counterfactual":
+    if is_black_box(inputs.gnn) and inputs.denoiser.objective == "counterfactual":
         metrics["objective_fallback"] = "distribution"
 
     def record(session: Session) -> None:
         denoisers.finish(
             session,
-            work.claim,
+            context.claim,
             weights_digest=digest,
             shape=asdict(denoiser.shape),
             metrics=metrics,
         )
 
-    return Outcome(result={"kind": "training", "denoiser": subjects.denoiser.id}, record=record)
+    return HandlerOutput(result={"kind": "training", "denoiser": inputs.denoiser.id}, record=record)
 
 
-def _trained(work: Work, trainer: Trainer) -> TrainingProgress:
-    control, settings = work.control, work.store.settings
-    seconds = settings.checkpoint_seconds
-    started_at = trainer.step
-    next_checkpoint = time.monotonic() + seconds
+def _run_training(context: HandlerContext, trainer: Trainer) -> TrainingProgress:
+    control, settings = context.control, context.store.settings
+    interval = settings.checkpoint_seconds
+    first_step = trainer.step
+    next_checkpoint = time.monotonic() + interval
     last = None
     try:
         for last in trainer.run(should_stop=control.should_stop):
-            control.progress("training", last.step, last.steps, _metrics(last) | _outlook(last))
-            # None at the very end: an attempt that resumes has a step left to report about.
+            control.progress("training", last.step, last.steps, _metrics(last) | _timing(last))
+            # Not after the last step: a resumed attempt needs at least one step to report.
             if time.monotonic() >= next_checkpoint and not trainer.finished:
                 control.checkpoint(save_tensors(trainer.state()), trainer.step)
-                next_checkpoint = time.monotonic() + seconds
-            # Of all attempts together: a training that yields has many.
+                next_checkpoint = time.monotonic() + interval
+            # The limit covers all attempts together: a training that yields has many.
             if last.seconds >= settings.job_time_limit_seconds and not trainer.finished:
                 control.stop(StopReason.TIMED_OUT)
             if control.should_yield() and not trainer.finished:
@@ -91,40 +90,40 @@ def _trained(work: Work, trainer: Trainer) -> TrainingProgress:
     except NonFiniteGradientError as error:
         raise TrainingDivergedError(trainer.step) from error
     if last is None or not trainer.finished:
-        if control.reason in _RESUMED and trainer.step > started_at:
+        if control.reason in _RESUMABLE and trainer.step > first_step:
             control.checkpoint(save_tensors(trainer.state()), trainer.step)
         control.raise_if_stopped()
-    assert last is not None, "a training that was not stopped takes at least one step"
+    assert last is not None, "a training that is not stopped makes at least one step"
     return last
 
 
-def _trainer(work: Work, subjects: JobInputs) -> Trainer:
-    config = DenoiserConfig.model_validate(subjects.denoiser.config)
-    recipe = _recipe(subjects.denoiser.objective, config)
-    graphs = work.library.training_graphs(subjects.gnn, subjects.dataset)
-    if is_black_box(subjects.gnn):  # it would be asked at every step
+def _make_trainer(context: HandlerContext, inputs: JobInputs) -> Trainer:
+    config = DenoiserConfig.model_validate(inputs.denoiser.config)
+    recipe = _recipe(inputs.denoiser.objective, config)
+    graphs = context.library.training_graphs(inputs.gnn, inputs.dataset)
+    if is_black_box(inputs.gnn):  # a loss with the GNN would query it at every step
         recipe = replace(recipe, alpha=0.0, effect_weight=0.0)
-    needs_gnn = recipe.objective is Objective.COUNTERFACTUAL and not is_black_box(subjects.gnn)
-    gnn = work.library.gnn(subjects.gnn) if needs_gnn else None
+    needs_gnn = recipe.objective is Objective.COUNTERFACTUAL and not is_black_box(inputs.gnn)
+    gnn = context.library.gnn(inputs.gnn) if needs_gnn else None
 
-    def new() -> Trainer:
-        return Trainer(graphs, gnn, recipe, seed=config.seed, device=work.library.device)
+    def make_trainer() -> Trainer:
+        return Trainer(graphs, gnn, recipe, seed=config.seed, device=context.library.device)
 
-    return _resumed(work, new)
+    return _resume(context, make_trainer)
 
 
-def _resumed(work: Work, new: Callable[[], Trainer]) -> Trainer:
-    trainer = new()
-    checkpoint = work.claim.checkpoint
+def _resume(context: HandlerContext, make_trainer: Callable[[], Trainer]) -> Trainer:
+    trainer = make_trainer()
+    checkpoint = context.claim.checkpoint
     if checkpoint is None:
         return trainer
     try:
-        trainer.load_state(load_tensors(work.store.artifacts.get(checkpoint["digest"])))
+        trainer.load_state(load_tensors(context.store.artifacts.get(checkpoint["digest"])))
     except (ArtifactMissing, ArtifactCorrupt, SafetensorError, KeyError, RuntimeError):
-        # Also what a checkpoint of another release may cause; starting over is always right.
-        log.warning("the checkpoint cannot be used; the training starts over", exc_info=True)
-        return new()
-    log.info("the training goes on at step %d of %d", trainer.step, trainer.steps)
+        # A checkpoint of another release may also raise these; a fresh start is always correct.
+        log.warning("Cannot use the checkpoint; training starts from step 0", exc_info=True)
+        return make_trainer()
+    log.info("Training resumes at step %d of %d", trainer.step, trainer.steps)
     return trainer
 
 
@@ -145,7 +144,7 @@ def _weights(denoiser: Denoiser) -> bytes:
 
 
 def _metrics(progress: TrainingProgress) -> dict[str, float]:
-    figures = {
+    values = {
         "loss": progress.loss,
         "loss_dist": progress.loss_dist,
         "loss_cf": progress.loss_cf,
@@ -153,12 +152,12 @@ def _metrics(progress: TrainingProgress) -> dict[str, float]:
         "detection_auc": progress.detection_auc,
         "validity": progress.validity,
     }
-    return {name: figure(value) for name, value in figures.items() if value is not None}
+    return {name: rounded(value) for name, value in values.items() if value is not None}
 
 
-def _outlook(progress: TrainingProgress) -> dict[str, float]:
+def _timing(progress: TrainingProgress) -> dict[str, float]:
     per_step = progress.seconds / progress.step
     return {
-        "seconds": figure(progress.seconds),
-        "eta_seconds": figure(per_step * (progress.steps - progress.step)),
+        "seconds": rounded(progress.seconds),
+        "eta_seconds": rounded(per_step * (progress.steps - progress.step)),
     }

@@ -1,4 +1,4 @@
-"""A GNN that can only be asked: a module whose forward pass is a POST."""
+"""A GNN behind a URL: a torch module that sends graphs in a POST and receives probabilities."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from d4explain.gnn.errors import RefusedError
 from worker.loading.predict_client import PredictClient, PredictError
 
 BATCH = 64  # graphs per POST
-RESERVED = 128  # queries that a search leaves for the verification of what it found
+RESERVED_QUERIES = 128  # the search leaves these to verify its results
 _SUM_TOLERANCE = 1e-3
-_LEAST = 1e-30  # a probability of 0 has no logarithm
+_MIN_PROBABILITY = 1e-30  # log(0) is not finite
 
 
 class QueryBudgetError(RefusedError):
     def __init__(self, budget: int) -> None:
         super().__init__(
-            f"the budget of {budget:,} queries to the black box is used up; a larger "
-            "`max_queries`, fewer graphs or the preset `fast` may help"
+            f"the budget of {budget:,} queries to the black box is used up; "
+            "raise `max_queries`, send fewer graphs or use the preset `fast`"
         )
 
 
 class BlackBox(nn.Module):
-    """Log-probabilities of graphs; answers are remembered, so that no graph is asked twice.
+    """Returns log-probabilities and caches answers, so that no graph is sent twice.
 
-    It belongs to one job, and so do its memory and its budget.
+    It belongs to one job, together with its cache and its budget.
     """
 
     def __init__(self, _fields: BlackBoxFields, _features: int, outputs: int) -> None:
@@ -38,64 +38,68 @@ class BlackBox(nn.Module):
         self._classes = outputs
         self._client: PredictClient | None = None
         self._budget = 0
-        self._known: dict[bytes, list[float]] | None = None
+        self._answers: dict[bytes, list[float]] | None = None
         self.queries = 0
 
-    def open(self, client: PredictClient, budget: int, *, remembers: bool = True) -> None:
+    def open(self, client: PredictClient, budget: int, *, caches_answers: bool = True) -> None:
         self._client = client
         self._budget = budget
-        self._known = {} if remembers else None
+        self._answers = {} if caches_answers else None
 
     @property
-    def nearly_used_up(self) -> bool:
-        return self.queries + RESERVED >= self._budget
+    def is_nearly_exhausted(self) -> bool:
+        return self.queries + RESERVED_QUERIES >= self._budget
 
     def forward(self, values: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
         graphs = _documents(values, edge_index, batch)
         keys = [_key(graph) for graph in graphs]
-        known = {} if self._known is None else self._known
-        new = {key: graph for key, graph in zip(keys, graphs, strict=True) if key not in known}
-        waiting = list(new)
-        for start in range(0, len(waiting), BATCH):
-            some = waiting[start : start + BATCH]
-            known.update(zip(some, self._asked([new[key] for key in some]), strict=True))
-        rows = torch.tensor([known[key] for key in keys], dtype=values.dtype, device=values.device)
-        return rows.clamp(min=_LEAST).log()
+        answers = {} if self._answers is None else self._answers
+        new = {key: graph for key, graph in zip(keys, graphs, strict=True) if key not in answers}
+        new_keys = list(new)
+        for start in range(0, len(new_keys), BATCH):
+            chunk = new_keys[start : start + BATCH]
+            answers.update(zip(chunk, self._query([new[key] for key in chunk]), strict=True))
+        rows = torch.tensor(
+            [answers[key] for key in keys], dtype=values.dtype, device=values.device
+        )  # [graph, class]
+        return rows.clamp(min=_MIN_PROBABILITY).log()
 
-    def _asked(self, graphs: Sequence[dict[str, Any]]) -> list[list[float]]:
-        assert self._client is not None, "a black box is opened before it is asked"
+    def _query(self, graphs: Sequence[dict[str, Any]]) -> list[list[float]]:
+        assert self._client is not None, "open() comes before the first query"
         if self.queries + len(graphs) > self._budget:
             raise QueryBudgetError(self._budget)
         self.queries += len(graphs)
-        answer = self._client.ask({"graphs": list(graphs)})
-        return checked(answer, len(graphs), self._classes)
+        answer = self._client.post({"graphs": list(graphs)})
+        return check_answer(answer, len(graphs), self._classes)
 
 
-def checked(answer: Any, graphs: int, classes: int) -> list[list[float]]:
-    """The probabilities of an answer, which must be exactly what was asked for."""
+def check_answer(answer: Any, graphs: int, classes: int) -> list[list[float]]:
+    """Returns the probabilities of an answer; raises PredictError if it is malformed."""
     rows = answer.get("probabilities") if isinstance(answer, dict) else None
     if not isinstance(rows, list):
         raise PredictError('the black box\'s answer is not {"probabilities": [[…], …]}')
     if len(rows) != graphs:
         raise PredictError(f"the black box answered for {len(rows)} of {graphs} graphs")
-    for place, row in enumerate(rows):
-        if not isinstance(row, list) or len(row) != classes or not all(map(_is_share, row)):
+    for position, row in enumerate(rows):
+        if not isinstance(row, list) or len(row) != classes or not all(map(_is_probability, row)):
             raise PredictError(
-                f"the black box's answer for graph {place} is not {classes} numbers from 0 to 1"
+                f"the black box's answer for graph {position} is not {classes} numbers from 0 to 1"
             )
         if abs(sum(row) - 1) > _SUM_TOLERANCE:
-            said = f"the black box's probabilities of graph {place} add up to {sum(row):.6g}"
-            raise PredictError(f"{said}, not to 1")
+            raise PredictError(
+                f"the black box's probabilities of graph {position} add up to {sum(row):.6g}, "
+                "not to 1"
+            )
     return rows
 
 
-def _is_share(value: Any) -> bool:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and 0 <= value <= 1
+def _is_probability(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and 0 <= value <= 1
 
 
 def _documents(values: Tensor, edge_index: Tensor, batch: Tensor) -> list[dict[str, Any]]:
-    """PyG dicts: both directions of every edge, sorted."""
+    """PyG dicts with both directions of every edge, sorted."""
     count = int(batch.max()) + 1
     sizes = torch.bincount(batch, minlength=count)
     starts = (sizes.cumsum(0) - sizes).tolist()

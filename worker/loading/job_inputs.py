@@ -1,4 +1,4 @@
-"""The rows a job is about, read together."""
+"""Reads the request and the rows that a job refers to."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from sqlalchemy import select
 
 from store.catalogue import datasets, denoisers, gnns
 from store.database.tables import Denoiser, Gnn, ReferenceSet
-from worker.execution.handler_api import Work
+from store.jobs import Claim
+from store.store import Store
 
 
 @dataclass(frozen=True)
@@ -18,34 +19,36 @@ class JobInputs:
     denoiser: Denoiser
 
 
-def gnn_of(work: Work) -> Gnn:
-    with work.store.database.reading() as session:
-        return gnns.get(session, work.claim.gnn_id or "", work.claim.tenant)
+def read_gnn(store: Store, claim: Claim) -> Gnn:
+    with store.database.reading() as session:
+        return gnns.get(session, claim.gnn_id or "", claim.tenant)
 
 
-def inputs_of(work: Work) -> JobInputs:
-    claim = work.claim
-    ids = (claim.gnn_id or "", claim.dataset_id or "", claim.denoiser_id or "")
-    with work.store.database.reading() as session:
+def read_inputs(store: Store, claim: Claim) -> JobInputs:
+    """Reads GNN, reference set and denoiser in one query."""
+    gnn_id, dataset_id = claim.gnn_id or "", claim.dataset_id or ""
+    denoiser_id = claim.denoiser_id or ""
+    with store.database.reading() as session:
         rows = session.execute(
             select(Gnn, ReferenceSet, Denoiser)
             .join(ReferenceSet, ReferenceSet.tenant_id == Gnn.tenant_id)
             .join(Denoiser, Denoiser.tenant_id == Gnn.tenant_id)
             .where(
                 Gnn.tenant_id == claim.tenant,
-                Gnn.id == ids[0],
-                ReferenceSet.id == ids[1],
-                Denoiser.id == ids[2],
+                Gnn.id == gnn_id,
+                ReferenceSet.id == dataset_id,
+                Denoiser.id == denoiser_id,
             )
         ).one_or_none()
         if rows is not None:
             return JobInputs(*rows)
-        return JobInputs(  # one of them is gone, and this says which
-            gnn=gnns.get(session, ids[0], claim.tenant),
-            dataset=datasets.get(session, ids[1], claim.tenant),
-            denoiser=denoisers.get(session, ids[2], claim.tenant),
+        # At least one row is missing; these calls raise an error that names it.
+        return JobInputs(
+            gnn=gnns.get(session, gnn_id, claim.tenant),
+            dataset=datasets.get(session, dataset_id, claim.tenant),
+            denoiser=denoisers.get(session, denoiser_id, claim.tenant),
         )
 
 
-def request_bytes(work: Work) -> bytes:
-    return work.store.artifacts.get(work.claim.request_digest or "")
+def read_request(store: Store, claim: Claim) -> bytes:
+    return store.artifacts.get(claim.request_digest or "")

@@ -1,4 +1,7 @@
-"""One POST to an address that a stranger named: checked, pinned, bounded, never redirected."""
+"""Sends one POST to a URL that a user registered.
+
+The address is checked and pinned, the answer is bounded, and redirects are not followed.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +22,17 @@ from store.settings import MIB, Settings
 
 _ANSWER_BYTES = 4 * MIB
 _CHUNK = 64 * 1024
-_PAUSES = (0.5, 2.0)  # before a second and a third attempt
-# Addresses that carry another one inside: what they lead to is not what they look like.
+_RETRY_PAUSES = (0.5, 2.0)  # seconds before the second and the third attempt
+# These addresses embed another address, so is_global says nothing about the destination.
 _TUNNELS = [ipaddress.ip_network(net) for net in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16")]
 
 
 class PredictError(RefusedError):
-    """The black box cannot be asked, or answers nonsense; the words are for the caller."""
+    """The black box cannot be reached or its answer is malformed; users see the message."""
 
 
-class _PassingError(Exception):
-    """Worth another attempt."""
+class _TransientError(Exception):
+    """Another attempt may succeed."""
 
 
 @dataclass(frozen=True)
@@ -39,49 +42,51 @@ class PredictClient:
     pause: Callable[[float], None] = time.sleep
     resolve: Callable[[str, int], list[str]] | None = None  # None: the system's resolver
 
-    def ask(self, body: Any) -> Any:
-        """The JSON answer to a JSON body; passing faults are tried again."""
+    def post(self, body: Any) -> Any:
+        """Sends JSON, returns the JSON answer and retries after transient errors."""
         check_url(self.url, self.settings)
         data = json.dumps(body, allow_nan=False).encode()
-        last = ""
-        for pause in (*_PAUSES, None):
+        last_error = ""
+        for pause in (*_RETRY_PAUSES, None):
             try:
-                return _json(self._post(data))
+                return _parse_json(self._post_once(data))
             except ssl.SSLCertVerificationError as error:
                 raise PredictError(
                     f"the certificate of the black box is not trusted: {error.verify_message}; "
-                    "SSL_CERT_FILE in the worker's environment may name other authorities"
+                    "set SSL_CERT_FILE in the worker's environment to trust other authorities"
                 ) from error
-            except (_PassingError, OSError, HTTPException) as error:
-                last = str(error) or type(error).__name__
+            except (_TransientError, OSError, HTTPException) as error:
+                last_error = str(error) or type(error).__name__
             if pause is not None:
                 self.pause(pause)
-        attempts = len(_PAUSES) + 1
-        raise PredictError(f"the black box did not answer in {attempts} attempts: {last}")
+        attempts = len(_RETRY_PAUSES) + 1
+        raise PredictError(f"the black box did not answer in {attempts} attempts: {last_error}")
 
     def addresses(self, host: str, port: int) -> list[str]:
-        """Where the host is; every one of its addresses has to be public, or the host be listed."""
+        """Resolves the host; every address must be public unless the settings list the host."""
         try:
-            found = (self.resolve or _resolved)(host, port)
+            addresses = (self.resolve or _resolve)(host, port)
         except OSError as error:
-            raise _PassingError(f"the host {host!r} cannot be found: {error}") from error
+            raise _TransientError(f"the host {host!r} cannot be resolved: {error}") from error
         if host.lower() in hosts(self.settings.black_box_private_hosts):
-            return found
-        for address in found:
+            return addresses
+        for address in addresses:
             if not is_public(address):
                 raise PredictError(
-                    f"the host {host!r} is at {address}, which is not a public address; "
-                    "D4_BLACK_BOX_PRIVATE_HOSTS would have to list it"
+                    f"the host {host!r} resolves to {address}, which is not a public address; "
+                    "add the host to D4_BLACK_BOX_PRIVATE_HOSTS to allow it"
                 )
-        return found
+        return addresses
 
-    def _post(self, data: bytes) -> bytes:
+    def _post_once(self, data: bytes) -> bytes:
         parts = urlsplit(self.url)
         host, secure = parts.hostname or "", parts.scheme == "https"
         port = parts.port or (443 if secure else 80)
         deadline = time.monotonic() + self.settings.black_box_seconds
         addresses = self.addresses(host, port)
-        connection = _Pinned(host, port, addresses, secure, self.settings.black_box_seconds)
+        connection = _PinnedConnection(
+            host, port, addresses, secure, self.settings.black_box_seconds
+        )
         try:
             path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
             headers = {"Content-Type": "application/json", "Accept": "application/json"}
@@ -93,8 +98,8 @@ class PredictClient:
             connection.close()
 
 
-class _Pinned(HTTPConnection):
-    """Connects to one of the addresses that were checked, whatever the name leads to by now."""
+class _PinnedConnection(HTTPConnection):
+    """Connects only to the checked addresses, even if the name now resolves to others."""
 
     def __init__(
         self, host: str, port: int, addresses: list[str], secure: bool, seconds: float
@@ -105,10 +110,10 @@ class _Pinned(HTTPConnection):
         self._seconds = seconds
 
     def connect(self) -> None:
-        plain = self._connected()
+        plain = self._open_socket()
         self.sock = self._tls.wrap_socket(plain, server_hostname=self.host) if self._tls else plain
 
-    def _connected(self) -> socket.socket:
+    def _open_socket(self) -> socket.socket:
         *others, last = self._addresses
         for address in others:
             try:
@@ -119,28 +124,28 @@ class _Pinned(HTTPConnection):
 
 
 def is_public(address: str) -> bool:
-    found = ipaddress.ip_address(address.split("%", maxsplit=1)[0])
-    if isinstance(found, ipaddress.IPv6Address):
-        if found.ipv4_mapped is not None:
-            return is_public(str(found.ipv4_mapped))
-        if found.teredo is not None or any(found in tunnel for tunnel in _TUNNELS):
+    parsed = ipaddress.ip_address(address.split("%", maxsplit=1)[0])
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is not None:
+            return is_public(str(parsed.ipv4_mapped))
+        if parsed.teredo is not None or any(parsed in tunnel for tunnel in _TUNNELS):
             return False
-    return found.is_global and not found.is_multicast
+    return parsed.is_global and not parsed.is_multicast
 
 
-def _resolved(host: str, port: int) -> list[str]:
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+def _resolve(host: str, port: int) -> list[str]:
+    entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
 def _check_status(response: HTTPResponse) -> None:
     if response.status == 200:
         return
-    said = f"status {response.status}"
+    status = f"status {response.status}"
     if response.status >= 500 or response.status == 429:
-        raise _PassingError(said)
+        raise _TransientError(status)
     redirect = "; redirects are not followed" if 300 <= response.status < 400 else ""
-    raise PredictError(f"the black box answered with {said}{redirect}")
+    raise PredictError(f"the black box answered with {status}{redirect}")
 
 
 def _read(response: HTTPResponse, deadline: float) -> bytes:
@@ -151,11 +156,11 @@ def _read(response: HTTPResponse, deadline: float) -> bytes:
         if size > _ANSWER_BYTES:
             raise PredictError(f"the black box's answer has more than {_ANSWER_BYTES:,} bytes")
         if time.monotonic() > deadline:
-            raise _PassingError("its answer took too long")
+            raise _TransientError("the answer took too long")
     return b"".join(parts)
 
 
-def _json(data: bytes) -> Any:
+def _parse_json(data: bytes) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError):

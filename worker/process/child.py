@@ -1,4 +1,7 @@
-"""The pool's child process: the one that imports torch, holds the models and runs the jobs."""
+"""The child process of the pool, which imports torch, holds the models and runs the jobs.
+
+`build` is the composition root: it creates every object of the process and connects them.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,8 @@ from store.settings import Settings
 from store.store import Store
 from worker.execution.runner import Runner
 from worker.handlers import HANDLERS
-from worker.loading.library import WARM_BYTES, Library
-from worker.process.process_env import QUEUES
+from worker.loading.library import CACHE_BYTES, Library
+from worker.process.process_env import QUEUES_VARIABLE
 from worker.process.shutdown_listener import ShutdownListener
 
 log = logging.getLogger(__name__)
@@ -34,9 +37,9 @@ class Child:
     store: Store
     runner: Runner
     name: str
-    queues: Sequence[str]
+    queues: Sequence[Queue]
     device: str
-    leaving: threading.Event = field(default_factory=threading.Event)
+    signed_off: threading.Event = field(default_factory=threading.Event)
 
     def shut_down(self) -> None:
         self.runner.shut_down()
@@ -45,13 +48,30 @@ class Child:
     def is_idle(self) -> bool:
         return self.runner.is_idle
 
-    def leave(self) -> None:
-        self.leaving.set()
+    def sign_off(self) -> None:
+        """Removes this worker from the list of live workers."""
+        self.signed_off.set()
         try:
             with self.store.database.transaction() as session:
                 workers.leave(session, self.name)
         except SQLAlchemyError:
-            log.warning("the worker's row stays until it is old", exc_info=True)
+            log.warning("Could not delete the worker's row; it will expire", exc_info=True)
+
+    def report_presence(self) -> None:
+        """Keeps this worker in the list of live workers until it signs off."""
+        while not self.signed_off.is_set():
+            try:
+                with self.store.database.transaction() as session:
+                    workers.beat(
+                        session,
+                        name=self.name,
+                        queues=self.queues,
+                        device=self.device,
+                        pid=os.getpid(),
+                    )
+            except SQLAlchemyError:
+                log.warning("Could not write the worker's presence", exc_info=True)
+            self.signed_off.wait(_PRESENCE_SECONDS)
 
 
 _current: Child | None = None
@@ -62,57 +82,40 @@ def current() -> Child:
     return _current
 
 
-def start(hostname: str, guardian: ShutdownListener) -> None:
-    """Called once, before the first job; everything slow happens here and not in a job."""
-    global _current  # noqa: PLW0603 — Celery hands nothing from here to its tasks
+def start(hostname: str, shutdown_listener: ShutdownListener) -> None:
+    """Prepares the process before its first job, so that no job waits for the slow parts."""
+    global _current  # noqa: PLW0603 — Celery passes nothing from here to its tasks
     settings = Settings.from_environment()
-    torch.set_num_threads(_threads(settings))
+    torch.set_num_threads(_thread_count(settings))
     keep_freed_memory()
+    queues = tuple(Queue(name) for name in os.environ[QUEUES_VARIABLE].split(","))
+    _current = build(settings, hostname, queues)
+    shutdown_listener.attach(_current)
+    threading.Thread(target=_current.report_presence, name="presence", daemon=True).start()
+    log.info("Ready on %s with %d threads", _current.device, torch.get_num_threads())
+
+
+def build(settings: Settings, hostname: str, queues: Sequence[Queue]) -> Child:
+    assert settings.redis_url is not None, "a worker needs a broker"
     store = Store.open(settings, migrate=False)
     device = choose_device(settings.device)
     library = Library(
         store.artifacts,
         device,
-        warm_bytes=min(WARM_BYTES, memory_limit() // 4),
-        neighbourhood_nodes=store.settings.max_neighbourhood_nodes,
-        exact_nodes=store.settings.exact_nodes,
+        cache_bytes=min(CACHE_BYTES, memory_limit() // 4),
+        neighbourhood_nodes=settings.max_neighbourhood_nodes,
+        exact_nodes=settings.exact_nodes,
     )
-    queues = tuple(Queue(name) for name in os.environ[QUEUES].split(","))
-    assert settings.redis_url is not None, "a worker has a broker"
-    _current = Child(
-        store=store,
-        runner=Runner(
-            store,
-            library,
-            HANDLERS,
-            owner=f"{hostname}:{os.getpid()}",
-            queues=queues,
-            ended=JobNotifications(settings.redis_url).strike,
-        ),
-        name=hostname,
+    runner = Runner(
+        store,
+        library,
+        HANDLERS,
+        owner=f"{hostname}:{os.getpid()}",
         queues=queues,
-        device=str(device),
+        on_ended=JobNotifications(settings.redis_url).strike,
     )
-    guardian.hand_over(_current)
-    threading.Thread(target=_show_presence, args=(_current,), name="presence", daemon=True).start()
-    log.info("ready on %s with %d threads", device, torch.get_num_threads())
+    return Child(store=store, runner=runner, name=hostname, queues=queues, device=str(device))
 
 
-def _threads(settings: Settings) -> int:
+def _thread_count(settings: Settings) -> int:
     return settings.threads or max(1, int(cpu_limit()) // 2)
-
-
-def _show_presence(child: Child) -> None:
-    while not child.leaving.is_set():
-        try:
-            with child.store.database.transaction() as session:
-                workers.beat(
-                    session,
-                    name=child.name,
-                    queues=child.queues,
-                    device=child.device,
-                    pid=os.getpid(),
-                )
-        except SQLAlchemyError:
-            log.warning("presence was not written", exc_info=True)
-        child.leaving.wait(_PRESENCE_SECONDS)

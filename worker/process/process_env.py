@@ -1,12 +1,12 @@
-"""What a parent hands to the child that it spawns: environment variables and a signal."""
+"""What a parent passes to the child process that it spawns: environment variables and a signal."""
 
 from __future__ import annotations
 
 import signal
 
-QUEUES = "D4_WORKER_QUEUES"  # served by this worker, comma-separated
-PARENT = "D4_WORKER_PARENT"  # process id
-SHUTDOWN = signal.SIGUSR2  # the parent shuts down: give up the running job
+QUEUES_VARIABLE = "D4_WORKER_QUEUES"  # the queues of this worker, comma-separated
+PARENT_VARIABLE = "D4_WORKER_PARENT"  # the process id of the parent
+SHUTDOWN_SIGNAL = signal.SIGUSR2  # the parent shuts down: release the running job
 
-# A thread of the child waits for these; no other thread may get them.
-LISTENED = frozenset({SHUTDOWN, signal.SIGTERM})
+# One thread of the child waits for these signals; all other threads block them.
+HANDLED_SIGNALS = frozenset({SHUTDOWN_SIGNAL, signal.SIGTERM})

@@ -1,4 +1,4 @@
-"""Ends a child process in good order, from its first moment on; free of torch for that reason."""
+"""Ends a child process in order from its first moment on; imports no torch, to start early."""
 
 from __future__ import annotations
 
@@ -8,65 +8,65 @@ import threading
 import time
 from typing import Protocol
 
-from worker.process.process_env import LISTENED
+from worker.process.process_env import HANDLED_SIGNALS
 
-_PARENT_SECONDS = 0.5
-_LEAVE_PAUSE = 0.05
+_PARENT_CHECK_SECONDS = 0.5
+_IDLE_CHECK_SECONDS = 0.05
 
 
-class Guarded(Protocol):
-    """What runs the jobs, once it is there."""
+class JobProcess(Protocol):
+    """The part of the child process that runs jobs."""
 
     def shut_down(self) -> None: ...
 
-    def leave(self) -> None: ...
+    def sign_off(self) -> None: ...
 
     @property
     def is_idle(self) -> bool: ...
 
 
 class ShutdownListener:
-    """Watches the parent and waits for signals while torch is still being imported, and after."""
+    """Waits for signals and watches the parent, already while the child imports torch."""
 
     def __init__(self, parent: int) -> None:
         self._parent = parent
         self._lock = threading.Lock()
-        self._guarded: Guarded | None = None
+        self._job_process: JobProcess | None = None
 
     def start(self) -> None:
-        # Before torch starts any thread: threads inherit the mask.
-        signal.pthread_sigmask(signal.SIG_BLOCK, LISTENED)
-        for duty in (self._listen, self._follow_parent):
-            threading.Thread(target=duty, name=duty.__name__, daemon=True).start()
+        # Before torch starts any thread: threads inherit the signal mask.
+        signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED_SIGNALS)
+        for target in (self._wait_for_signals, self._watch_parent):
+            threading.Thread(target=target, name=target.__name__, daemon=True).start()
 
-    def hand_over(self, guarded: Guarded) -> None:
-        """From now on there may be a running job to give up first."""
+    def attach(self, job_process: JobProcess) -> None:
+        """From now on, a shutdown releases the running job first."""
         with self._lock:
-            self._guarded = guarded
+            self._job_process = job_process
 
-    def _listen(self) -> None:
-        """SHUTDOWN: the parent will end this process. SIGTERM: this process ends itself.
+    def _wait_for_signals(self) -> None:
+        """On SHUTDOWN_SIGNAL the parent will end this process; on SIGTERM it ends itself.
 
-        A thread waits for the signals instead of a handler, which Python would only call when the
-        main thread comes back from whatever torch is computing.
+        A thread waits for the signals because Python calls a signal handler only when the main
+        thread returns from torch.
         """
         while True:
-            received = signal.sigwait(LISTENED)
+            received = signal.sigwait(HANDLED_SIGNALS)
             with self._lock:
-                guarded = self._guarded
-                if guarded is None:
-                    os._exit(0)  # nothing has begun yet
-            guarded.shut_down()
+                job_process = self._job_process
+                if job_process is None:
+                    os._exit(0)  # no job has started yet
+            job_process.shut_down()
             if received == signal.SIGTERM:
                 # The watchdog ends a job that does not stop, so this takes its grace at most.
-                while not guarded.is_idle:
-                    time.sleep(_LEAVE_PAUSE)
-                guarded.leave()
+                while not job_process.is_idle:
+                    time.sleep(_IDLE_CHECK_SECONDS)
+                job_process.sign_off()
                 os._exit(0)
-            guarded.leave()
+            job_process.sign_off()
 
-    def _follow_parent(self) -> None:
-        """A child without its parent gets no more jobs and nobody would ever end it."""
+    def _watch_parent(self) -> None:
+        """Exits without the parent: the child would get no more jobs and would never be ended."""
         while os.getppid() == self._parent:
-            time.sleep(_PARENT_SECONDS)
-        os._exit(1)  # as if killed with the parent: the lease runs out, another worker goes on
+            time.sleep(_PARENT_CHECK_SECONDS)
+        os._exit(1)  # as if killed with the parent: the lease expires and another worker continues

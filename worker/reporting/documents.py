@@ -1,4 +1,4 @@
-"""From what the models found to the documents that callers read, in the callers' node ids."""
+"""Converts explanations to result documents, with the caller's node ids."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from models.metrics.scores import density, fidelity, mean_jaccard_distance
 from worker.cases.editable_molecules import EditableMolecule, generated_molecule
 
 
-def figure(value: float) -> float:
-    """Seven significant digits: all that single precision has."""
+def rounded(value: float) -> float:
+    """Rounds to seven significant digits, the precision of a 32-bit float."""
     return float(f"{value:.7g}")
 
 
 class NonFiniteAnswerError(RefusedError):
     def __init__(self) -> None:
         super().__init__(
-            "the GNN's answer is not finite for one of the graphs; "
-            "its features are probably far outside of what the GNN was trained on"
+            "the GNN's output is not finite for one of the graphs; "
+            "its features are probably far outside the range the GNN was trained on"
         )
 
 
@@ -50,7 +50,7 @@ def prediction(probabilities: Tensor) -> Prediction:
         raise NonFiniteAnswerError
     return Prediction(
         predicted_class=int(probabilities.argmax()),
-        probabilities=[figure(value) for value in probabilities.tolist()],
+        probabilities=[rounded(value) for value in probabilities.tolist()],
     )
 
 
@@ -59,14 +59,14 @@ def result_graph(
     edges: Sequence[tuple[int, int]],
     attributes: Sequence[list[float]] | None,
 ) -> ResultGraph:
-    """The posted nodes with these edges, given as positions."""
+    """The posted nodes with these edges, which are pairs of node positions."""
     ids = document.node_ids
-    carried = [None] * len(edges) if attributes is None else attributes
+    edge_rows = [None] * len(edges) if attributes is None else attributes
     return ResultGraph(
         nodes=[ResultNode(id=id_, x=x) for id_, x in zip(ids, document.x, strict=True)],
         edges=[
-            ResultEdge(source=ids[source], target=ids[target], edge_attr=own)
-            for (source, target), own in zip(edges, carried, strict=True)
+            ResultEdge(source=ids[source], target=ids[target], edge_attr=row)
+            for (source, target), row in zip(edges, edge_rows, strict=True)
         ],
     )
 
@@ -77,7 +77,7 @@ def counterfactual_answer(
     node: ExplainedNode | None = None,
     molecule: EditableMolecule | None = None,
 ) -> CounterfactualAnswer:
-    """`document` is the graph that was edited: the posted one, or a node's part of it."""
+    """`document` is the edited graph: the posted one, or the neighbourhood of a node in it."""
     before = outcome.probabilities
     miss = outcome.closest_miss
     edit_sets = [{(edit.source, edit.target) for edit in found.edits} for found in outcome.found]
@@ -94,10 +94,10 @@ def counterfactual_answer(
             _counterfactual(document, before, found, molecule) for found in outcome.found
         ],
         closest_miss=None if miss is None else _closest_miss(document, before, miss, molecule),
-        diversity=None if diversity is None else figure(diversity),
+        diversity=None if diversity is None else rounded(diversity),
         gnn_evaluations=outcome.gnn_evaluations,
         gnn_gradients=outcome.gnn_gradients,
-        seconds=figure(outcome.seconds),
+        seconds=rounded(outcome.seconds),
     )
 
 
@@ -120,8 +120,8 @@ def _counterfactual(
         edits=[_edit(document, edit) for edit in found.edits],
         prediction=after,
         confidence=after.probabilities[after.predicted_class],
-        denoiser_likelihood=figure(found.likelihood),
-        fidelity=figure(fidelity(before, found.probabilities)),
+        denoiser_likelihood=rounded(found.likelihood),
+        fidelity=rounded(fidelity(before, found.probabilities)),
         modification_ratio=_ratio(document, found),
         connected=found.connected,
         found_by="denoiser" if found.by_denoiser else "search",
@@ -138,7 +138,7 @@ def _closest_miss(
     return ClosestMiss(
         edits=[_edit(document, edit) for edit in miss.edits],
         prediction=prediction(miss.probabilities),
-        fidelity=figure(fidelity(before, miss.probabilities)),
+        fidelity=rounded(fidelity(before, miss.probabilities)),
         modification_ratio=_ratio(document, miss),
         molecule=None if molecule is None else molecule.edited(miss),
     )
@@ -149,15 +149,15 @@ def _edit(document: CanonicalGraph, edit: FoundEdit) -> Edit:
         action="add" if edit.added else "remove",
         source=document.node_ids[edit.source],
         target=document.node_ids[edit.target],
-        plausibility=figure(edit.plausibility),
+        plausibility=rounded(edit.plausibility),
         proposed_by="denoiser" if edit.by_denoiser else "search",
-        edge_attr=None if edit.attributes is None else _figures(edit.attributes),
+        edge_attr=None if edit.attributes is None else _rounded_all(edit.attributes),
     )
 
 
 def _ratio(document: CanonicalGraph, found: FoundCounterfactual) -> float:
     """Edits over edges; a graph without edges counts as one edge."""
-    return figure(len(found.edits) / max(len(document.edges), 1))
+    return rounded(len(found.edits) / max(len(document.edges), 1))
 
 
 def _edges(graph: Graph) -> list[tuple[int, int]]:
@@ -168,11 +168,11 @@ def _edges(graph: Graph) -> list[tuple[int, int]]:
 def _attributes(graph: Graph) -> list[list[float]] | None:
     if graph.edge_attributes is None:
         return None
-    return [_figures(row) for row in graph.edge_attributes.tolist()]
+    return [_rounded_all(row) for row in graph.edge_attributes.tolist()]
 
 
-def _figures(values: Sequence[float]) -> list[float]:
-    return [figure(value) for value in values]
+def _rounded_all(values: Sequence[float]) -> list[float]:
+    return [rounded(value) for value in values]
 
 
 def class_example(
@@ -181,46 +181,46 @@ def class_example(
     recurrence: float | None = None,
     featuriser: SmilesFeaturiser | None = None,
 ) -> ClassExample:
-    """Nodes of a generated graph have no caller's ids and are numbered."""
+    """A generated graph has no ids from the caller, so its nodes are numbered."""
     predicted = prediction(found.probabilities)
     graph = found.graph
     edges = _edges(graph)
-    carried: Sequence[list[float] | None] = _attributes(graph) or [None] * len(edges)
+    edge_rows: Sequence[list[float] | None] = _attributes(graph) or [None] * len(edges)
     return ClassExample(
         graph=ResultGraph(
             nodes=[
-                ResultNode(id=position, x=_figures(x))
+                ResultNode(id=position, x=_rounded_all(x))
                 for position, x in enumerate(graph.features.tolist())
             ],
             edges=[
-                ResultEdge(source=source, target=target, edge_attr=own)
-                for (source, target), own in zip(edges, carried, strict=True)
+                ResultEdge(source=source, target=target, edge_attr=row)
+                for (source, target), row in zip(edges, edge_rows, strict=True)
             ],
         ),
         prediction=predicted,
         confidence=predicted.probabilities[target_class],
-        denoiser_likelihood=figure(found.likelihood),
-        density=figure(density(found.graph)),
+        denoiser_likelihood=rounded(found.likelihood),
+        density=rounded(density(found.graph)),
         connected=found.connected,
-        share=None if found.share is None else figure(found.share),
-        recurrence=None if recurrence is None else figure(recurrence),
+        share=None if found.share is None else rounded(found.share),
+        recurrence=None if recurrence is None else rounded(recurrence),
         node=found.graph.target,
         molecule=generated_molecule(found.graph, featuriser),
     )
 
 
 def summary(answers: Sequence[CounterfactualAnswer]) -> Summary:
-    """Over the best counterfactual of every graph that has one."""
+    """Averages over the best counterfactual of each graph that has one."""
     best = [answer.counterfactuals[0] for answer in answers if answer.found]
     edits = [edit for counterfactual in best for edit in counterfactual.edits]
 
     def mean(value: Callable[[Counterfactual], float]) -> float | None:
-        return figure(fmean(value(counterfactual) for counterfactual in best)) if best else None
+        return rounded(fmean(value(counterfactual) for counterfactual in best)) if best else None
 
     return Summary(
         graphs=len(answers),
         found=len(best),
-        flip_rate=figure(len(best) / len(answers)) if answers else 0.0,
+        flip_rate=rounded(len(best) / len(answers)) if answers else 0.0,
         mean_edits=mean(lambda counterfactual: len(counterfactual.edits)),
         mean_modification_ratio=mean(lambda counterfactual: counterfactual.modification_ratio),
         mean_fidelity=mean(lambda counterfactual: counterfactual.fidelity),

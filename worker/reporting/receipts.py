@@ -1,46 +1,57 @@
-"""Receipts: everything needed to check and repeat an explanation."""
+"""Writes receipts (everything needed to check and repeat an explanation) and timings."""
 
 from __future__ import annotations
 
 import platform
+import time
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from d4explain.contracts import plugins
-from d4explain.contracts.results import GnnForm, Receipt
+from d4explain.contracts.results import GnnForm, Receipt, Timings
 from d4explain.gnn.network import Gnn
-from worker.execution.handler_api import Work
+from worker.execution.handler_api import HandlerContext
 from worker.loading.job_inputs import JobInputs
 from worker.loading.open_gnn import black_box_of
+from worker.reporting.documents import rounded
 
 _PACKAGES = ("d4explain", "torch", "torch_geometric")
 
 
 def receipt(
-    work: Work,
-    subjects: JobInputs,
+    context: HandlerContext,
+    inputs: JobInputs,
     gnn: Gnn,
     *,
     seed: int,
     config: dict[str, object],
-    done: Mapping[str, int | float],
+    work: Mapping[str, int | float],
 ) -> Receipt:
     return Receipt(
-        request_sha256=work.claim.request_digest or "",
-        gnn=subjects.gnn.id,
-        gnn_sha256=subjects.gnn.sha256,
-        dataset_sha256=subjects.dataset.sha256,
-        denoiser_sha256=subjects.denoiser.weights_sha256 or "",
-        denoiser_key=subjects.denoiser.key,
+        request_sha256=context.claim.request_digest or "",
+        gnn=inputs.gnn.id,
+        gnn_sha256=inputs.gnn.sha256,
+        dataset_sha256=inputs.dataset.sha256,
+        denoiser_sha256=inputs.denoiser.weights_sha256 or "",
+        denoiser_key=inputs.denoiser.key,
         config=config,
         seed=seed,
-        device=str(work.library.device),
+        device=str(context.library.device),
         versions=dict(versions())
-        | {used.package: used.version for used in plugins.used(subjects.gnn.spec)},
+        | {used.package: used.version for used in plugins.used(inputs.gnn.spec)},
         gnn_form=_form(gnn),
-        objective_fallback=(subjects.denoiser.metrics or {}).get("objective_fallback"),
-        work=dict(done),
+        objective_fallback=(inputs.denoiser.metrics or {}).get("objective_fallback"),
+        work=dict(work),
+    )
+
+
+def timings(started: float, loaded: float, explained: float) -> Timings:
+    """Seconds between these times of the monotonic clock; the MMD ends now."""
+    return Timings(
+        load_seconds=rounded(loaded - started),
+        explain_seconds=rounded(explained - loaded),
+        mmd_seconds=rounded(time.monotonic() - explained),
     )
 
 
@@ -54,7 +65,7 @@ def form_warnings(gnn: Gnn) -> list[str]:
     if _form(gnn) != "sparse":
         return []
     return [
-        "the GNN has no dense form: candidates were judged by its sparse form and ranked without "
+        "the GNN has no dense form: the search evaluated its sparse form and ranked edits without "
         "its gradient"
     ]
 
@@ -71,5 +82,5 @@ def versions() -> tuple[tuple[str, str], ...]:
 def _version(package: str) -> str:
     try:
         return version(package)
-    except PackageNotFoundError:  # run from a checkout
+    except PackageNotFoundError:  # a source tree that is not installed
         return "unknown"

@@ -1,4 +1,4 @@
-"""How far explanations are from the reference set, and how far the reference is from itself."""
+"""Measures the distance (MMD) of explanations to the reference set, and its null distribution."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from d4explain.contracts.results import Mmd
 from d4explain.gnn.graphs import Graph
 from models.metrics.mmd import GraphStatistics, mmd, statistics
-from worker.reporting.documents import figure
+from worker.reporting.documents import rounded
 
 _DRAWS = 200
 _QUANTILES = ("0.05", "0.25", "0.5", "0.75", "0.95")
@@ -30,15 +30,15 @@ def distance_to_reference(
     seed: int,
     shares: Tensor | None = None,
 ) -> Distance:
-    """MMD of a set of graphs, with the null distribution of sets of the same size and shares.
+    """MMD of a set of graphs, with the null distribution for sets of the same size and shares.
 
-    The null draws its graphs out of the reference, so at most half of it can be compared at once.
-    With `shares` [graph], which add up to 1, graphs count as much as they have.
+    The null draws its sets from the reference, so it compares at most half of the reference.
+    `shares` [graph] are weights of the graphs that add up to 1.
     """
     if not graphs:
         return Distance(None)
     if reference.count < 2:
-        return Distance(None, ("no MMD: the reference has one graph only, and no spread",))
+        return Distance(None, ("no MMD: the reference has only one graph",))
     n = min(len(graphs), reference.count // 2)
     compared = statistics(graphs)
     warnings: tuple[str, ...] = ()
@@ -47,22 +47,22 @@ def distance_to_reference(
         compared = compared.select(drawn)
         shares = None if shares is None else shares[drawn] / shares[drawn].sum()
         warnings = (
-            f"MMD compares {n} of the {len(graphs)} graphs, half as many as the reference has",
+            f"MMD compares {n} of the {len(graphs)} graphs: at most half the size of the reference",
         )
     score = mmd(compared, reference, shares)
     null = reference.null(n, _DRAWS, seed, shares)  # [draw]
     levels = torch.tensor([float(level) for level in _QUANTILES], dtype=null.dtype)
     return Distance(
         Mmd(
-            degree=figure(score.degree),
-            clustering=figure(score.clustering),
-            spectrum=figure(score.spectrum),
-            sum=figure(score.sum),
+            degree=rounded(score.degree),
+            clustering=rounded(score.clustering),
+            spectrum=rounded(score.spectrum),
+            sum=rounded(score.sum),
             null_quantiles={
-                level: figure(value)
+                level: rounded(value)
                 for level, value in zip(_QUANTILES, null.quantile(levels).tolist(), strict=True)
             },
-            p_value=figure(float((null >= score.sum).double().mean())),
+            p_value=rounded(float((null >= score.sum).double().mean())),
             n=n,
             n_reference=reference.count,
         ),

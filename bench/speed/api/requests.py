@@ -89,7 +89,7 @@ class World:
         )
         (case,) = cases_of(request, self.gnn.spec)
         device = choose_device("cpu")
-        return case.explained(self.gnn, self.denoiser, config, device, lambda: False)
+        return case.explain(self.gnn, self.denoiser, config, device, lambda: False)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,10 @@ from store.settings import Settings
 from worker.cases.graph_cases import part_of, rules_for, rules_within
 from worker.execution.runner import Runner
 from worker.handlers import HANDLERS
-from worker.loading.library import REFERENCE_NODES, Library, graph_of, layers_of, neighbourhoods
+from worker.loading.graph_conversion import graph_of
+from worker.loading.library import Library
+from worker.loading.reference_sampling import REFERENCE_NODES, sample_neighbourhoods
+from worker.loading.spec_conversion import spec_from_document
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")
@@ -234,7 +237,7 @@ def test_wrongly_labelled_nodes_are_named(road: Road) -> None:
     assert gnn["state"] == "rejected"
     (failed,) = [check for check in gnn["report"]["checks"] if not check["passed"]]
     assert failed["name"] == "samples_accuracy"
-    assert failed["detail"].startswith("6 of 7 samples come out as labelled")
+    assert failed["detail"].startswith("6 of 7 samples are predicted as labelled")
     truth = int(walks(SAMPLED)["n3"] > THRESHOLD)
     example = failed["example"]
     assert example["graph"] == "graph 0 of the samples, 8 nodes and 10 edges, node 'n3'"
@@ -524,7 +527,7 @@ def test_rules_are_carried_into_the_part() -> None:
 
 
 def test_a_large_reference_is_sampled_the_same_way_every_time() -> None:
-    spec = layers_of(parse_spec(SPEC))
+    spec = spec_from_document(parse_spec(SPEC))
     size = 60
     document = CanonicalGraph(
         node_ids=list(range(size)),
@@ -532,15 +535,15 @@ def test_a_large_reference_is_sampled_the_same_way_every_time() -> None:
         edges=[(i, i + 1) for i in range(size - 1)],
     )
     path = graph_of(document)
-    found = neighbourhoods([path, path], spec, 50)
+    found = sample_neighbourhoods([path, path], spec, 50)
     assert len(found) == 50
     for part in found:
         node = int(part.features[0, 0])
         seen = {other for other in range(node - 2, node + 3) if 0 <= other < size}
         assert part.target == 0
         assert set(part.features[:, 0].tolist()) == seen
-    again = neighbourhoods([path, path], spec, 50)
+    again = sample_neighbourhoods([path, path], spec, 50)
     assert all(torch.equal(a.features, b.features) for a, b in zip(found, again, strict=True))
-    marked = [int(part.features[0, 0]) for part in neighbourhoods([path], spec)]
+    marked = [int(part.features[0, 0]) for part in sample_neighbourhoods([path], spec)]
     assert marked == list(range(size))
     assert size < REFERENCE_NODES

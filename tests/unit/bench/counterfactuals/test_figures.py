@@ -33,7 +33,7 @@ from d4explain.gnn.spec import ActivationLayer, GinLayer, GnnSpec, LinearLayer, 
 from models.graphs.edits import EditRules, EditSpace
 from models.metrics.mmd import mmd, statistics
 from models.metrics.scores import Instance, cf_acc_auc, cf_acc_curve
-from worker.loading.library import layers_of
+from worker.loading.spec_conversion import spec_from_document
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")
@@ -232,7 +232,7 @@ def test_gnns_are_listed_with_where_they_come_from(
 def check_dump(folder: Path) -> None:
     """Every answer flips the dumped GNN, and its edits are what they are called."""
     spec = GnnSpecDocument.model_validate_json((folder / "spec.json").read_text())
-    gnn = Gnn(layers_of(spec))
+    gnn = Gnn(spec_from_document(spec))
     gnn.load_state_dict(load_file(folder / "weights.safetensors"))
     instances = json.loads((folder / "instances.json").read_text())
     edits = json.loads((folder / "edits.json").read_text())

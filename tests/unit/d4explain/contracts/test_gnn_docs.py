@@ -10,7 +10,7 @@ from typing import get_args
 from d4explain.contracts.gnn_layers import LayerDocument
 from d4explain.contracts.gnn_spec import parse_spec
 from d4explain.contracts.gnn_tensors import expected_tensors
-from worker.loading.library import REFERENCE_NODES
+from worker.loading.reference_sampling import REFERENCE_NODES
 
 PAGE = (Path(__file__).parents[4] / "docs" / "gnns.md").read_text()
 

@@ -11,7 +11,7 @@ from d4explain.contracts.gnn_spec import GnnSpecDocument, parse_spec
 from d4explain.contracts.gnn_tensors import expected_tensors
 from d4explain.gnn.network import Gnn
 from store.catalogue.gnns import content_hash
-from worker.loading.library import layers_of
+from worker.loading.spec_conversion import spec_from_document
 
 HEAD: list[dict[str, Any]] = [{"type": "pool", "op": "mean"}, {"type": "linear", "out": 3}]
 KEEP: dict[str, Any] = {"type": "keep"}
@@ -133,7 +133,7 @@ def test_expected_tensors_are_those_of_the_network(
     reads = any("gine" in layer["type"] or layer.get("edges") for layer in layers)
     edges = {"edge_features": 2} if reads else {}
     spec = parse_spec({**document(), "layers": [*layers, pool, HEAD[1]], **edges})
-    state = Gnn(layers_of(spec)).state_dict()
+    state = Gnn(spec_from_document(spec)).state_dict()
     found = {
         name: (tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
         for name, tensor in state.items()
@@ -147,7 +147,7 @@ def test_two_classes_may_have_one_logit(task: str) -> None:
     pool = [HEAD[0]] if task == "graph" else []
     layers = [{"type": "gcn", "out": 4}, *pool, {"type": "linear", "out": 1}]
     sent = {"task": task, "head": "binary", "features": 5, "classes": 2, "layers": layers}
-    spec = layers_of(parse_spec(sent))
+    spec = spec_from_document(parse_spec(sent))
     assert spec.binary
     assert spec.classifies_nodes == (task == "node")
 
@@ -178,7 +178,7 @@ def test_a_node_classifier_ends_in_a_linear_layer_or_a_convolution(
     head: dict[str, Any], alone: bool
 ) -> None:
     spec = parse_spec(of_nodes(*([] if alone else LAYERS["several"]), head))
-    gnn = Gnn(layers_of(spec))
+    gnn = Gnn(spec_from_document(spec))
     assert gnn.spec.classifies_nodes
     expected = {name: tensor.shape for name, tensor in expected_tensors(spec).items()}
     assert {name: tuple(value.shape) for name, value in gnn.state_dict().items()} == expected

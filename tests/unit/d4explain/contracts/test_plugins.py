@@ -33,7 +33,8 @@ from store.database.tables import Job, ReferenceSet
 from store.store import Store
 from worker.execution.runner import Runner
 from worker.handlers import HANDLERS
-from worker.loading.library import Library, layers_of
+from worker.loading.library import Library
+from worker.loading.spec_conversion import spec_from_document
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")
@@ -53,7 +54,7 @@ WHOLE = document({"type": "two_pools"})
 
 def built(spec: GnnSpecDocument) -> Gnn:
     torch.manual_seed(0)
-    return Gnn(layers_of(spec)).eval()
+    return Gnn(spec_from_document(spec)).eval()
 
 
 @pytest.mark.usefixtures("plugged")
@@ -125,7 +126,7 @@ def test_what_does_not_fit_is_refused(sent: dict[str, Any], pointer: str, words:
 
 @pytest.mark.usefixtures("plugged")
 def test_a_node_classifier_may_end_in_a_plugged_layer() -> None:
-    spec = layers_of(parse_spec(document({"type": "gated", "out": 2}, task="node")))
+    spec = spec_from_document(parse_spec(document({"type": "gated", "out": 2}, task="node")))
     assert (spec.classifies_nodes, spec.convolutions, spec.sight) == (True, 1, 2)
 
 

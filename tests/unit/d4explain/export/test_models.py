@@ -42,7 +42,7 @@ from d4explain.export.exporter import Chain, export
 from d4explain.gnn.graphs import Graph, SparseGraphs, to_sparse
 from d4explain.gnn.network import Gnn, predict
 from d4explain.gnn.spec import GcnLayer, GnnSpec, LinearLayer, PoolLayer
-from worker.loading.library import layers_of
+from worker.loading.spec_conversion import spec_from_document
 
 torch.set_num_threads(1)
 
@@ -73,7 +73,7 @@ def fresh_graphs() -> SparseGraphs:
 def read_back(folder: Path) -> tuple[Gnn, dict[str, Any]]:
     """As a worker does."""
     document = json.loads((folder / "spec.json").read_text())
-    gnn = Gnn(layers_of(parse_spec(document))).eval()
+    gnn = Gnn(spec_from_document(parse_spec(document))).eval()
     gnn.load_state_dict(load_file(folder / "weights.safetensors"))
     return gnn, document
 

@@ -417,7 +417,7 @@ def test_samples_that_come_out_otherwise_are_a_422_with_an_example(api):
     refusal = problem(answer, 422)
     (error,) = refusal["errors"]
     assert error["pointer"] == "/archive/samples.json/graphs/3"
-    assert "samples_accuracy: 3 of 4 samples come out as labelled" in error["detail"]
+    assert "samples_accuracy: 3 of 4 samples are predicted as labelled" in error["detail"]
     assert (
         "graph 3 of the samples, 4 nodes and 3 edges: expected class 0, came out class 1"
         in (error["detail"])

@@ -1,4 +1,4 @@
-"""FairScheduler, against a simulated worker: who waits how long while another has many jobs."""
+"""FairScheduler with a simulated worker: nobody waits long while others have many jobs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from store.jobs import FairGroup, JobKind, Waiting
 from worker.execution.fair_scheduler import FairScheduler
 
-PARTIES = [
+GROUPS = [
     FairGroup(tenant, JobKind.COUNTERFACTUAL, f"den_{tenant}{number}")
     for tenant in "abc"
     for number in range(3)
@@ -20,65 +20,65 @@ PARTIES = [
 
 @dataclass
 class Queue:
-    """Jobs by party, each with the time it came; a slice serves up to four of one party."""
+    """Arrival times of jobs by fair group; a time slice serves up to four jobs of one group."""
 
     now: float = 100.0
     jobs: dict[FairGroup, list[float]] = field(default_factory=dict)
 
-    def come(self, party: FairGroup, count: int = 1) -> None:
-        self.jobs.setdefault(party, []).extend([self.now] * count)
+    def arrive(self, group: FairGroup, count: int = 1) -> None:
+        self.jobs.setdefault(group, []).extend([self.now] * count)
 
     def waiting(self) -> list[Waiting]:
         return [
-            Waiting(party, f"job of {party.denoiser_id}", self.now - came[0])
-            for party, came in self.jobs.items()
-            if came
+            Waiting(group, f"job of {group.denoiser_id}", self.now - arrivals[0])
+            for group, arrivals in self.jobs.items()
+            if arrivals
         ]
 
-    def serve(self, turns: FairScheduler) -> FairGroup:
-        party = turns.next(self.waiting()).party
-        self.jobs[party] = self.jobs[party][4:]
+    def serve(self, scheduler: FairScheduler) -> FairGroup:
+        group = scheduler.next(self.waiting()).party
+        self.jobs[group] = self.jobs[group][4:]
         self.now += 1
-        turns.served(party)
-        return party
+        scheduler.mark_served(group)
+        return group
 
 
-def test_one_job_of_another_tenant_waits_for_one_slice_only() -> None:
+def test_a_job_of_another_tenant_waits_for_only_one_time_slice() -> None:
     queue = Queue()
-    turns = FairScheduler(lambda: queue.now)
-    many, one = PARTIES[0], PARTIES[3]
-    queue.come(many, 100)
-    assert queue.serve(turns) == many
-    queue.now -= 0.5  # it comes while the first slice is run
-    queue.come(one)
+    scheduler = FairScheduler(lambda: queue.now)
+    many, one = GROUPS[0], GROUPS[3]
+    queue.arrive(many, 100)
+    assert queue.serve(scheduler) == many
+    queue.now -= 0.5  # it arrives during the first time slice
+    queue.arrive(one)
     queue.now += 0.5
-    assert queue.serve(turns) == one
-    assert queue.serve(turns) == many
+    assert queue.serve(scheduler) == one
+    assert queue.serve(scheduler) == many
 
 
-def test_a_tenant_with_many_denoisers_has_no_more_turns_than_another() -> None:
+def test_a_tenant_with_many_denoisers_gets_no_more_time_slices() -> None:
     queue = Queue()
-    turns = FairScheduler(lambda: queue.now)
-    for party in PARTIES[:4]:  # three of a, one of b
-        queue.come(party, 40)
-    served = Counter(queue.serve(turns).tenant for _ in range(12))
+    scheduler = FairScheduler(lambda: queue.now)
+    for group in GROUPS[:4]:  # three of tenant a, one of tenant b
+        queue.arrive(group, 40)
+    served = Counter(queue.serve(scheduler).tenant for _ in range(12))
     assert served == {"a": 6, "b": 6}
 
 
-@given(st.lists(st.lists(st.sampled_from(PARTIES), max_size=6), min_size=1, max_size=30))
-def test_nobody_is_passed_over_for_longer_than_a_round_of_all(
+@given(st.lists(st.lists(st.sampled_from(GROUPS), max_size=6), min_size=1, max_size=30))
+def test_no_tenant_waits_longer_than_one_round(
     arrivals: list[list[FairGroup]],
 ) -> None:
-    """Of n tenants a tenant's longest waiting party has its turn within n turns."""
+    """With n tenants, each waiting tenant is served within n time slices."""
     queue = Queue()
-    turns = FairScheduler(lambda: queue.now)
+    scheduler = FairScheduler(lambda: queue.now)
     passed: dict[str, int] = {}
     for arriving in arrivals:
-        for party in arriving:
-            queue.come(party, 3)
-        waiting = {one.party.tenant for one in queue.waiting()}
+        for group in arriving:
+            queue.arrive(group, 3)
+        waiting = {entry.party.tenant for entry in queue.waiting()}
         if not waiting:
             continue
-        served = queue.serve(turns)
+        served = queue.serve(scheduler)
         passed = {tenant: passed.get(tenant, 0) + 1 for tenant in waiting - {served.tenant}}
         assert max(passed.values(), default=0) <= 3

@@ -1,4 +1,4 @@
-"""Every kind of job from its request to its stored answer, in one process with tiny models."""
+"""Runs every kind of job from its request to its stored result, with tiny models."""
 
 from __future__ import annotations
 
@@ -48,12 +48,13 @@ from store.settings import Settings
 from store.store import Store
 from worker.cases.graph_cases import seed_for
 from worker.execution.control import Control, StopReason
-from worker.execution.handler_api import Handler, Outcome, Work
+from worker.execution.handler_api import Handler, HandlerContext, HandlerOutput
 from worker.execution.runner import Runner
 from worker.handlers import HANDLERS
 from worker.handlers.class_explanation import _distance
-from worker.handlers.train import train_denoiser
-from worker.loading.library import Library, layers_of
+from worker.handlers.train import handle_training
+from worker.loading.library import Library
+from worker.loading.spec_conversion import spec_from_document
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")
@@ -75,8 +76,8 @@ BLIND_SPEC = SPEC.model_copy(update={"layers": SPEC.layers[1:]})
 
 
 def edge_counter(threshold: float) -> Gnn:
-    """Class 1 if nodes + 2·edges > threshold: what flips it is known without any search."""
-    gnn = Gnn(layers_of(SPEC)).eval()
+    """Class 1 if nodes + 2·edges > threshold, so the flipping edits are known."""
+    gnn = Gnn(spec_from_document(SPEC)).eval()
     weights = {
         "layers.0.conv.eps": torch.zeros(1),
         "layers.0.conv.nn.0.weight": torch.ones(2, 1),
@@ -98,7 +99,7 @@ def ring(nodes: int, chords: Sequence[tuple[int, int]] = ()) -> CanonicalGraph:
 
 
 def reference_graphs() -> list[CanonicalGraph]:
-    """Rings of 5 and 6 nodes, half of them with two chords; only the bare 5-rings are class 0."""
+    """Rings of 5 and 6 nodes, half with two chords; only 5-rings without chords are class 0."""
     plain = [ring(5), ring(6)] * 5
     return plain + [ring(5, [(0, 2), (1, 3)]), ring(6, [(0, 2), (1, 4)])] * 5
 
@@ -116,14 +117,14 @@ class World:
             Runner(self.store, Library(self.store.artifacts, CPU), kinds, "other").run(job_id)
         else:
             self.runner.run(job_id)
-        return self.seen(job_id)
+        return self.job(job_id)
 
-    def seen(self, job_id: str) -> Job:
+    def job(self, job_id: str) -> Job:
         with self.store.database.reading() as session:
             return jobs.get(session, job_id)
 
     def denoiser(self, objective: str, config: DenoiserConfig = CONFIG) -> tuple[Denoiser, Job]:
-        """A new denoiser and its training."""
+        """Creates a denoiser and its training job."""
         with self.store.database.transaction() as session:
             denoiser, job = denoisers.get_or_create(
                 session, gnn=self.gnn, dataset=self.dataset, objective=objective, config=config
@@ -131,10 +132,10 @@ class World:
             assert job is not None
             return denoiser, job
 
-    def ask(
+    def submit(
         self, request: CounterfactualRequest | ClassRequest, denoiser: Denoiser
     ) -> tuple[str, str]:
-        """Ids of the explanation and of its job."""
+        """Submits an explanation; returns its id and that of its job."""
         digest = self.store.artifacts.put(request.model_dump_json().encode())
         with self.store.database.transaction() as session:
             explanation, job = explanations.create(
@@ -149,7 +150,7 @@ class World:
             )
             return explanation.id, job.id
 
-    def answer(self, explanation_id: str) -> bytes:
+    def result(self, explanation_id: str) -> bytes:
         with self.store.database.reading() as session:
             digest = explanations.get(session, explanation_id).result_digest
         assert digest is not None
@@ -227,9 +228,9 @@ def constant() -> Gnn:
 
 
 def blind() -> Gnn:
-    """Looks at nodes only: no edit can change what it says."""
+    """Reads only node features, so no edit can change its output."""
     torch.manual_seed(0)
-    return Gnn(layers_of(BLIND_SPEC)).eval()
+    return Gnn(spec_from_document(BLIND_SPEC)).eval()
 
 
 def overflowing() -> Gnn:
@@ -247,11 +248,11 @@ def overflowing() -> Gnn:
         (overflowing, {"finite"}),
     ],
 )
-def test_a_broken_gnn_is_kept_as_rejected_with_its_report(
+def test_a_faulty_gnn_is_rejected_with_a_report(
     world: World, gnn: Callable[[], Gnn], failed: set[str]
 ) -> None:
     row, job = register(world.store, gnn(), BLIND_SPEC if gnn is blind else SPEC)
-    # The probe did its work, so the job succeeds; the verdict is about the GNN.
+    # The job succeeds because the probe itself ran; the verdict is about the GNN.
     assert world.run(job.id).state is JobState.SUCCEEDED
     with world.store.database.reading() as session:
         probed = gnns.get(session, row.id)
@@ -261,7 +262,7 @@ def test_a_broken_gnn_is_kept_as_rejected_with_its_report(
     assert names == failed
 
 
-def test_predictions_are_the_sparse_gnns(world: World) -> None:
+def test_predictions_come_from_the_sparse_form(world: World) -> None:
     request = PredictionRequest(graphs=[ring(5), ring(5, [(0, 2)])])
     digest = world.store.artifacts.put(request.model_dump_json().encode())
     with world.store.database.transaction() as session:
@@ -274,7 +275,7 @@ def test_predictions_are_the_sparse_gnns(world: World) -> None:
     assert result.predictions[1].probabilities == pytest.approx(expected, rel=1e-5)
 
 
-def test_training_makes_the_denoiser_ready_and_releases_who_waited(world: World) -> None:
+def test_training_makes_the_denoiser_ready_and_releases_waiting_jobs(world: World) -> None:
     config = DenoiserConfig(steps=5, hidden=4, blocks=1, seed=3)
     request = CounterfactualRequest(graphs=[ring(5)])
     digest = world.store.artifacts.put(request.model_dump_json().encode())
@@ -328,10 +329,10 @@ def test_an_interrupted_training_ends_with_the_same_weights(tmp_path: Path) -> N
     assert digests[0] == digests[1]
 
 
-def test_trainings_that_take_turns_end_with_the_same_weights(tmp_path: Path) -> None:
+def test_alternating_trainings_end_with_the_same_weights(tmp_path: Path) -> None:
     digests = []
-    for turns in (False, True):
-        with opened(tmp_path / str(turns)) as store:
+    for alternates in (False, True):
+        with opened(tmp_path / str(alternates)) as store:
             world = world_in(store)
             trainings = [
                 world.denoiser("counterfactual", CONFIG.model_copy(update={"seed": seed}))
@@ -340,26 +341,26 @@ def test_trainings_that_take_turns_end_with_the_same_weights(tmp_path: Path) -> 
             runner = Runner(
                 store,
                 Library(store.artifacts, CPU),
-                {JobKind.TRAIN: slowly(train_denoiser)},
+                {JobKind.TRAIN: slowly(handle_training)},
                 "test",
                 queues=[Queue.TRAIN],
-                training_seconds=0.0 if turns else 60.0,
+                training_seconds=0.0 if alternates else 60.0,
             )
-            order = []
-            while unfinished := [job for _, job in trainings if not world.seen(job.id).finished_at]:
+            releases = []
+            while unfinished := [job for _, job in trainings if not world.job(job.id).finished_at]:
                 runner.run(unfinished[0].id)
             for denoiser, job in trainings:
-                ended = world.seen(job.id)
-                order.append(ended.releases)
+                ended = world.job(job.id)
+                releases.append(ended.releases)
                 assert (ended.state, ended.attempts_used) == (JobState.SUCCEEDED, 1)
                 with store.database.reading() as session:
                     digests.append(denoisers.get(session, denoiser.id).weights_digest)
-            assert all(order) if turns else not any(order)
+            assert all(releases) if alternates else not any(releases)
     assert digests[:2] == digests[2:]
 
 
 class SlowControl(Control):
-    """Of a training that takes long enough for the watchdog to see who waits."""
+    """Slows a training down so that the watchdog notices waiting jobs."""
 
     def __init__(self, real: Control) -> None:
         super().__init__(real.checkpoint)
@@ -372,10 +373,10 @@ class SlowControl(Control):
 
 
 def slowly(handler: Handler) -> Handler:
-    return lambda work: handler(replace(work, control=SlowControl(work.control)))
+    return lambda context: handler(replace(context, control=SlowControl(context.control)))
 
 
-def test_a_training_is_limited_over_all_its_attempts(tmp_path: Path) -> None:
+def test_the_time_limit_of_a_training_covers_all_attempts(tmp_path: Path) -> None:
     with opened(tmp_path, job_time_limit_seconds=0.5) as store:
         world = world_in(store)
         denoiser, job = world.denoiser("class", DenoiserConfig(steps=100_000, hidden=4, blocks=1))
@@ -383,8 +384,8 @@ def test_a_training_is_limited_over_all_its_attempts(tmp_path: Path) -> None:
         while not world.run(job.id, shut_down_after(0.2)).finished_at:
             attempts += 1
             assert attempts < 20
-        ended = world.seen(job.id)
-        assert attempts >= 2  # each of which is shorter than the limit
+        ended = world.job(job.id)
+        assert attempts >= 2  # each shorter than the limit
         assert ended.error is not None
         assert (ended.state, ended.error["type"]) == (JobState.EXPIRED, "time_limit")
         with store.database.reading() as session:
@@ -392,11 +393,11 @@ def test_a_training_is_limited_over_all_its_attempts(tmp_path: Path) -> None:
 
 
 def shut_down_after(seconds: float) -> Handler:
-    def handler(work: Work) -> Outcome:
-        timer = threading.Timer(seconds, lambda: work.control.stop(StopReason.SHUTDOWN))
+    def handler(context: HandlerContext) -> HandlerOutput:
+        timer = threading.Timer(seconds, lambda: context.control.stop(StopReason.SHUTDOWN))
         timer.start()
         try:
-            return train_denoiser(work)
+            return handle_training(context)
         finally:
             timer.cancel()
 
@@ -404,7 +405,7 @@ def shut_down_after(seconds: float) -> Handler:
 
 
 class StoppingControl(Control):
-    """Of a worker that is told to shut down when the job reaches a certain step."""
+    """Requests a shutdown when the job reaches a certain step."""
 
     def __init__(self, real: Control, at_step: int) -> None:
         super().__init__(real.checkpoint)
@@ -419,24 +420,24 @@ class StoppingControl(Control):
 
 
 def shut_down_at(step: int) -> Handler:
-    def handler(work: Work) -> Outcome:
-        return train_denoiser(replace(work, control=StoppingControl(work.control, step)))
+    def handler(context: HandlerContext) -> HandlerOutput:
+        return handle_training(replace(context, control=StoppingControl(context.control, step)))
 
     return handler
 
 
-def test_an_unreadable_checkpoint_starts_the_training_over(world: World) -> None:
+def test_an_unreadable_checkpoint_restarts_the_training(world: World) -> None:
     _, job = world.denoiser("counterfactual", DenoiserConfig(steps=4, hidden=4, blocks=1, seed=9))
 
-    def fail_after_checkpoint(work: Work) -> Outcome:
-        work.control.checkpoint(b"not tensors at all", 2)
+    def fail_after_checkpoint(context: HandlerContext) -> HandlerOutput:
+        context.control.checkpoint(b"not tensors at all", 2)
         raise OSError("power cut")
 
     assert world.run(job.id, fail_after_checkpoint).state is JobState.QUEUED
     assert world.run(job.id).state is JobState.SUCCEEDED
 
 
-def test_a_training_that_runs_away_says_so_and_is_not_tried_again(world: World) -> None:
+def test_a_diverged_training_fails_without_a_retry(world: World) -> None:
     gnn = edge_counter(16.0)
     with torch.no_grad():
         for parameter in gnn.parameters():
@@ -448,15 +449,15 @@ def test_a_training_that_runs_away_says_so_and_is_not_tried_again(world: World) 
     assert (failed.state, failed.attempt) == (JobState.FAILED, 1)
     assert failed.error is not None
     assert failed.error["type"] == "invalid"
-    assert "the training ran away" in failed.error["message"]
+    assert "Training diverged" in failed.error["message"]
 
 
 def test_counterfactuals_flip_with_the_callers_node_ids(world: World, trained: Denoiser) -> None:
     posted = ring(5)  # 5 + 2·5 = 15: one more edge makes 17 > 16
     request = CounterfactualRequest(graphs=[posted, ring(6)], seed=7)
-    explanation_id, job_id = world.ask(request, trained)
+    explanation_id, job_id = world.submit(request, trained)
     assert world.run(job_id).state is JobState.SUCCEEDED
-    result = CounterfactualResult.model_validate_json(world.answer(explanation_id))
+    result = CounterfactualResult.model_validate_json(world.result(explanation_id))
 
     first, second = result.answers
     assert first.found
@@ -469,7 +470,7 @@ def test_counterfactuals_flip_with_the_callers_node_ids(world: World, trained: D
     assert best.confidence == pytest.approx(torch.tensor(1.0).sigmoid().item(), rel=1e-5)
     assert best.modification_ratio == pytest.approx(1 / 5)
     assert best.fidelity > 0
-    # 6 + 2·6 = 18 is class 1 already; one edge less gives 16, which is a tie; two less flip.
+    # 6 + 2·6 = 18 is class 1; one edge less gives 16, a tie; two edges less flip.
     assert not second.found
     assert second.reason is not None
     assert second.closest_miss is not None
@@ -496,27 +497,27 @@ def test_counterfactuals_flip_with_the_callers_node_ids(world: World, trained: D
 
 
 @pytest.mark.parametrize("preset", get_args(Preset))
-def test_a_preset_is_in_the_receipt_with_what_it_means(
+def test_the_receipt_contains_the_preset_and_its_values(
     world: World, trained: Denoiser, preset: Preset
 ) -> None:
     request = CounterfactualRequest(graphs=[ring(5)], preset=preset)
-    explanation_id, job_id = world.ask(request, trained)
+    explanation_id, job_id = world.submit(request, trained)
     assert world.run(job_id).state is JobState.SUCCEEDED
-    result = CounterfactualResult.model_validate_json(world.answer(explanation_id))
+    result = CounterfactualResult.model_validate_json(world.result(explanation_id))
     assert result.answers[0].found
     assert result.receipt.config["preset"] == preset
     assert result.receipt.config["search"] == asdict(PRESETS[preset])
 
 
-def test_a_wider_preset_has_the_gnn_judge_more_graphs(world: World, trained: Denoiser) -> None:
-    judged = {}
+def test_a_wider_preset_evaluates_the_gnn_on_more_graphs(world: World, trained: Denoiser) -> None:
+    evaluations = {}
     for preset in get_args(Preset):
         request = CounterfactualRequest(graphs=[ring(14)], preset=preset)  # 91 pairs
-        explanation_id, job_id = world.ask(request, trained)
+        explanation_id, job_id = world.submit(request, trained)
         assert world.run(job_id).state is JobState.SUCCEEDED
-        result = CounterfactualResult.model_validate_json(world.answer(explanation_id))
-        judged[preset] = result.receipt.work["gnn_evaluations"]
-    assert judged["fast"] < judged["balanced"] < judged["thorough"]
+        result = CounterfactualResult.model_validate_json(world.result(explanation_id))
+        evaluations[preset] = result.receipt.work["gnn_evaluations"]
+    assert evaluations["fast"] < evaluations["balanced"] < evaluations["thorough"]
 
 
 def test_presets_have_the_same_names_everywhere() -> None:
@@ -525,16 +526,18 @@ def test_presets_have_the_same_names_everywhere() -> None:
     assert PRESETS["balanced"] == CounterfactualConfig().search
 
 
-def test_an_answer_does_not_depend_on_its_batch_mates(world: World, trained: Denoiser) -> None:
+def test_an_answer_does_not_depend_on_other_graphs_of_the_request(
+    world: World, trained: Denoiser
+) -> None:
     graph = ring(6, [(0, 3)])
     answers = []
     for graphs in ([graph], [ring(5), graph, ring(6)]):
         request = CounterfactualRequest(
             graphs=graphs, constraints=Constraints(max_ratio=0.5), sampler="paper"
         )
-        explanation_id, job_id = world.ask(request, trained)
+        explanation_id, job_id = world.submit(request, trained)
         world.run(job_id)
-        result = json.loads(world.answer(explanation_id))
+        result = json.loads(world.result(explanation_id))
         answer = result["answers"][graphs.index(graph)]
         answer.pop("seconds")
         answers.append(answer)
@@ -552,20 +555,20 @@ GRAPHS = [ring(5), ring(6), ring(5, [(0, 2)]), ring(7, [(0, 2), (1, 4)]), ring(9
         st.lists(st.integers(0, len(GRAPHS) - 1), min_size=1, max_size=3), min_size=2, max_size=4
     )
 )
-def test_an_answer_does_not_depend_on_the_jobs_it_is_run_with(
+def test_an_answer_does_not_depend_on_other_jobs_of_the_time_slice(
     world: World, trained: Denoiser, alone: list[CounterfactualAnswer], jobs_of: list[list[int]]
 ) -> None:
-    """To the bit: jobs of graphs of other sizes, in any order, in one slice."""
+    """Compares bit by bit, with graphs of other sizes in any order."""
     ids = [
-        world.ask(CounterfactualRequest(graphs=[GRAPHS[graph] for graph in graphs]), trained)
+        world.submit(CounterfactualRequest(graphs=[GRAPHS[graph] for graph in graphs]), trained)
         for graphs in jobs_of
     ]
     library = Library(world.store.artifacts, CPU)
     Runner(world.store, library, HANDLERS, "together", slice_seconds=60.0).run(ids[0][1])
     for (explanation, job_id), graphs in zip(ids, jobs_of, strict=True):
         with world.store.database.reading() as session:
-            assert jobs.get(session, job_id).state is JobState.SUCCEEDED  # by one message
-        assert untimed(world.answer(explanation)) == [alone[graph] for graph in graphs]
+            assert jobs.get(session, job_id).state is JobState.SUCCEEDED  # one message ran all jobs
+        assert untimed(world.result(explanation)) == [alone[graph] for graph in graphs]
 
 
 def untimed(result: bytes) -> list[CounterfactualAnswer]:
@@ -575,23 +578,25 @@ def untimed(result: bytes) -> list[CounterfactualAnswer]:
 
 @pytest.fixture(scope="module")
 def alone(world: World, trained: Denoiser) -> list[CounterfactualAnswer]:
-    """Of every graph in a job, and a process, of its own."""
+    """The answers for each graph, computed in a separate job with a separate runner."""
     answers = []
     for graph in GRAPHS:
-        explanation, job_id = world.ask(CounterfactualRequest(graphs=[graph]), trained)
+        explanation, job_id = world.submit(CounterfactualRequest(graphs=[graph]), trained)
         Runner(world.store, Library(world.store.artifacts, CPU), HANDLERS, "alone").run(job_id)
-        answers += untimed(world.answer(explanation))
+        answers += untimed(world.result(explanation))
     assert {answer.found for answer in answers} == {True, False}
     return answers
 
 
-def test_nothing_allowed_is_an_answer_and_not_an_error(world: World, trained: Denoiser) -> None:
+def test_constraints_that_allow_no_edit_give_an_answer_with_a_reason(
+    world: World, trained: Denoiser
+) -> None:
     request = CounterfactualRequest(
         graphs=[ring(5)], constraints=Constraints(frozen_nodes=[[0, 1, 2, 3, 4]])
     )
-    explanation_id, job_id = world.ask(request, trained)
+    explanation_id, job_id = world.submit(request, trained)
     assert world.run(job_id).state is JobState.SUCCEEDED
-    result = CounterfactualResult.model_validate_json(world.answer(explanation_id))
+    result = CounterfactualResult.model_validate_json(world.result(explanation_id))
     assert not result.answers[0].found
     assert result.answers[0].reason
     assert result.mmd is None
@@ -600,9 +605,9 @@ def test_nothing_allowed_is_an_answer_and_not_an_error(world: World, trained: De
 
 def test_a_time_budget_ends_the_search_and_is_reported(world: World, trained: Denoiser) -> None:
     request = CounterfactualRequest(graphs=[ring(6), ring(6)], time_budget=1e-9)
-    explanation_id, job_id = world.ask(request, trained)
+    explanation_id, job_id = world.submit(request, trained)
     assert world.run(job_id).state is JobState.SUCCEEDED
-    result = CounterfactualResult.model_validate_json(world.answer(explanation_id))
+    result = CounterfactualResult.model_validate_json(world.result(explanation_id))
     assert [answer.found for answer in result.answers] == [False, False]
     assert "time budget ended the search on 2 of 2 graphs" in result.warnings[0]
 
@@ -618,16 +623,16 @@ def test_a_class_is_explained_by_ranked_examples(
     world: World, trained_for_classes: Denoiser
 ) -> None:
     request = ClassRequest(target_class=1, nodes=5, examples=3, candidates=6, steps=4, seed=1)
-    explanation_id, job_id = world.ask(request, trained_for_classes)
+    explanation_id, job_id = world.submit(request, trained_for_classes)
     done = world.run(job_id)
     assert done.state is JobState.SUCCEEDED
     assert done.progress is not None
     assert done.progress["step"] == done.progress["total"]
-    result = ClassResult.model_validate_json(world.answer(explanation_id))
+    result = ClassResult.model_validate_json(world.result(explanation_id))
     assert 1 <= len(result.examples) <= 3
     assert all(len(example.graph.nodes) == 5 for example in result.examples)
     confidences = [example.confidence for example in result.examples]
-    assert confidences[0] > 0.5  # dense 5-node graphs are class 1, and easy to draw
+    assert confidences[0] > 0.5  # dense 5-node graphs are class 1 and easy to sample
     assert result.mmd is not None
     assert result.warnings == []
     assert result.receipt.work["class_reference_graphs"] == 15
@@ -639,7 +644,7 @@ def test_a_class_is_explained_by_ranked_examples(
     assert sum(shares) == pytest.approx(1, abs=1e-4)
 
 
-def test_parts_are_as_large_as_examples_by_their_shares() -> None:
+def test_mmd_subgraphs_have_the_sizes_of_the_examples_by_share() -> None:
     def path(nodes: int) -> Graph:
         ends = torch.arange(nodes - 1)
         return Graph(torch.ones(nodes, 1), torch.stack([ends, ends + 1]))
@@ -667,7 +672,7 @@ def test_parts_are_as_large_as_examples_by_their_shares() -> None:
         ({"candidates": 4, "steps": 3}, 4, 3),
     ],
 )
-def test_a_class_preset_fills_in_what_is_not_asked_for(
+def test_a_class_preset_fills_in_missing_options(
     world: World,
     trained_for_classes: Denoiser,
     asked: dict[str, Any],
@@ -675,32 +680,32 @@ def test_a_class_preset_fills_in_what_is_not_asked_for(
     steps: int,
 ) -> None:
     request = ClassRequest(target_class=1, nodes=5, examples=1, **asked)
-    explanation_id, job_id = world.ask(request, trained_for_classes)
+    explanation_id, job_id = world.submit(request, trained_for_classes)
     done = world.run(job_id)
     assert done.state is JobState.SUCCEEDED
-    result = ClassResult.model_validate_json(world.answer(explanation_id))
+    result = ClassResult.model_validate_json(world.result(explanation_id))
     config, work = result.receipt.config, result.receipt.work
     assert config["preset"] == asked.get("preset", "balanced")
     assert (config["candidates"], config["steps"]) == (candidates, steps)
     assert (work["candidates"], work["steps"]) == (candidates, steps)
 
 
-def test_a_class_no_reference_graph_has_is_explained_with_a_warning(
+def test_a_class_without_reference_graphs_is_explained_with_a_warning(
     world: World, trained_for_classes: Denoiser
 ) -> None:
     gnn, _ = register(world.store, edge_counter(1000.0))
     odd = World(world.store, world.runner, gnn, world.dataset)
     request = ClassRequest(target_class=1, nodes=4, examples=1, candidates=2, steps=2)
-    explanation_id, job_id = odd.ask(request, trained_for_classes)
+    explanation_id, job_id = odd.submit(request, trained_for_classes)
     assert odd.run(job_id).state is JobState.SUCCEEDED
-    result = ClassResult.model_validate_json(odd.answer(explanation_id))
-    assert "no reference graph class 1" in result.warnings[0]
-    assert "the GNN gives 1 of 1 examples another class" in result.warnings
+    result = ClassResult.model_validate_json(odd.result(explanation_id))
+    assert "no reference graph to class 1" in result.warnings[0]
+    assert "the GNN assigns 1 of 1 examples to another class" in result.warnings
 
 
 def test_an_unknown_class_fails_with_the_reason(world: World, trained: Denoiser) -> None:
     request = CounterfactualRequest(graphs=[ring(5)], target_class=9)
-    _, job_id = world.ask(request, trained)
+    _, job_id = world.submit(request, trained)
     failed = world.run(job_id)
     assert (failed.state, failed.attempt) == (JobState.FAILED, 1)
     assert failed.error is not None

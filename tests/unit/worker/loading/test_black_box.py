@@ -1,4 +1,4 @@
-"""GNNs that are asked by URL: a real server in this process, and everything that can go wrong."""
+"""GNNs behind a URL: tests with a real server in this process, and its failures."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from store.settings import Settings
 from store.store import Store
 from worker.execution.runner import Runner
 from worker.handlers import HANDLERS
-from worker.loading.black_box import BlackBox, QueryBudgetError, checked
+from worker.loading.black_box import BlackBox, QueryBudgetError, check_answer
 from worker.loading.library import Library
 from worker.loading.predict_client import PredictClient, PredictError, is_public
 
@@ -46,29 +46,30 @@ def edges_of(graph: dict[str, Any]) -> int:
     return len(graph["edge_index"][0]) // 2
 
 
-def by_edges(body: dict[str, Any]) -> dict[str, Any]:
-    """Class 1 if a graph has more edges than the threshold: what flips it needs no search."""
-    above = torch.tensor([edges_of(graph) - THRESHOLD for graph in body["graphs"]])
-    second = above.double().sigmoid()
-    return {"probabilities": torch.stack([1 - second, second], dim=1).tolist()}
+def classify_by_edges(body: dict[str, Any]) -> dict[str, Any]:
+    """Class 1 if a graph has more edges than the threshold, so the flipping edits are known."""
+    logits = torch.tensor([edges_of(graph) - THRESHOLD for graph in body["graphs"]])
+    class_1 = logits.double().sigmoid()
+    return {"probabilities": torch.stack([1 - class_1, class_1], dim=1).tolist()}
 
 
 @dataclass
-class Served:
+class PredictServer:
     url: str
-    answer: Callable[[dict[str, Any]], Any] = by_edges
-    raw: Callable[[int], tuple[int, bytes]] | None = None  # of the request's number, instead
-    asked: list[dict[str, Any]] = field(default_factory=list)  # all graphs
+    answer: Callable[[dict[str, Any]], Any] = classify_by_edges
+    # Replaces `answer`; gets the number of the request.
+    raw: Callable[[int], tuple[int, bytes]] | None = None
+    received: list[dict[str, Any]] = field(default_factory=list)  # all graphs
     posts: int = 0
 
 
 @pytest.fixture
-def served() -> Iterator[Served]:
+def served() -> Iterator[PredictServer]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             box.posts += 1
-            box.asked += body["graphs"]
+            box.received += body["graphs"]
             status, data = 200, b""
             if box.raw is not None:
                 status, data = box.raw(box.posts)
@@ -86,10 +87,10 @@ def served() -> Iterator[Served]:
 
     class Server(ThreadingHTTPServer):
         def handle_error(self, *_: Any) -> None:
-            pass  # clients that do not want the whole answer
+            pass  # clients that disconnect before the end of the answer
 
     server = Server(("127.0.0.1", 0), Handler)
-    box = Served(f"http://127.0.0.1:{server.server_address[1]}/predict")
+    box = PredictServer(f"http://127.0.0.1:{server.server_address[1]}/predict")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
@@ -111,7 +112,7 @@ SPEC = parse_spec(
 )
 
 
-def opened(served: Served, budget: int = 1000, **changes: Any) -> BlackBox:
+def open_black_box(served: PredictServer, budget: int = 1000, **changes: Any) -> BlackBox:
     box = BlackBox(None, 1, 2)  # type: ignore[arg-type]
     client = PredictClient(served.url, ALLOWED, pause=lambda seconds: None)
     box.open(client, budget, **changes)
@@ -124,51 +125,51 @@ def ring(nodes: int, features: list[float] | None = None) -> Graph:
     return Graph(x, torch.tensor(edges).T.contiguous())
 
 
-def ask(box: BlackBox, graphs: list[Graph]) -> torch.Tensor:
-    laid = to_sparse(graphs)
-    return box(laid.features, laid.edge_index, laid.graph_of_node)
+def query(box: BlackBox, graphs: list[Graph]) -> torch.Tensor:
+    batch = to_sparse(graphs)
+    return box(batch.features, batch.edge_index, batch.graph_of_node)
 
 
-def test_graphs_go_out_as_pyg_dicts_and_logarithms_come_back(served: Served) -> None:
+def test_graphs_are_sent_as_pyg_dicts_and_log_probabilities_returned(served: PredictServer) -> None:
     lone = Graph(torch.tensor([[0.5]]), torch.empty(2, 0, dtype=torch.int64))
-    found = ask(opened(served), [ring(3, [1.0, 2.0, 3.0]), lone, ring(8)])
-    assert served.asked[0] == {
+    found = query(open_black_box(served), [ring(3, [1.0, 2.0, 3.0]), lone, ring(8)])
+    assert served.received[0] == {
         "x": [[1.0], [2.0], [3.0]],
         "edge_index": [[0, 0, 1, 1, 2, 2], [1, 2, 0, 2, 0, 1]],
         "num_nodes": 3,
     }
-    assert served.asked[1] == {"x": [[0.5]], "edge_index": [[], []], "num_nodes": 1}
+    assert served.received[1] == {"x": [[0.5]], "edge_index": [[], []], "num_nodes": 1}
     above = torch.tensor([3.0, 0.0, 8.0]) - THRESHOLD
     torch.testing.assert_close(found.softmax(1)[:, 1], above.sigmoid())
 
 
-def test_no_graph_is_asked_about_twice_and_batches_are_bounded(served: Served) -> None:
-    box = opened(served)
+def test_no_graph_is_sent_twice_and_batches_are_bounded(served: PredictServer) -> None:
+    box = open_black_box(served)
     graphs = [ring(5, [float(n)] * 5) for n in range(70)]
-    first = ask(box, [*graphs, graphs[0]])
-    assert (len(served.asked), served.posts, box.queries) == (70, 2, 70)
+    first = query(box, [*graphs, graphs[0]])
+    assert (len(served.received), served.posts, box.queries) == (70, 2, 70)
     assert torch.equal(first[0], first[70])
-    assert torch.equal(ask(box, graphs[:3]), first[:3])
+    assert torch.equal(query(box, graphs[:3]), first[:3])
     assert box.queries == 70
 
 
-def test_a_probe_asks_again(served: Served) -> None:
-    box = opened(served, remembers=False)
-    ask(box, [ring(5)])
-    ask(box, [ring(5)])
+def test_without_a_cache_graphs_are_sent_again(served: PredictServer) -> None:
+    box = open_black_box(served, caches_answers=False)
+    query(box, [ring(5)])
+    query(box, [ring(5)])
     assert box.queries == 2
 
 
-def test_the_budget_is_kept(served: Served) -> None:
-    box = opened(served, budget=3)
-    ask(box, [ring(5), ring(6)])
+def test_the_query_budget_is_enforced(served: PredictServer) -> None:
+    box = open_black_box(served, budget=3)
+    query(box, [ring(5), ring(6)])
     with pytest.raises(QueryBudgetError, match="budget of 3 queries"):
-        ask(box, [ring(7), ring(8)])
-    assert len(served.asked) == 2
+        query(box, [ring(7), ring(8)])
+    assert len(served.received) == 2
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("answer", "message"),
     [
         ([[0.5, 0.5]], "is not {"),
         ({"probabilities": "0.5"}, "is not {"),
@@ -185,20 +186,20 @@ def test_the_budget_is_kept(served: Served) -> None:
         ({"probabilities": [[2.0, -1.0]]}, "numbers from 0 to 1"),
     ],
 )
-def test_nonsense_is_refused(answer: Any, words: str) -> None:
+def test_a_malformed_answer_is_refused(answer: Any, message: str) -> None:
     with pytest.raises(PredictError) as refused:
-        checked(answer, 1, 2)
-    assert words in str(refused.value)
+        check_answer(answer, 1, 2)
+    assert message in str(refused.value)
 
 
-def test_an_answer_in_time_after_passing_faults_is_taken(served: Served) -> None:
+def test_transient_errors_are_retried(served: PredictServer) -> None:
     good = json.dumps({"probabilities": [[0.25, 0.75]]}).encode()
     served.raw = lambda number: (200, good) if number == 3 else (503, b"later")
-    assert ask(opened(served), [ring(5)]).exp().tolist() == [[0.25, 0.75]]
+    assert query(open_black_box(served), [ring(5)]).exp().tolist() == [[0.25, 0.75]]
 
 
 @pytest.mark.parametrize(
-    ("status", "data", "posts", "words"),
+    ("status", "data", "posts", "message"),
     [
         (500, b"", 3, "did not answer in 3 attempts: status 500"),
         (404, b"", 1, "status 404"),
@@ -209,16 +210,16 @@ def test_an_answer_in_time_after_passing_faults_is_taken(served: Served) -> None
         (200, b" " * (4 * 1024 * 1024 + 1), 1, "more than 4,194,304 bytes"),
     ],
 )
-def test_what_does_not_answer_is_named(
-    served: Served, status: int, data: bytes, posts: int, words: str
+def test_the_error_says_why_there_is_no_answer(
+    served: PredictServer, status: int, data: bytes, posts: int, message: str
 ) -> None:
     served.raw = lambda _: (status, data)
-    with pytest.raises(PredictError, match=words):
-        ask(opened(served), [ring(5)])
+    with pytest.raises(PredictError, match=message):
+        query(open_black_box(served), [ring(5)])
     assert served.posts == posts
 
 
-def test_a_slow_answer_ends_in_time(served: Served) -> None:
+def test_a_slow_answer_times_out(served: PredictServer) -> None:
     def slow(_: int) -> tuple[int, bytes]:
         time.sleep(0.5)
         return 200, b"{}"
@@ -228,11 +229,11 @@ def test_a_slow_answer_ends_in_time(served: Served) -> None:
     hurried = replace(ALLOWED, black_box_seconds=0.1)
     box.open(PredictClient(served.url, hurried, pause=lambda seconds: None), 10)
     with pytest.raises(PredictError, match="did not answer in 3 attempts"):
-        ask(box, [ring(5)])
+        query(box, [ring(5)])
 
 
 @pytest.mark.parametrize(
-    ("url", "words"),
+    ("url", "message"),
     [
         ("ftp://gnn.example.org/x", "scheme 'ftp'"),
         ("file:///etc/passwd", "scheme 'file'"),
@@ -252,10 +253,10 @@ def test_a_slow_answer_ends_in_time(served: Served) -> None:
         ("http://2130706433/", "is not one"),
     ],
 )
-def test_other_addresses_are_refused(url: str, words: str) -> None:
+def test_other_addresses_are_refused(url: str, message: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         check_url(url, ALLOWED, "/predict_url")
-    assert words in str(refused.value)
+    assert message in str(refused.value)
     assert refused.value.pointer == "/predict_url"
     assert "secret" not in str(refused.value)
 
@@ -296,19 +297,19 @@ def test_listed_addresses_are_accepted(url: str) -> None:
         ("2001:0:4136:e378:8000:63bf:3fff:fdd2", False),
     ],
 )
-def test_only_public_addresses_are_called(address: str, public: bool) -> None:
+def test_only_public_addresses_are_allowed(address: str, public: bool) -> None:
     assert is_public(address) is public
 
 
 @pytest.mark.parametrize("addresses", [["127.0.0.1"], ["93.184.215.14", "10.0.0.1"]])
-def test_a_listed_name_that_leads_inside_is_not_called(addresses: list[str]) -> None:
+def test_an_allowed_name_with_a_private_address_is_refused(addresses: list[str]) -> None:
     client = PredictClient("http://gnn.example.org/", ALLOWED, resolve=lambda host, port: addresses)
     with pytest.raises(PredictError, match="not a public address"):
-        client.ask({})
+        client.post({})
 
 
-def test_the_connection_goes_to_the_address_that_was_checked(served: Served) -> None:
-    """A name that leads elsewhere the second time is resolved once only."""
+def test_the_connection_uses_the_checked_address(served: PredictServer) -> None:
+    """The name is resolved only once, so it cannot change to another address."""
     port = int(served.url.split(":")[2].split("/")[0])
     found: list[str] = []
 
@@ -320,12 +321,12 @@ def test_the_connection_goes_to_the_address_that_was_checked(served: Served) -> 
         ALLOWED, black_box_hosts="rebind.invalid", black_box_private_hosts="rebind.invalid"
     )
     client = PredictClient(f"http://rebind.invalid:{port}/predict", names, resolve=resolve)
-    assert client.ask({"graphs": []}) == {"probabilities": []}
+    assert client.post({"graphs": []}) == {"probabilities": []}
     assert served.posts == 1
     assert found == ["rebind.invalid"]
 
 
-# The whole road.
+# From registration to explanation.
 
 
 def open_store(folder: Any, **changes: Any) -> Store:
@@ -356,8 +357,8 @@ def registered(store: Store, url: str) -> Any:
         return gnns.get(session, gnn.id)
 
 
-def asked(store: Store, gnn: Any, request: CounterfactualRequest) -> tuple[Any, str]:
-    """The job of an explanation, and the explanation's id; the denoiser is trained on the way."""
+def run_explanation(store: Store, gnn: Any, request: CounterfactualRequest) -> tuple[Any, str]:
+    """Trains a denoiser, runs an explanation, and returns its job and its id."""
     graphs = [canonical(5), canonical(7)] * 3
     figures = graph_sets.describe(graphs)
     with store.database.transaction() as session:
@@ -404,13 +405,13 @@ def result_of(store: Store, explanation_id: str) -> CounterfactualResult:
     return CounterfactualResult.model_validate_json(store.artifacts.get(digest or ""))
 
 
-def test_a_black_box_is_probed_and_explained(served: Served, tmp_path: Any) -> None:
+def test_a_black_box_is_probed_and_explained(served: PredictServer, tmp_path: Any) -> None:
     with open_store(tmp_path) as store:
         gnn = registered(store, served.url)
         assert gnn.state is GnnState.READY, gnn.report
         assert gnn.report["dense"] == "absent"
-        before = len(served.asked)
-        job, explanation = asked(store, gnn, CounterfactualRequest(graphs=[canonical(6)]))
+        before = len(served.received)
+        job, explanation = run_explanation(store, gnn, CounterfactualRequest(graphs=[canonical(6)]))
         assert job.state is JobState.SUCCEEDED, job.error
         result = result_of(store, explanation)
         answer = result.answers[0]
@@ -419,18 +420,18 @@ def test_a_black_box_is_probed_and_explained(served: Served, tmp_path: Any) -> N
         assert answer.counterfactuals[0].edits[0].action == "add"
         receipt = result.receipt
         assert (receipt.gnn_form, receipt.objective_fallback) == ("black_box", "distribution")
-        assert receipt.work["queries"] == len(served.asked) - before > 0
+        assert receipt.work["queries"] == len(served.received) - before > 0
 
 
 @pytest.mark.parametrize(("budget", "least"), [(20, 1), (160, 30)])
-def test_a_small_budget_ends_the_search_and_says_so(
-    served: Served, tmp_path: Any, budget: int, least: int
+def test_a_small_query_budget_ends_the_search_with_a_warning(
+    served: PredictServer, tmp_path: Any, budget: int, least: int
 ) -> None:
-    """Ten edges are four too many, and the rules allow three edits."""
+    """A flip needs four removed edges, and the rules allow three edits."""
     with open_store(tmp_path) as store:
         gnn = registered(store, served.url)
         request = CounterfactualRequest(graphs=[canonical(10)], max_queries=budget)
-        job, explanation = asked(store, gnn, request)
+        job, explanation = run_explanation(store, gnn, request)
         assert job.state is JobState.SUCCEEDED, job.error
         result = result_of(store, explanation)
         assert not result.answers[0].found
@@ -438,21 +439,23 @@ def test_a_small_budget_ends_the_search_and_says_so(
         assert least <= result.receipt.work["queries"] <= budget
 
 
-def test_a_black_box_that_breaks_down_fails_the_job(served: Served, tmp_path: Any) -> None:
+def test_a_black_box_that_stops_answering_fails_the_job(
+    served: PredictServer, tmp_path: Any
+) -> None:
     with open_store(tmp_path) as store:
         gnn = registered(store, served.url)
         served.answer = lambda body: {"probabilities": [[0.5, 0.4]] * len(body["graphs"])}
-        job, _ = asked(store, gnn, CounterfactualRequest(graphs=[canonical(6)]))
+        job, _ = run_explanation(store, gnn, CounterfactualRequest(graphs=[canonical(6)]))
         assert job.state is JobState.FAILED
         assert "add up to 0.9, not to 1" in job.error["message"]
 
 
-def test_a_worker_that_may_not_ask_rejects_the_gnn(served: Served, tmp_path: Any) -> None:
+def test_a_worker_without_permission_rejects_the_gnn(served: PredictServer, tmp_path: Any) -> None:
     with open_store(tmp_path, black_box_private_hosts="") as store:
         gnn = registered(store, served.url)
         assert gnn.state is GnnState.REJECTED
         assert "not a public address" in gnn.report["checks"][0]["detail"]
-    assert not served.asked
+    assert not served.received
 
 
 def form(url: str, **changes: Any) -> dict[str, Any]:
@@ -465,7 +468,7 @@ def form(url: str, **changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("changes", "pointer", "words"),
+    ("changes", "pointer", "message"),
     [
         ({}, "/predict_url", "D4_BLACK_BOX would have to be on"),
         ({"weights": ("w", b"x")}, "/weights", "takes its place"),
@@ -482,13 +485,13 @@ def form(url: str, **changes: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_registration_is_refused_where_it_is_not_allowed(
-    shared_api: Any, changes: dict[str, Any], pointer: str, words: str
+def test_registration_is_refused_unless_the_settings_allow_it(
+    shared_api: Any, changes: dict[str, Any], pointer: str, message: str
 ) -> None:
     answer = shared_api.client.post("/v1/gnns", files=form("https://gnn.example.org/", **changes))
     assert answer.status_code == 422
     assert {error["pointer"] for error in answer.json()["errors"]} == {pointer}
-    assert words in answer.text
+    assert message in answer.text
 
 
 def sent(spec: object, url: str = "https://gnn.example.org/") -> FormParts:
@@ -496,7 +499,7 @@ def sent(spec: object, url: str = "https://gnn.example.org/") -> FormParts:
     return FormParts(texts, {})
 
 
-def test_registration_where_it_is_allowed() -> None:
+def test_registration_is_accepted_if_the_settings_allow_it() -> None:
     read = read_registration(sent({"features": 1, "classes": 3}), ALLOWED)
     (layer,) = read.spec.model_dump()["layers"]
     assert layer == {"type": "black_box", "url": "https://gnn.example.org/"}
@@ -512,20 +515,20 @@ def test_registration_where_it_is_allowed() -> None:
         ([], "/spec"),
     ],
 )
-def test_a_black_box_has_no_layers_of_its_own(spec: object, pointer: str) -> None:
+def test_a_black_box_has_no_other_layers(spec: object, pointer: str) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         read_registration(sent(spec), ALLOWED)
     assert [fault.at for fault in refused.value.faults] == [pointer]
 
 
 @pytest.mark.parametrize("spec", [{"features": 0, "classes": 2}, {"classes": 2}])
-def test_its_features_are_checked_as_others_are(spec: object) -> None:
+def test_features_of_a_black_box_are_validated(spec: object) -> None:
     with pytest.raises(InvalidInput) as refused:
         read_registration(sent(spec), ALLOWED)
     assert refused.value.pointer == "/spec/features"
 
 
-def test_its_classes_are_not_explained_and_its_budget_is_the_deployments() -> None:
+def test_class_explanations_are_refused_and_the_budget_is_capped() -> None:
     gnn = GnnRow(id="gnn_box", spec=SPEC.model_dump(mode="json"))
     one = ClassIn(kind="class", gnn="box", dataset="ds_1", target_class=0)
     with pytest.raises(InvalidRequestError, match="asked by URL"):
@@ -535,9 +538,9 @@ def test_its_classes_are_not_explained_and_its_budget_is_the_deployments() -> No
         counterfactual_request(other, gnn, ALLOWED)
 
 
-def test_what_only_a_black_box_has_is_refused_for_others(api: Any) -> None:
-    asked = {"kind": "counterfactual", "gnn": api.gnn(), "dataset": api.dataset()}
-    body = {**asked, "graph": api.graph(), "max_queries": 5}
+def test_black_box_options_are_refused_for_other_gnns(api: Any) -> None:
+    common = {"kind": "counterfactual", "gnn": api.gnn(), "dataset": api.dataset()}
+    body = {**common, "graph": api.graph(), "max_queries": 5}
     answer = api.client.post("/v1/explanations", json=body)
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["pointer"] == "/max_queries"

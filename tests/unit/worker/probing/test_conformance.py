@@ -1,4 +1,4 @@
-"""The probe accepts sound GNNs of every layer, and finds what is not sound."""
+"""The probe accepts sound GNNs with every layer type and rejects faulty ones."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ from d4explain.gnn.spec import (
     SageLayer,
     TagLayer,
 )
-from worker.probing.conformance import probe, sample_graphs
+from worker.probing.conformance import probe
+from worker.probing.drawn_graphs import draw_graphs
 from worker.probing.labelled_samples import Samples
 
 torch.set_num_threads(1)
@@ -62,7 +63,7 @@ NORMS: list[Layer] = [
 
 
 def residual_gnn(conv: Layer, norm: Layer, features: int = 7) -> Gnn:
-    """Four blocks as PyG initialises them."""
+    """Four blocks with PyG's initial weights."""
     torch.manual_seed(0)
     block = (KeepLayer(), conv, norm, ActivationLayer("relu"), AddLayer())
     layers = (LinearLayer(16), *block * 4, PoolLayer("attention"), LinearLayer(2))
@@ -88,13 +89,13 @@ def test_a_sound_node_classifier_passes(conv: Layer) -> None:
 
 
 class ByPosition(Linear):
-    """Tells nodes apart by their place."""
+    """Depends on the order of the nodes."""
 
     def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
         return super().sparse(values, graphs) + torch.arange(len(values))[:, None].to(values)
 
 
-def test_a_node_classifier_that_looks_at_the_order_of_nodes_is_found() -> None:
+def test_a_node_classifier_that_depends_on_node_order_is_rejected() -> None:
     torch.manual_seed(0)
     gnn = Gnn(GnnSpec(4, 2, (GcnLayer(8), LinearLayer(2))))
     gnn.layers[1] = ByPosition(8, LinearLayer(2))
@@ -103,14 +104,14 @@ def test_a_node_classifier_that_looks_at_the_order_of_nodes_is_found() -> None:
 
 
 class OverTheBatch(GraphNorm):
-    """Norms the nodes of all graphs together."""
+    """Normalises over the nodes of all graphs in the batch."""
 
     def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
         result: Tensor = self.norm(values)
         return result
 
 
-def test_a_norm_over_the_batch_is_found() -> None:
+def test_a_norm_over_the_batch_is_rejected() -> None:
     gnn = residual_gnn(GcnLayer(16), GraphNormLayer())
     assert isinstance(build(GraphNormLayer(), 16), GraphNorm)
     gnn.layers[3] = OverTheBatch(16, GraphNormLayer())
@@ -118,10 +119,10 @@ def test_a_norm_over_the_batch_is_found() -> None:
     assert failed == {"batch_invariant", "dense_equals_sparse"}
 
 
-def test_a_failed_check_names_the_graph_and_what_came_out() -> None:
+def test_a_failed_check_names_the_graph_and_its_output() -> None:
     gnn = residual_gnn(GcnLayer(16), GraphNormLayer())
     gnn.layers[3] = OverTheBatch(16, GraphNormLayer())
-    graphs = sample_graphs(gnn.spec, torch.Generator().manual_seed(0))
+    graphs = draw_graphs(gnn.spec, torch.Generator().manual_seed(0))
     failed = next(check for check in probe(gnn, CPU).checks if check.name == "batch_invariant")
     assert failed.example is not None
     assert failed.example.sample is None
@@ -133,7 +134,7 @@ def test_a_failed_check_names_the_graph_and_what_came_out() -> None:
 
 
 def first_feature_gnn() -> Gnn:
-    """Class 1 if the nodes' first features, after one mean over neighbours, sum to more than 0."""
+    """Class 1 if the first features, averaged over neighbours, have a positive sum."""
     gnn = Gnn(GnnSpec(2, 2, (GraphConvLayer(1, aggr="mean"), PoolLayer("sum"), LinearLayer(2))))
     weights = {name: torch.zeros_like(value) for name, value in gnn.state_dict().items()}
     weights["layers.0.conv.lin_root.weight"] = torch.tensor([[1.0, 0.0]])
@@ -152,7 +153,7 @@ def samples(labelled: list[tuple[float, int]], min_accuracy: float = 0.5) -> Sam
     return Samples(graphs, [label for _, label in labelled], min_accuracy)
 
 
-def test_samples_give_accuracy_and_coverage() -> None:
+def test_samples_report_accuracy_and_class_counts() -> None:
     report = probe(first_feature_gnn(), CPU, samples([(1, 1), (2, 1), (-1, 0), (3, 0)], 0.75))
     assert report.passed, report.checks
     assert report.samples is not None
@@ -161,7 +162,7 @@ def test_samples_give_accuracy_and_coverage() -> None:
         {"labelled": 2, "predicted": 1, "correct": 1},
         {"labelled": 2, "predicted": 3, "correct": 2},
     ]
-    assert report.checks[-2].detail == "of 2 classes the labels have 2 and the answers 2"
+    assert report.checks[-2].detail == "the labels have 2 of 2 classes, the predictions have 2"
 
 
 def test_samples_below_the_accuracy_fail_with_the_first_wrong_one() -> None:
@@ -169,14 +170,14 @@ def test_samples_below_the_accuracy_fail_with_the_first_wrong_one() -> None:
     (failed,) = [check for check in report.checks if not check.passed]
     assert failed.name == "samples_accuracy"
     assert failed.detail == (
-        "3 of 4 samples come out as labelled, an accuracy of 0.75; 0.9 is needed"
+        "3 of 4 samples are predicted as labelled: accuracy 0.75, required 0.9"
     )
     assert failed.example is not None
     assert (failed.example.sample, failed.example.expected) == (2, "class 1")
     assert failed.example.came_out.startswith("class 0, probabilities [0.8")
 
 
-def test_one_class_for_all_samples_fails_although_half_are_right() -> None:
+def test_one_class_for_all_samples_fails_even_if_half_are_right() -> None:
     report = probe(first_feature_gnn(), CPU, samples([(1, 1), (2, 0)]))
     (failed,) = [check for check in report.checks if not check.passed]
     assert failed.name == "samples_classes"

@@ -30,7 +30,7 @@ def run_worker(*arguments: str, **environment: str) -> subprocess.CompletedProce
     )
 
 
-def test_the_parent_process_is_free_of_torch() -> None:
+def test_the_parent_process_does_not_import_torch() -> None:
     script = (
         "import sys, worker.__main__, worker.process.tasks; "
         "print([name for name in ('torch', 'torch_geometric', 'models') if name in sys.modules])"
@@ -41,7 +41,7 @@ def test_the_parent_process_is_free_of_torch() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_without_a_broker_the_worker_says_what_is_missing() -> None:
+def test_a_missing_broker_url_is_named() -> None:
     ended = run_worker("--queues", "train")
     assert ended.returncode == 2
     assert "D4_REDIS_URL" in ended.stderr
@@ -54,7 +54,7 @@ def test_an_unknown_queue_is_refused() -> None:
     assert "trian" in ended.stderr
 
 
-def test_a_setting_that_cannot_be_is_refused() -> None:
+def test_an_invalid_setting_is_refused() -> None:
     ended = run_worker(D4_REDIS_URL="redis://127.0.0.1:1/0", D4_LEASE_SECONDS="soon")
     assert ended.returncode == 2
     assert "D4_LEASE_SECONDS" in ended.stderr
@@ -73,7 +73,7 @@ def test_one_child_by_spawn_and_early_acknowledgement() -> None:
         create_app(Settings(redis_url=None))
 
 
-def test_check_tells_whether_a_worker_of_this_host_is_alive(
+def test_check_reports_whether_a_worker_on_this_host_is_alive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("D4_DATA_DIR", str(tmp_path))

@@ -29,7 +29,7 @@ def test_graphs_of_the_same_kind_lie_within_the_null() -> None:
     assert quantiles == sorted(quantiles)
 
 
-def test_other_graphs_lie_outside_of_it() -> None:
+def test_other_graphs_lie_outside_the_null() -> None:
     denser = [random_graph(10, 0.8, seed) for seed in range(10)]
     distance = distance_to_reference(denser, REFERENCE, seed=0)
     assert distance.mmd is not None
@@ -37,14 +37,14 @@ def test_other_graphs_lie_outside_of_it() -> None:
     assert distance.mmd.sum > distance.mmd.null_quantiles["0.95"]
 
 
-def test_the_seed_alone_decides_the_null() -> None:
+def test_the_null_depends_only_on_the_seed() -> None:
     graphs = [random_graph(10, 0.3, 99)]
     first = distance_to_reference(graphs, REFERENCE, seed=5)
     assert first == distance_to_reference(graphs, REFERENCE, seed=5)
     assert first != distance_to_reference(graphs, REFERENCE, seed=6)
 
 
-def test_more_graphs_than_half_of_the_reference_are_sampled() -> None:
+def test_graphs_beyond_half_the_reference_are_sampled() -> None:
     graphs = [random_graph(10, 0.3, seed) for seed in range(50)]
     distance = distance_to_reference(graphs, REFERENCE, seed=0)
     assert distance.mmd is not None
@@ -59,7 +59,7 @@ def test_a_reference_of_one_graph_gives_no_distance() -> None:
     assert distance.warnings
 
 
-def test_graphs_count_by_their_shares() -> None:
+def test_shares_weight_the_graphs() -> None:
     reference = statistics([random_graph(8, 0.3, seed) for seed in range(40)])
     graphs = [*(random_graph(8, 0.3, seed) for seed in range(100, 106)), random_graph(8, 0.9, 1)]
 
@@ -96,4 +96,4 @@ def test_the_null_has_the_same_shares() -> None:
         found = distance_to_reference(graphs, reference, seed=0, shares=shares).mmd
         assert found is not None
         unusual += found.p_value < 0.05
-    assert unusual <= 8  # 2 of 40 are to be expected
+    assert unusual <= 8  # 2 of 40 are expected

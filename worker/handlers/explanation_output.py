@@ -1,0 +1,24 @@
+"""Stores the result of an explanation, for both kinds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from d4explain.contracts.results import ClassResult, CounterfactualResult
+from store.catalogue import explanations
+from worker.execution.handler_api import HandlerContext, HandlerOutput
+
+
+def explanation_output(
+    context: HandlerContext, result: CounterfactualResult | ClassResult, summary: dict[str, Any]
+) -> HandlerOutput:
+    digest = context.store.artifacts.put(result.model_dump_json().encode())
+
+    def record(session: Session) -> None:
+        explanations.finish(session, context.claim, result_digest=digest, summary=summary)
+
+    return HandlerOutput(
+        result={"kind": "explanation", "explanation": context.claim.subject_id}, record=record
+    )

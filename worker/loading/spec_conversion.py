@@ -1,0 +1,66 @@
+"""Converts stored GNN specs (JSON documents) to the specs that build torch networks."""
+
+from __future__ import annotations
+
+from d4explain.contracts import gnn_layers, gnn_spec
+from d4explain.gnn import spec as layers
+from d4explain.gnn.spec import GnnSpec, Layer
+from store.database import tables
+from worker.loading.plugin_layers import plugin_layer, require_plugins
+
+_LAYERS: dict[str, type[Layer]] = {
+    "gcn": layers.GcnLayer,
+    "gin": layers.GinLayer,
+    "gin_sum": layers.GinSumLayer,
+    "gine": layers.GineLayer,
+    "gine_sum": layers.GineSumLayer,
+    "sage": layers.SageLayer,
+    "graph_conv": layers.GraphConvLayer,
+    "gat": layers.GatLayer,
+    "gatv2": layers.GatV2Layer,
+    "pna": layers.PnaLayer,
+    "tag": layers.TagLayer,
+    "cheb": layers.ChebLayer,
+    "egnn": layers.EgnnLayer,
+    "linear": layers.LinearLayer,
+    "activation": layers.ActivationLayer,
+    "srelu": layers.ShiftedReluLayer,
+    "dropout": layers.DropoutLayer,
+    "batch_norm": layers.BatchNormLayer,
+    "layer_norm": layers.LayerNormLayer,
+    "graph_norm": layers.GraphNormLayer,
+    "pool": layers.PoolLayer,
+    "keep": layers.KeepLayer,
+    "add": layers.AddLayer,
+    "jump": layers.JumpLayer,
+}
+
+
+def spec_of(row: tables.Gnn) -> GnnSpec:
+    """The spec of a stored GNN; raises PluginError if this worker lacks one of its plug-ins."""
+    require_plugins(row.spec)
+    return spec_from_document(gnn_spec.GnnSpecDocument.model_validate(row.spec))
+
+
+def spec_from_document(document: gnn_spec.GnnSpecDocument) -> GnnSpec:
+    outputs = gnn_spec.outputs_of(document)
+    widths = gnn_spec.widths_of(document)
+    return GnnSpec(
+        features=document.features,
+        edge_features=document.edge_features,
+        classes=document.classes,
+        layers=tuple(
+            _layer(layer, width, outputs)
+            for layer, width in zip(document.layers, widths, strict=False)
+        ),
+    )
+
+
+def _layer(document: gnn_layers.SpecLayer, width: int, outputs: int) -> Layer:
+    """Documents and layers have the same fields; each validates its own."""
+    if isinstance(document, gnn_layers.PluggedDocument):
+        return plugin_layer(document, width, outputs)
+    fields = document.model_dump(exclude={"type"})
+    # Layers must be hashable, so lists become tuples.
+    fields = {name: tuple(x) if isinstance(x, list) else x for name, x in fields.items()}
+    return _LAYERS[document.type](**fields)
