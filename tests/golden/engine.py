@@ -52,7 +52,7 @@ from models.diffusion.recipes import Objective, Recipe, recipe_for
 from models.graphs.neighbourhoods import NodeInstance, instance
 from models.metrics.scores import fidelity, modification_ratio
 from models.training.trainer import Trainer
-from worker.loading.library import layers_of
+from worker.loading.spec_conversion import spec_from_document
 
 Document = dict[str, Any]
 
@@ -249,7 +249,7 @@ def _class_document(found: ClassGraph) -> Document:
 
 def _load_gnn(folder: Path) -> Gnn:
     document = json.loads((folder / "spec.json").read_text())
-    gnn = Gnn(layers_of(stored_spec(document)))
+    gnn = Gnn(spec_from_document(stored_spec(document)))
     gnn.load_state_dict(load_file(folder / "weights.safetensors"))
     return gnn.eval().requires_grad_(False)
 
