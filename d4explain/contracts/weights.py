@@ -14,7 +14,7 @@ from d4explain.contracts.errors import Fault, InvalidInput
 from d4explain.contracts.gnn_spec import GnnSpecDocument
 from d4explain.contracts.gnn_tensors import expected_tensors
 from d4explain.contracts.plugins import TensorShape
-from d4explain.contracts.strict_json import loads
+from d4explain.contracts.strict_json import MalformedJsonError, parse_json
 
 _DTYPES = {"F32": "float32", "I64": "int64"}
 _SIZES = {"float32": 4, "int64": 8}
@@ -79,9 +79,9 @@ def _header(data: bytes, limits: WeightLimits, pointer: str) -> dict[str, Tensor
             allowed=limits.max_header_bytes,
         )
     try:
-        entries = loads(data[8 : 8 + size])
-    except InvalidInput as error:
-        raise InvalidInput(f"the safetensors header is {error}", pointer) from None
+        entries = parse_json(data[8 : 8 + size])
+    except (MalformedJsonError, InvalidInput) as error:
+        raise InvalidInput(f"not a valid safetensors file: header: {error}", pointer) from None
     if not isinstance(entries, dict):
         raise InvalidInput("not a safetensors file: its header is not an object", pointer)
     if len(entries) > limits.max_tensors:

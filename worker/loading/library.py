@@ -83,8 +83,8 @@ class Library:
         device: torch.device,
         *,
         warm_bytes: int = WARM_BYTES,
-        neighbourhood_nodes: int = Settings.max_neighbourhood_nodes,
-        exact_nodes: int = Settings.exact_nodes,
+        neighbourhood_nodes: int = Settings().max_neighbourhood_nodes,
+        exact_nodes: int = Settings().exact_nodes,
     ) -> None:
         self.device = device
         self.exact_nodes = exact_nodes  # of the largest graphs that have a dense form
