@@ -119,7 +119,7 @@ def create_app(
         store=store,
         submissions=submissions,
         watch=watch,
-        nudge=dispatcher.nudge if dispatcher is not None else lambda *_: None,
+        nudge=dispatcher.notify if dispatcher is not None else lambda *_: None,
         broker_answers=broker_answers,
         heartbeat_seconds=heartbeat_seconds,
     )

@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationError
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    JsonValue,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
@@ -39,14 +47,6 @@ def _upper(text: object) -> object:
     return text.upper() if isinstance(text, str) else text
 
 
-def _sqlite_url(fields: dict[str, Any]) -> str:
-    return f"sqlite:///{fields['data_dir'] / 'd4explain.sqlite'}"
-
-
-def _artifact_folder(fields: dict[str, Any]) -> str:
-    return str(fields["data_dir"] / "artifacts")
-
-
 Count = Annotated[int, Field(gt=0)]
 Duration = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -54,11 +54,13 @@ Duration = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 def _setting(default: Any, description: str, *, shown: str | None = None, **limits: Any) -> Any:
     """A field; `shown` replaces the default in the documentation."""
     extra: dict[str, JsonValue] = {"shown": shown}
-    if callable(default):
-        return Field(
-            default_factory=default, description=description, json_schema_extra=extra, **limits
-        )
-    return Field(default, description=description, json_schema_extra=extra, **limits)
+    return Field(
+        default,
+        description=description,
+        json_schema_extra=extra,
+        validate_default=True,
+        **limits,
+    )
 
 
 class SettingRow(NamedTuple):
@@ -75,10 +77,9 @@ class Settings(BaseSettings):
     data_dir: Annotated[Path, AfterValidator(_absolute)] = _setting(
         Path(DATA_DIR),
         "Folder of the embedded database and the artifacts.",
-        validate_default=True,
     )
     database_url: str = _setting(
-        _sqlite_url,
+        "",
         "SQLAlchemy URL: `sqlite:///…` or `postgresql+psycopg://…`.",
         shown="SQLite file in `D4_DATA_DIR`",
     )
@@ -89,7 +90,7 @@ class Settings(BaseSettings):
         shown="none; `d4explain up` starts a broker",
     )
     artifacts: str = _setting(
-        _artifact_folder,
+        "",
         "Where artifacts are stored: a folder or an fsspec URL such as `s3://bucket/prefix`.",
         shown="`artifacts` in `D4_DATA_DIR`",
     )
@@ -188,6 +189,16 @@ class Settings(BaseSettings):
         "Maximum number of graphs that one job sends to a black box. A request can lower it.",
     )
     black_box_seconds: Duration = _setting(10.0, "Timeout of a black box for one batch of graphs.")
+
+    @field_validator("database_url")
+    @classmethod
+    def _default_database_url(cls, url: str, info: ValidationInfo) -> str:
+        return url or f"sqlite:///{info.data['data_dir'] / 'd4explain.sqlite'}"
+
+    @field_validator("artifacts")
+    @classmethod
+    def _default_artifacts(cls, url: str, info: ValidationInfo) -> str:
+        return url or str(info.data["data_dir"] / "artifacts")
 
     @classmethod
     def settings_customise_sources(

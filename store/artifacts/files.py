@@ -192,7 +192,7 @@ def digest_of(data: bytes) -> str:
 def _write_durably(path: str, data: bytes) -> None:
     # As few calls of the operating system as can be: each lets other threads go first.
     if _is_kept(path, data):
-        os.utime(path)  # young again, so that housekeeping spares it
+        os.utime(path)  # renew its age, so that cleanup keeps it
         return
     folder = os.path.dirname(path)
     unfinished = f"{path}.{secrets.token_hex(8)}{_UNFINISHED}"

@@ -15,7 +15,6 @@ from store.jobs.claims import (
     begin,
     cancel_running,
     claim,
-    claim_mates,
     expire,
     fail,
     give_back,
@@ -24,6 +23,7 @@ from store.jobs.claims import (
     record_checkpoint,
     record_progress,
     release,
+    reserve_matching,
     succeed,
 )
 from store.jobs.fair_groups import FairGroup, Waiting, group_of, is_another_waiting, waiting_groups
@@ -59,7 +59,6 @@ __all__ = [
     "cancel",
     "cancel_running",
     "claim",
-    "claim_mates",
     "due",
     "events",
     "expire",
@@ -79,6 +78,7 @@ __all__ = [
     "record_checkpoint",
     "record_progress",
     "release",
+    "reserve_matching",
     "retry",
     "submit",
     "succeed",

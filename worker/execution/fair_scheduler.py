@@ -33,18 +33,18 @@ class FairScheduler:
         now = self._clock()
         tenant_waits: dict[str, float] = {}  # the longest of its parties' seconds
         for one in waiting:
-            tenant = one.party.tenant
+            tenant = one.group.tenant
             tenant_waits[tenant] = max(tenant_waits.get(tenant, 0.0), one.seconds)
 
         def since(key: Hashable, seconds: float) -> float:
             return max(now - seconds, self._served_at.get(key, now - seconds))
 
         def place(one: Waiting) -> tuple[float, str, float, str]:
-            tenant = one.party.tenant
+            tenant = one.group.tenant
             return (
                 since(tenant, tenant_waits[tenant]),
                 tenant,
-                since(one.party, one.seconds),
+                since(one.group, one.seconds),
                 one.job_id,
             )
 

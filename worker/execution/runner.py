@@ -110,10 +110,10 @@ class Runner:
                 return None
             queues = self._queues & _LONG if party.kind.queue in _LONG else self._queues - _LONG
             waiting = jobs.waiting_groups(session, sorted(queues)) if queues else []
-        if self._shutting_down or all(one.party != party for one in waiting):
+        if self._shutting_down or all(one.group != party for one in waiting):
             return announced
         turn = self._turns.next(waiting)
-        return announced if turn.party == party else turn.job_id
+        return announced if turn.group == party else turn.job_id
 
     def _run_slice(self, job_id: str) -> None:
         with self._store.database.transaction() as session:
@@ -160,7 +160,7 @@ class Runner:
         if count < 1 or self._store.disk.shortage() is not None:
             return []
         with self._store.database.transaction() as session:
-            claims = jobs.claim_mates(session, first, self._patience.lease_seconds, count)
+            claims = jobs.reserve_matching(session, first, self._patience.lease_seconds, count)
         if claims:
             log.info("%d jobs of the same denoiser are run together with it", len(claims))
         return [ClaimedJob(self._store, claim, has_begun=False) for claim in claims]

@@ -87,7 +87,7 @@ def start(hostname: str, guardian: ShutdownListener) -> None:
             HANDLERS,
             owner=f"{hostname}:{os.getpid()}",
             queues=queues,
-            ended=JobNotifications(settings.redis_url).strike,
+            ended=JobNotifications(settings.redis_url).publish,
         ),
         name=hostname,
         queues=queues,

@@ -379,13 +379,13 @@ def test_parties_are_those_who_wait_for_a_worker_and_nothing_else(database: Data
     ask("d", "one", waiting_for=training)
     claimed(database, running)
     with database.reading() as session:
-        parties = jobs.waiting_groups(session, [Queue.SAMPLE])
+        groups = jobs.waiting_groups(session, [Queue.SAMPLE])
         assert jobs.waiting_groups(session, [Queue.TRAIN]) == []
         assert jobs.group_of(session, running) is None
         assert jobs.group_of(session, other) == FairGroup("a", JobKind.COUNTERFACTUAL, "two")
-    found = {(one.party.tenant, one.party.denoiser_id): one.job_id for one in parties}
+    found = {(one.group.tenant, one.group.denoiser_id): one.job_id for one in groups}
     assert found == {("a", "one"): first, ("a", "two"): other, ("b", "one"): foreign}
-    assert all(0 <= one.seconds < 60 for one in parties)
+    assert all(0 <= one.seconds < 60 for one in groups)
 
 
 def test_numbers_that_json_lacks_are_shown_as_null(database: Database) -> None:

@@ -161,7 +161,7 @@ class Jobs(RuleBasedStateMachine):
             claim = self.claims[-1 - which % len(self.claims)]
             match action:
                 case "mates":
-                    self.claim_mates(claim, 1 + which % 3)
+                    self.reserve_matching(claim, 1 + which % 3)
                 case "begin":
                     self.begin_reserved(which)
                 case "replace":
@@ -269,7 +269,7 @@ class Jobs(RuleBasedStateMachine):
             self.reserved.pop(job_id, None)
             self.claims.append(claim)
 
-    def claim_mates(self, first: Claim, limit: int) -> None:
+    def reserve_matching(self, first: Claim, limit: int) -> None:
         before = [self.seen(job_id) for job_id in self.job_ids]
         mates = [
             job.id
@@ -281,7 +281,7 @@ class Jobs(RuleBasedStateMachine):
             and job.attempts_used < MAX_ATTEMPTS
         ]
         with self.database.transaction() as session:
-            claimed = jobs.claim_mates(session, first, 3600, limit)
+            claimed = jobs.reserve_matching(session, first, 3600, limit)
         assert [claim.job_id for claim in claimed] == mates[:limit]
         attempts = {job.id: job.attempt for job in before}
         for claim in claimed:

@@ -36,7 +36,7 @@ class Queue:
         ]
 
     def serve(self, turns: FairScheduler) -> FairGroup:
-        party = turns.next(self.waiting()).party
+        party = turns.next(self.waiting()).group
         self.jobs[party] = self.jobs[party][4:]
         self.now += 1
         turns.served(party)
@@ -76,7 +76,7 @@ def test_nobody_is_passed_over_for_longer_than_a_round_of_all(
     for arriving in arrivals:
         for party in arriving:
             queue.come(party, 3)
-        waiting = {one.party.tenant for one in queue.waiting()}
+        waiting = {one.group.tenant for one in queue.waiting()}
         if not waiting:
             continue
         served = queue.serve(turns)
