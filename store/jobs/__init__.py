@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from d4explain.contracts.job_states import EventType, JobKind, JobState, Queue
 from store.database.tables import Job, JobEvent
-from store.jobs.cancellation import cancel, retry
+from store.jobs.cancellation import cancel
 from store.jobs.claims import (
     Beat,
     Claim,
@@ -79,7 +79,6 @@ __all__ = [
     "record_progress",
     "release",
     "reserve_matching",
-    "retry",
     "submit",
     "succeed",
     "waiting_groups",

@@ -11,6 +11,7 @@ from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from store import jobs
+from store.catalogue import retries
 from store.database.job_policy import JobPolicy
 from store.database.sessions import Database, now, read_clock
 from store.errors import Conflict, LeaseLost, NotFound
@@ -101,7 +102,7 @@ def test_of_many_claims_one_wins(database: Database) -> None:
 def test_ids_unknown_or_of_another_tenant_are_not_found(database: Database) -> None:
     job_id = submitted(database)
     with database.transaction() as session:
-        for use in (jobs.get, jobs.cancel, jobs.retry):
+        for use in (jobs.get, jobs.cancel, retries.retry):
             with pytest.raises(NotFound):
                 use(session, "job_unknown")
             with pytest.raises(NotFound):
@@ -403,10 +404,10 @@ def test_a_retry_is_a_new_job_of_the_same_request(database: Database) -> None:
     with database.transaction() as session:
         job = jobs.submit(session, kind=JobKind.PREDICT, request_digest="a" * 64, seed=9)
         with pytest.raises(Conflict, match="queued"):
-            jobs.retry(session, job.id)
+            retries.retry(session, job.id)
         jobs.cancel(session, job.id)
         with pytest.raises(Conflict, match="deleted"):  # there is no GNN to predict with
-            jobs.retry(session, job.id)
+            retries.retry(session, job.id)
 
 
 def test_of_jobs_that_ended_long_ago_only_the_states_are_kept(database: Database) -> None:

@@ -19,7 +19,7 @@ from d4explain.contracts.gnn_spec import parse_spec
 from d4explain.contracts.requests import DenoiserConfig
 from d4explain.contracts.results import ProbeReport
 from store import jobs
-from store.catalogue import datasets, denoisers, explanations, gnns
+from store.catalogue import datasets, denoisers, explanations, gnns, retries
 from store.database.job_policy import JobPolicy
 from store.database.sessions import Database, now
 from store.database.tables import Denoiser, Gnn, JobEvent, ReferenceSet
@@ -241,7 +241,7 @@ class Jobs(RuleBasedStateMachine):
         before = self.seen(job_id)
         try:
             with self.database.transaction() as session:
-                again = jobs.retry(session, job_id)
+                again = retries.retry(session, job_id)
         except Conflict:
             return
         assert before.state in (JobState.FAILED, JobState.CANCELED, JobState.EXPIRED)
