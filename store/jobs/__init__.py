@@ -1,7 +1,7 @@
-"""Jobs, as service and worker use them.
+"""The job functions that service and worker use.
 
-queued → running → succeeded | failed | canceled | expired; a silent worker's job is queued again.
-A queued job with a lease is reserved: a worker will begin it next, unless it is canceled before.
+queued → running → succeeded | failed | canceled | expired; the job of a dead worker is requeued.
+A queued job with a lease is reserved: a worker will begin it soon unless it is canceled.
 """
 
 from __future__ import annotations

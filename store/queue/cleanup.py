@@ -27,9 +27,9 @@ def delete_unneeded(
 ) -> int:
     """Returns the number of deleted artifacts, without unfinished files."""
     with database.transaction() as session:
-        idempotency.forget_expired(session)
-        workers.forget_silent(session)
-        job_events.forget_progress(session, ended_before=read_clock(session) - min_age_seconds)
+        idempotency.delete_expired(session)
+        workers.delete_dead(session)
+        job_events.delete_progress(session, ended_before=read_clock(session) - min_age_seconds)
     artifacts.delete_unfinished(before=time.time() - min_age_seconds)
     # List the files before reading the rows, so that no new reference is missed.
     old = [listed for listed in artifacts.listed() if _age(listed.modified_at) > min_age_seconds]

@@ -16,7 +16,7 @@ from store.database.job_policy import JobPolicy
 from store.database.sessions import Database, now, read_clock
 from store.errors import Conflict, LeaseLost, NotFound
 from store.jobs import Claim, FairGroup, Job, JobKind, JobState, Priority, Queue
-from store.jobs.job_events import forget_progress
+from store.jobs.job_events import delete_progress
 
 
 @pytest.fixture(scope="module")
@@ -419,8 +419,8 @@ def test_of_jobs_that_ended_long_ago_only_the_states_are_kept(database: Database
             if job_id == ended:
                 jobs.succeed(session, claim)
     with database.transaction() as session:
-        forget_progress(session, ended_before=read_clock(session) - 60)
+        delete_progress(session, ended_before=read_clock(session) - 60)
         assert "progress" in [event.type for event in jobs.events(session, ended)]
-        forget_progress(session, ended_before=read_clock(session) + 1)
+        delete_progress(session, ended_before=read_clock(session) + 1)
         assert [event.type for event in jobs.events(session, ended)] == ["state"] * 3
         assert "progress" in [event.type for event in jobs.events(session, running)]
