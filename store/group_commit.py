@@ -2,7 +2,7 @@
 
 A group has fixed costs (statements, syncs, a thread switch), and clients that wait for an answer
 submit again one after the other. So the writer waits briefly for as many items as it had before, at
-most as long as the last group took.
+most as long as the last group took (measured in decision 12).
 """
 
 from __future__ import annotations
