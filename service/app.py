@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import asdict
 
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
+from d4explain.contracts.defaults import MIB
 from service.context import Context
 from service.http import problems
 from service.http.admission import Admission, Capacity
@@ -32,7 +32,6 @@ from service.submission.explanation_submissions import Submissions
 from service.telemetry import JobMetrics, RequestMetrics, Telemetry
 from store.queue.dispatcher import Dispatcher
 from store.queue.job_notifications import JobNotifications
-from store.settings import MIB
 from store.store import Store
 
 _ROUTERS = [
@@ -108,7 +107,7 @@ def create_app(
         title="d4explain",
         version="0.1.0",
         summary="Counterfactual and class explanations of graph neural networks.",
-        description=_DESCRIPTION.format(**asdict(store.settings)),
+        description=_DESCRIPTION.format(**store.settings.model_dump()),
         redoc_url=None,
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
@@ -120,7 +119,7 @@ def create_app(
         store=store,
         submissions=submissions,
         watch=watch,
-        nudge=dispatcher.nudge if dispatcher is not None else lambda *_: None,
+        nudge=dispatcher.notify if dispatcher is not None else lambda *_: None,
         broker_answers=broker_answers,
         heartbeat_seconds=heartbeat_seconds,
     )

@@ -1,4 +1,4 @@
-"""`python -m store migrate`: brings the database to the version of this program."""
+"""`python -m store migrate`: migrates the database to the schema of this program."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from store.settings import Settings
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m store", description="Looks after the store.")
+    parser = argparse.ArgumentParser(prog="python -m store", description="Maintains the store.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     commands.add_parser(
         "migrate",
-        help="bring the database's tables to this version; run it once before new APIs and "
-        "workers are started",
+        help="migrate the database to this version; run it once before you start new APIs and "
+        "workers",
     )
     parser.parse_args(arguments)
     try:

@@ -1,4 +1,4 @@
-"""What can go wrong in the domain; nothing here knows of HTTP."""
+"""Errors of the store; they know nothing about HTTP."""
 
 # ruff: noqa: N818 - a domain error is named for what happened
 
@@ -8,7 +8,7 @@ from d4explain.contracts.errors import DomainError
 
 
 class SettingsError(DomainError):
-    """An environment variable holds something that the setting cannot be."""
+    """An environment variable has an invalid value."""
 
 
 class NotFound(DomainError):
@@ -19,7 +19,7 @@ class NotFound(DomainError):
 
 
 class Conflict(DomainError):
-    """The request is sound but the present state does not allow it."""
+    """The request is valid, but the current state does not allow it."""
 
 
 class GnnNotReady(Conflict):
@@ -39,18 +39,18 @@ class IdempotencyMismatch(DomainError):
 
 
 class DiskFull(DomainError):
-    """There is not enough room to take on new work."""
+    """There is not enough disk space to accept new work."""
 
     def __init__(self, shortage: str) -> None:
         super().__init__(f"the disk is full: {shortage}")
 
 
 class SchemaMismatch(DomainError):
-    """The database's tables are those of another version of this program."""
+    """The database has the schema of another version of this program."""
 
 
 class LeaseLost(DomainError):
-    """Another attempt owns the job now, or it has ended: nothing of this attempt may be written."""
+    """Another attempt holds the job, or the job has ended: this attempt must not write."""
 
     def __init__(self, job_id: str, attempt: int) -> None:
         super().__init__(f"attempt {attempt} no longer holds job {job_id}")

@@ -1,9 +1,8 @@
-"""Group commit: what arrives while one transaction is written goes together into the next.
+"""Group commit: items that arrive during one transaction are written together in the next.
 
-Clients that ask again once they are answered come back one after the other. A group of the first
-of them would leave the others to a second one, and a group costs much by itself: statements, syncs,
-a thread that begins anew. So those who were there a moment ago are waited for, no longer than the
-last group took and never long.
+A group has fixed costs (statements, syncs, a thread switch), and clients that wait for an answer
+submit again one after the other. So the writer waits briefly for as many items as it had before, at
+most as long as the last group took (measured in decision 12).
 """
 
 from __future__ import annotations
@@ -21,25 +20,25 @@ log = logging.getLogger(__name__)
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_MOST = 64  # of one group: one that fails may be written item by item, and others wait for that
-_PATIENCE = 0.05  # seconds, at most, that a group waits for those who may come back
+_MAX_GROUP = 64  # a failed group may be written item by item while the next group waits
+_MAX_WAIT_SECONDS = 0.05  # that a group waits for more items
 
 
 class MiscountError(RuntimeError):
-    """A group was written, and nobody can say whose its results are."""
+    """`write` returned too many or too few results, so they cannot be matched to the items."""
 
     def __init__(self, results: int, items: int) -> None:
-        super().__init__(f"a group of {items} was given {results} results")
+        super().__init__(f"write returned {results} results for a group of {items} items")
 
 
 class GroupCommit(Generic[Item, Result]):
-    """One thread writes for all who submit: one who comes alone at once, many of them together.
+    """One thread writes for all callers: a single item at once, waiting items as a group.
 
-    `write` gives each item of a group its result, in order, once they are committed. An error of
-    the kinds `shared` is that of the whole group: to ask again for each item would make an outage
-    as many times as long, and write twice what a lost connection had committed. If `write` raises
-    anything else, it has written nothing, and every item is tried by itself: the error of one is
-    then not that of its group.
+    `write` commits a group and returns one result per item, in order. If it raises an error of the
+    types in `shared`, the whole group fails: retrying each item would multiply the length of an
+    outage, and could write items twice that a lost connection had committed. If `write` raises any
+    other error, it has written nothing; each item is then written on its own, so that one bad item
+    does not fail the others.
     """
 
     def __init__(
@@ -58,11 +57,11 @@ class GroupCommit(Generic[Item, Result]):
         self._closing = False
 
     def submit(self, item: Item) -> Future[Result]:
-        """Done when the item is committed, or when it has failed, alone or with its group."""
+        """Returns a future that is done when the item is committed or has failed."""
         future: Future[Result] = Future()
         with self._changed:
             if self._closing:
-                raise RuntimeError("the group commit is being closed")
+                raise RuntimeError("the group commit is closing")
             self._waiting.append((item, future))
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
@@ -71,7 +70,7 @@ class GroupCommit(Generic[Item, Result]):
         return future
 
     def close(self) -> None:
-        """Writes what waits and ends the thread; a later submission starts another one."""
+        """Writes the waiting items and ends the thread; a later `submit` starts a new one."""
         with self._changed:
             self._closing = True
             thread = self._thread
@@ -86,44 +85,44 @@ class GroupCommit(Generic[Item, Result]):
         taken = self._take(1, 0.0)
         while taken:
             began = time.monotonic()
-            # Who has gone away by now is not written; from here on nobody can.
-            group = [one for one in taken if one[1].set_running_or_notify_cancel()]
+            # Skip canceled items; from here on an item cannot be canceled.
+            group = [entry for entry in taken if entry[1].set_running_or_notify_cancel()]
             if group:
                 self._settle(group)
-            patience = min(_PATIENCE, time.monotonic() - began)
-            taken = self._take(len(group) + len(self._waiting), patience)
+            max_wait = min(_MAX_WAIT_SECONDS, time.monotonic() - began)
+            taken = self._take(len(group) + len(self._waiting), max_wait)
 
-    def _take(self, expected: int, patience: float) -> list[tuple[Item, Future[Result]]]:
-        """The next group, as soon as so many are there or patience is over; none: it is closed."""
-        wanted = min(expected, _MOST)
+    def _take(self, expected: int, max_wait: float) -> list[tuple[Item, Future[Result]]]:
+        """Waits for `expected` items, at most `max_wait` after the first; empty if closed."""
+        wanted = min(expected, _MAX_GROUP)
         with self._changed:
             began = time.monotonic()
             self._changed.wait_for(lambda: self._waiting or self._closing)
-            if time.monotonic() - began <= _PATIENCE:  # else the others have gone
+            if time.monotonic() - began <= _MAX_WAIT_SECONDS:  # else the other clients have left
                 self._changed.wait_for(
-                    lambda: len(self._waiting) >= wanted or self._closing, timeout=patience
+                    lambda: len(self._waiting) >= wanted or self._closing, timeout=max_wait
                 )
-            return [self._waiting.popleft() for _ in range(min(_MOST, len(self._waiting)))]
+            return [self._waiting.popleft() for _ in range(min(_MAX_GROUP, len(self._waiting)))]
 
     def _settle(self, group: Sequence[tuple[Item, Future[Result]]]) -> None:
-        error = self._failure(group)
+        error = self._try_write(group)
         if error is None:
             return
         if len(group) == 1 or isinstance(error, self._shared):
             _fail(group, error)
             return
-        log.info("a group of %d is written one by one: %s", len(group), type(error).__name__)
-        for place, one in enumerate(group):
-            error = self._failure([one])
+        log.info("writing a group of %d one by one: %s", len(group), type(error).__name__)
+        for position, entry in enumerate(group):
+            error = self._try_write([entry])
             if error is None:
                 continue
             if isinstance(error, self._shared):
-                _fail(group[place:], error)
+                _fail(group[position:], error)
                 return
-            _fail([one], error)
+            _fail([entry], error)
 
-    def _failure(self, group: Sequence[tuple[Item, Future[Result]]]) -> BaseException | None:
-        """None once all have their results; the thread outlives whatever `write` does."""
+    def _try_write(self, group: Sequence[tuple[Item, Future[Result]]]) -> BaseException | None:
+        """Returns the error, or None once all items have results; the thread survives any error."""
         try:
             results = self._write([item for item, _ in group])
             if len(results) != len(group):

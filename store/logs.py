@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object per line, with the job it belongs to."""
+"""Structured logs: one JSON object per line, with the id of the current job."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import TextIO
 current_job: ContextVar[str | None] = ContextVar("current_job", default=None)
 
 _JSON = json.JSONEncoder(ensure_ascii=False, default=str)
-# What every record carries anyway; anything else came through `extra=` and is shown.
+# Standard attributes of a record; all others were passed by `extra=` and are logged.
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
 @contextmanager
 def job_context(job_id: str) -> Iterator[None]:
-    """Everything logged inside carries this job's id."""
+    """Adds this job's id to every log line inside the block."""
     token = current_job.set(job_id)
     try:
         yield
@@ -29,7 +29,7 @@ def job_context(job_id: str) -> Iterator[None]:
 
 
 class JsonLines(logging.Formatter):
-    """JSON escapes newlines, so no message can forge a second line."""
+    """Formats records as JSON; escaped newlines prevent forged lines."""
 
     def __init__(self, component: str) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class JsonLines(logging.Formatter):
 
 
 def configure(component: str, level: str = "INFO", stream: TextIO | None = None) -> None:
-    """Sends everything this process logs to one stream; calling it again replaces that."""
+    """Sends all logs of this process to one stream; a second call replaces the first."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines(component))
     logging.basicConfig(level=level, handlers=[handler], force=True)

@@ -1,6 +1,6 @@
-"""How many CPUs and how much memory this process may use: affinity, and cgroups of version 1 and 2.
+"""CPU and memory limits of this process, from its affinity and from cgroups v1 and v2.
 
-A container sees all cores and all memory of its host; its limits are in the cgroup files.
+A container sees all cores and memory of its host; its limits are in the cgroup files.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ _ROOT = Path("/")
 
 
 def cpu_limit(root: Path = _ROOT) -> float:
-    """CPUs that this process may use at once, by affinity and quota; a quota may be a fraction."""
+    """Number of CPUs that this process may use, by affinity and quota; it may be fractional."""
     affinity = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
     return min([float(len(affinity) or os.cpu_count() or 1), *_quotas(root)])
 
 
 def memory_limit(root: Path = _ROOT) -> int:
-    """Bytes that this process and its neighbours in the cgroup may use, at most what there is."""
+    """Bytes that the processes of this cgroup may use; at most the physical memory."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limits = [
         _number(folder / name)
@@ -36,7 +36,7 @@ def _quotas(root: Path) -> list[float]:
         text = _text(folder / "cpu.max").split()  # "<quota> <period>", or "max <period>"
         if len(text) == 2:
             quotas.append(_as_number(text[0]) / _as_number(text[1]))
-        quota = _number(folder / "cpu.cfs_quota_us")  # -1 is no limit
+        quota = _number(folder / "cpu.cfs_quota_us")  # -1 means no limit
         period = _number(folder / "cpu.cfs_period_us")
         if math.isfinite(period):
             quotas.append(quota / period)
@@ -44,7 +44,7 @@ def _quotas(root: Path) -> list[float]:
 
 
 def _folders(root: Path, controller: str) -> Iterator[Path]:
-    """The cgroup of this process and all above it; each of them may set a limit."""
+    """The cgroup of this process and its ancestors; each one may set a limit."""
     mounted = root / "sys/fs/cgroup"
     for line in _text(root / "proc/self/cgroup").splitlines():
         number, controllers, path = line.split(":", 2)
@@ -54,7 +54,7 @@ def _folders(root: Path, controller: str) -> Iterator[Path]:
             top = mounted / controllers
         else:
             continue
-        # Inside a container the path may be the host's; what is not mounted here has no files.
+        # Inside a container the path may be the host's; a missing folder has no limits.
         here = top / path.lstrip("/")
         yield here
         while here != top:
@@ -67,7 +67,7 @@ def _number(file: Path) -> float:
 
 
 def _as_number(text: str) -> float:
-    """Infinite where nothing is limited: "max", a negative number or no file at all."""
+    """Infinite if there is no limit: "max", a negative number or a missing file."""
     try:
         number = float(text)
     except ValueError:

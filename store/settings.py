@@ -1,22 +1,66 @@
-"""Everything a deployment can set, read from the environment once."""
-
-# ruff: noqa: RUF009 - `_setting` makes a dataclass field, as `field` does
+"""All settings of a deployment, read once from environment variables."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    JsonValue,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic_core import ErrorDetails
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from d4explain.contracts.defaults import API_HOST, API_PORT, DATA_DIR, MIB
 from store.errors import SettingsError
 
-MIB = 1024 * 1024
+_ENV_PREFIX = "D4_"
+_LAST_PORT = 65_535
+_BROKER_SCHEMES = ("redis://", "rediss://", "redis+socket://")
 
 
-def _setting(env: str, default: Any, meaning: str, *, shown: str | None = None) -> Any:
-    return field(default=default, metadata={"env": env, "meaning": meaning, "shown": shown})
+def _require_broker_scheme(url: str | None) -> str | None:
+    if url is not None and not url.startswith(_BROKER_SCHEMES):
+        raise ValueError(f"must begin with one of {', '.join(_BROKER_SCHEMES)}")
+    return url
+
+
+def _absolute(folder: Path) -> Path:
+    """API and workers may start in different folders."""
+    return folder.expanduser().absolute()
+
+
+def _upper(text: object) -> object:
+    return text.upper() if isinstance(text, str) else text
+
+
+Count = Annotated[int, Field(gt=0)]
+Duration = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+def _setting(default: Any, description: str, *, shown: str | None = None, **limits: Any) -> Any:
+    """A field; `shown` replaces the default in the documentation."""
+    extra: dict[str, JsonValue] = {"shown": shown}
+    return Field(
+        default,
+        description=description,
+        json_schema_extra=extra,
+        validate_default=True,
+        **limits,
+    )
 
 
 class SettingRow(NamedTuple):
@@ -25,230 +69,203 @@ class SettingRow(NamedTuple):
     meaning: str
 
 
-@dataclass(frozen=True)
-class Settings:
-    """One deployment's settings; `docs/settings.md` lists them for people."""
+class Settings(BaseSettings):
+    """The settings of one deployment; `docs/settings.md` lists them."""
 
-    data_dir: Path = _setting(
-        "D4_DATA_DIR", Path(".d4explain"), "Folder of the embedded database and artifacts."
+    model_config = SettingsConfigDict(env_prefix=_ENV_PREFIX, frozen=True, extra="forbid")
+
+    data_dir: Annotated[Path, AfterValidator(_absolute)] = _setting(
+        Path(DATA_DIR),
+        "Folder of the embedded database and the artifacts.",
     )
     database_url: str = _setting(
-        "D4_DATABASE_URL",
         "",
         "SQLAlchemy URL: `sqlite:///…` or `postgresql+psycopg://…`.",
         shown="SQLite file in `D4_DATA_DIR`",
     )
-    redis_url: str | None = _setting(
-        "D4_REDIS_URL",
+    redis_url: Annotated[str | None, AfterValidator(_require_broker_scheme)] = _setting(
         None,
-        "Broker: `redis://`, `rediss://` or `redis+socket://`; each deployment needs a database "
-        "number of its own.",
-        shown="none: `d4explain up` starts its own",
+        "Broker URL: `redis://`, `rediss://` or `redis+socket://`. Each deployment needs its own "
+        "database number.",
+        shown="none; `d4explain up` starts a broker",
     )
     artifacts: str = _setting(
-        "D4_ARTIFACTS",
         "",
-        "Where artifacts are kept: a folder or an fsspec URL such as `s3://bucket/prefix`.",
+        "Where artifacts are stored: a folder or an fsspec URL such as `s3://bucket/prefix`.",
         shown="`artifacts` in `D4_DATA_DIR`",
     )
-    device: str = _setting(
-        "D4_DEVICE", "auto", "Device of a worker: `auto`, `cpu`, `cuda` or `cuda:<n>`."
-    )
+    device: str = _setting("auto", "Device of a worker: `auto`, `cpu`, `cuda` or `cuda:<n>`.")
     threads: int = _setting(
-        "D4_THREADS", 0, "Threads of torch in a worker; 0 takes half of the CPUs it may use."
+        0, "Torch threads of a worker; 0 uses half of the available CPUs.", ge=0
     )
-    host: str = _setting("D4_HOST", "127.0.0.1", "Address the API listens on.")
-    port: int = _setting("D4_PORT", 8400, "Port the API listens on.")
+    host: str = _setting(API_HOST, "Address that the API listens on.")
+    port: int = _setting(API_PORT, "Port that the API listens on.", ge=0, le=_LAST_PORT)
     allowed_hosts: str = _setting(
-        "D4_ALLOWED_HOSTS",
         "",
-        "Further host names the API answers to, comma-separated, besides those of loopback and "
-        "`D4_HOST`; `*` is any.",
+        "Additional host names that the API accepts, comma-separated. Loopback names and `D4_HOST` "
+        "are always accepted; `*` accepts any host.",
         shown="none",
     )
-    log_level: str = _setting(
-        "D4_LOG_LEVEL", "INFO", "`DEBUG`, `INFO`, `WARNING` or `ERROR`; logs are JSON lines."
+    log_level: Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)] = (
+        _setting("INFO", "`DEBUG`, `INFO`, `WARNING` or `ERROR`. Logs are JSON lines.")
     )
-    lease_seconds: float = _setting(
-        "D4_LEASE_SECONDS",
+    lease_seconds: Duration = _setting(
         10.0,
-        "How long a silent worker keeps a job; heartbeats come three times as often.",
+        "How long a worker keeps a job without a heartbeat. Workers send three heartbeats in this "
+        "time.",
     )
-    max_attempts: int = _setting(
-        "D4_MAX_ATTEMPTS", 3, "Attempts before a job fails; a clean shutdown does not count."
+    max_attempts: Count = _setting(
+        3, "Number of attempts before a job fails. A clean shutdown does not count."
     )
-    redispatch_seconds: float = _setting(
-        "D4_REDISPATCH_SECONDS",
+    redispatch_seconds: Duration = _setting(
         15.0,
-        "First pause before a queued job is announced again; it doubles each time.",
+        "Time before an unclaimed job is announced again; it doubles with each announcement.",
     )
     cancel_grace_seconds: float = _setting(
-        "D4_CANCEL_GRACE_SECONDS",
         5.0,
-        "How long a canceled job may take to stop by itself before its process is ended.",
+        "How long a canceled job may take to stop before its process is killed.",
+        ge=0,
+        allow_inf_nan=False,
     )
-    checkpoint_seconds: float = _setting(
-        "D4_CHECKPOINT_SECONDS", 10.0, "Time between checkpoints of a training."
-    )
-    job_time_limit_seconds: float = _setting(
-        "D4_JOB_TIME_LIMIT_SECONDS",
+    checkpoint_seconds: Duration = _setting(10.0, "Time between two training checkpoints.")
+    job_time_limit_seconds: Duration = _setting(
         3600.0,
-        "Longest run of one attempt; of a training, of all its attempts together.",
+        "Time limit of one attempt. For a training, the limit covers all attempts together.",
     )
-    max_training_seconds: float = _setting(
-        "D4_MAX_TRAINING_SECONDS",
+    max_training_seconds: Duration = _setting(
         1800.0,
-        "Longest training that is accepted, as estimated for one CPU core; with a GPU more makes "
-        "sense.",
+        "Longest training that the API accepts, estimated for one CPU core. Raise it if you have "
+        "a GPU.",
     )
-    jobs_at_once: int = _setting(
-        "D4_JOBS_AT_ONCE",
+    jobs_at_once: Count = _setting(
         32,
-        "Most explanation jobs of one denoiser that a worker claims to run one after the other.",
+        "Maximum number of explanation jobs of one denoiser that a worker claims at once. It runs "
+        "them one after the other.",
     )
-    queue_hours: float = _setting(
-        "D4_QUEUE_HOURS", 24.0, "A job that nobody started within this time expires."
-    )
-    idempotency_hours: float = _setting(
-        "D4_IDEMPOTENCY_HOURS", 24.0, "How long an `Idempotency-Key` is remembered."
-    )
-    max_body_bytes: int = _setting(
-        "D4_MAX_BODY_BYTES", 32 * MIB, "Largest JSON body or samples file."
-    )
-    max_weights_bytes: int = _setting(
-        "D4_MAX_WEIGHTS_BYTES", 64 * MIB, "Largest weights file of a GNN."
-    )
-    max_nodes: int = _setting("D4_MAX_NODES", 4096, "Most nodes of one graph.")
-    max_edges: int = _setting("D4_MAX_EDGES", 32768, "Most edges of one graph.")
-    exact_nodes: int = _setting(
-        "D4_EXACT_NODES",
+    queue_hours: Duration = _setting(24.0, "A job expires if no worker starts it within this time.")
+    idempotency_hours: Duration = _setting(24.0, "How long the API remembers an `Idempotency-Key`.")
+    max_body_bytes: Count = _setting(32 * MIB, "Maximum size of a JSON body or a samples file.")
+    max_weights_bytes: Count = _setting(64 * MIB, "Maximum size of a GNN's weights file.")
+    max_nodes: Count = _setting(4096, "Maximum number of nodes of a graph.")
+    max_edges: Count = _setting(32768, "Maximum number of edges of a graph.")
+    exact_nodes: Count = _setting(
         512,
-        "Largest graph that is edited at all node pairs; of larger ones candidates are looked at.",
+        "Largest graph for which the search considers all node pairs. In larger graphs it "
+        "considers a subset.",
     )
-    max_features: int = _setting("D4_MAX_FEATURES", 4096, "Most features of a node.")
-    max_graphs_per_request: int = _setting(
-        "D4_MAX_GRAPHS_PER_REQUEST",
+    max_features: Count = _setting(4096, "Maximum number of features of a node.")
+    max_graphs_per_request: Count = _setting(
         256,
-        "Most graphs, or nodes, in one explanation; graphs in one prediction; samples of a GNN.",
+        "Maximum number of graphs or nodes in an explanation, of graphs in a prediction, and of "
+        "samples of a GNN.",
     )
-    max_dataset_graphs: int = _setting(
-        "D4_MAX_DATASET_GRAPHS", 20_000, "Most graphs of a reference set."
+    max_dataset_graphs: Count = _setting(20_000, "Maximum number of graphs in a reference set.")
+    max_large_bytes: Count = _setting(1024 * MIB, "Maximum upload size of a large graph.")
+    max_large_nodes: Count = _setting(2_000_000, "Maximum number of nodes of a large graph.")
+    max_large_edges: Count = _setting(20_000_000, "Maximum number of edges of a large graph.")
+    max_large_values: Count = _setting(
+        256_000_000, "Maximum number of feature values of a large graph (nodes times features)."
     )
-    max_large_bytes: int = _setting(
-        "D4_MAX_LARGE_BYTES", 1024 * MIB, "Largest upload of one large graph."
-    )
-    max_large_nodes: int = _setting("D4_MAX_LARGE_NODES", 2_000_000, "Most nodes of a large graph.")
-    max_large_edges: int = _setting(
-        "D4_MAX_LARGE_EDGES", 20_000_000, "Most edges of a large graph."
-    )
-    max_large_values: int = _setting(
-        "D4_MAX_LARGE_VALUES", 256_000_000, "Most feature values of a large graph, of all nodes."
-    )
-    max_neighbourhood_nodes: int = _setting(
-        "D4_MAX_NEIGHBOURHOOD_NODES",
+    max_neighbourhood_nodes: Count = _setting(
         128,
-        "Most nodes of a large graph that are edited to explain one of them; of more, the nearest.",
+        "Maximum number of nodes that the search edits around one node of a large graph. If there "
+        "are more, it takes the nearest ones.",
     )
-
     black_box: bool = _setting(
-        "D4_BLACK_BOX",
-        False,
-        "Whether GNNs may be registered by a URL that workers ask.",
-        shown="off",
+        False, "Allows GNNs that are registered by a URL that workers query.", shown="off"
     )
     black_box_hosts: str = _setting(
-        "D4_BLACK_BOX_HOSTS",
         "",
-        "SubgraphIndex that workers may ask, comma-separated: `host` or `host:port`.",
+        "Hosts that workers may query, comma-separated: `host` or `host:port`.",
         shown="none",
     )
     black_box_private_hosts: str = _setting(
-        "D4_BLACK_BOX_PRIVATE_HOSTS",
         "",
-        "Those of them that may be at private, loopback or link-local addresses.",
+        "Hosts of `D4_BLACK_BOX_HOSTS` that may have private, loopback or link-local addresses.",
         shown="none",
     )
-    black_box_queries: int = _setting(
-        "D4_BLACK_BOX_QUERIES",
+    black_box_queries: Count = _setting(
         20_000,
-        "Most graphs that one job asks a black box about; requests may lower it.",
+        "Maximum number of graphs that one job sends to a black box. A request can lower it.",
     )
-    black_box_seconds: float = _setting(
-        "D4_BLACK_BOX_SECONDS", 10.0, "How long a black box may take for one batch of graphs."
-    )
+    black_box_seconds: Duration = _setting(10.0, "Timeout of a black box for one batch of graphs.")
 
-    def __post_init__(self) -> None:
-        # Absolute, since API and workers may be started from different folders.
-        data_dir = Path(self.data_dir).expanduser().absolute()
-        object.__setattr__(self, "data_dir", data_dir)
-        if not self.database_url:
-            object.__setattr__(self, "database_url", f"sqlite:///{data_dir / 'd4explain.sqlite'}")
-        if not self.artifacts:
-            object.__setattr__(self, "artifacts", str(data_dir / "artifacts"))
+    @field_validator("database_url")
+    @classmethod
+    def _default_database_url(cls, url: str, info: ValidationInfo) -> str:
+        return url or f"sqlite:///{info.data['data_dir'] / 'd4explain.sqlite'}"
+
+    @field_validator("artifacts")
+    @classmethod
+    def _default_artifacts(cls, url: str, info: ValidationInfo) -> str:
+        return url or str(info.data["data_dir"] / "artifacts")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """`Settings(...)` ignores the environment; only `from_environment` reads it."""
+        return (init_settings,)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Settings:
-        given = {}
-        for setting in fields(cls):
-            text = environ.get(setting.metadata["env"], "").strip()
-            if text:
-                given[setting.name] = _parsed(setting, text)
-        return cls(**given)
+        """Reads `D4_…` variables; an empty variable counts as not set."""
+        source = EnvSettingsSource(cls)
+        source.env_vars = {
+            name.lower(): text.strip() for name, text in environ.items() if text.strip()
+        }
+        values = source()
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            raise SettingsError(_message(error.errors()[0], values)) from None
 
     def environment(self) -> dict[str, str]:
-        """The variables that make another process see these same settings."""
+        """The variables that give another process the same settings."""
         return {
-            setting.metadata["env"]: str(getattr(self, setting.name))
-            for setting in fields(self)
-            if getattr(self, setting.name) is not None
+            _variable(name): str(getattr(self, name))
+            for name in type(self).model_fields
+            if getattr(self, name) is not None
         }
 
 
 def setting_rows() -> list[SettingRow]:
     """Every setting with its default and meaning, in the order of the documentation."""
-    return [
-        SettingRow(
-            setting.metadata["env"],
-            setting.metadata["shown"] or f"`{setting.default}`",
-            setting.metadata["meaning"],
-        )
-        for setting in fields(Settings)
-    ]
+    rows = []
+    for name, field in Settings.model_fields.items():
+        extra = field.json_schema_extra
+        shown = extra.get("shown") if isinstance(extra, dict) else None
+        default = str(shown) if shown else f"`{field.default}`"
+        rows.append(SettingRow(_variable(name), default, field.description or ""))
+    return rows
 
 
-_MAY_BE_ZERO = {"threads", "cancel_grace_seconds", "port"}
-_LAST_PORT = 65_535
-_SWITCH = {"on": True, "off": False, "true": True, "false": False, "1": True, "0": False}
-_LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
-_BROKERS = ("redis://", "rediss://", "redis+socket://")
+def _variable(field: str) -> str:
+    return f"{_ENV_PREFIX}{field.upper()}"
 
 
-def _parsed(setting: Field[Any], text: str) -> Any:
-    env = setting.metadata["env"]
-    if isinstance(setting.default, Path):
-        return Path(text)
-    if setting.name == "log_level":
-        if text.upper() not in _LOG_LEVELS:
-            raise SettingsError(f"{env} is {text!r}; it must be one of {', '.join(_LOG_LEVELS)}")
-        return text.upper()
-    if setting.name == "redis_url" and not text.startswith(_BROKERS):
-        # Not shown, since it may hold a password.
-        raise SettingsError(f"{env} must begin with one of {', '.join(_BROKERS)}")
-    if isinstance(setting.default, bool):
-        if text.lower() not in _SWITCH:
-            raise SettingsError(f"{env} is {text!r}; it must be one of {', '.join(_SWITCH)}")
-        return _SWITCH[text.lower()]
-    if not isinstance(setting.default, int | float):
-        return text
-    kind = type(setting.default)
-    try:
-        number = kind(text)
-    except ValueError:
-        wanted = "a whole number" if kind is int else "a number"
-        raise SettingsError(f"{env} is {text!r}; it must be {wanted}") from None
-    smallest_fits = number >= 0 if setting.name in _MAY_BE_ZERO else number > 0
-    if not smallest_fits or number == float("inf"):
-        raise SettingsError(f"{env} is {text!r}; it must be positive and finite")
-    if setting.name == "port" and number > _LAST_PORT:
-        raise SettingsError(f"{env} is {text!r}; the last port is {_LAST_PORT}")
-    return number
+_ALLOWED = {
+    "int_parsing": "a whole number",
+    "int_parsing_size": "a smaller number",
+    "int_from_float": "a whole number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "greater_than": "greater than {gt:g}",
+    "greater_than_equal": "at least {ge:g}",
+    "less_than_equal": "at most {le:g}",
+    "bool_parsing": "one of on, off, true, false, 1, 0",
+    "literal_error": "one of {expected}",
+}
+
+
+def _message(error: ErrorDetails, values: Mapping[str, object]) -> str:
+    name = str(error["loc"][0])
+    if name == "redis_url":  # do not show the value: it may hold a password
+        return f"{_variable(name)} {error['msg'].removeprefix('Value error, ')}"
+    allowed = _ALLOWED.get(error["type"], error["msg"]).format(**error.get("ctx", {}))
+    return f"{_variable(name)} is {values[name]!r}; it must be {allowed}"

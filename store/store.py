@@ -1,4 +1,4 @@
-"""The store of one process, opened: settings, database and artifacts."""
+"""The store of one process: settings, database and artifacts."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Store:
     def open(
         cls, settings: Settings, *, migrate: bool = True, connections: int = CONNECTIONS
     ) -> Store:
-        """With `migrate`, an empty database gets its tables and any other one is checked.
+        """With `migrate`, creates the tables of an empty database and checks any other one.
 
-        `connections` is how many threads may use the database at once.
+        `connections` is the number of threads that can use the database at once.
         """
         policy = JobPolicy(
             max_attempts=settings.max_attempts,
@@ -47,7 +47,7 @@ class Store:
         return cls(settings, database, artifacts, DiskSpace(_folders(database, artifacts)))
 
     def require_room(self) -> None:
-        """Raises `DiskFull` while there is too little room to take on new work."""
+        """Raises `DiskFull` if there is too little disk space for new work."""
         shortage = self.disk.shortage()
         if shortage is not None:
             raise DiskFull(shortage)
@@ -68,6 +68,6 @@ class Store:
 
 
 def _folders(database: Database, artifacts: Artifacts) -> dict[str, Path]:
-    """What is written to disks of this machine, by name; others cannot be looked at."""
+    """The local folders that the store writes to, by name."""
     found = {"artifacts": artifacts.folder, "the database": database.folder}
     return {name: folder for name, folder in found.items() if folder is not None}

@@ -1,4 +1,4 @@
-"""Errors about what was sent; the store adds its own."""
+"""Errors about invalid input; the store adds its own errors."""
 
 # ruff: noqa: N818 - a domain error is named for what happened
 
@@ -10,18 +10,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong with an input, and where (RFC 6901 pointer)."""
+    """One fault of an input and its place (RFC 6901 pointer)."""
 
     pointer: str
     detail: str
 
 
 class DomainError(Exception):
-    """Base of all errors of the domain."""
+    """Base class of all domain errors."""
 
 
 class InvalidInput(DomainError):
-    """Something sent is not acceptable; `faults` names each place."""
+    """The input is invalid; `faults` lists each place."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class InvalidInput(DomainError):
 
 
 class PluginError(DomainError):
-    """A plug-in of this environment cannot be used, or one that is needed is not there."""
+    """A plug-in is missing or cannot be used."""
 
     def __init__(self, name: str, why: str) -> None:
         super().__init__(f"plug-in {name[:80]!r}: {why}")

@@ -1,4 +1,4 @@
-"""What the columns of a GNN's node features are called, and which of them are one-hot groups."""
+"""Names and one-hot groups of the node feature columns of a GNN."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Word = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f
 
 
 class FeatureDocument(Spec):
-    """One column; columns with the same `group` are a one-hot group."""
+    """One column; columns with the same `group` form a one-hot group."""
 
     name: Word
     group: Word | None = None
@@ -32,7 +32,7 @@ class FeatureSchemaDocument(Spec):
 
 @dataclass(frozen=True)
 class OneHotGroup:
-    """Columns of which every node has exactly one 1 and else 0."""
+    """Columns in which every node has exactly one 1 and otherwise 0."""
 
     name: str
     columns: tuple[int, ...]
@@ -78,7 +78,7 @@ def broken_rows(
     x: NDArray[np.floating],
     groups: tuple[OneHotGroup, ...],  # x: [node, feature]
 ) -> Iterator[BrokenRow]:
-    """Every node whose features break a group, in order."""
+    """Every node whose features violate a group, in order."""
     for group in groups:
         values = x[:, group.columns]
         sound = ((values == 0) | (values == 1)).all(axis=1) & (values.sum(axis=1) == 1)

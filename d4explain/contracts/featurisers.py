@@ -1,4 +1,4 @@
-"""How node features are made from what a caller sends instead of them: SMILES, for now."""
+"""Featurisers compute node features from another input format; SMILES is the only one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ELEMENTS = frozenset(
 )
 
 
-OTHER = "*"  # how SMILES write an element that is not said
+OTHER = "*"  # the SMILES symbol of an unspecified element
 BondKind = Literal["single", "double", "triple", "aromatic"]
 
 
@@ -58,7 +58,7 @@ class SmilesFeaturiser(Spec):
         return [float(kind == bond) for kind in self.bonds]
 
     def element(self, row: Sequence[float]) -> str | None:
-        """Whose features these are, `*` for the last column of others; None: nobody's."""
+        """The element of these features, `*` for the column of other elements, or None."""
         columns = [column for column, value in enumerate(row) if value != 0]
         if len(columns) != 1 or row[columns[0]] != 1 or len(row) != self.width:
             return None
@@ -76,12 +76,12 @@ def bond_faults(featuriser: SmilesFeaturiser, edge_features: int, at: str) -> li
         said = f"has {len(bonds)} kinds of bonds"
         faults.append(Fault(f"{at}/bonds", f"{said}; the GNN takes {edge_features} edge features"))
     if bonds and "single" not in bonds:
-        faults.append(Fault(f"{at}/bonds", "has no 'single', which added bonds are"))
+        faults.append(Fault(f"{at}/bonds", "lacks 'single', the kind of added bonds"))
     return faults
 
 
 def featuriser_of(spec: Mapping[str, Any]) -> SmilesFeaturiser | None:
-    """Of a stored spec."""
+    """The featuriser of a stored spec."""
     declared = spec.get("featuriser")
     return None if declared is None else SmilesFeaturiser.model_validate(declared)
 

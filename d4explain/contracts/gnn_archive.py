@@ -18,13 +18,13 @@ SPEC, WEIGHTS, SAMPLES = "spec.json", "weights.safetensors", "samples.json"
 _REQUIRED = (SPEC, WEIGHTS)
 _ALLOWED = (*_REQUIRED, SAMPLES)
 _END = struct.Struct("<4s4H2LH")  # the record at the end of a zip file
-_MAX_DIRECTORY = 4096  # bytes; three entries have some hundred
+_MAX_DIRECTORY = 4096  # bytes; three entries need a few hundred
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1
 
 
 class GnnArchive:
-    """An archive whose list of members is sound; what they hold is read one by one."""
+    """An archive with a checked list of members; each member is read on demand."""
 
     def __init__(self, data: bytes, pointer: str = "") -> None:
         self._pointer = pointer
@@ -40,7 +40,7 @@ class GnnArchive:
         return SAMPLES in self._members
 
     def read(self, name: str, max_bytes: int) -> bytes:
-        """One member, of which no more than `max_bytes` are ever inflated."""
+        """Reads one member; inflates at most `max_bytes` of it."""
         member = self._members[name]
         if member.file_size > max_bytes:
             sent = f"holds {name} of {member.file_size} bytes"
@@ -55,7 +55,7 @@ class GnnArchive:
         return data
 
     def _check_end(self, data: bytes) -> None:
-        """Before zipfile reads the directory, which may be as long as the whole file."""
+        """Checks the end record first: zipfile would read a directory of any length."""
         if len(data) < _END.size or not data.startswith(b"PK\x03\x04"):
             raise self._refusal("is not a zip file")
         signature, *_, entries, size, _, comment = _END.unpack(data[-_END.size :])
@@ -90,7 +90,7 @@ class GnnArchive:
 
 
 def write_archive(members: Mapping[str, bytes]) -> bytes:
-    """The same members always give the same bytes."""
+    """Writes an archive; the same members always give the same bytes."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in _ALLOWED:

@@ -1,4 +1,4 @@
-"""The gate for weights from strangers: safetensors only, and exactly the tensors of the spec."""
+"""Checks untrusted weights: safetensors only, with exactly the tensors of the spec."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from d4explain.contracts.errors import Fault, InvalidInput
 from d4explain.contracts.gnn_spec import GnnSpecDocument
 from d4explain.contracts.gnn_tensors import expected_tensors
 from d4explain.contracts.plugins import TensorShape
-from d4explain.contracts.strict_json import loads
+from d4explain.contracts.strict_json import MalformedJsonError, parse_json
 
 _DTYPES = {"F32": "float32", "I64": "int64"}
 _SIZES = {"float32": 4, "int64": 8}
@@ -22,17 +22,17 @@ _OTHER_FORMATS = {
     b"PK\x03\x04": "a zip file, as PyTorch's .pt, .pt2 and TorchScript are",
     b"\x80": "a pickle",
 }
-_SHOWN = 5  # faults of one kind that are listed
+_SHOWN = 5  # faults of one kind that a message lists
 
 
 @dataclass(frozen=True)
 class WeightLimits:
     max_bytes: int = 64 * MIB
     max_header_bytes: int = MIB
-    max_tensors: int = 1024  # a GNN of 32 layers has some two hundred
+    max_tensors: int = 1024  # a GNN of 32 layers has about two hundred
 
     def file_bytes(self, spec: GnnSpecDocument) -> int:
-        """Most bytes that a file with the spec's tensors can have."""
+        """Maximum size of a file with the tensors of the spec."""
         tensors = expected_tensors(spec).values()
         values = sum(math.prod(tensor.shape) * _SIZES[tensor.dtype] for tensor in tensors)
         return min(self.max_bytes, 8 + self.max_header_bytes + values)
@@ -41,7 +41,7 @@ class WeightLimits:
 def check_weights(
     data: bytes, spec: GnnSpecDocument, limits: WeightLimits | None = None, pointer: str = ""
 ) -> None:
-    """Raises InvalidInput unless the file holds the spec's tensors and nothing else, all finite."""
+    """Raises InvalidInput unless the file has exactly the tensors of the spec, all finite."""
     limits = limits or WeightLimits()
     header = _header(data, limits, pointer)
     _match(header, expected_tensors(spec), pointer)
@@ -79,9 +79,9 @@ def _header(data: bytes, limits: WeightLimits, pointer: str) -> dict[str, Tensor
             allowed=limits.max_header_bytes,
         )
     try:
-        entries = loads(data[8 : 8 + size])
-    except InvalidInput as error:
-        raise InvalidInput(f"the safetensors header is {error}", pointer) from None
+        entries = parse_json(data[8 : 8 + size])
+    except (MalformedJsonError, InvalidInput) as error:
+        raise InvalidInput(f"not a valid safetensors file: header: {error}", pointer) from None
     if not isinstance(entries, dict):
         raise InvalidInput("not a safetensors file: its header is not an object", pointer)
     if len(entries) > limits.max_tensors:

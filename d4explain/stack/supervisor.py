@@ -7,7 +7,6 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -211,7 +210,8 @@ class Stack:
         return Child(Command(name, argv, self._log(name), environment, niceness=niceness))
 
     def _environment(self, *, redis_url: str | None = None, threads: int = 1) -> dict[str, str]:
-        settings = replace(self._settings, redis_url=redis_url, port=self._port, threads=threads)
+        changes = {"redis_url": redis_url, "port": self._port, "threads": threads}
+        settings = self._settings.model_copy(update=changes)
         return {
             **os.environ,
             **settings.environment(),

@@ -10,8 +10,22 @@ from typing import Literal, NoReturn
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from d4explain.contracts.json_pointers import pointer, printable
+
+__all__ = [
+    "MAX_FAULTS",
+    "Fault",
+    "Faults",
+    "InvalidRequestError",
+    "Place",
+    "faults_of",
+    "kind_of",
+    "pointer",
+    "refuse",
+    "shown",
+]
+
 MAX_FAULTS = 20  # an answer names at most this many; a caller fixes them in rounds anyway
-MAX_SHOWN = 64  # characters of a caller's key or id that a message repeats
 
 Place = Literal["body", "query", "header"]
 
@@ -61,15 +75,10 @@ def refuse(at: str, detail: str, place: Place = "body") -> NoReturn:
     raise InvalidRequestError([Fault(at, detail, place)])
 
 
-def pointer(*tokens: str | int) -> str:
-    """JSON pointer (RFC 6901) of a place; long keys are cut, unprintable characters replaced."""
-    return "".join("/" + _token(token) for token in tokens)
-
-
 def shown(value: object) -> str:
     """A caller's scalar as a message may repeat it: short, printable, quoted if text."""
     if isinstance(value, str):
-        return json.dumps(_printable(value), ensure_ascii=False)
+        return json.dumps(printable(value), ensure_ascii=False)
     if isinstance(value, bool) or value is None:
         return json.dumps(value)
     if isinstance(value, int):
@@ -142,16 +151,3 @@ def _summary(faults: Sequence[Fault]) -> str:
     where = first.at or "the body"
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     return f"{where}: {first.detail}{more}"
-
-
-def _token(token: str | int) -> str:
-    if isinstance(token, int):
-        return str(token)
-    return _printable(token).replace("~", "~0").replace("/", "~1")
-
-
-def _printable(text: str) -> str:
-    cut = text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 1] + "…"
-    return "".join(
-        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in cut
-    )

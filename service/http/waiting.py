@@ -166,7 +166,7 @@ class JobWatcher:
 
     def _listen(self, chime: JobNotifications) -> None:
         while not self.stopping:
-            self._ring(chime.heard(_LISTEN_SECONDS))
+            self._ring(chime.receive(_LISTEN_SECONDS))
         chime.close()
 
     def _poll(self) -> None:

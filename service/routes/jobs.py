@@ -27,6 +27,7 @@ from service.http.waiting import NO_WAIT, Preference, disconnection, preference
 from service.resources import JobResource, PageOf, job_resource, timestamp
 from service.submission.resource_ids import checked_id, gnn_filter
 from store import jobs
+from store.catalogue import retries
 from store.database.tables import JobEvent
 from store.store import Store
 
@@ -169,7 +170,7 @@ def read_job(store: Store, job_id: str) -> JobResource:
 
 
 def retry(store: Store, job_id: str, submission: Submission) -> Created:
-    return once(store, submission, lambda session: jobs.retry(session, job_id).id)
+    return once(store, submission, lambda session: retries.retry(session, job_id).id)
 
 
 async def until_ended(

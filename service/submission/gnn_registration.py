@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import Request
 from pydantic import TypeAdapter, ValidationError
 
+from d4explain.contracts.defaults import MIB
 from d4explain.contracts.gnn_archive import SAMPLES, SPEC, WEIGHTS, GnnArchive
 from d4explain.contracts.gnn_spec import AskedSpecDocument, GnnSpecDocument, parse_spec
 from d4explain.contracts.plugins import BLACK_BOX
@@ -22,7 +23,7 @@ from service.http.openapi import schema_of
 from service.schemas import Description, GnnName, SamplesIn, Tags
 from store.catalogue.black_boxes import check_url
 from store.catalogue.gnn_labels import MAX_TAGS
-from store.settings import MIB, Settings
+from store.settings import Settings
 
 _NAME: TypeAdapter[str] = TypeAdapter(GnnName)
 _DESCRIPTION: TypeAdapter[str] = TypeAdapter(Description)

@@ -1,4 +1,4 @@
-"""Room on the disks: which errors say that there is none, and how much is left."""
+"""Disk space: recognises disk-full errors and checks how much space is left."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from pathlib import Path
 from sqlalchemy.exc import DBAPIError
 
 RESERVE_BYTES = 32 * 2**20
-_REFUSAL_SECONDS = 5.0  # how long a refused write counts as a shortage
+_REFUSAL_SECONDS = 5.0  # after a refused write, the disk counts as full for this long
 _POLL_SECONDS = 0.5
 
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
+_DISK_FULL_ERRNOS = {errno.ENOSPC, errno.EDQUOT}
 _POSTGRES_DISK_FULL = "53100"
-# SQLite has no other words for a shared-memory file that cannot grow.
+# SHMSIZE: the shared-memory file cannot grow.
 _SQLITE_FULL = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE}
-# With a full disk SQLite may also say one of these, which have other causes, too.
-_SQLITE_PERHAPS_FULL = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
+# A full disk may also cause these errors, but so may other faults.
+_SQLITE_MAYBE_FULL = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether a file system or a database refused a write for lack of room."""
+    """Whether a file system or database refused a write because the disk is full."""
     if isinstance(error, OSError):
-        return error.errno in _NO_ROOM
+        return error.errno in _DISK_FULL_ERRNOS
     if not isinstance(error, DBAPIError):
         return False
     if isinstance(error.orig, sqlite3.Error):
@@ -37,8 +37,8 @@ def is_disk_full(error: BaseException) -> bool:
 class DiskSpace:
     """Watches the folders that this deployment writes to.
 
-    New work is refused while less than a reserve is free: running jobs need room for their results,
-    and deleting something is a write, too.
+    The API refuses new work while less than the reserve is free: running jobs need space for their
+    results, and deleting something needs space, too.
     """
 
     def __init__(self, folders: Mapping[str, Path], reserve: int = RESERVE_BYTES) -> None:
@@ -47,7 +47,7 @@ class DiskSpace:
         self._refused_at: float | None = None
 
     def shortage(self) -> str | None:
-        """What is short, in words; None while there is room."""
+        """A description of the shortage; None while there is enough space."""
         for name, folder in self._folders.items():
             free = shutil.disk_usage(_existing(folder)).free
             if free < self._reserve:
@@ -60,20 +60,20 @@ class DiskSpace:
         return None
 
     def explains(self, error: BaseException) -> bool:
-        """Whether the error comes from a full disk, even if SQLite only calls it an I/O error."""
+        """Whether a full disk caused the error, even if SQLite reports an I/O error."""
         if is_disk_full(error):
             return True
         orig = error.orig if isinstance(error, DBAPIError) else None
         if not isinstance(orig, sqlite3.Error):
             return False
-        return _sqlite_code(orig) & 0xFF in _SQLITE_PERHAPS_FULL and self.shortage() is not None
+        return _sqlite_code(orig) & 0xFF in _SQLITE_MAYBE_FULL and self.shortage() is not None
 
     def note_refusal(self) -> None:
-        """For quotas and for the database server's disk, whose free bytes nobody here can see."""
+        """Records a refused write, for quotas and remote disks whose free space is unknown."""
         self._refused_at = time.monotonic()
 
     def wait_for_room(self, should_stop: Callable[[], bool]) -> None:
-        """Returns as soon as there is room, or when told to stop."""
+        """Returns as soon as there is space, or when told to stop."""
         while self.shortage() is not None and not should_stop():
             time.sleep(_POLL_SECONDS)
 
@@ -83,5 +83,5 @@ def _sqlite_code(error: sqlite3.Error) -> int:
 
 
 def _existing(folder: Path) -> Path:
-    """The folder itself, or what it will be made in."""
+    """The folder itself, or its nearest existing parent."""
     return next(path for path in (folder, *folder.parents) if path.exists())

@@ -1,4 +1,4 @@
-"""Content-addressed files: the name of an artifact is the SHA-256 of its bytes."""
+"""Content-addressed files: an artifact is named by the SHA-256 of its bytes."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _WRITERS = 8
 
 class Listed(NamedTuple):
     digest: str
-    modified_at: float | None  # None where the file system does not say
+    modified_at: float | None  # None if the file system does not tell
 
 
 class Artifacts:
-    """A folder or an fsspec URL; equal bytes are kept once."""
+    """A folder or an fsspec URL; equal bytes are stored once."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -42,29 +42,29 @@ class Artifacts:
 
     @property
     def folder(self) -> Path | None:
-        """Where artifacts are on this machine; None if they are elsewhere."""
+        """The local folder of the artifacts; None if they are remote."""
         return Path(self._root) if self._is_local else None
 
     def put(self, data: bytes) -> str:
-        """Keeps the bytes and returns their digest; a crash leaves all of them or nothing."""
+        """Stores the bytes and returns their digest; a crash leaves all bytes or none."""
         digest = digest_of(data)
         path = self._path(digest)
         if self._is_local:
             _write_durably(path, data)
-        else:  # object stores show an object only when it is complete
+        else:  # object stores publish only complete objects
             self._files.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
             self._files.pipe_file(path, data)
         return digest
 
     def put_all(self, several: Sequence[bytes]) -> None:
-        """As `put`, a few at a time: syncs that are asked for together are done sooner."""
+        """Like `put` for several artifacts, in parallel: concurrent syncs are faster."""
         if len(several) <= 1:
             for data in several:
                 self.put(data)
             return
         shares = [several[first::_WRITERS] for first in range(min(_WRITERS, len(several)))]
         writing = [self._writers.submit(self._put_each, share) for share in shares]
-        wait(writing)  # nobody is still writing when what one of them raised is told
+        wait(writing)  # let all writers finish before raising an error
         for one in writing:
             one.result()
 
@@ -87,7 +87,7 @@ class Artifacts:
         return data
 
     def put_large(self, write: Callable[[BinaryIO], None]) -> str:
-        """As `put`, for what `write` puts into a file and is not to be in memory as a whole."""
+        """Like `put`, for data that `write` writes to a file because it does not fit in memory."""
         if not self._is_local:
             with tempfile.TemporaryDirectory() as folder:
                 copy = Path(folder) / "artifact"
@@ -118,14 +118,14 @@ class Artifacts:
         return digest
 
     def open_large(self, digest: str) -> BinaryIO:
-        """A local file with the artifact's bytes, checked; of a remote one, a copy.
+        """Opens a verified local file with the artifact's bytes; downloads a remote artifact first.
 
-        The copy has no name and is gone once nobody has it open or mapped.
+        The download is an unnamed file that disappears when it is closed and unmapped.
         """
         path = self._path(digest)
         if not self._files.exists(path):
             raise ArtifactMissing(digest)
-        # the caller's to close
+        # the caller closes it
         file: BinaryIO = open(path, "rb") if self._is_local else tempfile.TemporaryFile()  # noqa: SIM115
         try:
             if not self._is_local:
@@ -145,19 +145,19 @@ class Artifacts:
         return bool(self._files.exists(self._path(digest)))
 
     def delete(self, digest: str) -> None:
-        """Forgets an artifact; one that is not there is no error."""
+        """Deletes an artifact, if it exists."""
         with contextlib.suppress(FileNotFoundError):
             self._files.rm_file(self._path(digest))
 
     def listed(self) -> Iterator[Listed]:
-        """Every artifact there is, in no order."""
+        """All artifacts, in no particular order."""
         for path, details in self._found().items():
             name = path.rsplit("/", 1)[-1]
             if _DIGEST.fullmatch(name):
                 yield Listed(name, _modified_at(details))
 
     def delete_unfinished(self, before: float) -> None:
-        """Removes what writers that were killed before that time have left."""
+        """Deletes unfinished files that killed writers left before that time."""
         for path, details in self._found().items():
             modified_at = _modified_at(details)
             if path.endswith(_UNFINISHED) and modified_at is not None and modified_at < before:
@@ -165,7 +165,7 @@ class Artifacts:
                     self._files.rm_file(path)
 
     def modified_at(self, digest: str) -> float | None:
-        """When the artifact was last put; None if it is gone or nobody knows."""
+        """When the artifact was last stored; None if it is missing or the time is unknown."""
         try:
             return _modified_at(self._files.info(self._path(digest)))
         except FileNotFoundError:
@@ -178,21 +178,21 @@ class Artifacts:
         return found
 
     def _path(self, digest: str) -> str:
-        # The only names that ever become paths, so nothing a client sends can.
+        # Only digests become paths, so no client input can.
         if not _DIGEST.fullmatch(digest):
             raise ArtifactMissing(digest[:80])
         return f"{self._root}/{digest[:2]}/{digest}"
 
 
 def digest_of(data: bytes) -> str:
-    """The name that an artifact with these bytes has."""
+    """The name of an artifact with these bytes."""
     return hashlib.sha256(data).hexdigest()
 
 
 def _write_durably(path: str, data: bytes) -> None:
-    # As few calls of the operating system as can be: each lets other threads go first.
-    if _is_kept(path, data):
-        os.utime(path)  # young again, so that housekeeping spares it
+    # Use few system calls: each one may switch to another thread.
+    if _is_stored(path, data):
+        os.utime(path)  # renew its age, so that cleanup keeps it
         return
     folder = os.path.dirname(path)
     unfinished = f"{path}.{secrets.token_hex(8)}{_UNFINISHED}"
@@ -211,8 +211,8 @@ def _write_durably(path: str, data: bytes) -> None:
     _sync_folder(folder)
 
 
-def _is_kept(path: str, data: bytes) -> bool:
-    if not os.path.exists(path):  # as most are not; to open one asks more of the system
+def _is_stored(path: str, data: bytes) -> bool:
+    if not os.path.exists(path):  # most files are new, and this is cheaper than `open`
         return False
     try:
         with open(path, "rb") as file:

@@ -1,4 +1,4 @@
-"""Sets of graphs as bytes, and what they hash to."""
+"""Serialises and hashes sets of graphs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNLABELLED = -1
 
 @dataclass(frozen=True)
 class PackedGraphs:
-    """All graphs end to end; graph i owns nodes node_ptr[i]:node_ptr[i+1], edges likewise."""
+    """Concatenated graphs; graph i has the nodes node_ptr[i]:node_ptr[i+1], likewise its edges."""
 
     node_ptr: NDArray[np.int64]  # [graph + 1]
     edge_ptr: NDArray[np.int64]  # [graph + 1]
@@ -46,14 +46,14 @@ class SetFigures:
 
 
 def pack(graphs: Sequence[CanonicalGraph]) -> bytes:
-    """The same graphs always give the same bytes."""
+    """Serialises graphs; the same graphs always give the same bytes."""
     tensors: dict[str, NDArray[np.generic]] = {
         "node_ptr": _starts([len(graph.node_ids) for graph in graphs]),
         "edge_ptr": _starts([len(graph.edges) for graph in graphs]),
         "edges": np.concatenate([_edges(graph) for graph in graphs]),
         "x": np.concatenate([_features(graph) for graph in graphs]),
         "labels": np.array([_label(graph) for graph in graphs], dtype=np.int64),
-        # As JSON text: ids are integers or strings, and the two must not be mixed up.
+        # JSON keeps integer ids and string ids apart.
         "node_ids": _text([graph.node_ids for graph in graphs]),
     }
     if width := _edge_width(graphs):
@@ -101,9 +101,9 @@ def unpack(data: bytes) -> list[CanonicalGraph]:
 
 
 def canonical_graph_hash(graph: CanonicalGraph) -> str:
-    """SHA-256 of features, edges and their attributes in the order of the nodes.
+    """SHA-256 of node features, edges and edge attributes, in node order.
 
-    Ids and label do not count.
+    Ids and label are not included.
     """
     features = _features(graph)
     content = hashlib.sha256(np.array(features.shape, dtype="<i8").tobytes())
@@ -115,7 +115,7 @@ def canonical_graph_hash(graph: CanonicalGraph) -> str:
 
 
 def canonical_set_hash(graphs: Sequence[CanonicalGraph]) -> str:
-    """SHA-256 of the graphs and their labels, in their order; node ids do not count."""
+    """SHA-256 of the graphs and labels in their order, without node ids."""
     lines = (f"{canonical_graph_hash(graph)} {_label(graph)}\n" for graph in graphs)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
@@ -156,7 +156,7 @@ def _edge_attributes(graph: CanonicalGraph) -> NDArray[np.float32]:
 
 
 def _edge_width(graphs: Sequence[CanonicalGraph]) -> int:
-    """Of the first edge that there is, 0 if edges have no attributes."""
+    """Number of attributes per edge; 0 if edges have none."""
     return next((len(graph.edge_attr[0]) for graph in graphs if graph.edge_attr), 0)
 
 

@@ -1,7 +1,7 @@
-"""One large graph as an artifact: compressed rows in a safetensors file that can be mapped.
+"""A large graph as an artifact: compressed sparse rows in a memory-mapped safetensors file.
 
-The neighbours of a node lie side by side, so that a reader takes what it needs of a file of any
-size. Committed here, array by array, since the library would first put all of it into memory.
+The neighbours of a node are contiguous, so a reader loads only the rows that it needs. This module
+writes the file array by array, because the safetensors library would hold all of it in memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DTYPES: dict[str, np.dtype[Any]] = {
     "I64": np.dtype("<i8"),
 }
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
-_LENGTH_BYTES = 8  # of the header's length, which a safetensors file begins with
+_LENGTH_BYTES = 8  # a safetensors file begins with the length of its header
 _MAX_HEADER = 4096
 _CHUNK = 2**22  # values that are written or checked at once
 
@@ -33,7 +33,7 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class LargeGraph:
-    """An undirected graph without self-loops; every edge stands in the rows of both its ends."""
+    """An undirected graph without self-loops; each edge is in the rows of both endpoints."""
 
     x: NDArray[np.float32]  # [node, feature]
     starts: NDArray[np.int64]  # [node + 1]
@@ -53,7 +53,7 @@ class LargeGraph:
 
 
 def first_repeated(sources: NDArray[np.int64], targets: NDArray[np.int64]) -> Pair | None:
-    """An ordered pair that is listed twice, if there is one; the smallest of them."""
+    """The smallest ordered pair that is listed twice, or None."""
     if not len(sources):
         return None
     nodes = int(max(sources.max(), targets.max())) + 1
@@ -65,7 +65,7 @@ def first_repeated(sources: NDArray[np.int64], targets: NDArray[np.int64]) -> Pa
 def rows_of(
     x: NDArray[np.float32], sources: NDArray[np.int64], targets: NDArray[np.int64]
 ) -> LargeGraph:
-    """From listed edges, each once or once per direction, without self-loops."""
+    """Builds the rows from edges that are listed once or in both directions, without self-loops."""
     nodes = len(x)
     codes = np.concatenate([sources * nodes + targets, targets * nodes + sources])
     codes.sort()
@@ -76,7 +76,7 @@ def rows_of(
 
 
 def write(graph: LargeGraph, file: BinaryIO) -> None:
-    """The same graph always gives the same bytes."""
+    """Writes the graph; the same graph always gives the same bytes."""
     arrays: dict[str, NDArray[Any]] = {
         "starts": graph.starts,
         "x": graph.x,
@@ -89,7 +89,7 @@ def write(graph: LargeGraph, file: BinaryIO) -> None:
         dtype = _NAMES[array.dtype.newbyteorder("<")]
         header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [start, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % _LENGTH_BYTES)  # aligned, as the library does it
+    text += b" " * (-len(text) % _LENGTH_BYTES)  # align the data, as the library does
     file.write(len(text).to_bytes(_LENGTH_BYTES, "little") + text)
     for array in arrays.values():
         flat = array.reshape(-1)
@@ -98,10 +98,10 @@ def write(graph: LargeGraph, file: BinaryIO) -> None:
 
 
 def mapped(file: BinaryIO) -> LargeGraph:
-    """The graph in an open file; what is read of it is brought in by the system, page by page."""
+    """Maps the graph of an open file; the system loads pages on access."""
     length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
     if not 0 < length <= _MAX_HEADER:
-        raise ValueError(f"a large graph has a header of at most {_MAX_HEADER} bytes, got {length}")
+        raise ValueError(f"the header has {length} bytes; at most {_MAX_HEADER} are allowed")
     header: Mapping[str, Any] = json.loads(file.read(length))
 
     def array(name: str) -> NDArray[Any]:

@@ -14,7 +14,7 @@ from store.database.paging import Page, page_of
 from store.database.tables import Job, ReferenceSet
 from store.errors import Conflict, NotFound
 
-_BY_ID = (  # built once, since every submission asks it
+_BY_ID = (  # built once: every submission runs it
     select(ReferenceSet)
     .where(ReferenceSet.id == bindparam("id"), ReferenceSet.tenant_id == bindparam("tenant"))
     .execution_options(populate_existing=True)
@@ -37,7 +37,7 @@ def create(
     large: bool = False,
     tenant: str = "default",
 ) -> ReferenceSet:
-    """Hash and figures are those of `graph_sets.canonical_set_hash` and `graph_sets.describe`."""
+    """Takes the hash and figures of `graph_sets.canonical_set_hash` and `graph_sets.describe`."""
     dataset = ReferenceSet(
         id=new_id("set"),
         tenant_id=tenant,
@@ -55,7 +55,7 @@ def create(
     )
     session.add(dataset)
     session.flush()
-    session.refresh(dataset)  # its time was set by the database
+    session.refresh(dataset)  # the database set `created_at`
     return dataset
 
 
@@ -74,7 +74,7 @@ def page(
 
 
 def delete(session: Session, dataset_id: str, tenant: str = "default") -> None:
-    """Forgets the set and its denoisers; explanations stay as records."""
+    """Deletes the set and its denoisers; explanations are kept as records."""
     dataset = session.scalar(
         select(ReferenceSet)
         .where(ReferenceSet.id == dataset_id, ReferenceSet.tenant_id == tenant)
@@ -89,8 +89,8 @@ def delete(session: Session, dataset_id: str, tenant: str = "default") -> None:
     )
     if user is not None:
         raise Conflict(
-            f"dataset {dataset.id} is in use by job {user}; cancel it or wait for its end"
+            f"dataset {dataset.id} is in use by job {user}; cancel the job or wait until it ends"
         )
-    denoisers.let_go_of_dataset(session, dataset)
+    denoisers.release_dataset(session, dataset)
     session.delete(dataset)
     session.flush()

@@ -18,20 +18,20 @@ from store.errors import NotFound
 from store.jobs.claims import Claim, held
 from store.jobs.submission import locked, submit
 
-# Built once: every submission asks these, and to build one takes about as long as to run it.
+# Built once: every submission runs these, and building one takes as long as running it.
 _BY_KEY = (
     select(Denoiser)
     .where(Denoiser.tenant_id == bindparam("tenant"), Denoiser.key == bindparam("key"))
     .execution_options(populate_existing=True)
 )
-_KEPT = {
+_LOCK_SHARED = {
     kind: select(column).where(column == bindparam("id")).with_for_update(read=True, key_share=True)
     for kind, column in (("gnn", Gnn.id), ("dataset", ReferenceSet.id))
 }
 
 
 def key(gnn_sha: str, dataset_sha: str, objective: str, config: DenoiserConfig) -> str:
-    """The denoiser's identity: the hash of all that its training depends on."""
+    """The denoiser's identity: a hash of everything that its training depends on."""
     parts = [gnn_sha, dataset_sha, objective, config.model_dump(mode="json")]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
@@ -45,17 +45,17 @@ def get_or_create(
     config: DenoiserConfig,
     tenant: str = "default",
 ) -> tuple[Denoiser, Job | None]:
-    """The denoiser and the training to wait for, None when it is ready.
+    """Returns the denoiser and its training job; the job is None if the denoiser is ready.
 
-    A running training is joined; one that failed or was canceled is started again.
+    Joins a running training, and restarts one that failed or was canceled.
     """
-    _keep(session, gnn, dataset)
+    _lock_shared(session, gnn, dataset)
     identity = key(gnn.sha256, dataset.sha256, objective, config)
     denoiser = _by_key(session, identity, tenant)
     if denoiser is not None:
-        # A ready one stays ready, so there is no training whose end could be missed.
+        # A ready denoiser stays ready, so no lock is needed.
         is_ready = denoiser.state is DenoiserState.READY
-        return (denoiser, None) if is_ready else _joined(session, denoiser)
+        return (denoiser, None) if is_ready else _join_training(session, denoiser)
     new = Denoiser(
         id=new_id("den"),
         tenant_id=tenant,
@@ -68,11 +68,11 @@ def get_or_create(
     )
     try:
         with session.begin_nested():
-            return new, _started(session, new)
+            return new, _start_training(session, new)
     except IntegrityError:  # another transaction was first
         first = _by_key(session, identity, tenant)
         assert first is not None
-        return _joined(session, first)
+        return _join_training(session, first)
 
 
 def get(session: Session, denoiser_id: str, tenant: str = "default") -> Denoiser:
@@ -126,8 +126,8 @@ def finish(
     return denoiser
 
 
-def let_go_of_gnn(session: Session, gnn: Gnn) -> None:
-    """Hands the GNN's denoisers to a GNN with the same content, or forgets them."""
+def release_gnn(session: Session, gnn: Gnn) -> None:
+    """Moves the GNN's denoisers to a GNN with the same content, or deletes them."""
     twin = session.scalar(
         select(Gnn.id)
         .where(Gnn.tenant_id == gnn.tenant_id, Gnn.sha256 == gnn.sha256, Gnn.id != gnn.id)
@@ -140,8 +140,8 @@ def let_go_of_gnn(session: Session, gnn: Gnn) -> None:
         session.execute(update(Denoiser).where(mine).values(gnn_id=twin))
 
 
-def let_go_of_dataset(session: Session, dataset: ReferenceSet) -> None:
-    """Hands the set's denoisers to a set with the same content, or forgets them."""
+def release_dataset(session: Session, dataset: ReferenceSet) -> None:
+    """Moves the set's denoisers to a set with the same content, or deletes them."""
     twin = session.scalar(
         select(ReferenceSet.id)
         .where(
@@ -158,8 +158,8 @@ def let_go_of_dataset(session: Session, dataset: ReferenceSet) -> None:
         session.execute(update(Denoiser).where(mine).values(dataset_id=twin))
 
 
-def _started(session: Session, denoiser: Denoiser) -> Job:
-    job = _training(session, denoiser)
+def _start_training(session: Session, denoiser: Denoiser) -> Job:
+    job = _submit_training(session, denoiser)
     denoiser.job_id = job.id
     denoiser.created_at = job.created_at
     session.add(denoiser)
@@ -167,19 +167,19 @@ def _started(session: Session, denoiser: Denoiser) -> Job:
     return job
 
 
-def _joined(session: Session, denoiser: Denoiser) -> tuple[Denoiser, Job | None]:
-    # The training's row is locked before the denoiser's, as the end of a training does: a
-    # waiter then either is written before the training ends, and seen by it, or sees its end.
+def _join_training(session: Session, denoiser: Denoiser) -> tuple[Denoiser, Job | None]:
+    # Lock the training before the denoiser, as the end of a training does. A waiting job is then
+    # either written before the training ends, or it sees the end.
     job = locked(session, denoiser.job_id, denoiser.tenant_id)
     session.refresh(denoiser, with_for_update=True)
     if denoiser.state is DenoiserState.READY:
         return denoiser, None
-    if denoiser.job_id != job.id:  # started again while we waited for the lock
-        return _joined(session, denoiser)
+    if denoiser.job_id != job.id:  # restarted while this transaction waited for the lock
+        return _join_training(session, denoiser)
     if not job.state.is_terminal:
         return denoiser, job
-    again = _training(session, denoiser, retry_of=job.id)
-    if job.state is not JobState.FAILED:  # stopped from outside, so its checkpoint is sound
+    again = _submit_training(session, denoiser, retry_of=job.id)
+    if job.state is not JobState.FAILED:  # it did not fail by itself, so its checkpoint is usable
         again.checkpoint = job.checkpoint
     denoiser.state = DenoiserState.TRAINING
     denoiser.job_id = again.id
@@ -187,7 +187,7 @@ def _joined(session: Session, denoiser: Denoiser) -> tuple[Denoiser, Job | None]
     return denoiser, again
 
 
-def _training(session: Session, denoiser: Denoiser, retry_of: str | None = None) -> Job:
+def _submit_training(session: Session, denoiser: Denoiser, retry_of: str | None = None) -> Job:
     return submit(
         session,
         kind=JobKind.TRAIN,
@@ -205,9 +205,8 @@ def _by_key(session: Session, identity: str, tenant: str) -> Denoiser | None:
     return session.scalar(_BY_KEY, {"tenant": tenant, "key": identity})
 
 
-def _keep(session: Session, gnn: Gnn, dataset: ReferenceSet) -> None:
-    """Keeps both from deletion until the transaction ends."""
+def _lock_shared(session: Session, gnn: Gnn, dataset: ReferenceSet) -> None:
+    """Prevents the deletion of both until the transaction ends."""
     for kind, id_ in (("gnn", gnn.id), ("dataset", dataset.id)):
-        # by the connection, as objects are not asked for
-        if session.connection().execute(_KEPT[kind], {"id": id_}).scalar() is None:
+        if session.connection().execute(_LOCK_SHARED[kind], {"id": id_}).scalar() is None:
             raise NotFound(kind, id_)

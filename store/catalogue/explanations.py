@@ -1,4 +1,4 @@
-"""Explanations that were asked for."""
+"""Requested explanations."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _JOB_KINDS: dict[ExplanationKind, JobKind] = {
 
 
 class NewExplanation(TypedDict, total=False):
-    """What is to be said about an explanation that is asked for."""
+    """The fields of a new explanation."""
 
-    id: str  # if something else names it already
+    id: str  # if it was assigned before
     kind: Required[ExplanationKind]
     gnn: Required[Gnn]
     dataset: Required[ReferenceSet]
@@ -42,10 +42,10 @@ class NewExplanation(TypedDict, total=False):
 
 
 def create(session: Session, **new: Unpack[NewExplanation]) -> tuple[Explanation, Job]:
-    """The explanation and its job, which waits for `train_job`.
+    """Creates the explanation and its job, which waits for `train_job`.
 
-    Call in the transaction of `denoisers.get_or_create`, whose locks keep the training from
-    ending in between.
+    Call it in the transaction of `denoisers.get_or_create`: its locks prevent the training from
+    ending before the job is written.
     """
     ((written, job),) = create_all(session, [new])
     tenant = written.tenant_id
@@ -55,9 +55,9 @@ def create(session: Session, **new: Unpack[NewExplanation]) -> tuple[Explanation
 def create_all(
     session: Session, several: Sequence[NewExplanation]
 ) -> list[tuple[Explanation, Job]]:
-    """As `create`, with as many statements for several explanations as for one.
+    """Like `create` for several explanations, with the number of statements of one.
 
-    The session does not know what is returned, as with `submit_all`.
+    The returned objects are not part of the session, as with `submit_all`.
     """
     if not several:
         return []
@@ -130,7 +130,7 @@ def page(
 def finish(
     session: Session, claim: Claim, *, result_digest: str, summary: JsonObject | None = None
 ) -> Explanation:
-    """Stores where the answer is; call in the transaction that ends the job."""
+    """Stores the digest of the result; call it in the transaction that ends the job."""
     job = held(session, claim)
     explanation = get(session, job.subject_id or "", job.tenant_id)
     explanation.result_digest = result_digest

@@ -1,4 +1,4 @@
-"""What people put on a GNN after it was registered: aliases, a description, tags."""
+"""Aliases and tags of a registered GNN."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def aliases_of(session: Session, gnn_id: str) -> list[str]:
 
 
 def aliases_by_gnn(session: Session, gnn_ids: Sequence[str]) -> dict[str, list[str]]:
-    """As `aliases_of`, for several GNNs in one query."""
+    """Like `aliases_of`, for several GNNs in one query."""
     found: dict[str, list[str]] = {gnn_id: [] for gnn_id in gnn_ids}
     query = select(GnnAlias.gnn_id, GnnAlias.alias).where(GnnAlias.gnn_id.in_(gnn_ids))
     for gnn_id, alias in session.execute(query.order_by(GnnAlias.alias)):
@@ -29,8 +29,8 @@ def aliases_by_gnn(session: Session, gnn_ids: Sequence[str]) -> dict[str, list[s
 
 
 def set_alias(session: Session, alias: str, gnn: Gnn) -> None:
-    """Gives the alias to this version, and takes it from the one that had it."""
-    # The name's row is locked, so that two who make the same alias do not both insert it.
+    """Moves the alias to this version."""
+    # Lock the row of the name, so that two transactions cannot insert the same alias.
     session.execute(
         select(GnnName.name)
         .where(GnnName.tenant_id == gnn.tenant_id, GnnName.name == gnn.name)
@@ -51,7 +51,7 @@ def remove_alias(session: Session, name: str, alias: str, tenant: str = "default
 
 
 def merge_tags(gnn: Gnn, changes: Mapping[str, str | None]) -> None:
-    """As RFC 7396 does it: null takes a tag away, the others stay as they are."""
+    """Merges tags as RFC 7396 does: null removes a tag, missing tags stay."""
     merged = {**gnn.tags, **changes}
     tags = {key: value for key, value in merged.items() if value is not None}
     if len(tags) > MAX_TAGS:

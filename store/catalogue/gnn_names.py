@@ -1,4 +1,4 @@
-"""The ways to name a GNN: `gnn_…`, `name@3`, `name@production`, `name`."""
+"""References to a GNN: `gnn_…`, `name@3`, `name@production`, `name`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 MAX_NAME_LENGTH = 200
 MAX_ALIAS_LENGTH = 64
 MAX_REFERENCE_LENGTH = MAX_NAME_LENGTH + 1 + MAX_ALIAS_LENGTH
-# Begins with a letter, so that no alias looks like a version.
+# An alias begins with a letter, so that it cannot look like a version.
 ALIAS_PATTERN = r"^[a-z][a-z0-9_.-]{0,63}$"
 
 _ID = re.compile(r"gnn_[a-z0-9_]{1,28}")
@@ -19,7 +19,7 @@ _ALIAS = re.compile(ALIAS_PATTERN)
 
 @dataclass(frozen=True)
 class Reference:
-    """Either `id`, or `name` with at most one of the others; a name alone is its newest version."""
+    """Either `id`, or `name` with a version or an alias; a name alone means its newest version."""
 
     id: str | None = None
     name: str | None = None
@@ -28,12 +28,12 @@ class Reference:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether it names the same GNN forever."""
+        """Whether it always refers to the same GNN."""
         return self.id is not None or self.version is not None
 
 
 def parse_reference(text: str) -> Reference | None:
-    """None for what cannot name a GNN, and need not be asked of the database."""
+    """Parses a reference; None if it cannot refer to a GNN."""
     if _ID.fullmatch(text):
         return Reference(id=text)
     name, at, which = text.rpartition("@")
@@ -47,13 +47,13 @@ def parse_reference(text: str) -> Reference | None:
 
 
 def name_fault(name: str) -> str | None:
-    """Why a GNN cannot be called this; a name has to be told from ids, versions and addresses."""
+    """Why this is not a valid name; names must differ from ids, versions and URLs."""
     if not is_printable(name):
-        return "should have no control characters"
+        return "should not contain control characters"
     if "@" in name or "/" in name:
-        return "should have no '@' and no '/'; they separate names from versions and addresses"
+        return "should not contain '@' or '/'; they separate names from versions and URL paths"
     if name.startswith("gnn_") or name in (".", ".."):
-        return "should not be '.' or '..' or begin with 'gnn_', as ids do"
+        return "should not be '.' or '..', or begin with 'gnn_' like an id"
     return None
 
 

@@ -1,4 +1,4 @@
-"""GNNs that were registered, as numbered versions of a name."""
+"""Registered GNNs: numbered versions of a name."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from store.errors import Conflict, GnnNotReady, NotFound
 from store.jobs.claims import Claim, held
 from store.jobs.submission import submit
 
-_SHOWN = 5  # jobs or aliases that a refusal lists
+_SHOWN = 5  # jobs or aliases that an error message lists
 _NOT_COMPUTED = {"class_names", "feature_schema", "featuriser", "task", "head"}
-# Built once: every submission asks this, and to build one takes about as long as to run it.
+# Built once: every submission runs this, and building it takes as long as running it.
 _BY_ID = (
     select(Gnn)
     .where(Gnn.id == bindparam("id"), Gnn.tenant_id == bindparam("tenant"))
     .execution_options(populate_existing=True)
 )
-_KEPT = _BY_ID.with_for_update(read=True, key_share=True)
+_BY_ID_LOCKED = _BY_ID.with_for_update(read=True, key_share=True)
 
 
 def create(
@@ -43,7 +43,7 @@ def create(
     tags: Mapping[str, str] | None = None,
     tenant: str = "default",
 ) -> tuple[Gnn, Job]:
-    """The next version of this name, being probed, and the job that does it."""
+    """Creates the next version of this name and the job that probes it."""
     gnn_id = new_id("gnn")
     job = submit(
         session,
@@ -74,9 +74,9 @@ def create(
 
 
 def content_hash(spec: GnnSpecDocument, weights_digest: str) -> str:
-    """What the GNN computes, whatever it, its classes or its features are called."""
+    """Hashes what the GNN computes, without the names of the GNN, its classes or its features."""
     architecture = spec.model_dump_json(exclude=_NOT_COMPUTED)
-    # Bonds say what an added edge carries, hence what the GNN makes of it.
+    # Bonds define the attributes of added edges, so they affect the output.
     bonds = "" if spec.featuriser is None else ",".join(spec.featuriser.bonds)
     return hashlib.sha256(f"{architecture}{bonds}\n{weights_digest}".encode()).hexdigest()
 
@@ -86,18 +86,18 @@ def get(session: Session, gnn_id: str, tenant: str = "default") -> Gnn:
 
 
 def find(session: Session, reference: str, tenant: str = "default") -> Gnn:
-    """By `gnn_…`, `name@3`, `name@production` or `name`.
+    """Finds a GNN by `gnn_…`, `name@3`, `name@production` or `name`.
 
-    A name alone is its newest ready version, or its newest one while none is ready.
+    A name alone means its newest ready version, or its newest version if none is ready.
     """
-    return _found(session, _meant(session, reference, tenant), tenant)
+    return _found(session, _resolve(session, reference, tenant), tenant)
 
 
 def require_ready(
     session: Session, reference: str, tenant: str = "default", *, lock: bool = True
 ) -> Gnn:
-    """The GNN; with `lock`, nobody can delete it until the transaction ends."""
-    gnn = _found(session, _meant(session, reference, tenant), tenant, keep=lock)
+    """Returns the ready GNN; `lock` prevents its deletion until the transaction ends."""
+    gnn = _found(session, _resolve(session, reference, tenant), tenant, keep=lock)
     if gnn.state is not GnnState.READY:
         raise GnnNotReady(gnn.id, gnn.state)
     return gnn
@@ -126,20 +126,20 @@ def page(
 
 
 def delete(session: Session, gnn_id: str, tenant: str = "default") -> None:
-    """Forgets the GNN and its denoisers; explanations stay as records."""
+    """Deletes the GNN and its denoisers; explanations are kept as records."""
     gnn = session.scalar(
         select(Gnn).where(Gnn.id == gnn_id, Gnn.tenant_id == tenant).with_for_update()
     )
     if gnn is None:
         raise NotFound("gnn", gnn_id)
     _refuse_if_used(session, gnn)
-    denoisers.let_go_of_gnn(session, gnn)
+    denoisers.release_gnn(session, gnn)
     session.delete(gnn)
     session.flush()
 
 
 def finish(session: Session, claim: Claim, report: ProbeReport) -> None:
-    """Stores what the probe found; call in the transaction that ends the job."""
+    """Stores the probe report; call it in the transaction that ends the job."""
     job = held(session, claim)
     gnn = session.get(Gnn, job.gnn_id, populate_existing=True)
     assert gnn is not None, "a GNN with a running job cannot be deleted"
@@ -149,7 +149,7 @@ def finish(session: Session, claim: Claim, report: ProbeReport) -> None:
 
 
 def _next_version(session: Session, name: str, tenant: str) -> int:
-    """Counted up under the row's lock, which keeps other registrations of this name waiting."""
+    """Increments the version under a row lock; other registrations of this name wait."""
     counted = (
         update(GnnName)
         .where(GnnName.tenant_id == tenant, GnnName.name == name)
@@ -169,8 +169,8 @@ def _next_version(session: Session, name: str, tenant: str) -> int:
     return version
 
 
-def _named(session: Session, reference: Reference, tenant: str) -> str:
-    """The id that a name with a version, an alias or nothing stands for."""
+def _resolve_name(session: Session, reference: Reference, tenant: str) -> str:
+    """Resolves a name, with a version, an alias or neither, to an id."""
     mine = select(Gnn.id).where(Gnn.tenant_id == tenant, Gnn.name == reference.name)
     if reference.version is not None:
         query = mine.where(Gnn.version == reference.version)
@@ -184,11 +184,11 @@ def _named(session: Session, reference: Reference, tenant: str) -> str:
         query = mine.order_by((Gnn.state == GnnState.READY).desc(), Gnn.version.desc())
     found = session.scalar(query.limit(1))
     if found is None:
-        raise _unknown(session, reference, tenant)
+        raise _unknown_reference(session, reference, tenant)
     return found
 
 
-def _unknown(session: Session, reference: Reference, tenant: str) -> NotFound:
+def _unknown_reference(session: Session, reference: Reference, tenant: str) -> NotFound:
     name = reference.name or ""
     versions = session.scalars(
         select(Gnn.version)
@@ -196,10 +196,10 @@ def _unknown(session: Session, reference: Reference, tenant: str) -> NotFound:
         .order_by(Gnn.version.desc())
         .limit(_SHOWN)
     ).all()
-    said = f"there is no gnn called {name[:80]!r}"
+    message = f"there is no gnn called {name[:80]!r}"
     if versions and reference.version is not None:
         listed = ", ".join(str(version) for version in versions)
-        said = f"the gnn {name[:80]!r} has no version {reference.version}; its newest: {listed}"
+        message = f"the gnn {name[:80]!r} has no version {reference.version}; its newest: {listed}"
     elif versions:
         aliases = session.scalars(
             select(GnnAlias.alias)
@@ -208,8 +208,8 @@ def _unknown(session: Session, reference: Reference, tenant: str) -> NotFound:
             .limit(_SHOWN)
         ).all()
         listed = f"it has {', '.join(aliases)}" if aliases else "it has none"
-        said = f"the gnn {name[:80]!r} has no alias {reference.alias!r}; {listed}"
-    return NotFound("gnn", name, said)
+        message = f"the gnn {name[:80]!r} has no alias {reference.alias!r}; {listed}"
+    return NotFound("gnn", name, message)
 
 
 def _refuse_if_used(session: Session, gnn: Gnn) -> None:
@@ -221,7 +221,7 @@ def _refuse_if_used(session: Session, gnn: Gnn) -> None:
     ).all()
     if aliases:
         raise Conflict(
-            f"GNN {gnn.id} has the alias {', '.join(aliases)}; give it to another version or "
+            f"GNN {gnn.id} has the alias {', '.join(aliases)}; move it to another version or "
             "remove it first"
         )
     jobs = session.scalars(
@@ -231,25 +231,25 @@ def _refuse_if_used(session: Session, gnn: Gnn) -> None:
         .limit(_SHOWN)
     ).all()
     if jobs:
-        listed = ", ".join(_said(job) for job in jobs)
-        raise Conflict(f"GNN {gnn.id} is in use by {listed}; cancel that or wait for its end")
+        listed = ", ".join(_describe(job) for job in jobs)
+        raise Conflict(f"GNN {gnn.id} is in use by {listed}; cancel it or wait until it ends")
 
 
-def _said(job: Job) -> str:
+def _describe(job: Job) -> str:
     training = f" of denoiser {job.denoiser_id}" if job.kind is JobKind.TRAIN else ""
     return f"{job.kind} job {job.id}{training} ({job.state})"
 
 
-def _meant(session: Session, reference: str, tenant: str) -> str:
-    """The id that a reference stands for; whether there is a GNN of that id is not asked."""
+def _resolve(session: Session, reference: str, tenant: str) -> str:
+    """Resolves a reference to an id without checking that the GNN exists."""
     parsed = parse_reference(reference)
     if parsed is None:
         raise NotFound("gnn", reference)
-    return parsed.id or _named(session, parsed, tenant)
+    return parsed.id or _resolve_name(session, parsed, tenant)
 
 
 def _found(session: Session, gnn_id: str, tenant: str, *, keep: bool = False) -> Gnn:
-    gnn = session.scalar(_KEPT if keep else _BY_ID, {"id": gnn_id, "tenant": tenant})
+    gnn = session.scalar(_BY_ID_LOCKED if keep else _BY_ID, {"id": gnn_id, "tenant": tenant})
     if gnn is None:
         raise NotFound("gnn", gnn_id)
     return gnn

@@ -1,4 +1,4 @@
-"""Which resource a client's Idempotency-Key stands for."""
+"""Maps a client's Idempotency-Key to the resource that it created."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def find(
     tenant: str = "default",
     lock: bool = True,
 ) -> str | None:
-    """The resource this request has created before, None for a new key.
+    """The resource that this request created before; None for a new key.
 
-    Call before creating anything: until the transaction ends, others with the same key wait
-    here and then find what this one has remembered. Without `lock` it is only a look.
+    Call it before you create anything: until the transaction ends, other requests with the same key
+    wait here and then find the stored resource. Without `lock` it only reads.
     """
     if lock and _is_postgres(session):
         digest = hashlib.sha256(f"{tenant}\n{key}".encode()).digest()[:8]
@@ -57,10 +57,10 @@ def remember(
     resource: str,
     tenant: str = "default",
 ) -> str:
-    """Binds the key to the resource; returns the resource it stands for.
+    """Binds the key to the resource and returns the resource of the key.
 
-    That is another one only if a transaction that did not ask `find` first lost a race; its
-    caller must then roll back what it has created.
+    It returns another resource only if the transaction did not call `find` first and lost a race.
+    The caller must then roll back.
     """
     upsert = postgresql.insert if _is_postgres(session) else sqlite.insert
     new = {
@@ -86,7 +86,7 @@ def remember(
     return winner or resource
 
 
-def forget_expired(session: Session) -> None:
+def delete_expired(session: Session) -> None:
     session.execute(delete(IdempotencyKey).where(IdempotencyKey.expires_at <= now()))
 
 

@@ -1,4 +1,4 @@
-"""The database's own clock, so that hosts need not agree about the time."""
+"""The clock of the database, so that the clocks of hosts need not agree."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 
-class now(FunctionElement[float]):  # noqa: N801 - reads as the SQL function it stands for
+class now(FunctionElement[float]):  # noqa: N801 - reads like an SQL function
     """Seconds since the epoch when the statement runs."""
 
     name = "now"
-    inherit_cache = True  # a function element has a cache key: its statements compile once
+    inherit_cache = True  # statements with it compile once
     type = Double()
 
 
@@ -24,5 +24,5 @@ def _sqlite(element: now, compiler: Any, **_: Any) -> str:
 
 @compiles(now, "postgresql")
 def _postgresql(element: now, compiler: Any, **_: Any) -> str:
-    # Not now(): that is the transaction's start, and a transaction may have waited for a lock.
+    # now() would be the start of the transaction, which may have waited for a lock.
     return "CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS DOUBLE PRECISION)"

@@ -1,4 +1,4 @@
-"""Ids that sort by time and cannot be guessed."""
+"""Random ids that sort by time."""
 
 from __future__ import annotations
 

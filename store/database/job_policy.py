@@ -1,4 +1,4 @@
-"""How patient the store is with jobs; carried by every session of a database."""
+"""Attempts and time limits of jobs; every session of a database carries them."""
 
 from __future__ import annotations
 

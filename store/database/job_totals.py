@@ -1,4 +1,4 @@
-"""How many jobs have ended, by kind and state: counted when they end, never by looking at all."""
+"""Counts ended jobs by kind and state, incrementally as they end."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from sqlalchemy.orm import Session
 from d4explain.contracts.job_states import JobKind, JobState
 from store.database.tables import Job, JobTotal
 
-_ENDED = "ended jobs"  # of a session, which lives for one transaction
+_ENDED = "ended jobs"  # key in `session.info`; a session lives for one transaction
 
 
 def note_end(session: Session, job: Job) -> None:
-    """Counts a job that ends in this transaction; `write` stores it with the commit."""
+    """Counts a job that ends in this transaction; `write` stores the counts at commit."""
     ended: Counter[tuple[str, str, str]] = session.info.setdefault(_ENDED, Counter())
     ended[job.tenant_id, job.kind.value, job.state.value] += 1
 
 
 def write(session: Session) -> None:
-    """The last statements of a transaction, in one order for all, so that none wait in a circle."""
+    """Stores the counts at the end of a transaction, in a fixed order to avoid deadlocks."""
     ended: Counter[tuple[str, str, str]] = session.info.pop(_ENDED, Counter())
     upsert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
     for (tenant, kind, state), count in sorted(ended.items()):
@@ -37,7 +37,7 @@ def write(session: Session) -> None:
 
 
 def read(session: Session) -> dict[tuple[JobKind, JobState], int]:
-    """Of all tenants together."""
+    """The totals of all tenants together."""
     query = select(JobTotal.kind, JobTotal.state, func.sum(JobTotal.count))
     rows = session.execute(query.group_by(JobTotal.kind, JobTotal.state))
     return {(kind, state): int(count) for kind, state, count in rows}

@@ -1,4 +1,4 @@
-"""Lists by keyset: newest first, and stable while new rows arrive."""
+"""Keyset pagination: newest first, and stable while new rows arrive."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def page_of(
 
 
 def _encoded(row: Resource) -> str:
-    # The exact float: repr and JSON keep all its digits.
+    # JSON keeps all digits of the float.
     key = json.dumps([row.created_at, row.id])
     return base64.urlsafe_b64encode(key.encode()).decode().rstrip("=")
 
@@ -51,7 +51,7 @@ def _decoded(cursor: str) -> tuple[float, str]:
         created_at, id_ = None, None
     if not isinstance(created_at, int | float) or not isinstance(id_, str):
         raise InvalidInput(
-            "the cursor is not one that this service gave out; leave it away to start again",
+            "invalid cursor; use `next_cursor` of the previous page, or omit it to start again",
             pointer="/cursor",
         )
     return float(created_at), id_

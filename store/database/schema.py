@@ -1,4 +1,4 @@
-"""Which version of the tables a database has, and how it gets those of this program."""
+"""Checks and migrates the schema version of a database."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from sqlalchemy import Connection, Engine, inspect, text
 
 from store.errors import SchemaMismatch
 
-EXIT_CODE = 3  # of a process that does not fit its database: starting it again is of no use
+EXIT_CODE = 3  # of a process that does not match its schema; a restart would not help
 
 _VERSION_TABLE = "alembic_version"
-_MIGRATION_LOCK = 0x64346D6967  # any number that nobody else uses on this PostgreSQL
+_MIGRATION_LOCK = 0x64346D6967  # any number that no other program uses on this PostgreSQL server
 
 
 def newest() -> str:
-    """The version that this program works with."""
+    """The schema version of this program."""
     head = ScriptDirectory.from_config(_config()).get_current_head()
     assert head is not None
     return head
 
 
 def version(connection: Connection) -> str | None:
-    """The version of the database's tables; None if there are none."""
-    # Alembic's own way to ask logs two lines at every start of a process.
+    """The schema version of the database; None if it has no tables."""
+    # Alembic's own query logs two lines at every start of a process.
     if not inspect(connection).has_table(_VERSION_TABLE):
         return None
     found: str | None = connection.scalar(text(f"SELECT version_num FROM {_VERSION_TABLE}"))
@@ -34,10 +34,10 @@ def version(connection: Connection) -> str | None:
 
 
 def migrate(engine: Engine) -> None:
-    """Brings the tables to this program's version; safe when several processes do so at once."""
+    """Migrates to this program's schema; safe if several processes do so at once."""
     config = _config()
     with engine.begin() as connection:
-        if engine.dialect.name != "sqlite":  # there, the transaction itself keeps others out
+        if engine.dialect.name != "sqlite":  # in SQLite the transaction itself is exclusive
             connection.execute(
                 text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK}
             )
@@ -47,9 +47,9 @@ def migrate(engine: Engine) -> None:
 
 
 def require(engine: Engine) -> None:
-    """Makes the tables of an empty database; raises `SchemaMismatch` for those of another version.
+    """Creates the tables of an empty database; raises `SchemaMismatch` for another version.
 
-    To change tables that hold something is a step of its own: `python -m store migrate`.
+    Existing tables are changed only by `python -m store migrate`.
     """
     with engine.connect().execution_options(reading=True) as connection:
         found = version(connection)
@@ -59,7 +59,7 @@ def require(engine: Engine) -> None:
     _refuse_newer(found)
     if found != newest():
         raise SchemaMismatch(
-            f"the database has schema {found} and this program needs {newest()}: stop all APIs "
+            f"the database has schema {found}, but this program needs {newest()}: stop all APIs "
             "and workers, run `python -m store migrate` once, and start them again"
         )
 
@@ -68,8 +68,8 @@ def _refuse_newer(found: str | None) -> None:
     known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
     if found is not None and found not in known:
         raise SchemaMismatch(
-            f"the database has schema {found} and this program only knows up to {newest()}: it is "
-            "older than its database; run the version that has migrated it"
+            f"the database has schema {found}, but this program only knows schemas up to "
+            f"{newest()}: it is older than its database; run the version that migrated it"
         )
 
 

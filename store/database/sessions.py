@@ -1,4 +1,4 @@
-"""Opens the database and hands out transactions; SQLite and PostgreSQL behave alike here."""
+"""Opens the database and provides transactions, alike for SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from store.database.job_policy import JobPolicy, session_info
 
 __all__ = ["OUTAGES", "CommitUnknownError", "Database", "now", "read_clock"]
 
-# The database is away, locked or full: nothing about what was asked of it.
+# The database is unreachable, locked or full; the request itself is not at fault.
 OUTAGES: tuple[type[Exception], ...] = (OperationalError, PoolTimeoutError)
 
 CONNECTIONS = 40
 _KEPT_CONNECTIONS = 10  # of an idle process
 _POOL_SECONDS = 10
 _BUSY_SECONDS = 30
-# What the sessions of `reading` ask for. SQLite's view is consistent in any transaction;
-# PostgreSQL's default level shows each statement what was committed before that statement.
+# Options of the sessions of `reading`. A SQLite transaction always has a consistent view; at
+# PostgreSQL's default level, each statement sees what was committed before it.
 _READING: dict[str, dict[str, Any]] = {
     "sqlite": {"reading": True},
     "postgresql": {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True},
@@ -40,11 +40,11 @@ _CLOCK = select(now())
 
 
 class CommitUnknownError(OperationalError):
-    """The connection was lost during COMMIT: the transaction is there as a whole or not at all."""
+    """The connection was lost during COMMIT: the transaction is committed or rolled back."""
 
 
 class Database:
-    """`connections` is how many threads may use it at once without waiting for each other."""
+    """A database; `connections` is the number of threads that can use it at once."""
 
     def __init__(
         self, url: str, *, policy: JobPolicy | None = None, connections: int = CONNECTIONS
@@ -52,9 +52,11 @@ class Database:
         self.policy = policy or JobPolicy()
         self.engine = _engine(url, connections)
         self._reader = self.engine.execution_options(**_READING.get(self.engine.dialect.name, {}))
-        # Writers of one process take turns on SQLite: those that find its file locked sleep and
-        # look again, ever less often, while others come and go.
-        self._turn: AbstractContextManager[object] = RLock() if self.is_sqlite else nullcontext()
+        # Serialise the SQLite writers of a process: a writer that finds the file locked would
+        # sleep for ever longer times while others overtake it.
+        self._write_lock: AbstractContextManager[object] = (
+            RLock() if self.is_sqlite else nullcontext()
+        )
 
     @property
     def is_sqlite(self) -> bool:
@@ -62,7 +64,7 @@ class Database:
 
     @property
     def folder(self) -> Path | None:
-        """Where SQLite's file is; None for a database elsewhere or in memory."""
+        """The folder of the SQLite file; None for a database in memory or on a server."""
         file = self.engine.url.database
         return Path(file).absolute().parent if self.is_sqlite and file else None
 
@@ -70,9 +72,9 @@ class Database:
     def transaction(self) -> Iterator[Session]:
         """One write transaction: committed at the end, rolled back on any exception.
 
-        Only `CommitUnknownError` leaves it open whether the transaction was committed.
+        After a `CommitUnknownError` it is unknown whether the transaction was committed.
         """
-        with self._turn, self._session(self.engine) as session:
+        with self._write_lock, self._session(self.engine) as session:
             yield session
             job_totals.write(session)
             session.flush()
@@ -80,24 +82,24 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
-        """One consistent view: all statements see the database as the first one did.
+        """A read-only transaction: all statements see the same state of the database.
 
-        It takes no locks, waits for nobody and writes nothing.
+        It takes no locks and does not wait for writers.
         """
         with self._session(self._reader) as session:
             try:
                 yield session
             finally:
-                # What was read stays readable, as after a commit.
+                # Loaded objects stay readable, as after a commit.
                 session.expunge_all()
                 session.rollback()
 
     def migrate(self) -> None:
-        """Brings the tables to this program's version."""
+        """Migrates the tables to this program's schema."""
         schema.migrate(self.engine)
 
     def require_schema(self) -> None:
-        """Makes the tables of an empty database; raises `SchemaMismatch` for other versions."""
+        """Creates the tables of an empty database; raises `SchemaMismatch` for other versions."""
         schema.require(self.engine)
 
     def close(self) -> None:
@@ -119,8 +121,8 @@ def _commit(session: Session) -> None:
     try:
         session.commit()
     except DBAPIError as error:
-        # After a refused COMMIT the transaction is still open, and SQLAlchemy would give the
-        # connection, with its locks, to the next one who asks.
+        # After a refused COMMIT the transaction is still open, and SQLAlchemy would reuse the
+        # connection together with its locks.
         connection.invalidate()
         if _is_refusal(error):
             raise
@@ -133,9 +135,9 @@ def _commit(session: Session) -> None:
 
 
 def _is_refusal(error: DBAPIError) -> bool:
-    """Whether the database itself said that it has not committed."""
+    """Whether the database reported that it did not commit."""
     if isinstance(error.orig, sqlite3.Error):
-        # After an I/O error the write-ahead log may hold the transaction or not.
+        # After an I/O error the write-ahead log may or may not contain the transaction.
         code = int(getattr(error.orig, "sqlite_errorcode", sqlite3.SQLITE_IOERR))
         return code & 0xFF != sqlite3.SQLITE_IOERR
     return getattr(error.orig, "sqlstate", None) is not None and not error.connection_invalidated
@@ -172,22 +174,24 @@ def _engine(url: str, connections: int) -> Engine:
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _: Any) -> None:
-    connection.isolation_level = None  # the driver must not begin transactions of its own
+    connection.isolation_level = None  # the driver must not begin its own transactions
     connection.execute(f"PRAGMA busy_timeout={_BUSY_SECONDS * 1000}")
     connection.execute("PRAGMA foreign_keys=ON")
-    # FULL: what was answered with 202 survives a power loss.
+    # FULL: an accepted request survives a power loss.
     connection.execute("PRAGMA synchronous=FULL")
     for _attempt in range(100):
         try:
             connection.execute("PRAGMA journal_mode=WAL")
             return
-        except sqlite3.OperationalError:  # another process is switching; no busy handler runs here
+        except (
+            sqlite3.OperationalError
+        ):  # another process switches the mode; the busy handler does not apply
             time.sleep(0.02)
     connection.execute("PRAGMA journal_mode=WAL")
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    # IMMEDIATE: a transaction that reads first and writes later would otherwise fail with
-    # SQLITE_BUSY, without waiting, when another one wrote in between.
+    # IMMEDIATE: otherwise a transaction that reads first and then writes would fail with
+    # SQLITE_BUSY at once if another transaction wrote in between.
     reading = connection.get_execution_options().get("reading", False)
     connection.exec_driver_sql("BEGIN DEFERRED" if reading else "BEGIN IMMEDIATE")

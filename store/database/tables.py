@@ -1,4 +1,4 @@
-"""What the system remembers. Times are seconds since the epoch by the database's clock."""
+"""The tables of the store. Times are seconds since the epoch by the database's clock."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ JsonObject = dict[str, Any]
 _JSON = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
 _ID = String(32)
 _DIGEST = String(64)  # sha256, hex
-# SQLite only numbers rows by itself when the key is plainly INTEGER.
+# SQLite numbers rows only if the key is exactly INTEGER.
 _SERIAL = BigInteger().with_variant(Integer(), "sqlite")
 
 
-def _words(words: type[StrEnum]) -> Enum:
-    """Plain text in the database: a new word then needs no migration."""
+def _text_enum(choices: type[StrEnum]) -> Enum:
+    """Stored as plain text, so that a new choice needs no migration."""
     return Enum(
-        words,
+        choices,
         native_enum=False,
         create_constraint=False,
         length=24,
@@ -55,12 +55,12 @@ class Table(DeclarativeBase):
     type_annotation_map = {  # noqa: RUF012 - read once by SQLAlchemy
         float: Double(),
         JsonObject: _JSON,
-        JobState: _words(JobState),
-        JobKind: _words(JobKind),
-        Queue: _words(Queue),
-        GnnState: _words(GnnState),
-        DenoiserState: _words(DenoiserState),
-        EventType: _words(EventType),
+        JobState: _text_enum(JobState),
+        JobKind: _text_enum(JobKind),
+        Queue: _text_enum(Queue),
+        GnnState: _text_enum(GnnState),
+        DenoiserState: _text_enum(DenoiserState),
+        EventType: _text_enum(EventType),
     }
 
 
@@ -68,7 +68,7 @@ Model = TypeVar("Model", bound=Table)
 
 
 class Resource(Table):
-    """Something a client can list and ask for by id."""
+    """A row that a client can list and get by id."""
 
     __abstract__ = True
 
@@ -78,18 +78,18 @@ class Resource(Table):
 
 
 def written(model: type[Model], values: Mapping[str, Any]) -> Model:
-    """What an insert has written, as an object that no session knows; missing values are None.
+    """The inserted row as an object outside of any session; missing values are None.
 
-    Its constructor would announce every value as a change, which takes ten times as long.
+    The constructor would track every value as a change, which takes ten times as long.
     """
     mapper = class_mapper(model)
-    made: Model = mapper.class_manager.new_instance()
-    vars(made).update(dict.fromkeys(mapper.columns.keys()), **values)
-    return made
+    row: Model = mapper.class_manager.new_instance()
+    vars(row).update(dict.fromkeys(mapper.columns.keys()), **values)
+    return row
 
 
 class Job(Resource):
-    """One unit of asynchronous work; the queue's messages are only hints to look here."""
+    """One unit of asynchronous work; messages in the queue only refer to it."""
 
     __tablename__ = "jobs"
     __table_args__ = (
@@ -105,17 +105,17 @@ class Job(Resource):
     kind: Mapped[JobKind]
     queue: Mapped[Queue]
     state: Mapped[JobState] = mapped_column(default=JobState.QUEUED)
-    attempt: Mapped[int] = mapped_column(default=0)  # counts every begin; the fencing token
-    releases: Mapped[int] = mapped_column(default=0)  # attempts given up voluntarily
+    attempt: Mapped[int] = mapped_column(default=0)  # number of begun attempts; the fencing token
+    releases: Mapped[int] = mapped_column(default=0)  # attempts that ended by a clean shutdown
     max_attempts: Mapped[int]
     priority: Mapped[int]  # 0 is served first
-    # Of a running job its worker; of a queued one the worker that has reserved it.
+    # The worker of a running job, or the worker that reserved a queued job.
     lease_owner: Mapped[str | None] = mapped_column(String(200))
     lease_until: Mapped[float | None]
     cancel_requested: Mapped[bool] = mapped_column(default=False)
     waiting_for: Mapped[str | None] = mapped_column(_ID, ForeignKey("jobs.id"))
     subject_id: Mapped[str | None] = mapped_column(_ID)
-    # No foreign keys: a finished job outlives what it worked on.
+    # No foreign keys: a job outlives the resources that it used.
     gnn_id: Mapped[str | None] = mapped_column(_ID)
     dataset_id: Mapped[str | None] = mapped_column(_ID)
     denoiser_id: Mapped[str | None] = mapped_column(_ID)
@@ -138,7 +138,7 @@ class Job(Resource):
 
 
 class JobTotal(Table):
-    """How many jobs of a kind have ended in a state since the beginning."""
+    """Total number of jobs that ended, by kind and state."""
 
     __tablename__ = "job_totals"
 
@@ -149,7 +149,7 @@ class JobTotal(Table):
 
 
 class JobEvent(Table):
-    """What happened to a job, in order; only ever appended to."""
+    """The append-only event log of a job."""
 
     __tablename__ = "job_events"
     __table_args__ = (Index("job_events_by_job", "job_id", "id"), {"sqlite_autoincrement": True})
@@ -163,7 +163,7 @@ class JobEvent(Table):
 
 
 class Gnn(Resource):
-    """A trained classifier that is to be explained."""
+    """A trained classifier to explain."""
 
     __tablename__ = "gnns"
     __table_args__ = (
@@ -195,7 +195,7 @@ class GnnName(Table):
 
 
 class GnnAlias(Table):
-    """A word such as `production` for one version of a name."""
+    """An alias such as `production` for one version of a name."""
 
     __tablename__ = "gnn_aliases"
     __table_args__ = (Index("gnn_aliases_by_gnn", "gnn_id"),)
@@ -225,7 +225,7 @@ class ReferenceSet(Resource):
     max_nodes: Mapped[int]
     mean_nodes: Mapped[float]
     mean_edges: Mapped[float]
-    # One graph in compressed rows, whose nodes are asked about by their numbers.
+    # One graph in compressed rows; requests refer to its nodes by number.
     large: Mapped[bool] = mapped_column(default=False)
 
 
@@ -255,7 +255,7 @@ class Denoiser(Resource):
 
 
 class Explanation(Resource):
-    """A question about a GNN and, once its job succeeded, the answer."""
+    """A request for an explanation and, after its job succeeded, the result."""
 
     __tablename__ = "explanations"
     __table_args__ = (
@@ -264,7 +264,7 @@ class Explanation(Resource):
     )
 
     kind: Mapped[str] = mapped_column(String(24))  # counterfactual | class
-    # No foreign keys: an explanation is a record and outlives what it was made with.
+    # No foreign keys: an explanation outlives the resources that it used.
     gnn_id: Mapped[str] = mapped_column(_ID)
     dataset_id: Mapped[str] = mapped_column(_ID)
     denoiser_id: Mapped[str] = mapped_column(_ID)
@@ -275,7 +275,7 @@ class Explanation(Resource):
 
 
 class IdempotencyKey(Table):
-    """Which resource a client's key stands for."""
+    """Maps a client's key to the resource that it created."""
 
     __tablename__ = "idempotency_keys"
     __table_args__ = (Index("idempotency_keys_by_expiry", "expires_at"),)
@@ -290,7 +290,7 @@ class IdempotencyKey(Table):
 
 
 class Worker(Table):
-    """A worker process that said it is alive."""
+    """A worker process and the time of its last heartbeat."""
 
     __tablename__ = "workers"
 
@@ -304,7 +304,7 @@ class Worker(Table):
 
 
 class Lead(Table):
-    """Which of several processes leads in a matter, for as long as its lease runs."""
+    """The process that leads in a role, until its lease expires."""
 
     __tablename__ = "leads"
 

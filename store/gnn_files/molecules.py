@@ -1,6 +1,6 @@
-"""Molecules as RDKit sees them: atoms are nodes, bonds are edges, and edits keep or break valences.
+"""Molecules by RDKit: atoms are nodes, bonds are edges, and edits may violate valences.
 
-RDKit is an extra, and is imported when the first molecule comes.
+RDKit is an optional dependency and is imported for the first molecule.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _KINDS: dict[float, BondKind] = {1: "single", 2: "double", 3: "triple", 1.5: "ar
 
 
 class MoleculeError(DomainError):
-    """A SMILES cannot be read, or RDKit is missing; the text says why."""
+    """A SMILES is invalid, or RDKit is missing."""
 
 
 @cache
 def chem() -> Any:
-    """`rdkit.Chem`, silent: what goes wrong is said in answers, not on standard error."""
+    """`rdkit.Chem` with its logs disabled: errors are part of the response."""
     try:
         from rdkit import Chem, rdBase  # noqa: PLC0415
     except ImportError as error:
@@ -44,10 +44,10 @@ def chem() -> Any:
 
 
 class ReadMolecule:
-    """A molecule whose atoms are the nodes of a graph, in the order in which they are written.
+    """A molecule whose atoms are the nodes of a graph, in the order of the SMILES.
 
-    Bonds are counted in one Kekulé form, so that every order is a whole number. Stereochemistry is
-    left out: an edit would make it meaningless.
+    Bond orders come from one Kekulé form, so they are whole numbers. Stereochemistry is dropped:
+    an edit would make it meaningless.
     """
 
     def __init__(self, smiles: Smiles) -> None:
@@ -68,13 +68,13 @@ class ReadMolecule:
         return sorted(self.orders)
 
     def bonds(self, *, aromatic: bool) -> list[BondKind]:
-        """What kind each edge is, in their order; without `aromatic`, in the Kekulé form."""
+        """The kind of each edge, in order; without `aromatic`, of the Kekulé form."""
         orders: Mapping[Pair, float] = self._shown_orders if aromatic else self.orders
         return [_KINDS[orders[ends]] for ends in self.edges]
 
     @cached_property
     def free_valences(self) -> list[int | None]:
-        """How many more bonds each atom can take, hydrogens giving way; None: no limit."""
+        """Free valence of each atom if hydrogens are replaced; None if there is no limit."""
         used = [0] * len(self.elements)
         for ends, order in self.orders.items():
             for end in ends:
@@ -105,7 +105,7 @@ class ReadMolecule:
     def edited(
         self, added: Iterable[Pair], removed: Iterable[Pair], node_ids: Sequence[NodeId]
     ) -> EditedMolecule:
-        """What the molecule becomes: added bonds are single, hydrogens fill what is left open."""
+        """The edited molecule: added bonds are single, hydrogens fill open valences."""
         after = chem().RWMol(self.kekulised)
         touched: set[int] = set()
         for ends in removed:
@@ -126,7 +126,7 @@ class ReadMolecule:
 
 
 def judged(molecule: Any, node_ids: Sequence[NodeId]) -> EditedMolecule:
-    """What RDKit says to a molecule whose bonds somebody has chosen; its SMILES, if it is one."""
+    """Checks an edited or generated molecule with RDKit; returns its SMILES if it is valid."""
     problems = chem().DetectChemistryProblems(molecule, _checks())
     broken = [
         molecule.GetAtomWithIdx(found.GetAtomIdx())
@@ -153,7 +153,7 @@ def judged(molecule: Any, node_ids: Sequence[NodeId]) -> EditedMolecule:
 
 
 def of_single_bonds(elements: Sequence[str], bonds: Iterable[Pair]) -> Any:
-    """An `rdkit.Chem.RWMol` of these atoms, which nobody has judged yet."""
+    """An unchecked `rdkit.Chem.RWMol` of these atoms and single bonds."""
     molecule = chem().RWMol()
     for element in elements:
         molecule.AddAtom(chem().Atom(element))
@@ -167,7 +167,7 @@ def _parsed(text: str) -> Any:
     if written is None:
         raise MoleculeError("is not a SMILES that RDKit can read")
     atoms, bonds = written.GetNumAtoms(), written.GetNumBonds()
-    # Nothing in nature, and finding the rings of such a tangle takes very long.
+    # No real molecule has that many, and finding its rings would take very long.
     if bonds > _MOST_BONDS_PER_ATOM * atoms:
         said = f"has {bonds:,} bonds of {atoms:,} atoms"
         raise MoleculeError(f"{said}; at most {_MOST_BONDS_PER_ATOM} per atom are accepted")
@@ -182,7 +182,7 @@ def _parsed(text: str) -> Any:
 
 
 def _node_ids(molecule: Any) -> list[int]:
-    """Atom-map numbers if there are any, else positions; hydrogens that were added come last."""
+    """Atom-map numbers if there are any, otherwise positions; added hydrogens come last."""
     numbers = [atom.GetAtomMapNum() for atom in molecule.GetAtoms()]
     if not any(numbers):
         return list(range(len(numbers)))
@@ -220,7 +220,7 @@ def _allowed(atom: Any) -> int | None:
 
 @cache
 def _allowed_valence(number: int, charge: int) -> int | None:
-    """The most bonds that RDKit lets such an atom have; None if it sets no limit."""
+    """Maximum valence of such an atom in RDKit; None if there is no limit."""
     for bonds in range(_MOST_BONDS):
         molecule = chem().RWMol()
         atom = chem().Atom(number)
@@ -234,7 +234,7 @@ def _allowed_valence(number: int, charge: int) -> int | None:
 
 
 def _checks() -> Any:
-    """All of RDKit's but those that repair: what was edited is judged as it is."""
+    """All RDKit checks, without the steps that repair a molecule."""
     flags = chem().SanitizeFlags
     repairs = flags.SANITIZE_CLEANUP | flags.SANITIZE_CLEANUP_ORGANOMETALLICS
     return flags.SANITIZE_ALL ^ repairs

@@ -1,21 +1,20 @@
-"""Jobs, as service and worker use them.
+"""The job functions that service and worker use.
 
-queued → running → succeeded | failed | canceled | expired; a silent worker's job is queued again.
-A queued job with a lease is reserved: a worker will begin it next, unless it is canceled before.
+queued → running → succeeded | failed | canceled | expired; the job of a dead worker is requeued.
+A queued job with a lease is reserved: a worker will begin it soon unless it is canceled.
 """
 
 from __future__ import annotations
 
 from d4explain.contracts.job_states import EventType, JobKind, JobState, Queue
 from store.database.tables import Job, JobEvent
-from store.jobs.cancellation import cancel, retry
+from store.jobs.cancellation import cancel
 from store.jobs.claims import (
     Beat,
     Claim,
     begin,
     cancel_running,
     claim,
-    claim_mates,
     expire,
     fail,
     give_back,
@@ -24,6 +23,7 @@ from store.jobs.claims import (
     record_checkpoint,
     record_progress,
     release,
+    reserve_matching,
     succeed,
 )
 from store.jobs.fair_groups import FairGroup, Waiting, group_of, is_another_waiting, waiting_groups
@@ -59,7 +59,6 @@ __all__ = [
     "cancel",
     "cancel_running",
     "claim",
-    "claim_mates",
     "due",
     "events",
     "expire",
@@ -79,7 +78,7 @@ __all__ = [
     "record_checkpoint",
     "record_progress",
     "release",
-    "retry",
+    "reserve_matching",
     "submit",
     "succeed",
     "waiting_groups",

@@ -1,26 +1,21 @@
-"""Stops jobs on request and tries ended ones again."""
+"""Cancels jobs on request."""
 
 from __future__ import annotations
 
-from typing import TypeVar
-
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from d4explain.contracts.job_states import GnnState, JobKind, JobState
-from d4explain.contracts.requests import DenoiserConfig
-from store.catalogue import denoisers
-from store.database.tables import Denoiser, Explanation, Gnn, Job, ReferenceSet
+from d4explain.contracts.job_states import JobState
+from store.database.tables import Job
 from store.errors import Conflict
 from store.jobs.endings import end
 from store.jobs.job_events import append_state
-from store.jobs.submission import locked, submit
+from store.jobs.submission import locked
 
 
 def cancel(session: Session, job_id: str, tenant: str = "default") -> Job:
-    """A queued job ends at once, a running one is asked to stop.
+    """Ends a queued job at once and asks a running one to stop.
 
-    Whatever a canceled job waited for goes on: a training may be shared.
+    A training that the job waited for continues: other jobs may need it.
     """
     job = locked(session, job_id, tenant)
     if job.state.is_terminal:
@@ -34,93 +29,3 @@ def cancel(session: Session, job_id: str, tenant: str = "default") -> Job:
         append_state(session, job)
     session.flush()
     return job
-
-
-def retry(session: Session, job_id: str, tenant: str = "default") -> Job:
-    """A new job with the same subject and request, linked to the old one."""
-    job = locked(session, job_id, tenant)
-    if not job.state.is_terminal or job.state is JobState.SUCCEEDED:
-        raise Conflict(
-            f"job {job.id} is {job.state}; only a failed, canceled or expired job can be retried"
-        )
-    earlier = session.scalar(select(Job.id).where(Job.retry_of == job.id))
-    if earlier is not None:
-        raise Conflict(f"job {job.id} has been retried already as {earlier}")
-    match job.kind:
-        case JobKind.TRAIN:
-            return _retry_training(session, job)
-        case JobKind.COUNTERFACTUAL | JobKind.CLASS_EXPLANATION:
-            return _retry_explanation(session, job)
-        case JobKind.PROBE:
-            return _retry_probe(session, job)
-        case JobKind.PREDICT:
-            _existing(session, Gnn, job.gnn_id, job)
-            return _copy(session, job)
-
-
-def _retry_training(session: Session, job: Job) -> Job:
-    denoiser = _existing(session, Denoiser, job.denoiser_id, job)
-    _, training = denoisers.get_or_create(
-        session,
-        gnn=_existing(session, Gnn, denoiser.gnn_id, job),
-        dataset=_existing(session, ReferenceSet, denoiser.dataset_id, job),
-        objective=denoiser.objective,
-        config=DenoiserConfig.model_validate(denoiser.config),
-        tenant=job.tenant_id,
-    )
-    if training is None or training.retry_of != job.id:
-        raise Conflict(f"denoiser {denoiser.id} has been trained by another job since {job.id}")
-    return training
-
-
-def _retry_explanation(session: Session, job: Job) -> Job:
-    explanation = _existing(session, Explanation, job.subject_id, job)
-    denoiser = _existing(session, Denoiser, explanation.denoiser_id, job)
-    denoiser, training = denoisers.get_or_create(
-        session,
-        gnn=_existing(session, Gnn, explanation.gnn_id, job),
-        dataset=_existing(session, ReferenceSet, explanation.dataset_id, job),
-        objective=denoiser.objective,
-        config=DenoiserConfig.model_validate(denoiser.config),
-        tenant=job.tenant_id,
-    )
-    again = _copy(session, job, waiting_for=training.id if training else None)
-    explanation.job_id = again.id
-    session.flush()
-    return again
-
-
-def _retry_probe(session: Session, job: Job) -> Job:
-    gnn = _existing(session, Gnn, job.gnn_id, job)
-    again = _copy(session, job)
-    gnn.state = GnnState.PROBING
-    gnn.report = None
-    gnn.job_id = again.id
-    session.flush()
-    return again
-
-
-def _copy(session: Session, job: Job, waiting_for: str | None = None) -> Job:
-    return submit(
-        session,
-        kind=job.kind,
-        subject_id=job.subject_id,
-        gnn_id=job.gnn_id,
-        dataset_id=job.dataset_id,
-        denoiser_id=job.denoiser_id,
-        request_digest=job.request_digest,
-        waiting_for=waiting_for,
-        retry_of=job.id,
-        seed=job.seed,
-        tenant=job.tenant_id,
-    )
-
-
-Row = TypeVar("Row", Denoiser, Explanation, Gnn, ReferenceSet)
-
-
-def _existing(session: Session, table: type[Row], id_: str | None, job: Job) -> Row:
-    row = session.get(table, id_, populate_existing=True) if id_ else None
-    if row is None:
-        raise Conflict(f"job {job.id} cannot be retried: what it worked on was deleted")
-    return row

@@ -1,4 +1,4 @@
-"""One attempt at a job: claimed by compare-and-set, fenced by its number in all it writes."""
+"""One attempt at a job: claimed by compare-and-set, every write fenced by its number."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Claim:
     """The right to work on a job; `attempt` and `owner` are the fencing token.
 
     A reserved job stays queued, with a lease; `attempt` is the number that `begin` will give it.
-    If another worker takes it meanwhile, that number is the other's: hence the owner.
+    Another worker may take the job and get the same number, so the token includes the owner.
     """
 
     job_id: str
@@ -49,18 +49,18 @@ class Beat:
 
 
 def is_free() -> tuple[ColumnElement[bool], ...]:
-    """What is true of a job that can be claimed."""
+    """Conditions of a job that can be claimed."""
     abandoned = and_(Job.state == JobState.RUNNING, Job.lease_until < now())
     return (or_(_is_unreserved(), abandoned), *_may_run())
 
 
 def is_waiting() -> tuple[ColumnElement[bool], ...]:
-    """What is true of a job that waits for a worker and nothing else."""
+    """Conditions of a job that only waits for a worker."""
     return (_is_unreserved(), *_may_run())
 
 
 def claim(session: Session, job_id: str, owner: str, lease_seconds: float) -> Claim | None:
-    """Takes and begins the job if nobody holds it; None for a duplicate or an ended job."""
+    """Claims and begins the job; None if another worker holds it or it has ended."""
     free = select(Job).where(Job.id == job_id, *is_free())
     for job in _leased(session, free.with_for_update(), owner, lease_seconds):
         job.state = JobState.RUNNING
@@ -72,12 +72,14 @@ def claim(session: Session, job_id: str, owner: str, lease_seconds: float) -> Cl
     return None
 
 
-def claim_mates(session: Session, first: Claim, lease_seconds: float, limit: int) -> list[Claim]:
-    """Reserves queued jobs that need what a claimed one needs, the longest waiting first.
+def reserve_matching(
+    session: Session, first: Claim, lease_seconds: float, limit: int
+) -> list[Claim]:
+    """Reserves queued jobs with the tenant, kind and denoiser of a claimed job, oldest first.
 
-    Mates have the tenant, the kind and the denoiser in common. None of them has begun.
+    They do not begin: the worker calls `begin` for each one in turn.
     """
-    mates = (
+    matching = (
         select(Job)
         .where(
             Job.tenant_id == first.tenant,
@@ -87,16 +89,16 @@ def claim_mates(session: Session, first: Claim, lease_seconds: float, limit: int
         )
         .order_by(Job.priority, Job.created_at, Job.id)
         .limit(limit)
-        .with_for_update(skip_locked=True)  # what another worker holds is being claimed there
+        .with_for_update(skip_locked=True)  # another worker is claiming a locked row
     )
-    reserved = _leased(session, mates, first.owner, lease_seconds)
+    reserved = _leased(session, matching, first.owner, lease_seconds)
     return [_claim_of(job, first.owner, job.attempt + 1) for job in reserved]
 
 
 def begin(session: Session, claim: Claim) -> None:
-    """Counts the attempt of a reserved job; LeaseLost if it is ours no more.
+    """Counts the attempt of a reserved job; raises LeaseLost if another worker holds it.
 
-    Commit this before the work starts: a job that kills its worker must not be free of charge.
+    Commit this before the work starts, so that a job that kills its worker uses up an attempt.
     """
     begun = session.scalars(
         update(Job)
@@ -111,7 +113,7 @@ def begin(session: Session, claim: Claim) -> None:
     ).one_or_none()
     if begun is not None:
         append_state(session, begun)
-    else:  # it may have begun already, if the answer to an earlier commit was lost
+    else:  # it may have begun already if the reply to an earlier commit was lost
         held(session, claim)
 
 
@@ -129,7 +131,7 @@ def give_back(session: Session, claim: Claim) -> None:
 
 
 def _leased(session: Session, free: Select[Job], owner: str, lease_seconds: float) -> list[Job]:
-    """Compare and set: the rows are locked while they are looked at."""
+    """Compare and set: the query locks the rows before this changes them."""
     taken = session.scalars(free.execution_options(populate_existing=True)).all()
     if not taken:
         return []
@@ -142,7 +144,7 @@ def _leased(session: Session, free: Select[Job], owner: str, lease_seconds: floa
 
 
 def heartbeat(session: Session, claims: Sequence[Claim], lease_seconds: float) -> list[Beat]:
-    """Renews leases; not held means: stop, another attempt may be running."""
+    """Renews leases; if one is not held, stop: another attempt may be running."""
     if not claims:
         return []
     running = [(claim.job_id, claim.attempt, claim.owner) for claim in claims]
@@ -153,7 +155,7 @@ def heartbeat(session: Session, claims: Sequence[Claim], lease_seconds: float) -
         and_(Job.state == JobState.QUEUED, fence.in_(reserved)),
     )
     if len(claims) > 1:
-        # In the order in which endings are written, so that the two cannot deadlock.
+        # Lock in the order in which endings are written, to avoid deadlocks.
         session.execute(select(Job.id).where(held).order_by(Job.id).with_for_update()).all()
     rows = session.execute(
         update(Job)
@@ -172,10 +174,10 @@ def heartbeat(session: Session, claims: Sequence[Claim], lease_seconds: float) -
 
 
 def held(session: Session, claim: Claim) -> Job:
-    """The claimed job, locked until the transaction ends; LeaseLost if it is ours no more."""
+    """Locks the claimed job until the transaction ends; raises LeaseLost if it was taken away."""
     locked = session.info.setdefault(_LOCKED, {})
     known: Job | None = locked.get(claim.job_id)
-    if known is not None:  # nobody else can have changed it since
+    if known is not None:  # the lock excludes other changes
         if (known.attempt, known.lease_owner) != (claim.attempt, claim.owner):
             raise LeaseLost(claim.job_id, claim.attempt)
         return known
@@ -200,7 +202,7 @@ def record_progress(session: Session, claim: Claim, progress: JsonObject) -> Non
 
 
 def record_checkpoint(session: Session, claim: Claim, digest: str, step: int) -> None:
-    """What the next attempt resumes from."""
+    """Stores the checkpoint from which the next attempt resumes."""
     held(session, claim).checkpoint = {"digest": digest, "step": step}
     session.flush()
 
@@ -212,7 +214,7 @@ def succeed(session: Session, claim: Claim, result: JsonObject | None = None) ->
 
 
 def fail(session: Session, claim: Claim, error_type: str, message: str, retryable: bool) -> None:
-    """Ends this attempt; the job goes back to the queue while attempts are left."""
+    """Ends this attempt; requeues the job if the error is retryable and attempts are left."""
     job = held(session, claim)
     error = with_reason(job, error_type, message, read_clock(session))
     if job.cancel_requested:
@@ -225,23 +227,23 @@ def fail(session: Session, claim: Claim, error_type: str, message: str, retryabl
 
 
 def cancel_running(session: Session, claim: Claim) -> None:
-    """The worker has stopped because it was asked to."""
+    """Ends a job whose worker has stopped on request."""
     job = held(session, claim)
     end(session, job, JobState.CANCELED, job.error)
 
 
 def expire(session: Session, claim: Claim) -> None:
-    """The attempt ran into the time limit."""
+    """Ends a job that exceeded its time limit."""
     job = held(session, claim)
-    message = "the job took longer than this deployment allows"
+    message = "the job exceeded its time limit (D4_JOB_TIME_LIMIT_SECONDS)"
     error = with_reason(job, "time_limit", message, read_clock(session))
     end(session, job, JobState.EXPIRED, error)
 
 
 def release(session: Session, claim: Claim) -> None:
-    """Gives the job back unharmed (shutdown); this does not count as an attempt.
+    """Requeues the job on shutdown without counting the attempt.
 
-    The number of the attempt is not reused: it fences the one that was given up.
+    The attempt number is not reused: it fences the released attempt.
     """
     job = held(session, claim)
     job.releases += 1
@@ -300,7 +302,7 @@ def _fence(claim: Claim) -> tuple[ColumnElement[bool], ...]:
 
 
 def _finite(data: JsonObject) -> JsonObject:
-    """JSON has no NaN: a loss that ran away is shown as null."""
+    """JSON has no NaN: a diverged loss becomes null."""
     return {key: _finite_value(value) for key, value in data.items()}
 
 

@@ -1,4 +1,4 @@
-"""What a job's end means for others: waiters, its denoiser, its GNN."""
+"""Ends jobs and updates everything that depends on them: waiting jobs, denoisers, GNNs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from store.jobs.submission import Priority
 
 
 def end(session: Session, job: Job, state: JobState, error: JsonObject | None = None) -> None:
-    """Ends a job whose row the caller holds, and in the same transaction all that hangs on it."""
+    """Ends a job and updates its dependents; the caller holds the lock of the row."""
     job.state = state
     job.error = error
     job.waiting_for = None
@@ -41,7 +41,7 @@ def end(session: Session, job: Job, state: JobState, error: JsonObject | None = 
 
 
 def requeue(session: Session, job: Job, priority: Priority) -> None:
-    """Gives a job whose row the caller holds back to the queue, to be announced at once."""
+    """Requeues a job, to be announced at once; the caller holds the lock of the row."""
     job.state = JobState.QUEUED
     job.priority = int(priority)
     unreserve(session, job)
@@ -49,7 +49,7 @@ def requeue(session: Session, job: Job, priority: Priority) -> None:
 
 
 def unreserve(session: Session, job: Job) -> None:
-    """Frees a queued job whose row the caller holds, to be announced at once."""
+    """Removes the lease of a queued job, to be announced at once; the caller holds the lock."""
     job.lease_owner = None
     job.lease_until = None
     job.next_dispatch_at = read_clock(session)
@@ -58,8 +58,8 @@ def unreserve(session: Session, job: Job) -> None:
 
 
 def with_reason(job: Job, type_: str, message: str, at: float) -> JsonObject:
-    """The job's error after one more attempt went wrong; earlier reasons are kept."""
-    clean = message.replace("\x00", "�")[:4000]  # PostgreSQL's text holds no NUL
+    """The job's error after a failed attempt, with the reasons of earlier attempts."""
+    clean = message.replace("\x00", "�")[:4000]  # PostgreSQL text cannot contain NUL
     earlier = (job.error or {}).get("attempts", [])
     reason = {"attempt": job.attempt, "type": type_, "message": clean, "at": at}
     return {"type": type_, "message": clean, "attempts": [*earlier, reason]}
@@ -70,7 +70,7 @@ def _waiters(session: Session, job: Job) -> list[Job]:
         session.scalars(
             select(Job)
             .where(Job.waiting_for == job.id, Job.state == JobState.QUEUED)
-            .order_by(Job.id)  # one order for all, so that two transactions cannot deadlock
+            .order_by(Job.id)  # a fixed order avoids deadlocks
             .with_for_update()
             .execution_options(populate_existing=True)
         )
@@ -86,7 +86,7 @@ def _release_waiters(session: Session, job: Job) -> None:
 def _fail_waiters(session: Session, job: Job) -> None:
     cause = f": {job.error['message']}" if job.error else ""
     for waiter in _waiters(session, job):
-        message = f"the {job.kind} job {job.id} it waited for has {_PAST[job.state]}{cause}"
+        message = f"the {job.kind} job {job.id} that it waited for has {_PAST[job.state]}{cause}"
         at = read_clock(session)
         end(session, waiter, JobState.FAILED, with_reason(waiter, "dependency", message, at))
 

@@ -1,4 +1,4 @@
-"""Who waits for a worker: jobs of one tenant that need the same thing are one party."""
+"""Groups of waiting jobs that workers serve in turn: same tenant, kind and denoiser."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class FairGroup:
 
 @dataclass(frozen=True)
 class Waiting:
-    party: FairGroup
-    job_id: str  # one of its jobs that can be claimed
-    seconds: float  # that its oldest job has waited, by the database's clock
+    group: FairGroup
+    job_id: str  # a job of the group that can be claimed
+    seconds: float  # waiting time of the group's oldest job, by the database's clock
 
 
 def group_of(session: Session, job_id: str) -> FairGroup | None:
-    """Of a job that can be claimed; None for a duplicate, a waiting or an ended job."""
+    """The group of a job; None if the job cannot be claimed."""
     row = session.execute(
         select(Job.tenant_id, Job.kind, Job.denoiser_id).where(Job.id == job_id, *is_free())
     ).one_or_none()
@@ -37,7 +37,7 @@ def group_of(session: Session, job_id: str) -> FairGroup | None:
 
 
 def waiting_groups(session: Session, queues: Sequence[Queue]) -> list[Waiting]:
-    """All parties with a job that can be claimed in these queues, in no order."""
+    """All groups that have a claimable job in these queues, in no particular order."""
     rows = session.execute(
         select(
             Job.tenant_id,
@@ -56,7 +56,7 @@ def waiting_groups(session: Session, queues: Sequence[Queue]) -> list[Waiting]:
 
 
 def is_another_waiting(session: Session, claim: Claim) -> bool:
-    """Whether a job waits in the queue that a claimed one came from."""
+    """Whether another job waits in the queue of a claimed job."""
     return bool(
         session.scalar(select(exists().where(Job.queue == claim.kind.queue, *is_waiting())))
     )

@@ -1,4 +1,4 @@
-"""The log of each job, which clients follow."""
+"""The event log of each job, which clients can follow."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _INSERT = insert(JobEvent)
 
 
 def append(session: Session, job: Job, type_: EventType, data: JsonObject) -> None:
-    """Call after the job's row was written: its lock keeps the ids of one job in order."""
+    """Call after writing the job's row: its lock keeps the event ids of a job in order."""
     session.add(JobEvent(tenant_id=job.tenant_id, job_id=job.id, type=type_, data=data))
 
 
 def append_state(session: Session, job: Job) -> None:
-    """Says in which state the job is now, and why."""
+    """Appends the current state of the job and its reason."""
     append(session, job, EventType.STATE, _state(job))
 
 
 def append_states(session: Session, jobs: Sequence[Job]) -> None:
-    """As `append_state`, of several jobs in one statement."""
+    """Like `append_state`, for several jobs in one statement."""
     rows = [
         {"tenant_id": job.tenant_id, "job_id": job.id, "type": EventType.STATE, "data": _state(job)}
         for job in jobs
@@ -34,7 +34,7 @@ def append_states(session: Session, jobs: Sequence[Job]) -> None:
 
 
 def events(session: Session, job_id: str, after: int = 0, limit: int = 100) -> list[JobEvent]:
-    """Events of one job with an id above `after`, oldest first."""
+    """Events of one job with ids above `after`, oldest first."""
     return list(
         session.scalars(
             select(JobEvent)
@@ -45,8 +45,8 @@ def events(session: Session, job_id: str, after: int = 0, limit: int = 100) -> l
     )
 
 
-def forget_progress(session: Session, ended_before: float) -> None:
-    """Of jobs that ended long ago only their states stay: nobody follows them any more."""
+def delete_progress(session: Session, ended_before: float) -> None:
+    """Deletes the progress events of jobs that ended long ago; state events stay."""
     ended = select(Job.id).where(Job.finished_at < ended_before)
     session.execute(
         delete(JobEvent)

@@ -1,4 +1,4 @@
-"""Finds jobs that nobody works on: abandoned, never announced, or waiting too long."""
+"""Finds abandoned, unannounced and overdue jobs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from store.database.tables import Job
 from store.jobs.endings import end, requeue, unreserve, with_reason
 from store.jobs.submission import Priority
 
-_MOST_DOUBLINGS = 6  # 15 s · 2⁶ = 16 minutes between announcements at most
+_MAX_DOUBLINGS = 6  # 15 s · 2⁶ = 16 minutes between announcements at most
 _ANNOUNCED = (Job.id, Job.attempt, Job.queue, Job.priority)
-_FIRST = (Job.priority, Job.next_dispatch_at)
+_ORDER = (Job.priority, Job.next_dispatch_at)
 _MARK = (
     update(Job)
     .where(Job.id == bindparam("announced"))
@@ -25,7 +25,7 @@ _MARK = (
 
 
 class Announcement(NamedTuple):
-    """A job that workers are to be told of."""
+    """A job to announce to workers."""
 
     job_id: str
     attempt: int
@@ -38,31 +38,31 @@ class Announcement(NamedTuple):
 
 
 def reap(session: Session, limit: int = 200) -> list[str]:
-    """Takes jobs from workers that fell silent and ends those that waited too long."""
+    """Recovers the jobs of dead workers and expires jobs that waited too long."""
     reaped = []
-    for job in _held_rows(session, select(Job).where(_is_abandoned()).limit(limit)):
+    for job in _locked_rows(session, select(Job).where(_is_abandoned()).limit(limit)):
         reaped.append(job.id)
         _recover(session, job)
-    for job in _held_rows(session, select(Job).where(_is_overdue()).limit(limit)):
+    for job in _locked_rows(session, select(Job).where(_is_overdue()).limit(limit)):
         reaped.append(job.id)
-        message = "the job was not started before its time in the queue ran out"
+        message = "no worker started the job within the queue time limit (D4_QUEUE_HOURS)"
         error = with_reason(job, "queue_time", message, read_clock(session))
         end(session, job, JobState.EXPIRED, error)
     return reaped
 
 
 def due(session: Session, limit: int = 100) -> list[Announcement]:
-    """Jobs to announce now; each is marked to be announced again later, should nobody claim it."""
+    """Returns jobs to announce now and schedules their next announcement if nobody claims them."""
     pause = policy_of(session).redispatch_seconds
-    # Columns, not objects: there may be hundreds each second.
-    first = select(*_ANNOUNCED, Job.dispatches).where(_is_due()).order_by(*_FIRST).limit(limit)
+    # Read columns instead of objects: there may be hundreds per second.
+    first = select(*_ANNOUNCED, Job.dispatches).where(_is_due()).order_by(*_ORDER).limit(limit)
     rows = session.execute(first.with_for_update(skip_locked=True)).all()
     if rows:
         at = read_clock(session)
         marks = [
             {
                 "announced": row.id,
-                "again_at": at + pause * 2 ** min(row.dispatches, _MOST_DOUBLINGS),
+                "again_at": at + pause * 2 ** min(row.dispatches, _MAX_DOUBLINGS),
                 "count": row.dispatches + 1,
             }
             for row in rows
@@ -72,8 +72,8 @@ def due(session: Session, limit: int = 100) -> list[Announcement]:
 
 
 def never_announced(session: Session, limit: int = 100) -> list[Announcement]:
-    """Of the jobs to announce now those that are new to the queue; reads and marks nothing."""
-    new = select(*_ANNOUNCED).where(_is_due(), Job.dispatches == 0).order_by(*_FIRST)
+    """Jobs to announce that were never announced; reads only."""
+    new = select(*_ANNOUNCED).where(_is_due(), Job.dispatches == 0).order_by(*_ORDER)
     return [Announcement(*row) for row in session.execute(new.limit(limit))]
 
 
@@ -88,7 +88,7 @@ def is_anything_due(session: Session) -> bool:
 
 
 def announce_again(session: Session, job_ids: list[str]) -> None:
-    """Makes jobs due at once, since their announcement did not get through."""
+    """Makes jobs due at once because their announcement failed."""
     session.execute(
         update(Job)
         .where(Job.id.in_(job_ids), Job.state == JobState.QUEUED)
@@ -98,7 +98,7 @@ def announce_again(session: Session, job_ids: list[str]) -> None:
 
 
 def announce_all_again(session: Session) -> None:
-    """Makes every queued job due, since the broker has lost its messages."""
+    """Makes all queued jobs due because the broker lost its messages."""
     session.execute(
         update(Job)
         .where(Job.state == JobState.QUEUED, Job.waiting_for.is_(None))
@@ -108,10 +108,10 @@ def announce_all_again(session: Session) -> None:
 
 
 def _recover(session: Session, job: Job) -> None:
-    if job.state is JobState.QUEUED:  # reserved and never begun: nothing has gone wrong with it
+    if job.state is JobState.QUEUED:  # reserved but not begun: no attempt failed
         unreserve(session, job)
         return
-    message = f"worker {job.lease_owner} fell silent"
+    message = f"worker {job.lease_owner} stopped sending heartbeats"
     error = with_reason(job, "lease_expired", message, read_clock(session))
     if job.cancel_requested:
         end(session, job, JobState.CANCELED, error)
@@ -122,8 +122,8 @@ def _recover(session: Session, job: Job) -> None:
         requeue(session, job, Priority.RECOVERED)
 
 
-def _held_rows(session: Session, query: Select[Job]) -> list[Job]:
-    # Rows that another process holds are being dealt with already.
+def _locked_rows(session: Session, query: Select[Job]) -> list[Job]:
+    # Skip rows that another process is handling.
     query = query.with_for_update(skip_locked=True)
     return list(session.scalars(query.execution_options(populate_existing=True)))
 
@@ -141,6 +141,6 @@ def _is_due() -> ColumnElement[bool]:
     return (
         (Job.state == JobState.QUEUED)
         & Job.waiting_for.is_(None)
-        & Job.lease_until.is_(None)  # whoever has reserved a job needs no message
+        & Job.lease_until.is_(None)  # a reserved job needs no message
         & (Job.next_dispatch_at <= now())
     )

@@ -1,4 +1,4 @@
-"""Puts jobs into the table and finds them again."""
+"""Submits jobs and reads them."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from store.database.tables import Job, written
 from store.errors import NotFound
 from store.jobs.job_events import append_states
 
-_INSERT = insert(Job)  # built once, as what is asked with every submission
+_INSERT = insert(Job)  # built once: every submission runs it
 
 
 class Priority(IntEnum):
-    """The broker's steps; the lowest number is served first."""
+    """Priorities of the broker; the lowest number is served first."""
 
-    RECOVERED = 0  # was running when its worker died: it has waited once already
-    RELEASED = 3  # its training is done: somebody has waited for that
+    RECOVERED = 0  # its attempt ended early; it has waited before
+    RELEASED = 3  # its training is done; it has waited for that
     NEW = 6
 
 
 class NewJob(TypedDict, total=False):
-    """What is to be said about a job that is submitted."""
+    """The fields of a new job."""
 
     kind: Required[JobKind]
     subject_id: str | None
@@ -46,16 +46,15 @@ class NewJob(TypedDict, total=False):
 
 
 def submit(session: Session, **new: Unpack[NewJob]) -> Job:
-    """Writes a queued job; the dispatcher announces it once this transaction has committed."""
+    """Writes a queued job; the dispatcher announces it after the commit."""
     (written,) = submit_all(session, [new])
     return get(session, written.id, written.tenant_id)
 
 
 def submit_all(session: Session, several: Sequence[NewJob]) -> list[Job]:
-    """As `submit`, with as many statements for several jobs as for one.
+    """Like `submit` for several jobs, with the number of statements of one.
 
-    The session does not know the jobs that are returned: keeping track of them costs time, and
-    whoever submits many only reads them.
+    The returned jobs are not part of the session, which saves the cost of tracking them.
     """
     if not several:
         return []
@@ -99,13 +98,13 @@ def get(session: Session, job_id: str, tenant: str = "default") -> Job:
 
 
 def get_all(session: Session, job_ids: Sequence[str], tenant: str = "default") -> dict[str, Job]:
-    """The jobs by their ids, read in one query; those that do not exist are missing."""
+    """The jobs by id, in one query; unknown ids are left out."""
     found = session.scalars(select(Job).where(Job.id.in_(job_ids), Job.tenant_id == tenant))
     return {job.id: job for job in found}
 
 
 def locked(session: Session, job_id: str, tenant: str = "default") -> Job:
-    """The job as it is now, held until the transaction ends."""
+    """Reads the job and locks it until the transaction ends."""
     return _found(session, job_id, tenant, lock=True)
 
 

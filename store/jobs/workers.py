@@ -1,4 +1,4 @@
-"""Which workers are alive."""
+"""Heartbeats of workers."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from store.database.tables import Worker
 def beat(
     session: Session, *, name: str, queues: Sequence[Queue | str], device: str, pid: int
 ) -> None:
-    """Says that a worker is alive and what it serves."""
-    says: dict[str, str | int] = {"queues": ",".join(queues), "device": device, "pid": pid}
-    if _say_again(session, name, says):
+    """Records that a worker is alive, with its queues and device."""
+    fields: dict[str, str | int] = {"queues": ",".join(queues), "device": device, "pid": pid}
+    if _update(session, name, fields):
         return
     try:
         with session.begin_nested():
-            session.add(Worker(name=name, **says))
+            session.add(Worker(name=name, **fields))
             session.flush()
-    except IntegrityError:  # the same worker has said so at this very moment
-        _say_again(session, name, says)
+    except IntegrityError:  # the same worker inserted its row at the same time
+        _update(session, name, fields)
 
 
 def live(session: Session, within: float = 30.0) -> list[Worker]:
-    """Workers that were heard of in the last `within` seconds."""
+    """Workers with a heartbeat in the last `within` seconds."""
     return list(
         session.scalars(
             select(Worker).where(Worker.seen_at >= now() - within).order_by(Worker.name)
@@ -38,19 +38,19 @@ def live(session: Session, within: float = 30.0) -> list[Worker]:
 
 
 def leave(session: Session, name: str) -> None:
-    """A worker that stops says so."""
+    """Removes a worker that stops."""
     session.execute(delete(Worker).where(Worker.name == name))
 
 
-def forget_silent(session: Session, within: float = 24 * 3600.0) -> None:
+def delete_dead(session: Session, within: float = 24 * 3600.0) -> None:
     session.execute(delete(Worker).where(Worker.seen_at < now() - within))
 
 
-def _say_again(session: Session, name: str, says: Mapping[str, str | int]) -> bool:
+def _update(session: Session, name: str, fields: Mapping[str, str | int]) -> bool:
     known = session.scalars(
         update(Worker)
         .where(Worker.name == name)
-        .values(**says, seen_at=now())
+        .values(**fields, seen_at=now())
         .returning(Worker.name)
         .execution_options(synchronize_session=False)
     ).one_or_none()

@@ -1,4 +1,4 @@
-"""The one place that says how Celery talks to the broker."""
+"""Celery settings of publisher and workers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TASK_NAME = "d4explain.run"
 
 
 def celery_settings(redis_url: str) -> dict[str, object]:
-    """Settings of both sides; the lease in the database owns recovery, not the broker."""
+    """Settings of both sides; recovery relies on leases in the database, not on the broker."""
     return {
         "broker_url": for_celery(redis_url),
         "broker_connection_timeout": 2,
@@ -31,12 +31,12 @@ def celery_settings(redis_url: str) -> dict[str, object]:
         },
         "task_default_queue": Queue.LIGHT.value,
         "task_default_priority": int(Priority.NEW),
-        # Early acknowledgement: a message is only a hint, a lost one is sent again.
+        # Early acknowledgement: the dispatcher sends a lost message again.
         "task_acks_late": False,
         "task_ignore_result": True,
         "task_serializer": "json",
         "accept_content": ["json"],
-        # One job at a time and none hidden behind it.
+        # One job at a time, without prefetching.
         "worker_prefetch_multiplier": 1,
         "worker_disable_prefetch": True,
         # Spawn: a child forked from a process that has run torch hangs.

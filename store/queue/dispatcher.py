@@ -1,4 +1,4 @@
-"""Announces queued jobs and takes jobs back from silent workers, outside of any request."""
+"""Announces queued jobs to workers and requeues the jobs of dead workers, in the background."""
 
 from __future__ import annotations
 
@@ -14,58 +14,57 @@ from collections.abc import Callable
 from store import jobs
 from store.artifacts.files import Artifacts
 from store.database.sessions import Database
-from store.queue import housekeeping, leader_election
-from store.queue.queue_publisher import Bell, BrokerDown
+from store.queue import cleanup, leader_election
+from store.queue.queue_publisher import BrokerDown, Publisher
 from store.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-_LEAD = "dispatcher"
-_LEAD_SECONDS = 10.0
+_ROLE = "dispatcher"
+_LEASE_SECONDS = 10.0
 _POLL_SECONDS = 1.0
-_QUIET_SECONDS = 0.1  # after a nudge, before what was announced is written down
+_MARK_DELAY_SECONDS = 0.1  # between announcing new jobs and marking them in the database
 _EPOCH_SECONDS = 2.0
-_BATCH = 100
-_LONGEST_REST = 0.25  # between two rounds, however long the first one took
-_TIDY_SECONDS = 3600.0
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 5.0  # between tries while the broker is away
+_BATCH_SIZE = 100
+_MAX_REST_SECONDS = 0.25  # between two rounds
+_CLEANUP_SECONDS = 3600.0
+_MIN_BACKOFF, _MAX_BACKOFF = 0.5, 5.0  # seconds between attempts to reach the broker
 
 
 class Dispatcher:
-    """One thread; several API processes may each run one, and one of them leader_election."""
+    """One thread per API process; one of these processes is the leader."""
 
     def __init__(
         self,
         database: Database,
-        doorbell: Bell | None,
+        publisher: Publisher | None,
         settings: Settings,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._database = database
-        self._doorbell = doorbell
+        self._publisher = publisher
         self._settings = settings
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._wake = threading.Event()
-        # What nudges have said: which jobs are new, or only that there are some.
-        self._queued: deque[jobs.Announcement] = deque()
-        self._look = threading.Event()
-        self._look.set()  # whatever was queued before this process started
+        self._new_jobs: deque[jobs.Announcement] = deque()  # named in `notify`
+        self._query_new = threading.Event()  # set if `notify` did not name the jobs
+        self._query_new.set()  # jobs that were queued before this process started
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._clock = clock
-        # Moments by that clock.
-        self._ask_lead_at = 0.0
-        self._ask_epoch_at = 0.0
-        self._try_broker_at = 0.0
-        self._tidy_at = clock() + _TIDY_SECONDS
-        self._tidying: threading.Thread | None = None
-        self._leads = False
-        # Jobs, with their attempts, that were announced and not marked yet.
-        self._rung: dict[str, int] = {}
+        # Times by this clock.
+        self._renew_lease_at = 0.0
+        self._check_epoch_at = 0.0
+        self._retry_broker_at = 0.0
+        self._clean_up_at = clock() + _CLEANUP_SECONDS
+        self._cleanup_thread: threading.Thread | None = None
+        self._is_leader = False
+        # Announced jobs that are not marked in the database yet: job id to attempt.
+        self._published: dict[str, int] = {}
         self._epoch: str | None = None
-        self._broker_pause = _FIRST_PAUSE
-        self._trouble: str | None = None
+        self._broker_backoff = _MIN_BACKOFF
+        self._problem: str | None = None
 
     def start(self) -> None:
         self._stopping.clear()
@@ -73,91 +72,93 @@ class Dispatcher:
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns when the thread has ended; the next process can lead at once."""
+        """Waits for the thread to end; another process can lead at once."""
         if self._thread is None:
             return
         self._stopping.set()
         self._wake.set()
         self._thread.join()
         self._thread = None
-        if self._tidying is not None:
-            self._tidying.join()
-            self._tidying = None
+        if self._cleanup_thread is not None:
+            self._cleanup_thread.join()
+            self._cleanup_thread = None
 
-    def nudge(self, *queued: jobs.Announcement) -> None:
-        """Call after a commit that queued jobs: they are announced now, not at the next poll.
+    def notify(self, *queued: jobs.Announcement) -> None:
+        """Call after a commit that queued jobs, to announce them before the next poll.
 
-        Who says which ones saves looking for them.
+        Passing the jobs avoids a query.
         """
         if queued:
-            self._queued.extend(queued)
+            self._new_jobs.extend(queued)
         else:
-            self._look.set()
+            self._query_new.set()
         self._wake.set()
 
-    def run_once(self, *, nudged: bool = False) -> None:
-        """Reaps and announces; trouble is logged when it begins and when it ends, never raised.
+    def run_once(self, *, notified: bool = False) -> None:
+        """Reaps and announces; errors are logged, once when they begin and once when they end.
 
-        Only the leader polls, but whoever queued a job may announce it: `jobs.due` gives each
-        job to one caller.
+        Only the leader polls, but every process may announce the jobs that it queued: `jobs.due`
+        returns each job to one caller.
         """
-        self._guarded(lambda: self._round(nudged))
+        self._run_logged(lambda: self._round(notified))
 
-    def _round(self, nudged: bool) -> None:
-        if self._is_leading():
+    def _round(self, notified: bool) -> None:
+        if self._renew_leadership():
             self._reap()
-            self._tidy_sometimes()
-        if self._leads or nudged:
+            self._clean_up_if_due()
+        if self._is_leader or notified:
             self._announce()
 
-    def _guarded(self, act: Callable[[], None]) -> None:
+    def _run_logged(self, act: Callable[[], None]) -> None:
         try:
             act()
         except BrokerDown as error:
-            self._try_broker_at = self._clock() + self._broker_pause
-            self._broker_pause = min(2 * self._broker_pause, _LONGEST_PAUSE)
+            self._retry_broker_at = self._clock() + self._broker_backoff
+            self._broker_backoff = min(2 * self._broker_backoff, _MAX_BACKOFF)
             self._report("broker unreachable", error)
-        except Exception as error:  # the thread must outlive whatever happens to the database
+        except Exception as error:  # the thread must survive any database error
             self._report("dispatching failed", error)
 
     def _run(self) -> None:
-        nudged, next_round = True, 0.0
+        notified, next_round = True, 0.0
         while not self._stopping.is_set():
             began = time.monotonic()
-            if nudged:
-                self._guarded(self._announce_new)
-            if not nudged or self._clock() >= next_round:
-                self.run_once(nudged=bool(self._rung))
+            if notified:
+                self._run_logged(self._publish_new)
+            if not notified or self._clock() >= next_round:
+                self.run_once(notified=bool(self._published))
                 next_round = self._clock() + _POLL_SECONDS
-            if nudged:
-                # While jobs keep coming, requests get most of this process, and announcements go
-                # out in larger batches. A lone job is announced at once.
-                self._stopping.wait(min(2 * (time.monotonic() - began), _LONGEST_REST))
-            self._wake.wait(_QUIET_SECONDS if self._rung else _POLL_SECONDS)
+            if notified:
+                # Under load, leave most of the CPU to requests and announce in larger batches.
+                # A single job is announced at once.
+                self._stopping.wait(min(2 * (time.monotonic() - began), _MAX_REST_SECONDS))
+            self._wake.wait(_MARK_DELAY_SECONDS if self._published else _POLL_SECONDS)
             self._wake.clear()
-            # Not what `wait` said: a nudge may have come after its time was up.
-            nudged = bool(self._queued) or self._look.is_set()
-        self._give_up_lead()
+            # Do not use the result of `wait`: `notify` may run after its timeout.
+            notified = bool(self._new_jobs) or self._query_new.is_set()
+        self._release_leadership()
 
-    def _is_leading(self) -> bool:
-        # Asked three times per lease, so that an idle system writes little.
-        if self._clock() >= self._ask_lead_at:
-            self._leads = False  # unless the database says so
+    def _renew_leadership(self) -> bool:
+        # Three renewals per lease keep an idle system from writing often.
+        if self._clock() >= self._renew_lease_at:
+            self._is_leader = False  # in case the transaction fails
             with self._database.transaction() as session:
-                self._leads = leader_election.take(session, _LEAD, self._owner, _LEAD_SECONDS)
-            self._ask_lead_at = self._clock() + _LEAD_SECONDS / 3
-        return self._leads
+                self._is_leader = leader_election.acquire(
+                    session, _ROLE, self._owner, _LEASE_SECONDS
+                )
+            self._renew_lease_at = self._clock() + _LEASE_SECONDS / 3
+        return self._is_leader
 
-    def _give_up_lead(self) -> None:
-        if not self._leads:
+    def _release_leadership(self) -> None:
+        if not self._is_leader:
             return
-        self._leads = False
-        self._ask_lead_at = 0.0
+        self._is_leader = False
+        self._renew_lease_at = 0.0
         try:
             with self._database.transaction() as session:
-                leader_election.give_up(session, _LEAD, self._owner)
-        except Exception as error:  # the lease will run out
-            self._report("giving up the lead failed", error)
+                leader_election.release(session, _ROLE, self._owner)
+        except Exception as error:  # the lease will expire
+            self._report("releasing the leader lease failed", error)
 
     def _reap(self) -> None:
         with self._database.reading() as session:
@@ -166,90 +167,90 @@ class Dispatcher:
         with self._database.transaction() as session:
             reaped = jobs.reap(session)
         if reaped:
-            logger.warning("took back %d jobs", len(reaped), extra={"jobs": reaped[:20]})
+            logger.warning("reaped %d jobs", len(reaped), extra={"jobs": reaped[:20]})
 
-    def _tidy_sometimes(self) -> None:
-        if self._clock() < self._tidy_at:
+    def _clean_up_if_due(self) -> None:
+        if self._clock() < self._clean_up_at:
             return
-        self._tidy_at = self._clock() + _TIDY_SECONDS
-        # Beside the dispatcher: listing a large store takes long, and jobs shall not wait for it.
-        self._tidying = threading.Thread(target=self._tidy, name="housekeeping", daemon=True)
-        self._tidying.start()
+        self._clean_up_at = self._clock() + _CLEANUP_SECONDS
+        # In its own thread: listing a large store is slow, and jobs must not wait for it.
+        self._cleanup_thread = threading.Thread(target=self._clean_up, name="cleanup", daemon=True)
+        self._cleanup_thread.start()
 
-    def _tidy(self) -> None:
+    def _clean_up(self) -> None:
         try:
             artifacts = Artifacts(self._settings.artifacts)
-            removed = housekeeping.tidy(
+            removed = cleanup.delete_unneeded(
                 self._database, artifacts, should_stop=self._stopping.is_set
             )
-            logger.info("removed %d artifacts that nothing names", removed)
-        except Exception:  # it is tried again in an hour
-            logger.exception("housekeeping failed")
+            logger.info("removed %d unreferenced artifacts", removed)
+        except Exception:  # the next run is in an hour
+            logger.exception("cleanup failed")
 
-    def _announce_new(self) -> None:
-        """Rings first and lets the next round mark it: nobody waits for that write.
+    def _publish_new(self) -> None:
+        """Publishes new jobs first; the next round marks them in the database.
 
-        By then most jobs have been claimed and need no mark.
+        By then workers have claimed most of them, and claimed jobs need no mark.
         """
-        new = [self._queued.popleft() for _ in range(len(self._queued))]
-        if self._doorbell is None or self._clock() < self._try_broker_at:
-            return  # the rounds find them
-        if self._look.is_set():
-            self._look.clear()
+        new = [self._new_jobs.popleft() for _ in range(len(self._new_jobs))]
+        if self._publisher is None or self._clock() < self._retry_broker_at:
+            return  # the next round finds them
+        if self._query_new.is_set():
+            self._query_new.clear()
             with self._database.reading() as session:
-                # Those that were rung and are not marked yet come first.
-                new += jobs.never_announced(session, _BATCH + len(new) + len(self._rung))
-        new = self._unrung(list(dict.fromkeys(new)))
+                # The query also returns published jobs that are not marked yet.
+                new += jobs.never_announced(session, _BATCH_SIZE + len(new) + len(self._published))
+        new = self._unpublished(list(dict.fromkeys(new)))
         if new:
-            self._doorbell.ring(new)
-            self._rung.update((job.job_id, job.attempt) for job in new)
+            self._publisher.publish(new)
+            self._published.update((job.job_id, job.attempt) for job in new)
 
     def _announce(self) -> None:
-        if self._doorbell is None or self._clock() < self._try_broker_at:
+        if self._publisher is None or self._clock() < self._retry_broker_at:
             return
-        if self._leads:
-            self._check_epoch(self._doorbell)
+        if self._is_leader:
+            self._check_epoch(self._publisher)
         while not self._stopping.is_set():
             with self._database.reading() as session:
                 if not jobs.is_anything_due(session):
                     break
             with self._database.transaction() as session:
-                due = jobs.due(session, _BATCH)
-            self._ring(self._doorbell, self._unrung(due))
-        self._rung.clear()
-        self._broker_pause = _FIRST_PAUSE
-        if self._trouble is not None:
-            logger.info("dispatching works again", extra={"was": self._trouble})
-            self._trouble = None
+                due = jobs.due(session, _BATCH_SIZE)
+            self._publish(self._publisher, self._unpublished(due))
+        self._published.clear()
+        self._broker_backoff = _MIN_BACKOFF
+        if self._problem is not None:
+            logger.info("dispatching recovered", extra={"was": self._problem})
+            self._problem = None
 
-    def _unrung(self, announced: list[jobs.Announcement]) -> list[jobs.Announcement]:
-        return [job for job in announced if self._rung.get(job.job_id) != job.attempt]
+    def _unpublished(self, announced: list[jobs.Announcement]) -> list[jobs.Announcement]:
+        return [job for job in announced if self._published.get(job.job_id) != job.attempt]
 
-    def _ring(self, doorbell: Bell, due: list[jobs.Announcement]) -> None:
+    def _publish(self, publisher: Publisher, due: list[jobs.Announcement]) -> None:
         if not due:
             return
         try:
-            doorbell.ring(due)
+            publisher.publish(due)
         except Exception:
             with self._database.transaction() as session:
                 jobs.announce_again(session, [job.job_id for job in due])
             raise
 
-    def _check_epoch(self, doorbell: Bell) -> None:
-        if self._clock() < self._ask_epoch_at:
+    def _check_epoch(self, publisher: Publisher) -> None:
+        if self._clock() < self._check_epoch_at:
             return
-        epoch = doorbell.epoch()
-        self._ask_epoch_at = self._clock() + _EPOCH_SECONDS
+        epoch = publisher.epoch()
+        self._check_epoch_at = self._clock() + _EPOCH_SECONDS
         if epoch == self._epoch:
             return
         with self._database.transaction() as session:
-            if leader_election.note_epoch(session, _LEAD, epoch):
+            if leader_election.record_epoch(session, _ROLE, epoch):
                 jobs.announce_all_again(session)
-                self._rung.clear()
-                logger.info("the broker is new or has lost its messages: announcing all again")
+                self._published.clear()
+                logger.info("the broker is new or lost its messages: announcing all jobs again")
         self._epoch = epoch
 
     def _report(self, what: str, error: Exception) -> None:
-        if what != self._trouble:
+        if what != self._problem:
             logger.warning("%s: %s", what, error, exc_info=not isinstance(error, BrokerDown))
-        self._trouble = what
+        self._problem = what

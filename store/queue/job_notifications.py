@@ -1,4 +1,4 @@
-"""Tells those who wait that jobs have ended; whoever does not hear it finds out by looking."""
+"""Publishes the ids of ended jobs; a waiter that misses a message finds out by polling."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from store.queue.redis_urls import for_redis_py
 
 log = logging.getLogger(__name__)
 
-_SILENT_SECONDS = 5.0  # after a failure: a broker that is away shall not hold up every ending
+_PAUSE_SECONDS = 5.0  # after a failure, so that a broker outage does not slow down every job
 
 
 class JobNotifications:
-    """One end of a channel of the broker, to strike or to listen; nothing that it does raises."""
+    """A Redis channel, used to publish or to receive; its methods never raise broker errors."""
 
     def __init__(self, redis_url: str) -> None:
         self._redis = redis.Redis.from_url(
@@ -26,37 +26,37 @@ class JobNotifications:
             socket_connect_timeout=1,
             decode_responses=True,
         )
-        # Channels are the same in all databases of a server, deployments are not.
+        # All databases of a Redis server share their channels; deployments must not.
         database = self._redis.connection_pool.connection_kwargs.get("db") or 0
         self._channel = f"d4explain:{database}:ended"
-        self._silent_until = 0.0
-        self._heard: PubSub | None = None
+        self._paused_until = 0.0
+        self._subscription: PubSub | None = None
 
-    def strike(self, job_ids: Sequence[str]) -> None:
-        if not job_ids or time.monotonic() < self._silent_until:
+    def publish(self, job_ids: Sequence[str]) -> None:
+        if not job_ids or time.monotonic() < self._paused_until:
             return
         try:
             self._redis.publish(self._channel, " ".join(job_ids))
         except (OSError, redis.RedisError) as error:
-            self._silent_until = time.monotonic() + _SILENT_SECONDS
-            log.info("nobody is told that jobs have ended: %s", error)
+            self._paused_until = time.monotonic() + _PAUSE_SECONDS
+            log.info("cannot publish ended jobs: %s", error)
 
-    def heard(self, seconds: float) -> set[str]:
-        """Jobs that have ended, as soon as that is heard; none after `seconds`."""
+    def receive(self, seconds: float) -> set[str]:
+        """Waits up to `seconds` for ids of ended jobs; returns an empty set on timeout."""
         try:
-            if self._heard is None:
+            if self._subscription is None:
                 pool = self._redis.connection_pool
-                self._heard = PubSub(pool, ignore_subscribe_messages=True)
-                self._heard.subscribe(self._channel)
-            message = self._heard.get_message(timeout=seconds)
+                self._subscription = PubSub(pool, ignore_subscribe_messages=True)
+                self._subscription.subscribe(self._channel)
+            message = self._subscription.get_message(timeout=seconds)
         except (OSError, redis.RedisError) as error:
-            log.debug("nothing is heard: %s", error)
-            self._heard = None
+            log.debug("cannot receive ended jobs: %s", error)
+            self._subscription = None
             time.sleep(seconds)
             return set()
         return set() if message is None else set(message["data"].split())
 
     def close(self) -> None:
-        if self._heard is not None:
-            self._heard.close()
+        if self._subscription is not None:
+            self._subscription.close()
         self._redis.close()

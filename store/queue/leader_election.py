@@ -1,4 +1,4 @@
-"""One of several processes leads: a row with a lease."""
+"""Elects one of several processes as the leader: a database row with a lease."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from store.database.sessions import now, read_clock
 from store.database.tables import Lead
 
 
-def take(session: Session, name: str, owner: str, lease_seconds: float) -> bool:
-    """Takes or renews the lead; False while another process holds it."""
-    taken = session.scalars(
+def acquire(session: Session, name: str, owner: str, lease_seconds: float) -> bool:
+    """Acquires or renews the lease; False while another process holds it."""
+    renewed = session.scalars(
         update(Lead)
         .where(Lead.name == name, or_(Lead.owner == owner, Lead.lease_until < now()))
         .values(owner=owner, lease_until=now() + lease_seconds)
         .returning(Lead.name)
         .execution_options(synchronize_session=False)
     ).one_or_none()
-    if taken is not None:
+    if renewed is not None:
         return True
     if session.get(Lead, name) is not None:
         return False
@@ -33,15 +33,15 @@ def take(session: Session, name: str, owner: str, lease_seconds: float) -> bool:
     return True
 
 
-def give_up(session: Session, name: str, owner: str) -> None:
-    """Lets another process lead at once."""
+def release(session: Session, name: str, owner: str) -> None:
+    """Ends the lease, so that another process can lead at once."""
     session.execute(
         update(Lead).where(Lead.name == name, Lead.owner == owner).values(lease_until=0.0)
     )
 
 
-def note_epoch(session: Session, name: str, epoch: str) -> bool:
-    """Remembers the broker's epoch; True if it was another one, or none, before."""
+def record_epoch(session: Session, name: str, epoch: str) -> bool:
+    """Stores the broker's epoch; True if it has changed."""
     changed = session.scalars(
         update(Lead)
         .where(Lead.name == name, Lead.broker_epoch.is_distinct_from(epoch))

@@ -1,4 +1,4 @@
-"""Tells workers that a job is there; the job itself is in the database."""
+"""Tells workers that a job is queued; the job itself is in the database."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ from store.queue.celery_config import TASK_NAME
 from store.queue.redis_urls import for_redis_py
 
 _EPOCH_KEY = "d4explain:epoch"
-_PRIORITY = "\x06\x16"  # between a queue's name and a priority in the names of kombu's lists
-_NO_MORE = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
+_TIMEOUT_SECONDS = 2
+_BROKER_ERRORS = (OSError, redis.RedisError)
+_PRIORITY_SEPARATOR = "\x06\x16"  # between queue and priority in the names of kombu's lists
+_NO_CALLBACKS = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
 
 
 class BrokerDown(Exception):  # noqa: N818 - named for what happened
     """The broker cannot be reached; the job stays queued and is announced later."""
 
 
-class Bell(Protocol):
-    """What the dispatcher needs of a broker."""
+class Publisher(Protocol):
+    """The part of a broker that the dispatcher uses."""
 
-    def ring(self, announced: Sequence[Announcement]) -> None: ...
+    def publish(self, announced: Sequence[Announcement]) -> None: ...
 
     def epoch(self) -> str: ...
 
@@ -36,60 +38,60 @@ class Bell(Protocol):
 
 
 class QueuePublisher:
-    """Rings through lists that Celery's workers read; every call answers or fails within seconds.
+    """Writes Celery messages to the broker's lists; every call returns or fails in seconds.
 
-    Celery's own way of sending was a quarter of what accepting a job cost. What it would lay down
-    is laid down here: a test holds the two against each other.
+    A pooled kombu producer would cost a quarter of the throughput of submissions (decision 12). A
+    test compares these messages with those of `send_task`.
     """
 
     def __init__(self, redis_url: str) -> None:
         self._redis = redis.Redis.from_url(
             for_redis_py(redis_url),
-            socket_timeout=2,
-            socket_connect_timeout=2,
+            socket_timeout=_TIMEOUT_SECONDS,
+            socket_connect_timeout=_TIMEOUT_SECONDS,
             decode_responses=True,
         )
 
-    def ring(self, announced: Sequence[Announcement]) -> None:
-        """One message each, in one round trip; if it fails, some may have got through."""
+    def publish(self, announced: Sequence[Announcement]) -> None:
+        """Sends one message per job in one round trip; if it fails, some may have been sent."""
         try:
             with self._redis.pipeline(transaction=False) as pipeline:
-                for name, several in groupby(announced, _list):
-                    pipeline.lpush(name, *map(_message, several))
+                for name, jobs in groupby(announced, _list_name):
+                    pipeline.lpush(name, *map(_message, jobs))
                 pipeline.execute()
-        except (OSError, redis.RedisError) as error:
+        except _BROKER_ERRORS as error:
             raise BrokerDown(str(error)) from error
 
     def epoch(self) -> str:
-        """Stays the same for as long as the broker remembers; a new one means it lost messages."""
+        """A random id stored in the broker; a new id means that the broker lost its messages."""
         try:
             known = self._redis.get(_EPOCH_KEY)
-            if known is None:  # others may do the same now: the first one's word stays
+            if known is None:  # several processes may set it at once: the first one wins
                 self._redis.set(_EPOCH_KEY, secrets.token_hex(16), nx=True)
                 known = self._redis.get(_EPOCH_KEY)
             return str(known)
-        except (OSError, redis.RedisError) as error:
+        except _BROKER_ERRORS as error:
             raise BrokerDown(str(error)) from error
 
     def ping(self) -> bool:
         try:
             return bool(self._redis.ping())
-        except (OSError, redis.RedisError):
+        except _BROKER_ERRORS:
             return False
 
     def close(self) -> None:
         self._redis.close()
 
 
-def _list(announced: Announcement) -> str:
-    queue = announced.queue.value
-    return queue if announced.priority == 0 else f"{queue}{_PRIORITY}{announced.priority}"
+def _list_name(job: Announcement) -> str:
+    queue = job.queue.value
+    return queue if job.priority == 0 else f"{queue}{_PRIORITY_SEPARATOR}{job.priority}"
 
 
-def _message(announced: Announcement) -> str:
-    """Celery's message protocol 2, in the envelope that kombu gives it on Redis."""
+def _message(job: Announcement) -> str:
+    """A message of Celery's protocol 2 in kombu's envelope for Redis."""
     task_id = str(uuid4())
-    arguments = json.dumps([[announced.job_id], {}, _NO_MORE])
+    arguments = json.dumps([[job.job_id], {}, _NO_CALLBACKS])
     message = {
         "body": base64.b64encode(arguments.encode()).decode(),
         "content-encoding": "utf-8",
@@ -107,7 +109,7 @@ def _message(announced: Announcement) -> str:
             "expires": None,
             "retries": 0,
             "timelimit": [None, None],
-            "argsrepr": repr([announced.job_id]),
+            "argsrepr": repr([job.job_id]),
             "kwargsrepr": "{}",
             "origin": "d4explain",
             "ignore_result": True,
@@ -119,8 +121,8 @@ def _message(announced: Announcement) -> str:
             "correlation_id": task_id,
             "reply_to": "",
             "delivery_mode": 2,
-            "delivery_info": {"exchange": "", "routing_key": announced.queue.value},
-            "priority": announced.priority,
+            "delivery_info": {"exchange": "", "routing_key": job.queue.value},
+            "priority": job.priority,
             "body_encoding": "base64",
             "delivery_tag": str(uuid4()),
         },

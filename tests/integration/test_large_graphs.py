@@ -71,7 +71,7 @@ def explain(
 
 def check(graph: dict[str, Any], answer: CounterfactualAnswer, needed: int) -> None:
     edges = edges_of(graph)
-    assert Settings.exact_nodes < NODES
+    assert Settings().exact_nodes < NODES
     assert answer.restricted is not None
     assert len(edges) < answer.restricted.candidates <= 8 * len(edges)
     assert answer.prediction.predicted_class == 1

@@ -28,7 +28,7 @@ from store.database.tables import Denoiser, Explanation, Gnn, ReferenceSet, Tabl
 from store.errors import Conflict, NotFound
 from store.jobs import Claim, Job, JobKind, JobState, workers
 from store.queue import leader_election as leads
-from store.queue.housekeeping import tidy
+from store.queue.cleanup import delete_unneeded
 
 Answer = TypeVar("Answer")
 
@@ -182,7 +182,7 @@ def test_a_mate_is_claimed_by_one_worker(database: Database) -> None:
             first = jobs.claim(session, ids[number], f"worker {number}", 60)
             if first is None:  # it was another worker's mate already
                 return []
-            mates = jobs.claim_mates(session, first, 60, 8)
+            mates = jobs.reserve_matching(session, first, 60, 8)
             assert all(mate.owner == first.owner for mate in mates)
         return [first.job_id, *(mate.job_id for mate in mates)]
 
@@ -200,7 +200,7 @@ def test_heartbeats_and_endings_of_several_do_not_deadlock(database: Database) -
             jobs.submit(session, kind=JobKind.COUNTERFACTUAL, denoiser_id="den_locked")
         claim = jobs.claim(session, first, "worker", 60)
         assert claim is not None
-        mates = jobs.claim_mates(session, claim, 60, 20)
+        mates = jobs.reserve_matching(session, claim, 60, 20)
         for mate in mates[:10]:
             jobs.begin(session, mate)
         begun, claims = [claim, *mates[:10]], [claim, *mates]
@@ -418,7 +418,7 @@ def test_pages_and_deletion_work_here_too(
         assert first.items[0].id != second.items[0].id
     artifacts = Artifacts(str(tmp_path_factory.mktemp("artifacts")))
     artifacts.put(b"unnamed")
-    assert tidy(database, artifacts, spare_seconds=-1) == 1
+    assert delete_unneeded(database, artifacts, min_age_seconds=-1) == 1
 
 
 def test_a_read_sees_one_moment(database: Database) -> None:

@@ -184,7 +184,7 @@ def test_a_black_box_behind_https_is_explained(
 
 
 def test_a_host_that_is_not_listed_is_not_called(running: Running) -> None:
-    with pytest.raises(RefusedError, match="is not one that this deployment calls"):
+    with pytest.raises(RefusedError, match="is not in D4_BLACK_BOX_HOSTS"):
         running.client.register_black_box(
             "elsewhere", {"features": 1, "classes": 2}, "http://169.254.169.254/latest"
         )

@@ -33,18 +33,18 @@ class FairScheduler:
         now = self._clock()
         tenant_seconds: dict[str, float] = {}  # of its fair group that waits longest
         for entry in waiting:
-            tenant = entry.party.tenant
+            tenant = entry.group.tenant
             tenant_seconds[tenant] = max(tenant_seconds.get(tenant, 0.0), entry.seconds)
 
         def waits_since(key: Hashable, seconds: float) -> float:
             return max(now - seconds, self._served_at.get(key, now - seconds))
 
         def sort_key(entry: Waiting) -> tuple[float, str, float, str]:
-            tenant = entry.party.tenant
+            tenant = entry.group.tenant
             return (
                 waits_since(tenant, tenant_seconds[tenant]),
                 tenant,
-                waits_since(entry.party, entry.seconds),
+                waits_since(entry.group, entry.seconds),
                 entry.job_id,
             )
 

@@ -112,10 +112,10 @@ class Runner:
             is_long = group.kind.queue in _LONG_QUEUES
             queues = self._queues & _LONG_QUEUES if is_long else self._queues - _LONG_QUEUES
             waiting = jobs.waiting_groups(session, sorted(queues)) if queues else []
-        if self._shutting_down or all(entry.party != group for entry in waiting):
+        if self._shutting_down or all(entry.group != group for entry in waiting):
             return announced
         chosen = self._scheduler.next(waiting)
-        return announced if chosen.party == group else chosen.job_id
+        return announced if chosen.group == group else chosen.job_id
 
     def _run_slice(self, job_id: str) -> None:
         with self._store.database.transaction() as session:
@@ -167,7 +167,7 @@ class Runner:
         if count < 1 or self._store.disk.shortage() is not None:
             return []
         with self._store.database.transaction() as session:
-            claims = jobs.claim_mates(session, first, self._deadlines.lease_seconds, count)
+            claims = jobs.reserve_matching(session, first, self._deadlines.lease_seconds, count)
         if claims:
             log.info("Reserved %d more jobs of the same denoiser", len(claims))
         return [ClaimedJob(self._store, claim, has_begun=False) for claim in claims]

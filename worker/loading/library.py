@@ -48,8 +48,8 @@ class Library:
         device: torch.device,
         *,
         cache_bytes: int = CACHE_BYTES,
-        neighbourhood_nodes: int = Settings.max_neighbourhood_nodes,
-        exact_nodes: int = Settings.exact_nodes,
+        neighbourhood_nodes: int = Settings().max_neighbourhood_nodes,
+        exact_nodes: int = Settings().exact_nodes,
     ) -> None:
         self.device = device
         self.exact_nodes = exact_nodes  # graphs up to this size have a dense form

@@ -16,9 +16,10 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Any
 from urllib.parse import urlsplit
 
+from d4explain.contracts.defaults import MIB
 from d4explain.gnn.errors import RefusedError
 from store.catalogue.black_boxes import check_url, hosts
-from store.settings import MIB, Settings
+from store.settings import Settings
 
 _ANSWER_BYTES = 4 * MIB
 _CHUNK = 64 * 1024

@@ -112,7 +112,7 @@ def build(settings: Settings, hostname: str, queues: Sequence[Queue]) -> Child:
         HANDLERS,
         owner=f"{hostname}:{os.getpid()}",
         queues=queues,
-        on_ended=JobNotifications(settings.redis_url).strike,
+        on_ended=JobNotifications(settings.redis_url).publish,
     )
     return Child(store=store, runner=runner, name=hostname, queues=queues, device=str(device))
 

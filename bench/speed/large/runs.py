@@ -180,7 +180,7 @@ def _explained_node(graph: CsrGraph) -> CounterfactualOutcome:
         0,
         gnn.spec.convolutions,
         gnn.spec.sight,
-        max_nodes=Settings.max_neighbourhood_nodes,
+        max_nodes=Settings().max_neighbourhood_nodes,
     )
     config = CounterfactualConfig()
     return explain_node(

@@ -98,7 +98,7 @@ WEIGHTS_FILES = {
     "torch .pt": (lambda good: torch_file(), "it is a zip file, as PyTorch's .pt"),
     ".pt2": (lambda good: pt2_file(), "it is a zip file"),
     "TorchScript": (lambda good: torchscript_file(), "it is a zip file"),
-    "duplicate key": (doubled, "appears twice"),
+    "duplicate key": (doubled, "appears more than once"),
     "traversal name": (
         lambda good: changed(good, **{"../../etc/passwd": np.zeros(1, np.float32)}),
         "unexpected: ../../etc/passwd",
@@ -127,7 +127,7 @@ WEIGHTS_FILES = {
     ),
     "huge number": (
         lambda good: with_header(b'{"x": {"dtype": "F32", "shape": [' + b"9" * 9999 + b"]}}"),
-        "too large",
+        "thousands of digits",
     ),
     "empty": (lambda good: b"", "ends before"),
 }

@@ -16,7 +16,7 @@ from service.context import CONNECTIONS
 from store.settings import Settings
 from store.store import Store
 
-ALONE = ("submissions", "job-watch", "dispatcher", "housekeeping")  # one thread each
+ALONE = ("submissions", "job-watch", "dispatcher", "cleanup")  # one thread each
 
 
 def test_there_are_as_many_connections_as_threads(opened_store):

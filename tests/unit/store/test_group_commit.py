@@ -1,4 +1,4 @@
-"""Group commit: who waits together is written together; what goes wrong with one is its own."""
+"""Group commit: waiting items are written together, and one bad item does not fail the others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECONDS = 10
 
 
 class Ledger:
-    """Writes whole groups of numbers or nothing; negative numbers cannot be written."""
+    """Writes a whole group of numbers or nothing; negative numbers raise ValueError."""
 
     def __init__(self) -> None:
         self.groups: list[list[int]] = []  # tried
@@ -38,7 +38,7 @@ class Ledger:
         return [f"wrote {number}" for number in group]
 
 
-def test_what_arrives_during_a_write_is_the_next_group() -> None:
+def test_items_that_arrive_during_a_write_are_the_next_group() -> None:
     ledger = Ledger()
     commits = GroupCommit(ledger.write)
     ledger.open.clear()
@@ -55,7 +55,7 @@ def test_what_arrives_during_a_write_is_the_next_group() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(numbers=st.lists(st.integers(-3, 20), max_size=150))
-def test_every_one_gets_its_own_outcome_whatever_its_group(numbers: list[int]) -> None:
+def test_every_item_gets_its_own_outcome(numbers: list[int]) -> None:
     ledger = Ledger()
     commits = GroupCommit(ledger.write)
     ledger.open.clear()
@@ -71,7 +71,7 @@ def test_every_one_gets_its_own_outcome_whatever_its_group(numbers: list[int]) -
     commits.close()
 
 
-def test_who_goes_away_is_written_or_not_and_others_are_answered() -> None:
+def test_a_waiting_item_can_be_canceled_and_a_running_one_cannot() -> None:
     ledger = Ledger()
     commits = GroupCommit(ledger.write)
     ledger.open.clear()
@@ -87,7 +87,7 @@ def test_who_goes_away_is_written_or_not_and_others_are_answered() -> None:
     commits.close()
 
 
-def test_closing_writes_what_waits_and_a_later_one_starts_again() -> None:
+def test_closing_writes_waiting_items_and_a_later_submit_starts_again() -> None:
     ledger = Ledger()
     commits = GroupCommit(ledger.write)
     ledger.open.clear()
@@ -103,8 +103,8 @@ def test_closing_writes_what_waits_and_a_later_one_starts_again() -> None:
     assert ledger.kept == list(range(6))
 
 
-def test_who_comes_back_is_written_with_those_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_commit, "_PATIENCE", SECONDS)
+def test_a_returning_client_joins_the_waiting_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_commit, "_MAX_WAIT_SECONDS", SECONDS)
     ledger = Ledger()
     commits = GroupCommit(ledger.write)
     ledger.open.clear()
@@ -120,8 +120,8 @@ def test_who_comes_back_is_written_with_those_who_wait(monkeypatch: pytest.Monke
     commits.close()
 
 
-@pytest.mark.parametrize("after", ["nobody", "several who have gone"])
-def test_one_who_comes_alone_waits_for_nobody(after: str) -> None:
+@pytest.mark.parametrize("after", ["nobody", "clients that left"])
+def test_a_single_client_does_not_wait(after: str) -> None:
     ledger = Ledger()
     commits = GroupCommit(ledger.write)
     if after != "nobody":
@@ -129,7 +129,7 @@ def test_one_who_comes_alone_waits_for_nobody(after: str) -> None:
         several = [commits.submit(number) for number in (20, 21, 22, 23)]
         ledger.open.set()
         assert several[-1].result(SECONDS) == "wrote 23"
-        time.sleep(2 * group_commit._PATIENCE)
+        time.sleep(2 * group_commit._MAX_WAIT_SECONDS)
     ledger.groups.clear()
     waited: list[bool] = []
     wait_for = commits._changed.wait_for
@@ -148,7 +148,7 @@ def test_one_who_comes_alone_waits_for_nobody(after: str) -> None:
     assert not any(waited)
 
 
-def test_who_does_not_come_back_is_not_waited_for_longer_than_the_last_group_took() -> None:
+def test_the_wait_is_not_longer_than_the_last_group_took() -> None:
     ledger = Ledger()
     commits = GroupCommit(ledger.write)
     ledger.open.clear()
@@ -162,7 +162,7 @@ def test_who_does_not_come_back_is_not_waited_for_longer_than_the_last_group_too
     commits.close()
 
 
-def test_a_writer_that_fails_alone_says_why() -> None:
+def test_a_single_item_gets_its_error() -> None:
     commits = GroupCommit(Ledger().write)
     with pytest.raises(ValueError, match="-1"):
         commits.submit(-1).result(SECONDS)
@@ -171,11 +171,11 @@ def test_a_writer_that_fails_alone_says_why() -> None:
 
 
 class OutageError(Exception):
-    """What concerns all that are written."""
+    """An error of the whole group."""
 
 
 class Failing(Ledger):
-    """Its n-th write ends in an outage, all before it in an error of somebody's own."""
+    """The n-th write raises an outage; earlier writes raise an error of one item."""
 
     def __init__(self, outage_at: int) -> None:
         super().__init__()
@@ -187,7 +187,7 @@ class Failing(Ledger):
 
 
 @pytest.mark.parametrize("outage_at", [1, 2, 4])
-def test_an_outage_is_that_of_all_who_wait_and_is_asked_for_once(outage_at: int) -> None:
+def test_an_outage_fails_the_whole_group_without_further_writes(outage_at: int) -> None:
     ledger = Failing(outage_at)
     commits = GroupCommit(ledger.write, shared=(OutageError,))
     group: list[tuple[int, Future[str]]] = [(number, Future()) for number in range(8)]
@@ -198,7 +198,7 @@ def test_an_outage_is_that_of_all_who_wait_and_is_asked_for_once(outage_at: int)
     assert len(ledger.groups) == outage_at
 
 
-def test_too_few_results_are_the_groups_error_and_the_writer_goes_on() -> None:
+def test_too_few_results_fail_the_group_and_the_writer_continues() -> None:
     ledger = Ledger()
     commits: GroupCommit[int, str] = GroupCommit(lambda group: ledger.write(group)[:1])
     ledger.open.clear()
@@ -208,7 +208,7 @@ def test_too_few_results_are_the_groups_error_and_the_writer_goes_on() -> None:
     ledger.open.set()
     assert first.result(SECONDS) == "wrote 0"
     for one in several:
-        with pytest.raises(MiscountError, match="a group of 2 was given 1 results"):
+        with pytest.raises(MiscountError, match="write returned 1 results for a group of 2 items"):
             one.result(SECONDS)
     assert commits.submit(3).result(SECONDS) == "wrote 3"
     assert ledger.kept == [0, 1, 2, 3]  # and not again: they may be committed

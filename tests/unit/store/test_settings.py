@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from store.settings import Settings, setting_rows
 TABLE = Path(__file__).parents[3] / "docs" / "settings.md"
 
 
-def test_defaults_live_in_the_data_folder() -> None:
+def test_database_and_artifacts_default_to_the_data_folder() -> None:
     settings = Settings.from_environment({"D4_DATA_DIR": "/srv/d4"})
     assert settings.database_url == "sqlite:////srv/d4/d4explain.sqlite"
     assert settings.artifacts == "/srv/d4/artifacts"
@@ -25,7 +26,7 @@ def test_a_relative_data_folder_is_made_absolute(
     assert Settings.from_environment({}).data_dir == tmp_path / ".d4explain"
 
 
-def test_values_are_parsed_by_their_kind() -> None:
+def test_values_are_parsed_by_type() -> None:
     settings = Settings.from_environment(
         {"D4_PORT": "9000", "D4_LEASE_SECONDS": "2.5", "D4_LOG_LEVEL": "debug", "D4_HOST": " "}
     )
@@ -35,7 +36,7 @@ def test_values_are_parsed_by_their_kind() -> None:
     assert settings.host == "127.0.0.1"
 
 
-def test_a_switch_is_read_by_its_word_and_handed_on() -> None:
+def test_a_switch_is_parsed_and_passed_to_other_processes() -> None:
     assert Settings.from_environment({}).black_box is False
     for word, on in (("on", True), ("0", False), ("TRUE", True)):
         settings = Settings.from_environment({"D4_BLACK_BOX": word})
@@ -57,24 +58,37 @@ def test_a_switch_is_read_by_its_word_and_handed_on() -> None:
         ("D4_BLACK_BOX", "maybe"),
     ],
 )
-def test_nonsense_is_refused_by_name(env: str, text: str) -> None:
+def test_an_invalid_value_is_refused_with_its_variable(env: str, text: str) -> None:
     with pytest.raises(SettingsError, match=env) as refused:
         Settings.from_environment({env: text})
     assert repr(text) in str(refused.value)
 
 
-def test_a_broker_of_another_kind_is_refused_without_showing_its_password() -> None:
+def test_an_unsupported_broker_is_refused_without_its_password() -> None:
     with pytest.raises(SettingsError, match="D4_REDIS_URL must begin with") as refused:
         Settings.from_environment({"D4_REDIS_URL": "amqp://me:secret@host"})
     assert "secret" not in str(refused.value)
 
 
-def test_another_process_sees_the_same_settings() -> None:
+def test_the_environment_restores_the_same_settings() -> None:
     settings = Settings.from_environment({"D4_DATA_DIR": "/srv/d4", "D4_LEASE_SECONDS": "3"})
     assert Settings.from_environment(settings.environment()) == settings
 
 
-def test_the_documentation_lists_exactly_the_settings() -> None:
+def test_settings_are_hashable_and_picklable() -> None:
+    settings = Settings(data_dir=Path("/srv/d4"), port=9000)
+    copy = pickle.loads(pickle.dumps(settings))
+    assert copy == settings
+    assert hash(copy) == hash(settings)
+
+
+def test_the_constructor_ignores_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("D4_PORT", "9000")
+    assert Settings().port == 8400
+    assert Settings.from_environment().port == 9000
+
+
+def test_the_documentation_lists_all_settings() -> None:
     rows = [
         tuple(cell.strip() for cell in line.strip().strip("|").split("|"))
         for line in TABLE.read_text().splitlines()

@@ -92,7 +92,7 @@ def test_a_name_given_twice_is_refused() -> None:
     header = data[8 : 8 + size].rstrip()
     entry = json.dumps(json.loads(header)["layers.0.conv.bias"]).encode()
     twice = header[:-1] + b',"layers.0.conv.bias":' + entry + b"}"
-    assert "appears twice" in message(with_header(twice, data[8 + size :]))
+    assert "appears more than once" in message(with_header(twice, data[8 + size :]))
 
 
 def moved(name: str, offsets: list[int]) -> bytes:

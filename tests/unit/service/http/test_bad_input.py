@@ -194,7 +194,7 @@ BAD_JSON = {
     "cut off": (b'{"name": "n",\n "graphs": [', 400, None, "line 2, column 13"),
     "trailing comma": (b'{"name": "n",}', 400, None, "line 1, column"),
     "two documents": (b"{} {}", 400, None, "line 1, column 4"),
-    "not UTF-8": (b'{"name": "\xff"}', 400, None, "line 1, column 11: the body is not UTF-8"),
+    "not UTF-8": (b'{"name": "\xff"}', 400, None, "line 1, column 11: not valid UTF-8"),
     "UTF-16": ('{"name": "n"}'.encode("utf-16"), 400, None, "UTF-8"),
     "byte order mark": (b"\xef\xbb\xbf{}", 400, None, "BOM"),
     "deep": (b"[" * 100_000, 400, None, "nested too deeply"),

@@ -212,7 +212,7 @@ def test_a_failure_of_the_service_has_the_same_shape(api):
 class DownBell:
     """A broker that cannot be reached."""
 
-    def ring(self, announced):
+    def publish(self, announced):
         raise BrokerDown("connection refused")
 
     def epoch(self):
@@ -226,7 +226,7 @@ class RecordingBell:
     def __init__(self):
         self.rung = []
 
-    def ring(self, announced):
+    def publish(self, announced):
         self.rung += [(one.job_id, one.queue) for one in announced]
 
     def epoch(self):

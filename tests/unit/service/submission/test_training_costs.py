@@ -20,7 +20,7 @@ def test_the_sizes_are_those_of_the_recipes(objective, name):
     assert vars(size) == {field: getattr(recipe, field) for field in vars(size)}
     largest = ReferenceSet(max_nodes=10**6)
     config = DenoiserConfig(recipe=name)
-    assert training_seconds(objective, config, largest) < Settings.max_training_seconds
+    assert training_seconds(objective, config, largest) < Settings().max_training_seconds
 
 
 @pytest.mark.parametrize("field", ENDLESS)

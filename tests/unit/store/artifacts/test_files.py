@@ -16,7 +16,7 @@ from store.artifacts.files import Artifacts, digest_of
 from store.database.sessions import Database
 from store.errors import ArtifactCorrupt, ArtifactMissing
 from store.jobs import JobKind
-from store.queue.housekeeping import tidy
+from store.queue.cleanup import delete_unneeded
 
 DATA = b"some weights"
 DIGEST = hashlib.sha256(DATA).hexdigest()
@@ -168,7 +168,7 @@ def test_housekeeping_removes_what_is_old_and_unnamed(tmp_path: Path, database: 
         unfinished = tmp_path / "artifacts" / name
         unfinished.write_bytes(b"half")
         os.utime(unfinished, (time.time() - age, time.time() - age))
-    assert tidy(database, artifacts) == 1
+    assert delete_unneeded(database, artifacts) == 1
     kept = {listed.digest for listed in artifacts.listed()}
     assert kept == {named, checkpoint, fresh, put_again}
     assert [path.name for path in (tmp_path / "artifacts").glob("*.tmp")] == ["young.tmp"]

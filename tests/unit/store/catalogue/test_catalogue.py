@@ -16,7 +16,7 @@ from d4explain.contracts.gnn_spec import GnnSpecDocument, parse_spec
 from d4explain.contracts.requests import DenoiserConfig
 from d4explain.contracts.results import ProbeReport
 from store import jobs
-from store.catalogue import datasets, denoisers, explanations, gnn_labels, gnns
+from store.catalogue import datasets, denoisers, explanations, gnn_labels, gnns, retries
 from store.database.sessions import Database
 from store.database.tables import Denoiser, Explanation, Gnn, ReferenceSet
 from store.errors import Conflict, GnnNotReady, NotFound
@@ -141,7 +141,7 @@ def test_a_probe_that_breaks_rejects_and_its_retry_probes_again(session: Session
     assert gnn.state == "rejected"
     assert gnn.report is not None
     assert gnn.report["checks"][0]["detail"] == "the loss is NaN"
-    again = jobs.retry(session, job.id)
+    again = retries.retry(session, job.id)
     session.refresh(gnn)
     assert (gnn.state, gnn.job_id) == ("probing", again.id)
     assert gnn.report is None
@@ -263,7 +263,7 @@ def test_a_failed_training_fails_its_explanations_and_a_retry_trains_again(
     assert job.error is not None
     assert "the loss is NaN" in job.error["message"]
 
-    again = jobs.retry(session, job.id)
+    again = retries.retry(session, job.id)
     assert (again.retry_of, again.subject_id, again.seed) == (job.id, explanation.id, 11)
     assert again.request_digest == job.request_digest
     assert explanation.job_id == again.id
@@ -291,7 +291,7 @@ def test_a_retried_training_is_the_denoisers_training(session: Session) -> None:
     jobs.cancel_running(session, claim)
     session.refresh(denoiser)
     assert denoiser.state == "failed"
-    again = jobs.retry(session, training.id)
+    again = retries.retry(session, training.id)
     assert (again.retry_of, denoiser.job_id, denoiser.state) == (
         training.id,
         again.id,
@@ -299,10 +299,10 @@ def test_a_retried_training_is_the_denoisers_training(session: Session) -> None:
     )
     assert again.checkpoint == {"digest": "6" * 64, "step": 40}  # it goes on where it was
     with pytest.raises(Conflict, match=again.id):
-        jobs.retry(session, training.id)
+        retries.retry(session, training.id)
     trained(session, again.id)
     with pytest.raises(Conflict, match="succeeded"):
-        jobs.retry(session, again.id)
+        retries.retry(session, again.id)
 
 
 def test_a_training_that_failed_by_itself_starts_afresh(session: Session) -> None:
@@ -317,19 +317,19 @@ def test_a_training_that_failed_by_itself_starts_afresh(session: Session) -> Non
     claim = claimed(session, training)
     jobs.record_checkpoint(session, claim, "6" * 64, 40)
     jobs.fail(session, claim, "Error", "the loss is NaN", retryable=False)
-    assert jobs.retry(session, training.id).checkpoint is None
+    assert retries.retry(session, training.id).checkpoint is None
 
 
 def test_a_job_is_retried_once(session: Session) -> None:
     gnn = ready_gnn(session)
     job = jobs.submit(session, kind=JobKind.PREDICT, gnn_id=gnn.id, request_digest="7" * 64)
     jobs.cancel(session, job.id)
-    again = jobs.retry(session, job.id)
+    again = retries.retry(session, job.id)
     assert (again.retry_of, again.request_digest, again.state) == (job.id, "7" * 64, "queued")
     with pytest.raises(Conflict, match=again.id):
-        jobs.retry(session, job.id)
+        retries.retry(session, job.id)
     jobs.cancel(session, again.id)
-    assert jobs.retry(session, again.id).retry_of == again.id
+    assert retries.retry(session, again.id).retry_of == again.id
 
 
 def test_what_jobs_use_cannot_be_deleted(session: Session) -> None:
@@ -349,7 +349,7 @@ def test_what_jobs_use_cannot_be_deleted(session: Session) -> None:
         datasets.get(session, dataset.id)
     assert explanations.get(session, explanation.id).gnn_id == gnn.id  # the record stays
     with pytest.raises(Conflict, match="deleted"):
-        jobs.retry(session, job.id)
+        retries.retry(session, job.id)
 
 
 def test_a_denoiser_outlives_one_of_two_equal_owners(session: Session) -> None:

@@ -55,7 +55,7 @@ def test_keys_are_forgotten_after_their_time(database: Database) -> None:
         assert idempotency.find(session, **REQUEST) is None
         assert idempotency.remember(session, **REQUEST, resource="exp_2") == "exp_2"
     with database.transaction() as session:
-        idempotency.forget_expired(session)
+        idempotency.delete_expired(session)
         assert session.scalars(select(IdempotencyKey.key)).all() == ["k"]
 
 

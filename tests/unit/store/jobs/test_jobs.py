@@ -11,11 +11,12 @@ from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from store import jobs
+from store.catalogue import retries
 from store.database.job_policy import JobPolicy
 from store.database.sessions import Database, now, read_clock
 from store.errors import Conflict, LeaseLost, NotFound
 from store.jobs import Claim, FairGroup, Job, JobKind, JobState, Priority, Queue
-from store.jobs.job_events import forget_progress
+from store.jobs.job_events import delete_progress
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +102,7 @@ def test_of_many_claims_one_wins(database: Database) -> None:
 def test_ids_unknown_or_of_another_tenant_are_not_found(database: Database) -> None:
     job_id = submitted(database)
     with database.transaction() as session:
-        for use in (jobs.get, jobs.cancel, jobs.retry):
+        for use in (jobs.get, jobs.cancel, retries.retry):
             with pytest.raises(NotFound):
                 use(session, "job_unknown")
             with pytest.raises(NotFound):
@@ -379,13 +380,13 @@ def test_parties_are_those_who_wait_for_a_worker_and_nothing_else(database: Data
     ask("d", "one", waiting_for=training)
     claimed(database, running)
     with database.reading() as session:
-        parties = jobs.waiting_groups(session, [Queue.SAMPLE])
+        groups = jobs.waiting_groups(session, [Queue.SAMPLE])
         assert jobs.waiting_groups(session, [Queue.TRAIN]) == []
         assert jobs.group_of(session, running) is None
         assert jobs.group_of(session, other) == FairGroup("a", JobKind.COUNTERFACTUAL, "two")
-    found = {(one.party.tenant, one.party.denoiser_id): one.job_id for one in parties}
+    found = {(one.group.tenant, one.group.denoiser_id): one.job_id for one in groups}
     assert found == {("a", "one"): first, ("a", "two"): other, ("b", "one"): foreign}
-    assert all(0 <= one.seconds < 60 for one in parties)
+    assert all(0 <= one.seconds < 60 for one in groups)
 
 
 def test_numbers_that_json_lacks_are_shown_as_null(database: Database) -> None:
@@ -403,10 +404,10 @@ def test_a_retry_is_a_new_job_of_the_same_request(database: Database) -> None:
     with database.transaction() as session:
         job = jobs.submit(session, kind=JobKind.PREDICT, request_digest="a" * 64, seed=9)
         with pytest.raises(Conflict, match="queued"):
-            jobs.retry(session, job.id)
+            retries.retry(session, job.id)
         jobs.cancel(session, job.id)
         with pytest.raises(Conflict, match="deleted"):  # there is no GNN to predict with
-            jobs.retry(session, job.id)
+            retries.retry(session, job.id)
 
 
 def test_of_jobs_that_ended_long_ago_only_the_states_are_kept(database: Database) -> None:
@@ -418,8 +419,8 @@ def test_of_jobs_that_ended_long_ago_only_the_states_are_kept(database: Database
             if job_id == ended:
                 jobs.succeed(session, claim)
     with database.transaction() as session:
-        forget_progress(session, ended_before=read_clock(session) - 60)
+        delete_progress(session, ended_before=read_clock(session) - 60)
         assert "progress" in [event.type for event in jobs.events(session, ended)]
-        forget_progress(session, ended_before=read_clock(session) + 1)
+        delete_progress(session, ended_before=read_clock(session) + 1)
         assert [event.type for event in jobs.events(session, ended)] == ["state"] * 3
         assert "progress" in [event.type for event in jobs.events(session, running)]

@@ -19,7 +19,7 @@ from d4explain.contracts.gnn_spec import parse_spec
 from d4explain.contracts.requests import DenoiserConfig
 from d4explain.contracts.results import ProbeReport
 from store import jobs
-from store.catalogue import datasets, denoisers, explanations, gnns
+from store.catalogue import datasets, denoisers, explanations, gnns, retries
 from store.database.job_policy import JobPolicy
 from store.database.sessions import Database, now
 from store.database.tables import Denoiser, Gnn, JobEvent, ReferenceSet
@@ -161,7 +161,7 @@ class Jobs(RuleBasedStateMachine):
             claim = self.claims[-1 - which % len(self.claims)]
             match action:
                 case "mates":
-                    self.claim_mates(claim, 1 + which % 3)
+                    self.reserve_matching(claim, 1 + which % 3)
                 case "begin":
                     self.begin_reserved(which)
                 case "replace":
@@ -241,7 +241,7 @@ class Jobs(RuleBasedStateMachine):
         before = self.seen(job_id)
         try:
             with self.database.transaction() as session:
-                again = jobs.retry(session, job_id)
+                again = retries.retry(session, job_id)
         except Conflict:
             return
         assert before.state in (JobState.FAILED, JobState.CANCELED, JobState.EXPIRED)
@@ -269,7 +269,7 @@ class Jobs(RuleBasedStateMachine):
             self.reserved.pop(job_id, None)
             self.claims.append(claim)
 
-    def claim_mates(self, first: Claim, limit: int) -> None:
+    def reserve_matching(self, first: Claim, limit: int) -> None:
         before = [self.seen(job_id) for job_id in self.job_ids]
         mates = [
             job.id
@@ -281,7 +281,7 @@ class Jobs(RuleBasedStateMachine):
             and job.attempts_used < MAX_ATTEMPTS
         ]
         with self.database.transaction() as session:
-            claimed = jobs.claim_mates(session, first, 3600, limit)
+            claimed = jobs.reserve_matching(session, first, 3600, limit)
         assert [claim.job_id for claim in claimed] == mates[:limit]
         attempts = {job.id: job.attempt for job in before}
         for claim in claimed:

@@ -38,5 +38,5 @@ def test_workers_that_stop_or_stay_silent_are_forgotten(database: Database) -> N
             workers.beat(session, name=name, queues=[Queue.LIGHT], device="cpu", pid=1)
         workers.leave(session, "a")
         session.execute(update(Worker).where(Worker.name == "b").values(seen_at=0))
-        workers.forget_silent(session)
+        workers.delete_dead(session)
         assert [worker.name for worker in workers.live(session, within=1e12)] == ["c"]

@@ -15,7 +15,7 @@ from store import jobs
 from store.database.sessions import Database
 from store.database.tables import Job, Lead
 from store.jobs import Announcement, JobKind
-from store.queue import leader_election as leads
+from store.queue import leader_election
 from store.queue.dispatcher import Dispatcher
 from store.queue.queue_publisher import BrokerDown
 from store.settings import Settings
@@ -32,29 +32,29 @@ class Clock:
         self.time += seconds
 
 
-class Bell:
-    """A broker that writes down who was called, and can be away."""
+class RecordingPublisher:
+    """Records announcements; can simulate a broker outage."""
 
     def __init__(self) -> None:
-        self.rung: list[Announcement] = []
-        self.is_away = False
+        self.published: list[Announcement] = []
+        self.is_down = False
         self.breaks_after: int | None = None
         self.generation = "first"
         self.asked = 0
-        self.heard = threading.Event()
+        self.was_called = threading.Event()
 
-    def ring(self, announced: Sequence[Announcement]) -> None:
-        if self.is_away:
+    def publish(self, announced: Sequence[Announcement]) -> None:
+        if self.is_down:
             raise BrokerDown("connection refused")
-        got_through = announced[: self.breaks_after]
-        self.rung.extend(got_through)
-        self.heard.set()
-        if len(got_through) < len(announced):
+        sent = announced[: self.breaks_after]
+        self.published.extend(sent)
+        self.was_called.set()
+        if len(sent) < len(announced):
             raise BrokerDown("connection lost")
 
     def epoch(self) -> str:
         self.asked += 1
-        if self.is_away:
+        if self.is_down:
             raise BrokerDown("connection refused")
         return self.generation
 
@@ -63,7 +63,7 @@ class Bell:
 
     @property
     def ids(self) -> list[str]:
-        return [one.job_id for one in self.rung]
+        return [one.job_id for one in self.published]
 
 
 @pytest.fixture
@@ -92,80 +92,82 @@ def until(condition: Callable[[], bool], seconds: float = 10) -> None:
 
 
 def test_queued_jobs_are_announced_once(database: Database, settings: Settings) -> None:
-    bell = Bell()
-    dispatcher = Dispatcher(database, bell, settings)
+    publisher = RecordingPublisher()
+    dispatcher = Dispatcher(database, publisher, settings)
     ids = {submitted(database) for _ in range(3)}
     dispatcher.run_once()
     dispatcher.run_once()
-    assert sorted(bell.ids) == sorted(ids)
-    assert {(one.queue, one.priority) for one in bell.rung} == {("light", 6)}
+    assert sorted(publisher.ids) == sorted(ids)
+    assert {(one.queue, one.priority) for one in publisher.published} == {("light", 6)}
 
 
-def test_a_silent_workers_job_is_announced_first_in_line(
+def test_a_dead_workers_job_is_announced_with_priority(
     database: Database, settings: Settings
 ) -> None:
-    bell = Bell()
-    dispatcher = Dispatcher(database, bell, settings)
+    publisher = RecordingPublisher()
+    dispatcher = Dispatcher(database, publisher, settings)
     job_id = submitted(database)
     with database.transaction() as session:
         jobs.claim(session, job_id, "worker", -1)
     dispatcher.run_once()
-    assert [(one.job_id, one.queue, one.priority) for one in bell.rung] == [(job_id, "light", 0)]
+    assert [(one.job_id, one.queue, one.priority) for one in publisher.published] == [
+        (job_id, "light", 0)
+    ]
 
 
-def test_a_nudge_rings_at_once_and_stopping_is_clean(
+def test_notify_publishes_at_once_and_stopping_is_clean(
     database: Database, settings: Settings
 ) -> None:
-    bell = Bell()
-    dispatcher = Dispatcher(database, bell, settings)
+    publisher = RecordingPublisher()
+    dispatcher = Dispatcher(database, publisher, settings)
     before = threading.active_count()
     dispatcher.start()
     until(lambda: _leader(database) is not None)
     started = time.monotonic()
     job_id = submitted(database)
-    dispatcher.nudge()
-    assert bell.heard.wait(5)
+    dispatcher.notify()
+    assert publisher.was_called.wait(5)
     assert time.monotonic() - started < 0.9  # sooner than the poll
     dispatcher.stop()
     dispatcher.stop()
     assert threading.active_count() == before
-    assert bell.ids == [job_id]
+    assert publisher.ids == [job_id]
     with database.transaction() as session:  # the lead is free again
-        assert leads.take(session, "dispatcher", "another", 10)
+        assert leader_election.acquire(session, "dispatcher", "another", 10)
 
 
-def test_a_nudged_job_is_marked_later_and_announced_once(
+def test_a_notified_job_is_marked_later_and_announced_once(
     database: Database, settings: Settings
 ) -> None:
-    bell = Bell()
-    dispatcher = Dispatcher(database, bell, settings)
+    publisher = RecordingPublisher()
+    dispatcher = Dispatcher(database, publisher, settings)
     dispatcher.start()
     try:
         until(lambda: _leader(database) is not None)
         first = submitted(database)
-        dispatcher.nudge()
-        until(lambda: bell.ids == [first])
+        dispatcher.notify()
+        until(lambda: publisher.ids == [first])
         second = submitted(database)
-        dispatcher.nudge()
-        until(lambda: bell.ids == [first, second])
+        dispatcher.notify()
+        until(lambda: publisher.ids == [first, second])
 
         def marks() -> list[int]:
             with database.reading() as session:
                 return [jobs.get(session, job_id).dispatches for job_id in (first, second)]
 
         until(lambda: marks() == [1, 1])
-        dispatcher.nudge()
+        dispatcher.notify()
         time.sleep(0.3)
-        assert bell.ids == [first, second]
+        assert publisher.ids == [first, second]
     finally:
         dispatcher.stop()
 
 
-def test_a_named_job_is_announced_without_being_looked_for(
+def test_a_named_job_is_announced_without_a_query(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bell = Bell()
-    dispatcher = Dispatcher(database, bell, settings)
+    publisher = RecordingPublisher()
+    dispatcher = Dispatcher(database, publisher, settings)
     looked: list[int] = []
     look = jobs.never_announced
 
@@ -180,94 +182,90 @@ def test_a_named_job_is_announced_without_being_looked_for(
         with database.transaction() as session:
             several = [jobs.submit(session, kind=JobKind.PROBE) for _ in range(3)]
         named = [Announcement.of(job) for job in several]
-        dispatcher.nudge(*named[:2])
-        dispatcher.nudge(named[2])
-        dispatcher.nudge(named[0])  # once more, as a client that repeats its question does
-        until(lambda: len(bell.rung) == 3)
+        dispatcher.notify(*named[:2])
+        dispatcher.notify(named[2])
+        dispatcher.notify(named[0])  # once more, as a client that repeats its question does
+        until(lambda: len(publisher.published) == 3)
         time.sleep(0.3)
-        assert (bell.rung, len(looked)) == (named, 1)
+        assert (publisher.published, len(looked)) == (named, 1)
         unnamed = submitted(database)
-        dispatcher.nudge()
-        until(lambda: bell.ids[3:] == [unnamed])
+        dispatcher.notify()
+        until(lambda: publisher.ids[3:] == [unnamed])
         assert len(looked) == 2
     finally:
         dispatcher.stop()
 
 
-def test_a_named_job_is_not_lost_while_the_broker_is_away(
-    database: Database, settings: Settings
-) -> None:
-    bell = Bell()
-    bell.is_away = True
-    dispatcher = Dispatcher(database, bell, settings)
+def test_a_named_job_survives_a_broker_outage(database: Database, settings: Settings) -> None:
+    publisher = RecordingPublisher()
+    publisher.is_down = True
+    dispatcher = Dispatcher(database, publisher, settings)
     dispatcher.start()
     try:
-        until(lambda: bell.asked > 0)
+        until(lambda: publisher.asked > 0)
         with database.transaction() as session:
             job = jobs.submit(session, kind=JobKind.PROBE)
-        dispatcher.nudge(Announcement.of(job))
+        dispatcher.notify(Announcement.of(job))
         time.sleep(0.3)
-        bell.is_away = False
-        until(lambda: bell.ids == [job.id])
+        publisher.is_down = False
+        until(lambda: publisher.ids == [job.id])
     finally:
         dispatcher.stop()
 
 
-def test_a_nudge_is_heard_that_comes_as_waiting_ends(
+def test_a_notification_at_the_end_of_a_wait_is_not_lost(
     database: Database, settings: Settings
 ) -> None:
-    bell = Bell()
-    dispatcher = Dispatcher(database, bell, settings)
+    publisher = RecordingPublisher()
+    dispatcher = Dispatcher(database, publisher, settings)
     late: list[Announcement] = []
 
     class Wake(threading.Event):
         def wait(self, timeout: float | None = None) -> bool:
             woken = super().wait(timeout)
             if late and not woken:
-                dispatcher.nudge(late.pop())
+                dispatcher.notify(late.pop())
             return woken
 
     dispatcher._wake = Wake()
     with database.transaction() as session:  # nobody else is to find the job
-        assert leads.take(session, "dispatcher", "another", 60)
+        assert leader_election.acquire(session, "dispatcher", "another", 60)
         job = jobs.submit(session, kind=JobKind.PROBE)
-    dispatcher._look.clear()
+    dispatcher._query_new.clear()
     late.append(Announcement.of(job))
     dispatcher.start()
     try:
-        until(lambda: bell.ids == [job.id])
+        until(lambda: publisher.ids == [job.id])
     finally:
         dispatcher.stop()
 
 
-def test_a_job_that_comes_back_is_announced_again_at_once(
-    database: Database, settings: Settings
-) -> None:
-    bell = Bell()
-    dispatcher = Dispatcher(database, bell, settings)
+def test_a_requeued_job_is_announced_again_at_once(database: Database, settings: Settings) -> None:
+    publisher = RecordingPublisher()
+    dispatcher = Dispatcher(database, publisher, settings)
     dispatcher.start()
     try:
         until(lambda: _leader(database) is not None)
         job_id = submitted(database)
-        dispatcher.nudge()
-        until(lambda: bell.ids == [job_id])
+        dispatcher.notify()
+        until(lambda: publisher.ids == [job_id])
         with database.transaction() as session:  # before its announcement could be marked
             claim = jobs.claim(session, job_id, "worker", 60)
             assert claim is not None
             jobs.release(session, claim)
-        dispatcher.nudge()
-        until(lambda: bell.ids == [job_id, job_id])
+        dispatcher.notify()
+        until(lambda: publisher.ids == [job_id, job_id])
     finally:
         dispatcher.stop()
 
 
-def test_without_a_nudge_the_poll_finds_the_job(database: Database, settings: Settings) -> None:
-    bell = Bell()
-    dispatcher = Dispatcher(database, bell, settings)
+def test_the_poll_finds_a_job_without_notification(database: Database, settings: Settings) -> None:
+    publisher = RecordingPublisher()
+    dispatcher = Dispatcher(database, publisher, settings)
     dispatcher.start()
     try:
         job_id = submitted(database)
-        until(lambda: bell.ids == [job_id])
+        until(lambda: publisher.ids == [job_id])
     finally:
         dispatcher.stop()
 
@@ -278,102 +276,102 @@ def _leader(database: Database) -> str | None:
     return lead.owner if lead else None
 
 
-def test_a_broker_that_is_away_loses_nothing_and_is_reported_once(
+def test_a_broker_outage_loses_nothing_and_is_logged_once(
     database: Database, settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "store.queue.dispatcher")
-    bell = Bell()
-    bell.is_away = True
+    publisher = RecordingPublisher()
+    publisher.is_down = True
     clock = Clock()
-    dispatcher = Dispatcher(database, bell, settings, clock=clock)
+    dispatcher = Dispatcher(database, publisher, settings, clock=clock)
     job_id = submitted(database)
     for _ in range(3):
-        dispatcher.run_once(nudged=True)
+        dispatcher.run_once(notified=True)
         clock.pass_by(5)
     assert [record.getMessage() for record in caplog.records] == [
         "broker unreachable: connection refused"
     ]
-    bell.is_away = False
+    publisher.is_down = False
     dispatcher.run_once()
-    assert bell.ids == [job_id]
-    assert caplog.messages[-1] == "dispatching works again"
-    bell.is_away = True
+    assert publisher.ids == [job_id]
+    assert caplog.messages[-1] == "dispatching recovered"
+    publisher.is_down = True
     submitted(database)
     clock.pass_by(5)
     dispatcher.run_once()
     assert caplog.messages[-1] == "broker unreachable: connection refused"
 
 
-def test_tries_become_rarer_while_the_broker_is_away(
+def test_the_dispatcher_backs_off_during_a_broker_outage(
     database: Database, settings: Settings
 ) -> None:
-    bell = Bell()
-    bell.is_away = True
+    publisher = RecordingPublisher()
+    publisher.is_down = True
     clock = Clock()
-    dispatcher = Dispatcher(database, bell, settings, clock=clock)
+    dispatcher = Dispatcher(database, publisher, settings, clock=clock)
     submitted(database)
     tries = []
     for _ in range(240):
-        before = bell.asked
+        before = publisher.asked
         dispatcher.run_once()
-        if bell.asked > before:
+        if publisher.asked > before:
             tries.append(clock.time)
         clock.pass_by(0.125)
     pauses = [later - earlier for earlier, later in pairwise(tries)]
     assert pauses == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0, 5.0, 5.0]
 
 
-def test_jobs_after_a_break_are_announced_when_it_is_over(
-    database: Database, settings: Settings
-) -> None:
-    bell = Bell()
-    bell.breaks_after = 2
+def test_unsent_jobs_are_announced_after_an_outage(database: Database, settings: Settings) -> None:
+    publisher = RecordingPublisher()
+    publisher.breaks_after = 2
     clock = Clock()
-    dispatcher = Dispatcher(database, bell, settings, clock=clock)
+    dispatcher = Dispatcher(database, publisher, settings, clock=clock)
     ids = [submitted(database) for _ in range(5)]
     dispatcher.run_once()
-    assert len(bell.ids) == 2
-    bell.breaks_after = None
+    assert len(publisher.ids) == 2
+    publisher.breaks_after = None
     clock.pass_by(1)
     dispatcher.run_once()
     # Nobody knows which of them got through, so that all are announced again, and then no more.
-    assert set(bell.ids[2:]) == set(ids)
-    assert len(bell.ids) == 2 + len(ids)
+    assert set(publisher.ids[2:]) == set(ids)
+    assert len(publisher.ids) == 2 + len(ids)
     dispatcher.run_once()
-    assert len(bell.ids) == 2 + len(ids)
+    assert len(publisher.ids) == 2 + len(ids)
 
 
-def test_a_broker_that_lost_its_messages_gets_them_again(
+def test_jobs_are_announced_again_after_the_broker_lost_its_messages(
     database: Database, settings: Settings
 ) -> None:
-    bell = Bell()
+    publisher = RecordingPublisher()
     clock = Clock()
-    dispatcher = Dispatcher(database, bell, settings, clock=clock)
+    dispatcher = Dispatcher(database, publisher, settings, clock=clock)
     queued, running = submitted(database), submitted(database)
     dispatcher.run_once()
     with database.transaction() as session:
         jobs.claim(session, running, "worker", 60)
-    bell.rung.clear()
-    bell.generation = "second"
+    publisher.published.clear()
+    publisher.generation = "second"
     clock.pass_by(3)
     dispatcher.run_once()
-    assert bell.ids == [queued]
+    assert publisher.ids == [queued]
     # A dispatcher that starts later knows the epoch from the database.
-    Dispatcher(database, bell, settings).run_once(nudged=True)
-    assert bell.ids == [queued]
+    Dispatcher(database, publisher, settings).run_once(notified=True)
+    assert publisher.ids == [queued]
 
 
-def test_one_of_two_leads_and_the_other_takes_over(database: Database, settings: Settings) -> None:
-    bell = Bell()
+def test_one_of_two_dispatchers_leads_and_the_other_takes_over(
+    database: Database, settings: Settings
+) -> None:
+    publisher = RecordingPublisher()
     clock = Clock()
-    first, second = (Dispatcher(database, bell, settings, clock=clock) for _ in range(2))
+    first, second = (Dispatcher(database, publisher, settings, clock=clock) for _ in range(2))
     first.run_once()
     leader = _leader(database)
     job_id = submitted(database)
     second.run_once()
-    assert bell.ids == []  # polling is the leader's
-    second.run_once(nudged=True)
-    assert bell.ids == [job_id]  # what this process was given it may announce itself
+    assert publisher.ids == []  # polling is the leader's
+    second.run_once(notified=True)
+    assert publisher.ids == [job_id]  # what this process was given it may announce itself
     with database.transaction() as session:
         jobs.claim(session, job_id, "worker", -1)
     second.run_once()
@@ -383,14 +381,14 @@ def test_one_of_two_leads_and_the_other_takes_over(database: Database, settings:
     clock.pass_by(5)
     second.run_once()
     assert _leader(database) != leader
-    assert bell.ids == [job_id, job_id]
+    assert publisher.ids == [job_id, job_id]
 
 
-def test_a_database_in_trouble_does_not_end_the_dispatcher(
+def test_a_database_error_does_not_end_the_dispatcher(
     database: Database, settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bell = Bell()
-    dispatcher = Dispatcher(database, bell, settings)
+    publisher = RecordingPublisher()
+    dispatcher = Dispatcher(database, publisher, settings)
     job_id = submitted(database)
     with database.transaction() as session:
         session.execute(update(Job).values(priority=0))
@@ -402,7 +400,7 @@ def test_a_database_in_trouble_does_not_end_the_dispatcher(
     with database.transaction() as session:
         session.connection().exec_driver_sql("ALTER TABLE elsewhere RENAME TO leads")
     dispatcher.run_once()
-    assert bell.ids == [job_id]
+    assert publisher.ids == [job_id]
 
 
 def test_without_a_broker_jobs_are_still_reaped(database: Database, settings: Settings) -> None:

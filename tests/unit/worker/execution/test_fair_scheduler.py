@@ -36,7 +36,7 @@ class Queue:
         ]
 
     def serve(self, scheduler: FairScheduler) -> FairGroup:
-        group = scheduler.next(self.waiting()).party
+        group = scheduler.next(self.waiting()).group
         self.jobs[group] = self.jobs[group][4:]
         self.now += 1
         scheduler.mark_served(group)
@@ -76,7 +76,7 @@ def test_no_tenant_waits_longer_than_one_round(
     for arriving in arrivals:
         for group in arriving:
             queue.arrive(group, 3)
-        waiting = {entry.party.tenant for entry in queue.waiting()}
+        waiting = {entry.group.tenant for entry in queue.waiting()}
         if not waiting:
             continue
         served = queue.serve(scheduler)

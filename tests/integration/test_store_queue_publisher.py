@@ -1,4 +1,4 @@
-"""The doorbell on a real Redis-protocol server, over TCP and over a Unix socket."""
+"""The publisher on a real Redis-protocol server, over TCP and over a Unix socket."""
 
 from __future__ import annotations
 
@@ -81,10 +81,10 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-def doorbell(server: Server) -> Iterator[QueuePublisher]:
-    doorbell = QueuePublisher(server.url)
-    yield doorbell
-    doorbell.close()
+def publisher(server: Server) -> Iterator[QueuePublisher]:
+    publisher = QueuePublisher(server.url)
+    yield publisher
+    publisher.close()
 
 
 def messages(server: Server, queue: str, priority: int) -> list[object]:
@@ -98,23 +98,23 @@ def announced(job_id: str, queue: Queue, priority: int = 6) -> Announcement:
     return Announcement(job_id, attempt=0, queue=queue, priority=priority)
 
 
-def test_a_ring_is_one_message_in_its_queue(server: Server, doorbell: QueuePublisher) -> None:
-    assert doorbell.ping()
+def test_each_job_is_one_message_in_its_queue(server: Server, publisher: QueuePublisher) -> None:
+    assert publisher.ping()
     new, recovered = announced("job_new", Queue.TRAIN), announced("job_recovered", Queue.TRAIN, 0)
-    doorbell.ring([new, recovered, announced("job_other", Queue.SAMPLE)])
+    publisher.publish([new, recovered, announced("job_other", Queue.SAMPLE)])
     assert messages(server, "train", 6) == ["['job_new']"]
     assert messages(server, "train", 0) == ["['job_recovered']"]
     assert messages(server, "sample", 6) == ["['job_other']"]
     assert messages(server, "light", 6) == []
 
 
-def test_messages_are_celerys_own(server: Server, doorbell: QueuePublisher) -> None:
-    doorbell.ring([announced("job_1", Queue.LIGHT)])
+def test_messages_equal_those_of_celery(server: Server, publisher: QueuePublisher) -> None:
+    publisher.publish([announced("job_1", Queue.LIGHT)])
     with broker_app("reference", server.url) as app:
         app.send_task(TASK_NAME, args=["job_1"], queue="light", priority=6)
     with server.client as client:
         theirs, ours = (json.loads(one) for one in client.lrange("light\x06\x166", 0, -1))
-    for one in (ours, theirs):  # what every message has for itself, and where answers would go
+    for one in (ours, theirs):  # values that differ in each message
         for name in ("id", "root_id", "origin", "ignore_result"):
             one["headers"].pop(name)
         for name in ("correlation_id", "delivery_tag", "reply_to"):
@@ -122,34 +122,34 @@ def test_messages_are_celerys_own(server: Server, doorbell: QueuePublisher) -> N
     assert ours == theirs
 
 
-def test_a_broker_that_is_down_is_said_soon_and_found_again(
-    server: Server, doorbell: QueuePublisher
+def test_an_outage_is_reported_soon_and_recovered_from(
+    server: Server, publisher: QueuePublisher
 ) -> None:
-    doorbell.ring([announced("job_1", Queue.LIGHT)])
-    epoch = doorbell.epoch()
-    assert doorbell.epoch() == epoch
+    publisher.publish([announced("job_1", Queue.LIGHT)])
+    epoch = publisher.epoch()
+    assert publisher.epoch() == epoch
     server.kill()
     for _ in range(2):
         started = time.monotonic()
         with pytest.raises(BrokerDown):
-            doorbell.ring([announced("job_2", Queue.LIGHT)])
+            publisher.publish([announced("job_2", Queue.LIGHT)])
         with pytest.raises(BrokerDown):
-            doorbell.epoch()
-        assert not doorbell.ping()
+            publisher.epoch()
+        assert not publisher.ping()
         assert time.monotonic() - started < 6
     server.start()
-    doorbell.ring([announced("job_3", Queue.LIGHT)])
+    publisher.publish([announced("job_3", Queue.LIGHT)])
     assert messages(server, "light", 6) == ["['job_3']"]
-    assert doorbell.epoch() != epoch  # its data was lost
+    assert publisher.epoch() != epoch  # its data was lost
 
 
-def test_a_wrong_password_is_a_broker_that_is_down(server: Server) -> None:
-    doorbell = QueuePublisher(server.url.replace(QUOTED, "guess"))
+def test_a_wrong_password_counts_as_an_outage(server: Server) -> None:
+    publisher = QueuePublisher(server.url.replace(QUOTED, "guess"))
     try:
         with pytest.raises(BrokerDown):
-            doorbell.epoch()
+            publisher.epoch()
         with pytest.raises(BrokerDown):
-            doorbell.ring([announced("job_1", Queue.LIGHT)])
-        assert not doorbell.ping()
+            publisher.publish([announced("job_1", Queue.LIGHT)])
+        assert not publisher.ping()
     finally:
-        doorbell.close()
+        publisher.close()

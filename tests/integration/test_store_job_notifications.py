@@ -1,4 +1,4 @@
-"""Who waits is told of an end at once, by a real broker; without one the poll finds out."""
+"""A real broker tells waiters at once that a job has ended; without it, they poll."""
 
 from __future__ import annotations
 
@@ -18,46 +18,46 @@ if TYPE_CHECKING:
     from conftest import Stack
 
 
-def heard_by(chime: JobNotifications, strike: Callable[[], None]) -> set[str]:
+def received_by(notifications: JobNotifications, publish: Callable[[], None]) -> set[str]:
     found: set[str] = set()
     deadline = time.monotonic() + 10
     while not found and time.monotonic() < deadline:
-        strike()  # again until the listener has subscribed
-        found = chime.heard(0.2)
+        publish()  # again until the listener has subscribed
+        found = notifications.receive(0.2)
     return found
 
 
-def test_what_is_struck_is_heard(stack: Stack) -> None:
+def test_published_jobs_are_received(stack: Stack) -> None:
     broker = stack.broker
-    striker, listener = JobNotifications(broker.url), JobNotifications(broker.url)
-    assert heard_by(listener, lambda: striker.strike(["job_1", "job_2"])) == {"job_1", "job_2"}
+    sender, listener = JobNotifications(broker.url), JobNotifications(broker.url)
+    assert received_by(listener, lambda: sender.publish(["job_1", "job_2"])) == {"job_1", "job_2"}
     other = JobNotifications(
         broker.url.removesuffix("/0") + "/1"
     )  # of another deployment on this server
-    other.strike(["job_3"])
-    while (found := listener.heard(0.3)) == {"job_1", "job_2"}:
+    other.publish(["job_3"])
+    while (found := listener.receive(0.3)) == {"job_1", "job_2"}:
         pass
     assert found == set()
 
 
-def test_a_broker_that_is_away_holds_nobody_up_and_is_found_again(stack: Stack) -> None:
+def test_a_broker_outage_blocks_nobody_and_is_recovered_from(stack: Stack) -> None:
     broker = stack.broker
-    striker, listener = JobNotifications(broker.url), JobNotifications(broker.url)
-    heard_by(listener, lambda: striker.strike(["job_1"]))
+    sender, listener = JobNotifications(broker.url), JobNotifications(broker.url)
+    received_by(listener, lambda: sender.publish(["job_1"]))
     broker.kill()
-    striker.strike(["job_2"])
+    sender.publish(["job_2"])
     began = time.monotonic()
     for _ in range(20):
-        striker.strike(["job_2"])
+        sender.publish(["job_2"])
     assert time.monotonic() - began < 0.5
-    assert listener.heard(0.1) in (set(), {"job_1"})
+    assert listener.receive(0.1) in (set(), {"job_1"})
     broker.start()
     again = JobNotifications(broker.url)
-    assert heard_by(listener, lambda: again.strike(["job_3"])) == {"job_3"}
+    assert received_by(listener, lambda: again.publish(["job_3"])) == {"job_3"}
 
 
-def test_who_waits_hears_the_chime_sooner_than_the_poll(stack: Stack) -> None:
-    striker = JobNotifications(stack.broker.url)
+def test_a_waiter_is_notified_before_the_next_poll(stack: Stack) -> None:
+    sender = JobNotifications(stack.broker.url)
     with stack.store.database.transaction() as session:
         job_id = jobs.submit(session, kind=JobKind.PREDICT).id
     watch = JobWatcher(stack.store.database, JobNotifications(stack.broker.url), poll_seconds=30.0)
@@ -71,11 +71,11 @@ def test_who_waits_hears_the_chime_sooner_than_the_poll(stack: Stack) -> None:
 
     done = threading.Event()
 
-    def strike() -> None:
+    def publish() -> None:
         while not done.wait(0.1):
-            striker.strike([job_id])
+            sender.publish([job_id])
 
-    thread = threading.Thread(target=strike)
+    thread = threading.Thread(target=publish)
     thread.start()
     try:
         assert asyncio.run(wait()) < 10

@@ -1,4 +1,4 @@
-"""Removes what nobody needs any more: old checkpoints, expired keys, progress of ended jobs."""
+"""Deletes unneeded data: unreferenced artifacts, expired keys, progress events of ended jobs."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ from store.database.sessions import Database, read_clock
 from store.database.tables import Denoiser, Explanation, Gnn, Job, ReferenceSet
 from store.jobs import job_events, workers
 
-# Artifacts are written before the rows that name them; this is how long that may take.
-SPARE_SECONDS = 24 * 3600.0
+# An artifact is written before the row that references it; this is the longest time between.
+MIN_AGE_SECONDS = 24 * 3600.0
 
 
-def tidy(
+def delete_unneeded(
     database: Database,
     artifacts: Artifacts,
     *,
-    spare_seconds: float = SPARE_SECONDS,
+    min_age_seconds: float = MIN_AGE_SECONDS,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Returns how many artifacts were removed; unfinished files are not counted."""
+    """Returns the number of deleted artifacts, without unfinished files."""
     with database.transaction() as session:
-        idempotency.forget_expired(session)
-        workers.forget_silent(session)
-        job_events.forget_progress(session, ended_before=read_clock(session) - spare_seconds)
-    artifacts.delete_unfinished(before=time.time() - spare_seconds)
-    # Listed first: whatever is named by a row afterwards is found in the second step.
-    old = [listed for listed in artifacts.listed() if _age(listed.modified_at) > spare_seconds]
+        idempotency.delete_expired(session)
+        workers.delete_dead(session)
+        job_events.delete_progress(session, ended_before=read_clock(session) - min_age_seconds)
+    artifacts.delete_unfinished(before=time.time() - min_age_seconds)
+    # List the files before reading the rows, so that no new reference is missed.
+    old = [listed for listed in artifacts.listed() if _age(listed.modified_at) > min_age_seconds]
     with database.reading() as session:
-        needed = set(_named(session))
-    removed = 0
+        needed = set(_referenced(session))
+    deleted = 0
     for listed in old:
         if should_stop():
             break
         if listed.digest not in needed and _age(artifacts.modified_at(listed.digest)) > (
-            spare_seconds
+            min_age_seconds
         ):
             artifacts.delete(listed.digest)
-            removed += 1
-    return removed
+            deleted += 1
+    return deleted
 
 
-def _named(session: Session) -> Iterator[str]:
-    """Every digest that some row names."""
+def _referenced(session: Session) -> Iterator[str]:
+    """Every digest that a row references."""
     columns = (
         Gnn.weights_digest,
         ReferenceSet.graphs_digest,
@@ -63,5 +63,5 @@ def _named(session: Session) -> Iterator[str]:
 
 
 def _age(modified_at: float | None) -> float:
-    """An artifact of unknown age counts as new: rather kept than lost."""
+    """An artifact of unknown age counts as new, so that it is kept."""
     return 0.0 if modified_at is None else time.time() - modified_at
