@@ -61,7 +61,7 @@ def known(store: Store, submission: Submission) -> Created | None:
     made = None
     if submission.key is not None:
         with store.database.reading() as session:
-            made = find_made(session, submission, lock=False)
+            made = find_created(session, submission, lock=False)
     if made is None:
         store.require_room()
     return made
@@ -70,15 +70,15 @@ def known(store: Store, submission: Submission) -> Created | None:
 def once(store: Store, submission: Submission, make: Callable[[Session], str]) -> Created:
     """Runs `make` in one transaction unless this submission has run before; it returns an id."""
     with store.database.transaction() as session:
-        before = find_made(session, submission)
+        before = find_created(session, submission)
         if before is not None:
             return before
         made = Created(make(session), replayed=False)
-        remember_made(session, submission, made)
+        remember_created(session, submission, made)
         return made
 
 
-def find_made(session: Session, submission: Submission, *, lock: bool = True) -> Created | None:
+def find_created(session: Session, submission: Submission, *, lock: bool = True) -> Created | None:
     """What this submission made before; with `lock`, others with its key wait from here."""
     if submission.key is None:
         return None
@@ -92,7 +92,7 @@ def find_made(session: Session, submission: Submission, *, lock: bool = True) ->
     return None if resource is None else Created(resource, replayed=True)
 
 
-def remember_made(session: Session, submission: Submission, made: Created) -> None:
+def remember_created(session: Session, submission: Submission, made: Created) -> None:
     if submission.key is not None:
         idempotency.remember(
             session,

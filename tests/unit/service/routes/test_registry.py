@@ -230,7 +230,7 @@ def test_a_name_that_moves_while_a_question_is_checked_changes_nothing(api, monk
         api.client.put("/v1/gnns/motifs/aliases/production", json={"version": 2})
         return check_groups(*arguments)
 
-    monkeypatch.setattr("service.submission.explanation_submissions.check_groups", meanwhile)
+    monkeypatch.setattr("service.submission.explanation_checks.check_groups", meanwhile)
     asked = api.explanation(gnn="motifs@production", dataset=dataset)
     assert get(api, "motifs@production").json()["id"] == second["id"]
     assert asked["gnn"] == asked["job"]["subject"]["gnn"] == first["id"]
