@@ -19,7 +19,7 @@ from d4explain.contracts.results import (
     PredictionResult,
     ProbeReport,
 )
-from store.database.tables import Denoiser, Explanation, Gnn, Job, ReferenceSet
+from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job
 
 Item = TypeVar("Item", bound=BaseModel)
 
@@ -244,7 +244,7 @@ def gnn_resource(gnn: Gnn, aliases: Sequence[str]) -> GnnResource:
     )
 
 
-def dataset_resource(dataset: ReferenceSet) -> DatasetResource:
+def dataset_resource(dataset: Dataset) -> DatasetResource:
     return DatasetResource(
         id=dataset.id,
         name=dataset.name,

@@ -19,7 +19,7 @@ from service.http.faults import refuse
 from store.artifacts import graph_sets, large_graphs
 from store.artifacts.files import Artifacts
 from store.catalogue import gnns
-from store.database.tables import Gnn, ReferenceSet
+from store.database.tables import Dataset, Gnn
 from store.store import Store
 
 
@@ -34,7 +34,7 @@ def features_of(gnn: Gnn) -> FeatureSize:
     )
 
 
-def check_groups(store: Store, gnn: Gnn, dataset: ReferenceSet) -> None:
+def check_groups(store: Store, gnn: Gnn, dataset: Dataset) -> None:
     """Refuses a reference set that breaks the one-hot groups of the GNN's feature schema."""
     look = _first_broken_row if dataset.large else _first_broken
     broken = look(store.artifacts, dataset.graphs_digest, _groups(gnn))

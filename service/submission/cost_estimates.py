@@ -14,7 +14,7 @@ from pydantic import Field
 from d4explain.contracts.requests import CounterfactualRequest
 from service.http.faults import refuse
 from service.resources import Resource
-from store.database.tables import ReferenceSet
+from store.database.tables import Dataset
 from store.settings import Settings
 
 _CANDIDATES_PER_EDGE = 8
@@ -53,7 +53,7 @@ class Estimate(Resource):
 
 
 def estimate(
-    question: CounterfactualRequest, dataset: ReferenceSet, settings: Settings, *, trains: bool
+    question: CounterfactualRequest, dataset: Dataset, settings: Settings, *, trains: bool
 ) -> Estimate:
     sizes = [(len(graph.node_ids), len(graph.edges)) for graph in question.graphs]
     if not question.graphs:

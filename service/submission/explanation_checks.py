@@ -22,11 +22,11 @@ from service.submission.training_costs import check_training
 from store.artifacts.files import digest_of
 from store.catalogue import denoisers, gnns
 from store.catalogue.explanations import ExplanationKind
-from store.database.tables import Gnn, ReferenceSet
+from store.database.tables import Dataset, Gnn
 from store.settings import Settings
 from store.store import Store
 
-FindPair = Callable[[str, str], tuple[Gnn, ReferenceSet]]
+FindPair = Callable[[str, str], tuple[Gnn, Dataset]]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class CheckedExplanation:
     submission: Submission
     kind: ExplanationKind
     gnn: Gnn  # as read during the check
-    dataset: ReferenceSet
+    dataset: Dataset
     config: DenoiserConfig
     request_digest: str
     seed: int
@@ -71,9 +71,9 @@ def check_all(store: Store, batch: Sequence[PostedExplanation]) -> list[CheckRes
     results: list[CheckResult | Exception] = []
     inputs: list[bytes] = []
     with store.database.reading() as session:
-        pairs: dict[tuple[str, str], tuple[Gnn, ReferenceSet]] = {}
+        pairs: dict[tuple[str, str], tuple[Gnn, Dataset]] = {}
 
-        def find_pair(gnn: str, dataset: str) -> tuple[Gnn, ReferenceSet]:
+        def find_pair(gnn: str, dataset: str) -> tuple[Gnn, Dataset]:
             if (gnn, dataset) not in pairs:
                 pairs[gnn, dataset] = usable(session, gnn, dataset)
             return pairs[gnn, dataset]
@@ -133,7 +133,7 @@ def estimate_cost(store: Store, body: PostedBody) -> Estimate:
 
 
 def _job_request(
-    asked: CounterfactualIn | ClassIn, gnn: Gnn, dataset: ReferenceSet, settings: Settings
+    asked: CounterfactualIn | ClassIn, gnn: Gnn, dataset: Dataset, settings: Settings
 ) -> CounterfactualRequest | ClassRequest:
     if isinstance(asked, CounterfactualIn):
         return counterfactual_request(asked, gnn, settings, dataset)
@@ -151,7 +151,7 @@ def _affordable_config(
     session: Session,
     asked: CounterfactualIn | ClassIn,
     gnn: Gnn,
-    dataset: ReferenceSet,
+    dataset: Dataset,
     settings: Settings,
 ) -> DenoiserConfig:
     """The denoiser's config; rejects a denoiser that would take too long to train."""
@@ -169,7 +169,7 @@ def _affordable_config(
 
 
 def _denoiser_config(
-    session: Session, asked: CounterfactualIn | ClassIn, gnn: Gnn, dataset: ReferenceSet
+    session: Session, asked: CounterfactualIn | ClassIn, gnn: Gnn, dataset: Dataset
 ) -> DenoiserConfig:
     """The posted config, or that of the denoiser with the posted id, which must fit."""
     if not isinstance(asked.denoiser, str):

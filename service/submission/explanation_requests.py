@@ -31,14 +31,14 @@ from service.submission.node_requests import (
     predicted_nodes,
 )
 from store.catalogue.black_boxes import is_black_box
-from store.database.tables import Gnn, ReferenceSet
+from store.database.tables import Dataset, Gnn
 from store.settings import Settings
 
 Read = TypeVar("Read")
 
 
 def counterfactual_request(
-    asked: CounterfactualIn, gnn: Gnn, settings: Settings, dataset: ReferenceSet | None = None
+    asked: CounterfactualIn, gnn: Gnn, settings: Settings, dataset: Dataset | None = None
 ) -> CounterfactualRequest:
     if asked.target_class is not None:
         check_class(asked.target_class, gnn)

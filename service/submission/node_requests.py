@@ -9,7 +9,7 @@ from d4explain.contracts.results import NodeId
 from service.http.faults import Faults, refuse, shown
 from service.schemas import CounterfactualIn, PredictionsIn
 from store.catalogue import gnns
-from store.database.tables import Gnn, ReferenceSet
+from store.database.tables import Dataset, Gnn
 from store.settings import Settings
 
 _BYTES_PER_VALUE = 4  # of a feature in JSON, at the least
@@ -51,12 +51,12 @@ def explained_nodes(
     return _positions(graphs[0], _listed(asked.nodes))
 
 
-def asks_large(asked: CounterfactualIn, dataset: ReferenceSet | None) -> bool:
+def asks_large(asked: CounterfactualIn, dataset: Dataset | None) -> bool:
     """Whether the nodes are those of the data set itself, which is one large graph."""
     return dataset is not None and dataset.large and asked.graph is None and asked.graphs is None
 
 
-def large_nodes(asked: CounterfactualIn, dataset: ReferenceSet, settings: Settings) -> list[int]:
+def large_nodes(asked: CounterfactualIn, dataset: Dataset, settings: Settings) -> list[int]:
     """Numbers of the nodes of a large graph to explain."""
     numbered = NumberedNodes(dataset.max_nodes)
     if asked.node is not None:

@@ -13,7 +13,7 @@ from service.http.faults import Fault, refuse
 from service.http.problems import STATUSES, ProblemError
 from store.catalogue import datasets, gnns
 from store.catalogue.gnn_names import parse_reference
-from store.database.tables import Gnn, ReferenceSet
+from store.database.tables import Dataset, Gnn
 from store.errors import GnnNotReady, NotFound
 
 _ID = re.compile(r"[a-z0-9_]{1,32}")
@@ -54,7 +54,7 @@ def named_by(at: str) -> Iterator[None]:
 
 def usable(
     session: Session, reference: str, dataset_id: str, *, lock: bool = False
-) -> tuple[Gnn, ReferenceSet]:
+) -> tuple[Gnn, Dataset]:
     """A ready GNN and a reference set with as many features; with `lock`, the GNN is kept."""
     with named_by("/gnn"):
         gnn = gnns.require_ready(session, reference, lock=lock)

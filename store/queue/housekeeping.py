@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from store.artifacts.files import Artifacts
 from store.catalogue import idempotency
 from store.database.sessions import Database, read_clock
-from store.database.tables import Denoiser, Explanation, Gnn, Job, ReferenceSet
+from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job
 from store.jobs import job_events, workers
 
 # Artifacts are written before the rows that name them; this is how long that may take.
@@ -51,7 +51,7 @@ def _named(session: Session) -> Iterator[str]:
     """Every digest that some row names."""
     columns = (
         Gnn.weights_digest,
-        ReferenceSet.graphs_digest,
+        Dataset.graphs_digest,
         Denoiser.weights_digest,
         Explanation.request_digest,
         Explanation.result_digest,

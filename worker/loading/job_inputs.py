@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from sqlalchemy import select
 
 from store.catalogue import datasets, denoisers, gnns
-from store.database.tables import Denoiser, Gnn, ReferenceSet
+from store.database.tables import Dataset, Denoiser, Gnn
 from worker.execution.handler_api import Work
 
 
 @dataclass(frozen=True)
 class JobInputs:
     gnn: Gnn
-    dataset: ReferenceSet
+    dataset: Dataset
     denoiser: Denoiser
 
 
@@ -28,13 +28,13 @@ def inputs_of(work: Work) -> JobInputs:
     ids = (claim.gnn_id or "", claim.dataset_id or "", claim.denoiser_id or "")
     with work.store.database.reading() as session:
         rows = session.execute(
-            select(Gnn, ReferenceSet, Denoiser)
-            .join(ReferenceSet, ReferenceSet.tenant_id == Gnn.tenant_id)
+            select(Gnn, Dataset, Denoiser)
+            .join(Dataset, Dataset.tenant_id == Gnn.tenant_id)
             .join(Denoiser, Denoiser.tenant_id == Gnn.tenant_id)
             .where(
                 Gnn.tenant_id == claim.tenant,
                 Gnn.id == ids[0],
-                ReferenceSet.id == ids[1],
+                Dataset.id == ids[1],
                 Denoiser.id == ids[2],
             )
         ).one_or_none()

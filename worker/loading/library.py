@@ -118,7 +118,7 @@ class Library:
 
         return self._shelf.get(("denoiser", digest), load, _parameter_bytes)
 
-    def reference(self, gnn: tables.Gnn, row: tables.ReferenceSet) -> LabelledGraphs:
+    def reference(self, gnn: tables.Gnn, row: tables.Dataset) -> LabelledGraphs:
         """The graphs of a set or, for a node classifier, neighbourhoods of their nodes.
 
         Those are marked, and what the GNN says about them is what it says about the nodes.
@@ -140,7 +140,7 @@ class Library:
             ("neighbourhoods", gnn.sha256, row.graphs_digest), cut_out, _graph_bytes
         )
 
-    def training_graphs(self, gnn: tables.Gnn, row: tables.ReferenceSet) -> list[Graph]:
+    def training_graphs(self, gnn: tables.Gnn, row: tables.Dataset) -> list[Graph]:
         """The reference, of large graphs parts: those that a denoiser will be asked about."""
         graphs = self.reference(gnn, row).graphs
         large = [graph for graph in graphs if graph.node_count > self.exact_nodes]
@@ -157,7 +157,7 @@ class Library:
             )
         ]
 
-    def large_graph(self, row: tables.ReferenceSet) -> CsrGraph:
+    def large_graph(self, row: tables.Dataset) -> CsrGraph:
         """Mapped, not read."""
 
         def load() -> CsrGraph:
@@ -167,7 +167,7 @@ class Library:
 
         return self._large_graphs.get(row.graphs_digest, load, _mapped_bytes)
 
-    def _graphs(self, gnn: tables.Gnn, row: tables.ReferenceSet) -> LabelledGraphs:
+    def _graphs(self, gnn: tables.Gnn, row: tables.Dataset) -> LabelledGraphs:
         """Edges have attributes only where the GNN reads them; then added ones are known, too."""
         found = self._as_stored(row)
         if not row.edge_features:
@@ -179,13 +179,13 @@ class Library:
         ]
         return LabelledGraphs(graphs, found.labels)
 
-    def _as_stored(self, row: tables.ReferenceSet) -> LabelledGraphs:
+    def _as_stored(self, row: tables.Dataset) -> LabelledGraphs:
         def load() -> LabelledGraphs:
             return unpacked(self._artifacts.get(row.graphs_digest))
 
         return self._shelf.get(("reference", row.graphs_digest), load, _graph_bytes)
 
-    def usual_attributes(self, gnn: tables.Gnn, row: tables.ReferenceSet) -> UsualAttributes | None:
+    def usual_attributes(self, gnn: tables.Gnn, row: tables.Dataset) -> UsualAttributes | None:
         """What an added edge carries, by the reference set; an added bond is single.
 
         None if the GNN reads no edge attributes.
@@ -206,7 +206,7 @@ class Library:
 
         return self._shelf.get(("usual", row.graphs_digest), count, lambda kept: kept.rows.nbytes)
 
-    def reference_statistics(self, gnn: tables.Gnn, row: tables.ReferenceSet) -> GraphStatistics:
+    def reference_statistics(self, gnn: tables.Gnn, row: tables.Dataset) -> GraphStatistics:
         """Of the whole reference, or of a fixed sample of a large one."""
 
         def compute() -> GraphStatistics:
@@ -217,7 +217,7 @@ class Library:
         of = gnn.sha256 if gnns.classifies_nodes(gnn) else None
         return self._shelf.get(("statistics", of, row.graphs_digest), compute, _statistics_bytes)
 
-    def reference_predictions(self, gnn: tables.Gnn, row: tables.ReferenceSet) -> Tensor:
+    def reference_predictions(self, gnn: tables.Gnn, row: tables.Dataset) -> Tensor:
         """The GNN's probabilities of the reference: [graph or node, class]."""
 
         def compute() -> Tensor:

@@ -31,7 +31,7 @@ from service.submission.cost_estimates import estimate
 from store import jobs
 from store.artifacts import large_graphs
 from store.artifacts.files import Artifacts
-from store.database.tables import ReferenceSet
+from store.database.tables import Dataset
 from store.errors import ArtifactCorrupt, ArtifactMissing
 from store.jobs import JobState
 from store.settings import Settings
@@ -439,7 +439,7 @@ def test_a_dry_run_says_what_it_would_take_and_writes_nothing(road: Road) -> Non
 
 def test_estimates_know_the_modes(road: Road) -> None:
     limits = Settings(exact_nodes=10, max_neighbourhood_nodes=30)
-    row = ReferenceSet(max_nodes=1_000_000, large=True)
+    row = Dataset(max_nodes=1_000_000, large=True)
     request = CounterfactualRequest(graphs=[], nodes=[1, 2])
     around = estimate(request, row, limits, trains=False)
     assert [(case.mode, case.nodes) for case in around.cases] == [("neighbourhood", 30)] * 2

@@ -41,7 +41,7 @@ from models.counterfactual.search_config import PRESETS
 from store import jobs
 from store.artifacts import graph_sets
 from store.catalogue import datasets, denoisers, explanations, gnns
-from store.database.tables import Denoiser, Job, ReferenceSet
+from store.database.tables import Dataset, Denoiser, Job
 from store.database.tables import Gnn as GnnRow
 from store.jobs import JobKind, JobState, Queue
 from store.settings import Settings
@@ -108,7 +108,7 @@ class World:
     store: Store
     runner: Runner
     gnn: GnnRow
-    dataset: ReferenceSet
+    dataset: Dataset
 
     def run(self, job_id: str, handler: Handler | None = None) -> Job:
         if handler is not None:

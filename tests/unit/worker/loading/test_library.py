@@ -38,7 +38,7 @@ from d4explain.gnn.spec import (
 from store.artifacts import graph_sets, large_graphs
 from store.artifacts.files import Artifacts
 from store.catalogue import datasets, gnns
-from store.database.tables import ReferenceSet
+from store.database.tables import Dataset
 from store.settings import Settings
 from store.store import Store
 from worker.loading.library import Library, fixed_sample, graph_of, layers_of
@@ -294,7 +294,7 @@ def test_copies_of_large_graphs_are_counted_and_go() -> None:
         x = np.full((1000, 8), number, np.float32)  # 32 kB, and 8 kB of starts
         graph = large_graphs.rows_of(x, np.array([0]), np.array([1]))
         digest = artifacts.put_large(partial(large_graphs.write, graph))
-        rows.append(ReferenceSet(graphs_digest=digest, large=True))
+        rows.append(Dataset(graphs_digest=digest, large=True))
     before = mapped_copies()
 
     library = Library(artifacts, torch.device("cpu"), warm_bytes=100_000)
