@@ -215,7 +215,7 @@ GNN: Example = {
         },
     },
     "created_at": _CREATED,
-    "job": PROBE_JOB_ID,
+    "job_id": PROBE_JOB_ID,
     "links": {
         "self": f"/v1/gnns/{GNN_ID}",
         "job": f"/v1/jobs/{PROBE_JOB_ID}",

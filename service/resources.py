@@ -107,7 +107,7 @@ class GnnResource(Resource):
     spec: GnnSpecDocument
     report: ProbeReport | None
     created_at: str
-    job: str = Field(description="Id of the probe job.")
+    job_id: str = Field(description="The probe job.")
     links: GnnLinks
 
 
@@ -235,7 +235,7 @@ def gnn_resource(gnn: Gnn, aliases: Sequence[str]) -> GnnResource:
         spec=stored_spec(gnn.spec),
         report=None if gnn.report is None else ProbeReport.model_validate(gnn.report),
         created_at=timestamp(gnn.created_at),
-        job=gnn.job_id,
+        job_id=gnn.job_id,
         links=GnnLinks(
             self=f"/v1/gnns/{gnn.id}",
             job=f"/v1/jobs/{gnn.job_id}",
@@ -324,7 +324,7 @@ def _job_error(job: Job) -> JobError | None:
 
 
 def _is_explanation(job: Job) -> bool:
-    return job.kind in (JobKind.COUNTERFACTUAL, JobKind.CLASS_EXPLANATION)
+    return job.kind in (JobKind.COUNTERFACTUAL, JobKind.CLASS)
 
 
 def _result_link(job: Job) -> str:

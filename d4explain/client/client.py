@@ -393,7 +393,7 @@ class Client:
             return self._rejected(answer)
         gnn = answer.json()
         if gnn.get("state") == "probing":
-            self.wait(gnn["job"], check=False)
+            self.wait(gnn["job_id"], check=False)
             return self.gnn(gnn["id"])
         return Gnn.model_validate(gnn)
 

@@ -64,7 +64,7 @@ class Gnn(Resource):
     sha256: str
     spec: dict[str, Any]
     report: ProbeReport | None = None
-    job: str
+    job_id: str
     created_at: str
 
 

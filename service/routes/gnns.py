@@ -69,7 +69,7 @@ async def register_gnn(request: Request, context: ContextOf) -> Response:
     context.nudge()
     gnn = await in_thread(read_gnn, context.store, made.id)
     if gnn.state is GnnState.PROBING:
-        wait = await until_ended(request, context, gnn.job, wait)
+        wait = await until_ended(request, context, gnn.job_id, wait)
         gnn = await in_thread(read_gnn, context.store, made.id)
     return _registered(gnn, places, {**wait.headers, **made.headers})
 

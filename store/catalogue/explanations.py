@@ -22,7 +22,7 @@ ExplanationKind = Literal["counterfactual", "class"]
 _INSERT = insert(Explanation)
 _JOB_KINDS: dict[ExplanationKind, JobKind] = {
     "counterfactual": JobKind.COUNTERFACTUAL,
-    "class": JobKind.CLASS_EXPLANATION,
+    "class": JobKind.CLASS,
 }
 
 

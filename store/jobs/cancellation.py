@@ -49,7 +49,7 @@ def retry(session: Session, job_id: str, tenant: str = "default") -> Job:
     match job.kind:
         case JobKind.TRAIN:
             return _retry_training(session, job)
-        case JobKind.COUNTERFACTUAL | JobKind.CLASS_EXPLANATION:
+        case JobKind.COUNTERFACTUAL | JobKind.CLASS:
             return _retry_explanation(session, job)
         case JobKind.PROBE:
             return _retry_probe(session, job)

@@ -81,7 +81,7 @@ def test_nothing_is_accepted_without_room_and_all_goes_on_with_it(
         stack.until(lambda: client.get(gnn).json()["state"] == "ready", "the worker goes on", 20)
         assert time.monotonic() - began < 20
         assert worker.is_alive
-        job = client.get(f"/v1/jobs/{client.get(gnn).json()['job']}").json()
+        job = client.get(f"/v1/jobs/{client.get(gnn).json()['job_id']}").json()
         assert job["attempt"] == 1
 
 

@@ -19,6 +19,6 @@ HANDLERS: Mapping[JobKind, Handler] = MappingProxyType(
         JobKind.PREDICT: predict_graphs,
         JobKind.TRAIN: train_denoiser,
         JobKind.COUNTERFACTUAL: explain_counterfactually,
-        JobKind.CLASS_EXPLANATION: explain_class_job,
+        JobKind.CLASS: explain_class_job,
     }
 )

@@ -51,7 +51,7 @@ def job(state: str = "running", **more: Any) -> dict[str, Any]:
 
 def gnn(**more: Any) -> dict[str, Any]:
     known = {"id": "gnn_1", "name": "g", "state": "ready", "sha256": "0", "spec": {"classes": 3}}
-    return {**known, "report": None, "job": "job_1", "created_at": "now", **more}
+    return {**known, "report": None, "job_id": "job_1", "created_at": "now", **more}
 
 
 def client_of(handler: Handler, **options: Any) -> Client:

@@ -105,7 +105,7 @@ def test_a_class_question_is_settled_with_its_defaults(api):
     posted = api.client.post("/v1/explanations", json=body).json()
     asked = ClassRequest.model_validate(question(api, posted["id"]))
     assert asked == ClassRequest(target_class=1, nodes=6, regularisers={"sparsity": 0.5})
-    assert posted["job"]["kind"] == "class_explanation"
+    assert posted["job"]["kind"] == "class"
 
 
 def test_presets_reach_the_worker(api):
