@@ -82,7 +82,7 @@ DATASET: Example = {
     "id": SET_ID,
     "name": "motifs",
     "sha256": _SHA,
-    "graphs": 2,
+    "graph_count": 2,
     "features": 1,
     "edge_features": 0,
     "label_counts": {"0": 1, "1": 1},
@@ -98,7 +98,7 @@ LARGE_LINES = """{"x": [[1.0], [1.0], [1.0]]}
 LARGE_DATASET: Example = {
     **DATASET,
     "name": "web graph",
-    "graphs": 1,
+    "graph_count": 1,
     "label_counts": {},
     "max_nodes": 4,
     "mean_nodes": 4.0,
@@ -205,7 +205,7 @@ GNN: Example = {
             },
         ],
         "samples": {
-            "graphs": 2,
+            "graph_count": 2,
             "accuracy": 1.0,
             "min_accuracy": 0.5,
             "classes": [
@@ -330,9 +330,9 @@ ESTIMATE: Example = {
     "cases": [
         {
             "mode": "exact",
-            "nodes": 6,
-            "edges": 6,
-            "pairs": 15,
+            "node_count": 6,
+            "edge_count": 6,
+            "pair_count": 15,
             "memory_bytes": 40054000,
             "seconds": 0.2,
         }
@@ -346,13 +346,13 @@ CLASS_IN: Example = {
     "gnn": GNN_ID,
     "dataset": SET_ID,
     "target_class": 1,
-    "nodes": 6,
-    "examples": 4,
+    "node_count": 6,
+    "example_count": 4,
     "seed": 7,
 }
 _SUMMARY: Example = {
-    "graphs": 1,
-    "found": 1,
+    "graph_count": 1,
+    "found_count": 1,
     "flip_rate": 1.0,
     "mean_edits": 1.0,
     "mean_modification_ratio": 1 / 7,
@@ -406,8 +406,8 @@ _RESULT: Example = {
         "sum": 0.11,
         "null_quantiles": {"0.05": 0.04, "0.5": 0.1, "0.95": 0.31},
         "p_value": 0.46,
-        "n": 1,
-        "n_reference": 2,
+        "graph_count": 1,
+        "reference_count": 2,
     },
     "timings": {"load_seconds": 0.1, "explain_seconds": 0.4, "mmd_seconds": 0.02},
     "receipt": {
@@ -416,7 +416,7 @@ _RESULT: Example = {
         "dataset_sha256": _SHA,
         "denoiser_sha256": _SHA,
         "denoiser_key": _SHA,
-        "config": {"sampler": "guided", "preset": "balanced", "alternatives": 2},
+        "config": {"explainer": "d4", "preset": "balanced", "alternatives": 2},
         "seed": 7,
         "device": "cpu",
         "versions": {"d4explain": "0.1.0", "torch": "2.13.0"},

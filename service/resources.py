@@ -115,7 +115,7 @@ class DatasetResource(Resource):
     id: str
     name: str
     sha256: str
-    graphs: int
+    graph_count: int
     features: int
     edge_features: int = 0
     label_counts: dict[str, int]
@@ -249,7 +249,7 @@ def dataset_resource(dataset: Dataset) -> DatasetResource:
         id=dataset.id,
         name=dataset.name,
         sha256=dataset.sha256,
-        graphs=dataset.graph_count,
+        graph_count=dataset.graph_count,
         features=dataset.features,
         edge_features=dataset.edge_features,
         label_counts=dataset.label_counts,

@@ -257,7 +257,8 @@ class Client:
     ) -> Explanation:
         """Asks for the smallest realistic changes.
 
-        `options` as in POST /v1/explanations, such as preset="fast"; a GNN that classifies nodes
+        `options` as in POST /v1/explanations, such as preset="fast" or
+        explainer="d4-paper"; a GNN that classifies nodes
         needs one graph and node="a" or nodes=["a", "b"], or no graph and nodes of the data set by
         their numbers, if that is one large graph; a black box may get max_queries=500.
         """

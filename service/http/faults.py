@@ -128,7 +128,19 @@ _WORDS = {
 }
 
 
+# Fields of earlier versions, by the body they stood in.
+_RENAMED: dict[tuple[int | str, ...], str] = {
+    ("counterfactual", "sampler"): "explainer",
+    ("class", "sampler"): "explainer",
+    ("class", "nodes"): "node_count",
+    ("class", "examples"): "example_count",
+}
+
+
 def _words(detail: ErrorDetails) -> str:
+    new_name = _RENAMED.get(detail["loc"][-2:])
+    if detail["type"] == "extra_forbidden" and new_name is not None:
+        return f"is now called `{new_name}`"
     known = _WORDS.get(detail["type"])
     if known is not None:
         return known.format(**detail.get("ctx", {}))

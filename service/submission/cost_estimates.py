@@ -35,9 +35,9 @@ class CaseEstimate(Resource):
         description="`exact`: all node pairs are looked at. `restricted`: candidates in a large "
         "graph. `neighbourhood`: what a node's class depends on, at most so much of it."
     )
-    nodes: int
-    edges: int | None = Field(description="Null where only the walk around the node will tell.")
-    pairs: int = Field(description="Node pairs that may be edited, at most.")
+    node_count: int
+    edge_count: int | None = Field(description="Null if only the search itself can tell.")
+    pair_count: int = Field(description="Node pairs that may be edited, at most.")
     memory_bytes: int
     seconds: float
 
@@ -77,9 +77,9 @@ def of_graph(nodes: int, edges: int, settings: Settings) -> CaseEstimate:
         return _dense(nodes, edges, "exact")
     return CaseEstimate(
         mode="restricted",
-        nodes=nodes,
-        edges=edges,
-        pairs=min(_CANDIDATES_PER_EDGE * edges, nodes * (nodes - 1) // 2),
+        node_count=nodes,
+        edge_count=edges,
+        pair_count=min(_CANDIDATES_PER_EDGE * edges, nodes * (nodes - 1) // 2),
         memory_bytes=_BYTES_AT_LEAST + _BYTES_PER_PART * (nodes + edges),
         seconds=_rounded(_SECONDS_AT_LEAST + _SECONDS_PER_PART * (nodes + edges)),
     )
@@ -117,9 +117,9 @@ def _longest(raw: dict[str, object], keys: tuple[str, ...]) -> tuple[str, int]:
 def _dense(nodes: int, edges: int | None, mode: Mode) -> CaseEstimate:
     return CaseEstimate(
         mode=mode,
-        nodes=nodes,
-        edges=edges,
-        pairs=nodes * (nodes - 1) // 2,
+        node_count=nodes,
+        edge_count=edges,
+        pair_count=nodes * (nodes - 1) // 2,
         memory_bytes=_BYTES_AT_LEAST + _BYTES_PER_CELL * nodes**2,
         seconds=_rounded(_SECONDS_AT_LEAST + _SECONDS_PER_CELL * nodes**2),
     )

@@ -42,11 +42,11 @@ def counterfactual_request(
 ) -> CounterfactualRequest:
     if asked.target_class is not None:
         check_class(asked.target_class, gnn)
-    if asked.sampler == "paper" and asked.preset != "balanced":
+    if asked.explainer == "d4-paper" and asked.preset != "balanced":
         refuse(
             "/preset",
-            f"is {shown(asked.preset)}; presets are for the search of the sampler 'guided', "
-            "and the sampler 'paper' does not search",
+            f"is {shown(asked.preset)}; the explainer 'd4-paper' does not search and accepts "
+            "'balanced' only",
         )
     _check_queries(asked, gnn, settings)
     check_explained(asked, gnn)
@@ -63,11 +63,11 @@ def counterfactual_request(
     for index, graph in enumerate(graphs):
         at = "/graph" if asked.graph is not None else f"/graphs/{index}"
         too_large = nodes is None and len(graph.node_ids) > settings.exact_nodes
-        if too_large and asked.sampler == "paper":
+        if too_large and asked.explainer == "d4-paper":
             refuse(
-                "/sampler",
-                f"is 'paper', which noises all node pairs; of {len(graph.node_ids):,} nodes these "
-                f"are too many, at most {settings.exact_nodes:,} nodes are accepted",
+                "/explainer",
+                f"is 'd4-paper', which adds noise to all node pairs and accepts graphs of at most "
+                f"{settings.exact_nodes:,} nodes; {at} has {len(graph.node_ids):,}",
             )
         if not graph.edges:
             refuse(at, "the graph has no edges; edits are budgeted as a share of them")
@@ -79,7 +79,7 @@ def counterfactual_request(
         target_class=asked.target_class,
         alternatives=asked.alternatives,
         constraints=_constraints(asked.constraints, places, single=asked.graphs is None),
-        sampler=asked.sampler,
+        explainer=asked.explainer,
         preset=asked.preset,
         time_budget=asked.time_budget,
         max_queries=asked.max_queries,

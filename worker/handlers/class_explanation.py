@@ -21,6 +21,7 @@ from models.metrics.recurrence import SubgraphIndex
 from store.catalogue import explanations, gnns
 from worker.execution.control import Control
 from worker.execution.handler_api import Outcome, Work
+from worker.handlers.explainers import SAMPLERS
 from worker.loading.job_inputs import JobInputs, inputs_of, request_bytes
 from worker.reporting.documents import class_example, figure
 from worker.reporting.receipts import form_warnings, receipt
@@ -40,11 +41,11 @@ def explain_class_job(work: Work) -> Outcome:
     effort = CLASS_PRESETS[request.preset]
     config = ClassConfig(
         target_class=request.target_class,
-        nodes=request.nodes,
-        chains=request.examples,
+        nodes=request.node_count,
+        chains=request.example_count,
         candidates=effort.candidates if request.candidates is None else request.candidates,
         steps=effort.steps if request.steps is None else request.steps,
-        sampler=request.sampler,
+        sampler=SAMPLERS[request.explainer],
         regularisers=_regularisers(request),
     )
     loaded = time.monotonic()
@@ -189,7 +190,7 @@ def _regularisers(request: ClassRequest) -> tuple[Regulariser, ...] | None:
     """None leaves them to the sampler; the paper's has none but those that are asked for."""
     if not request.regularisers:
         return None
-    if request.sampler == "paper":
+    if request.explainer == "d4-paper":
         return regularisers_for(dict.fromkeys(DEFAULT_WEIGHTS, 0.0) | request.regularisers)
     return regularisers_for(request.regularisers)
 

@@ -19,6 +19,7 @@ from store.catalogue import explanations, gnns
 from worker.cases.graph_cases import Case, cases_of
 from worker.cases.large_cases import large_cases, neighbourhood_warnings, restriction_warnings
 from worker.execution.handler_api import Outcome, Work
+from worker.handlers.explainers import SAMPLERS
 from worker.loading.black_box import BlackBox
 from worker.loading.job_inputs import JobInputs, inputs_of, request_bytes
 from worker.loading.open_gnn import black_box_of, open_gnn
@@ -37,7 +38,7 @@ def explain_counterfactually(work: Work) -> Outcome:
     config = CounterfactualConfig(
         target_class=request.target_class,
         alternatives=request.alternatives,
-        sampler=request.sampler,
+        sampler=SAMPLERS[request.explainer],
         search=PRESETS[request.preset],
         candidates=CandidateConfig(above_nodes=work.library.exact_nodes),
     )
@@ -156,10 +157,12 @@ def _within_budget(stop: Callable[[], bool], box: BlackBox | None) -> Callable[[
 def _resolved(request: CounterfactualRequest, config: CounterfactualConfig) -> dict[str, object]:
     """Everything the sampler was told, defaults written out; frozen parts are in the request."""
     settings = asdict(config) | {"proposals": asdict(config.resolved_proposals)}
+    del settings["sampler"]  # the explainer names it
     constraints = request.constraints.model_dump(
         mode="json", exclude={"frozen_nodes", "frozen_edges"}
     )
     return settings | {
+        "explainer": request.explainer,
         "preset": request.preset,
         "constraints": constraints,
         "time_budget": request.time_budget,

@@ -275,13 +275,13 @@ def test_one_graph_and_many_are_asked_in_their_own_words() -> None:
         client.explain_counterfactual("gnn_1", "set_1", [GRAPH], seed=3)
         client.explain_counterfactual("gnn_1", "set_1", [GRAPH, GRAPH], preset="fast")
         client.explain_counterfactual("gnn_1", "set_1", [GRAPH], node="a")
-        client.explain_class("gnn_1", "set_1", 2, examples=4)
+        client.explain_class("gnn_1", "set_1", 2, example_count=4)
     common = {"gnn": "gnn_1", "dataset": "set_1"}
     assert asked == [
         {"kind": "counterfactual", **common, "graph": GRAPH, "seed": 3},
         {"kind": "counterfactual", **common, "graphs": [GRAPH, GRAPH], "preset": "fast"},
         {"kind": "counterfactual", **common, "graph": GRAPH, "node": "a"},
-        {"kind": "class", **common, "target_class": 2, "examples": 4},
+        {"kind": "class", **common, "target_class": 2, "example_count": 4},
     ]
 
 

@@ -254,7 +254,7 @@ def test_a_large_reference_set_is_stored(deployed):
     client = deployed().client
     answer = client.post("/v1/datasets", content=body, headers=headers)
     assert answer.status_code == 201, answer.text
-    assert answer.json()["graphs"] == 400
+    assert answer.json()["graph_count"] == 400
     broken = body.replace(b'"name": "large"', b'"name": 5')
     answer = client.post("/v1/datasets", content=broken, headers=headers)
     assert answer.status_code == 422

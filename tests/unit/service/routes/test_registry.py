@@ -385,8 +385,8 @@ def test_samples_that_come_out_as_labelled_are_in_the_report(api):
     probed = get(api, gnn["id"]).json()
     assert probed["state"] == "ready", probed["report"]
     assert probed["report"]["samples"] == {
-        "graphs": 4,
-        "nodes": None,
+        "graph_count": 4,
+        "node_count": None,
         "accuracy": 0.75,
         "min_accuracy": 0.5,
         "classes": [

@@ -475,12 +475,12 @@ def test_counterfactuals_flip_with_the_callers_node_ids(world: World, trained: D
     assert second.closest_miss is not None
     assert len(second.closest_miss.edits) == 1
 
-    assert result.summary.graphs == 2
-    assert result.summary.found == 1
+    assert result.summary.graph_count == 2
+    assert result.summary.found_count == 1
     assert result.summary.edits_by_denoiser + result.summary.edits_by_search == 1
     assert result.mmd is not None
-    assert result.mmd.n == 1
-    assert result.mmd.n_reference == 20
+    assert result.mmd.graph_count == 1
+    assert result.mmd.reference_count == 20
     assert 0 <= result.mmd.p_value <= 1
     assert result.receipt.gnn == world.gnn.id
     assert result.receipt.gnn_sha256 == world.gnn.sha256
@@ -491,7 +491,7 @@ def test_counterfactuals_flip_with_the_callers_node_ids(world: World, trained: D
     assert None not in gradients
     assert result.receipt.work["gnn_gradients"] == sum(gradients) > 0  # type: ignore[arg-type]
     assert result.receipt.seed == 7
-    assert result.receipt.config["sampler"] == "guided"
+    assert result.receipt.config["explainer"] == "d4"
     assert result.receipt.config["preset"] == "balanced"
 
 
@@ -530,7 +530,7 @@ def test_an_answer_does_not_depend_on_its_batch_mates(world: World, trained: Den
     answers = []
     for graphs in ([graph], [ring(5), graph, ring(6)]):
         request = CounterfactualRequest(
-            graphs=graphs, constraints=Constraints(max_ratio=0.5), sampler="paper"
+            graphs=graphs, constraints=Constraints(max_ratio=0.5), explainer="d4-paper"
         )
         explanation_id, job_id = world.ask(request, trained)
         world.run(job_id)
@@ -617,7 +617,9 @@ def trained_for_classes(world: World) -> Denoiser:
 def test_a_class_is_explained_by_ranked_examples(
     world: World, trained_for_classes: Denoiser
 ) -> None:
-    request = ClassRequest(target_class=1, nodes=5, examples=3, candidates=6, steps=4, seed=1)
+    request = ClassRequest(
+        target_class=1, node_count=5, example_count=3, candidates=6, steps=4, seed=1
+    )
     explanation_id, job_id = world.ask(request, trained_for_classes)
     done = world.run(job_id)
     assert done.state is JobState.SUCCEEDED
@@ -674,7 +676,7 @@ def test_a_class_preset_fills_in_what_is_not_asked_for(
     candidates: int,
     steps: int,
 ) -> None:
-    request = ClassRequest(target_class=1, nodes=5, examples=1, **asked)
+    request = ClassRequest(target_class=1, node_count=5, example_count=1, **asked)
     explanation_id, job_id = world.ask(request, trained_for_classes)
     done = world.run(job_id)
     assert done.state is JobState.SUCCEEDED
@@ -690,7 +692,7 @@ def test_a_class_no_reference_graph_has_is_explained_with_a_warning(
 ) -> None:
     gnn, _ = register(world.store, edge_counter(1000.0))
     odd = World(world.store, world.runner, gnn, world.dataset)
-    request = ClassRequest(target_class=1, nodes=4, examples=1, candidates=2, steps=2)
+    request = ClassRequest(target_class=1, node_count=4, example_count=1, candidates=2, steps=2)
     explanation_id, job_id = odd.ask(request, trained_for_classes)
     assert odd.run(job_id).state is JobState.SUCCEEDED
     result = ClassResult.model_validate_json(odd.answer(explanation_id))
