@@ -82,13 +82,13 @@ def create_app(
     store: Store,
     *,
     dispatcher: Dispatcher | None = None,
-    chime: JobNotifications | None = None,
+    notifications: JobNotifications | None = None,
     broker_answers: Callable[[], bool] | None = None,
     capacity: Capacity | None = None,
     heartbeat_seconds: float = 15.0,
 ) -> FastAPI:
     """The application; with a dispatcher it also announces jobs for as long as it runs."""
-    watch = JobWatcher(store.database, chime)
+    watch = JobWatcher(store.database, notifications)
     submissions = Submissions(store)
 
     @asynccontextmanager
@@ -120,7 +120,7 @@ def create_app(
         store=store,
         submissions=submissions,
         watch=watch,
-        nudge=dispatcher.nudge if dispatcher is not None else lambda *_: None,
+        wake_dispatcher=dispatcher.nudge if dispatcher is not None else lambda *_: None,
         broker_answers=broker_answers,
         heartbeat_seconds=heartbeat_seconds,
     )

@@ -528,7 +528,8 @@ _PROBLEMS: dict[HTTPStatus, tuple[str, str, list[dict[str, str]]]] = {
     ),
     HTTPStatus.FORBIDDEN: (
         "foreign-origin",
-        "Origin is another site; this API takes no requests from pages of other sites.",
+        "Origin header 'https://other.example' is another site; this API rejects requests from "
+        "pages of other sites.",
         [],
     ),
     HTTPStatus.NOT_FOUND: (
@@ -548,7 +549,7 @@ _PROBLEMS: dict[HTTPStatus, tuple[str, str, list[dict[str, str]]]] = {
     ),
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: (
         "unsupported-media-type",
-        "This address takes application/json bodies; Content-Type is another.",
+        "Unsupported Content-Type 'text/plain'; expected application/json.",
         [{"header": "Content-Type", "detail": "should be application/json"}],
     ),
     HTTPStatus.UNPROCESSABLE_ENTITY: (
@@ -563,7 +564,7 @@ _PROBLEMS: dict[HTTPStatus, tuple[str, str, list[dict[str, str]]]] = {
     ),
     HTTPStatus.INTERNAL_SERVER_ERROR: (
         "internal",
-        "The service failed; its log has the reason.",
+        "Internal error; see the service's log.",
         [],
     ),
     HTTPStatus.SERVICE_UNAVAILABLE: (
@@ -574,7 +575,7 @@ _PROBLEMS: dict[HTTPStatus, tuple[str, str, list[dict[str, str]]]] = {
     HTTPStatus.INSUFFICIENT_STORAGE: (
         "disk-full",
         "The disk is full: only 3.1 MiB are free for artifacts; 32 MiB are kept for running jobs. "
-        "Nothing was accepted. Send the request again when there is room.",
+        "Nothing was accepted. Send the request again when space is available.",
         [],
     ),
 }

@@ -15,7 +15,7 @@ from d4explain.contracts.feature_schema import (
 from d4explain.contracts.featurisers import featuriser_of
 from service.graph_io.edge_reader import EdgeSize
 from service.graph_io.graph_reader import FeatureSize
-from service.http.faults import refuse
+from service.http.faults import reject
 from store.artifacts import graph_sets, large_graphs
 from store.artifacts.files import Artifacts
 from store.catalogue import gnns
@@ -39,7 +39,7 @@ def check_groups(store: Store, gnn: Gnn, dataset: Dataset) -> None:
     look = _first_broken_row if dataset.large else _first_broken
     broken = look(store.artifacts, dataset.graphs_digest, _groups(gnn))
     if broken is not None:
-        refuse("/dataset", f"{broken} of {dataset.id}, so it does not fit the GNN {gnn.id}")
+        reject("/dataset", f"{broken} of {dataset.id}, so it does not fit the GNN {gnn.id}")
 
 
 def _groups(gnn: Gnn) -> tuple[OneHotGroup, ...]:

@@ -13,9 +13,9 @@ from service.http.faults import MAX_FAULTS, Fault, InvalidRequestError, faults_o
 
 Model = TypeVar("Model", bound=BaseModel)
 
-# Cheap signs, over the raw bytes, of values that only a walk through the document can place:
-# escaped surrogates, exponents of three digits, integers that may leave 64 bits. They are looked
-# for with all digits made 0: a regular expression would take as long as the rest of the reading.
+# Byte patterns of values that need a full check: escaped surrogates, exponents of three digits,
+# integers beyond 64 bits. All digits are mapped to 0 before the search, which is much faster than a
+# regular expression.
 _SHAPES = bytes.maketrans(b"123456789DE", b"000000000de")
 _SUSPECT = (rb"\ud", b"e000", b"e+000", b"0" * 19)
 _MAX_INTEGER = 2**63 - 1
@@ -26,13 +26,13 @@ class MalformedJsonError(Exception):
 
 
 class _Repeated(dict[str, object]):
-    """An object that had a key twice; it stands in the document until the walk reports it."""
+    """An object with a duplicate key, reported by `_odd_values`."""
 
     key: str = ""
 
 
 def parse_json(body: bytes) -> object:
-    """The document in `body`, or `MalformedJsonError`, or `InvalidRequestError` with pointers."""
+    """Parses the body; raises `MalformedJsonError`, or `InvalidRequestError` with pointers."""
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -89,9 +89,9 @@ def parse_model(body: bytes, model: type[Model]) -> Model:
 
 
 def _odd_values(document: object) -> Iterator[Fault]:
-    """Every value that JSON allows, or Python's reader lets through, and that we refuse.
+    """Values that Python's JSON parser accepts and the API rejects.
 
-    With an explicit stack: the document may be as deep as the parser allowed.
+    Uses an explicit stack, since the document may be deeply nested.
     """
     stack: list[tuple[tuple[str | int, ...], object]] = [((), document)]
     while stack:

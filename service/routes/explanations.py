@@ -16,7 +16,7 @@ from service.drawing.rendering import GRAPHML, SVG, WantedGraph, drawing_reply
 from service.explanation_documents import document_reply, read_document
 from service.graph_io.graph_writers import CytoscapeDocument, Format, PygDocument
 from service.http.bodies import posted_json
-from service.http.faults import refuse
+from service.http.faults import reject
 from service.http.idempotency import submission_of
 from service.http.openapi import (
     DRY_RUN,
@@ -130,7 +130,7 @@ async def create_explanation(request: Request) -> Response:
         async with posted_json(request) as body:
             return reply(await reading_body(context, body.size, estimate_cost, body))
     committed = await _submit(request, context)
-    context.nudge(*committed.queued)
+    context.wake_dispatcher(*committed.queued)
     explanation_id = committed.created.id
     location = f"/v1/explanations/{explanation_id}"
     headers = {"Location": location, **committed.created.headers}
@@ -252,4 +252,4 @@ def read_summary(store: Store, explanation_id: str) -> ExplanationSummary:
 def _check_whole(query: FormatQuery) -> None:
     for name, value in (("graph", query.graph), ("alternative", query.alternative)):
         if value is not None:
-            refuse(name, "is only for format=svg, graphml, cytoscape or pyg", "query")
+            reject(name, "is only for format=svg, graphml, cytoscape or pyg", "query")

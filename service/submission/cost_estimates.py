@@ -12,7 +12,7 @@ from typing import Literal
 from pydantic import Field
 
 from d4explain.contracts.requests import CounterfactualRequest
-from service.http.faults import refuse
+from service.http.faults import reject
 from service.resources import Resource
 from store.database.tables import Dataset
 from store.settings import Settings
@@ -101,7 +101,7 @@ def check_affordable(raw: object, at: str, settings: Settings) -> None:
         (edges_at, edges, "listed edges", 2 * settings.max_edges),
     ):
         if sent > allowed:
-            refuse(
+            reject(
                 f"{at}/{place}",
                 f"the graph has {sent:,} {what}; this deployment accepts at most {allowed:,}. "
                 f"Explaining it would take about {cost.memory_bytes / 1e6:,.0f} MB and "

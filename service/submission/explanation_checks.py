@@ -11,13 +11,13 @@ from sqlalchemy.orm import Session
 from d4explain.contracts.requests import ClassRequest, CounterfactualRequest, DenoiserConfig
 from service.graph_io.features import check_groups
 from service.http.bodies import PostedBody
-from service.http.faults import refuse
+from service.http.faults import reject
 from service.http.idempotency import Created, Submission, find_created
 from service.http.json_bodies import parse_model
 from service.schemas import ClassIn, CounterfactualIn, ExplanationIn
 from service.submission.cost_estimates import Estimate, estimate
 from service.submission.explanation_requests import class_request, counterfactual_request
-from service.submission.resource_ids import checked_id, named_by, usable
+from service.submission.resource_ids import checked_id, find_gnn_and_dataset, report_at
 from service.submission.training_costs import check_training
 from store.artifacts.files import digest_of
 from store.catalogue import denoisers, gnns
@@ -75,7 +75,7 @@ def check_all(store: Store, batch: Sequence[PostedExplanation]) -> list[CheckRes
 
         def find_pair(gnn: str, dataset: str) -> tuple[Gnn, Dataset]:
             if (gnn, dataset) not in pairs:
-                pairs[gnn, dataset] = usable(session, gnn, dataset)
+                pairs[gnn, dataset] = find_gnn_and_dataset(session, gnn, dataset)
             return pairs[gnn, dataset]
 
         for posted in batch:
@@ -121,14 +121,14 @@ def estimate_cost(store: Store, body: PostedBody) -> Estimate:
     """Checks a request as usual and estimates its cost; writes nothing."""
     asked = parse_model(body.read(), ExplanationIn).root
     with store.database.reading() as session:
-        gnn, dataset = usable(session, asked.gnn, asked.dataset)
+        gnn, dataset = find_gnn_and_dataset(session, asked.gnn, asked.dataset)
         config = _affordable_config(session, asked, gnn, dataset, store.settings)
         identity = denoisers.key(gnn.sha256, dataset.sha256, asked.kind, config)
         trains = not denoisers.is_ready(session, identity)
     check_groups(store, gnn, dataset)
     request = _job_request(asked, gnn, dataset, store.settings)
     if not isinstance(request, CounterfactualRequest):
-        refuse("dry_run", "is for requests of the kind 'counterfactual'", "query")
+        reject("dry_run", "is for requests of the kind 'counterfactual'", "query")
     return estimate(request, dataset, store.settings, trains=trains)
 
 
@@ -139,7 +139,7 @@ def _job_request(
         return counterfactual_request(asked, gnn, settings, dataset)
     limit = settings.exact_nodes
     if dataset.max_nodes > limit and not gnns.classifies_nodes(gnn):
-        refuse(
+        reject(
             "/dataset",
             f"the largest graph of {dataset.id} has {dataset.max_nodes:,} nodes; class "
             f"explanations accept datasets whose graphs have at most {limit:,}",
@@ -174,17 +174,17 @@ def _denoiser_config(
     """The posted config, or that of the denoiser with the posted id, which must fit."""
     if not isinstance(asked.denoiser, str):
         return asked.denoiser or DenoiserConfig()
-    with named_by("/denoiser"):
+    with report_at("/denoiser"):
         denoiser = denoisers.get(session, checked_id("denoiser", asked.denoiser))
     if denoiser.objective != asked.kind:
-        refuse(
+        reject(
             "/denoiser",
             f"{denoiser.id} was trained for the objective {denoiser.objective}; "
             f"a {asked.kind} explanation needs {asked.kind}",
         )
     config = DenoiserConfig.model_validate(denoiser.config)
     if denoisers.key(gnn.sha256, dataset.sha256, asked.kind, config) != denoiser.key:
-        refuse(
+        reject(
             "/denoiser",
             f"{denoiser.id} was trained for {denoiser.gnn_id} and {denoiser.dataset_id}, "
             f"not for {gnn.id} and {dataset.id}",

@@ -17,7 +17,7 @@ from service.submission.explanation_checks import (
     PostedExplanation,
     check_all,
 )
-from service.submission.resource_ids import named_by
+from service.submission.resource_ids import report_at
 from store.catalogue import denoisers, explanations
 from store.catalogue.explanations import NewExplanation
 from store.database.identifiers import new_id
@@ -123,7 +123,7 @@ def _get_denoiser(session: Session, checked: CheckedExplanation) -> tuple[Denois
             config=checked.config,
         )
     except NotFound as error:  # deleted since the check
-        with named_by(f"/{error.kind}"):
+        with report_at(f"/{error.kind}"):
             raise
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.requests import DenoiserConfig
-from service.http.faults import refuse
+from service.http.faults import reject
 from store.catalogue import denoisers
 from store.database.tables import Dataset, Gnn
 from store.settings import Settings
@@ -72,7 +72,7 @@ def check_training(
     identity = denoisers.key(gnn.sha256, dataset.sha256, objective, config)
     if denoisers.is_ready(session, identity):  # trained already
         return
-    refuse(
+    reject(
         at,
         f"training this denoiser would take about {seconds:,.0f} s of a CPU core; this deployment "
         f"accepts at most {most:,.0f} s (D4_MAX_TRAINING_SECONDS). Lower `steps`, `hidden` or "
