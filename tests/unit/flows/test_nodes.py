@@ -321,7 +321,7 @@ def test_a_node_is_explained_by_edits_that_hold_in_the_whole_graph(road: Road) -
 def test_distances_are_to_the_neighbourhoods_of_the_reference_nodes(road: Road) -> None:
     result = road.explained(kind="counterfactual", graph=ring(8), node=0)["result"]
     assert result["mmd"]["reference_count"] == sum(len(graph["nodes"]) for graph in REFERENCE)
-    assert result["mmd"]["n"] == 1
+    assert result["mmd"]["graph_count"] == 1
 
 
 def test_each_of_several_nodes_is_explained_as_if_alone(road: Road) -> None:
