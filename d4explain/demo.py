@@ -135,7 +135,7 @@ class Demo:
         with self._step("Post the reference set: POST /v1/datasets"):
             reference = json.loads((folder / "reference.json").read_text())
             dataset = client.create_dataset(reference["name"], reference["graphs"])
-            self._say(f"{dataset.id}: {dataset.graphs} graphs")
+            self._say(f"{dataset.id}: {dataset.graph_count} graphs")
         heldout = json.loads((folder / "heldout.json").read_text())["graphs"]
         return Subject(gnn, dataset.id, heldout[: self._options.graphs])
 

@@ -78,7 +78,7 @@ def main(arguments: list[str] | None = None) -> int:
         app = create_app(
             store,
             dispatcher=Dispatcher(store.database, doorbell, settings),
-            chime=JobNotifications(settings.redis_url) if settings.redis_url else None,
+            notifications=JobNotifications(settings.redis_url) if settings.redis_url else None,
             broker_answers=doorbell.ping if doorbell else None,
             capacity=Capacity(requests=options.limit_concurrency),
         )

@@ -81,13 +81,13 @@ def create_app(
     store: Store,
     *,
     dispatcher: Dispatcher | None = None,
-    chime: JobNotifications | None = None,
+    notifications: JobNotifications | None = None,
     broker_answers: Callable[[], bool] | None = None,
     capacity: Capacity | None = None,
     heartbeat_seconds: float = 15.0,
 ) -> FastAPI:
     """The application; with a dispatcher it also announces jobs for as long as it runs."""
-    watch = JobWatcher(store.database, chime)
+    watch = JobWatcher(store.database, notifications)
     submissions = Submissions(store)
 
     @asynccontextmanager
@@ -119,7 +119,7 @@ def create_app(
         store=store,
         submissions=submissions,
         watch=watch,
-        nudge=dispatcher.notify if dispatcher is not None else lambda *_: None,
+        wake_dispatcher=dispatcher.notify if dispatcher is not None else lambda *_: None,
         broker_answers=broker_answers,
         heartbeat_seconds=heartbeat_seconds,
     )

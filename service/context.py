@@ -1,4 +1,4 @@
-"""What routes work with, built once in `create_app` and handed to them by FastAPI."""
+"""The dependencies of routes, built once in `create_app` and injected by FastAPI."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from service.http.waiting import JobWatcher
 from service.submission.explanation_submissions import Submissions
 from store.store import Store
 
-# Threads that may use the database at once: anyio's own 40, those that read bodies and draw, and
-# one each for submissions, waiting requests, the dispatcher and housekeeping. With as many
-# connections no request waits for another one's.
+# Threads that may use the database at once: anyio's own 40, those that read bodies and draw, two
+# for submissions, and one each for waiting requests, the dispatcher and housekeeping. With as many
+# connections, no request waits for a connection.
 CONNECTIONS = 60
 
 Arguments = ParamSpec("Arguments")
@@ -32,27 +32,27 @@ class Context:
     store: Store
     submissions: Submissions
     watch: JobWatcher
-    nudge: Callable[..., None]  # tells the dispatcher that jobs were queued, and which if known
-    broker_answers: Callable[[], bool] | None  # None: no broker is configured
-    heartbeat_seconds: float = 15.0  # between signs of life on a quiet event stream
+    wake_dispatcher: Callable[..., None]  # jobs were queued: those passed, or any
+    broker_answers: Callable[[], bool] | None  # None without a broker
+    heartbeat_seconds: float = 15.0  # between comments on an idle event stream
     readers: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
-    # Health routes have threads of their own, so that busy routes cannot silence them.
+    # Health routes have their own threads, so that busy routes cannot block them.
     health_threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(2))
-    # One process for each, so that a large graph, which takes minutes, does not block JSON bodies.
+    # Two processes: a large graph takes minutes and must not block JSON bodies.
     body_process: ReadingProcess = field(default_factory=ReadingProcess)
     upload_process: ReadingProcess = field(default_factory=ReadingProcess)
-    # Stored results are hashed before they are sent; large ones take long.
+    # Stored results are hashed before they are sent, which is slow for large ones.
     result_readers: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
     drawings: Drawings = field(default_factory=Drawings)
 
     def close(self) -> None:
-        """Ends what the context has started."""
+        """Stops the reading processes."""
         self.body_process.close()
         self.upload_process.close()
 
 
 async def context_of(request: Request) -> Context:
-    # Not `def`: FastAPI would ask a thread for it.
+    # Not `def`: FastAPI would run it in a thread.
     context = request.app.state.context
     assert isinstance(context, Context)
     return context
@@ -66,12 +66,12 @@ async def in_thread(
     *args: Arguments.args,
     **kwargs: Arguments.kwargs,
 ) -> Result:
-    """Runs what blocks (database, files) beside the event loop."""
+    """Runs a blocking call (database, files) outside the event loop."""
     return await anyio.to_thread.run_sync(partial(function, *args, **kwargs))
 
 
 async def in_health_thread(context: Context, function: Callable[[], Result]) -> Result:
-    """As `in_thread`, for the health routes alone."""
+    """Like `in_thread`, with the threads of the health routes."""
     return await anyio.to_thread.run_sync(function, limiter=context.health_threads)
 
 
@@ -82,7 +82,7 @@ async def reading_body(
     *args: Arguments.args,
     **kwargs: Arguments.kwargs,
 ) -> Result:
-    """Runs what parses a posted body of `size` bytes: in a thread, or in a process if large."""
+    """Parses a posted body of `size` bytes in a thread, or in a process if it is large."""
     return await _read(context, context.body_process, size, function, *args, **kwargs)
 
 
@@ -93,7 +93,7 @@ async def reading_upload(
     *args: Arguments.args,
     **kwargs: Arguments.kwargs,
 ) -> Result:
-    """As `reading_body`, for the file of a large graph."""
+    """Like `reading_body`, for the file of a large graph."""
     return await _read(context, context.upload_process, size, function, *args, **kwargs)
 
 

@@ -19,7 +19,7 @@ from d4explain.contracts.results import (
     PredictionResult,
     ProbeReport,
 )
-from store.database.tables import Denoiser, Explanation, Gnn, Job, ReferenceSet
+from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job
 
 Item = TypeVar("Item", bound=BaseModel)
 
@@ -107,7 +107,7 @@ class GnnResource(Resource):
     spec: GnnSpecDocument
     report: ProbeReport | None
     created_at: str
-    job: str = Field(description="Id of the probe job.")
+    job_id: str = Field(description="The probe job.")
     links: GnnLinks
 
 
@@ -115,7 +115,7 @@ class DatasetResource(Resource):
     id: str
     name: str
     sha256: str
-    graphs: int
+    graph_count: int
     features: int
     edge_features: int = 0
     label_counts: dict[str, int]
@@ -235,7 +235,7 @@ def gnn_resource(gnn: Gnn, aliases: Sequence[str]) -> GnnResource:
         spec=stored_spec(gnn.spec),
         report=None if gnn.report is None else ProbeReport.model_validate(gnn.report),
         created_at=timestamp(gnn.created_at),
-        job=gnn.job_id,
+        job_id=gnn.job_id,
         links=GnnLinks(
             self=f"/v1/gnns/{gnn.id}",
             job=f"/v1/jobs/{gnn.job_id}",
@@ -244,12 +244,12 @@ def gnn_resource(gnn: Gnn, aliases: Sequence[str]) -> GnnResource:
     )
 
 
-def dataset_resource(dataset: ReferenceSet) -> DatasetResource:
+def dataset_resource(dataset: Dataset) -> DatasetResource:
     return DatasetResource(
         id=dataset.id,
         name=dataset.name,
         sha256=dataset.sha256,
-        graphs=dataset.graph_count,
+        graph_count=dataset.graph_count,
         features=dataset.features,
         edge_features=dataset.edge_features,
         label_counts=dataset.label_counts,
@@ -324,7 +324,7 @@ def _job_error(job: Job) -> JobError | None:
 
 
 def _is_explanation(job: Job) -> bool:
-    return job.kind in (JobKind.COUNTERFACTUAL, JobKind.CLASS_EXPLANATION)
+    return job.kind in (JobKind.COUNTERFACTUAL, JobKind.CLASS)
 
 
 def _result_link(job: Job) -> str:

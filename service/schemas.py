@@ -15,7 +15,7 @@ from pydantic import (
     Tag,
 )
 
-from d4explain.contracts.requests import DenoiserConfig, Preset, RegulariserName
+from d4explain.contracts.requests import DenoiserConfig, Explainer, Preset, RegulariserName
 from service.graph_io.schemas import MAX_LABEL, MAX_SAFE_INTEGER, GraphIn, NodeIdIn
 from store.catalogue.gnn_labels import MAX_TAGS
 from store.catalogue.gnn_names import (
@@ -69,6 +69,13 @@ ResourceId = Annotated[str, Field(min_length=1, max_length=64)]
 ClassIndex = Annotated[int, Field(ge=0, le=MAX_LABEL)]
 Seed = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)]
 Seconds = Annotated[float, Field(gt=0, le=3600)]
+ExplainerIn = Annotated[
+    Explainer,
+    Field(
+        description="`d4`: the denoiser proposes, a search over node pairs improves, the GNN "
+        "verifies. `d4-paper`: the sampler of the D4Explainer paper."
+    ),
+]
 
 
 class Body(BaseModel):
@@ -182,7 +189,7 @@ class CounterfactualIn(Body):
     alternatives: Annotated[int, Field(ge=1, le=16)] = 3
     # made anew each time: to copy one takes several times as long
     constraints: ConstraintsIn = Field(default_factory=ConstraintsIn)
-    sampler: Literal["guided", "paper"] = "guided"
+    explainer: ExplainerIn = "d4"
     preset: Preset = Field(
         "balanced",
         description="How much work an answer is worth. "
@@ -190,7 +197,7 @@ class CounterfactualIn(Body):
         "`balanced` tries a larger pool and goes on from more edited graphs. "
         "`thorough` tries every pair at the start, so that no flip by a single edit is missed (of "
         "more than 2,000 pairs only the most promising are tried), and has the widest beam. "
-        "The sampler `paper` does not search and takes the default only.",
+        "`d4-paper` does not search and takes the default only.",
     )
     seed: Seed = 0
     time_budget: Seconds | None = Field(None, description="Seconds for the whole job.")
@@ -211,10 +218,10 @@ class ClassIn(Body):
     gnn: GnnReference
     dataset: ResourceId
     target_class: ClassIndex
-    nodes: Annotated[int, Field(ge=2, le=128)] | None = Field(
+    node_count: Annotated[int, Field(ge=2, le=128)] | None = Field(
         None, description="Nodes of the pattern; chosen automatically if not given."
     )
-    examples: Annotated[int, Field(ge=1, le=64)] = 8
+    example_count: Annotated[int, Field(ge=1, le=64)] = 8
     preset: Preset = Field(
         "balanced",
         description="How much work an answer is worth, where `candidates` and `steps` are not "
@@ -232,7 +239,7 @@ class ClassIn(Body):
         RegulariserName,
         Annotated[float, Field(ge=0, le=1e6)],
     ] = {}
-    sampler: Literal["guided", "paper"] = "guided"
+    explainer: ExplainerIn = "d4"
     seed: Seed = 0
     time_budget: Seconds | None = Field(None, description="Seconds for the whole job.")
     denoiser: DenoiserChoice | None = None

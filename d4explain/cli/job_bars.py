@@ -31,7 +31,7 @@ WORDS = {
     "predict": "predicting",
     "train": "training the denoiser",
     "counterfactual": "explaining graphs",
-    "class_explanation": "explaining the class",
+    "class": "explaining the class",
 }
 
 

@@ -79,7 +79,7 @@ def summary_lines(result: CounterfactualResult) -> list[str]:
     summary = result.summary
     what = "nodes" if any(answer.node for answer in result.answers) else "graphs"
     return [
-        f"flipped {summary.found} of {summary.graphs} {what} ({summary.flip_rate:.0%}); "
+        f"flipped {summary.found_count} of {summary.graph_count} {what} ({summary.flip_rate:.0%}); "
         f"mean edits {number(summary.mean_edits, '.1f')}, "
         f"ratio {number(summary.mean_modification_ratio)}, "
         f"fidelity {number(summary.mean_fidelity)}, "
@@ -116,7 +116,7 @@ def class_table(results: Sequence[ClassResult], class_names: Sequence[str] | Non
 
 def mmd_table(mmd: Mmd) -> Table:
     """The distance to the reference set beside what the reference has to itself."""
-    table = _table(f"MMD of {mmd.n} graphs to the reference set of {mmd.n_reference}")
+    table = _table(f"MMD of {mmd.graph_count} graphs to the reference set of {mmd.reference_count}")
     for name in ("degree", "clustering", "spectrum", "sum"):
         table.add_column(name, justify="right")
     quantiles = {name: mmd.null_quantiles[name] for name in QUANTILES if name in mmd.null_quantiles}

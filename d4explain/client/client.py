@@ -257,7 +257,8 @@ class Client:
     ) -> Explanation:
         """Asks for the smallest realistic changes.
 
-        `options` as in POST /v1/explanations, such as preset="fast"; a GNN that classifies nodes
+        `options` as in POST /v1/explanations, such as preset="fast" or
+        explainer="d4-paper"; a GNN that classifies nodes
         needs one graph and node="a" or nodes=["a", "b"], or no graph and nodes of the data set by
         their numbers, if that is one large graph; a black box may get max_queries=500.
         """
@@ -393,7 +394,7 @@ class Client:
             return self._rejected(answer)
         gnn = answer.json()
         if gnn.get("state") == "probing":
-            self.wait(gnn["job"], check=False)
+            self.wait(gnn["job_id"], check=False)
             return self.gnn(gnn["id"])
         return Gnn.model_validate(gnn)
 

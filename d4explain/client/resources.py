@@ -64,7 +64,7 @@ class Gnn(Resource):
     sha256: str
     spec: dict[str, Any]
     report: ProbeReport | None = None
-    job: str
+    job_id: str
     created_at: str
 
 
@@ -72,7 +72,7 @@ class Dataset(Resource):
     id: str
     name: str
     sha256: str
-    graphs: int
+    graph_count: int
     features: int
     edge_features: int = 0
     max_nodes: int
@@ -84,8 +84,8 @@ class Dataset(Resource):
 
 class CaseEstimate(Resource):
     mode: str  # exact, restricted or neighbourhood
-    nodes: int
-    pairs: int
+    node_count: int
+    pair_count: int
     memory_bytes: int
     seconds: float
 

@@ -31,7 +31,7 @@ class JobKind(StrEnum):
     PREDICT = "predict"
     TRAIN = "train"
     COUNTERFACTUAL = "counterfactual"
-    CLASS_EXPLANATION = "class_explanation"
+    CLASS = "class"
 
     @property
     def queue(self) -> Queue:
@@ -43,7 +43,7 @@ _QUEUES = {
     JobKind.PREDICT: Queue.LIGHT,
     JobKind.TRAIN: Queue.TRAIN,
     JobKind.COUNTERFACTUAL: Queue.SAMPLE,
-    JobKind.CLASS_EXPLANATION: Queue.SAMPLE,
+    JobKind.CLASS: Queue.SAMPLE,
 }
 
 

@@ -5,18 +5,30 @@ Graphs are in canonical form here: `edges` holds positions into `node_ids`, each
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from d4explain.contracts.results import NodeId
 
 Pair = tuple[int, int]
 Preset = Literal["fast", "balanced", "thorough"]  # how much work an answer is worth
+Explainer = Literal["d4", "d4-paper"]  # our guided search, or the paper's sampler
+_OLD_SAMPLERS = {"guided": "d4", "paper": "d4-paper"}
 
 
 class Asked(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def _renamed(name: str, old_name: str, default: Any) -> Any:
+    """A field that stored requests of version 0.1 have under another name."""
+    return Field(default, validation_alias=AliasChoices(name, old_name))
+
+
+_StoredExplainer = Annotated[
+    Explainer, BeforeValidator(lambda name: _OLD_SAMPLERS.get(str(name), name))
+]
 
 
 class Smiles(Asked):
@@ -66,8 +78,8 @@ class CounterfactualRequest(Asked):
     target_class: int | None = None
     alternatives: Annotated[int, Field(ge=1, le=16)] = 3
     constraints: Constraints = Constraints()
-    sampler: Literal["guided", "paper"] = "guided"
-    preset: Preset = "balanced"  # how wide the guided sampler searches
+    explainer: _StoredExplainer = _renamed("explainer", "sampler", "d4")
+    preset: Preset = "balanced"  # how wide `d4` searches
     time_budget: Annotated[float, Field(gt=0, le=3600)] | None = None  # seconds, whole job
     max_queries: int | None = None  # of a black box
     seed: int = 0
@@ -79,13 +91,15 @@ RegulariserName = Literal["likelihood", "connectivity", "valence", "recurrence",
 class ClassRequest(Asked):
     kind: Literal["class"] = "class"
     target_class: int
-    nodes: Annotated[int, Field(ge=2, le=128)] | None = None  # None: chosen automatically
-    examples: Annotated[int, Field(ge=1, le=64)] = 8  # R chains
+    # None: chosen automatically
+    node_count: Annotated[int, Field(ge=2, le=128)] | None = _renamed("node_count", "nodes", None)
+    # R chains
+    example_count: Annotated[int, Field(ge=1, le=64)] = _renamed("example_count", "examples", 8)
     preset: Preset = "balanced"
     candidates: Annotated[int, Field(ge=1, le=200)] | None = None  # K; None: by the preset
     steps: Annotated[int, Field(ge=1, le=1000)] | None = None  # T; None: by the preset
     regularisers: dict[RegulariserName, float] = {}
-    sampler: Literal["guided", "paper"] = "guided"
+    explainer: _StoredExplainer = _renamed("explainer", "sampler", "d4")
     time_budget: Annotated[float, Field(gt=0, le=3600)] | None = None
     seed: int = 0
 

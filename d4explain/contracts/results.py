@@ -5,9 +5,9 @@ Node ids are the caller's own everywhere.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 NodeId = int | str
 Finder = Annotated[
@@ -23,6 +23,11 @@ Finder = Annotated[
 
 class Document(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _renamed(name: str, old_name: str, default: Any = ...) -> Any:
+    """A field that stored results of version 0.1 have under another name."""
+    return Field(default, validation_alias=AliasChoices(name, old_name))
 
 
 class Prediction(Document):
@@ -131,8 +136,8 @@ class Mmd(Document):
     sum: float
     null_quantiles: dict[str, float]  # of the sum, e.g. {"0.05": …, "0.5": …, "0.95": …}
     p_value: float  # share of null draws at least as far away
-    n: int  # graphs compared
-    n_reference: int
+    graph_count: int = _renamed("graph_count", "n")  # graphs compared
+    reference_count: int = _renamed("reference_count", "n_reference")
 
 
 class Counterfactual(Document):
@@ -163,9 +168,11 @@ class ExplainedNode(Document):
 
     id: NodeId
     hops: int  # from the node to the farthest that its class depends on
-    nodes: int  # of the part within these hops
-    edges: int
-    frozen_pairs: int  # of the part: no edit touches them, besides those that the caller froze
+    # Sizes of the part within these hops. No edit touches its frozen pairs, besides those that the
+    # caller froze.
+    node_count: int = _renamed("node_count", "nodes")
+    edge_count: int = _renamed("edge_count", "edges")
+    frozen_pair_count: int = _renamed("frozen_pair_count", "frozen_pairs")
     complete: bool = Field(
         True,
         description="Whether the part has all nodes within `hops`; of hubs' neighbourhoods in "
@@ -181,8 +188,9 @@ class ExplainedNode(Document):
 class Restriction(Document):
     """A large graph is not edited at all node pairs."""
 
-    candidates: int  # pairs that were looked at: edges, pairs near each other, some far apart
-    of_pairs: int  # that the graph has
+    # Pairs that were tried: edges, pairs near each other, some far apart.
+    candidate_count: int = _renamed("candidate_count", "candidates")
+    pair_count: int = _renamed("pair_count", "of_pairs")  # all pairs of the graph
 
 
 class CounterfactualAnswer(Document):
@@ -230,7 +238,7 @@ class ClassExample(Document):
     ]
     connected: bool
     # of the class, as far as the GNN is sure of it: counted so, the examples together look like the
-    # class, with a preference for what recurs; None with the sampler `paper`
+    # class, with a preference for what recurs; None with the explainer `d4-paper`
     share: float | None = None
     # share of the class's reference graphs that contain it; None if counting takes too long
     recurrence: float | None = None
@@ -241,8 +249,8 @@ class ClassExample(Document):
 class Summary(Document):
     """Figures over all graphs, or nodes, of one counterfactual explanation."""
 
-    graphs: int
-    found: int
+    graph_count: int = _renamed("graph_count", "graphs")
+    found_count: int = _renamed("found_count", "found")
     flip_rate: float
     mean_edits: float | None
     mean_modification_ratio: float | None
@@ -287,7 +295,7 @@ class Receipt(Document):
     dataset_sha256: str
     denoiser_sha256: str
     denoiser_key: str  # hash of (GNN, reference set, objective, config)
-    config: dict[str, object]  # the resolved settings of the sampler
+    config: dict[str, object]  # the explainer and its resolved settings
     seed: int
     device: str
     versions: dict[str, str]  # those of plug-ins among them
@@ -343,8 +351,9 @@ class SampledClass(Document):
 class SampleFigures(Document):
     """What the GNN makes of the labelled samples it was registered with."""
 
-    graphs: int
-    nodes: int | None = None  # labelled nodes of these graphs, of a node classifier
+    graph_count: int = _renamed("graph_count", "graphs")
+    # labelled nodes of these graphs; None if the GNN classifies graphs
+    node_count: int | None = _renamed("node_count", "nodes", None)
     accuracy: float
     min_accuracy: float
     classes: list[SampledClass]  # one per class of the GNN

@@ -16,7 +16,7 @@ from service.drawing.svg import to_svg
 from service.explanation_documents import ExplanationDocument
 from service.graph_io.chosen_graph import chosen_graph
 from service.graph_io.graph_writers import Format, require_answer, to_cytoscape, to_graphml, to_pyg
-from service.http.faults import refuse
+from service.http.faults import reject
 from service.http.responses import caching_headers, entity_tag, not_modified
 from store.catalogue import gnns
 from store.errors import Conflict, NotFound
@@ -73,7 +73,7 @@ def render(store: Store, key: DrawingKey, check: Callable[[], None]) -> Drawing:
         most, nodes = store.settings.exact_nodes, len(chosen.graph.nodes)
         if nodes > most:
             said = f"is svg, which draws at most {most:,} nodes; the graph has {nodes:,}"
-            refuse("format", said, "query")
+            reject("format", said, "query")
         return Drawing(to_svg(chosen, key.class_names, check).encode(), SVG)
     require_answer(chosen)
     if form is Format.GRAPHML:

@@ -20,7 +20,7 @@ from d4explain.contracts.results import (
     ResultNode,
 )
 from service.graph_io.json_parts import JsonPart
-from service.http.faults import refuse
+from service.http.faults import reject
 
 Value = TypeVar("Value")
 
@@ -163,4 +163,4 @@ def _apply(graph: ResultGraph, edits: list[Edit]) -> ResultGraph:
 def _check_index(name: str, index: int, count: int, what: str) -> None:
     if index >= count:
         allowed = f"0 to {count - 1}" if count > 1 else "only 0" if count else "none"
-        refuse(name, f"is {index}; of the {count} {what}, allowed is {allowed}", "query")
+        reject(name, f"is {index}; of the {count} {what}, allowed is {allowed}", "query")

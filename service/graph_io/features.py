@@ -15,11 +15,11 @@ from d4explain.contracts.feature_schema import (
 from d4explain.contracts.featurisers import featuriser_of
 from service.graph_io.edge_reader import EdgeSize
 from service.graph_io.graph_reader import FeatureSize
-from service.http.faults import refuse
+from service.http.faults import reject
 from store.artifacts import graph_sets, large_graphs
 from store.artifacts.files import Artifacts
 from store.catalogue import gnns
-from store.database.tables import Gnn, ReferenceSet
+from store.database.tables import Dataset, Gnn
 from store.store import Store
 
 
@@ -34,12 +34,12 @@ def features_of(gnn: Gnn) -> FeatureSize:
     )
 
 
-def check_groups(store: Store, gnn: Gnn, dataset: ReferenceSet) -> None:
+def check_groups(store: Store, gnn: Gnn, dataset: Dataset) -> None:
     """Refuses a reference set that breaks the one-hot groups of the GNN's feature schema."""
     look = _first_broken_row if dataset.large else _first_broken
     broken = look(store.artifacts, dataset.graphs_digest, _groups(gnn))
     if broken is not None:
-        refuse("/dataset", f"{broken} of {dataset.id}, so it does not fit the GNN {gnn.id}")
+        reject("/dataset", f"{broken} of {dataset.id}, so it does not fit the GNN {gnn.id}")
 
 
 def _groups(gnn: Gnn) -> tuple[OneHotGroup, ...]:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from d4explain.contracts.results import Edit, NodeId, ResultNode
 from service.drawing.layout import layout
 from service.graph_io.chosen_graph import ChosenGraph
-from service.http.faults import refuse
+from service.http.faults import reject
 from store.errors import Conflict
 
 _MOST_GRAPHML_VALUES = 1_000_000  # some 30 bytes each
@@ -76,7 +76,7 @@ def to_graphml(chosen: ChosenGraph, check: Callable[[], None] = lambda: None) ->
     values = sum(len(node.x) for node in chosen.graph.nodes)
     if values > _MOST_GRAPHML_VALUES:
         said = f"is graphml, which writes at most {_MOST_GRAPHML_VALUES:,} node features; "
-        refuse("format", f"{said}the graph has {values:,}: pyg and cytoscape write them", "query")
+        reject("format", f"{said}the graph has {values:,}: pyg and cytoscape write them", "query")
     keys: dict[tuple[str, str], str] = {}
     declared: list[str] = []
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
 from service.graph_io.schemas import MAX_FLOAT32, Feature
-from service.http.faults import Fault, InvalidRequestError, faults_of, refuse
+from service.http.faults import Fault, InvalidRequestError, faults_of, reject
 from service.http.json_bodies import MalformedJsonError, parse_json
 from service.schemas import Body
 from store.artifacts.large_graphs import LargeGraph, first_repeated, rows_of
@@ -53,21 +53,21 @@ def read_large(file: BinaryIO, form: LargeForm, limits: Settings) -> LargeGraph:
     """The graph of an upload, checked; without features every node gets the constant 1."""
     x, sources, targets = (_npz if form is LargeForm.NPZ else _ndjson)(file, limits)
     if not len(sources):
-        refuse("/edge_index", "the graph has no edges; edits are budgeted as a share of them")
+        reject("/edge_index", "the graph has no edges; edits are budgeted as a share of them")
     least, most = int(min(sources.min(), targets.min())), int(max(sources.max(), targets.max()))
     if x is None:
         _check_size("/edge_index", most + 1, "nodes", limits.max_large_nodes)
         x = np.ones((most + 1, 1), dtype=np.float32)
     if least < 0 or most >= len(x):
         said = least if least < 0 else most
-        refuse("/edge_index", f"names the node {said}; the nodes are 0 to {len(x) - 1:,}")
+        reject("/edge_index", f"names the node {said}; the nodes are 0 to {len(x) - 1:,}")
     loops = sources[sources == targets]
     if len(loops):
-        refuse("/edge_index", f"has a self-loop of node {loops[0]}")
+        reject("/edge_index", f"has a self-loop of node {loops[0]}")
     repeated = first_repeated(sources, targets)
     if repeated is not None:
         source, target = repeated
-        refuse("/edge_index", f"the edge from {source} to {target} is listed twice")
+        reject("/edge_index", f"the edge from {source} to {target} is listed twice")
     graph = rows_of(x, sources, targets)
     _check_size("/edge_index", graph.edge_count, "edges", limits.max_large_edges)
     return graph
@@ -81,9 +81,9 @@ def _npz(file: BinaryIO, limits: Settings) -> tuple[Values | None, Node, Node]:
             names = archive.namelist()
             for name in ("edge_index.npy", "x.npy"):
                 if names.count(name) > 1:
-                    refuse("", f"the archive has {name} more than once")
+                    reject("", f"the archive has {name} more than once")
             if "edge_index.npy" not in names:
-                refuse("/edge_index", "is required: an integer array of two rows")
+                reject("/edge_index", "is required: an integer array of two rows")
             with archive.open("edge_index.npy") as member:
                 header = _header(member, "/edge_index", "iu")
                 _edges(header.shape, limits)
@@ -116,7 +116,7 @@ def _header(member: IO[bytes], at: str, kinds: str) -> _Header:
     try:
         version = np.lib.format.read_magic(member)
         if version not in _HEADERS:
-            refuse(at, f"is a .npy array of version {version}; 1.0 and 2.0 are read")
+            reject(at, f"is a .npy array of version {version}; 1.0 and 2.0 are read")
         shape, is_fortran, dtype = _HEADERS[version](member)
     except (ValueError, SyntaxError, TokenError, RecursionError, MemoryError) as error:
         # NumPy parses the header as a Python literal, which fails in all these ways.
@@ -124,9 +124,9 @@ def _header(member: IO[bytes], at: str, kinds: str) -> _Header:
         raise InvalidRequestError([Fault(at, f"is no .npy array: {said}")]) from error
     if dtype.kind not in kinds or dtype.itemsize > _WIDEST or dtype.hasobject:
         wanted = "integers" if kinds == "iu" else "integers or floats"
-        refuse(at, f"is an array of {dtype}; {wanted} of at most {8 * _WIDEST} bits are wanted")
+        reject(at, f"is an array of {dtype}; {wanted} of at most {8 * _WIDEST} bits are wanted")
     if min(shape, default=0) < 0:
-        refuse(at, f"has the shape {list(shape)}; sizes are not negative")
+        reject(at, f"has the shape {list(shape)}; sizes are not negative")
     return _Header(at, shape, is_fortran, dtype)
 
 
@@ -141,7 +141,7 @@ def _array(member: IO[bytes], header: _Header, found: NDArray[Kept]) -> NDArray[
         read = member.read(len(part) * width)
         if len(read) < len(part) * width:
             missing = (len(found) - first) * width - len(read)
-            refuse(header.at, f"ends {missing:,} bytes before its {len(found) * width:,}")
+            reject(header.at, f"ends {missing:,} bytes before its {len(found) * width:,}")
         values = np.frombuffer(read, header.dtype)
         _check_range(header.at, values, found.dtype)
         part[:] = values
@@ -153,25 +153,25 @@ def _array(member: IO[bytes], header: _Header, found: NDArray[Kept]) -> NDArray[
 def _check_range(at: str, values: NDArray[Any], kept: np.dtype[Any]) -> None:
     if kept.kind == "f":
         if not (np.abs(values.astype(np.float64, copy=False)) <= MAX_FLOAT32).all():
-            refuse(at, "has values that are not finite, or beyond single precision")
+            reject(at, "has values that are not finite, or beyond single precision")
     elif values.dtype.kind == "u" and int(values.max(initial=0)) >> 63:
-        refuse(at, "has numbers of more than 63 bits")
+        reject(at, "has numbers of more than 63 bits")
 
 
 def _edges(shape: tuple[int, ...], limits: Settings) -> None:
     if len(shape) != 2 or shape[0] != 2:
-        refuse("/edge_index", f"has the shape {list(shape)}; two rows are wanted")
+        reject("/edge_index", f"has the shape {list(shape)}; two rows are wanted")
     _check_size("/edge_index", shape[1], "listed edges", 2 * limits.max_large_edges)
 
 
 def _features(shape: tuple[int, ...], limits: Settings) -> None:
     if len(shape) != 2:
-        refuse("/x", f"has the shape {list(shape)}; [node, feature] is wanted")
+        reject("/x", f"has the shape {list(shape)}; [node, feature] is wanted")
     nodes, features = shape
     if nodes < 1:
-        refuse("/x", "the graph has no nodes")
+        reject("/x", "the graph has no nodes")
     if not 1 <= features <= limits.max_features:
-        refuse("/x", f"a node has {features:,} features; allowed are 1 to {limits.max_features:,}")
+        reject("/x", f"a node has {features:,} features; allowed are 1 to {limits.max_features:,}")
     _check_size("/x", nodes, "nodes", limits.max_large_nodes)
     _check_size("/x", nodes * features, "feature values", limits.max_large_values)
 
@@ -188,13 +188,13 @@ def _ndjson(file: BinaryIO, limits: Settings) -> tuple[Values | None, Node, Node
             for row, values in enumerate(line.x):
                 if len(values) != width:
                     said = f"has {len(values):,} features; the first node has {width:,}"
-                    refuse(f"{at}/x/{row}", said)
+                    reject(f"{at}/x/{row}", said)
             _features((nodes, width), limits)
             xs.append(np.array(line.x, dtype=np.float32).reshape(-1, width))
         if line.edge_index is not None:
             rows = line.edge_index
             if len(rows) != 2 or len(rows[0]) != len(rows[1]):
-                refuse(f"{at}/edge_index", "should be two arrays of the same length")
+                reject(f"{at}/edge_index", "should be two arrays of the same length")
             listed += len(rows[0])
             _check_size(f"{at}/edge_index", listed, "listed edges", 2 * limits.max_large_edges)
             sources.append(np.array(rows[0], dtype=np.int64))
@@ -212,14 +212,14 @@ def _lines(file: BinaryIO, limits: Settings) -> Iterator[tuple[str, LargeLine]]:
         at = f"/{number}"
         number += 1
         if len(line) > most:
-            refuse(at, f"the line is longer than {most:,} bytes; give the graph in more lines")
+            reject(at, f"the line is longer than {most:,} bytes; give the graph in more lines")
         if not line.strip():
             continue
         try:
             document = parse_json(line)
             yield at, LargeLine.model_validate(document, strict=True)
         except MalformedJsonError as error:
-            refuse(at, f"is not JSON: {error}")
+            reject(at, f"is not JSON: {error}")
         except InvalidRequestError as error:
             raise InvalidRequestError(
                 [Fault(f"{at}{fault.at}", fault.detail) for fault in error.faults]
@@ -230,4 +230,4 @@ def _lines(file: BinaryIO, limits: Settings) -> Iterator[tuple[str, LargeLine]]:
 
 def _check_size(at: str, sent: int, what: str, allowed: int) -> None:
     if sent > allowed:
-        refuse(at, f"the graph has {sent:,} {what}; this deployment accepts at most {allowed:,}")
+        reject(at, f"the graph has {sent:,} {what}; this deployment accepts at most {allowed:,}")

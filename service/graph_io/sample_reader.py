@@ -13,7 +13,7 @@ from d4explain.contracts.requests import CanonicalGraph, ProbeRequest
 from service.graph_io.edge_reader import EdgeSize
 from service.graph_io.graph_reader import FeatureSize, read_graphs
 from service.graph_io.schemas import Label, graph_form
-from service.http.faults import Faults, faults_of, refuse
+from service.http.faults import Faults, faults_of, reject
 from service.schemas import SamplesIn
 from store.settings import Settings
 
@@ -27,7 +27,7 @@ def probe_request(
     most = settings.max_graphs_per_request
     if len(asked.graphs) > most:
         sent = f"has {len(asked.graphs):,} graphs"
-        refuse(f"{at}/graphs", f"{sent}; this deployment accepts at most {most:,} samples")
+        reject(f"{at}/graphs", f"{sent}; this deployment accepts at most {most:,} samples")
     at = f"{at}/graphs"
     groups = groups_of(spec.feature_schema)
     edges = EdgeSize(spec.edge_features, "the GNN takes")

@@ -1,7 +1,7 @@
-"""How many requests of each kind are served at once, in all and per client.
+"""Limits concurrent requests of each kind, in total and per client.
 
-Waits, event streams and large uploads have limits of their own, so that none of them can keep
-other requests out. One client gets at most half of any limit.
+Waits, event streams and large uploads have their own limits, so that they cannot block other
+requests. One client gets at most half of any limit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class RequestKind(StrEnum):
 
 @dataclass(frozen=True)
 class Capacity:
-    """The most that is served at once of each kind."""
+    """Most concurrent requests of each kind."""
 
     requests: int = 256
     waits: int = 256
@@ -50,7 +50,7 @@ class Capacity:
 
 
 class Slots:
-    """Counts what each client has taken of one limit."""
+    """Counts the slots of one limit that each client holds."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -76,7 +76,7 @@ class Slots:
 
 
 class Ticket:
-    """The slot that one request holds; a request that waits for a job changes its kind."""
+    """The slot of one request; the kind changes while it waits for a job."""
 
     def __init__(self, slots: dict[RequestKind, Slots], kind: RequestKind, client: str) -> None:
         self._slots = slots
@@ -85,7 +85,7 @@ class Ticket:
 
     @contextmanager
     def waiting(self) -> Iterator[bool]:
-        """False if no slot for waiting is left: the caller then answers with what it has."""
+        """False if no slot for waiting is free; the route then answers without waiting."""
         waits = self._slots[RequestKind.WAIT]
         if waits.is_full() or waits.is_full_for(self._client):
             yield False
@@ -100,7 +100,7 @@ class Ticket:
 
 
 class Admission:
-    """Middleware that refuses at once what is beyond the limits; health routes always pass."""
+    """Middleware that rejects requests beyond the limits; health routes always pass."""
 
     def __init__(self, app: ASGIApp, capacity: Capacity, upload_path: str) -> None:
         self.app = app
@@ -145,12 +145,12 @@ def ticket_of(request: Request) -> Ticket:
 
 def _refusal(kind: RequestKind, slots: Slots, client: str) -> ProblemError | None:
     if slots.is_full():
-        detail = f"The service serves {slots.most} {kind} already; try again in a moment."
+        detail = f"The service already has {slots.most} {kind}, its limit; try again in a moment."
         return ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded", detail)
     if slots.is_full_for(client):
         detail = (
-            f"This client has {slots.most_per_client} {kind} open, the most that one client may "
-            "have; try again when one of them has ended."
+            f"This client already has {slots.most_per_client} {kind}, the limit per client; try "
+            "again when one of them has ended."
         )
         return ProblemError(HTTPStatus.TOO_MANY_REQUESTS, "too-many-requests", detail)
     return None

@@ -1,4 +1,4 @@
-"""Bytes of request bodies, with the type they must have."""
+"""Reads the bytes of request bodies and checks their Content-Type."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from fastapi import Request
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
+from d4explain.contracts.json_pointers import MAX_SHOWN
 from service.http.faults import Fault, Faults, pointer
 from service.http.problems import ProblemError
 
 JSON = "application/json"
-LARGE_BODY_BYTES = 1024 * 1024  # parsed while other threads stand still for 30 ms
+LARGE_BODY_BYTES = 1024 * 1024  # parsing blocks other threads for 30 ms
 FORM = "multipart/form-data"
 MAX_TEXT_PART = 1024 * 1024  # a spec of 64 layers has a few kilobytes
 
@@ -33,7 +34,7 @@ async def json_body(request: Request) -> bytes:
 
 @dataclass(frozen=True)
 class PostedBody:
-    """A body: its bytes if it is small, else the file that it was written to."""
+    """A body: its bytes if it is small, otherwise the file it was written to."""
 
     content: bytes | Path
     size: int
@@ -55,7 +56,7 @@ class PostedBody:
 
 @asynccontextmanager
 async def posted_json(request: Request) -> AsyncIterator[PostedBody]:
-    """A body that may be large; it is gone after the block."""
+    """A JSON body that may be large; its file is deleted after the block."""
     require_type(request, JSON)
     async with spooled(request) as body:
         yield body
@@ -63,7 +64,7 @@ async def posted_json(request: Request) -> AsyncIterator[PostedBody]:
 
 @asynccontextmanager
 async def spooled(request: Request) -> AsyncIterator[PostedBody]:
-    """The body, of which at most `LARGE_BODY_BYTES` are in memory."""
+    """The body, with at most `LARGE_BODY_BYTES` in memory."""
     digest = hashlib.sha256()
     size = 0
     kept: list[bytes] = []
@@ -92,7 +93,7 @@ async def spooled(request: Request) -> AsyncIterator[PostedBody]:
 
 @dataclass(frozen=True)
 class FormParts:
-    """The parts of a form; texts may also arrive as files, as curl's `-F spec=@spec.json` does."""
+    """The parts of a form. Texts may arrive as files, as with curl's `-F spec=@spec.json`."""
 
     texts: dict[str, bytes]
     files: dict[str, bytes]
@@ -101,7 +102,7 @@ class FormParts:
 async def form_body(
     request: Request, texts: set[str], files: set[str], optional: set[str]
 ) -> FormParts:
-    """The named parts, each once and nothing else; those that are `optional` may be missing."""
+    """Reads the named parts, each once; only `optional` ones may be missing."""
     require_type(request, FORM)
     parser = MultiPartParser(
         request.headers,
@@ -113,7 +114,7 @@ async def form_body(
     try:
         form = await parser.parse()
     except (MultiPartException, KeyError) as error:
-        detail = f"The form cannot be read: {getattr(error, 'message', 'it has no boundary')}"
+        detail = f"Cannot read the form: {getattr(error, 'message', 'it has no boundary')}"
         raise ProblemError(HTTPStatus.BAD_REQUEST, "malformed-form", detail) from error
     try:
         faults = Faults()
@@ -144,23 +145,20 @@ async def form_body(
 
 
 def require_type(request: Request, *wanted: str, otherwise: str = "") -> str:
-    """The body's type, which is one of those wanted; bodies are not compressed.
-
-    `otherwise` is said to who sent another type.
-    """
+    """The body's Content-Type; rejects other types, adding the hint `otherwise`, and encodings."""
     sent = request.headers.get("content-type", "").split(";")[0].strip().lower()
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if sent in wanted and encoding == "identity":
         return sent
-    types = " or ".join(wanted)
-    header = "Content-Type" if sent not in wanted else "Content-Encoding"
-    allowed = types if sent not in wanted else "identity"
-    said = "is missing" if header == "Content-Type" and not sent else "is another"
-    hint = f" {otherwise}" if otherwise and header == "Content-Type" else ""
+    if sent in wanted:
+        header, value, expected, hint = "Content-Encoding", encoding, "identity", ""
+    else:
+        header, value, expected, hint = "Content-Type", sent, " or ".join(wanted), otherwise
+    problem = f"Unsupported {header} {value[:MAX_SHOWN]!r}" if value else f"Missing {header}"
     raise ProblemError(
         HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
         "unsupported-media-type",
-        f"This address takes {types} bodies; {header} {said}.{hint}",
-        [Fault(header, f"should be {allowed}", "header")],
+        f"{problem}; expected {expected}. {hint}".strip(),
+        [Fault(header, f"should be {expected}", "header")],
         {"Accept": ", ".join(wanted)} if header == "Content-Type" else None,
     )

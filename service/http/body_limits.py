@@ -1,4 +1,4 @@
-"""Limits of request bodies: how large they are, how long they take, how much memory they hold."""
+"""Limits the size, duration and memory of request bodies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from service.http.problems import ProblemError, problem
 
 _DRAIN_SECONDS = 10.0
 _DRAIN_BYTES = 256 * 1024 * 1024
-# A body this small is not counted: the number of requests bounds what these hold together.
+# Smaller bodies are not counted; the number of requests limits their total.
 _UNCOUNTED_BYTES = 64 * 1024
 _CHUNKED = "transfer-encoding"
 _BODY_ROOM = "d4explain.body_room"
@@ -26,7 +26,7 @@ _BODY_ROOM = "d4explain.body_room"
 
 @dataclass(frozen=True)
 class BodyDeadlines:
-    """A body has `idle_seconds` for its next bytes, and in all the time that a slow line needs."""
+    """Seconds until the next bytes, and in total for a slow connection."""
 
     idle_seconds: float = 10.0
     least_seconds: float = 20.0
@@ -37,21 +37,21 @@ class BodyDeadlines:
 
 
 class BodyMemory:
-    """Bytes that bodies may hold in memory while they are received and read.
+    """Limits the bytes that bodies hold in memory while they are received and parsed.
 
-    A body that finds no room waits unread, so that its client stops sending. One client gets at
-    most half of the room; a body larger than that counts as the half.
+    A body that does not fit waits unread, so that its client stops sending. One client gets at most
+    half; a larger body counts as half.
     """
 
-    def __init__(self, total: int, patience_seconds: float = 3.0) -> None:
+    def __init__(self, total: int, timeout_seconds: float = 3.0) -> None:
         self._left = total
         self._share = total // 2
-        self._patience_seconds = patience_seconds
+        self._timeout_seconds = timeout_seconds
         self._held: Counter[str] = Counter()
         self._waiting: deque[tuple[str, int, asyncio.Future[None]]] = deque()
 
     async def take(self, client: str, size: int) -> int | None:
-        """What to give back later; None if there was no room in time."""
+        """The bytes to give back later; None after the timeout."""
         weight = min(size, self._share)
         if not self._waiting and self._has_room(client, weight):
             self._hold(client, weight)
@@ -60,9 +60,9 @@ class BodyMemory:
         entry = (client, weight, granted)
         self._waiting.append(entry)
         try:
-            await asyncio.wait_for(asyncio.shield(granted), self._patience_seconds)
+            await asyncio.wait_for(asyncio.shield(granted), self._timeout_seconds)
         except BaseException as error:
-            if granted.done():  # granted in the very moment of giving up
+            if granted.done():  # granted at the moment of the timeout
                 if isinstance(error, TimeoutError):
                     return weight
                 self.give_back(client, weight)
@@ -94,7 +94,7 @@ class BodyMemory:
 
 
 class BodyLimit:
-    """Refuses bodies that are too large, too slow, or too many for the memory that they share."""
+    """Middleware that rejects bodies that are too large, too slow, or too many at once."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class BodyLimit:
         limit = self.limit_for(scope["path"])
         size = _declared_size(scope, limit)
         if size > limit:
-            await _refuse_and_drain(_too_large(size, limit), scope, receive, send)
+            await _reject_and_drain(_too_large(size, limit), scope, receive, send)
             return
         received = _Received(receive, limit, size, self.deadlines)
         if size <= _UNCOUNTED_BYTES or scope["path"] in self.on_disk:
@@ -126,7 +126,7 @@ class BodyLimit:
         client = client_of(scope)
         weight = await self.memory.take(client, size)
         if weight is None:
-            await _refuse_and_drain(_too_many(size), scope, receive, send)
+            await _reject_and_drain(_too_many(size), scope, receive, send)
             return
         is_held = True
 
@@ -144,14 +144,14 @@ class BodyLimit:
 
 
 def body_was_read(request: Request) -> None:
-    """Gives back the body's room early, for requests that go on without their body."""
+    """Gives back the body's memory early, for requests that no longer need their body."""
     give_back = request.scope.get(_BODY_ROOM)
     if give_back is not None:
         give_back()
 
 
 class _Received:
-    """`receive` of a body that is counted and timed; later messages are waited for without end."""
+    """`receive` with a size and time limit for the body; later messages have no limit."""
 
     def __init__(self, receive: Receive, limit: int, size: int, deadlines: BodyDeadlines) -> None:
         self._receive = receive
@@ -180,7 +180,7 @@ class _Received:
 
 
 def _declared_size(scope: Scope, limit: int) -> int:
-    """By Content-Length; a body in chunks may be as large as allowed."""
+    """By Content-Length; a chunked body counts as the largest allowed."""
     headers = Headers(scope=scope)
     if _CHUNKED in headers:
         return limit
@@ -202,7 +202,7 @@ def _too_many(size: int) -> ProblemError:
     return ProblemError(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "overloaded",
-        f"Other large bodies are being read; there is no room for {size:,} bytes yet. "
+        f"The service is reading other large bodies and has no memory for {size:,} bytes. "
         "Try again in a moment.",
         headers={"Retry-After": "5"},
     )
@@ -212,18 +212,18 @@ def _too_slow(received: int) -> ProblemError:
     return ProblemError(
         HTTPStatus.REQUEST_TIMEOUT,
         "body-too-slow",
-        f"The body stopped after {received:,} bytes, or came too slowly to wait for its end.",
+        f"Timed out after {received:,} bytes of the body; it stopped or was too slow.",
         headers={"Connection": "close"},
     )
 
 
-async def _refuse_and_drain(
+async def _reject_and_drain(
     error: ProblemError, scope: Scope, receive: Receive, send: Send
 ) -> None:
-    """Sends the refusal, then reads on for a while.
+    """Sends the problem, then keeps reading for a while.
 
-    A server that closes on a client in the middle of sending resets the connection, and the
-    client never sees why.
+    Closing while the client sends would reset the connection, and the client would not see the
+    problem.
     """
     response = problem(error.status, error.slug, error.detail, (), error.headers, **error.members)
     response.headers["Connection"] = "close"

@@ -1,4 +1,4 @@
-"""What is wrong with a request: places (JSON pointers) and words, never the caller's raw values."""
+"""Errors in requests: where (a JSON pointer) and what, without repeating raw values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
     "faults_of",
     "kind_of",
     "pointer",
-    "refuse",
+    "reject",
     "shown",
 ]
 
@@ -32,7 +32,7 @@ Place = Literal["body", "query", "header"]
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing wrong: `at` is a JSON pointer in the body, or the name of a parameter or header."""
+    """One invalid value; `at` is a JSON pointer into the body, or a parameter or header name."""
 
     at: str
     detail: str
@@ -40,7 +40,7 @@ class Fault:
 
 
 class InvalidRequestError(Exception):
-    """The request is well-formed and still cannot be accepted."""
+    """The request is well-formed but invalid."""
 
     def __init__(self, faults: Sequence[Fault], detail: str | None = None) -> None:
         self.faults = tuple(faults[:MAX_FAULTS])
@@ -49,7 +49,7 @@ class InvalidRequestError(Exception):
 
 
 class Faults:
-    """Collects faults and stops the reading of a hopeless body at the twentieth."""
+    """Collects faults; raises once there are `MAX_FAULTS`."""
 
     def __init__(self) -> None:
         self._found: list[Fault] = []
@@ -71,12 +71,12 @@ class Faults:
             raise InvalidRequestError(self._found)
 
 
-def refuse(at: str, detail: str, place: Place = "body") -> NoReturn:
+def reject(at: str, detail: str, place: Place = "body") -> NoReturn:
     raise InvalidRequestError([Fault(at, detail, place)])
 
 
 def shown(value: object) -> str:
-    """A caller's scalar as a message may repeat it: short, printable, quoted if text."""
+    """A sent value, safe for a message: short, printable, quoted if text."""
     if isinstance(value, str):
         return json.dumps(printable(value), ensure_ascii=False)
     if isinstance(value, bool) or value is None:
@@ -93,19 +93,19 @@ def kind_of(value: object) -> str:
 
 
 def faults_of(error: ValidationError, document: object, at: str = "") -> list[Fault]:
-    """Pydantic's findings as faults, with pointers into the document that was read.
+    """Pydantic's errors as faults with pointers into the document.
 
-    Pydantic's locations also name union branches; those steps are not in the document and go.
+    Pydantic's locations also name union branches, which are not in the document; they are dropped.
     """
     details = error.errors(include_url=False, include_input=False)
-    faults = [Fault(at + _place(detail, document), _words(detail)) for detail in details]
+    faults = [Fault(at + _place(detail, document), _message(detail)) for detail in details]
     return list(dict.fromkeys(faults))[:MAX_FAULTS]
 
 
 def _place(detail: ErrorDetails, document: object) -> str:
     location = detail["loc"]
     tag = detail.get("ctx", {}).get("discriminator", "").strip("'")
-    if tag.isidentifier():  # the field that chooses between forms is what is wrong
+    if tag.isidentifier():  # the discriminator itself is invalid
         location = (*location, tag)
     absent = detail["type"] in {"missing", "union_tag_not_found"}
     tokens: list[str | int] = []
@@ -122,8 +122,8 @@ def _place(detail: ErrorDetails, document: object) -> str:
     return pointer(*tokens)
 
 
-# Pydantic speaks of Python's types where the caller wrote JSON.
-_WORDS = {
+# Pydantic names Python types; the client sent JSON.
+_MESSAGES = {
     "missing": "is required",
     "union_tag_not_found": "is required",
     "extra_forbidden": "is not a known field",
@@ -137,8 +137,20 @@ _WORDS = {
 }
 
 
-def _words(detail: ErrorDetails) -> str:
-    known = _WORDS.get(detail["type"])
+# Fields of earlier versions, by the body they stood in.
+_RENAMED: dict[tuple[int | str, ...], str] = {
+    ("counterfactual", "sampler"): "explainer",
+    ("class", "sampler"): "explainer",
+    ("class", "nodes"): "node_count",
+    ("class", "examples"): "example_count",
+}
+
+
+def _message(detail: ErrorDetails) -> str:
+    new_name = _RENAMED.get(detail["loc"][-2:])
+    if detail["type"] == "extra_forbidden" and new_name is not None:
+        return f"is now called `{new_name}`"
+    known = _MESSAGES.get(detail["type"])
     if known is not None:
         return known.format(**detail.get("ctx", {}))
     return detail["msg"].removeprefix("Value error, ").replace("Input should", "should")

@@ -1,4 +1,4 @@
-"""`Idempotency-Key`: the same key and body give the same resource, however often they are sent."""
+"""`Idempotency-Key`: repeating a key and body returns the same resource."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fastapi import Request
 from sqlalchemy.orm import Session
 
 from service.http.bodies import PostedBody
-from service.http.faults import refuse
+from service.http.faults import reject
 from store.catalogue import idempotency
 from store.store import Store
 
@@ -21,7 +21,7 @@ _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 @dataclass(frozen=True)
 class Submission:
-    """One POST: where, what, and under which key."""
+    """Identifies one POST: route, body and key."""
 
     route: str
     body_sha256: str
@@ -30,7 +30,7 @@ class Submission:
 
 @dataclass(frozen=True)
 class Created:
-    """The resource a submission stands for."""
+    """The resource that a submission created."""
 
     id: str
     replayed: bool
@@ -41,10 +41,10 @@ class Created:
 
 
 def submission_of(request: Request, *parts: bytes | PostedBody) -> Submission:
-    """Reads the key; `parts` is what makes two bodies the same body."""
+    """Reads the key; `parts` are hashed to compare bodies."""
     key = request.headers.get(HEADER)
     if key is not None and not _KEY.fullmatch(key):
-        refuse(HEADER, "should be 1 to 255 visible ASCII characters", "header")
+        reject(HEADER, "should be 1 to 255 visible ASCII characters", "header")
     digest = hashlib.sha256()
     for part in parts:
         digest.update(
@@ -54,32 +54,32 @@ def submission_of(request: Request, *parts: bytes | PostedBody) -> Submission:
 
 
 def known(store: Store, submission: Submission) -> Created | None:
-    """What this submission made before; asked first, so that a repetition costs nothing.
+    """The resource that this submission created before; call it first, so that repeats are cheap.
 
-    A new one is refused here, before anything is written, while the disk is full.
+    Raises `DiskFull` for a new submission if the disk is full.
     """
     made = None
     if submission.key is not None:
         with store.database.reading() as session:
-            made = find_made(session, submission, lock=False)
+            made = find_created(session, submission, lock=False)
     if made is None:
         store.require_room()
     return made
 
 
 def once(store: Store, submission: Submission, make: Callable[[Session], str]) -> Created:
-    """Runs `make` in one transaction unless this submission has run before; it returns an id."""
+    """Runs `make`, which returns an id, in one transaction unless the key was used before."""
     with store.database.transaction() as session:
-        before = find_made(session, submission)
+        before = find_created(session, submission)
         if before is not None:
             return before
         made = Created(make(session), replayed=False)
-        remember_made(session, submission, made)
+        remember_created(session, submission, made)
         return made
 
 
-def find_made(session: Session, submission: Submission, *, lock: bool = True) -> Created | None:
-    """What this submission made before; with `lock`, others with its key wait from here."""
+def find_created(session: Session, submission: Submission, *, lock: bool = True) -> Created | None:
+    """The resource created before; `lock` makes other requests with the same key wait."""
     if submission.key is None:
         return None
     resource = idempotency.find(
@@ -92,7 +92,7 @@ def find_made(session: Session, submission: Submission, *, lock: bool = True) ->
     return None if resource is None else Created(resource, replayed=True)
 
 
-def remember_made(session: Session, submission: Submission, made: Created) -> None:
+def remember_created(session: Session, submission: Submission, made: Created) -> None:
     if submission.key is not None:
         idempotency.remember(
             session,

@@ -17,7 +17,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def parse_json(body: bytes) -> object:
-    """The document in `body`, or `MalformedJsonError`, or `InvalidRequestError` with pointers."""
+    """Parses the body; raises `MalformedJsonError`, or `InvalidRequestError` with pointers."""
     try:
         return strict_json.parse_json(body)
     except InvalidInput as error:

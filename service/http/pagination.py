@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from d4explain.contracts.errors import InvalidInput
-from service.http.faults import refuse
+from service.http.faults import reject
 from service.resources import Item, PageOf
 from store.catalogue.gnn_names import MAX_REFERENCE_LENGTH
 from store.database.paging import Page, Row
@@ -43,7 +43,7 @@ def read_page(read: Callable[[], Page[Row]]) -> Page[Row]:
     try:
         return read()
     except InvalidInput as error:
-        refuse("cursor", error.message, "query")
+        reject("cursor", error.message, "query")
 
 
 def shown_page(page: Page[Row], show: Callable[[Row], Item]) -> PageOf[Item]:

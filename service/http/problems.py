@@ -1,4 +1,4 @@
-"""Every error as one shape, RFC 9457 problem+json; one table from domain errors to statuses."""
+"""Turns every error into RFC 9457 problem+json; one table maps domain errors to statuses."""
 
 from __future__ import annotations
 
@@ -32,18 +32,15 @@ _TYPE = "urn:d4explain:problem:"
 _AWAY = HTTPStatus.SERVICE_UNAVAILABLE
 _SOON = {"Retry-After": "5"}
 _LATER = {"Retry-After": "30"}
-_SAME_KEY = (
-    "Send the same request again with the same Idempotency-Key: it is carried out once, "
-    "however often it is sent."
-)
+_SAME_KEY = "Send the same request again with the same Idempotency-Key; it is executed only once."
 _LOOK_FIRST = (
-    "Look whether it was carried out (lists show the newest first) before you send it again; with "
-    "an Idempotency-Key it could be sent again as it is."
+    "Check whether it was executed (lists show the newest first) before you send it again. With an "
+    "Idempotency-Key you could safely repeat it."
 )
 
 
 class ProblemPlace(BaseModel):
-    """One thing that is wrong; where is a body pointer, a query parameter or a header."""
+    """One invalid value: in the body, a query parameter or a header."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -54,7 +51,7 @@ class ProblemPlace(BaseModel):
 
 
 class Problem(BaseModel):
-    """RFC 9457; `type` is stable and meant for programs, `detail` for people."""
+    """RFC 9457. `type` is stable and meant for programs, `detail` for people."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -66,7 +63,7 @@ class Problem(BaseModel):
 
 
 class ProblemError(Exception):
-    """An error that only HTTP knows, ready to be sent."""
+    """An error of the HTTP layer, ready to be sent."""
 
     def __init__(
         self,
@@ -86,7 +83,7 @@ class ProblemError(Exception):
         self.members = members
 
 
-# Domain error → status and last part of `type`. The nearest class in the error's ancestry counts.
+# Domain error → status and last part of `type`. The most specific class applies.
 STATUSES: dict[type[Exception], tuple[HTTPStatus, str]] = {
     domain.NotFound: (HTTPStatus.NOT_FOUND, "not-found"),
     domain.Conflict: (HTTPStatus.CONFLICT, "conflict"),
@@ -107,7 +104,7 @@ def problem(
     headers: Mapping[str, str] | None = None,
     **members: Any,
 ) -> JSONResponse:
-    """The one way an error leaves this service."""
+    """The response of every error."""
     content = {
         "type": _TYPE + slug,
         "title": HTTPStatus(status).phrase,
@@ -120,7 +117,7 @@ def problem(
 
 
 def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
-    """`routes` are all that the application has, with those of its routers one by one."""
+    """Installs the handlers; `routes` are all routes, including those of routers."""
     app.add_exception_handler(ProblemError, _on_problem)
     app.add_exception_handler(HTTPException, partial(_on_http, routes=routes))
     app.add_exception_handler(RequestValidationError, _on_validation)
@@ -131,7 +128,7 @@ def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
 
 
 class LastResort:
-    """Outermost middleware: what nobody caught becomes a 500 of the same shape, and a log line."""
+    """Outermost middleware: logs an uncaught error and answers 500 as a problem."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -150,14 +147,14 @@ class LastResort:
         try:
             await self.app(scope, receive, watched)
         except ClientDisconnect:
-            log.info("%s %s: the client left", scope["method"], scope["path"])
+            log.info("%s %s: client disconnected", scope["method"], scope["path"])
         except Exception as error:
             log.exception("%s %s failed", scope["method"], scope["path"])
             if started:
-                raise  # the server cuts the connection: half an answer must not look whole
-            detail = "The service failed; its log has the reason."
+                raise  # the server closes the connection: the response is not complete
+            detail = "Internal error; see the service's log."
             response = problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", detail)
-            if is_disk_full(error):  # of artifacts or of a spooled upload
+            if is_disk_full(error):  # while writing an artifact or an upload
                 response = _disk_full()
             await response(scope, receive, send)
 
@@ -181,25 +178,26 @@ async def _on_outage(request: Request, error: Exception) -> JSONResponse:
     store: Store = request.app.state.context.store
     has_key = "idempotency-key" in request.headers
     if isinstance(error, CommitUnknownError):
-        log.error("the database was lost during a commit: %s", error)
-        detail = "The database was lost while it stored this request: the outcome is unknown. " + (
-            _SAME_KEY if has_key else _LOOK_FIRST
+        log.error("lost the database connection during a commit: %s", error)
+        detail = (
+            "The database connection was lost while storing this request; the outcome is unknown. "
+            + (_SAME_KEY if has_key else _LOOK_FIRST)
         )
         return problem(_AWAY, "outcome-unknown", detail, headers=_SOON)
     if store.disk.explains(error):
-        log.error("the database's disk is full: %s", error)
+        log.error("database disk full: %s", error)
         store.disk.note_refusal()
         return _disk_full()
-    log.error("the database does not answer: %s", error)
-    # No claim about what was stored: this may be a read that followed the commit.
-    detail = "The database does not answer at the moment. " + (
+    log.error("database unavailable: %s", error)
+    # Do not say what was stored: this may be a read after the commit.
+    detail = "The database is unavailable. " + (
         _SAME_KEY if has_key else "Send the request again in a few seconds."
     )
     return problem(_AWAY, "database-unavailable", detail, headers=_SOON)
 
 
 def _disk_full(detail: str = "The service's disk is full.") -> JSONResponse:
-    again = "Send the request again when there is room."
+    again = "Send the request again when space is available."
     return problem(
         HTTPStatus.INSUFFICIENT_STORAGE, "disk-full", f"{detail} {again}", headers=_LATER
     )
@@ -214,15 +212,15 @@ async def _on_http(
         headers["Allow"] = ", ".join(_methods_at(request, routes))
     slug = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
     details = {
-        HTTPStatus.NOT_FOUND: "There is nothing at this address; /openapi.json lists what is.",
-        HTTPStatus.METHOD_NOT_ALLOWED: "This address does not take this method.",
+        HTTPStatus.NOT_FOUND: "No such path; /openapi.json lists all paths.",
+        HTTPStatus.METHOD_NOT_ALLOWED: f"{request.method} is not allowed; see the Allow header.",
     }
     detail = details.get(HTTPStatus(error.status_code), str(error.detail))
     return problem(error.status_code, slug, detail, headers=headers)
 
 
 def _methods_at(request: Request, routes: Sequence[BaseRoute]) -> list[str]:
-    """Of all routes of this address; the router itself names those of the first one only."""
+    """Methods of all routes at this path; Starlette names those of the first route only."""
     methods: set[str] = set()
     for route in routes:
         match, _ = route.matches(request.scope)
@@ -232,7 +230,7 @@ def _methods_at(request: Request, routes: Sequence[BaseRoute]) -> list[str]:
 
 
 async def _on_validation(_: Request, error: Exception) -> JSONResponse:
-    """Query parameters and headers that FastAPI read; bodies are read by `json_bodies`."""
+    """Errors in query parameters and headers; `json_bodies` handles bodies."""
     assert isinstance(error, RequestValidationError)
     faults = []
     for found in error.errors()[:MAX_FAULTS]:
@@ -249,7 +247,7 @@ async def _on_validation(_: Request, error: Exception) -> JSONResponse:
 def _detail(error: Exception) -> str:
     text = str(error)
     if isinstance(error, InvalidRequestError):
-        return text  # begins with the name of the place
+        return text  # begins with a field name
     return text[:1].upper() + text[1:]
 
 

@@ -1,7 +1,7 @@
-"""Parses large bodies in a process of their own.
+"""Parses large bodies in a separate process.
 
-Python's JSON reader keeps all other threads waiting until it is done, and the objects that it makes
-of a body take ten times the body's memory. A process beside the API keeps both away from it.
+Python's JSON parser blocks all other threads, and the parsed objects take ten times the memory of
+the body.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
-_BODIES_PER_PROCESS = 32  # then a new process takes over, and what the old one held is freed
+_BODIES_PER_PROCESS = 32  # then a new process frees the memory
 
 
 class ReadingProcess:
-    """One process; it starts with the first large body and serves the next ones too."""
+    """One process, started with the first large body and reused."""
 
     def __init__(self) -> None:
         self._limiter = CapacityLimiter(1)
@@ -41,7 +41,7 @@ class ReadingProcess:
         *args: Arguments.args,
         **kwargs: Arguments.kwargs,
     ) -> Result:
-        """`function(store, …)` there; what it takes, returns and raises has to be picklable."""
+        """Runs `function(store, …)` there; arguments, result and errors must be picklable."""
         async with self._limiter:
             if self._pool is None:
                 self._pool = ProcessPoolExecutor(
@@ -60,7 +60,7 @@ class ReadingProcess:
         return outcome
 
     def close(self) -> None:
-        """Ends the process; a later body starts another one."""
+        """Stops the process; a later body starts another one."""
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown(cancel_futures=True)
@@ -68,7 +68,7 @@ class ReadingProcess:
 
 @dataclass(frozen=True)
 class _Raised:
-    """An error on its way between processes: `pickle` alone would call its class with `args`."""
+    """A pickled error; plain `pickle` would call the class with `args`."""
 
     kind: type[Exception]
     args: tuple[object, ...]

@@ -1,4 +1,4 @@
-"""Waiting for jobs: `Prefer: wait=n`, and one watcher that serves all who wait."""
+"""Waits for jobs: `Prefer: wait=n`, and one watcher for all waiting requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_WAIT_SECONDS = 60
 DEFAULT_WAIT_SECONDS = 10  # where most callers want the answer itself: probes and predictions
 
 _POLL_SECONDS = 0.05
-POLL_SECONDS_BESIDE_CHIME = 0.25  # for progress, and in case that it is not heard
+POLL_SECONDS_WITH_NOTIFICATIONS = 0.25  # for progress, and for lost notifications
 _LISTEN_SECONDS = 1.0
 _BATCH = 1000
 _WAIT = re.compile(r'wait\s*=\s*"?([0-9]{1,9})"?')
@@ -34,7 +34,7 @@ _WAIT = re.compile(r'wait\s*=\s*"?([0-9]{1,9})"?')
 
 @dataclass(frozen=True)
 class Preference:
-    """How long a caller wants to wait, and what to confirm (RFC 7240)."""
+    """How long the client wants to wait, and what to confirm (RFC 7240)."""
 
     seconds: int
     applied: str | None
@@ -48,7 +48,7 @@ NO_WAIT = Preference(0, None)
 
 
 def preference(header: str | None, default: int) -> Preference:
-    """Reads `Prefer`; what it does not understand it ignores, as the RFC asks."""
+    """Reads `Prefer`; ignores unknown preferences, as the RFC asks."""
     tokens = [token.strip().lower() for token in (header or "").split(",")]
     for token in tokens:
         found = _WAIT.fullmatch(token.split(";")[0].strip())
@@ -60,19 +60,19 @@ def preference(header: str | None, default: int) -> Preference:
     return Preference(default, None)
 
 
-class Bell:
-    """Rung, from the watcher's thread, when something has happened to a job."""
+class JobChange:
+    """Set by the watcher's thread when a job has a new event."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._event = asyncio.Event()
 
-    def ring(self) -> None:
-        with suppress(RuntimeError):  # the loop has ended, and with it whoever waited
+    def set(self) -> None:
+        with suppress(RuntimeError):  # the event loop has ended
             self._loop.call_soon_threadsafe(self._event.set)
 
     async def wait(self, seconds: float) -> None:
-        """Returns when rung, or after `seconds`."""
+        """Returns at the next change, or after `seconds`."""
         try:
             await asyncio.wait_for(self._event.wait(), seconds)
         except TimeoutError:
@@ -81,14 +81,14 @@ class Bell:
 
 
 async def until_disconnected(request: Request) -> None:
-    """Returns when the client has left; the body must have been read before."""
+    """Returns when the client disconnects; the body must have been read before."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 @contextmanager
 def disconnection(request: Request, on_leave: Callable[[], None]) -> Iterator[Callable[[], bool]]:
-    """Calls `on_leave` when the client leaves meanwhile."""
+    """Calls `on_leave` if the client disconnects within the block."""
     watching = asyncio.ensure_future(until_disconnected(request))
     watching.add_done_callback(lambda _: on_leave())
     try:
@@ -98,53 +98,53 @@ def disconnection(request: Request, on_leave: Callable[[], None]) -> Iterator[Ca
 
 
 class JobWatcher:
-    """Polls the events of all jobs in one query, and only while somebody waits.
+    """Polls the events of all jobs in one query, and only while a request waits.
 
-    A chime tells of a job's end sooner than the next poll.
+    Notifications report a job's end before the next poll.
     """
 
     def __init__(
         self,
         database: Database,
-        chime: JobNotifications | None = None,
-        poll_seconds: float = POLL_SECONDS_BESIDE_CHIME,
+        notifications: JobNotifications | None = None,
+        poll_seconds: float = POLL_SECONDS_WITH_NOTIFICATIONS,
     ) -> None:
         self._database = database
-        self._chime = chime
-        self._poll_seconds = _POLL_SECONDS if chime is None else poll_seconds
-        self._bells: dict[str, set[Bell]] = defaultdict(set)
+        self._notifications = notifications
+        self._poll_seconds = _POLL_SECONDS if notifications is None else poll_seconds
+        self._subscribers: dict[str, set[JobChange]] = defaultdict(set)
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._seen: int | None = None  # id of the newest event that was looked at
+        self._seen: int | None = None  # id of the newest event read
         self.stopping = False
 
     @contextmanager
-    def bell(self, job_id: str) -> Iterator[Bell]:
-        """A bell for one job. Look at the job after taking it, so that nothing is missed."""
-        bell = Bell()
+    def subscribe(self, job_id: str) -> Iterator[JobChange]:
+        """Signals changes of one job. Read the job after subscribing, to miss no change."""
+        change = JobChange()
         with self._changed:
-            self._bells[job_id].add(bell)
+            self._subscribers[job_id].add(change)
             if self._thread is None and not self.stopping:
                 self._thread = threading.Thread(target=self._run, name="job-watch", daemon=True)
                 self._thread.start()
-                if self._chime is not None:
-                    listen = partial(self._listen, self._chime)
-                    threading.Thread(target=listen, name="job-chime", daemon=True).start()
+                if self._notifications is not None:
+                    listen = partial(self._listen, self._notifications)
+                    threading.Thread(target=listen, name="job-notifications", daemon=True).start()
             self._changed.notify()
         try:
-            yield bell
+            yield change
         finally:
             with self._changed:
-                self._bells[job_id].discard(bell)
-                if not self._bells[job_id]:
-                    del self._bells[job_id]
+                self._subscribers[job_id].discard(change)
+                if not self._subscribers[job_id]:
+                    del self._subscribers[job_id]
 
     def stop(self) -> None:
-        """Lets everybody who waits go; they answer with what they have."""
+        """Wakes all waiting requests; they answer with the current state."""
         with self._changed:
             self.stopping = True
             self._changed.notify()
-            self._ring_all()
+            self._set_all()
             thread = self._thread
         if thread is not None:
             thread.join(timeout=1)
@@ -152,22 +152,22 @@ class JobWatcher:
     def _run(self) -> None:
         while True:
             with self._changed:
-                if not self._bells:
+                if not self._subscribers:
                     self._seen = None
-                    self._changed.wait_for(lambda: self._bells or self.stopping)
+                    self._changed.wait_for(lambda: self._subscribers or self.stopping)
                 if self.stopping:
                     return
             try:
                 self._poll()
-            except Exception:  # the database may be away for a while; who waits looks again anyway
-                log.warning("could not look for job events", exc_info=True)
+            except Exception:  # an outage; waiting requests read the job again anyway
+                log.warning("could not read job events; retrying", exc_info=True)
                 time.sleep(1.0)
             time.sleep(self._poll_seconds)
 
-    def _listen(self, chime: JobNotifications) -> None:
+    def _listen(self, notifications: JobNotifications) -> None:
         while not self.stopping:
-            self._ring(chime.receive(_LISTEN_SECONDS))
-        chime.close()
+            self._set(notifications.receive(_LISTEN_SECONDS))
+        notifications.close()
 
     def _poll(self) -> None:
         with self._database.reading() as session:
@@ -181,18 +181,18 @@ class JobWatcher:
                     self._seen = rows[-1].id
                 changed = {row.job_id for row in rows}
         if changed is not None:
-            self._ring(changed)
+            self._set(changed)
             return
         with self._changed:
-            self._ring_all()
+            self._set_all()
 
-    def _ring(self, job_ids: set[str]) -> None:
+    def _set(self, job_ids: set[str]) -> None:
         with self._changed:
-            for job_id in job_ids & self._bells.keys():
-                for bell in self._bells[job_id]:
-                    bell.ring()
+            for job_id in job_ids & self._subscribers.keys():
+                for change in self._subscribers[job_id]:
+                    change.set()
 
-    def _ring_all(self) -> None:
-        for bells in self._bells.values():
-            for bell in bells:
-                bell.ring()
+    def _set_all(self) -> None:
+        for changes in self._subscribers.values():
+            for change in changes:
+                change.set()

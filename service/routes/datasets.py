@@ -15,7 +15,7 @@ from service.context import ContextOf, in_thread, reading_body
 from service.graph_io.features import features_of
 from service.graph_io.graph_reader import FeatureSize, read_graphs
 from service.http.bodies import PostedBody, posted_json
-from service.http.faults import refuse
+from service.http.faults import reject
 from service.http.idempotency import Created, Submission, known, once, submission_of
 from service.http.json_bodies import parse_model
 from service.http.openapi import IDEMPOTENCY_KEY, IF_NONE_MATCH, answer, problems, takes
@@ -23,7 +23,7 @@ from service.http.pagination import PageQuery, page_from
 from service.http.responses import page_reply, reply, tagged
 from service.resources import DatasetResource, PageOf, dataset_resource
 from service.schemas import DatasetIn
-from service.submission.resource_ids import checked_id, named_by
+from service.submission.resource_ids import checked_id, report_at
 from store.artifacts import graph_sets
 from store.catalogue import datasets, gnns
 from store.store import Store
@@ -113,7 +113,7 @@ def create(store: Store, body: PostedBody, submission: Submission) -> Created:
     asked = parse_model(body.read(), DatasetIn)
     most = store.settings.max_dataset_graphs
     if len(asked.graphs) > most:
-        refuse(
+        reject(
             "/graphs",
             f"the reference set has {len(asked.graphs):,} graphs; "
             f"this deployment accepts at most {most:,}",
@@ -140,7 +140,7 @@ def create(store: Store, body: PostedBody, submission: Submission) -> Created:
 def _features(store: Store, gnn: str | None) -> FeatureSize | None:
     if gnn is None:
         return None
-    with store.database.reading() as session, named_by("/gnn"):
+    with store.database.reading() as session, report_at("/gnn"):
         return features_of(gnns.find(session, gnn))
 
 

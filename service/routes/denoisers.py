@@ -23,7 +23,7 @@ from service.http.waiting import preference
 from service.resources import DenoiserResource, PageOf, denoiser_resource
 from service.routes.jobs import until_ended
 from service.schemas import DenoiserIn
-from service.submission.resource_ids import checked_id, gnn_filter, usable
+from service.submission.resource_ids import checked_id, find_gnn_and_dataset, gnn_filter
 from service.submission.training_costs import check_training
 from store import jobs
 from store.catalogue import denoisers
@@ -56,7 +56,7 @@ async def create_denoiser(request: Request, context: ContextOf) -> Response:
     body = await json_body(request)
     submission = submission_of(request, body)
     made = await reading_body(context, len(body), create, body, submission)
-    context.nudge()
+    context.wake_dispatcher()
     denoiser = await in_thread(read_denoiser, context.store, made.id)
     if denoiser.state is DenoiserState.TRAINING:
         wait = await until_ended(request, context, denoiser.job.id, wait)
@@ -116,11 +116,11 @@ def create(store: Store, body: bytes, submission: Submission) -> Created:
         return made
     asked = parse_model(body, DenoiserIn)
     with store.database.reading() as session:
-        chosen, graphs = usable(session, asked.gnn, asked.dataset)
+        chosen, graphs = find_gnn_and_dataset(session, asked.gnn, asked.dataset)
     check_groups(store, chosen, graphs)
 
     def make(session: Session) -> str:
-        gnn, dataset = usable(session, chosen.id, graphs.id, lock=True)
+        gnn, dataset = find_gnn_and_dataset(session, chosen.id, graphs.id, lock=True)
         check_training(
             session,
             "/config",

@@ -16,7 +16,7 @@ from service.drawing.rendering import GRAPHML, SVG, WantedGraph, drawing_reply
 from service.explanation_documents import document_reply, read_document
 from service.graph_io.graph_writers import CytoscapeDocument, Format, PygDocument
 from service.http.bodies import posted_json
-from service.http.faults import refuse
+from service.http.faults import reject
 from service.http.idempotency import submission_of
 from service.http.openapi import (
     DRY_RUN,
@@ -47,7 +47,8 @@ from service.resources import (
 from service.routes.jobs import until_ended
 from service.schemas import ExplanationIn
 from service.submission.cost_estimates import Estimate
-from service.submission.explanation_submissions import Committed, Question, check, estimate_cost
+from service.submission.explanation_checks import PostedExplanation, check, estimate_cost
+from service.submission.explanation_submissions import Committed
 from service.submission.resource_ids import checked_id, gnn_filter
 from store import jobs
 from store.catalogue import explanations
@@ -55,7 +56,7 @@ from store.store import Store
 
 router = APIRouter(tags=["explanations"])
 
-_SMALL_BODY = 64 * 1024  # bytes, read in some milliseconds
+_SMALL_BODY = 64 * 1024  # bytes; parsed within a few milliseconds
 
 
 class ExplanationsQuery(PageQuery):
@@ -63,7 +64,7 @@ class ExplanationsQuery(PageQuery):
     gnn: GnnFilter | None = None
 
 
-class AskQuery(BaseModel):
+class CreateQuery(BaseModel):
     """Described by `DRY_RUN`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -122,23 +123,24 @@ class FormatQuery(BaseModel):
     ),
 )
 async def create_explanation(request: Request) -> Response:
-    # Not as parameters: most questions have no query, and FastAPI takes long to find nothing.
-    context, query = await context_of(request), _asked_by(request)
+    # Not as parameters: most requests have no query, and FastAPI is slow to find nothing.
+    context, query = await context_of(request), _parse_query(request)
     wait = preference(request.headers.get("prefer"), default=0)
     if query.dry_run:
         async with posted_json(request) as body:
             return reply(await reading_body(context, body.size, estimate_cost, body))
-    written = await _ask(request, context)
-    context.nudge(*written.queued)
-    location = f"/v1/explanations/{written.made.id}"
-    headers = {"Location": location, **written.made.headers}
-    if written.new is not None and wait.seconds <= 0:
-        now = {**accepted_headers(location), **wait.headers, **headers}
-        return reply(written.new, 202, now)
-    summary = await in_thread(read_summary, context.store, written.made.id)
+    committed = await _submit(request, context)
+    context.wake_dispatcher(*committed.queued)
+    explanation_id = committed.created.id
+    location = f"/v1/explanations/{explanation_id}"
+    headers = {"Location": location, **committed.created.headers}
+    if committed.resource is not None and wait.seconds <= 0:
+        headers = {**accepted_headers(location), **wait.headers, **headers}
+        return reply(committed.resource, 202, headers)
+    summary = await in_thread(read_summary, context.store, explanation_id)
     wait = await until_ended(request, context, summary.job.id, wait)
     headers.update(wait.headers)
-    document = await in_thread(read_document, context.store, written.made.id)
+    document = await in_thread(read_document, context.store, explanation_id)
     if document.summary.job.finished_at is None:
         headers = {**accepted_headers(location), **headers}
         return await document_reply(context, document, 202, headers)
@@ -220,21 +222,21 @@ async def get_explanation(
     return known or await document_reply(context, document, 200, headers)
 
 
-async def _ask(request: Request, context: Context) -> Committed:
+async def _submit(request: Request, context: Context) -> Committed:
     async with posted_json(request) as body:
-        question = Question(body, submission_of(request, body))
+        posted = PostedExplanation(body, submission_of(request, body))
         if body.size <= _SMALL_BODY:
-            return await context.submissions.ask(question)
-        # Others are not to wait while a large body is read.
-        checked = await reading_body(context, body.size, check, question)
-    return await context.submissions.ask(checked)
+            checked = await context.submissions.check(posted)
+        else:  # beside the small ones, which would have to wait for it
+            checked = await reading_body(context, body.size, check, posted)
+    return await context.submissions.commit(checked)
 
 
-def _asked_by(request: Request) -> AskQuery:
+def _parse_query(request: Request) -> CreateQuery:
     if not request.scope["query_string"]:
-        return AskQuery()
+        return CreateQuery()
     try:
-        return AskQuery.model_validate(dict(request.query_params))
+        return CreateQuery.model_validate(dict(request.query_params))
     except ValidationError as error:
         raise RequestValidationError(
             [{**found, "loc": ("query", *found["loc"])} for found in error.errors()]
@@ -250,4 +252,4 @@ def read_summary(store: Store, explanation_id: str) -> ExplanationSummary:
 def _check_whole(query: FormatQuery) -> None:
     for name, value in (("graph", query.graph), ("alternative", query.alternative)):
         if value is not None:
-            refuse(name, "is only for format=svg, graphml, cytoscape or pyg", "query")
+            reject(name, "is only for format=svg, graphml, cytoscape or pyg", "query")

@@ -11,14 +11,14 @@ from starlette.responses import Response
 from service import examples
 from service.context import ContextOf, in_thread, reading_body
 from service.http.bodies import json_body
-from service.http.faults import refuse, shown
+from service.http.faults import reject, shown
 from service.http.json_bodies import parse_model
 from service.http.openapi import answer, problems, takes
 from service.http.responses import reply
 from service.resources import GnnResource
 from service.routes.gnns import read_gnn
 from service.schemas import AliasIn
-from service.submission.resource_ids import named_by
+from service.submission.resource_ids import report_at
 from store.catalogue import gnn_labels, gnns
 from store.catalogue.gnn_names import ALIAS_PATTERN, is_printable
 from store.errors import NotFound
@@ -68,12 +68,12 @@ def give(store: Store, name: str, alias: str, body: bytes) -> str:
     """Returns the id of the GNN that has the alias now."""
     asked = parse_model(body, AliasIn)
     if (asked.version is None) == (asked.gnn is None):
-        refuse("/version", "give either `version` or `gnn`")
+        reject("/version", "give either `version` or `gnn`")
     at = "/version" if asked.gnn is None else "/gnn"
     with store.database.transaction() as session:
-        with named_by(at):
+        with report_at(at):
             gnn = gnns.require_ready(session, asked.gnn or f"{name}@{asked.version}")
         if gnn.name != name:
-            refuse(at, f"{gnn.id} is a version of {shown(gnn.name)}, not of {shown(name)}")
+            reject(at, f"{gnn.id} is a version of {shown(gnn.name)}, not of {shown(name)}")
         gnn_labels.set_alias(session, alias, gnn)
         return gnn.id

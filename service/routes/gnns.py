@@ -15,7 +15,7 @@ from d4explain.contracts.results import ProbeCheck
 from service import examples
 from service.context import Context, ContextOf, in_thread, reading_body
 from service.http.bodies import FormParts, json_body
-from service.http.faults import Fault, refuse
+from service.http.faults import Fault, reject
 from service.http.idempotency import Created, Submission, known, once, submission_of
 from service.http.json_bodies import parse_model
 from service.http.openapi import IDEMPOTENCY_KEY, IF_NONE_MATCH, PREFER, answer, problems, takes
@@ -66,10 +66,10 @@ class GnnsQuery(PageQuery):
 async def register_gnn(request: Request, context: ContextOf) -> Response:
     wait = preference(request.headers.get("prefer"), DEFAULT_WAIT_SECONDS)
     made, places = await _register(request, context)
-    context.nudge()
+    context.wake_dispatcher()
     gnn = await in_thread(read_gnn, context.store, made.id)
     if gnn.state is GnnState.PROBING:
-        wait = await until_ended(request, context, gnn.job, wait)
+        wait = await until_ended(request, context, gnn.job_id, wait)
         gnn = await in_thread(read_gnn, context.store, made.id)
     return _registered(gnn, places, {**wait.headers, **made.headers})
 
@@ -152,7 +152,7 @@ def delete_gnn(context: ContextOf, gnn_id: str) -> Response:
         reference = parse_reference(gnn_id)
         if reference is not None and not reference.is_fixed:
             said = f"{gnn.id} or {gnn.name}@{gnn.version}"
-            refuse("/gnn_id", f"may name another GNN tomorrow; to delete this one, say {said}")
+            reject("/gnn_id", f"may name another GNN tomorrow; to delete this one, say {said}")
         gnns.delete(session, gnn.id)
     return Response(status_code=204)
 

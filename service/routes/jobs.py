@@ -18,7 +18,7 @@ from service import examples
 from service.context import Context, ContextOf, in_thread
 from service.http.admission import ticket_of
 from service.http.body_limits import body_was_read
-from service.http.faults import refuse
+from service.http.faults import reject
 from service.http.idempotency import Created, Submission, once, submission_of
 from service.http.openapi import IDEMPOTENCY_KEY, IF_NONE_MATCH, PREFER, answer, problems
 from service.http.pagination import GnnFilter, PageQuery, page_from
@@ -33,7 +33,7 @@ from store.store import Store
 
 router = APIRouter(tags=["jobs"])
 
-_LOOK_AGAIN_SECONDS = 2.0  # even without a bell: ids of events may become visible out of order
+_LOOK_AGAIN_SECONDS = 2.0  # even without a signal: event ids may become visible out of order
 _FAREWELL_SECONDS = 2
 _EVENT_BATCH = 200
 _LAST_EVENT_ID = {
@@ -132,7 +132,7 @@ def cancel_job(context: ContextOf, job_id: str) -> Response:
 )
 def retry_job(request: Request, context: ContextOf, job_id: str) -> Response:
     made = retry(context.store, checked_id("job", job_id), submission_of(request))
-    context.nudge()
+    context.wake_dispatcher()
     headers = {**accepted_headers(f"/v1/jobs/{made.id}"), **made.headers}
     return reply(read_job(context.store, made.id), 202, headers)
 
@@ -187,8 +187,8 @@ async def until_ended(
     deadline = time.monotonic() + wait.seconds
     with (
         ticket_of(request).waiting() as may_wait,
-        context.watch.bell(job_id) as bell,
-        disconnection(request, bell.ring) as has_left,
+        context.watch.subscribe(job_id) as change,
+        disconnection(request, change.set) as has_left,
     ):
         if not may_wait:
             return NO_WAIT
@@ -197,14 +197,14 @@ async def until_ended(
             left = deadline - time.monotonic()
             if job.state.is_terminal or left <= 0:
                 break
-            await bell.wait(min(left, _LOOK_AGAIN_SECONDS))
+            await change.wait(min(left, _LOOK_AGAIN_SECONDS))
             if has_left():
                 raise ClientDisconnect
     return wait
 
 
 async def _stream(context: Context, job_id: str, after: int) -> AsyncIterator[ServerSentEvent]:
-    with context.watch.bell(job_id) as bell:
+    with context.watch.subscribe(job_id) as change:
         while not context.watch.stopping:
             found = await in_thread(_events, context.store, job_id, after)
             for event in found:
@@ -213,7 +213,7 @@ async def _stream(context: Context, job_id: str, after: int) -> AsyncIterator[Se
                 if _is_last(event):
                     return
             if len(found) < _EVENT_BATCH:
-                await bell.wait(_LOOK_AGAIN_SECONDS)
+                await change.wait(_LOOK_AGAIN_SECONDS)
 
 
 def _events(store: Store, job_id: str, after: int) -> list[JobEvent]:
@@ -238,5 +238,5 @@ def _last_event_id(header: str | None) -> int:
     if not header:
         return 0
     if not (header.isascii() and header.isdigit() and len(header) <= 18):
-        refuse("Last-Event-ID", "should be the id of an event", "header")
+        reject("Last-Event-ID", "should be the id of an event", "header")
     return int(header)

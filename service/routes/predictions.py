@@ -55,7 +55,7 @@ router = APIRouter(tags=["GNNs"])
 async def predict(request: Request, context: ContextOf, gnn_id: str) -> Response:
     wait = preference(request.headers.get("prefer"), DEFAULT_WAIT_SECONDS)
     made = await _submit(request, context, gnn_id)
-    context.nudge()
+    context.wake_dispatcher()
     wait = await until_ended(request, context, made.id, wait)
     predictions = await in_thread(read_predictions, context.store, made.id)
     headers = {**wait.headers, **made.headers}

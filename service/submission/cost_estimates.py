@@ -12,9 +12,9 @@ from typing import Literal
 from pydantic import Field
 
 from d4explain.contracts.requests import CounterfactualRequest
-from service.http.faults import refuse
+from service.http.faults import reject
 from service.resources import Resource
-from store.database.tables import ReferenceSet
+from store.database.tables import Dataset
 from store.settings import Settings
 
 _CANDIDATES_PER_EDGE = 8
@@ -35,9 +35,9 @@ class CaseEstimate(Resource):
         description="`exact`: all node pairs are looked at. `restricted`: candidates in a large "
         "graph. `neighbourhood`: what a node's class depends on, at most so much of it."
     )
-    nodes: int
-    edges: int | None = Field(description="Null where only the walk around the node will tell.")
-    pairs: int = Field(description="Node pairs that may be edited, at most.")
+    node_count: int
+    edge_count: int | None = Field(description="Null if only the search itself can tell.")
+    pair_count: int = Field(description="Node pairs that may be edited, at most.")
     memory_bytes: int
     seconds: float
 
@@ -53,7 +53,7 @@ class Estimate(Resource):
 
 
 def estimate(
-    question: CounterfactualRequest, dataset: ReferenceSet, settings: Settings, *, trains: bool
+    question: CounterfactualRequest, dataset: Dataset, settings: Settings, *, trains: bool
 ) -> Estimate:
     sizes = [(len(graph.node_ids), len(graph.edges)) for graph in question.graphs]
     if not question.graphs:
@@ -77,9 +77,9 @@ def of_graph(nodes: int, edges: int, settings: Settings) -> CaseEstimate:
         return _dense(nodes, edges, "exact")
     return CaseEstimate(
         mode="restricted",
-        nodes=nodes,
-        edges=edges,
-        pairs=min(_CANDIDATES_PER_EDGE * edges, nodes * (nodes - 1) // 2),
+        node_count=nodes,
+        edge_count=edges,
+        pair_count=min(_CANDIDATES_PER_EDGE * edges, nodes * (nodes - 1) // 2),
         memory_bytes=_BYTES_AT_LEAST + _BYTES_PER_PART * (nodes + edges),
         seconds=_rounded(_SECONDS_AT_LEAST + _SECONDS_PER_PART * (nodes + edges)),
     )
@@ -101,7 +101,7 @@ def check_affordable(raw: object, at: str, settings: Settings) -> None:
         (edges_at, edges, "listed edges", 2 * settings.max_edges),
     ):
         if sent > allowed:
-            refuse(
+            reject(
                 f"{at}/{place}",
                 f"the graph has {sent:,} {what}; this deployment accepts at most {allowed:,}. "
                 f"Explaining it would take about {cost.memory_bytes / 1e6:,.0f} MB and "
@@ -117,9 +117,9 @@ def _longest(raw: dict[str, object], keys: tuple[str, ...]) -> tuple[str, int]:
 def _dense(nodes: int, edges: int | None, mode: Mode) -> CaseEstimate:
     return CaseEstimate(
         mode=mode,
-        nodes=nodes,
-        edges=edges,
-        pairs=nodes * (nodes - 1) // 2,
+        node_count=nodes,
+        edge_count=edges,
+        pair_count=nodes * (nodes - 1) // 2,
         memory_bytes=_BYTES_AT_LEAST + _BYTES_PER_CELL * nodes**2,
         seconds=_rounded(_SECONDS_AT_LEAST + _SECONDS_PER_CELL * nodes**2),
     )

@@ -18,7 +18,7 @@ from d4explain.contracts.requests import (
 from service.graph_io.features import features_of
 from service.graph_io.graph_reader import read_graph, read_graphs
 from service.graph_io.schemas import checked_node_id
-from service.http.faults import Faults, kind_of, refuse, shown
+from service.http.faults import Faults, kind_of, reject, shown
 from service.schemas import ClassIn, ConstraintsIn, CounterfactualIn, PredictionsIn
 from service.submission.cost_estimates import check_affordable
 from service.submission.node_requests import (
@@ -31,22 +31,22 @@ from service.submission.node_requests import (
     predicted_nodes,
 )
 from store.catalogue.black_boxes import is_black_box
-from store.database.tables import Gnn, ReferenceSet
+from store.database.tables import Dataset, Gnn
 from store.settings import Settings
 
 Read = TypeVar("Read")
 
 
 def counterfactual_request(
-    asked: CounterfactualIn, gnn: Gnn, settings: Settings, dataset: ReferenceSet | None = None
+    asked: CounterfactualIn, gnn: Gnn, settings: Settings, dataset: Dataset | None = None
 ) -> CounterfactualRequest:
     if asked.target_class is not None:
         check_class(asked.target_class, gnn)
-    if asked.sampler == "paper" and asked.preset != "balanced":
-        refuse(
+    if asked.explainer == "d4-paper" and asked.preset != "balanced":
+        reject(
             "/preset",
-            f"is {shown(asked.preset)}; presets are for the search of the sampler 'guided', "
-            "and the sampler 'paper' does not search",
+            f"is {shown(asked.preset)}; the explainer 'd4-paper' does not search and accepts "
+            "'balanced' only",
         )
     _check_queries(asked, gnn, settings)
     check_explained(asked, gnn)
@@ -55,7 +55,7 @@ def counterfactual_request(
         nodes: list[int] | None = large_nodes(asked, dataset, settings)
         places: list[_Position] = [NumberedNodes(dataset.max_nodes)]
         if asked.constraints.valid_molecule:
-            refuse("/constraints/valid_molecule", f"is for molecules; {dataset.id} is none")
+            reject("/constraints/valid_molecule", f"is for molecules; {dataset.id} is none")
     else:
         graphs = posted_graphs(asked, gnn, settings)
         nodes = explained_nodes(asked, graphs, settings)
@@ -63,14 +63,14 @@ def counterfactual_request(
     for index, graph in enumerate(graphs):
         at = "/graph" if asked.graph is not None else f"/graphs/{index}"
         too_large = nodes is None and len(graph.node_ids) > settings.exact_nodes
-        if too_large and asked.sampler == "paper":
-            refuse(
-                "/sampler",
-                f"is 'paper', which noises all node pairs; of {len(graph.node_ids):,} nodes these "
-                f"are too many, at most {settings.exact_nodes:,} nodes are accepted",
+        if too_large and asked.explainer == "d4-paper":
+            reject(
+                "/explainer",
+                f"is 'd4-paper', which adds noise to all node pairs and accepts graphs of at most "
+                f"{settings.exact_nodes:,} nodes; {at} has {len(graph.node_ids):,}",
             )
         if not graph.edges:
-            refuse(at, "the graph has no edges; edits are budgeted as a share of them")
+            reject(at, "the graph has no edges; edits are budgeted as a share of them")
     if asked.constraints.valid_molecule:
         _check_molecules(asked, graphs)
     return CounterfactualRequest(
@@ -79,7 +79,7 @@ def counterfactual_request(
         target_class=asked.target_class,
         alternatives=asked.alternatives,
         constraints=_constraints(asked.constraints, places, single=asked.graphs is None),
-        sampler=asked.sampler,
+        explainer=asked.explainer,
         preset=asked.preset,
         time_budget=asked.time_budget,
         max_queries=asked.max_queries,
@@ -91,15 +91,15 @@ def _check_queries(asked: CounterfactualIn, gnn: Gnn, settings: Settings) -> Non
     if asked.max_queries is None:
         return
     if not is_black_box(gnn):
-        refuse("/max_queries", f"is for GNNs that are asked by URL; {gnn.id} has weights")
+        reject("/max_queries", f"is for GNNs that are asked by URL; {gnn.id} has weights")
     most = settings.black_box_queries
     if asked.max_queries > most:
-        refuse("/max_queries", f"is {asked.max_queries:,}; this deployment allows {most:,}")
+        reject("/max_queries", f"is {asked.max_queries:,}; this deployment allows {most:,}")
 
 
 def class_request(asked: ClassIn, gnn: Gnn) -> ClassRequest:
     if is_black_box(gnn):
-        refuse(
+        reject(
             "/gnn",
             f"{gnn.id} is asked by URL; classes are explained for GNNs with weights only, since "
             "the whole reference set would have to be asked about",
@@ -120,7 +120,7 @@ def check_class(target: int, gnn: Gnn) -> None:
     if target >= classes:
         names = gnn.spec.get("class_names")
         said = f" ({', '.join(shown(name) for name in names[:20])})" if names else ""
-        refuse(
+        reject(
             "/target_class",
             f"is {target}; the classes of {gnn.id} are 0 to {classes - 1}{said}",
         )
@@ -135,12 +135,12 @@ def posted_graphs(
         for at, raw in _raw_graphs(asked):
             check_affordable(raw, at, settings)
     if (asked.graph is None) == (asked.graphs is None):
-        refuse("/graph", "give either `graph` or `graphs`")
+        reject("/graph", "give either `graph` or `graphs`")
     if asked.graphs is None:
         return [read_graph(asked.graph, "/graph", settings, features)]
     most = settings.max_graphs_per_request
     if len(asked.graphs) > most:
-        refuse(
+        reject(
             "/graphs",
             f"the request has {len(asked.graphs):,} graphs; "
             f"this deployment accepts at most {most:,} at once",
@@ -157,7 +157,7 @@ def _check_molecules(asked: CounterfactualIn, graphs: Sequence[CanonicalGraph]) 
     for index, graph in enumerate(graphs):
         if graph.molecule is None:
             which = "the graph" if asked.graph is not None else f"graph {index}"
-            refuse(
+            reject(
                 "/constraints/valid_molecule",
                 f'is for molecules, which are posted as {{"smiles": …}}; {which} is not one',
             )
@@ -192,7 +192,7 @@ def _per_graph(
     found = []
     for position, (place, entries) in zip(places, lists, strict=True):
         if not isinstance(entries, list):
-            refuse(place, f"should be an array, is {kind_of(entries)}")
+            reject(place, f"should be an array, is {kind_of(entries)}")
         read_entries = [
             read(entry, position, f"{place}/{i}", faults) for i, entry in enumerate(entries)
         ]
@@ -203,9 +203,9 @@ def _per_graph(
 
 def _one_each(listed: object, graphs: int, at: str) -> list[tuple[str, object]]:
     if not isinstance(listed, list):
-        refuse(at, f"should be an array, is {kind_of(listed)}")
+        reject(at, f"should be an array, is {kind_of(listed)}")
     if len(listed) != graphs:
-        refuse(at, f"should have one array per graph, {graphs:,}, has {len(listed):,}")
+        reject(at, f"should have one array per graph, {graphs:,}, has {len(listed):,}")
     return [(f"{at}/{i}", entries) for i, entries in enumerate(listed)]
 
 

@@ -1,313 +1,137 @@
-"""Explanations that are asked for: checked one by one, written in one transaction."""
+"""Accepts explanations: one thread checks them, another commits those that arrive together."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from d4explain.contracts.requests import ClassRequest, CounterfactualRequest, DenoiserConfig
-from service.graph_io.features import check_groups
-from service.http.bodies import PostedBody
-from service.http.faults import refuse
-from service.http.idempotency import Created, Submission, find_made, remember_made
-from service.http.json_bodies import parse_model
+from service.http.idempotency import Created, Submission, find_created, remember_created
 from service.resources import ExplanationResource, new_explanation
-from service.schemas import ClassIn, CounterfactualIn, ExplanationIn
-from service.submission.cost_estimates import Estimate, estimate
-from service.submission.explanation_requests import class_request, counterfactual_request
-from service.submission.resource_ids import checked_id, named_by, usable
-from service.submission.training_costs import check_training
-from store.artifacts.files import digest_of
-from store.catalogue import denoisers, explanations, gnns
-from store.catalogue.explanations import ExplanationKind, NewExplanation
+from service.submission.explanation_checks import (
+    CheckedExplanation,
+    CheckResult,
+    PostedExplanation,
+    check_all,
+)
+from service.submission.resource_ids import report_at
+from store.catalogue import denoisers, explanations
+from store.catalogue.explanations import NewExplanation
 from store.database.identifiers import new_id
 from store.database.sessions import OUTAGES
-from store.database.tables import Denoiser, Explanation, Gnn, Job, ReferenceSet
+from store.database.tables import Denoiser, Explanation, Job
 from store.errors import NotFound
 from store.group_commit import GroupCommit
 from store.jobs import Announcement
-from store.settings import Settings
 from store.store import Store
-
-Usable = Callable[[str, str], tuple[Gnn, ReferenceSet]]  # by the names that a body gives them
-
-
-@dataclass(frozen=True)
-class Question:
-    """A body as it was posted."""
-
-    body: PostedBody
-    submission: Submission
-
-
-@dataclass(frozen=True)
-class Checked:
-    """A question that can be answered; what its job is asked is kept as an artifact."""
-
-    submission: Submission
-    kind: ExplanationKind
-    gnn: Gnn  # as they were when they were read
-    dataset: ReferenceSet
-    config: DenoiserConfig
-    request: bytes
-    request_digest: str
-    seed: int
-
-    @property
-    def denoiser(self) -> tuple[str, ...]:
-        """Equal for questions that the same denoiser serves."""
-        return (self.gnn.id, self.dataset.id, self.kind, self.config.model_dump_json())
 
 
 @dataclass(frozen=True)
 class Committed:
-    """The explanation that a question stands for."""
+    """The explanation that a request created, now or earlier."""
 
-    made: Created
-    new: ExplanationResource | None  # None: it was there before, and may have changed since
-    queued: tuple[Announcement, ...] = ()  # its job; none if that waits, or was there before
-
-
-Asked = Question | Checked | Committed  # as far as it is known already
-Outcome = Committed | Exception
+    created: Created
+    resource: ExplanationResource | None  # None if created earlier: it may have changed since
+    queued: tuple[Announcement, ...] = ()  # its job; empty if the job waits or existed before
 
 
 class Submissions:
-    """Takes questions from any number of requests; those that come together commit together."""
+    """Checks and commits the requests of all clients, each step in batches."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
-        self._group: GroupCommit[Asked, Outcome] = GroupCommit(
-            partial(write_all, store), "submissions", shared=OUTAGES
+        self._checks: GroupCommit[PostedExplanation, CheckResult | Exception] = GroupCommit(
+            partial(check_all, store), "explanation-checks", shared=OUTAGES
+        )
+        self._commits: GroupCommit[CheckedExplanation, Committed] = GroupCommit(
+            partial(commit_all, store), "explanation-commits", shared=OUTAGES
         )
 
-    async def ask(self, asked: Asked) -> Committed:
-        """The explanation, committed; raises what is wrong with the question."""
-        outcome = await asyncio.wrap_future(self._group.submit(asked))
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
+    async def check(self, posted: PostedExplanation) -> CheckResult:
+        """Checks a small body in the reader thread; raises what is wrong with it."""
+        result = await asyncio.wrap_future(self._checks.submit(posted))
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    async def commit(self, checked: CheckResult) -> Committed:
+        if isinstance(checked, Created):
+            return Committed(checked, None)
+        return await asyncio.wrap_future(self._commits.submit(checked))
 
     def close(self) -> None:
-        self._group.close()
+        self._checks.close()
+        self._commits.close()
 
 
-def write_all(store: Store, several: Sequence[Asked]) -> list[Outcome]:
-    """Checks each question by itself and writes those that pass; one of them cannot be half."""
-    found = _checked_all(store, several)
-    written = iter(_written_all(store, [one for one in found if isinstance(one, Checked)]))
-    return [next(written) if isinstance(one, Checked) else one for one in found]
+def commit_all(store: Store, batch: Sequence[CheckedExplanation]) -> list[Committed]:
+    """Writes all in one transaction, or none if one of them fails.
 
-
-def check(store: Store, question: Question) -> Checked | Committed:
-    """One question by itself, for bodies that take long to read."""
-    (found,) = _checked_all(store, [question])
-    if isinstance(found, Exception):
-        raise found
-    return found
-
-
-def _checked_all(store: Store, several: Sequence[Asked]) -> list[Checked | Outcome]:
-    checked: list[Checked | Outcome] = []
-    with store.database.reading() as session:
-        pairs: dict[tuple[str, str], tuple[Gnn, ReferenceSet]] = {}
-
-        def usable_once(gnn: str, dataset: str) -> tuple[Gnn, ReferenceSet]:
-            if (gnn, dataset) not in pairs:
-                pairs[gnn, dataset] = usable(session, gnn, dataset)
-            return pairs[gnn, dataset]
-
-        for asked in several:
-            if not isinstance(asked, Question):
-                checked.append(asked)
-                continue
-            try:
-                checked.append(_checked(store, session, asked, usable_once))
-            except SQLAlchemyError:  # the session may be of no use to the others
-                raise
-            except Exception as error:  # the one who asked is told, and nobody else
-                checked.append(error)
-    # Those of the others have been put by whoever checked them.
-    store.artifacts.put_all(
-        [
-            one.request
-            for asked, one in zip(several, checked, strict=True)
-            if isinstance(one, Checked) and one is not asked
-        ]
-    )
-    return checked
-
-
-def _checked(
-    store: Store, session: Session, question: Question, usable: Usable
-) -> Checked | Committed:
-    # First, so that a repetition costs nothing.
-    made = find_made(session, question.submission, lock=False)
-    if made is not None:
-        return Committed(made, None)
-    store.require_room()
-    asked = parse_model(question.body.read(), ExplanationIn).root
-    gnn, dataset = usable(asked.gnn, asked.dataset)
-    config = _denoiser_config(session, asked, gnn, dataset, store.settings)
-    check_groups(store, gnn, dataset)
-    request = _request(asked, gnn, dataset, store.settings).model_dump_json().encode()
-    return Checked(
-        submission=question.submission,
-        kind=asked.kind,
-        gnn=gnn,
-        dataset=dataset,
-        config=config,
-        request=request,
-        request_digest=digest_of(request),
-        seed=asked.seed,
-    )
-
-
-def estimate_cost(store: Store, body: PostedBody) -> Estimate:
-    """What a question would take; it is checked as any other, and nothing is written."""
-    asked = parse_model(body.read(), ExplanationIn).root
-    with store.database.reading() as session:
-        gnn, dataset = usable(session, asked.gnn, asked.dataset)
-        config = _denoiser_config(session, asked, gnn, dataset, store.settings)
-        identity = denoisers.key(gnn.sha256, dataset.sha256, asked.kind, config)
-        trains = not denoisers.is_ready(session, identity)
-    check_groups(store, gnn, dataset)
-    request = _request(asked, gnn, dataset, store.settings)
-    if not isinstance(request, CounterfactualRequest):
-        refuse("dry_run", "is for questions of the kind 'counterfactual'", "query")
-    return estimate(request, dataset, store.settings, trains=trains)
-
-
-def _request(
-    asked: CounterfactualIn | ClassIn, gnn: Gnn, dataset: ReferenceSet, settings: Settings
-) -> CounterfactualRequest | ClassRequest:
-    if isinstance(asked, CounterfactualIn):
-        return counterfactual_request(asked, gnn, settings, dataset)
-    most = settings.exact_nodes
-    if dataset.max_nodes > most and not gnns.classifies_nodes(gnn):
-        refuse(
-            "/dataset",
-            f"the largest graph of {dataset.id} has {dataset.max_nodes:,} nodes; classes are "
-            f"explained by reference sets whose graphs have at most {most:,}",
-        )
-    return class_request(asked, gnn)
-
-
-def _written_all(store: Store, several: Sequence[Checked]) -> list[Committed]:
-    """In one transaction; if anything is wrong with one of them, none is written.
-
-    What is returned is made before the commit: an error after it would have all written again.
-    Locks are taken in the order of keys, then of denoisers, so that processes that write at the
-    same time do not wait for each other in a circle.
+    The results are built before the commit, since after an error all would be written again. Locks
+    are taken by idempotency key, then by denoiser, so that processes cannot deadlock.
     """
-    if not several:
-        return []
-    made: dict[int, Created] = {}
+    created: dict[int, Created] = {}
     with store.database.transaction() as session:
-        for place in sorted(range(len(several)), key=lambda at: several[at].submission.key or ""):
-            made[place] = _made_once(session, several[place].submission)
-        fresh = [place for place in range(len(several)) if not made[place].replayed]
-        names = {place: several[place].denoiser for place in fresh}
-        examples = {names[place]: several[place] for place in fresh}
-        served = {name: _served(session, examples[name]) for name in sorted(examples)}
+        for index in sorted(range(len(batch)), key=lambda at: batch[at].submission.key or ""):
+            created[index] = _create_once(session, batch[index].submission)
+        new = [index for index in range(len(batch)) if not created[index].replayed]
+        keys = {index: batch[index].denoiser_key for index in new}
+        representatives = {keys[index]: batch[index] for index in new}
+        trained = {
+            key: _get_denoiser(session, representatives[key]) for key in sorted(representatives)
+        }
         rows = explanations.create_all(
             session,
             [
                 NewExplanation(
-                    id=made[place].id,
-                    kind=several[place].kind,
-                    gnn=several[place].gnn,
-                    dataset=several[place].dataset,
+                    id=created[index].id,
+                    kind=batch[index].kind,
+                    gnn=batch[index].gnn,
+                    dataset=batch[index].dataset,
                     denoiser=denoiser,
-                    train_job=training,
-                    request_digest=several[place].request_digest,
-                    seed=several[place].seed,
+                    train_job=train_job,
+                    request_digest=batch[index].request_digest,
+                    seed=batch[index].seed,
                 )
-                for place in fresh
-                for denoiser, training in [served[names[place]]]
+                for index in new
+                for denoiser, train_job in [trained[keys[index]]]
             ],
         )
-        written = {
-            place: _as_written(made[place], *row) for place, row in zip(fresh, rows, strict=True)
+        committed = {
+            index: _committed(created[index], *row) for index, row in zip(new, rows, strict=True)
         }
-        return [written.get(place, Committed(made[place], None)) for place in range(len(several))]
+        return [
+            committed.get(index, Committed(created[index], None)) for index in range(len(batch))
+        ]
 
 
-def _as_written(made: Created, explanation: Explanation, job: Job) -> Committed:
+def _committed(created: Created, explanation: Explanation, job: Job) -> Committed:
     resource = new_explanation(explanation, job)
-    return Committed(made, resource, () if job.waiting_for else (Announcement.of(job),))
+    return Committed(created, resource, () if job.waiting_for else (Announcement.of(job),))
 
 
-def _served(session: Session, asked: Checked) -> tuple[Denoiser, Job | None]:
-    """The denoiser and its training, if that is to be waited for; both sets were not deleted."""
+def _get_denoiser(session: Session, checked: CheckedExplanation) -> tuple[Denoiser, Job | None]:
+    """The denoiser, and its training job if that has to run first."""
     try:
         return denoisers.get_or_create(
             session,
-            gnn=asked.gnn,
-            dataset=asked.dataset,
-            objective=asked.kind,
-            config=asked.config,
+            gnn=checked.gnn,
+            dataset=checked.dataset,
+            objective=checked.kind,
+            config=checked.config,
         )
-    except NotFound as error:
-        with named_by(f"/{error.kind}"):
+    except NotFound as error:  # deleted since the check
+        with report_at(f"/{error.kind}"):
             raise
 
 
-def _made_once(session: Session, submission: Submission) -> Created:
-    """What the submission made before, or a new id that is from now on its own."""
-    before = find_made(session, submission)
+def _create_once(session: Session, submission: Submission) -> Created:
+    """The resource that the same key created before, or a new id stored under the key."""
+    before = find_created(session, submission)
     if before is not None:
         return before
-    made = Created(new_id("exp"), replayed=False)
-    remember_made(session, submission, made)
-    return made
-
-
-def _denoiser_config(
-    session: Session,
-    asked: CounterfactualIn | ClassIn,
-    gnn: Gnn,
-    dataset: ReferenceSet,
-    settings: Settings,
-) -> DenoiserConfig:
-    """As `_asked_config`; refused if training such a denoiser would take too long."""
-    config = _asked_config(session, asked, gnn, dataset)
-    check_training(
-        session,
-        "/denoiser",
-        gnn=gnn,
-        dataset=dataset,
-        objective=asked.kind,
-        config=config,
-        settings=settings,
-    )
-    return config
-
-
-def _asked_config(
-    session: Session, asked: CounterfactualIn | ClassIn, gnn: Gnn, dataset: ReferenceSet
-) -> DenoiserConfig:
-    """How the denoiser is, or was, trained; one named by its id has to be of this very kind."""
-    if not isinstance(asked.denoiser, str):
-        return asked.denoiser or DenoiserConfig()
-    with named_by("/denoiser"):
-        denoiser = denoisers.get(session, checked_id("denoiser", asked.denoiser))
-    if denoiser.objective != asked.kind:
-        refuse(
-            "/denoiser",
-            f"{denoiser.id} was trained for the objective {denoiser.objective}; "
-            f"a {asked.kind} explanation needs {asked.kind}",
-        )
-    config = DenoiserConfig.model_validate(denoiser.config)
-    if denoisers.key(gnn.sha256, dataset.sha256, asked.kind, config) != denoiser.key:
-        refuse(
-            "/denoiser",
-            f"{denoiser.id} was trained for {denoiser.gnn_id} and {denoiser.dataset_id}, "
-            f"not for {gnn.id} and {dataset.id}",
-        )
-    return config
+    created = Created(new_id("exp"), replayed=False)
+    remember_created(session, submission, created)
+    return created

@@ -17,7 +17,7 @@ from d4explain.contracts.weights import WeightLimits, check_weights
 from service import examples
 from service.graph_io.sample_reader import probe_request
 from service.http.bodies import FormParts, form_body
-from service.http.faults import Fault, Faults, InvalidRequestError, faults_of, refuse
+from service.http.faults import Fault, Faults, InvalidRequestError, faults_of, reject
 from service.http.json_bodies import MalformedJsonError, parse_json
 from service.http.openapi import schema_of
 from service.schemas import Description, GnnName, SamplesIn, Tags
@@ -168,7 +168,7 @@ def read_registration(form: FormParts, settings: Settings) -> Registration:
 def _spec(text: bytes, settings: Settings, at: str) -> GnnSpecDocument:
     spec = parse_spec(_json(text, at), max_features=settings.max_features, pointer=at)
     if spec.layers[0].type == BLACK_BOX:
-        refuse(f"{at}/layers/0", "a GNN that is asked by URL is registered by `predict_url`")
+        reject(f"{at}/layers/0", "a GNN that is asked by URL is registered by `predict_url`")
     return spec
 
 
@@ -178,9 +178,9 @@ def _asked_by_url(form: FormParts, settings: Settings, at: str) -> GnnSpecDocume
     check_url(url, settings, "/predict_url")
     sent = _json(form.texts["spec"], at)
     if not isinstance(sent, dict):
-        refuse(at, "should be an object with `features` and `classes`")
+        reject(at, "should be an object with `features` and `classes`")
     for name in sorted(_OF_LAYERS & sent.keys()):
-        refuse(f"{at}/{name}", "is for GNNs with weights; a black box gives classes of graphs")
+        reject(f"{at}/{name}", "is for GNNs with weights; a black box gives classes of graphs")
     document = {**sent, "layers": [{"type": BLACK_BOX, "url": url}]}
     return parse_spec(document, max_features=settings.max_features, pointer=at)
 
@@ -188,7 +188,7 @@ def _asked_by_url(form: FormParts, settings: Settings, at: str) -> GnnSpecDocume
 def _samples(data: bytes, spec: GnnSpecDocument, settings: Settings, at: str) -> ProbeRequest:
     if len(data) > settings.max_body_bytes:
         most = settings.max_body_bytes
-        refuse(at, f"has {len(data):,} bytes; this deployment accepts at most {most:,}")
+        reject(at, f"has {len(data):,} bytes; this deployment accepts at most {most:,}")
     asked = _checked(TypeAdapter(SamplesIn), _json(data, at), at)
     return probe_request(asked, spec, settings, at)
 
@@ -197,14 +197,14 @@ def _text(data: bytes, at: str) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        refuse(at, "is not UTF-8")
+        reject(at, "is not UTF-8")
 
 
 def _json(data: bytes, at: str) -> object:
     try:
         return parse_json(data)
     except MalformedJsonError as error:
-        refuse(at, f"is not JSON: {error}")
+        reject(at, f"is not JSON: {error}")
     except InvalidRequestError as error:
         faults = [Fault(f"{at}{fault.at}", fault.detail) for fault in error.faults]
         raise InvalidRequestError(faults) from error

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from d4explain.contracts.requests import CanonicalGraph
 from d4explain.contracts.results import NodeId
-from service.http.faults import Faults, refuse, shown
+from service.http.faults import Faults, reject, shown
 from service.schemas import CounterfactualIn, PredictionsIn
 from store.catalogue import gnns
-from store.database.tables import Gnn, ReferenceSet
+from store.database.tables import Dataset, Gnn
 from store.settings import Settings
 
 _BYTES_PER_VALUE = 4  # of a feature in JSON, at the least
@@ -20,14 +20,14 @@ def check_explained(asked: CounterfactualIn, gnn: Gnn) -> None:
     named = "/node" if asked.node is not None else "/nodes" if asked.nodes is not None else None
     if not gnns.classifies_nodes(gnn):
         if named is not None:
-            refuse(named, _only_for_nodes(gnn))
+            reject(named, _only_for_nodes(gnn))
         return
     if asked.graphs is not None:
-        refuse("/graphs", f"the GNN {gnn.id} classifies nodes; give one `graph` and its `nodes`")
+        reject("/graphs", f"the GNN {gnn.id} classifies nodes; give one `graph` and its `nodes`")
     if named is None:
-        refuse("/node", f"is required, or `nodes`: the GNN {gnn.id} classifies nodes")
+        reject("/node", f"is required, or `nodes`: the GNN {gnn.id} classifies nodes")
     if asked.node is not None and asked.nodes is not None:
-        refuse("/nodes", "give either `node` or `nodes`")
+        reject("/nodes", "give either `node` or `nodes`")
 
 
 def explained_nodes(
@@ -43,7 +43,7 @@ def explained_nodes(
     affordable = max(1, settings.max_body_bytes // _BYTES_PER_VALUE // values)
     most = min(settings.max_graphs_per_request, affordable)
     if len(asked.nodes) > most:
-        refuse(
+        reject(
             "/nodes",
             f"the request has {len(asked.nodes):,} nodes; of a graph with {values:,} feature "
             f"values, this deployment accepts at most {most:,} at once",
@@ -51,12 +51,12 @@ def explained_nodes(
     return _positions(graphs[0], _listed(asked.nodes))
 
 
-def asks_large(asked: CounterfactualIn, dataset: ReferenceSet | None) -> bool:
+def asks_large(asked: CounterfactualIn, dataset: Dataset | None) -> bool:
     """Whether the nodes are those of the data set itself, which is one large graph."""
     return dataset is not None and dataset.large and asked.graph is None and asked.graphs is None
 
 
-def large_nodes(asked: CounterfactualIn, dataset: ReferenceSet, settings: Settings) -> list[int]:
+def large_nodes(asked: CounterfactualIn, dataset: Dataset, settings: Settings) -> list[int]:
     """Numbers of the nodes of a large graph to explain."""
     numbered = NumberedNodes(dataset.max_nodes)
     if asked.node is not None:
@@ -66,7 +66,7 @@ def large_nodes(asked: CounterfactualIn, dataset: ReferenceSet, settings: Settin
     affordable = max(1, settings.max_body_bytes // _BYTES_PER_VALUE // values)
     most = min(settings.max_graphs_per_request, affordable)
     if len(nodes) > most:
-        refuse(
+        reject(
             "/nodes",
             f"the request has {len(nodes):,} nodes; of neighbourhoods with up to {values:,} "
             f"feature values, this deployment accepts at most {most:,} at once",
@@ -91,9 +91,9 @@ def check_predicted(asked: PredictionsIn, gnn: Gnn) -> None:
     if asked.nodes is None:
         return
     if not gnns.classifies_nodes(gnn):
-        refuse("/nodes", _only_for_nodes(gnn))
+        reject("/nodes", _only_for_nodes(gnn))
     if asked.graphs is not None:
-        refuse("/nodes", "is for a single `graph`; of `graphs`, all nodes are classified")
+        reject("/nodes", "is for a single `graph`; of `graphs`, all nodes are classified")
 
 
 def predicted_nodes(
@@ -105,7 +105,7 @@ def predicted_nodes(
     count = sum(len(graph.node_ids) for graph in graphs) if nodes is None else len(nodes)
     most = _MOST_PROBABILITIES // classes
     if gnns.classifies_nodes(gnn) and count > most:
-        refuse(
+        reject(
             "/nodes" if nodes else "/graphs" if asked.graphs else "/graph",
             f"the request asks about {count:,} nodes; of {classes:,} classes, "
             f"at most {most:,} nodes are answered at once",

@@ -1,4 +1,4 @@
-"""Ids in addresses and bodies: what has not the form of an id cannot be one."""
+"""Looks up the GNNs and datasets that paths and bodies name."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from http import HTTPStatus
 
 from sqlalchemy.orm import Session
 
-from service.http.faults import Fault, refuse
+from service.http.faults import Fault, reject
 from service.http.problems import STATUSES, ProblemError
 from store.catalogue import datasets, gnns
 from store.catalogue.gnn_names import parse_reference
-from store.database.tables import Gnn, ReferenceSet
+from store.database.tables import Dataset, Gnn
 from store.errors import GnnNotReady, NotFound
 
 _ID = re.compile(r"[a-z0-9_]{1,32}")
 
 
 def checked_id(kind: str, id_: str) -> str:
-    """The id, or NotFound without asking the database, which need not take every text."""
+    """The id; raises NotFound for malformed ids without a database query."""
     if not _ID.fullmatch(id_):
         raise NotFound(kind, id_)
     return id_
 
 
 def gnn_filter(session: Session, reference: str | None) -> str | None:
-    """The id that a list's parameter `gnn` stands for; that of a deleted GNN is one, too."""
+    """The GNN id that the query parameter `gnn` names; ids of deleted GNNs are allowed."""
     if reference is None:
         return None
     parsed = parse_reference(reference)
@@ -36,12 +36,12 @@ def gnn_filter(session: Session, reference: str | None) -> str | None:
     try:
         return gnns.find(session, reference).id
     except NotFound as error:
-        refuse("gnn", str(error), "query")
+        reject("gnn", str(error), "query")
 
 
 @contextmanager
-def named_by(at: str) -> Iterator[None]:
-    """Adds the place in the body that named what was not found or cannot be used yet."""
+def report_at(at: str) -> Iterator[None]:
+    """Reports a missing resource, or a GNN that is not ready, at a field of the body."""
     try:
         yield
     except (NotFound, GnnNotReady) as error:
@@ -52,31 +52,31 @@ def named_by(at: str) -> Iterator[None]:
         ) from error
 
 
-def usable(
+def find_gnn_and_dataset(
     session: Session, reference: str, dataset_id: str, *, lock: bool = False
-) -> tuple[Gnn, ReferenceSet]:
-    """A ready GNN and a reference set with as many features; with `lock`, the GNN is kept."""
-    with named_by("/gnn"):
+) -> tuple[Gnn, Dataset]:
+    """A ready GNN and a dataset that fits it; `lock` protects the GNN from deletion."""
+    with report_at("/gnn"):
         gnn = gnns.require_ready(session, reference, lock=lock)
-    with named_by("/dataset"):
+    with report_at("/dataset"):
         dataset = datasets.get(session, checked_id("dataset", dataset_id))
     takes_features = gnn.spec["features"]
     if dataset.features != takes_features:
-        refuse(
+        reject(
             "/dataset",
             f"the graphs of {dataset.id} have {dataset.features:,} features per node; "
             f"the GNN {gnn.id} takes {takes_features:,}",
         )
     if dataset.large and not gnns.classifies_nodes(gnn):
-        refuse(
+        reject(
             "/dataset",
-            f"{dataset.id} is one large graph, for GNNs that classify nodes; {gnn.id} classifies "
-            "graphs",
+            f"{dataset.id} is one large graph, which needs a GNN that classifies nodes; {gnn.id} "
+            "classifies graphs",
         )
-    # Attributes that a GNN does not read are no hindrance: sets may serve several GNNs.
+    # A GNN may ignore edge attributes: one dataset can serve several GNNs.
     on_edges = gnns.edge_features(gnn)
     if on_edges and dataset.edge_features != on_edges:
-        refuse(
+        reject(
             "/dataset",
             f"the edges of {dataset.id} have {dataset.edge_features or 'no'} attributes; "
             f"the GNN {gnn.id} takes {on_edges} per edge",

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.requests import DenoiserConfig
-from service.http.faults import refuse
+from service.http.faults import reject
 from store.catalogue import denoisers
-from store.database.tables import Gnn, ReferenceSet
+from store.database.tables import Dataset, Gnn
 from store.settings import Settings
 
 _SECONDS_PER_STEP = 0.01
@@ -44,7 +44,7 @@ RECIPE_SIZES = {
 }
 
 
-def training_seconds(objective: str, config: DenoiserConfig, dataset: ReferenceSet) -> float:
+def training_seconds(objective: str, config: DenoiserConfig, dataset: Dataset) -> float:
     size = RECIPE_SIZES[objective, config.recipe]
     channels = config.hidden or size.hidden
     nodes = min(dataset.max_nodes, _MOST_NODES)
@@ -60,7 +60,7 @@ def check_training(
     at: str,
     *,
     gnn: Gnn,
-    dataset: ReferenceSet,
+    dataset: Dataset,
     objective: str,
     config: DenoiserConfig,
     settings: Settings,
@@ -72,7 +72,7 @@ def check_training(
     identity = denoisers.key(gnn.sha256, dataset.sha256, objective, config)
     if denoisers.is_ready(session, identity):  # trained already
         return
-    refuse(
+    reject(
         at,
         f"training this denoiser would take about {seconds:,.0f} s of a CPU core; this deployment "
         f"accepts at most {most:,.0f} s (D4_MAX_TRAINING_SECONDS). Lower `steps`, `hidden` or "

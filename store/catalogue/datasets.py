@@ -11,12 +11,12 @@ from d4explain.contracts.job_states import JobState
 from store.catalogue import denoisers
 from store.database.identifiers import new_id
 from store.database.paging import Page, page_of
-from store.database.tables import Job, ReferenceSet
+from store.database.tables import Dataset, Job
 from store.errors import Conflict, NotFound
 
 _BY_ID = (  # built once: every submission runs it
-    select(ReferenceSet)
-    .where(ReferenceSet.id == bindparam("id"), ReferenceSet.tenant_id == bindparam("tenant"))
+    select(Dataset)
+    .where(Dataset.id == bindparam("id"), Dataset.tenant_id == bindparam("tenant"))
     .execution_options(populate_existing=True)
 )
 
@@ -36,9 +36,9 @@ def create(
     edge_features: int = 0,
     large: bool = False,
     tenant: str = "default",
-) -> ReferenceSet:
+) -> Dataset:
     """Takes the hash and figures of `graph_sets.canonical_set_hash` and `graph_sets.describe`."""
-    dataset = ReferenceSet(
+    dataset = Dataset(
         id=new_id("set"),
         tenant_id=tenant,
         name=name,
@@ -59,7 +59,7 @@ def create(
     return dataset
 
 
-def get(session: Session, dataset_id: str, tenant: str = "default") -> ReferenceSet:
+def get(session: Session, dataset_id: str, tenant: str = "default") -> Dataset:
     dataset = session.scalar(_BY_ID, {"id": dataset_id, "tenant": tenant})
     if dataset is None:
         raise NotFound("dataset", dataset_id)
@@ -68,16 +68,16 @@ def get(session: Session, dataset_id: str, tenant: str = "default") -> Reference
 
 def page(
     session: Session, cursor: str | None = None, limit: int = 50, tenant: str = "default"
-) -> Page[ReferenceSet]:
-    query = select(ReferenceSet).where(ReferenceSet.tenant_id == tenant)
-    return page_of(session, query, ReferenceSet, cursor, limit)
+) -> Page[Dataset]:
+    query = select(Dataset).where(Dataset.tenant_id == tenant)
+    return page_of(session, query, Dataset, cursor, limit)
 
 
 def delete(session: Session, dataset_id: str, tenant: str = "default") -> None:
     """Deletes the set and its denoisers; explanations are kept as records."""
     dataset = session.scalar(
-        select(ReferenceSet)
-        .where(ReferenceSet.id == dataset_id, ReferenceSet.tenant_id == tenant)
+        select(Dataset)
+        .where(Dataset.id == dataset_id, Dataset.tenant_id == tenant)
         .with_for_update()
     )
     if dataset is None:

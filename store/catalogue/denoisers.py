@@ -13,7 +13,7 @@ from d4explain.contracts.job_states import DenoiserState, JobKind, JobState
 from d4explain.contracts.requests import DenoiserConfig
 from store.database.identifiers import new_id
 from store.database.paging import Page, page_of
-from store.database.tables import Denoiser, Gnn, Job, JsonObject, ReferenceSet
+from store.database.tables import Dataset, Denoiser, Gnn, Job, JsonObject
 from store.errors import NotFound
 from store.jobs.claims import Claim, held
 from store.jobs.submission import locked, submit
@@ -26,7 +26,7 @@ _BY_KEY = (
 )
 _LOCK_SHARED = {
     kind: select(column).where(column == bindparam("id")).with_for_update(read=True, key_share=True)
-    for kind, column in (("gnn", Gnn.id), ("dataset", ReferenceSet.id))
+    for kind, column in (("gnn", Gnn.id), ("dataset", Dataset.id))
 }
 
 
@@ -40,7 +40,7 @@ def get_or_create(
     session: Session,
     *,
     gnn: Gnn,
-    dataset: ReferenceSet,
+    dataset: Dataset,
     objective: str,
     config: DenoiserConfig,
     tenant: str = "default",
@@ -140,14 +140,14 @@ def release_gnn(session: Session, gnn: Gnn) -> None:
         session.execute(update(Denoiser).where(mine).values(gnn_id=twin))
 
 
-def release_dataset(session: Session, dataset: ReferenceSet) -> None:
+def release_dataset(session: Session, dataset: Dataset) -> None:
     """Moves the set's denoisers to a set with the same content, or deletes them."""
     twin = session.scalar(
-        select(ReferenceSet.id)
+        select(Dataset.id)
         .where(
-            ReferenceSet.tenant_id == dataset.tenant_id,
-            ReferenceSet.sha256 == dataset.sha256,
-            ReferenceSet.id != dataset.id,
+            Dataset.tenant_id == dataset.tenant_id,
+            Dataset.sha256 == dataset.sha256,
+            Dataset.id != dataset.id,
         )
         .limit(1)
     )
@@ -205,7 +205,7 @@ def _by_key(session: Session, identity: str, tenant: str) -> Denoiser | None:
     return session.scalar(_BY_KEY, {"tenant": tenant, "key": identity})
 
 
-def _lock_shared(session: Session, gnn: Gnn, dataset: ReferenceSet) -> None:
+def _lock_shared(session: Session, gnn: Gnn, dataset: Dataset) -> None:
     """Prevents the deletion of both until the transaction ends."""
     for kind, id_ in (("gnn", gnn.id), ("dataset", dataset.id)):
         if session.connection().execute(_LOCK_SHARED[kind], {"id": id_}).scalar() is None:

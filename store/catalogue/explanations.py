@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from d4explain.contracts.job_states import JobKind
 from store.database.identifiers import new_id
 from store.database.paging import Page, page_of
-from store.database.tables import Denoiser, Explanation, Gnn, Job, JsonObject, ReferenceSet, written
+from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job, JsonObject, written
 from store.errors import NotFound
 from store.jobs.claims import Claim, held
 from store.jobs.submission import NewJob, submit_all
@@ -22,7 +22,7 @@ ExplanationKind = Literal["counterfactual", "class"]
 _INSERT = insert(Explanation)
 _JOB_KINDS: dict[ExplanationKind, JobKind] = {
     "counterfactual": JobKind.COUNTERFACTUAL,
-    "class": JobKind.CLASS_EXPLANATION,
+    "class": JobKind.CLASS,
 }
 
 
@@ -32,7 +32,7 @@ class NewExplanation(TypedDict, total=False):
     id: str  # if it was assigned before
     kind: Required[ExplanationKind]
     gnn: Required[Gnn]
-    dataset: Required[ReferenceSet]
+    dataset: Required[Dataset]
     denoiser: Required[Denoiser]
     train_job: Required[Job | None]
     request_digest: Required[str]

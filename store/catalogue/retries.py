@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from d4explain.contracts.job_states import GnnState, JobKind, JobState
 from d4explain.contracts.requests import DenoiserConfig
 from store.catalogue import denoisers
-from store.database.tables import Denoiser, Explanation, Gnn, Job, ReferenceSet
+from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job
 from store.errors import Conflict
 from store.jobs.submission import locked, submit
 
@@ -28,7 +28,7 @@ def retry(session: Session, job_id: str, tenant: str = "default") -> Job:
     match job.kind:
         case JobKind.TRAIN:
             return _retry_training(session, job)
-        case JobKind.COUNTERFACTUAL | JobKind.CLASS_EXPLANATION:
+        case JobKind.COUNTERFACTUAL | JobKind.CLASS:
             return _retry_explanation(session, job)
         case JobKind.PROBE:
             return _retry_probe(session, job)
@@ -42,7 +42,7 @@ def _retry_training(session: Session, job: Job) -> Job:
     _, training = denoisers.get_or_create(
         session,
         gnn=_existing(session, Gnn, denoiser.gnn_id, job),
-        dataset=_existing(session, ReferenceSet, denoiser.dataset_id, job),
+        dataset=_existing(session, Dataset, denoiser.dataset_id, job),
         objective=denoiser.objective,
         config=DenoiserConfig.model_validate(denoiser.config),
         tenant=job.tenant_id,
@@ -58,7 +58,7 @@ def _retry_explanation(session: Session, job: Job) -> Job:
     denoiser, training = denoisers.get_or_create(
         session,
         gnn=_existing(session, Gnn, explanation.gnn_id, job),
-        dataset=_existing(session, ReferenceSet, explanation.dataset_id, job),
+        dataset=_existing(session, Dataset, explanation.dataset_id, job),
         objective=denoiser.objective,
         config=DenoiserConfig.model_validate(denoiser.config),
         tenant=job.tenant_id,
@@ -95,7 +95,7 @@ def _copy(session: Session, job: Job, waiting_for: str | None = None) -> Job:
     )
 
 
-Row = TypeVar("Row", Denoiser, Explanation, Gnn, ReferenceSet)
+Row = TypeVar("Row", Denoiser, Explanation, Gnn, Dataset)
 
 
 def _existing(session: Session, table: type[Row], id_: str | None, job: Job) -> Row:

@@ -206,7 +206,7 @@ class GnnAlias(Table):
     gnn_id: Mapped[str] = mapped_column(_ID, ForeignKey("gnns.id"))
 
 
-class ReferenceSet(Resource):
+class Dataset(Resource):
     """Graphs of the distribution a GNN was trained on."""
 
     __tablename__ = "datasets"

@@ -119,7 +119,7 @@ def test_a_node_is_explained_and_the_answer_holds(client: Client, tmp_path: Path
     result = client.result(explanation, timeout=400)
     assert isinstance(result, CounterfactualResult)
     assert [answer.node.id for answer in result.answers if answer.node] == asked
-    assert result.summary.found == 2
+    assert result.summary.found_count == 2
     for answer in result.answers:
         assert answer.node is not None
         assert answer.node.hops == 4  # three convolutions, and the degrees that GCN reads
@@ -133,5 +133,5 @@ def test_a_node_is_explained_and_the_answer_holds(client: Client, tmp_path: Path
             assert told.predicted_class != before[answer.node.id].predicted_class
             assert told.probabilities == pytest.approx(found.prediction.probabilities, rel=1e-4)
     assert result.mmd is not None
-    assert result.mmd.n_reference == len(graph)
+    assert result.mmd.reference_count == len(graph)
     assert b'class="ring"' in client.drawing(explanation.id)

@@ -82,7 +82,7 @@ def test_a_full_disk_refuses_work_until_space_is_freed(
         stack.until(lambda: client.get(gnn).json()["state"] == "ready", "the worker continues", 20)
         assert time.monotonic() - freed_at < 20
         assert worker.is_alive
-        job = client.get(f"/v1/jobs/{client.get(gnn).json()['job']}").json()
+        job = client.get(f"/v1/jobs/{client.get(gnn).json()['job_id']}").json()
         assert job["attempt"] == 1
 
 

@@ -73,7 +73,7 @@ def check(graph: dict[str, Any], answer: CounterfactualAnswer, needed: int) -> N
     edges = edges_of(graph)
     assert Settings().exact_nodes < NODES
     assert answer.restricted is not None
-    assert len(edges) < answer.restricted.candidates <= 8 * len(edges)
+    assert len(edges) < answer.restricted.candidate_count <= 8 * len(edges)
     assert answer.prediction.predicted_class == 1
     assert answer.counterfactuals
     for found in answer.counterfactuals:

@@ -63,10 +63,10 @@ def test_a_waiter_is_notified_before_the_next_poll(stack: Stack) -> None:
     watch = JobWatcher(stack.store.database, JobNotifications(stack.broker.url), poll_seconds=30.0)
 
     async def wait() -> float:
-        with watch.bell(job_id) as bell:
-            await bell.wait(2)  # the first poll rings for all
+        with watch.subscribe(job_id) as change:
+            await change.wait(2)  # the first poll rings for all
             began = time.monotonic()
-            await bell.wait(20)
+            await change.wait(20)
             return time.monotonic() - began
 
     done = threading.Event()

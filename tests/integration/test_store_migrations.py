@@ -15,6 +15,7 @@ from sqlalchemy import Connection, text
 import store.database.migrations
 from d4explain.contracts.gnn_spec import parse_spec
 from d4explain.contracts.job_states import JobKind, JobState
+from store import jobs
 from store.catalogue import gnn_labels, gnns
 from store.database import job_totals
 from store.database.sessions import Database
@@ -75,6 +76,7 @@ def test_gnns_of_the_first_schema_become_versions_of_their_names(first_schema: D
     named = [("gnn_b", "motifs", 2.0), ("gnn_a", "motifs", 1.0), ("gnn_c", "others", 3.0)]
     with first_schema.engine.begin() as connection:
         insert(connection, "jobs", JOB)
+        insert(connection, "jobs", {**JOB, "id": "job_2", "kind": "class_explanation"})
         for id_, name, created_at in named:
             insert(connection, "gnns", {**GNN, "id": id_, "name": name, "created_at": created_at})
         insert(connection, "datasets", DATASET)
@@ -99,7 +101,11 @@ def test_gnns_of_the_first_schema_become_versions_of_their_names(first_schema: D
         assert gnns.content_hash(parse_spec(old.spec), "2" * 64) == (
             gnns.content_hash(SPEC, "2" * 64)
         )
-        assert job_totals.read(session) == {(JobKind.PROBE, JobState.SUCCEEDED): 1}
+        assert job_totals.read(session) == {
+            (JobKind.PROBE, JobState.SUCCEEDED): 1,
+            (JobKind.CLASS, JobState.SUCCEEDED): 1,
+        }
+        assert jobs.get(session, "job_2").kind is JobKind.CLASS
         new, _ = gnns.create(session, name="motifs", spec=SPEC, weights_digest="3" * 64)
         assert new.version == 3
         gnn_labels.set_alias(session, "production", old)

@@ -24,7 +24,7 @@ from store.artifacts.files import Artifacts
 from store.catalogue import datasets, denoisers, explanations, gnn_labels, gnns, idempotency
 from store.database import job_totals
 from store.database.sessions import Database, read_clock
-from store.database.tables import Denoiser, Explanation, Gnn, ReferenceSet, Table
+from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Table
 from store.errors import Conflict, NotFound
 from store.jobs import Claim, Job, JobKind, JobState, workers
 from store.queue import leader_election as leads
@@ -78,7 +78,7 @@ def ready_gnn(session: Session) -> Gnn:
     return gnn
 
 
-def reference_set(session: Session) -> ReferenceSet:
+def reference_set(session: Session) -> Dataset:
     digest = secrets.token_hex(32)
     return datasets.create(
         session,

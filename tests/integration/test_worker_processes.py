@@ -33,7 +33,7 @@ from models.training.trainer import Trainer
 from store import jobs
 from store.artifacts import graph_sets
 from store.catalogue import datasets, denoisers, explanations, gnns
-from store.database.tables import Denoiser, Gnn, Job, ReferenceSet
+from store.database.tables import Dataset, Denoiser, Gnn, Job
 from store.jobs import EventType, JobKind, JobState
 from store.queue.dispatcher import Dispatcher
 from worker.loading.graph_conversion import graph_of
@@ -51,7 +51,7 @@ class World:
 
     stack: Stack
     gnn: Gnn
-    dataset: ReferenceSet
+    dataset: Dataset
     steps_per_second: float  # of a training here and now
     seed: int = 0
 

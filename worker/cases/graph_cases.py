@@ -89,9 +89,9 @@ class NodeCase(Case):
         return ExplainedNode(
             id=self.document.node_ids[0],
             hops=self.part.sight,
-            nodes=self.graph.node_count,
-            edges=self.graph.edge_count,
-            frozen_pairs=frozen_pairs(self.part),
+            node_count=self.graph.node_count,
+            edge_count=self.graph.edge_count,
+            frozen_pair_count=frozen_pairs(self.part),
             complete=self.part.exact,
         )
 

@@ -56,7 +56,7 @@ def neighbourhood_warnings(answers: Sequence[CounterfactualAnswer]) -> list[str]
     if cut:
         warnings.append(
             f"the neighbourhoods of {len(cut)} of {len(nodes)} nodes are too large to edit as a "
-            f"whole: only the {max(node.nodes for node in cut):,} nearest nodes were edited"
+            f"whole: only the {max(node.node_count for node in cut):,} nearest nodes were edited"
         )
     if inexact:
         warnings.append(

@@ -19,6 +19,6 @@ HANDLERS: Mapping[JobKind, Handler] = MappingProxyType(
         JobKind.PREDICT: handle_prediction,
         JobKind.TRAIN: handle_training,
         JobKind.COUNTERFACTUAL: handle_counterfactual,
-        JobKind.CLASS_EXPLANATION: handle_class_explanation,
+        JobKind.CLASS: handle_class_explanation,
     }
 )

@@ -20,6 +20,7 @@ from models.metrics.recurrence import SubgraphIndex
 from store.catalogue import gnns
 from worker.execution.control import Control
 from worker.execution.handler_api import HandlerContext, HandlerOutput
+from worker.handlers.explainers import SAMPLERS
 from worker.handlers.explanation_output import explanation_output
 from worker.loading.job_inputs import JobInputs, read_inputs, read_request
 from worker.reporting.documents import class_example
@@ -103,11 +104,11 @@ def _class_config(request: ClassRequest) -> ClassConfig:
     preset = CLASS_PRESETS[request.preset]
     return ClassConfig(
         target_class=request.target_class,
-        nodes=request.nodes,
-        chains=request.examples,
+        nodes=request.node_count,
+        chains=request.example_count,
         candidates=preset.candidates if request.candidates is None else request.candidates,
         steps=preset.steps if request.steps is None else request.steps,
-        sampler=request.sampler,
+        sampler=SAMPLERS[request.explainer],
         regularisers=_regularisers(request),
     )
 
@@ -185,7 +186,7 @@ def _regularisers(request: ClassRequest) -> tuple[Regulariser, ...] | None:
     """None leaves the choice to the sampler; the paper's sampler uses only requested ones."""
     if not request.regularisers:
         return None
-    if request.sampler == "paper":
+    if request.explainer == "d4-paper":
         return regularisers_for(dict.fromkeys(DEFAULT_WEIGHTS, 0.0) | request.regularisers)
     return regularisers_for(request.regularisers)
 

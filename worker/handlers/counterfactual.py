@@ -17,6 +17,7 @@ from store.catalogue import gnns
 from worker.cases.graph_cases import Case, cases_of
 from worker.cases.large_cases import large_cases, neighbourhood_warnings, restriction_warnings
 from worker.execution.handler_api import HandlerContext, HandlerOutput
+from worker.handlers.explainers import SAMPLERS
 from worker.handlers.explanation_output import explanation_output
 from worker.loading.black_box import BlackBox
 from worker.loading.job_inputs import JobInputs, read_inputs, read_request
@@ -44,7 +45,7 @@ def counterfactual_result(
     config = CounterfactualConfig(
         target_class=request.target_class,
         alternatives=request.alternatives,
-        sampler=request.sampler,
+        sampler=SAMPLERS[request.explainer],
         search=PRESETS[request.preset],
         candidates=CandidateConfig(above_nodes=library.exact_nodes),
     )
@@ -154,10 +155,12 @@ def _resolved_config(
 ) -> dict[str, object]:
     """The full configuration with its defaults; frozen nodes and edges stay in the request."""
     settings = asdict(config) | {"proposals": asdict(config.resolved_proposals)}
+    del settings["sampler"]  # the explainer names it
     constraints = request.constraints.model_dump(
         mode="json", exclude={"frozen_nodes", "frozen_edges"}
     )
     return settings | {
+        "explainer": request.explainer,
         "preset": request.preset,
         "constraints": constraints,
         "time_budget": request.time_budget,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import select
 
 from store.catalogue import datasets, denoisers, gnns
-from store.database.tables import Denoiser, Gnn, ReferenceSet
+from store.database.tables import Dataset, Denoiser, Gnn
 from store.jobs import Claim
 from store.store import Store
 
@@ -15,7 +15,7 @@ from store.store import Store
 @dataclass(frozen=True)
 class JobInputs:
     gnn: Gnn
-    dataset: ReferenceSet
+    dataset: Dataset
     denoiser: Denoiser
 
 
@@ -30,13 +30,13 @@ def read_inputs(store: Store, claim: Claim) -> JobInputs:
     denoiser_id = claim.denoiser_id or ""
     with store.database.reading() as session:
         rows = session.execute(
-            select(Gnn, ReferenceSet, Denoiser)
-            .join(ReferenceSet, ReferenceSet.tenant_id == Gnn.tenant_id)
+            select(Gnn, Dataset, Denoiser)
+            .join(Dataset, Dataset.tenant_id == Gnn.tenant_id)
             .join(Denoiser, Denoiser.tenant_id == Gnn.tenant_id)
             .where(
                 Gnn.tenant_id == claim.tenant,
                 Gnn.id == gnn_id,
-                ReferenceSet.id == dataset_id,
+                Dataset.id == dataset_id,
                 Denoiser.id == denoiser_id,
             )
         ).one_or_none()

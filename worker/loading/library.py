@@ -84,7 +84,7 @@ class Library:
 
         return self._cache.get(("denoiser", digest), load, _parameter_bytes)
 
-    def reference(self, gnn: tables.Gnn, row: tables.ReferenceSet) -> LabelledGraphs:
+    def reference(self, gnn: tables.Gnn, row: tables.Dataset) -> LabelledGraphs:
         """The graphs of a reference set; for a node classifier, neighbourhoods of their nodes.
 
         Each neighbourhood marks its node, so the GNN's prediction for it is that of the node.
@@ -106,7 +106,7 @@ class Library:
             ("neighbourhoods", gnn.sha256, row.graphs_digest), sample, _labelled_bytes
         )
 
-    def training_graphs(self, gnn: tables.Gnn, row: tables.ReferenceSet) -> list[Graph]:
+    def training_graphs(self, gnn: tables.Gnn, row: tables.Dataset) -> list[Graph]:
         """The reference; large graphs are replaced by parts of the size a search will edit."""
         graphs = self.reference(gnn, row).graphs
         large = [graph for graph in graphs if graph.node_count > self.exact_nodes]
@@ -123,7 +123,7 @@ class Library:
             )
         ]
 
-    def large_graph(self, row: tables.ReferenceSet) -> CsrGraph:
+    def large_graph(self, row: tables.Dataset) -> CsrGraph:
         """Memory-mapped; nothing is read until it is used."""
 
         def load() -> CsrGraph:
@@ -133,7 +133,7 @@ class Library:
 
         return self._large_graphs.get(row.graphs_digest, load, _mapped_bytes)
 
-    def usual_attributes(self, gnn: tables.Gnn, row: tables.ReferenceSet) -> UsualAttributes | None:
+    def usual_attributes(self, gnn: tables.Gnn, row: tables.Dataset) -> UsualAttributes | None:
         """The attributes of an added edge, counted in the reference set; an added bond is single.
 
         None if the GNN reads no edge attributes.
@@ -154,7 +154,7 @@ class Library:
 
         return self._cache.get(("usual", row.graphs_digest), count, lambda usual: usual.rows.nbytes)
 
-    def reference_statistics(self, gnn: tables.Gnn, row: tables.ReferenceSet) -> GraphStatistics:
+    def reference_statistics(self, gnn: tables.Gnn, row: tables.Dataset) -> GraphStatistics:
         """Statistics of the reference, or of a fixed sample if it is large."""
 
         def compute() -> GraphStatistics:
@@ -166,7 +166,7 @@ class Library:
         key = ("statistics", gnn_key, row.graphs_digest)
         return self._cache.get(key, compute, _statistics_bytes)
 
-    def reference_predictions(self, gnn: tables.Gnn, row: tables.ReferenceSet) -> Tensor:
+    def reference_predictions(self, gnn: tables.Gnn, row: tables.Dataset) -> Tensor:
         """The GNN's probabilities of the reference: [graph or node, class]."""
 
         def compute() -> Tensor:
@@ -179,7 +179,7 @@ class Library:
         self._cache.clear()
         self._large_graphs.clear()
 
-    def _graphs(self, gnn: tables.Gnn, row: tables.ReferenceSet) -> LabelledGraphs:
+    def _graphs(self, gnn: tables.Gnn, row: tables.Dataset) -> LabelledGraphs:
         """Drops edge attributes if the GNN does not read them."""
         stored = self._stored_graphs(row)
         if not row.edge_features:
@@ -191,7 +191,7 @@ class Library:
         ]
         return LabelledGraphs(graphs, stored.labels)
 
-    def _stored_graphs(self, row: tables.ReferenceSet) -> LabelledGraphs:
+    def _stored_graphs(self, row: tables.Dataset) -> LabelledGraphs:
         def load() -> LabelledGraphs:
             return unpack_graphs(self._artifacts.get(row.graphs_digest))
 

@@ -65,8 +65,8 @@ def sample_figures(samples: Samples, probabilities: Tensor) -> SampleFigures:
     predicted_counts = torch.bincount(predicted, minlength=classes).tolist()
     correct = torch.bincount(labels[labels == predicted], minlength=classes).tolist()
     return SampleFigures(
-        graphs=len(samples.graphs),
-        nodes=None if samples.nodes is None else len(samples.nodes),
+        graph_count=len(samples.graphs),
+        node_count=None if samples.nodes is None else len(samples.nodes),
         accuracy=sum(correct) / len(labels),
         min_accuracy=samples.min_accuracy,
         classes=[

@@ -105,7 +105,7 @@ def _restriction(document: CanonicalGraph, outcome: CounterfactualOutcome) -> Re
     if outcome.candidates is None:
         return None
     nodes = len(document.node_ids)
-    return Restriction(candidates=outcome.candidates, of_pairs=nodes * (nodes - 1) // 2)
+    return Restriction(candidate_count=outcome.candidates, pair_count=nodes * (nodes - 1) // 2)
 
 
 def _counterfactual(
@@ -218,8 +218,8 @@ def summary(answers: Sequence[CounterfactualAnswer]) -> Summary:
         return rounded(fmean(value(counterfactual) for counterfactual in best)) if best else None
 
     return Summary(
-        graphs=len(answers),
-        found=len(best),
+        graph_count=len(answers),
+        found_count=len(best),
         flip_rate=rounded(len(best) / len(answers)) if answers else 0.0,
         mean_edits=mean(lambda counterfactual: len(counterfactual.edits)),
         mean_modification_ratio=mean(lambda counterfactual: counterfactual.modification_ratio),

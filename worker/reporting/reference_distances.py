@@ -63,8 +63,8 @@ def distance_to_reference(
                 for level, value in zip(_QUANTILES, null.quantile(levels).tolist(), strict=True)
             },
             p_value=rounded(float((null >= score.sum).double().mean())),
-            n=n,
-            n_reference=reference.count,
+            graph_count=n,
+            reference_count=reference.count,
         ),
         warnings,
     )

@@ -23,6 +23,7 @@ from store.settings import Settings
 
 _START_SECONDS = 120.0  # torch is imported on a machine that does other things, too
 _STOP_SECONDS = 20.0
+_TRAINING_SECONDS = 86_400.0  # `load` keeps a worker busy with a training that never ends
 
 
 @dataclass
@@ -107,7 +108,13 @@ def deployment(queues: str, *, threads: int = 1) -> Iterator[Deployment]:
     folder = Path(tempfile.mkdtemp(prefix=".d4explain-", dir=Path.cwd()))
     log = folder / "broker.log"
     own = broker.own_broker(broker.find_binary(), folder / "broker", log)
-    settings = Settings(data_dir=folder, port=free_port(), redis_url=own.url, threads=threads)
+    settings = Settings(
+        data_dir=folder,
+        port=free_port(),
+        redis_url=own.url,
+        threads=threads,
+        max_training_seconds=_TRAINING_SECONDS,
+    )
     clean = {name: value for name, value in os.environ.items() if not name.startswith("D4_")}
     environment = clean | settings.environment() | {"OMP_NUM_THREADS": str(threads)}
     running = Deployment(settings)

@@ -165,7 +165,7 @@ def _models(folder: str) -> tuple[Gnn, Denoiser]:
 def _loaded(folder: str, digest: str) -> tuple[CsrGraph, float]:
     """As a worker does it."""
     began = time.perf_counter()
-    row = tables.ReferenceSet(graphs_digest=digest, large=True)
+    row = tables.Dataset(graphs_digest=digest, large=True)
     graph = Library(Artifacts(folder), CPU).large_graph(row)
     return graph, time.perf_counter() - began
 

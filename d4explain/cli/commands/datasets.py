@@ -30,7 +30,7 @@ def create(
     listed = graphs_of(read_json(graphs), graphs)
     with Client(api_address(url)) as client:
         made = client.create_dataset(name, listed, gnn)
-    said = f"{made.id}: {made.graphs} graphs of {made.mean_nodes:.1f} nodes on average"
+    said = f"{made.id}: {made.graph_count} graphs of {made.mean_nodes:.1f} nodes on average"
     output().print(said, markup=False, soft_wrap=True)
 
 
@@ -41,7 +41,7 @@ def list_datasets(limit: Annotated[int, typer.Option(min=1)] = 20, url: Url = No
     with Client(api_address(url)) as client:
         for found in islice(client.datasets(), limit):
             sizes = f"{found.mean_nodes:.1f}", f"{found.mean_edges:.1f}"
-            counts = str(found.graphs), str(found.features)
+            counts = str(found.graph_count), str(found.features)
             table.add_row(found.id, escape(found.name), *counts, *sizes)
     output().print(table if table.row_count else "no reference sets")
 

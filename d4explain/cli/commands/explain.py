@@ -13,7 +13,7 @@ from d4explain.cli.terminal import messages, output
 from d4explain.client.address import api_address
 from d4explain.client.client import Client
 from d4explain.client.resources import Estimate
-from d4explain.contracts.requests import Preset
+from d4explain.contracts.requests import Explainer, Preset
 from d4explain.contracts.results import ClassResult, CounterfactualResult, NodeId
 from d4explain.errors import CommandError
 
@@ -49,6 +49,9 @@ def explain(
     alternatives: Annotated[int, typer.Option(min=1, max=16)] = 3,
     max_ratio: Annotated[float, typer.Option(help="Most edits over the graph's edges.")] = 0.3,
     preset: Annotated[Preset, typer.Option(help="How much work the answer is worth.")] = "balanced",
+    explainer: Annotated[
+        Explainer, typer.Option(help="The method; d4-paper is the sampler of the paper.")
+    ] = "d4",
     seed: Annotated[int, typer.Option(min=0)] = 0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what it would take; not for classes.")
@@ -75,6 +78,7 @@ def explain(
             options: dict[str, Any] = {
                 "alternatives": alternatives,
                 "constraints": {"max_ratio": max_ratio, "valid_molecule": valid_molecule},
+                "explainer": explainer,
                 "preset": preset,
                 "seed": seed,
             }
@@ -90,7 +94,9 @@ def explain(
             explanation = client.explain_counterfactual(*ids, graphs, **options)
         else:
             assert target is not None
-            explanation = client.explain_class(*ids, target, preset=preset, seed=seed)
+            explanation = client.explain_class(
+                *ids, target, explainer=explainer, preset=preset, seed=seed
+            )
         with JobBars(messages()) as bars:
             result = client.result(explanation, on_progress=bars)
         if svg is not None:
@@ -150,7 +156,7 @@ def _dataset_id(client: Client, given: str) -> str:
 def _show_estimate(estimate: Estimate) -> None:
     for case in estimate.cases:
         output().print(
-            f"{case.mode}: {case.nodes:,} nodes, {case.pairs:,} pairs, "
+            f"{case.mode}: {case.node_count:,} nodes, {case.pair_count:,} pairs, "
             f"{case.memory_bytes / 1e6:,.0f} MB, {case.seconds:g} s"
         )
     training = ", after the training of a denoiser" if estimate.trains_denoiser else ""

@@ -264,7 +264,7 @@ def test_answers_can_be_posted_again_in_every_form_that_is_read(road: Road) -> N
 def test_class_explanations_carry_attributes(road: Road) -> None:
     for target in (0, 1):
         found = road.explained(
-            kind="class", target_class=target, examples=2, candidates=4, steps=4, nodes=5
+            kind="class", target_class=target, example_count=2, candidates=4, steps=4, node_count=5
         )
         assert found["result"]["examples"]
         for example in found["result"]["examples"]:

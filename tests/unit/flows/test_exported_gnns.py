@@ -234,7 +234,7 @@ def test_a_gat_that_classifies_nodes(road: Road, tmp_path: Path) -> None:
     samples = {"graphs": [posted(data)], "min_accuracy": 0.85}
     gnn = road.register(model, tmp_path, samples)
     assert gnn["spec"]["task"] == "node"
-    assert gnn["report"]["samples"]["nodes"] == data.num_nodes
+    assert gnn["report"]["samples"]["node_count"] == data.num_nodes
     assert gnn["report"]["samples"]["accuracy"] == pytest.approx(accuracy)
 
     unsure = before.max(dim=1).values.argsort()[:3].tolist()

@@ -279,7 +279,7 @@ def test_after_all_of_them_a_worker_probes_the_next_gnn(shared_api, send):
     assert posted.status_code == 202, posted.text
     store = shared_api.store
     Runner(store, Library(store.artifacts, torch.device("cpu")), HANDLERS, "w").run(
-        posted.json()["job"]
+        posted.json()["job_id"]
     )
     probed = shared_api.client.get("/v1/gnns/good").json()
     assert probed["state"] == "ready", probed["report"]

@@ -31,7 +31,7 @@ from service.submission.cost_estimates import estimate
 from store import jobs
 from store.artifacts import large_graphs
 from store.artifacts.files import Artifacts
-from store.database.tables import ReferenceSet
+from store.database.tables import Dataset
 from store.errors import ArtifactCorrupt, ArtifactMissing
 from store.jobs import JobState
 from store.settings import Settings
@@ -298,7 +298,7 @@ def test_an_upload_comes_in_chunks_and_is_stored_once_per_key(road: Road) -> Non
     answer = road.upload(iter(lines), **key)
     assert answer.status_code == 201, answer.text
     found = answer.json()
-    assert (found["large"], found["graphs"], found["features"]) == (True, 1, 1)
+    assert (found["large"], found["graph_count"], found["features"]) == (True, 1, 1)
     assert (found["max_nodes"], found["mean_edges"]) == (3, 1.0)
     again = road.upload(b"".join(lines), **key)
     assert again.json()["id"] == found["id"]
@@ -367,10 +367,11 @@ def test_nodes_of_a_large_graph_are_explained_by_their_numbers(road: Road) -> No
             assert after == (counterfactual["prediction"]["predicted_class"] == 1)
             assert after != (truth[node] > THRESHOLD)
     path, ring, leaf = (one["node"] for one in result["answers"])
-    assert (path["nodes"], path["edges"], path["complete"], path["exact"]) == (5, 4, True, True)
+    assert (path["node_count"], path["edge_count"]) == (5, 4)
+    assert (path["complete"], path["exact"]) == (True, True)
     assert ring["complete"]
     # of the hub's 41 neighbours the nearest are edited, and the verdict is the whole graph's
-    assert (leaf["nodes"], leaf["complete"], leaf["exact"]) == (12, False, True)
+    assert (leaf["node_count"], leaf["complete"], leaf["exact"]) == (12, False, True)
     assert any("1 of 3 nodes are too large" in warning for warning in result["warnings"])
     assert result["receipt"]["dataset_sha256"] == answer.json()["sha256"]
     assert any(one["found"] for one in result["answers"])
@@ -425,7 +426,7 @@ def test_a_dry_run_says_what_it_would_take_and_writes_nothing(road: Road) -> Non
     found = answer.json()
     assert (found["dry_run"], found["trains_denoiser"]) == (True, True)
     (case,) = found["cases"]
-    assert (case["mode"], case["nodes"], case["edges"], case["pairs"]) == ("exact", 20, 19, 190)
+    assert case == {**case, "mode": "exact", "node_count": 20, "edge_count": 19, "pair_count": 190}
     assert road.api.written() == before
     known = road.ask(gnn, dataset, graph=posted(20), denoiser={"steps": 5})
     road.api.finish(known.json()["job"]["waiting_for"])
@@ -439,15 +440,15 @@ def test_a_dry_run_says_what_it_would_take_and_writes_nothing(road: Road) -> Non
 
 def test_estimates_know_the_modes(road: Road) -> None:
     limits = Settings(exact_nodes=10, max_neighbourhood_nodes=30)
-    row = ReferenceSet(max_nodes=1_000_000, large=True)
+    row = Dataset(max_nodes=1_000_000, large=True)
     request = CounterfactualRequest(graphs=[], nodes=[1, 2])
     around = estimate(request, row, limits, trains=False)
-    assert [(case.mode, case.nodes) for case in around.cases] == [("neighbourhood", 30)] * 2
+    assert [(case.mode, case.node_count) for case in around.cases] == [("neighbourhood", 30)] * 2
     graph = CanonicalGraph(
         node_ids=list(range(50)), x=[[1.0]] * 50, edges=list(pairwise(range(50)))
     )
     (case,) = estimate(CounterfactualRequest(graphs=[graph]), row, limits, trains=False).cases
-    assert (case.mode, case.pairs) == ("restricted", 8 * 49)
+    assert (case.mode, case.pair_count) == ("restricted", 8 * 49)
 
 
 def test_what_is_too_large_is_refused_with_an_estimate(road: Road) -> None:
@@ -471,8 +472,8 @@ def test_a_graph_above_the_limit_is_edited_at_candidates_and_says_so(road: Road)
     found = road.api.client.get(asked.headers["location"]).json()
     assert found["state"] == "succeeded", found["job"]["error"]
     (one,) = found["result"]["answers"]
-    assert one["restricted"]["of_pairs"] == 190
-    assert 19 <= one["restricted"]["candidates"] <= 8 * 19
+    assert one["restricted"]["pair_count"] == 190
+    assert 19 <= one["restricted"]["candidate_count"] <= 8 * 19
     assert any("1 of 1 graphs are too large" in said for said in found["result"]["warnings"])
     assert found["result"]["receipt"]["config"]["candidates"]["above_nodes"] == 16
     small = road.ask(road.api.gnn(), dataset, graph=posted(16))

@@ -209,15 +209,15 @@ def test_counterfactuals_say_which_valences_they_break(road: Road) -> None:
     assert not all(verdicts)
 
 
-@pytest.mark.parametrize("sampler", ["guided", "paper"])
-def test_valid_molecules_can_be_asked_for(road: Road, sampler: str) -> None:
+@pytest.mark.parametrize("explainer", ["d4", "d4-paper"])
+def test_valid_molecules_can_be_asked_for(road: Road, explainer: str) -> None:
     """One bond more flips the GNN: between carbons it is valid, at fluorine it is one too many."""
     smiles = "FC(F)CCC"
     broken = {}
     for valid in (False, True):
         asked = {"valid_molecule": valid, "max_ratio": 1.0}
         found = road.explained(
-            graph={"smiles": smiles}, alternatives=8, constraints=asked, sampler=sampler
+            graph={"smiles": smiles}, alternatives=8, constraints=asked, explainer=explainer
         )
         (answer,) = found["result"]["answers"]
         assert answer["found"]
@@ -277,7 +277,7 @@ def test_a_closest_miss_is_a_molecule_too(road: Road) -> None:
 
 
 def test_class_examples_are_molecules(road: Road) -> None:
-    asked = {"kind": "class", "target_class": 0, "examples": 3, "candidates": 8, "steps": 8}
+    asked = {"kind": "class", "target_class": 0, "example_count": 3, "candidates": 8, "steps": 8}
     found = road.explained(**asked)
     assert found["result"]["examples"]
     for number, example in enumerate(found["result"]["examples"]):

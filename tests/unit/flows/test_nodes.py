@@ -221,7 +221,7 @@ def test_labelled_nodes_are_counted_in_the_probe(road: Road) -> None:
     gnn = road.register(SPEC, walk_counter(), {"graphs": [wrong, as_pyg]})
     assert gnn["state"] == "ready", gnn["report"]
     figures = gnn["report"]["samples"]
-    assert (figures["graphs"], figures["nodes"]) == (2, 14)
+    assert (figures["graph_count"], figures["node_count"]) == (2, 14)
     assert figures["accuracy"] == pytest.approx(12 / 14)
     told = [*classes[:-1], *classes[:-1]]
     for number, found in enumerate(figures["classes"]):
@@ -297,7 +297,13 @@ def test_a_node_is_explained_by_edits_that_hold_in_the_whole_graph(road: Road) -
     (answer,) = explanation["result"]["answers"]
     assert answer["prediction"]["predicted_class"] == 0
     # 6, n7, 0, n1, 2; 0 and those two hops away, and the two among themselves, are left alone
-    assert answer["node"] == {"id": 0, "hops": 2, "nodes": 5, "edges": 4, "frozen_pairs": 3} | {
+    assert answer["node"] == {
+        "id": 0,
+        "hops": 2,
+        "node_count": 5,
+        "edge_count": 4,
+        "frozen_pair_count": 3,
+    } | {
         "complete": True,
         "exact": True,
     }
@@ -317,8 +323,8 @@ def test_a_node_is_explained_by_edits_that_hold_in_the_whole_graph(road: Road) -
 
 def test_distances_are_to_the_neighbourhoods_of_the_reference_nodes(road: Road) -> None:
     result = road.explained(kind="counterfactual", graph=ring(8), node=0)["result"]
-    assert result["mmd"]["n_reference"] == sum(len(graph["nodes"]) for graph in REFERENCE)
-    assert result["mmd"]["n"] == 1
+    assert result["mmd"]["reference_count"] == sum(len(graph["nodes"]) for graph in REFERENCE)
+    assert result["mmd"]["graph_count"] == 1
 
 
 def test_each_of_several_nodes_is_explained_as_if_alone(road: Road) -> None:
@@ -366,13 +372,13 @@ def test_a_node_without_neighbours_is_an_answer_that_says_why(road: Road) -> Non
     alone, other = road.answers(graph=graph, nodes=["alone", 0])
     assert not alone["found"]
     assert alone["reason"] == "the rules leave no node pair that may be edited"
-    assert alone["node"]["nodes"] == 1
+    assert alone["node"]["node_count"] == 1
     assert other["found"]
 
 
 def test_a_class_is_explained_by_marked_nodes(road: Road) -> None:
     result = road.explained(
-        kind="class", target_class=1, nodes=5, examples=3, candidates=6, steps=4, seed=1
+        kind="class", target_class=1, node_count=5, example_count=3, candidates=6, steps=4, seed=1
     )["result"]
     assert result["examples"]
     for example in result["examples"]:

@@ -252,8 +252,8 @@ def result() -> CounterfactualResult:
                 {**answer, "found": False, "reason": "budget used up", "counterfactuals": []},
             ],
             "summary": {
-                "graphs": 2,
-                "found": 1,
+                "graph_count": 2,
+                "found_count": 1,
                 "flip_rate": 0.5,
                 "mean_edits": 2.0,
                 "mean_modification_ratio": 0.25,
@@ -299,7 +299,13 @@ def test_counterfactuals_are_shown_with_edits_and_misses_with_reasons() -> None:
 def test_nodes_are_shown_by_their_ids() -> None:
     document = result().model_dump(mode="json")
     for answer, name in zip(document["answers"], ("[b]x", 7), strict=True):
-        answer["node"] = {"id": name, "hops": 2, "nodes": 2, "edges": 0, "frozen_pairs": 0}
+        answer["node"] = {
+            "id": name,
+            "hops": 2,
+            "node_count": 2,
+            "edge_count": 0,
+            "frozen_pair_count": 0,
+        }
     shown = CounterfactualResult.model_validate(document)
     lines = printed(counterfactual_table(shown)).splitlines()
     assert any(line.split()[:2] == ["node", "edges"] for line in lines)

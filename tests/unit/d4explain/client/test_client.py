@@ -51,7 +51,7 @@ def job(state: str = "running", **more: Any) -> dict[str, Any]:
 
 def gnn(**more: Any) -> dict[str, Any]:
     known = {"id": "gnn_1", "name": "g", "state": "ready", "sha256": "0", "spec": {"classes": 3}}
-    return {**known, "report": None, "job": "job_1", "created_at": "now", **more}
+    return {**known, "report": None, "job_id": "job_1", "created_at": "now", **more}
 
 
 def client_of(handler: Handler, **options: Any) -> Client:
@@ -275,13 +275,13 @@ def test_one_graph_and_many_are_asked_in_their_own_words() -> None:
         client.explain_counterfactual("gnn_1", "set_1", [GRAPH], seed=3)
         client.explain_counterfactual("gnn_1", "set_1", [GRAPH, GRAPH], preset="fast")
         client.explain_counterfactual("gnn_1", "set_1", [GRAPH], node="a")
-        client.explain_class("gnn_1", "set_1", 2, examples=4)
+        client.explain_class("gnn_1", "set_1", 2, example_count=4)
     common = {"gnn": "gnn_1", "dataset": "set_1"}
     assert asked == [
         {"kind": "counterfactual", **common, "graph": GRAPH, "seed": 3},
         {"kind": "counterfactual", **common, "graphs": [GRAPH, GRAPH], "preset": "fast"},
         {"kind": "counterfactual", **common, "graph": GRAPH, "node": "a"},
-        {"kind": "class", **common, "target_class": 2, "examples": 4},
+        {"kind": "class", **common, "target_class": 2, "example_count": 4},
     ]
 
 

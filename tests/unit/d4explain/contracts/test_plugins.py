@@ -28,8 +28,8 @@ from d4explain.gnn.network import Gnn, predict
 from store import jobs
 from store.artifacts import graph_sets
 from store.catalogue import datasets, denoisers, explanations, gnns
+from store.database.tables import Dataset, Job
 from store.database.tables import Gnn as GnnRow
-from store.database.tables import Job, ReferenceSet
 from store.store import Store
 from worker.execution.runner import Runner
 from worker.handlers import HANDLERS
@@ -320,7 +320,7 @@ def ring(nodes: int) -> CanonicalGraph:
     return CanonicalGraph(node_ids=list(range(nodes)), x=[[1.0]] * nodes, edges=edges)
 
 
-def rings(store: Store) -> ReferenceSet:
+def rings(store: Store) -> Dataset:
     graphs = [ring(5), ring(6)] * 3
     figures = graph_sets.describe(graphs)
     with store.database.transaction() as session:

@@ -309,12 +309,18 @@ BAD_EXPLANATIONS = {
     "float class": ({"target_class": 1.0}, "/target_class", "integer"),
     "no alternatives": ({"alternatives": 0}, "/alternatives", "greater than or equal to 1"),
     "many alternatives": ({"alternatives": 17}, "/alternatives", "less than or equal to 16"),
-    "sampler": ({"sampler": "magic"}, "/sampler", "'guided' or 'paper'"),
+    "explainer": ({"explainer": "magic"}, "/explainer", "'d4' or 'd4-paper'"),
+    "old sampler": ({"sampler": "guided"}, "/sampler", "is now called `explainer`"),
+    "old class nodes": (
+        {"kind": "class", "graph": None, "target_class": 0, "nodes": 5},
+        "/nodes",
+        "is now called `node_count`",
+    ),
     "preset": ({"preset": "slow"}, "/preset", "'fast', 'balanced' or 'thorough'"),
     "preset where nothing is searched": (
-        {"sampler": "paper", "preset": "thorough"},
+        {"explainer": "d4-paper", "preset": "thorough"},
         "/preset",
-        '"thorough"; presets are for the search',
+        "the explainer 'd4-paper' does not search",
     ),
     "seed": ({"seed": -1}, "/seed", "greater than or equal to 0"),
     "large seed": ({"seed": 2**53}, "/seed", "less than or equal to"),
@@ -381,8 +387,8 @@ BAD_EXPLANATIONS = {
         "0 to 1",
     ),
     "class nodes": (
-        {"kind": "class", "graph": None, "target_class": 0, "nodes": 1},
-        "/nodes",
+        {"kind": "class", "graph": None, "target_class": 0, "node_count": 1},
+        "/node_count",
         "greater than",
     ),
     "class preset": (

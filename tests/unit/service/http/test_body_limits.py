@@ -169,7 +169,7 @@ def test_large_bodies_share_bounded_memory():
     """Bodies that find no room wait unread, then are told to come back; one client gets half."""
 
     async def run():
-        memory = BodyMemory(4 * MB, patience_seconds=0.1)
+        memory = BodyMemory(4 * MB, timeout_seconds=0.1)
         assert await memory.take("10.0.0.1", 2 * MB) == 2 * MB
         assert await memory.take("10.0.0.1", MB) is None  # its half is used
         assert await memory.take("10.0.0.2", 2 * MB) == 2 * MB
@@ -206,7 +206,7 @@ def test_a_body_without_room_is_refused_before_it_is_read():
         sent.append(message)
 
     async def run():
-        memory = BodyMemory(2 * MB, patience_seconds=0.01)
+        memory = BodyMemory(2 * MB, timeout_seconds=0.01)
         limited = BodyLimit(app, lambda _: MB, memory)
         await memory.take("10.0.0.1", MB)
         await limited(posted(MB), receive, send)
@@ -254,7 +254,7 @@ def test_a_large_reference_set_is_stored(deployed):
     client = deployed().client
     answer = client.post("/v1/datasets", content=body, headers=headers)
     assert answer.status_code == 201, answer.text
-    assert answer.json()["graphs"] == 400
+    assert answer.json()["graph_count"] == 400
     broken = body.replace(b'"name": "large"', b'"name": 5')
     answer = client.post("/v1/datasets", content=broken, headers=headers)
     assert answer.status_code == 422

@@ -105,7 +105,7 @@ def test_without_a_key_one_is_told_to_look_first(api):
     lost = sqlite_error("disk I/O error", sqlite3.SQLITE_IOERR_FSYNC)
     with commits_answered_with(api, lost, done=True):
         answer = api.client.post("/v1/datasets", json=body(api))
-    assert "Look whether it was carried out" in answer.json()["detail"]
+    assert "Check whether it was executed" in answer.json()["detail"]
 
 
 def test_a_commit_that_the_database_refused_is_not_unknown(api):
@@ -155,7 +155,7 @@ def test_new_work_is_refused_before_anything_is_written_and_old_keys_still_answe
         assert answer.status_code == 507, address
         assert answer.json()["detail"] == (
             "The disk is full: only 0.0 MiB are free for artifacts. Nothing was accepted. "
-            "Send the request again when there is room."
+            "Send the request again when space is available."
         )
     assert api.written() == before
     again = api.client.post("/v1/datasets", json=body(api), headers=KEY)

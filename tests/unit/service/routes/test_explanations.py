@@ -60,7 +60,7 @@ def test_the_worker_reads_positions_and_the_callers_ids(api):
         graphs=graphs,
         target_class=1,
         alternatives=2,
-        sampler="paper",
+        explainer="d4-paper",
         time_budget=30,
         seed=11,
         constraints={
@@ -81,7 +81,7 @@ def test_the_worker_reads_positions_and_the_callers_ids(api):
     assert asked.constraints.max_edits == 4
     assert asked.constraints.actions == "remove"
     assert asked.constraints.keep_connected
-    assert (asked.target_class, asked.alternatives, asked.sampler) == (1, 2, "paper")
+    assert (asked.target_class, asked.alternatives, asked.explainer) == (1, 2, "d4-paper")
     assert (asked.time_budget, asked.seed) == (30.0, 11)
 
 
@@ -99,13 +99,13 @@ def test_a_class_question_is_settled_with_its_defaults(api):
         "gnn": api.gnn(),
         "dataset": api.dataset(),
         "target_class": 1,
-        "nodes": 6,
+        "node_count": 6,
         "regularisers": {"sparsity": 0.5},
     }
     posted = api.client.post("/v1/explanations", json=body).json()
     asked = ClassRequest.model_validate(question(api, posted["id"]))
-    assert asked == ClassRequest(target_class=1, nodes=6, regularisers={"sparsity": 0.5})
-    assert posted["job"]["kind"] == "class_explanation"
+    assert asked == ClassRequest(target_class=1, node_count=6, regularisers={"sparsity": 0.5})
+    assert posted["job"]["kind"] == "class"
 
 
 def test_presets_reach_the_worker(api):
@@ -113,11 +113,11 @@ def test_presets_reach_the_worker(api):
     posted = api.explanation(gnn=gnn, dataset=dataset, preset="fast")
     assert CounterfactualRequest.model_validate(question(api, posted["id"])).preset == "fast"
     # the default may also be said where presets mean nothing
-    posted = api.explanation(gnn=gnn, dataset=dataset, sampler="paper", preset="balanced")
+    posted = api.explanation(gnn=gnn, dataset=dataset, explainer="d4-paper", preset="balanced")
     assert CounterfactualRequest.model_validate(question(api, posted["id"])).preset == "balanced"
 
     body = {"kind": "class", "gnn": gnn, "dataset": dataset, "target_class": 1}
-    body |= {"sampler": "paper", "preset": "thorough", "steps": 7, "candidates": None}
+    body |= {"explainer": "d4-paper", "preset": "thorough", "steps": 7, "candidates": None}
     posted = api.client.post("/v1/explanations", json=body).json()
     asked = ClassRequest.model_validate(question(api, posted["id"]))
     assert (asked.preset, asked.steps, asked.candidates) == ("thorough", 7, None)
@@ -159,7 +159,7 @@ def test_prefer_wait_answers_with_the_result(api):
     worker.join()
     assert answer.status_code == 200
     assert answer.headers["preference-applied"] == "wait=20"
-    assert answer.json()["result"]["summary"]["found"] == 1
+    assert answer.json()["result"]["summary"]["found_count"] == 1
 
 
 def test_waiting_ends_with_the_time_that_was_asked_for(api):
@@ -320,7 +320,7 @@ def test_a_reference_set_in_use_is_not_deleted(api):
     assert api.client.delete(f"/v1/datasets/{posted['dataset']}").status_code == 204
     assert api.client.get(f"/v1/datasets/{posted['dataset']}").status_code == 404
     kept = api.client.get(f"/v1/explanations/{posted['id']}").json()
-    assert kept["result"]["summary"]["found"] == 1
+    assert kept["result"]["summary"]["found_count"] == 1
 
 
 def test_a_reference_set_says_what_it_holds(api):
@@ -333,6 +333,6 @@ def test_a_reference_set_says_what_it_holds(api):
     assert answer.status_code == 201
     found = answer.json()
     assert answer.headers["location"] == f"/v1/datasets/{found['id']}"
-    assert (found["graphs"], found["features"], found["max_nodes"]) == (3, 1, 3)
+    assert (found["graph_count"], found["features"], found["max_nodes"]) == (3, 1, 3)
     assert found["label_counts"] == {"0": 1, "2": 1}
     assert (found["mean_nodes"], found["mean_edges"]) == (2.0, 1.0)

@@ -30,7 +30,7 @@ def test_a_gnn_whose_probe_takes_longer_is_accepted(api):
     assert int(answer.headers["retry-after"]) > 0
     assert answer.headers["preference-applied"] == "respond-async"
     assert (gnn["state"], gnn["report"], gnn["name"]) == ("probing", None, "motifs")
-    assert api.queued("probe") == [gnn["job"]]
+    assert api.queued("probe") == [gnn["job_id"]]
 
 
 def test_a_gnn_that_passes_within_the_default_wait_is_created(api):

@@ -206,7 +206,7 @@ def test_a_failure_of_the_service_has_the_same_shape(api):
     assert answer.status_code == 500
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.headers["cache-control"] == "no-store"
-    assert answer.json()["detail"] == "The service failed; its log has the reason."
+    assert answer.json()["detail"] == "Internal error; see the service's log."
 
 
 class DownBell:

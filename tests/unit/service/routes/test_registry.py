@@ -28,7 +28,7 @@ def registered(api, name="motifs", *, ready=True, **parts):
     assert answer.status_code == 202, answer.text
     gnn = answer.json()
     if ready:
-        api.finish(gnn["job"])
+        api.finish(gnn["job_id"])
     return gnn
 
 
@@ -77,10 +77,10 @@ def test_a_version_number_is_never_given_twice(api):
 def test_a_name_stands_for_its_newest_ready_version(api):
     first = registered(api, ready=False)
     assert get(api, "motifs").json()["id"] == first["id"]  # none is ready: the newest
-    api.finish(first["job"])
+    api.finish(first["job_id"])
     second = registered(api)
     rejected = registered(api, ready=False)
-    api.finish(rejected["job"], "constant")
+    api.finish(rejected["job_id"], "constant")
     registered(api, ready=False)
     assert get(api, "motifs").json()["id"] == second["id"]
     assert get(api, "motifs@1").json()["id"] == first["id"]
@@ -230,7 +230,7 @@ def test_a_name_that_moves_while_a_question_is_checked_changes_nothing(api, monk
         api.client.put("/v1/gnns/motifs/aliases/production", json={"version": 2})
         return check_groups(*arguments)
 
-    monkeypatch.setattr("service.submission.explanation_submissions.check_groups", meanwhile)
+    monkeypatch.setattr("service.submission.explanation_checks.check_groups", meanwhile)
     asked = api.explanation(gnn="motifs@production", dataset=dataset)
     assert get(api, "motifs@production").json()["id"] == second["id"]
     assert asked["gnn"] == asked["job"]["subject"]["gnn"] == first["id"]
@@ -381,12 +381,12 @@ def test_samples_that_come_out_as_labelled_are_in_the_report(api):
     text = samples((0, 0), (1, 0), (2, 1), (3, 0))
     form = {"weights": ("w", edge_counting_weights(api)), "samples": ("s.json", text.encode())}
     gnn = registered(api, ready=False, **form)
-    run(api, gnn["job"])
+    run(api, gnn["job_id"])
     probed = get(api, gnn["id"]).json()
     assert probed["state"] == "ready", probed["report"]
     assert probed["report"]["samples"] == {
-        "graphs": 4,
-        "nodes": None,
+        "graph_count": 4,
+        "node_count": None,
         "accuracy": 0.75,
         "min_accuracy": 0.5,
         "classes": [

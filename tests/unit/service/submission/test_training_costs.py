@@ -8,7 +8,7 @@ from d4explain.contracts.requests import DenoiserConfig
 from models.diffusion.recipes import Objective, recipe_for
 from service.submission.training_costs import RECIPE_SIZES, training_seconds
 from store.catalogue import datasets, denoisers, gnns
-from store.database.tables import ReferenceSet
+from store.database.tables import Dataset
 from store.settings import Settings
 
 ENDLESS = {"steps": 100_000, "hidden": 256, "blocks": 12}
@@ -18,14 +18,14 @@ ENDLESS = {"steps": 100_000, "hidden": 256, "blocks": 12}
 def test_the_sizes_are_those_of_the_recipes(objective, name):
     size, recipe = RECIPE_SIZES[objective, name], recipe_for(Objective(objective), name)
     assert vars(size) == {field: getattr(recipe, field) for field in vars(size)}
-    largest = ReferenceSet(max_nodes=10**6)
+    largest = Dataset(max_nodes=10**6)
     config = DenoiserConfig(recipe=name)
     assert training_seconds(objective, config, largest) < Settings().max_training_seconds
 
 
 @pytest.mark.parametrize("field", ENDLESS)
 def test_more_costs_more(field):
-    graphs = ReferenceSet(max_nodes=30)
+    graphs = Dataset(max_nodes=30)
     small = DenoiserConfig(steps=100, hidden=16, blocks=2)
     large = small.model_copy(update={field: 2 * getattr(small, field)})
     assert training_seconds("class", large, graphs) > 1.2 * training_seconds("class", small, graphs)

@@ -18,7 +18,7 @@ from d4explain.contracts.results import ProbeReport
 from store import jobs
 from store.catalogue import datasets, denoisers, explanations, gnn_labels, gnns, retries
 from store.database.sessions import Database
-from store.database.tables import Denoiser, Explanation, Gnn, ReferenceSet
+from store.database.tables import Dataset, Denoiser, Explanation, Gnn
 from store.errors import Conflict, GnnNotReady, NotFound
 from store.jobs import Claim, Job, JobKind, JobState
 
@@ -69,7 +69,7 @@ def ready_gnn(session: Session, weights: str = "1" * 64, tenant: str = "default"
     return gnn
 
 
-def reference_set(session: Session, sha256: str = "2" * 64) -> ReferenceSet:
+def reference_set(session: Session, sha256: str = "2" * 64) -> Dataset:
     return datasets.create(
         session,
         name="set",
@@ -85,7 +85,7 @@ def reference_set(session: Session, sha256: str = "2" * 64) -> ReferenceSet:
 
 
 def asked(
-    session: Session, gnn: Gnn, dataset: ReferenceSet, config: DenoiserConfig = CONFIG
+    session: Session, gnn: Gnn, dataset: Dataset, config: DenoiserConfig = CONFIG
 ) -> tuple[Explanation, Job]:
     denoiser, training = denoisers.get_or_create(
         session, gnn=gnn, dataset=dataset, objective="counterfactual", config=config

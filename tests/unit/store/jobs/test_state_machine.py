@@ -22,7 +22,7 @@ from store import jobs
 from store.catalogue import datasets, denoisers, explanations, gnns, retries
 from store.database.job_policy import JobPolicy
 from store.database.sessions import Database, now
-from store.database.tables import Denoiser, Gnn, JobEvent, ReferenceSet
+from store.database.tables import Dataset, Denoiser, Gnn, JobEvent
 from store.errors import Conflict, LeaseLost
 from store.jobs import Claim, Job, JobKind, JobState
 
@@ -120,7 +120,7 @@ class Jobs(RuleBasedStateMachine):
                 mean_edges=0.0,
             )
         self.gnn: Gnn = gnn
-        self.dataset: ReferenceSet = dataset
+        self.dataset: Dataset = dataset
         self.submit()
         self.ask_for_an_explanation()
 

@@ -41,7 +41,7 @@ from models.counterfactual.search_config import PRESETS
 from store import jobs
 from store.artifacts import graph_sets
 from store.catalogue import datasets, denoisers, explanations, gnns
-from store.database.tables import Denoiser, Job, ReferenceSet
+from store.database.tables import Dataset, Denoiser, Job
 from store.database.tables import Gnn as GnnRow
 from store.jobs import JobKind, JobState, Queue
 from store.settings import Settings
@@ -109,7 +109,7 @@ class World:
     store: Store
     runner: Runner
     gnn: GnnRow
-    dataset: ReferenceSet
+    dataset: Dataset
 
     def run(self, job_id: str, handler: Handler | None = None) -> Job:
         if handler is not None:
@@ -476,12 +476,12 @@ def test_counterfactuals_flip_with_the_callers_node_ids(world: World, trained: D
     assert second.closest_miss is not None
     assert len(second.closest_miss.edits) == 1
 
-    assert result.summary.graphs == 2
-    assert result.summary.found == 1
+    assert result.summary.graph_count == 2
+    assert result.summary.found_count == 1
     assert result.summary.edits_by_denoiser + result.summary.edits_by_search == 1
     assert result.mmd is not None
-    assert result.mmd.n == 1
-    assert result.mmd.n_reference == 20
+    assert result.mmd.graph_count == 1
+    assert result.mmd.reference_count == 20
     assert 0 <= result.mmd.p_value <= 1
     assert result.receipt.gnn == world.gnn.id
     assert result.receipt.gnn_sha256 == world.gnn.sha256
@@ -492,7 +492,7 @@ def test_counterfactuals_flip_with_the_callers_node_ids(world: World, trained: D
     assert None not in gradients
     assert result.receipt.work["gnn_gradients"] == sum(gradients) > 0  # type: ignore[arg-type]
     assert result.receipt.seed == 7
-    assert result.receipt.config["sampler"] == "guided"
+    assert result.receipt.config["explainer"] == "d4"
     assert result.receipt.config["preset"] == "balanced"
 
 
@@ -533,7 +533,7 @@ def test_an_answer_does_not_depend_on_other_graphs_of_the_request(
     answers = []
     for graphs in ([graph], [ring(5), graph, ring(6)]):
         request = CounterfactualRequest(
-            graphs=graphs, constraints=Constraints(max_ratio=0.5), sampler="paper"
+            graphs=graphs, constraints=Constraints(max_ratio=0.5), explainer="d4-paper"
         )
         explanation_id, job_id = world.submit(request, trained)
         world.run(job_id)
@@ -622,7 +622,11 @@ def trained_for_classes(world: World) -> Denoiser:
 def test_a_class_is_explained_by_ranked_examples(
     world: World, trained_for_classes: Denoiser
 ) -> None:
-    request = ClassRequest(target_class=1, nodes=5, examples=3, candidates=6, steps=4, seed=1)
+    request = ClassRequest(
+        target_class=1, node_count=5, example_count=3, candidates=6, steps=4, seed=1
+    )
+        target_class=1, node_count=5, example_count=3, candidates=6, steps=4, seed=1
+    )
     explanation_id, job_id = world.submit(request, trained_for_classes)
     done = world.run(job_id)
     assert done.state is JobState.SUCCEEDED
@@ -679,7 +683,7 @@ def test_a_class_preset_fills_in_missing_options(
     candidates: int,
     steps: int,
 ) -> None:
-    request = ClassRequest(target_class=1, nodes=5, examples=1, **asked)
+    request = ClassRequest(target_class=1, node_count=5, example_count=1, **asked)
     explanation_id, job_id = world.submit(request, trained_for_classes)
     done = world.run(job_id)
     assert done.state is JobState.SUCCEEDED
@@ -695,7 +699,7 @@ def test_a_class_without_reference_graphs_is_explained_with_a_warning(
 ) -> None:
     gnn, _ = register(world.store, edge_counter(1000.0))
     odd = World(world.store, world.runner, gnn, world.dataset)
-    request = ClassRequest(target_class=1, nodes=4, examples=1, candidates=2, steps=2)
+    request = ClassRequest(target_class=1, node_count=4, example_count=1, candidates=2, steps=2)
     explanation_id, job_id = odd.submit(request, trained_for_classes)
     assert odd.run(job_id).state is JobState.SUCCEEDED
     result = ClassResult.model_validate_json(odd.result(explanation_id))

@@ -16,7 +16,7 @@ from d4explain.gnn.network import Gnn
 from store.artifacts import graph_sets, large_graphs
 from store.artifacts.files import Artifacts
 from store.catalogue import datasets, gnns
-from store.database.tables import ReferenceSet
+from store.database.tables import Dataset
 from store.settings import Settings
 from store.store import Store
 from worker.loading.graph_conversion import graph_of
@@ -159,7 +159,7 @@ def test_eviction_frees_the_copies_of_large_graphs() -> None:
         x = np.full((1000, 8), number, np.float32)  # 32 kB of features and 8 kB of offsets
         graph = large_graphs.rows_of(x, np.array([0]), np.array([1]))
         digest = artifacts.put_large(partial(large_graphs.write, graph))
-        rows.append(ReferenceSet(graphs_digest=digest, large=True))
+        rows.append(Dataset(graphs_digest=digest, large=True))
     before = mapped_copies()
 
     library = Library(artifacts, CPU, cache_bytes=100_000)

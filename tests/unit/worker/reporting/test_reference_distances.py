@@ -24,7 +24,7 @@ def test_graphs_of_the_same_kind_lie_within_the_null() -> None:
     distance = distance_to_reference(alike, REFERENCE, seed=0)
     assert distance.mmd is not None
     assert distance.mmd.p_value > 0.05
-    assert (distance.mmd.n, distance.mmd.n_reference) == (10, 60)
+    assert (distance.mmd.graph_count, distance.mmd.reference_count) == (10, 60)
     quantiles = list(distance.mmd.null_quantiles.values())
     assert quantiles == sorted(quantiles)
 
@@ -48,7 +48,7 @@ def test_graphs_beyond_half_the_reference_are_sampled() -> None:
     graphs = [random_graph(10, 0.3, seed) for seed in range(50)]
     distance = distance_to_reference(graphs, REFERENCE, seed=0)
     assert distance.mmd is not None
-    assert distance.mmd.n == 30
+    assert distance.mmd.graph_count == 30
     assert "30 of the 50" in distance.warnings[0]
 
 
@@ -81,7 +81,7 @@ def test_shares_of_a_sample_add_up_to_one() -> None:
     shares = torch.tensor([0.5, *[0.1] * 5])
     found = distance_to_reference(same, reference, seed=0, shares=shares)
     assert found.mmd is not None
-    assert found.mmd.n == 2
+    assert found.mmd.graph_count == 2
     alone = distance_to_reference(same[:1], reference, seed=0).mmd
     assert alone is not None
     assert found.mmd.sum == pytest.approx(alone.sum)

@@ -1,0 +1,92 @@
+"""Examples of the OpenAPI document: one small story, from registration to explanation."""
+
+from __future__ import annotations
+
+from service.examples.datasets import (
+    DATASET,
+    DATASET_IN,
+    EDGE_ATTRIBUTES_IN,
+    LARGE_DATASET,
+    LARGE_LINES,
+)
+from service.examples.denoisers import DENOISER, DENOISER_IN, TRAINING_DENOISER
+from service.examples.explanations import (
+    CLASS_IN,
+    COUNTERFACTUAL_IN,
+    CYTOSCAPE,
+    ESTIMATE,
+    EXPLANATION,
+    GRAPHML,
+    LARGE_NODE_IN,
+    LISTED_EXPLANATION,
+    MANY_IN,
+    NODES_IN,
+    PYG,
+    SVG,
+    WAITING_EXPLANATION,
+)
+from service.examples.gnns import (
+    ALIAS_IN,
+    ARCHIVE_IN,
+    BLACK_BOX_IN,
+    GNN,
+    GNN_IN,
+    GNN_PATCH,
+    PROBING_GNN,
+)
+from service.examples.health import NOT_READY, READY
+from service.examples.jobs import CANCELED_JOB, EVENTS, RETRY_JOB, TRAIN_JOB
+from service.examples.predictions import (
+    NODE_PREDICTIONS,
+    NODE_PREDICTIONS_IN,
+    PREDICTIONS,
+    PREDICTIONS_IN,
+    PREDICTIONS_LATER,
+)
+from service.examples.problems import page, problem
+from service.examples.shared import GNN_ID
+
+__all__ = [
+    "ALIAS_IN",
+    "ARCHIVE_IN",
+    "BLACK_BOX_IN",
+    "CANCELED_JOB",
+    "CLASS_IN",
+    "COUNTERFACTUAL_IN",
+    "CYTOSCAPE",
+    "DATASET",
+    "DATASET_IN",
+    "DENOISER",
+    "DENOISER_IN",
+    "EDGE_ATTRIBUTES_IN",
+    "ESTIMATE",
+    "EVENTS",
+    "EXPLANATION",
+    "GNN",
+    "GNN_ID",
+    "GNN_IN",
+    "GNN_PATCH",
+    "GRAPHML",
+    "LARGE_DATASET",
+    "LARGE_LINES",
+    "LARGE_NODE_IN",
+    "LISTED_EXPLANATION",
+    "MANY_IN",
+    "NODES_IN",
+    "NODE_PREDICTIONS",
+    "NODE_PREDICTIONS_IN",
+    "NOT_READY",
+    "PREDICTIONS",
+    "PREDICTIONS_IN",
+    "PREDICTIONS_LATER",
+    "PROBING_GNN",
+    "PYG",
+    "READY",
+    "RETRY_JOB",
+    "SVG",
+    "TRAINING_DENOISER",
+    "TRAIN_JOB",
+    "WAITING_EXPLANATION",
+    "page",
+    "problem",
+]

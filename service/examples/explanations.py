@@ -1,0 +1,211 @@
+"""Examples of explanations."""
+
+from __future__ import annotations
+
+from service.examples.jobs import explaining
+from service.examples.shared import (
+    AFTER,
+    BEFORE,
+    CREATED,
+    DENOISER_ID,
+    EDITED,
+    EXPLANATION_ID,
+    GNN_ID,
+    JOB_ID,
+    NODE_LINK_GRAPH,
+    PYG_GRAPH,
+    SET_ID,
+    SHA,
+    TRAIN_JOB_ID,
+    Example,
+)
+
+COUNTERFACTUAL_IN: Example = {
+    "kind": "counterfactual",
+    "gnn": GNN_ID,
+    "dataset": SET_ID,
+    "graph": NODE_LINK_GRAPH,
+    "alternatives": 2,
+    "constraints": {"max_ratio": 0.3, "frozen_nodes": ["tail"], "frozen_edges": [["a", "b"]]},
+    "seed": 7,
+}
+MANY_IN: Example = {
+    "kind": "counterfactual",
+    "gnn": GNN_ID,
+    "dataset": SET_ID,
+    "graphs": [NODE_LINK_GRAPH, PYG_GRAPH],
+    "target_class": 1,
+    "preset": "fast",
+    "denoiser": {"recipe": "default", "steps": 2000, "seed": 7},
+}
+NODES_IN: Example = {
+    "kind": "counterfactual",
+    "gnn": GNN_ID,
+    "dataset": SET_ID,
+    "graph": NODE_LINK_GRAPH,
+    "nodes": ["roof", "tail"],
+    "constraints": {"actions": "remove", "frozen_nodes": ["c"]},
+}
+LARGE_NODE_IN: Example = {
+    "kind": "counterfactual",
+    "gnn": GNN_ID,
+    "dataset": SET_ID,
+    "node": 123456,
+}
+ESTIMATE: Example = {
+    "dry_run": True,
+    "cases": [
+        {
+            "mode": "exact",
+            "node_count": 6,
+            "edge_count": 6,
+            "pair_count": 15,
+            "memory_bytes": 40054000,
+            "seconds": 0.2,
+        }
+    ],
+    "memory_bytes": 40054000,
+    "seconds": 0.2,
+    "trains_denoiser": True,
+}
+CLASS_IN: Example = {
+    "kind": "class",
+    "gnn": GNN_ID,
+    "dataset": SET_ID,
+    "target_class": 1,
+    "node_count": 6,
+    "example_count": 4,
+    "seed": 7,
+}
+_SUMMARY: Example = {
+    "graph_count": 1,
+    "found_count": 1,
+    "flip_rate": 1.0,
+    "mean_edits": 1.0,
+    "mean_modification_ratio": 1 / 7,
+    "mean_fidelity": 0.77,
+    "mean_confidence": 0.83,
+    "edits_by_denoiser": 1,
+    "edits_by_search": 0,
+}
+_RESULT: Example = {
+    "kind": "counterfactual",
+    "answers": [
+        {
+            "graph": NODE_LINK_GRAPH,
+            "node": None,
+            "prediction": BEFORE,
+            "found": True,
+            "reason": None,
+            "counterfactuals": [
+                {
+                    "graph": EDITED,
+                    "edits": [
+                        {
+                            "action": "remove",
+                            "source": "b",
+                            "target": "roof",
+                            "plausibility": 1.84,
+                            "proposed_by": "denoiser",
+                        }
+                    ],
+                    "prediction": AFTER,
+                    "confidence": 0.83,
+                    "denoiser_likelihood": 1.84,
+                    "fidelity": 0.77,
+                    "modification_ratio": 1 / 7,
+                    "connected": True,
+                    "found_by": "denoiser",
+                }
+            ],
+            "closest_miss": None,
+            "diversity": None,
+            "gnn_evaluations": 512,
+            "gnn_gradients": 2,
+            "seconds": 0.4,
+        }
+    ],
+    "summary": _SUMMARY,
+    "mmd": {
+        "degree": 0.02,
+        "clustering": 0.04,
+        "spectrum": 0.05,
+        "sum": 0.11,
+        "null_quantiles": {"0.05": 0.04, "0.5": 0.1, "0.95": 0.31},
+        "p_value": 0.46,
+        "graph_count": 1,
+        "reference_count": 2,
+    },
+    "timings": {"load_seconds": 0.1, "explain_seconds": 0.4, "mmd_seconds": 0.02},
+    "receipt": {
+        "request_sha256": SHA,
+        "gnn_sha256": SHA,
+        "dataset_sha256": SHA,
+        "denoiser_sha256": SHA,
+        "denoiser_key": SHA,
+        "config": {"explainer": "d4", "preset": "balanced", "alternatives": 2},
+        "seed": 7,
+        "device": "cpu",
+        "versions": {"d4explain": "0.1.0", "torch": "2.13.0"},
+        "work": {"samples": 256, "gnn_evaluations": 512, "gnn_gradients": 2, "depth": 1},
+    },
+    "warnings": [],
+}
+EXPLANATION: Example = {
+    "id": EXPLANATION_ID,
+    "kind": "counterfactual",
+    "gnn": GNN_ID,
+    "dataset": SET_ID,
+    "denoiser": DENOISER_ID,
+    "state": "succeeded",
+    "summary": _SUMMARY,
+    "job": explaining("succeeded"),
+    "created_at": CREATED,
+    "links": {
+        "self": f"/v1/explanations/{EXPLANATION_ID}",
+        "job": f"/v1/jobs/{JOB_ID}",
+        "events": f"/v1/jobs/{JOB_ID}/events",
+        "svg": f"/v1/explanations/{EXPLANATION_ID}?format=svg",
+    },
+    "result": _RESULT,
+}
+WAITING_EXPLANATION: Example = {
+    **EXPLANATION,
+    "state": "queued",
+    "summary": None,
+    "job": explaining("queued", waiting_for=TRAIN_JOB_ID),
+    "links": {**EXPLANATION["links"], "svg": None},
+    "result": None,
+}
+LISTED_EXPLANATION: Example = {k: v for k, v in EXPLANATION.items() if k != "result"}
+SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="760" height="520">…</svg>'
+GRAPHML = '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">…</graphml>'
+_EDITS = _RESULT["answers"][0]["counterfactuals"][0]["edits"]
+_FACTS: Example = {"predicted_class": 1, "confidence": 0.83, "predicted_class_before": 0}
+CYTOSCAPE: Example = {
+    "data": {**_FACTS, "edits": _EDITS},
+    "directed": False,
+    "multigraph": False,
+    "elements": {
+        "nodes": [
+            {
+                "data": {"id": "a", "value": "a", "name": "a", "x": [1.0]},
+                "position": {"x": 0.0, "y": 80.0},
+            },
+            {
+                "data": {"id": "b", "value": "b", "name": "b", "x": [1.0]},
+                "position": {"x": 80.0, "y": 80.0},
+            },
+        ],
+        "edges": [{"data": {"source": "a", "target": "b", "edit": "kept"}}],
+    },
+}
+PYG: Example = {
+    "x": [[1.0]] * 6,
+    "edge_index": [[0, 1, 2, 3, 0, 4, 1, 2, 3, 0, 4, 5], [1, 2, 3, 0, 4, 5, 0, 1, 2, 3, 0, 4]],
+    "num_nodes": 6,
+    "y": [1],
+    "node_ids": ["a", "b", "c", "d", "roof", "tail"],
+    "edits": _EDITS,
+    **_FACTS,
+}

@@ -1,0 +1,95 @@
+"""Examples of jobs and their events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from service.examples.shared import (
+    CREATED,
+    DENOISER_ID,
+    DONE,
+    EXPLANATION_ID,
+    GNN_ID,
+    JOB_ID,
+    SET_ID,
+    STARTED,
+    TRAIN_JOB_ID,
+    Example,
+)
+
+
+def job(id_: str, kind: str, queue: str, answer: str, state: str, **changes: Any) -> Example:
+    at = f"/v1/jobs/{id_}"
+    ended = state not in ("queued", "running")
+    example = {
+        "id": id_,
+        "kind": kind,
+        "queue": queue,
+        "state": state,
+        "attempt": 0 if state == "queued" else 1,
+        "max_attempts": 3,
+        "progress": None,
+        "waiting_for": None,
+        "cancel_requested": False,
+        "error": None,
+        "result": None,
+        "retry_of": None,
+        "subject": {"gnn": GNN_ID, "dataset": None, "denoiser": None, "explanation": None},
+        "created_at": CREATED,
+        "started_at": None if state == "queued" else STARTED,
+        "finished_at": DONE if ended else None,
+        "links": {
+            "self": at,
+            "events": f"{at}/events",
+            "cancel": None if ended else f"{at}/cancel",
+            "retry": f"{at}/retry" if ended and state != "succeeded" else None,
+            "result": answer,
+        },
+    }
+    return {**example, **changes}
+
+
+def training(state: str, progress: Example | None) -> Example:
+    subject = {"gnn": GNN_ID, "dataset": SET_ID, "denoiser": DENOISER_ID, "explanation": None}
+    address = f"/v1/denoisers/{DENOISER_ID}"
+    return job(TRAIN_JOB_ID, "train", "train", address, state, subject=subject, progress=progress)
+
+
+def explaining(state: str, **changes: Any) -> Example:
+    subject = {
+        "gnn": GNN_ID,
+        "dataset": SET_ID,
+        "denoiser": DENOISER_ID,
+        "explanation": EXPLANATION_ID,
+    }
+    address = f"/v1/explanations/{EXPLANATION_ID}"
+    return job(JOB_ID, "counterfactual", "sample", address, state, subject=subject, **changes)
+
+
+PROGRESS: Example = {
+    "phase": "training",
+    "step": 420,
+    "total": 2000,
+    "metrics": {"loss": 0.231, "flip_rate": 0.64},
+}
+TRAIN_JOB = training("running", PROGRESS)
+CANCELED_JOB = {**explaining("canceled"), "cancel_requested": True}
+RETRY_JOB = {
+    **explaining("queued", retry_of=JOB_ID),
+    "id": "job_01kaajx2c8w6r5n1t9zq",
+    "links": {
+        "self": "/v1/jobs/job_01kaajx2c8w6r5n1t9zq",
+        "events": "/v1/jobs/job_01kaajx2c8w6r5n1t9zq/events",
+        "cancel": "/v1/jobs/job_01kaajx2c8w6r5n1t9zq/cancel",
+        "retry": None,
+        "result": f"/v1/explanations/{EXPLANATION_ID}",
+    },
+}
+EVENTS = (
+    "id: 41\r\nevent: state\r\n"
+    'data: {"state":"running","attempt":1,"waiting_for":null,"cancel_requested":false,'
+    '"error":null,"at":"2026-11-16T09:30:00.120Z"}\r\n\r\n'
+    "id: 42\r\nevent: progress\r\n"
+    'data: {"phase":"training","step":420,"total":2000,"metrics":{"loss":0.231},'
+    '"at":"2026-11-16T09:30:00.900Z"}\r\n\r\n'
+)

@@ -1,0 +1,9 @@
+"""Which sampler of `models` an explainer uses."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from d4explain.contracts.requests import Explainer
+
+SAMPLERS: dict[Explainer, Literal["guided", "paper"]] = {"d4": "guided", "d4-paper": "paper"}
