@@ -43,9 +43,7 @@ class CandidateConfig:
     per_edge: int = 8  # most candidates per edge
     patch_nodes: int = 64  # nodes of a patch that the denoiser reads
     far_per_patch: int = 64
-    pool: int = (
-        256  # candidates tried as single edits; four times as many if search.pool is None
-    )
+    pool: int = 256  # candidates tried as single edits; four times as many if search.pool is None
     probes: int = 32  # random candidates whose measured effects scale the predictions
 
     def __post_init__(self) -> None:
