@@ -1,4 +1,4 @@
-"""Graphs as the method sees them: one sparse form, one dense batch, conversions between the two."""
+"""Graphs in sparse and dense form, and the conversions between them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Graph:
 
     features: Tensor  # [node, feature]
     edges: Tensor  # [2, edge] int64
-    target: int | None = None  # the marked node, which a node classifier is asked about
+    target: int | None = None  # the marked node, which a node classifier classifies
     edge_attributes: Tensor | None = None  # [edge, attribute]
-    usual: UsualAttributes | None = None  # what an edge that is added carries
+    usual: UsualAttributes | None = None  # attributes of added edges
 
     def __post_init__(self) -> None:
         if self.edge_attributes is not None and len(self.edge_attributes) != self.edge_count:
@@ -43,9 +43,9 @@ class Graph:
 
     @property
     def pair_attributes(self) -> Tensor | None:
-        """Of each edge its own, of other pairs what an edge added there would carry.
+        """Attributes of each edge, and of each other pair if an edge were added.
 
-        [node, node, attribute], 0 where nothing is known of added edges.
+        [node, node, attribute]; 0 if the attributes of added edges are unknown.
         """
         if self.edge_attributes is None:
             return None
@@ -62,8 +62,8 @@ class Graph:
     def with_edges(self, edges: Tensor) -> Graph:
         """The same nodes with other [2, edge] edges, source < target.
 
-        An edge that was there keeps its attributes; another carries what an added one does. Takes
-        memory in the edges, never in the square of the nodes.
+        Existing edges keep their attributes; new edges get those of added edges. Memory grows with
+        the edges, not with the square of the nodes.
         """
         if self.edge_attributes is None:
             return replace(self, edges=edges)
@@ -88,13 +88,13 @@ class Graph:
 
 @dataclass(frozen=True)
 class SparseGraphs:
-    """Several graphs laid side by side, the form PyG layers take."""
+    """Several graphs as one disjoint union, the input of PyG layers."""
 
     features: Tensor  # [node of all graphs, feature]
     edge_index: Tensor  # [2, 2·edge], both directions
     graph_of_node: Tensor  # [node of all graphs]
     count: int
-    targets: Tensor | None = None  # [graph] int64, each one's marked node among all graphs' nodes
+    targets: Tensor | None = None  # [graph] int64, marked nodes among the nodes of all graphs
     edge_attributes: Tensor | None = None  # [2·edge, attribute]
 
     def to(self, device: torch.device) -> SparseGraphs:
@@ -116,7 +116,7 @@ class DenseGraphs:
     features: Tensor  # [batch, node, feature], zero on padding
     mask: Tensor  # [batch, node] bool, True where a node is real
     targets: Tensor | None = None  # [batch] int64, the marked nodes
-    # [batch, node, node, attribute], symmetric; of absent edges what they would carry
+    # [batch, node, node, attribute], symmetric; absent edges have those they would get
     edge_attributes: Tensor | None = None
 
     @property
@@ -164,12 +164,12 @@ class DenseGraphs:
 
 
 def is_shared(values: Tensor) -> bool:
-    """Whether all graphs of a batch have one and the same copy."""
+    """Whether all graphs of a batch share one copy."""
     return len(values) > 1 and values.stride(0) == 0
 
 
 def _sharing(values: Tensor, device: torch.device) -> Tensor:
-    """What all graphs share stays one copy."""
+    """Moves the values; a shared copy stays shared."""
     return moved(values[:1] if is_shared(values) else values, device).expand_as(values)
 
 

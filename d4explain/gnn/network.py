@@ -26,12 +26,12 @@ from d4explain.gnn.spec import GnnSpec, PluggedLayer
 # Rows (nodes and directed edges) of one sparse pass: a few tens of MB at usual widths.
 _ROWS_PER_PASS = 100_000
 
-# Numbers of one layer's output in a dense pass on the CPU: half a MB, so that layers hand their
-# values on within the cache. Measured twice as fast as thousands of graphs at once.
+# Numbers of one layer's output in a dense pass on the CPU: half a MB, so that values stay in the
+# cache between layers. Measured twice as fast as thousands of graphs at once.
 _VALUES_PER_CPU_PASS = 130_000
 
 
-Watch = Callable[[int, Tensor], None]  # position of a layer, what it gets
+Watch = Callable[[int, Tensor], None]  # position of a layer, its input
 
 
 def _ignore(position: int, values: Tensor) -> None:
@@ -39,9 +39,9 @@ def _ignore(position: int, values: Tensor) -> None:
 
 
 class Gnn(nn.Module):
-    """The classifier that is explained; tensors are named `layers.<position in the spec>.…`.
+    """The classifier to explain; tensors are named `layers.<position in the spec>.…`.
 
-    A node classifier answers for the marked node of each graph.
+    A node classifier classifies the marked node of each graph.
     """
 
     def __init__(self, spec: GnnSpec) -> None:
@@ -52,23 +52,23 @@ class Gnn(nn.Module):
             build(layer, width, spec.edge_features)
             for layer, width in zip(spec.layers, spec.widths()[:-1], strict=True)
         )
-        # Without a dense form there are no gradients; layers from outside may lack one.
+        # Without a dense form there are no gradients; external layers may lack one.
         graph_layers = [layer for layer in self.layers if isinstance(layer, GraphLayer)]
         self.has_dense = all(layer.has_dense for layer in graph_layers)
 
     def forward(self, graphs: SparseGraphs) -> Tensor:
-        """Logits [graph, class] by PyG's own layers: the truth about every discrete graph."""
+        """Logits [graph, class] by PyG's own layers, which decide for every discrete graph."""
         rows = self._rows(graphs)
         return rows[_marked(graphs.targets)] if self.spec.classifies_nodes else rows
 
     def node_logits(self, graphs: SparseGraphs) -> Tensor:
-        """Logits [node of all graphs, class] of a node classifier: what it is trained on."""
+        """Logits [node of all graphs, class] of a node classifier, for its training."""
         if not self.spec.classifies_nodes:
             raise ValueError("this GNN has a pool and classifies graphs, not nodes")
         return self._rows(graphs)
 
     def answers(self, graphs: DenseGraphs) -> Tensor:
-        """Logits [batch, class] of 0/1 graphs: by the dense form if there is one, it is faster."""
+        """Logits [batch, class] of 0/1 graphs, by the faster dense form if there is one."""
         if self.has_dense:
             return self.dense(graphs)
         ranges = _ranges(_sparse_rows(graphs))
@@ -81,8 +81,8 @@ class Gnn(nn.Module):
         is that of the message j → i alone; an undirected edge's gradient is the sum of both.
         """
         self._require_dense()
-        # Candidates of one graph share its features: what comes before the first edge is read is
-        # the same for all, and of a thousand features per node it would be nearly all the work.
+        # Edited versions of one graph share its features. Layers before the first convolution give
+        # the same values for all, and with many features they are nearly all the work.
         leading = self._leading() if is_shared(graphs.features) else []
         first = len(leading)
         if leading:
@@ -109,7 +109,7 @@ class Gnn(nn.Module):
             )
 
     def _leading(self) -> list[Rowwise]:
-        """The layers at the beginning that treat every node alone."""
+        """The first layers, up to the first that is not row-wise."""
         leading = []
         for layer in self.layers:
             if not isinstance(layer, Rowwise):
@@ -118,9 +118,9 @@ class Gnn(nn.Module):
         return leading
 
     def dense_states(self, graphs: DenseGraphs) -> tuple[Tensor, Tensor]:
-        """Logits as `dense` gives them, and what all convolutions say about each node.
+        """Logits as in `dense`, and the outputs of all convolutions for each node.
 
-        [batch, class] and [batch, node, spec.state_width]; rows of padding hold anything.
+        [batch, class] and [batch, node, spec.state_width]; rows of padding are undefined.
         """
         self._require_dense()
         seen: list[Tensor] = []
@@ -129,7 +129,7 @@ class Gnn(nn.Module):
         return logits, torch.cat([empty, *seen], dim=2)
 
     def sparse_states(self, graphs: DenseGraphs) -> tuple[Tensor, Tensor]:
-        """The same of 0/1 graphs by the sparse form, without gradients; padding is 0."""
+        """As `dense_states` for 0/1 graphs, by the sparse form without gradients; padding is 0."""
         laid = side_by_side(graphs)
         seen: list[Tensor] = []
         rows = self._rows(laid, self._collecting(seen))
@@ -153,7 +153,7 @@ class Gnn(nn.Module):
         )
 
     def _dense_pass(self, graphs: DenseGraphs, first: int = 0, watch: Watch = _ignore) -> Tensor:
-        """The layers from `first` on; the graphs' features are what those before it gave."""
+        """Applies the layers from `first` on; the graphs' features are the input of `first`."""
         rows = self._chain(
             graphs.features, lambda layer, values: layer.dense(values, graphs), first, watch
         )
@@ -168,7 +168,7 @@ class Gnn(nn.Module):
         first: int = 0,
         watch: Watch = _ignore,
     ) -> Tensor:
-        """The layers in turn, in the form that `apply` chooses; `watch` sees what each one gets.
+        """Applies the layers in the form that `apply` chooses; `watch` gets the input of each.
 
         A binary head's value z becomes the logits 0 and z.
         """

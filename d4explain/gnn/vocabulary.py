@@ -1,4 +1,4 @@
-"""The layers that a GNN may be made of; each checks itself when it is built."""
+"""The layers that a GNN may have; each validates its fields."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ class GinLayer:
 
 @dataclass(frozen=True)
 class GinSumLayer:
-    """What PyG's GINConv gives to its nn: (1 + eps) · own values + the sum of the neighbours."""
+    """The input of the nn of PyG's GINConv: (1 + eps) · own values + the sum of the neighbours."""
 
     train_eps: bool = False
 
 
 @dataclass(frozen=True)
 class GineSumLayer:
-    """What PyG's GINEConv gives to its nn: (1 + eps) x_i + Σ_j relu(x_j + W e_ij + b).
+    """The input of the nn of PyG's GINEConv: (1 + eps) x_i + Σ_j relu(x_j + W e_ij + b).
 
-    Without `project` the edge attributes e are as wide as the values x and are added as they are.
+    Without `project`, the edge attributes e have the width of x and are added unchanged.
     """
 
     train_eps: bool = False
@@ -125,7 +125,7 @@ class _AttentionLayer:
 
     @property
     def width(self) -> int:
-        """What leaves the layer: the heads side by side, or their mean."""
+        """Output width: the heads concatenated, or their mean."""
         return self.out * self.heads if self.concat else self.out
 
 
@@ -136,12 +136,12 @@ class GatLayer(_AttentionLayer):
 
 @dataclass(frozen=True)
 class GatV2Layer(_AttentionLayer):
-    """PyG's GATv2Conv: self-loops, biases, weights of its own for both ends."""
+    """PyG's GATv2Conv: self-loops, biases, separate weights for both ends."""
 
 
 @dataclass(frozen=True)
 class PnaLayer:
-    """PyG's PNAConv without edge attributes, with one linear layer before and one behind."""
+    """PyG's PNAConv without edge attributes, with one linear layer before and one after."""
 
     out: int
     aggregators: tuple[PnaAggregator, ...]
@@ -158,7 +158,7 @@ class PnaLayer:
         _require_several("pna: scalers", self.scalers, get_args(PnaScaler))
 
     def tower_width(self, width: int) -> int:
-        """How many of the layer's `width` values each tower gets."""
+        """Number of the layer's `width` values that each tower gets."""
         return width // self.towers if self.divide_input else width
 
 
@@ -179,7 +179,7 @@ class TagLayer:
 class ChebLayer:
     """PyG's ChebConv: Σ W_n T_n(-P) X of the Chebyshev polynomials below degree k, P as in tag.
 
-    This is its normalisation `sym`, whose largest eigenvalue is taken to be 2.
+    The normalisation is `sym`, with an assumed largest eigenvalue of 2.
     """
 
     out: int
@@ -197,7 +197,7 @@ class ChebLayer:
 class EgnnLayer:
     """The energetic GNN of Zhou et al. 2021: [(1 - alpha - beta) P X + alpha X + beta X_0] W.
 
-    P is GCN's; X_0 is what was kept first. The paper's c_min is alpha + beta.
+    P is GCN's; X_0 is the first kept value. The paper's c_min is alpha + beta.
     """
 
     out: int
@@ -225,7 +225,7 @@ class LinearLayer:
 @dataclass(frozen=True)
 class ActivationLayer:
     kind: ActivationKind
-    slope: float | None = None  # of leaky_relu below 0; None: PyTorch's 0.01
+    slope: float | None = None  # of leaky_relu below 0; None means PyTorch's 0.01
 
     def __post_init__(self) -> None:
         _require_one_of("activation: kind", self.kind, get_args(ActivationKind))
@@ -238,7 +238,7 @@ class ActivationLayer:
 
 @dataclass(frozen=True)
 class ShiftedReluLayer:
-    """max(x, b) with a b of its own for each value, which is trained."""
+    """max(x, b) with one trained b per value."""
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,7 @@ class BatchNormLayer:
 class LayerNormLayer:
     """PyG's LayerNorm; its own default is `graph`, torch.nn.LayerNorm is `node`.
 
-    `node`: each node's values among themselves; `graph`: all values of all nodes of a graph.
+    `node` normalises over the values of a node, `graph` over all values of all nodes of a graph.
     """
 
     mode: LayerNormMode
@@ -270,12 +270,12 @@ class LayerNormLayer:
 
 @dataclass(frozen=True)
 class GraphNormLayer:
-    """PyG's GraphNorm: each value over the nodes of its graph."""
+    """PyG's GraphNorm: normalises each value over the nodes of its graph."""
 
 
 @dataclass(frozen=True)
 class PoolLayer:
-    """From nodes to graphs; what comes after it sees one row per graph.
+    """Pools nodes into graphs; later layers get one row per graph.
 
     `attention` is PyG's AttentionalAggregation with a linear gate.
     """
@@ -288,20 +288,20 @@ class PoolLayer:
 
 @dataclass(frozen=True)
 class KeepLayer:
-    """Remembers the node values for what is behind it and hands them on unchanged."""
+    """Stores the node values for later layers and passes them on unchanged."""
 
 
 @dataclass(frozen=True)
 class AddLayer:
-    """A residual connection: adds what was kept last."""
+    """A residual connection: adds the last kept values."""
 
 
 @dataclass(frozen=True)
 class JumpLayer:
-    """Jumping knowledge (Xu et al. 2018): everything kept so far, in order, instead of the values.
+    """Jumping knowledge (Xu et al. 2018): replaces the values by all kept values, in order.
 
-    What the layer itself gets counts only if it was kept. With `last` it is only that many of the
-    kept values: the others were kept for a residual connection.
+    The layer's own input counts only if it was kept. With `last`, only that many of the kept values
+    are used; the others were kept for a residual connection.
     """
 
     mode: JumpMode
@@ -313,23 +313,23 @@ class JumpLayer:
             require_positive("jump: last", self.last)
 
     def joined(self, kept: Sequence[Kept]) -> list[Kept]:
-        """Those of the kept values that are joined, or of anything that is known of each."""
+        """The part of the kept values, or of any list parallel to them, that is joined."""
         return list(kept if self.last is None else kept[-self.last :])
 
 
 @dataclass(frozen=True)
 class PluggedLayer:
-    """A layer, or a whole GNN, from outside: `make` gives the module that computes it.
+    """An external layer or a whole external GNN; `make` builds its module.
 
     The module takes values, edge_index and the graph of each node, as PyG's do, and may have a
     `dense` form that takes values, adjacency and mask.
     """
 
     name: str
-    width: int  # what leaves the layer
+    width: int  # output width
     make: Callable[[], Any]  # a torch module
-    hops: int | None  # that it looks away from a node; None: at the whole graph
-    pools: bool = False  # a whole GNN of graphs: one row per graph leaves it
+    hops: int | None  # hops that it reads around a node; None means the whole graph
+    pools: bool = False  # a whole graph classifier: its output is one row per graph
 
     def __post_init__(self) -> None:
         require_positive(f"{self.name}: width", self.width)

@@ -1,4 +1,4 @@
-"""Which nodes of a dense batch hang together."""
+"""Connected components of a dense batch."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from d4explain.gnn.graphs import DenseGraphs
 
 
 def reachable(adjacency: Tensor) -> Tensor:
-    """Whether a path joins two nodes, every node reaching itself: [batch, node, node] bool.
+    """Whether a path joins two nodes; every node reaches itself: [batch, node, node] bool.
 
-    Squaring I + A doubles the length of the paths it knows, so log2(nodes) squarings suffice.
+    Squaring I + A doubles the length of the paths, so log2(nodes) squarings are enough.
     """
     nodes = adjacency.shape[1]
     joined = (adjacency > 0.5).to(torch.float32)

@@ -1,6 +1,6 @@
-"""A large graph by rows: the neighbours of a node lie side by side, so a walk reads what it passes.
+"""A large graph in compressed sparse rows, read locally.
 
-The arrays may be memory maps. Nothing here takes time or memory in the size of the whole graph.
+The arrays may be memory maps. Time and memory do not depend on the size of the whole graph.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 Numbers = NDArray[np.int64]
 
-_ENTRIES_AT_ONCE = 2**20  # of rows that are read together
-# Of a longer row only the wanted nodes are looked up, by bisection.
+_ENTRIES_AT_ONCE = 2**20  # entries of the rows that are read together
+# Longer rows are not read; the wanted nodes are found by bisection.
 _LONG_ROW = 4096
 
 
 @dataclass(frozen=True)
 class Ball:
-    """The nodes within some hops of one node, by hops and then by number; of hubs not all."""
+    """The nodes within some hops of one node, sorted by hops and then by number."""
 
     nodes: Numbers  # [node]
     hops: Numbers  # [node]
@@ -29,7 +29,7 @@ class Ball:
 
 @dataclass(frozen=True)
 class Inside:
-    """What a set of nodes has among itself."""
+    """The edges inside a set of nodes."""
 
     edges: Numbers  # [2, edge] positions in the set, source < target, in order
     cut: NDArray[np.bool_]  # [node] whether some neighbour is not in the set
@@ -37,7 +37,7 @@ class Inside:
 
 @dataclass(frozen=True)
 class CsrGraph:
-    """An undirected graph without self-loops in compressed rows; every edge stands in two rows."""
+    """An undirected graph without self-loops; every edge is in two rows."""
 
     features: NDArray[np.floating]  # [node, feature]
     starts: NDArray[np.integer]  # [node + 1]
@@ -52,9 +52,9 @@ class CsrGraph:
         return len(self.neighbours) // 2
 
     def ball(self, centre: int, radius: int, most: int) -> Ball:
-        """The nodes within `radius` hops, at most so many: near ones before far ones.
+        """The nodes within `radius` hops, at most `most`, nearest first.
 
-        Of a ring that does not fit, those stay that are found first.
+        If a ring does not fit, its first nodes stay.
         """
         rings = [np.array([centre], dtype=np.int64)]
         seen = rings[0]  # ascending
@@ -78,7 +78,7 @@ class CsrGraph:
         return Ball(np.concatenate(rings), hops, complete)
 
     def inside(self, nodes: Numbers) -> Inside:
-        """Edges between the given nodes, and which of them have others elsewhere."""
+        """Edges between the given nodes, and which nodes have other edges."""
         order = np.argsort(nodes)
         wanted = nodes[order]
         degrees = self._degrees(nodes)
@@ -103,16 +103,16 @@ class CsrGraph:
         return Inside(edges, found < degrees)
 
     def _prefixes(self, nodes: Numbers, longest: int) -> Iterator[Numbers]:
-        """Neighbours of the nodes, some rows at a time, of long rows the beginning.
+        """Neighbours of the nodes, some rows at a time, at most `longest` entries per row.
 
-        So many entries hold, besides nodes that were seen, as many fresh ones as can be kept.
+        That is enough entries for as many new nodes as can be kept.
         """
         lengths = np.minimum(self._degrees(nodes), longest)
         for some in _shares(lengths):
             yield self._rows(nodes[some], lengths[some])[1]
 
     def _rows(self, nodes: Numbers, lengths: Numbers) -> tuple[Numbers, Numbers]:
-        """The first entries of the nodes' rows: whose each one is, and what it says."""
+        """The first entries of the nodes' rows: position of the node, and neighbour."""
         place = np.repeat(np.arange(len(nodes)), lengths)
         ends = np.cumsum(lengths)
         within = np.arange(len(place)) - np.repeat(ends - lengths, lengths)
@@ -136,7 +136,7 @@ def rows_of(features: NDArray[np.floating], edges: Numbers) -> CsrGraph:
 
 
 def _shares(lengths: Numbers) -> Iterator[Numbers]:
-    """Positions in consecutive runs whose lengths add up to a bounded number; one at least."""
+    """Consecutive positions in groups of a bounded total length, at least one per group."""
     if not len(lengths):
         return
     share = (np.cumsum(lengths) - lengths) // _ENTRIES_AT_ONCE
@@ -144,14 +144,14 @@ def _shares(lengths: Numbers) -> Iterator[Numbers]:
 
 
 def _without(values: Numbers, others: Numbers) -> Numbers:
-    """Of ascending values those that are not among ascending others."""
+    """The ascending values that are not among the ascending others."""
     place = np.searchsorted(others, values).clip(max=len(others) - 1)
     fresh: Numbers = values[others[place] != values]
     return fresh
 
 
 def _contained(wanted: Numbers, row: NDArray[np.integer]) -> Numbers:
-    """Positions of the wanted numbers that an ascending row has, read by bisection."""
-    # of the row's own type: else all of it would be converted
+    """Positions of the wanted numbers that are in an ascending row, by bisection."""
+    # Another type would convert the whole row.
     place = np.searchsorted(row, wanted.astype(row.dtype)).clip(max=len(row) - 1)
     return np.flatnonzero(row[place] == wanted)

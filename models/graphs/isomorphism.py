@@ -1,8 +1,8 @@
-"""Which graphs are isomorphic: codes by colour refinement in batches, and an exact test.
+"""Graph isomorphism: codes by colour refinement in batches, and an exact test.
 
 Isomorphic graphs have equal codes (Weisfeiler and Leman; sums of hashed neighbour colours stand for
-multisets). The converse is false: a 6-cycle and two triangles have equal codes. Where graphs count
-as one only if they are isomorphic, codes merely say which of them need the exact test.
+multisets). The converse is false: a 6-cycle and two triangles have equal codes. Where that matters,
+codes select the graphs that need the exact test.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ Words = npt.NDArray[np.uint64]
 def marked_codes(space: EditSpace, edit_sets: Sequence[EditSet]) -> list[int]:
     """One code per edit set, of the input with its kept, removed and added edges marked.
 
-    Used as they are, without the exact test: marked edges tell the nodes around them apart, and on
-    the hundreds of nodes that inputs may have the exact test has no bound.
+    There is no exact test: marked edges distinguish the nodes around them, and the exact test takes
+    unbounded time on hundreds of nodes.
     """
     codes: list[int] = []
     rounds = min(_ROUNDS, max(space.graph.node_count, 1))
@@ -56,13 +56,13 @@ def marked_codes(space: EditSpace, edit_sets: Sequence[EditSet]) -> list[int]:
 
 
 def graph_codes(graphs: DenseGraphs, *, features: bool = True) -> list[int]:
-    """One code per graph of a padded batch, whatever else is in it; or of their edges alone."""
+    """One code per graph of a padded batch, independent of the batch; optionally of edges alone."""
     codes: list[int] = _refined_colours(graphs, features=features).sum(axis=1).tolist()
     return codes
 
 
 def isomorphism_classes(graphs: DenseGraphs) -> list[int]:
-    """For each graph the position of the first one that it is isomorphic to, perhaps its own.
+    """For each graph the position of the first isomorphic graph, possibly its own.
 
     Node features, edge attributes and marked nodes count.
     """
@@ -137,8 +137,8 @@ def _refined_colours(graphs: DenseGraphs, *, features: bool) -> Words:
 def row_keys(features: Tensor) -> Tensor:
     """A number per feature row [..., feature], in double precision, the same for equal rows.
 
-    A sum with fixed random weights, added up column by column: the order of a reduction may
-    depend on the batch, and then equal rows would differ in the last bit.
+    A sum with fixed random weights, column by column: the order of a reduction may depend on the
+    batch, and equal rows could differ in the last bit.
     """
     generator = torch.Generator().manual_seed(0)
     weights = torch.rand(features.shape[-1], generator=generator, dtype=torch.float64)
@@ -165,7 +165,7 @@ def _refined(
     """Colours [graph, node] refined along weighted [graph, node, node] relations."""
     colours = _hashed(colours)
     for _ in range(rounds):
-        # as two numbers of 24 bits, sums over neighbours are exact in floats and hence fast
+        # With two numbers of 24 bits, float sums over neighbours are exact and fast.
         halves = np.stack([colours & _LOW_BITS, (colours >> np.uint64(24)) & _LOW_BITS], axis=2)
         refined = colours
         for weight in relations:

@@ -1,4 +1,4 @@
-"""What a node of a large graph is explained by: a part to edit, and all that decides its class."""
+"""The surroundings of a node in a large graph: a part to edit, and a part to verify on."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from models.errors import UnknownTargetError
 from models.graphs.csr_graph import Ball, CsrGraph
 from models.graphs.neighbourhoods import NodeInstance
 
-# Nodes that an answer is verified on where the part to edit does not hold all of them: the sparse
-# GNN takes some hundred MB and a second or two for so many.
+# Most nodes for verification if the part to edit is incomplete. The sparse GNN needs a few hundred
+# MB and a second or two for these.
 VERIFIED_NODES = 50_000
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """The part that is edited, and the part that the verdict comes from.
+    """The part to edit, and the larger part to verify on.
 
-    `part.rules` never let a node come nearer than it was. What the GNN sees of the edited graph is
-    therefore within its sight in the unedited one: the sparse GNN on `seen` gives the logits of the
-    whole graph, edited or not, if `exact`.
+    `part.rules` never bring a node nearer. Everything in sight after edits was in sight before. If
+    `exact`, the sparse GNN on `seen` therefore gives the logits of the whole graph, edited or not.
     """
 
-    part: NodeInstance  # nodes are the large graph's
+    part: NodeInstance  # node ids are those of the large graph
     seen: Graph  # the part's nodes come first; node 0 is marked
     exact: bool  # whether nothing in sight is missing from `seen`
     complete: bool  # whether nothing in sight is missing from `part`
@@ -45,13 +44,12 @@ def surroundings(
     max_nodes: int,
     verified_nodes: int = VERIFIED_NODES,
 ) -> Surroundings:
-    """By a walk of `sight` hops from the node; a part of more than `max_nodes` is cut to those."""
+    """Collects the nodes within `sight` hops; the part to edit has at most `max_nodes` nodes."""
     if not 0 <= node < graph.node_count:
         raise UnknownTargetError(node, graph.node_count)
     if not 1 <= max_nodes <= verified_nodes:
         raise ValueError(
-            f"a part has one node at least and no more than are verified, got max_nodes "
-            f"{max_nodes} of {verified_nodes}"
+            f"max_nodes must be from 1 to verified_nodes, {verified_nodes}, got {max_nodes}"
         )
     ball = graph.ball(node, sight, verified_nodes)
     complete = ball.complete and len(ball.nodes) <= max_nodes
@@ -63,7 +61,7 @@ def surroundings(
 def _instance(
     graph: CsrGraph, ball: Ball, count: int | None, layers: int, sight: int
 ) -> NodeInstance:
-    """The first nodes of the ball, with all edges among them."""
+    """The first nodes of the ball with all edges between them."""
     nodes, hops = ball.nodes[:count], ball.hops[:count]
     inside = graph.inside(nodes)
     cut = hops[inside.cut]

@@ -1,12 +1,13 @@
-"""One node of one large graph as an instance of its own: the part that its class depends on.
+"""The neighbourhood of one node as an instance of its own: the part that its class depends on.
 
-A GNN of L convolutions looks L hops far; normalised ones (GCN) also see the degrees of the nodes L
-hops away, hence their neighbours one hop further. The subgraph of L hops, or of L + 1 hops with a
-GCN among them, the GNN's sight, therefore gives that node exactly the logits of the whole graph.
-Edits keep it so as long as they touch only nodes within L hops and add no shortcuts: an edge from
-near to far would pull nodes into sight whose own neighbours were left out. Edges between nodes
-whose hops differ by at most one are no shortcuts: no set of them, of any size, brings any node
-nearer than it was.
+A GNN of L convolutions reads nodes up to L hops away. Normalised convolutions (GCN) also read the
+degrees of nodes L hops away, and so their neighbours one hop further. This range, L or L + 1 hops,
+is the GNN's sight. The subgraph within the sight gives the node the logits of the whole graph.
+
+Edits preserve this if they touch only nodes within L hops and add no shortcuts. A shortcut is an
+edge from near to far: it pulls nodes into sight whose neighbours were left out. An edge between
+nodes whose hops differ by at most one is no shortcut, because no set of such edges brings any node
+nearer.
 """
 
 from __future__ import annotations
@@ -24,35 +25,35 @@ from models.graphs.edits import EditRules
 
 @dataclass(frozen=True)
 class NodeInstance:
-    """A node's neighbourhood, by hops and then by number: node 0 is the one in question."""
+    """A node's neighbourhood, sorted by hops and then by number; node 0 is the node itself."""
 
     graph: Graph  # node 0 is marked
-    nodes: Tensor  # [node] int64, what the whole graph calls them
+    nodes: Tensor  # [node] int64, ids in the whole graph
     hops: Tensor  # [node] int64, from node 0
     layers: int  # convolutions of the GNN
-    sight: int  # hops that the GNN's answer depends on: layers, one more if it reads degrees
-    rim: int | None  # hops of the nearest node with neighbours left out, None if there is none
+    sight: int  # hops that the logits depend on: layers, plus one if the GNN reads degrees
+    rim: int | None  # hops of the nearest node with missing neighbours; None if there is none
 
     @property
     def exact(self) -> bool:
         """Whether node 0 gets the logits that it has in the whole graph.
 
-        Nodes nearer than the sight must have all their neighbours: their degrees are read, or
-        they gather what their neighbours hold.
+        Nodes nearer than the sight must have all their neighbours, because the GNN reads their
+        degrees or aggregates their neighbours.
         """
         return self.rim is None or self.rim >= self.sight
 
     @property
     def frozen_nodes(self) -> frozenset[int]:
-        """Nodes farther than the GNN looks: no edit may touch them."""
+        """Nodes more than `layers` hops away; no edit may touch them."""
         return frozenset((self.hops > self.layers).nonzero()[:, 0].tolist())
 
     @property
     def shortcuts(self) -> frozenset[tuple[int, int]]:
         """Pairs whose edge might pull the rim into sight; never an edge of the graph.
 
-        They are more than one ring apart, where the rings nearer than the spare hops (between
-        sight and rim) count as one: pulled to the centre they leave the rim out of sight.
+        Their rings differ by more than one. Rings within the spare hops (between sight and rim)
+        count as one, because pulling them to the centre leaves the rim out of sight.
         """
         if self.rim is None:
             return frozenset()
@@ -61,9 +62,9 @@ class NodeInstance:
 
     @property
     def idle_pairs(self) -> frozenset[tuple[int, int]]:
-        """Pairs of the last ring whose edge, without shortcuts, changes nothing for node 0.
+        """Pairs within the last ring; without shortcuts, their edges do not affect node 0.
 
-        A GNN that reads no degrees gathers nothing at nodes as far away as it has layers.
+        A GNN that reads no degrees aggregates nothing at nodes `layers` hops away.
         """
         if self.rim is None or self.sight > self.layers:
             return frozenset()
@@ -71,14 +72,14 @@ class NodeInstance:
         return _pairs(last[None, :] & last[:, None])
 
     def _rings(self, rim: int) -> Tensor:
-        """Of the nodes that edits may touch, ascending; no edge but a shortcut skips one: [node]"""
+        """Ring of each editable node, ascending; only shortcuts skip a ring: [node]."""
         spare = max(rim - self.sight, 0)
         return (self.hops[self.hops <= self.layers] - spare).clamp(min=0)
 
     def rules(self, rules: EditRules, *, shortcuts: bool = False) -> EditRules:
-        """The rules within this instance; those given speak of its nodes, not of the whole's.
+        """The given rules, which refer to the instance's nodes, plus those of the instance.
 
-        With shortcuts, only `verify_on_whole` knows what an edited instance's node really gets.
+        With shortcuts, only `verify_on_whole` gives the true logits of an edited instance.
         """
         pairs = frozenset() if shortcuts else self.shortcuts | self.idle_pairs
         return replace(
@@ -97,24 +98,23 @@ def instance(
     hops: int | None = None,
     max_nodes: int | None = None,
 ) -> NodeInstance:
-    """What a GNN of that many convolutions sees around a node of a large graph.
+    """The part of a large graph that a GNN of `layers` convolutions reads around a node.
 
     `sight` is `GnnSpec.sight`, by default layers + 1, which is enough for every GNN. `hops` is the
-    sight unless more are asked for; with layers - 1 more there are no shortcuts. Where hubs make
-    that too large, the first `max_nodes` nodes by (hops, number) stay: near ones before far ones,
-    so that what stays is connected. Takes time and memory in the graph's nodes and edges, never in
-    their square.
+    sight by default; with layers - 1 more hops there are no shortcuts. If hubs make the part too
+    large, the first `max_nodes` nodes by (hops, number) stay, so it stays connected. Time and
+    memory grow with nodes plus edges.
     """
     sight = layers + 1 if sight is None else sight
     radius = sight if hops is None else hops
     if not 0 <= node < graph.node_count:
         raise UnknownTargetError(node, graph.node_count)
     if layers < 0 or radius < 0:
-        raise ValueError(f"layers and hops are not negative, got {layers} and {radius}")
+        raise ValueError(f"layers and hops must not be negative, got {layers} and {radius}")
     if sight < layers:
-        raise ValueError(f"a GNN of {layers} layers sees no less than so many hops, got {sight}")
+        raise ValueError(f"sight must be at least the number of layers, {layers}, got {sight}")
     if max_nodes is not None and max_nodes < 1:
-        raise ValueError(f"an instance has at least its own node, got max_nodes {max_nodes}")
+        raise ValueError(f"max_nodes must be at least 1, got {max_nodes}")
     distance = _hops_from(graph, node, radius)
     reached = (distance >= 0).nonzero()[:, 0]
     kept = reached[torch.argsort(distance[reached], stable=True)][:max_nodes]
@@ -122,7 +122,7 @@ def instance(
     place[kept] = torch.arange(len(kept), device=place.device)
     ends = place[graph.edges]  # [2, edge], -1 outside
     inside = (ends >= 0).all(dim=0)
-    # nodes of which some neighbour is not in the instance
+    # Nodes with a neighbour outside the instance.
     cut = torch.where(ends[0] >= 0, *ends)[(ends >= 0).any(dim=0) & ~inside]
     edges, order = _sorted(ends[:, inside], len(kept))
     carried = graph.edge_attributes
@@ -143,10 +143,10 @@ def instance(
 
 
 def editable(graphs: DenseGraphs, layers: int, sight: int) -> Tensor:
-    """Which pairs of node instances an explanation may toggle: [batch, node, node] bool.
+    """The pairs that an explanation may toggle: [batch, node, node] bool; all in whole graphs.
 
-    As `NodeInstance.rules` says, for instances of which nothing is known but their nodes: whatever
-    reaches as far as the GNN sees is taken to go on there. Of whole graphs, all pairs.
+    Follows `NodeInstance.rules` for instances of which only the nodes are known: an instance that
+    reaches as far as the GNN's sight is assumed to continue there.
     """
     if graphs.targets is None:
         return graphs.pair_mask
@@ -163,7 +163,7 @@ def editable(graphs: DenseGraphs, layers: int, sight: int) -> Tensor:
 
 
 def usual_rules(graph: Graph, layers: int, sight: int) -> EditRules:
-    """Those of `editable`, for one graph."""
+    """The rules of `editable` for one graph."""
     if graph.target is None:
         return EditRules()
     dense = to_dense([graph])
@@ -174,7 +174,7 @@ def edited_whole(whole: Graph, instance: NodeInstance, edited: Graph) -> Graph:
     """The whole graph with the instance's edits applied and its node marked."""
     if edited.node_count != instance.graph.node_count:
         raise ValueError(
-            f"edits keep the nodes: the instance has {instance.graph.node_count}, "
+            f"edits must keep the nodes: the instance has {instance.graph.node_count}, "
             f"the edited graph {edited.node_count}"
         )
     before = _codes(instance.nodes[instance.graph.edges], whole.node_count)
@@ -206,7 +206,7 @@ def _hops_from(graph: Graph, node: int, radius: int) -> Tensor:
     hops[node] = 0
     for step in range(1, radius + 1):
         on_front = hops[graph.edges] == step - 1  # [2, edge]
-        # the other ends of the edges that the front has
+        # The other ends of the front's edges.
         neighbours = graph.edges.flip(0)[on_front]
         fresh = neighbours[hops[neighbours] < 0]
         if not len(fresh):
@@ -216,7 +216,7 @@ def _hops_from(graph: Graph, node: int, radius: int) -> Tensor:
 
 
 def _dense_hops(graphs: DenseGraphs, radius: int) -> Tensor:
-    """Hops of every node from its graph's marked one, radius + 1 beyond: [batch, node]."""
+    """Hops of every node from its graph's marked node, radius + 1 beyond: [batch, node]."""
     assert graphs.targets is not None
     front = torch.zeros_like(graphs.mask).scatter_(1, graphs.targets[:, None], True)
     hops = torch.where(front, 0, radius + 1)
@@ -228,16 +228,16 @@ def _dense_hops(graphs: DenseGraphs, radius: int) -> Tensor:
 
 
 def _pairs(wanted: Tensor) -> frozenset[tuple[int, int]]:
-    """Where a [node, node] mask is true, each pair once."""
+    """The pairs at which a [node, node] mask is true, each once."""
     return frozenset(map(tuple, torch.triu(wanted, diagonal=1).nonzero().tolist()))
 
 
 def _sorted(ends: Tensor, nodes: int) -> tuple[Tensor, Tensor]:
-    """Edges with source < target, in order: [2, edge], and where each was before: [edge]."""
+    """Sorted edges with source < target: [2, edge], and their previous positions: [edge]."""
     codes, order = _codes(ends, nodes).sort()
     return torch.stack([codes // nodes, codes % nodes]), order
 
 
 def _codes(edges: Tensor, nodes: int) -> Tensor:
-    """One number per edge, whichever end comes first: [edge]."""
+    """One number per undirected edge: [edge]."""
     return edges.amin(dim=0) * nodes + edges.amax(dim=0)

@@ -27,8 +27,8 @@ def connected_subgraph(
 ) -> Graph:
     """The subgraph on a set of nodes grown from a random node by random neighbours.
 
-    A marked node is where it grows from, and becomes node 0. It has fewer than `nodes` nodes where
-    the component of the first node has fewer.
+    It grows from the marked node if there is one, which becomes node 0. It has fewer than `nodes`
+    nodes if the component has fewer.
     """
     choices = torch.rand(nodes, generator=generator).tolist()
     first = int(choices[0] * graph.node_count) if graph.target is None else graph.target
@@ -62,7 +62,7 @@ def connected_subgraph(
 
 
 def _attributes_of(graph: Graph, edges: Tensor) -> Tensor | None:
-    """Of some of the graph's edges, [edge, 2] with source < target: [edge, attribute]."""
+    """Attributes of the given [edge, 2] edges, source < target: [edge, attribute]."""
     if graph.edge_attributes is None:
         return None
     known = graph.edges[0] * graph.node_count + graph.edges[1]

@@ -1,4 +1,4 @@
-"""How many bonds the nodes of a molecule can still take, and which edits overdraw that."""
+"""Free valences of a molecule's atoms, and the edits that exceed them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Valences:
-    """An added edge takes one of the free valences of both ends; a removed one gives its order."""
+    """An added edge uses one valence of both ends; a removed edge frees its bond order."""
 
-    free: tuple[float, ...]  # [node]; infinite where there is no limit
+    free: tuple[float, ...]  # [node]; infinite without a limit
     orders: Mapping[tuple[int, int], int]  # of every edge, source < target
 
     def ledger(self, sources: Tensor, targets: Tensor, present: Tensor) -> ValenceLedger:
-        """For these node pairs, of which those `present` are edges."""
+        """The ledger of these node pairs; `present` marks edges."""
         pairs = zip(sources.tolist(), targets.tolist(), present.tolist(), strict=True)
         cost = [-self.orders[one, other] if edge else 1 for one, other, edge in pairs]
         return ValenceLedger(
@@ -30,7 +30,7 @@ class Valences:
 
 @dataclass(frozen=True)
 class ValenceLedger:
-    """What toggling each pair costs, and what each node can pay."""
+    """The valence cost of toggling each pair, and the free valences of each node."""
 
     sources: Tensor  # [pair] int64
     targets: Tensor  # [pair] int64
@@ -38,11 +38,11 @@ class ValenceLedger:
     free: Tensor  # [node]
 
     def kept(self, edit_sets: Sequence[Sequence[int]]) -> list[bool]:
-        """Which sets leave no node with more bonds than it can have."""
+        """Whether each set respects all valences."""
         return (self._left(edit_sets) >= 0).all(dim=1).tolist()
 
     def affordable(self, edit_sets: Sequence[Sequence[int]]) -> Tensor:
-        """Which pairs can be toggled after each set: [set, pair]."""
+        """Whether each pair can be toggled after each set: [set, pair]."""
         left = self._left(edit_sets)
         ends = torch.minimum(left[:, self.sources], left[:, self.targets])
         return (self.cost < 0) | (ends >= self.cost)

@@ -1,4 +1,4 @@
-"""How often a pattern recurs: in how many graphs it occurs as a subgraph, features included."""
+"""Recurrence of a pattern: the number of graphs that contain it as a subgraph, with features."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch import Tensor
 from d4explain.gnn.graphs import Graph
 from models.graphs.subgraphs import Neighbours, neighbours_of
 
-# Placements of single nodes that are tried: a pattern of a dozen nodes needs hundreds in a sparse
-# graph, and in a dense one without features a search could go on for hours.
+# Most placements of single nodes. A pattern of a dozen nodes needs hundreds in a sparse graph; in a
+# dense graph without features, a search without a limit could take hours.
 _PER_GRAPH = 20_000
 
 
@@ -34,10 +34,10 @@ class _Host:
 
 
 class SubgraphIndex:
-    """Graphs in which patterns are looked for.
+    """Graphs to search for patterns.
 
-    Nodes match if their feature rows are equal. Where most rows are unique, as with measurements,
-    no pattern could recur, and nodes match whatever their features.
+    Nodes match if their feature rows are equal. If most rows are unique, as with measurements, no
+    pattern could recur, so features are ignored.
     """
 
     def __init__(self, graphs: Sequence[Graph]) -> None:
@@ -57,9 +57,9 @@ class SubgraphIndex:
         return len(self._hosts)
 
     def containing(self, pattern: Graph, effort: int | None = None) -> int | None:
-        """How many of the graphs contain the pattern; marked nodes match marked nodes only.
+        """Number of graphs that contain the pattern; marked nodes match marked nodes only.
 
-        None if that takes more placements of single nodes than `effort`.
+        None if the search needs more than `effort` placements of single nodes.
         """
         search = self._search(pattern)
         if search is None:
@@ -69,14 +69,14 @@ class SubgraphIndex:
         return None if left.is_spent else found
 
     def contain(self, pattern: Graph) -> bool:
-        """Whether any of the graphs contains the pattern, as far as a bounded search can say."""
+        """Whether a bounded search finds the pattern in any of the graphs."""
         search = self._search(pattern)
         return search is not None and any(
             search.occurs_in(host, _Effort(_PER_GRAPH)) for host in self._hosts
         )
 
     def _search(self, pattern: Graph) -> _Search | None:
-        """None if a node of the pattern is like no node of any graph."""
+        """The search for a pattern; None if one of its nodes matches no node of any graph."""
         if not self.features_count:
             return _Search.of(pattern, [0] * pattern.node_count)
         equal = (pattern.features.cpu()[:, None] == self._rows).all(dim=2)  # [node, distinct row]
@@ -87,12 +87,12 @@ class SubgraphIndex:
 
 @dataclass(frozen=True)
 class _Search:
-    """A pattern's nodes in the order in which they are placed, each next to placed ones."""
+    """A pattern's nodes in the order of placement."""
 
     colours: list[int]
-    before: list[list[int]]  # places of the neighbours that were placed earlier
+    before: list[list[int]]  # positions of the neighbours that are placed earlier
     degrees: list[int]
-    target: int | None  # the place of the marked node
+    target: int | None  # position of the marked node
 
     @staticmethod
     def of(pattern: Graph, colours: list[int]) -> _Search:
@@ -145,7 +145,7 @@ class _Search:
 
 
 def are_categories(rows: Tensor) -> bool:
-    """Whether feature rows repeat so much that they name kinds of nodes: [node, feature]."""
+    """Whether [node, feature] rows repeat so often that they are node kinds."""
     return 2 * len(torch.unique(rows, dim=0)) <= len(rows)
 
 

@@ -1,4 +1,4 @@
-"""Figures that say how good explanations are; each is defined on discrete graphs only."""
+"""Quality metrics of explanations, defined on discrete graphs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from models.graphs.connectivity import component_counts
 
 Pair = tuple[int, int]
 
-# r = linspace(0, 0.3, 10) = k / 30: kept as fractions, so that an edit count which is exactly
-# allowed is not lost to rounding.
+# r = linspace(0, 0.3, 10) = k / 30, kept as fractions so that rounding never forbids an edit count
+# that is exactly allowed.
 _CURVE_POINTS = 10
 _CURVE_DENOMINATOR = 30
 
@@ -32,7 +32,7 @@ class Instance:
     """One explained graph: its edges, and the edits of its smallest verified counterfactual."""
 
     edges: int
-    edits: int | None  # None: no counterfactual was returned
+    edits: int | None  # None if no counterfactual was returned
 
 
 def cf_acc_curve(instances: Sequence[Instance], rule: CurveRule = CurveRule.STRICT) -> Tensor:
@@ -73,7 +73,7 @@ def fidelity(before: Tensor, after: Tensor) -> float:
 
 
 def changed_pairs(before: Graph, after: Graph) -> frozenset[Pair]:
-    """The undirected pairs that are an edge in one of the graphs only."""
+    """The undirected pairs that are an edge in exactly one of the graphs."""
     return frozenset(_pairs(before) ^ _pairs(after))
 
 
@@ -85,7 +85,7 @@ def modification_ratio(before: Graph, after: Graph) -> float:
 def density(graph: Graph) -> float:
     """The paper's |E| / |V|², each edge counted in both directions, so that a 5-cycle has .4.
 
-    Counted once, no graph would have the .5 and more that the paper reports of XGNN.
+    With each edge counted once, no graph could reach the .5 that the paper reports for XGNN.
     """
     return 2 * graph.edge_count / graph.node_count**2
 
@@ -101,7 +101,7 @@ def jaccard_distance(a: Set[Pair], b: Set[Pair]) -> float:
 
 
 def mean_jaccard_distance(edit_sets: Sequence[Set[Pair]]) -> float | None:
-    """Diversity of alternatives: over all pairs of them, None if there are fewer than two."""
+    """Diversity of alternatives: mean over all pairs; None if there are fewer than two."""
     distances = [
         jaccard_distance(a, b) for i, a in enumerate(edit_sets) for b in edit_sets[i + 1 :]
     ]

@@ -1,4 +1,4 @@
-"""What a node gathers from its neighbours, as a function of a soft adjacency."""
+"""Aggregation over neighbours as a function of a soft adjacency."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _maximum(values: Tensor, adjacency: Tensor) -> Tensor:
 
 
 def _discrete(values: Tensor, adjacency: Tensor) -> Tensor:
-    """The same for 0/1, where nothing has to be sorted."""
+    """The same for a 0/1 adjacency, without sorting."""
     absent = adjacency[:, :, :, None] == 0  # [graph, row, node, 1]
     largest = values[:, None].masked_fill(absent, -torch.inf).amax(dim=2)
     return largest.masked_fill(absent.all(dim=2), 0)

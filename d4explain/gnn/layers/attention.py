@@ -39,7 +39,7 @@ class Gat(GraphLayer):
         return result
 
     def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
-        """Node i looks at j with the logit leaky(a_src · W x_j + a_dst · W x_i + a_e · W_e e_ij).
+        """Node i attends to j with the logit leaky(a_src · W x_j + a_dst · W x_i + a_e · W_e e_ij).
 
         The last only where edge attributes are read.
         """
@@ -87,7 +87,7 @@ class GatV2(GraphLayer):
         return result
 
     def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
-        """Node i looks at j with the logit a · leaky(W_l x_j + W_r x_i + W_e e_ij).
+        """Node i attends to j with the logit a · leaky(W_l x_j + W_r x_i + W_e e_ij).
 
         The last only where edge attributes are read.
         """
@@ -95,7 +95,7 @@ class GatV2(GraphLayer):
         shape = (conv.heads, conv.out_channels)
         sources = conv.lin_l(values).unflatten(2, shape).transpose(1, 2)
         targets = conv.lin_r(values).unflatten(2, shape).transpose(1, 2)
-        look = conv.att[0, :, :, None]  # [head, out, 1]
+        attention = conv.att[0, :, :, None]  # [head, out, 1]
         weights = _with_loops(graphs.adjacency)
         edges = None if conv.lin_edge is None else _EdgeParts.of(graphs, self._of_edges)
 
@@ -104,7 +104,7 @@ class GatV2(GraphLayer):
             if edges is not None:
                 pairs = pairs + edges.at(some, rows)
             pairs = F.leaky_relu(pairs, conv.negative_slope)  # [graph, head, row, node, out]
-            logits = (pairs @ look[:, None]).squeeze(4)
+            logits = (pairs @ attention[:, None]).squeeze(4)
             return _attended(logits, weights[some, rows], sources[some])
 
         batch, nodes = graphs.mask.shape
@@ -143,7 +143,7 @@ class _EdgeParts:
 
 
 def _with_loops(adjacency: Tensor) -> Tensor:
-    """Every node looks at itself too: A + I."""
+    """Every node attends to itself too: A + I."""
     nodes = adjacency.shape[2]
     return adjacency + torch.eye(nodes, dtype=adjacency.dtype, device=adjacency.device)
 

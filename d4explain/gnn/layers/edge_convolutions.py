@@ -14,7 +14,7 @@ from d4explain.gnn.spec import GineLayer, GineSumLayer
 
 
 class Gine(GraphLayer):
-    """Node j tells i relu(x_j + W e_ij + b), or without `project` relu(x_j + e_ij)."""
+    """The message from j to i is relu(x_j + W e_ij + b), or without `project` relu(x_j + e_ij)."""
 
     def __init__(self, width: int, layer: GineLayer | GineSumLayer, edge_features: int) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Gine(GraphLayer):
         return result
 
     def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
-        """nn((1 + eps) x_i + Σ_j w_ij · what j tells i)."""
+        """nn((1 + eps) x_i + Σ_j w_ij · message from j)."""
         follows_edges = torch.is_grad_enabled() and graphs.adjacency.requires_grad
         told = self._of_all_pairs if follows_edges else self._of_edges
         around = told(values, graphs.adjacency, required(graphs.edge_attributes))

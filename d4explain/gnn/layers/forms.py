@@ -1,4 +1,4 @@
-"""What every layer of the vocabulary is: one set of weights, a sparse and an equal dense form."""
+"""The base of all layers: one set of weights with a sparse and an equal dense form."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from d4explain.gnn.graphs import DenseGraphs, SparseGraphs
 
 
 def required(edge_attributes: Tensor | None) -> Tensor:
-    """Those of the graphs, for a layer that reads them."""
+    """The edge attributes of the graphs, for a layer that reads them."""
     if edge_attributes is None:
         raise NoEdgeAttributesError
     return edge_attributes
@@ -22,7 +22,7 @@ class GraphLayer(nn.Module, ABC):
 
     @property
     def has_dense(self) -> bool:
-        """All layers of the vocabulary have both forms; one from outside may lack the second."""
+        """Whether the layer has a dense form; external layers may lack it."""
         return True
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""A layer, or a whole GNN, that comes from outside the vocabulary."""
+"""An external layer, or a whole external GNN, that is not in the vocabulary."""
 
 from __future__ import annotations
 

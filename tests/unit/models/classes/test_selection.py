@@ -15,10 +15,10 @@ from models.classes.selection import (
     TARGET_LOG_CONFIDENCE,
     Pool,
     SelectedGraphs,
-    _drawn,
+    _draw_with_repetition,
     _eligible,
-    _herded,
-    _Likeness,
+    _Objective,
+    _select_greedily,
     distinct,
     select_graphs,
 )
@@ -78,14 +78,14 @@ class Herding:
         self.statistics = statistics(self.own)
         pool = pool_of(self.own, [0.5] * count)
         pool = replace(pool, log_confidence=self.log_confidence)
-        self.likeness = _Likeness.of(
+        self.terms = _Objective.of(
             self.statistics, self.target, pool, self.costs, TARGET_LOG_CONFIDENCE
         )
 
     def distance(self, places: list[int]) -> float:
-        doubt = max(0.0, TARGET_LOG_CONFIDENCE - float(self.log_confidence[places].mean()))
+        confidence_gap = max(0.0, TARGET_LOG_CONFIDENCE - float(self.log_confidence[places].mean()))
         drawn = statistics([self.own[place] for place in places])
-        return mmd(drawn, self.target).sum + 1_000 * doubt
+        return mmd(drawn, self.target).sum + 1_000 * confidence_gap
 
     def objective(self, places: list[int]) -> float:
         return self.distance(places) + float(self.costs[places].mean())
@@ -95,10 +95,10 @@ class Herding:
 @given(seed=st.integers(0, 50), count=st.integers(2, 6))
 def test_each_addition_is_the_best_one_by_the_mmd_itself(seed: int, count: int) -> None:
     herding = Herding(seed, count)
-    herd = _herded(herding.statistics, herding.likeness, count)
-    order = herd.order
+    selected_set = _select_greedily(herding.statistics, herding.terms, count)
+    order = selected_set.order
     assert sorted(order) == list(range(count))
-    for size, distance in enumerate(herd.distances, start=1):
+    for size, distance in enumerate(selected_set.distances, start=1):
         assert distance == pytest.approx(herding.distance(order[:size]), abs=1e-9)
         before, left = order[: size - 1], order[size - 1 :]
         least = min(herding.objective([*before, place]) for place in left)
@@ -114,19 +114,19 @@ def test_what_is_drawn_again_is_the_best_one_by_the_mmd_itself(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("models.classes.selection._DRAWS", draws)
         patch.setattr("models.classes.selection._DRAWS_EACH", 1)
-        herd = _drawn(herding.statistics.kernels.sum, herding.likeness)
+        selected_set = _draw_with_repetition(herding.statistics.kernels.sum, herding.terms)
     places = list(range(count))
     while len(places) < draws:
         places.append(min(range(count), key=lambda one: (herding.objective([*places, one]), one)))
-    assert herd.times.tolist() == [places.count(place) for place in range(count)]
-    assert herd.size == max(count, draws)
-    assert herd.distances[-1] == pytest.approx(herding.distance(places), abs=1e-9)
+    assert selected_set.times.tolist() == [places.count(place) for place in range(count)]
+    assert selected_set.size == max(count, draws)
+    assert selected_set.distances[-1] == pytest.approx(herding.distance(places), abs=1e-9)
 
 
 def test_many_answers_have_more_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("models.classes.selection._DRAWS", 8)
     herding = Herding(0, 5)
-    assert _drawn(herding.statistics.kernels.sum, herding.likeness).size == 20
+    assert _draw_with_repetition(herding.statistics.kernels.sum, herding.terms).size == 20
 
 
 @settings(max_examples=20, deadline=None, derandomize=True)
