@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 
 from d4explain.cli.commands.options import Url, graphs_of, read_json
-from d4explain.cli.job_bars import JobBars
+from d4explain.cli.progress_bars import JobProgressBars
 from d4explain.cli.tables import class_table, counterfactual_table, mmd_table, summary_lines
 from d4explain.cli.terminal import messages, output
 from d4explain.client.address import api_address
@@ -39,7 +39,7 @@ def explain(
         list[str] | None,
         typer.Option(
             help="Node to explain, if the GNN classifies nodes; may be repeated. Without a GRAPH, "
-            "its number in the large graph that the DATASET is."
+            "the number of a node in the large graph DATASET."
         ),
     ] = None,
     target: Annotated[
@@ -91,7 +91,7 @@ def explain(
         else:
             assert target is not None
             explanation = client.explain_class(*ids, target, preset=preset, seed=seed)
-        with JobBars(messages()) as bars:
+        with JobProgressBars(messages()) as bars:
             result = client.result(explanation, on_progress=bars)
         if svg is not None:
             svg.write_bytes(client.drawing(explanation.id))

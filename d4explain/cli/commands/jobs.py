@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from d4explain.cli.commands.options import Url
-from d4explain.cli.job_bars import JobBars, metric_words
+from d4explain.cli.progress_bars import JobProgressBars, format_metrics
 from d4explain.cli.terminal import messages, output
 from d4explain.client.address import api_address
 from d4explain.client.client import Client
@@ -51,7 +51,7 @@ def show(job: JobId, url: Url = None) -> None:
 @app.command("watch")
 def watch(job: JobId, url: Url = None) -> None:
     """Follow a job to its end; exit code 1 if it did not succeed."""
-    with Client(api_address(url)) as client, JobBars(messages()) as bars:
+    with Client(api_address(url)) as client, JobProgressBars(messages()) as bars:
         client.wait(job, on_progress=bars)
 
 
@@ -84,4 +84,4 @@ def _progress(job: Job) -> str:
         return f"waits for {job.waiting_for}"
     if job.progress is None:
         return ""
-    return f"{job.progress.step}/{job.progress.total or '?'} {metric_words(job.progress.metrics)}"
+    return f"{job.progress.step}/{job.progress.total or '?'} {format_metrics(job.progress.metrics)}"
