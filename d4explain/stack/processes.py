@@ -39,6 +39,7 @@ class Command:
     environment: Mapping[str, str] | None = None  # None inherits ours
     stdin: bytes | None = None  # for secrets: every user of the machine can read arguments
     niceness: int = 0
+    folder: Path | None = None  # where it runs; None inherits ours
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ def spawn(command: Command) -> subprocess.Popen[bytes]:
             stdout=log,
             stderr=subprocess.STDOUT,
             env=None if command.environment is None else dict(command.environment),
+            cwd=command.folder,
             start_new_session=True,
             # Safe: the supervisor has no threads.
             preexec_fn=die_with_parent(os.getpid(), command.niceness),  # noqa: PLW1509

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from d4explain.errors import CommandError
+from d4explain.stack.absolute_paths import absolute_search_path
 from d4explain.stack.installed_packages import missing_packages
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -54,6 +55,6 @@ def python_command(*arguments: str) -> tuple[str, ...]:
 
 def python_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment with the source tree first on the path, also for grandchildren."""
-    inherited = environment.get("PYTHONPATH")
+    inherited = absolute_search_path(environment.get("PYTHONPATH", ""))
     path = str(source_root()) + (f"{os.pathsep}{inherited}" if inherited else "")
     return {**environment, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}

@@ -16,11 +16,12 @@ from rich.table import Table
 
 from d4explain.errors import CommandError
 from d4explain.stack import broker
+from d4explain.stack.absolute_paths import absolute_artifacts, absolute_database_url
 from d4explain.stack.folder_lock import DataFolderLock
 from d4explain.stack.ports import free_port, require_free, require_loopback
 from d4explain.stack.processes import Child, Command, Signals
 from d4explain.stack.readiness import READY_SECONDS, readiness
-from d4explain.stack.source_tree import python_command, python_environment
+from d4explain.stack.source_tree import python_command, python_environment, source_root
 from store.process_limits import cpu_limit
 from store.settings import Settings
 
@@ -207,10 +208,19 @@ class Stack:
         self, name: str, environment: Mapping[str, str], *arguments: str, niceness: int = 0
     ) -> Child:
         argv = python_command(*arguments)
-        return Child(Command(name, argv, self._log(name), environment, niceness=niceness))
+        log = self._log(name)
+        # Celery puts the current folder of a worker first on its path: it must be the source tree.
+        return Child(Command(name, argv, log, environment, niceness=niceness, folder=source_root()))
 
     def _environment(self, *, redis_url: str | None = None, threads: int = 1) -> dict[str, str]:
-        settings = replace(self._settings, redis_url=redis_url, port=self._port, threads=threads)
+        settings = replace(
+            self._settings,
+            redis_url=redis_url,
+            port=self._port,
+            threads=threads,
+            artifacts=absolute_artifacts(self._settings.artifacts),
+            database_url=absolute_database_url(self._settings.database_url),
+        )
         environment = python_environment({**os.environ, **settings.environment()})
         return environment | {
             "OMP_NUM_THREADS": str(threads),  # both workers together use all cores
