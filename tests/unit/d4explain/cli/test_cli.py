@@ -86,7 +86,7 @@ def test_the_command_line_needs_no_torch(tmp_path: Path) -> None:
 def test_nobody_at_the_address(capsys: pytest.CaptureFixture[str]) -> None:
     address = f"http://127.0.0.1:{free_port()}"
     said = complaint(capsys, "jobs", "list", "--url", address)
-    assert f"nobody answers at {address}" in said
+    assert f"no server answers at {address}" in said
     assert "d4explain up" in said
 
 
