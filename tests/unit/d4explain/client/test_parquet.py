@@ -277,7 +277,7 @@ def test_features_go_with_parquet_only(tmp_path: Path, capsys: pytest.CaptureFix
     np.savez(tmp_path / "web.npz", edge_index=EDGES)
     np.savez(tmp_path / "x.npz", x=X)
     assert "got web.parquet next to web.npz" in refusal(tmp_path / "web.npz", edges)
-    assert "not x.npz beside web.parquet" in refusal(edges, tmp_path / "x.npz")
+    assert "got x.npz next to web.parquet" in refusal(edges, tmp_path / "x.npz")
     for features, said in (("x.npz", "features need a .parquet file"), ("none.parquet", "no file")):
         assert said in complaint(capsys, edges, tmp_path / features)
 

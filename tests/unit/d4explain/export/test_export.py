@@ -400,7 +400,7 @@ def test_our_own_gnn_is_exported_as_it_is(tmp_path: Path) -> None:
         (pyg_model(GCNConv(4, 8)).double(), ["float64", "model.float()"]),
         (nn.Sequential(GCNConv(4, 8), GraphNorm(8), nn.Linear(8, 3)), ["reads the whole graph"]),
         (nn.Sequential(GCNConv(4, 9), MaxAggregation(), nn.Linear(8, 3)), ["layer 2", "8", "9"]),
-        (nn.Sequential(nn.ReLU(), MaxAggregation()), ["no layer that gives the classes"]),
+        (nn.Sequential(nn.ReLU(), MaxAggregation()), ["no layer that outputs the classes"]),
         (nn.Linear(4, 3), ["Linear cannot be exported"]),
     ],
 )  # fmt: skip
