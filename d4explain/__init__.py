@@ -1,4 +1,4 @@
-"""The face of d4explain: command line, Python client and the embedded stack."""
+"""Explanations of graph neural networks: Python client, export of PyG models, command line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Loaded at first use, so that `d4explain up` does not wait for what it does not need."""
+    """Import the client at first use: other commands start faster without it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from d4explain.client import client, errors  # noqa: PLC0415

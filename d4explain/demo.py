@@ -1,11 +1,11 @@
-"""`d4explain demo`: the whole road once, over HTTP, with a small GNN made on the spot."""
+"""`d4explain demo`: trains a small GNN and runs the whole workflow over HTTP."""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,7 +15,7 @@ from typing import Any
 
 from rich.console import Console
 
-from d4explain.cli.job_bars import WORDS, JobBars
+from d4explain.cli.progress_bars import JOB_TITLES, JobProgressBars
 from d4explain.cli.tables import (
     class_table,
     counterfactual_table,
@@ -30,9 +30,10 @@ from d4explain.contracts.results import ClassResult, CounterfactualResult
 from d4explain.errors import CommandError
 from d4explain.stack.embedded import embedded_stack
 from d4explain.stack.folder_lock import running_stack
+from d4explain.stack.source_tree import python_command, python_environment
 
-MOST_RATIO = 0.3  # edits over edges
-WANTED_FLIP_RATE = 0.8
+MAX_RATIO = 0.3  # edits over edges
+TARGET_FLIP_RATE = 0.8
 GNN_NAME = "ba3motif"
 
 
@@ -41,16 +42,16 @@ class DemoOptions:
     out: Path
     data_dir: Path
     graphs: int = 24
-    keep: bool = False  # go on with the data of the demo before
+    keep: bool = False  # reuse the data of the last demo
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What the demo has to show."""
+class Verification:
+    """How many counterfactuals the GNN confirms over HTTP."""
 
     graphs: int
-    flipped: int  # within the ratio, and confirmed by the GNN over HTTP
-    contradicted: int  # counterfactuals that the GNN, asked again over HTTP, denies
+    flipped: int  # within the ratio, and confirmed
+    contradicted: int  # counterfactuals for which the GNN predicts another class
 
     @property
     def flip_rate(self) -> float:
@@ -58,12 +59,12 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        return self.contradicted == 0 and self.flip_rate >= WANTED_FLIP_RATE
+        return self.contradicted == 0 and self.flip_rate >= TARGET_FLIP_RATE
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What is explained, and from what."""
+    """The GNN, its reference set and the graphs to explain."""
 
     gnn: Gnn
     dataset_id: str
@@ -75,49 +76,50 @@ class Subject:
 
 
 class Demo:
-    """One run; what it finds is printed and written below `options.out`."""
+    """One run; prints its results and writes them to `options.out`."""
 
     def __init__(self, options: DemoOptions, console: Console) -> None:
         self._options = options
         self._console = console
         self._seconds: dict[str, float] = {}
 
-    def run(self) -> Verdict:
-        began = time.monotonic()
+    def run(self) -> Verification:
+        started = time.monotonic()
         self._clear()
-        with ExitStack() as opened:
+        with ExitStack() as cleanup:
             with self._step("Start broker, API and two workers"):
                 log = self._options.out / "stack.log"
-                address = opened.enter_context(embedded_stack(self._options.data_dir, log))
+                address = cleanup.enter_context(embedded_stack(self._options.data_dir, log))
                 self._say(f"ready at {address}")
-            client = opened.enter_context(Client(address))
+            client = cleanup.enter_context(Client(address))
             with self._step("Train a GNN on generated BA-3Motif graphs"):
-                self._make_gnn()
+                self._train_gnn()
             subject = self._register(client)
-            denoisers = self._train(client, subject)
-            answer = self._explain_graphs(client, subject)
-            verdict = self._verify(client, subject, answer)
+            denoisers = self._train_denoisers(client, subject)
+            result = self._explain_graphs(client, subject)
+            verification = self._verify(client, subject, result)
             self._explain_classes(client, subject, denoisers["class"])
-        self._conclude(verdict, answer, time.monotonic() - began)
-        return verdict
+        self._summarise(verification, result, time.monotonic() - started)
+        return verification
 
     def _clear(self) -> None:
-        """Every run shows the whole road, trainings included; what the last one left goes."""
+        """Remove the results of the last run, so that this one shows every step."""
         out, data_dir = self._options.out, self._options.data_dir
-        holder = running_stack(data_dir)
-        if holder is not None:
-            raise CommandError(f"another demo is running: pid {holder.pid} at {holder.address}")
+        other = running_stack(data_dir)
+        if other is not None:
+            raise CommandError(f"another demo is running: pid {other.pid} at {other.address}")
         if not self._options.keep:
             shutil.rmtree(data_dir, ignore_errors=True)
         for folder in ("gnn", "svg"):
             shutil.rmtree(out / folder, ignore_errors=True)
         (out / "svg").mkdir(parents=True)
 
-    def _make_gnn(self) -> None:
+    def _train_gnn(self) -> None:
         folder = self._options.out / "gnn"
-        argv = [sys.executable, "-m", "bench.gnns.example_gnn", "--out", str(folder)]
-        argv += ["--test", str(self._options.graphs)]
-        code = subprocess.run(argv, check=False).returncode
+        options = ("--out", str(folder), "--test", str(self._options.graphs))
+        argv = python_command("-m", "bench.gnns.example_gnn", *options)
+        environment = python_environment(os.environ)
+        code = subprocess.run(argv, env=environment, check=False).returncode
         if code != 0:
             raise CommandError(f"training the example GNN ended with code {code}")
 
@@ -127,7 +129,7 @@ class Demo:
             spec, weights = folder / "spec.json", folder / "weights.safetensors"
             gnn = client.register_gnn(GNN_NAME, spec, weights)
             if gnn.report is not None:
-                self._say("the probe found:")
+                self._say("results of the probe:")
                 self._console.print(probe_table(gnn.report))
             if gnn.state is not GnnState.READY:
                 raise CommandError(f"the GNN is {gnn.state}")
@@ -139,9 +141,9 @@ class Demo:
         heldout = json.loads((folder / "heldout.json").read_text())["graphs"]
         return Subject(gnn, dataset.id, heldout[: self._options.graphs])
 
-    def _train(self, client: Client, subject: Subject) -> dict[str, Denoiser]:
+    def _train_denoisers(self, client: Client, subject: Subject) -> dict[str, Denoiser]:
         with self._step("Train the denoiser: POST /v1/denoisers"), self._bars() as bars:
-            # Both at once: the second trains while the first is already explaining graphs.
+            # Submit both: the second trains while the first already explains graphs.
             denoisers = {
                 objective: client.train_denoiser(subject.gnn.id, subject.dataset_id, objective)
                 for objective in ("counterfactual", "class")
@@ -156,7 +158,7 @@ class Demo:
                 subject.gnn.id,
                 subject.dataset_id,
                 subject.heldout,
-                constraints={"max_ratio": MOST_RATIO},
+                constraints={"max_ratio": MAX_RATIO},
             )
             with self._bars() as bars:
                 result = client.result(explanation, on_progress=bars)
@@ -166,52 +168,55 @@ class Demo:
                 self._say(line)
             if result.mmd is not None:
                 self._console.print(mmd_table(result.mmd))
-            pictures = {f"graph-{i:02}": i for i in range(len(result.answers))}
-            self._save(client, explanation, result, "counterfactuals", pictures)
+            drawings = {f"graph-{i:02}": i for i in range(len(result.answers))}
+            self._save(client, explanation, result, "counterfactuals", drawings)
         return result
 
-    def _verify(self, client: Client, subject: Subject, result: CounterfactualResult) -> Verdict:
-        """Asks the GNN itself, over HTTP, about the graphs before and after."""
+    def _verify(
+        self, client: Client, subject: Subject, result: CounterfactualResult
+    ) -> Verification:
+        """Ask the GNN over HTTP to predict the graphs before and after their edits."""
         with self._step("Check: POST /v1/gnns/{id}/predictions with the edited graphs"):
-            found = [answer for answer in result.answers if answer.counterfactuals]
-            best = [answer.counterfactuals[0] for answer in found]
-            graphs = [answer.graph.model_dump() for answer in found]
-            graphs += [item.graph.model_dump() for item in best]
-            told = client.predictions(subject.gnn.id, graphs) if graphs else []
+            explained = [answer for answer in result.answers if answer.counterfactuals]
+            best = [answer.counterfactuals[0] for answer in explained]
+            graphs = [answer.graph.model_dump() for answer in explained]
+            graphs += [counterfactual.graph.model_dump() for counterfactual in best]
+            predictions = client.predictions(subject.gnn.id, graphs) if graphs else []
+            before, after = predictions[: len(explained)], predictions[len(explained) :]
             flipped, contradicted = 0, 0
-            for answer, item, old, new in zip(
-                found, best, told[: len(found)], told[len(found) :], strict=True
+            for answer, counterfactual, old, new in zip(
+                explained, best, before, after, strict=True
             ):
                 contradicted += (old.predicted_class, new.predicted_class) != (
                     answer.prediction.predicted_class,
-                    item.prediction.predicted_class,
+                    counterfactual.prediction.predicted_class,
                 )
                 flips = old.predicted_class != new.predicted_class
-                flipped += flips and item.modification_ratio <= MOST_RATIO
-            confirmed = len(found) - contradicted
-            self._say(f"the GNN confirms {confirmed} of {len(found)} counterfactuals")
-        return Verdict(len(result.answers), flipped, contradicted)
+                flipped += flips and counterfactual.modification_ratio <= MAX_RATIO
+            confirmed = len(explained) - contradicted
+            self._say(f"the GNN confirms {confirmed} of {len(explained)} counterfactuals")
+        return Verification(len(result.answers), flipped, contradicted)
 
     def _explain_classes(self, client: Client, subject: Subject, denoiser: Denoiser) -> None:
         classes = range(subject.gnn.spec["classes"])
         with self._step(f"Explain all {len(classes)} classes: POST /v1/explanations"):
-            asked = [
+            explanations = [
                 client.explain_class(subject.gnn.id, subject.dataset_id, target)
                 for target in classes
             ]
-            names = {
+            titles = {
                 explanation.job.id: f"explaining class {target}"
-                for target, explanation in enumerate(asked)
+                for target, explanation in enumerate(explanations)
             }
-            with self._bars(names) as bars:
+            with self._bars(titles) as bars:
                 client.wait(denoiser.job.id, on_progress=bars)
-                results = [client.result(item, on_progress=bars) for item in asked]
-            shown = [result for result in results if isinstance(result, ClassResult)]
-            self._console.print(class_table(shown, subject.class_names))
-            for explanation, result in zip(asked, shown, strict=True):
+                results = [client.result(item, on_progress=bars) for item in explanations]
+            of_classes = [result for result in results if isinstance(result, ClassResult)]
+            self._console.print(class_table(of_classes, subject.class_names))
+            for explanation, result in zip(explanations, of_classes, strict=True):
                 name = f"class-{result.target_class}"
-                pictures = {name: 0} if result.examples else {}
-                self._save(client, explanation, result, name, pictures)
+                drawings = {name: 0} if result.examples else {}
+                self._save(client, explanation, result, name, drawings)
 
     def _save(
         self,
@@ -219,36 +224,38 @@ class Demo:
         explanation: Explanation,
         result: CounterfactualResult | ClassResult,
         name: str,
-        pictures: dict[str, int],  # file name → position of the graph
+        drawings: dict[str, int],  # file name → index of the graph
     ) -> None:
         path = self._options.out / f"{name}.json"
         path.write_text(result.model_dump_json(indent=1))
-        for picture, position in pictures.items():
-            drawing = self._options.out / "svg" / f"{picture}.svg"
-            drawing.write_bytes(client.drawing(explanation.id, graph=position))
+        for drawing, index in drawings.items():
+            file = self._options.out / "svg" / f"{drawing}.svg"
+            file.write_bytes(client.drawing(explanation.id, graph=index))
 
-    def _conclude(self, verdict: Verdict, answer: CounterfactualResult, total: float) -> None:
-        figures = {
-            "graphs": verdict.graphs,
-            "flipped_within_ratio": verdict.flipped,
-            "flip_rate": verdict.flip_rate,
-            "contradicted_over_http": verdict.contradicted,
-            "edits_by_denoiser": answer.summary.edits_by_denoiser,
-            "edits_by_search": answer.summary.edits_by_search,
+    def _summarise(
+        self, verification: Verification, result: CounterfactualResult, total: float
+    ) -> None:
+        summary = {
+            "graphs": verification.graphs,
+            "flipped_within_ratio": verification.flipped,
+            "flip_rate": verification.flip_rate,
+            "contradicted_over_http": verification.contradicted,
+            "edits_by_denoiser": result.summary.edits_by_denoiser,
+            "edits_by_search": result.summary.edits_by_search,
             "total_seconds": round(total, 1),
             "seconds": self._seconds,
         }
         out = self._options.out
-        (out / "summary.json").write_text(json.dumps(figures, indent=1) + "\n")
-        colour = "green" if verdict.passed else "red"
+        (out / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
+        colour = "green" if verification.passed else "red"
         self._say("")
         self._say(
-            f"[bold {colour}]{verdict.flipped} of {verdict.graphs} held-out graphs "
-            f"({verdict.flip_rate:.0%}) flipped within a modification ratio of {MOST_RATIO}[/]"
+            f"[bold {colour}]{verification.flipped} of {verification.graphs} held-out graphs "
+            f"({verification.flip_rate:.0%}) flipped within a modification ratio of {MAX_RATIO}[/]"
         )
         self._say(
-            f"edits: {answer.summary.edits_by_denoiser} put forward by the denoiser, "
-            f"{answer.summary.edits_by_search} found by trying all pairs"
+            f"edits: {result.summary.edits_by_denoiser} proposed by the denoiser, "
+            f"{result.summary.edits_by_search} found by trying all pairs"
         )
         drawings = len(list((out / "svg").glob("*.svg")))
         self._say(f"results: {drawings} drawings in {out / 'svg'}")
@@ -259,14 +266,14 @@ class Demo:
     @contextmanager
     def _step(self, title: str) -> Iterator[None]:
         self._say(f"\n[bold]{len(self._seconds) + 1}. {title}[/]")
-        began = time.monotonic()
+        started = time.monotonic()
         yield
-        self._seconds[title] = round(time.monotonic() - began, 1)
+        self._seconds[title] = round(time.monotonic() - started, 1)
         self._say(f"[dim]{self._seconds[title]:.1f} s[/]")
 
-    def _bars(self, names: dict[str, str] | None = None) -> JobBars:
-        known = names or {}
-        return JobBars(self._console, lambda job: known.get(job.id) or WORDS[job.kind])
+    def _bars(self, titles: dict[str, str] | None = None) -> JobProgressBars:
+        given = titles or {}
+        return JobProgressBars(self._console, lambda job: given.get(job.id) or JOB_TITLES[job.kind])
 
     def _say(self, line: str) -> None:
         self._console.print(line, soft_wrap=True)

@@ -1,16 +1,16 @@
-"""What can go wrong for a person at the terminal: each is one clear line, never a traceback."""
+"""Errors that the command line prints as one line, without a traceback."""
 
 from __future__ import annotations
 
 
 class D4Error(Exception):
-    """Base of all that this package raises on purpose; `hint` says what one can do."""
+    """Base of the expected errors of this package; `hint` suggests a remedy."""
 
     hint: str | None = None
 
 
 class CommandError(D4Error):
-    """Something the person who ran the command can act on."""
+    """An error that the user of the command can fix."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)

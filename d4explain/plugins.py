@@ -1,4 +1,4 @@
-"""What a package needs to bring layers or whole GNNs of its own: see docs/plugins.md."""
+"""The interface for packages that add layers or whole GNNs; see docs/plugins.md."""
 
 from d4explain.contracts.plugins import ArchitecturePlugin, Fields, LayerPlugin, TensorShape
 

@@ -1,19 +1,35 @@
-"""Prints what the project needs, with some extras: images install it before they copy the source.
+"""Print the requirements of the project with some extras.
 
-`python requirements.py worker postgres > requirements.txt`, beside pyproject.toml.
+Images install them before they copy the source: `python requirements.py worker postgres`, next to
+pyproject.toml.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 import tomllib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 
-def requirements(pyproject: Path, extras: list[str]) -> list[str]:
+def requirements(pyproject: Path, extras: Iterable[str]) -> list[str]:
+    """The base dependencies and those of the extras, each once, without the project itself."""
     project = tomllib.loads(pyproject.read_text())["project"]
     optional = project["optional-dependencies"]
-    return [*project["dependencies"], *(one for extra in extras for one in optional[extra])]
+    # An extra refers to others as "d4explain[server]".
+    own_extras = re.compile(rf"{re.escape(project['name'])}\[([\w,-]+)\]")
+
+    def expand(listed: Iterable[str]) -> Iterator[str]:
+        for requirement in listed:
+            if match := own_extras.fullmatch(requirement):
+                for extra in match[1].split(","):
+                    yield from expand(optional[extra])
+            else:
+                yield requirement
+
+    named = (requirement for extra in extras for requirement in optional[extra])
+    return list(dict.fromkeys(expand([*project["dependencies"], *named])))
 
 
 if __name__ == "__main__":

@@ -1,92 +1,104 @@
-"""What `d4explain doctor` looks at."""
+"""The checks of `d4explain doctor`."""
 
 from __future__ import annotations
 
 import platform
-import re
 import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from importlib.metadata import PackageNotFoundError, requires, version
-from pathlib import Path
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
 
 from d4explain.client.address import api_address
 from d4explain.client.client import Client
 from d4explain.client.errors import ApiError, UnreachableError
 from d4explain.errors import CommandError
-from d4explain.stack.broker import find_binary, problem_with, without_password
+from d4explain.stack.broker import find_binary, redact_password, redis_problem
 from d4explain.stack.folder_lock import running_stack
-from d4explain.stack.ports import problem_listening
-from store.settings import Settings
+from d4explain.stack.installed_packages import missing_packages
+from d4explain.stack.ports import listen_problem
+from d4explain.stack.source_tree import has_server, use_source_tree
+
+if TYPE_CHECKING:
+    from store.settings import Settings
 
 
-class Finding(Enum):
-    GOOD = "good"
-    NOTE = "note"  # fine, but a person may want to know
-    BAD = "bad"
+class Status(Enum):
+    OK = "ok"
+    NOTE = "note"  # not a problem, but worth knowing
+    FAILED = "failed"
 
 
 @dataclass(frozen=True)
 class Check:
-    what: str
-    finding: Finding
+    name: str
+    status: Status
     detail: str
 
 
-def examine(url: str | None = None) -> list[Check]:
+def run_checks(url: str | None = None) -> list[Check]:
+    """Checks of this machine, of the server if its source tree is here, and of the API."""
+    server = _server() if has_server() else _no_server()
+    return [_python(), *server, *_api(url)]
+
+
+def _server() -> Iterator[Check]:
+    packages = _packages("server")
+    yield packages
+    if packages.status is Status.FAILED:
+        return
+    use_source_tree()
+    from store.settings import Settings  # noqa: PLC0415 - only from the source tree
+
     settings = Settings.from_environment()
-    return [
-        _python(),
-        _packages(),
-        _torch(),
-        _broker(settings),
-        _data_folder(settings),
-        _port(settings),
-        *_api(url),
-    ]
+    yield _torch()
+    yield _broker(settings)
+    yield _data_folder(settings)
+    yield _port(settings)
+
+
+def _no_server() -> Iterator[Check]:
+    yield _packages(None)
+    detail = "not in this installation; it runs from the repository or the container images"
+    yield Check("server", Status.NOTE, detail)
 
 
 def _python() -> Check:
-    good = sys.version_info >= (3, 11)
-    return Check("Python", _found(good), f"{platform.python_version()} (3.11 or newer is needed)")
+    supported = sys.version_info >= (3, 11)
+    detail = f"{platform.python_version()} (3.11 or newer is required)"
+    return Check("Python", _status(supported), detail)
 
 
-def _packages() -> Check:
-    """What pyproject.toml asks for; pip has seen to the versions."""
-    missing = []
-    for requirement in requires("d4explain") or []:
-        if "extra ==" in requirement:
-            continue
-        name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
-        try:
-            version(name)
-        except PackageNotFoundError:
-            missing.append(name)
-    words = f"missing: {', '.join(missing)}" if missing else "all that are needed"
-    return Check("packages", _found(not missing), words)
+def _packages(extra: str | None) -> Check:
+    missing = missing_packages(extra)
+    detail = f"missing: {', '.join(missing)}" if missing else "all required packages are installed"
+    return Check("packages", _status(not missing), detail)
 
 
 def _torch() -> Check:
     """The version only: importing torch takes seconds."""
     try:
-        found = f"torch {version('torch')}, torch-geometric {version('torch-geometric')}"
+        detail = f"torch {version('torch')}, torch-geometric {version('torch-geometric')}"
     except PackageNotFoundError as error:
-        missing = f"{error.name} is not installed: pip install 'd4explain[worker]'"
-        return Check("torch", Finding.BAD, f"{missing} (workers need it, the API does not)")
-    return Check("torch", Finding.GOOD, found)
+        detail = (
+            f"{error.name} is not installed: pip install --editable '.[worker]' "
+            "(workers need it, the API does not)"
+        )
+        return Check("torch", Status.FAILED, detail)
+    return Check("torch", Status.OK, detail)
 
 
 def _broker(settings: Settings) -> Check:
     if settings.redis_url:
-        problem = problem_with(settings.redis_url)
-        shown = without_password(settings.redis_url)
-        return Check("broker", _found(problem is None), problem or f"{shown} answers")
+        problem = redis_problem(settings.redis_url)
+        shown = redact_password(settings.redis_url)
+        return Check("broker", _status(problem is None), problem or f"{shown} answers")
     try:
-        return Check("broker", Finding.GOOD, str(find_binary()))
-    except CommandError as failure:
-        return Check("broker", Finding.BAD, f"{failure.message}: {failure.hint}")
+        return Check("broker", Status.OK, str(find_binary()))
+    except CommandError as error:
+        return Check("broker", Status.FAILED, f"{error.message}: {error.hint}")
 
 
 def _data_folder(settings: Settings) -> Check:
@@ -96,19 +108,19 @@ def _data_folder(settings: Settings) -> Check:
         with tempfile.TemporaryFile(dir=existing):
             pass
     except OSError as error:
-        return Check("data folder", Finding.BAD, f"{folder}: {error.strerror}")
-    words = str(folder) if existing == folder else f"{folder} (will be made)"
-    return Check("data folder", Finding.GOOD, words)
+        return Check("data folder", Status.FAILED, f"{folder}: {error.strerror}")
+    detail = str(folder) if existing == folder else f"{folder} (will be created)"
+    return Check("data folder", Status.OK, detail)
 
 
 def _port(settings: Settings) -> Check:
-    holder = running_stack(Path(settings.data_dir))
-    if holder is not None:
-        return Check("stack", Finding.GOOD, f"runs as pid {holder.pid} at {holder.address}")
-    problem = problem_listening(settings.host, settings.port)
+    stack = running_stack(settings.data_dir)
+    if stack is not None:
+        return Check("stack", Status.OK, f"runs as pid {stack.pid} at {stack.address}")
+    problem = listen_problem(settings.host, settings.port)
     if problem is None:
-        return Check("port", Finding.GOOD, f"{settings.port} on {settings.host} is free")
-    return Check("port", Finding.BAD, f"{problem}: set D4_PORT")
+        return Check("port", Status.OK, f"{settings.port} on {settings.host} is free")
+    return Check("port", Status.FAILED, f"{problem}: set D4_PORT")
 
 
 def _api(url: str | None) -> Iterator[Check]:
@@ -117,19 +129,20 @@ def _api(url: str | None) -> Iterator[Check]:
         with Client(address, timeout=5, attempts=1) as client:
             health = client.health()
     except UnreachableError:
-        yield Check("API", Finding.NOTE, f"does not run at {address} (`d4explain up` starts it)")
+        detail = f"does not run at {address} (`d4explain up` starts it)"
+        yield Check("API", Status.NOTE, detail)
         return
     except (ApiError, ValueError) as error:
-        yield Check("API", Finding.BAD, f"{address} is not a d4explain API: {error}")
+        yield Check("API", Status.FAILED, f"{address} is not a d4explain API: {error}")
         return
-    yield Check("API", Finding.GOOD, f"answers at {address}")
+    yield Check("API", Status.OK, f"answers at {address}")
     for name, check in health.checks.items():
         if name != "workers":
-            yield Check(f"API's {name}", _found(check.ok), check.detail)
-    live = "; ".join(f"{','.join(item.queues)} on {item.device}" for item in health.workers)
+            yield Check(f"API: {name}", _status(check.ok), check.detail)
+    workers = "; ".join(f"{','.join(item.queues)} on {item.device}" for item in health.workers)
     check = health.checks["workers"]
-    yield Check("workers", _found(check.ok), f"{check.detail} ({live or 'none lives'})")
+    yield Check("workers", _status(check.ok), f"{check.detail} ({workers or 'no live worker'})")
 
 
-def _found(good: bool) -> Finding:
-    return Finding.GOOD if good else Finding.BAD
+def _status(ok: bool) -> Status:
+    return Status.OK if ok else Status.FAILED

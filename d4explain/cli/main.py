@@ -1,4 +1,4 @@
-"""`d4explain`: the command line; each command has its module in `d4explain.cli.main.commands`."""
+"""The command line; each command has its own module in `d4explain.cli.commands`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import typer
 from rich.markup import escape
 
 from d4explain.cli.terminal import messages
+from d4explain.contracts.errors import DomainError
 from d4explain.errors import D4Error
-from store.errors import SettingsError
 
 COMMANDS = (
     "up", "demo", "export", "register", "gnns", "datasets", "upload", "explain", "jobs",
@@ -20,28 +20,29 @@ COMMANDS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs one command; whatever a person can act on is one line and exit code 1."""
+    """Run one command; an expected error prints one line and exits with code 1."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         _app(given)(args=given)
     except D4Error as error:
-        _complain(str(error), error.hint)
-    except SettingsError as error:
-        _complain(str(error), None)
+        _exit_with_error(str(error), error.hint)
+    except DomainError as error:  # such as a setting that cannot be parsed
+        _exit_with_error(str(error), None)
 
 
 def _app(arguments: Sequence[str]) -> typer.Typer:
-    """The command asked for, or all for the help; the others' imports would only cost time."""
-    asked = [name for name in arguments[:1] if name in COMMANDS]
+    """Load the requested command only, or all commands for the help: imports take time."""
+    requested = [name for name in arguments[:1] if name in COMMANDS]
     app = typer.Typer(
         name="d4explain",
-        help="Explains graph neural networks: what changes an answer, what a class looks like.",
+        help="Explain graph neural networks: which edits change a prediction, "
+        "and which graphs are typical of a class.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
     )
     app.callback()(_no_options)
-    for name in asked or COMMANDS:
+    for name in requested or COMMANDS:
         module = import_module(f"d4explain.cli.commands.{name}")
         if hasattr(module, "app"):
             app.add_typer(module.app, name=name)
@@ -51,10 +52,10 @@ def _app(arguments: Sequence[str]) -> typer.Typer:
 
 
 def _no_options() -> None:
-    """Makes typer expect a command's name even where it knows only one command."""
+    """Make typer expect a command name even if only one command is loaded."""
 
 
-def _complain(message: str, hint: str | None) -> None:
+def _exit_with_error(message: str, hint: str | None) -> None:
     console = messages()
     console.print(f"[bold red]Error:[/] {escape(message)}", soft_wrap=True)
     if hint:

@@ -1,4 +1,4 @@
-"""Where words go: results to stdout, progress and errors to stderr."""
+"""Consoles: results go to stdout, progress and errors to stderr."""
 
 from __future__ import annotations
 

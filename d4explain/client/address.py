@@ -1,4 +1,4 @@
-"""Finds the API's address where the caller names none."""
+"""Finds the address of the API if the caller gives none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ URL_VARIABLE = "D4_URL"
 
 
 def api_address(given: str | None = None) -> str:
-    """The given one, else D4_URL, else that of this data folder's stack, else the default."""
+    """`given`, else D4_URL, else the stack that serves the data folder, else the default."""
 
     def setting(name: str, default: str) -> str:
         return os.environ.get(name) or default

@@ -1,4 +1,4 @@
-"""A small typed client of the API.
+"""A typed client of the API.
 
 client = Client()
 gnn = client.register_gnn("motifs", Path("spec.json"), Path("weights.safetensors"))
@@ -9,9 +9,7 @@ result = client.result(explanation, on_progress=print)
 
 from __future__ import annotations
 
-import contextlib
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,14 +17,10 @@ from urllib.parse import quote
 
 import httpx
 
-from d4explain.client.errors import (
-    RefusedError,
-    UnreachableError,
-    UnsuccessfulJobError,
-    WaitTimeoutError,
-)
-from d4explain.client.events import Event
-from d4explain.client.http_transport import ATTEMPTS, UNAVAILABLE, FileChunks, Wire
+from d4explain.client.errors import RefusedError, UnsuccessfulJobError
+from d4explain.client.http_transport import ATTEMPTS, HttpTransport
+from d4explain.client.job_waiting import OnProgress, get_job, wait_for_job
+from d4explain.client.large_graph_upload import upload_large_graph
 from d4explain.client.registration_form import Form, registration_form
 from d4explain.client.resources import (
     Dataset,
@@ -37,9 +31,7 @@ from d4explain.client.resources import (
     Health,
     Job,
     Predictions,
-    Progress,
 )
-from d4explain.contracts.job_states import JobState
 from d4explain.contracts.requests import DenoiserConfig
 from d4explain.contracts.results import (
     ClassResult,
@@ -52,18 +44,10 @@ from d4explain.contracts.results import (
 
 DEFAULT_URL = "http://127.0.0.1:8400"
 GraphJson = Mapping[str, Any]  # node-link or PyG dict, as in the API's documentation
-OnProgress = Callable[[Job], None]
-
-FIRST_POLL_SECONDS = 0.1
-LONGEST_POLL_SECONDS = 2.0
-RESTART_SECONDS = 30.0
-UPLOAD_SECONDS = 600.0  # for the answer to a large graph, which is read before it comes
-_LARGE_FORMS = {".npz": "application/x-npz", ".ndjson": "application/x-ndjson"}
-_PARQUET = ".parquet"  # which this side turns into npz
 
 
 class Client:
-    """Speaks to one d4explain API; use it as a context manager or call `close`."""
+    """A client of one d4explain API; use it as a context manager or call `close`."""
 
     def __init__(
         self,
@@ -73,11 +57,13 @@ class Client:
         attempts: int = ATTEMPTS,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._wire = Wire(url, timeout=timeout, attempts=attempts, transport=transport)
+        self._transport = HttpTransport(
+            url, timeout=timeout, attempts=attempts, transport=transport
+        )
 
     @property
     def url(self) -> str:
-        return self._wire.url
+        return self._transport.url
 
     def __enter__(self) -> Self:
         return self
@@ -91,11 +77,11 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        self._wire.close()
+        self._transport.close()
 
     def health(self) -> Health:
-        """Whether database, broker and workers are there; also of a server that is not ready."""
-        return Health.model_validate(self._wire.send("GET", "/readyz", accept=(503,)).json())
+        """The state of database, broker and workers, also if the server is not ready."""
+        return Health.model_validate(self._transport.send("GET", "/readyz", accept=(503,)).json())
 
     # GNNs and reference sets
 
@@ -109,10 +95,10 @@ class Client:
         description: str | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> Gnn:
-        """Registers a version of a GNN and waits for its probe.
+        """Register a version of a GNN and wait for its probe.
 
-        A rejected one comes back with its report. `samples` is {"graphs": […]}, each with a label,
-        or with labels of its nodes if the GNN classifies those.
+        A rejected GNN is returned with its report. `samples` is {"graphs": […]}; each graph has a
+        label, or labels of its nodes if the GNN classifies nodes.
         """
         form = registration_form(
             name, spec=spec, weights=weights, samples=samples, description=description, tags=tags
@@ -127,7 +113,7 @@ class Client:
         description: str | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> Gnn:
-        """As `register_gnn`, from a zip file with spec.json and weights.safetensors."""
+        """Like `register_gnn`, from a zip file with spec.json and weights.safetensors."""
         form = registration_form(name, archive=archive, description=description, tags=tags)
         return self._register(form)
 
@@ -141,9 +127,9 @@ class Client:
         description: str | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> Gnn:
-        """As `register_gnn`, of a GNN that is asked at a URL, where the deployment allows that.
+        """Like `register_gnn`, for a GNN behind a URL, if the deployment allows that.
 
-        Its spec has `features` and `classes`, and no layers.
+        Its spec has `features` and `classes`, but no layers.
         """
         form = registration_form(
             name,
@@ -156,67 +142,63 @@ class Client:
         return self._register(form)
 
     def gnn(self, gnn: str) -> Gnn:
-        """By `gnn_…`, `name@3`, `name@production` or `name`, as everywhere a GNN is asked for."""
-        return Gnn.model_validate(self._wire.get(_gnn_path(gnn)))
+        """One GNN. All methods accept `gnn_…`, `name@3`, `name@production` or `name`."""
+        return Gnn.model_validate(self._transport.get(_gnn_path(gnn)))
 
     def gnns(self, name: str | None = None) -> Iterator[Gnn]:
         """All GNNs, or all versions of one name; newest first."""
         filters = {} if name is None else {"name": name}
-        return (Gnn.model_validate(item) for item in self._wire.items("/v1/gnns", **filters))
+        return (Gnn.model_validate(item) for item in self._transport.items("/v1/gnns", **filters))
 
     def change_gnn(self, gnn: str, **changes: Any) -> Gnn:
-        """Sets `description` or merges `tags`, of which None takes one away."""
-        return Gnn.model_validate(self._wire.send("PATCH", _gnn_path(gnn), json=changes).json())
+        """Set `description` or merge `tags`; a tag with the value None is removed."""
+        return Gnn.model_validate(
+            self._transport.send("PATCH", _gnn_path(gnn), json=changes).json()
+        )
 
     def set_alias(self, name: str, alias: str, version: int) -> Gnn:
-        """Makes `name@alias` stand for this version."""
+        """Point `name@alias` at this version."""
         path = f"{_gnn_path(name)}/aliases/{quote(alias, safe='')}"
-        return Gnn.model_validate(self._wire.send("PUT", path, json={"version": version}).json())
+        return Gnn.model_validate(
+            self._transport.send("PUT", path, json={"version": version}).json()
+        )
 
     def remove_alias(self, name: str, alias: str) -> None:
-        self._wire.send("DELETE", f"{_gnn_path(name)}/aliases/{quote(alias, safe='')}")
+        self._transport.send("DELETE", f"{_gnn_path(name)}/aliases/{quote(alias, safe='')}")
 
     def delete_gnn(self, gnn: str) -> None:
-        """By id or `name@version`; refused while jobs use it or an alias names it."""
-        self._wire.send("DELETE", _gnn_path(gnn))
+        """Delete by id or `name@version`; refused while a job uses it or an alias points at it."""
+        self._transport.send("DELETE", _gnn_path(gnn))
 
     def create_dataset(
         self, name: str, graphs: Sequence[GraphJson], gnn: str | None = None
     ) -> Dataset:
-        """For molecules, `{"smiles": …}`, `gnn` says whose featuriser reads them."""
+        """Create a reference set; for molecules, `{"smiles": …}`, `gnn` provides the featuriser."""
         body: dict[str, Any] = {"name": name, "graphs": [dict(graph) for graph in graphs]}
         if gnn is not None:
             body["gnn"] = gnn
-        return Dataset.model_validate(self._wire.send("POST", "/v1/datasets", json=body).json())
+        return Dataset.model_validate(
+            self._transport.send("POST", "/v1/datasets", json=body).json()
+        )
 
     def upload_large_graph(self, name: str, file: Path, features: Path | None = None) -> Dataset:
-        """Stores one large graph, .npz, .ndjson or .parquet, whose nodes can then be asked about.
+        """Store one large graph, .npz, .ndjson or .parquet, to explain its nodes.
 
-        Parquet is a list of edges, in the integer columns `source` and `target`. `features` is then
-        a second such file with one row per node, in the order of their numbers: a list column `x`,
-        or numeric columns, which are taken in their order.
+        A Parquet file is an edge list with the integer columns `source` and `target`. `features` is
+        then a second Parquet file with one row per node, ordered by node number. It has a list
+        column `x`, or one numeric column per feature.
         """
-        if features is not None and {file.suffix, features.suffix} != {_PARQUET}:
-            raise ValueError(
-                f"features are a {_PARQUET} file beside a {_PARQUET} list of edges, "
-                f"not {features.name} beside {file.name}"
-            )
-        if file.suffix == _PARQUET:
-            from d4explain.client.parquet import as_npz  # noqa: PLC0415 - other calls need no NumPy
-
-            with as_npz(file, features) as npz:
-                return self._upload(name, npz)
-        return self._upload(name, file)
+        return upload_large_graph(self._transport, name, file, features)
 
     def datasets(self) -> Iterator[Dataset]:
-        return (Dataset.model_validate(item) for item in self._wire.items("/v1/datasets"))
+        return (Dataset.model_validate(item) for item in self._transport.items("/v1/datasets"))
 
     def delete_dataset(self, dataset_id: str) -> None:
-        """With the denoisers that were trained on it; refused while jobs use it."""
-        self._wire.send("DELETE", f"/v1/datasets/{dataset_id}")
+        """Delete a reference set and its denoisers; refused while a job uses it."""
+        self._transport.send("DELETE", f"/v1/datasets/{dataset_id}")
 
     def predictions(self, gnn_id: str, graphs: Sequence[GraphJson]) -> list[Prediction]:
-        """What a GNN that classifies graphs says about them."""
+        """Predictions of a GNN that classifies graphs."""
         found = self._predicted(gnn_id, {"graphs": [dict(graph) for graph in graphs]})
         if any(isinstance(one, NodePredictions) for one in found):
             raise TypeError(f"{gnn_id} classifies nodes: ask for node_predictions")
@@ -225,7 +207,7 @@ class Client:
     def node_predictions(
         self, gnn_id: str, graph: GraphJson, nodes: Sequence[NodeId] | None = None
     ) -> dict[NodeId, Prediction]:
-        """What a GNN that classifies nodes says about those of a graph, by default all."""
+        """Predictions of a GNN that classifies nodes; by default for all nodes of the graph."""
         body: dict[str, Any] = {"graph": dict(graph)}
         if nodes is not None:
             body["nodes"] = list(nodes)
@@ -243,44 +225,48 @@ class Client:
         objective: str = "counterfactual",
         config: DenoiserConfig | None = None,
     ) -> Denoiser:
-        """The denoiser of these, trained only if it does not exist yet."""
+        """The denoiser of a GNN and a reference set; trained only if it does not exist yet."""
         body: dict[str, Any] = {"gnn": gnn_id, "dataset": dataset_id, "objective": objective}
         if config is not None:
             body["config"] = config.model_dump(exclude_none=True)
-        return Denoiser.model_validate(self._wire.send("POST", "/v1/denoisers", json=body).json())
+        return Denoiser.model_validate(
+            self._transport.send("POST", "/v1/denoisers", json=body).json()
+        )
 
     def denoiser(self, denoiser_id: str) -> Denoiser:
-        return Denoiser.model_validate(self._wire.get(f"/v1/denoisers/{denoiser_id}"))
+        return Denoiser.model_validate(self._transport.get(f"/v1/denoisers/{denoiser_id}"))
 
     def explain_counterfactual(
         self, gnn_id: str, dataset_id: str, graphs: Sequence[GraphJson], **options: Any
     ) -> Explanation:
-        """Asks for the smallest realistic changes.
+        """Ask for the smallest realistic edits that change the prediction.
 
-        `options` as in POST /v1/explanations, such as preset="fast" or
-        explainer="d4-paper"; a GNN that classifies nodes
-        needs one graph and node="a" or nodes=["a", "b"], or no graph and nodes of the data set by
-        their numbers, if that is one large graph; a black box may get max_queries=500.
+        `options` are those of POST /v1/explanations, such as preset="fast" or
+        explainer="d4-paper". A GNN that classifies
+        nodes needs one graph and node="a" or nodes=["a", "b"]. If the reference set is one large
+        graph, give no graph and the numbers of its nodes. max_queries=500 limits a black box.
         """
         return self._explain(_counterfactual(gnn_id, dataset_id, graphs, options))
 
     def estimate_counterfactual(
         self, gnn_id: str, dataset_id: str, graphs: Sequence[GraphJson], **options: Any
     ) -> Estimate:
-        """What `explain_counterfactual` of the same would take; nothing is queued."""
+        """The cost of `explain_counterfactual` with the same arguments; queues nothing."""
         body = _counterfactual(gnn_id, dataset_id, graphs, options)
-        answer = self._wire.send("POST", "/v1/explanations", json=body, params={"dry_run": "true"})
+        answer = self._transport.send(
+            "POST", "/v1/explanations", json=body, params={"dry_run": "true"}
+        )
         return Estimate.model_validate(answer.json())
 
     def explain_class(
         self, gnn_id: str, dataset_id: str, target_class: int, **options: Any
     ) -> Explanation:
-        """Asks what a typical graph of a class looks like to the GNN; `options` as above."""
+        """Ask for graphs typical of a class; `options` are those of POST /v1/explanations."""
         body = {"kind": "class", "gnn": gnn_id, "dataset": dataset_id, **options}
         return self._explain({**body, "target_class": target_class})
 
     def explanation(self, explanation_id: str) -> Explanation:
-        return Explanation.model_validate(self._wire.get(f"/v1/explanations/{explanation_id}"))
+        return Explanation.model_validate(self._transport.get(f"/v1/explanations/{explanation_id}"))
 
     def result(
         self,
@@ -289,7 +275,7 @@ class Client:
         on_progress: OnProgress | None = None,
         timeout: float | None = None,
     ) -> CounterfactualResult | ClassResult:
-        """Waits for an explanation's answer."""
+        """Wait for the result of an explanation."""
         self.wait(explanation.job.id, on_progress=on_progress, timeout=timeout)
         finished = self.explanation(explanation.id)
         if finished.result is None:
@@ -297,25 +283,25 @@ class Client:
         return finished.result
 
     def drawing(self, explanation_id: str, **query: str | int) -> bytes:
-        """The explanation's picture as SVG."""
+        """The explanation drawn as SVG."""
         path = f"/v1/explanations/{explanation_id}"
-        return self._wire.send("GET", path, params={"format": "svg", **query}).content
+        return self._transport.send("GET", path, params={"format": "svg", **query}).content
 
     # Jobs
 
     def job(self, job_id: str) -> Job:
-        return Job.model_validate(self._wire.get(f"/v1/jobs/{job_id}"))
+        return get_job(self._transport, job_id)
 
     def jobs(self, **filters: str) -> Iterator[Job]:
         """All jobs, newest first; `filters` are state, kind and gnn."""
-        return (Job.model_validate(item) for item in self._wire.items("/v1/jobs", **filters))
+        return (Job.model_validate(item) for item in self._transport.items("/v1/jobs", **filters))
 
     def cancel(self, job_id: str) -> Job:
-        return Job.model_validate(self._wire.send("POST", f"/v1/jobs/{job_id}/cancel").json())
+        return Job.model_validate(self._transport.send("POST", f"/v1/jobs/{job_id}/cancel").json())
 
     def retry(self, job_id: str) -> Job:
-        """A new job that does the same."""
-        return Job.model_validate(self._wire.send("POST", f"/v1/jobs/{job_id}/retry").json())
+        """Start a new job that does the same work."""
+        return Job.model_validate(self._transport.send("POST", f"/v1/jobs/{job_id}/retry").json())
 
     def wait(
         self,
@@ -325,63 +311,20 @@ class Client:
         timeout: float | None = None,
         check: bool = True,
     ) -> Job:
-        """The finished job; `on_progress` sees it, or the one it waits for, at every change.
+        """Wait until the job is finished, and return it.
 
-        Listens to the job's events; where they cannot be had it asks again and again. With
-        `check`, a job that did not succeed raises `UnsuccessfulJobError`.
+        Every change calls `on_progress` with the job, or with the job it waits for. Follows the
+        job's events, and polls if there are none. With `check`, a job that did not succeed raises
+        `UnsuccessfulJobError`.
         """
-        report = on_progress or (lambda _job: None)
-        deadline = None if timeout is None else time.monotonic() + timeout
-        pause = FIRST_POLL_SECONDS
-        last_event: str | None = None
-        job = self.job(job_id)
-        while True:
-            report(job)
-            if job.is_done:
-                if check and job.state is not JobState.SUCCEEDED:
-                    raise UnsuccessfulJobError(job)
-                return job
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left <= 0:
-                raise WaitTimeoutError(job, timeout or 0)
-            if job.waiting_for is not None:
-                self.wait(job.waiting_for, on_progress=report, timeout=left, check=False)
-                job = self._patiently(job_id)
-                continue
-            heard = last_event
-            events = self._wire.events(f"/v1/jobs/{job_id}/events", last_event, left)
-            with contextlib.suppress(httpx.HTTPError, RefusedError), contextlib.closing(events):
-                for event in events:
-                    last_event = event.id or last_event
-                    job = _changed(job, event)
-                    if job.is_done:
-                        break  # reported with the whole job
-                    report(job)
-            if last_event != heard:
-                pause = FIRST_POLL_SECONDS
-            else:
-                time.sleep(pause if left is None else min(pause, left))
-                pause = min(2 * pause, LONGEST_POLL_SECONDS)
-            job = self._patiently(job_id)
-
-    def _patiently(self, job_id: str) -> Job:
-        """The job; a server that is just being restarted is waited for."""
-        gives_up = time.monotonic() + RESTART_SECONDS
-        while True:
-            try:
-                return self.job(job_id)
-            except UnreachableError:
-                if time.monotonic() > gives_up:
-                    raise
-            except RefusedError as error:
-                if error.status != UNAVAILABLE or time.monotonic() > gives_up:
-                    raise
-            time.sleep(FIRST_POLL_SECONDS)
+        return wait_for_job(
+            self._transport, job_id, on_progress=on_progress, timeout=timeout, check=check
+        )
 
     def _predicted(
         self, gnn_id: str, body: Mapping[str, Any]
     ) -> list[Prediction] | list[NodePredictions]:
-        answer = self._wire.send("POST", f"{_gnn_path(gnn_id)}/predictions", json=body).json()
+        answer = self._transport.send("POST", f"{_gnn_path(gnn_id)}/predictions", json=body).json()
         found = Predictions.model_validate(answer)
         if found.predictions is None:
             job = self.wait(found.job.id)
@@ -389,7 +332,7 @@ class Client:
         return found.predictions
 
     def _register(self, form: Form) -> Gnn:
-        answer = self._wire.send("POST", "/v1/gnns", files=form, accept=(422,))
+        answer = self._transport.send("POST", "/v1/gnns", files=form, accept=(422,))
         if answer.status_code == 422:
             return self._rejected(answer)
         gnn = answer.json()
@@ -398,24 +341,9 @@ class Client:
             return self.gnn(gnn["id"])
         return Gnn.model_validate(gnn)
 
-    def _upload(self, name: str, file: Path) -> Dataset:
-        if file.suffix not in _LARGE_FORMS:
-            *forms, last = *_LARGE_FORMS, _PARQUET
-            known = f"{', '.join(forms)} and {last}"
-            raise ValueError(f"large graphs are read from {known} files, not from {file.name}")
-        answer = self._wire.send(
-            "POST",
-            "/v1/datasets/large",
-            params={"name": name},
-            content=FileChunks(file),
-            headers={"Content-Type": _LARGE_FORMS[file.suffix]},
-            timeout=UPLOAD_SECONDS,
-        )
-        return Dataset.model_validate(answer.json())
-
     def _explain(self, body: Mapping[str, Any]) -> Explanation:
-        # The answer may take minutes; who wants it waits by events, not on this request.
-        answer = self._wire.send(
+        # The result may take minutes: do not wait in this request, but follow events.
+        answer = self._transport.send(
             "POST", "/v1/explanations", json=body, headers={"Prefer": "wait=0"}
         )
         return Explanation.model_validate(answer.json())
@@ -441,12 +369,3 @@ def _counterfactual(
 
 def _gnn_path(reference: str) -> str:
     return f"/v1/gnns/{quote(reference, safe='@')}"
-
-
-def _changed(job: Job, event: Event) -> Job:
-    """The job as an event leaves it."""
-    if event.type == "progress":
-        return job.model_copy(update={"progress": Progress.model_validate(event.data)})
-    if event.type == "state":
-        return Job.model_validate({**job.model_dump(), **event.data})
-    return job

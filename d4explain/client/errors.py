@@ -1,10 +1,10 @@
-"""What calling the API can raise.
+"""Errors of the client.
 
 ApiError
-├── UnreachableError      nobody answers at the address
+├── UnreachableError      no server answers at the address
 ├── RefusedError          the API answered with a problem (RFC 9457)
 ├── UnsuccessfulJobError  a job ended as failed, canceled or expired
-└── WaitTimeoutError    a job was not done in the time given
+└── WaitTimeoutError      a job did not finish within the timeout
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from d4explain.errors import D4Error
 
 
 class ApiError(D4Error):
-    """Base of all that `d4explain.Client` raises."""
+    """Base of all errors that `d4explain.Client` raises."""
 
 
 class UnreachableError(ApiError):
-    hint = "start the stack with `d4explain up`, or name another with --url"
+    hint = "start the stack with `d4explain up`, or give another address with --url"
 
     def __init__(self, url: str, reason: str) -> None:
-        super().__init__(f"nobody answers at {url} ({reason})")
+        super().__init__(f"no server answers at {url} ({reason})")
         self.url = url
 
 
 @dataclass(frozen=True)
-class Pointed:
-    """One thing that is wrong, and where: a JSON pointer, a parameter or a header."""
+class ProblemDetail:
+    """One fault and its place: a JSON pointer, a parameter or a header."""
 
     pointer: str
     detail: str
@@ -42,15 +42,15 @@ class Pointed:
 
 
 class RefusedError(ApiError):
-    """A problem document: `status`, `title`, `detail` and what it points to."""
+    """A problem document: `status`, `title`, `detail` and the faults in `errors`."""
 
     def __init__(
-        self, status: int, title: str, detail: str, errors: tuple[Pointed, ...], body: Any
+        self, status: int, title: str, detail: str, errors: tuple[ProblemDetail, ...], body: Any
     ) -> None:
-        words = detail or title
-        # The detail often repeats the only error; say it once.
-        more = [str(error) for error in errors if error.detail.lower() not in words.lower()]
-        super().__init__("; ".join([words, *more]) + f" (HTTP {status})")
+        message = detail or title
+        # The detail often repeats the only fault; show it once.
+        more = [str(error) for error in errors if error.detail.lower() not in message.lower()]
+        super().__init__("; ".join([message, *more]) + f" (HTTP {status})")
         self.status = status
         self.title = title
         self.detail = detail
@@ -66,7 +66,7 @@ class RefusedError(ApiError):
         if not isinstance(body, dict):
             return cls(response.status_code, response.reason_phrase, "", (), body)
         errors = tuple(
-            Pointed(str(place), str(error.get("detail", "")))
+            ProblemDetail(str(place), str(error.get("detail", "")))
             for error in body.get("errors") or []
             if isinstance(error, dict)
             for place in [error.get("pointer") or error.get("parameter") or error.get("header", "")]

@@ -1,11 +1,14 @@
-"""Server-sent events, as far as the job streams use them."""
+"""Events of a job, from its stream of server-sent events."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+
+import httpx
+from httpx_sse import EventSource
 
 
 @dataclass(frozen=True)
@@ -15,33 +18,12 @@ class Event:
     data: dict[str, Any]
 
 
-def read_events(lines: Iterable[str]) -> Iterator[Event]:
-    """Events of a `text/event-stream`; pings and data that is no JSON object are skipped.
-
-    https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
-    """
-    kind, identifier, data = "message", None, []  # type: str, str | None, list[str]
-    for line in lines:
-        if not line:
-            event = _event(kind, identifier, data)
-            if event is not None:
-                yield event
-            kind, data = "message", []
+def read_events(response: httpx.Response) -> Iterator[Event]:
+    """The events of a `text/event-stream`; skips pings and data that is not a JSON object."""
+    for event in EventSource(response).iter_sse():
+        try:
+            data = json.loads(event.data)
+        except ValueError:
             continue
-        name, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        match name:
-            case "event":
-                kind = value
-            case "id":
-                identifier = value
-            case "data":
-                data.append(value)
-
-
-def _event(kind: str, identifier: str | None, data: list[str]) -> Event | None:
-    try:
-        document = json.loads("\n".join(data))
-    except ValueError:
-        return None
-    return Event(kind, identifier, document) if isinstance(document, dict) else None
+        if isinstance(data, dict):
+            yield Event(event.event, event.id or None, data)

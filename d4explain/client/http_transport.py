@@ -1,4 +1,4 @@
-"""Requests and event streams of one API, with errors as exceptions."""
+"""Sends requests to one API and reads its event streams; raises errors as exceptions."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ import httpx
 from d4explain.client.errors import RefusedError, UnreachableError
 from d4explain.client.events import Event, read_events
 
-ATTEMPTS = 4  # of one request while nobody answers, or the API says 503
-LONGEST_PAUSE_SECONDS = 10.0  # between two attempts, whatever `Retry-After` says
-SILENCE_SECONDS = 45.0  # the server sends a ping more often than this
+ATTEMPTS = 4  # of one request, if the API cannot be reached or answers 503
+MAX_PAUSE_SECONDS = 10.0  # between two attempts, even if `Retry-After` says more
+MAX_SILENCE_SECONDS = 45.0  # the server sends pings more often than this
 UNAVAILABLE = 503
-_CHUNK = 2**20
+_CHUNK_BYTES = 2**20
 
 
 class FileChunks:
-    """A file that is sent piece by piece, and from its beginning again if it has to be."""
+    """The content of a file in chunks; a second attempt reads it from the start."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def __iter__(self) -> Iterator[bytes]:
         with open(self._path, "rb") as file:
-            while chunk := file.read(_CHUNK):
+            while chunk := file.read(_CHUNK_BYTES):
                 yield chunk
 
 
-class Wire:
+class HttpTransport:
     def __init__(
         self,
         url: str,
@@ -43,7 +43,7 @@ class Wire:
     ) -> None:
         self.url = url.rstrip("/")
         self._attempts = attempts
-        # Proxies of the environment are for the internet, not for a server on this machine.
+        # Ignore proxies from the environment: the server is usually on this machine.
         self._http = httpx.Client(
             base_url=self.url, timeout=timeout, transport=transport, trust_env=False
         )
@@ -57,20 +57,20 @@ class Wire:
         path: str,
         *,
         headers: Mapping[str, str] | None = None,
-        accept: tuple[int, ...] = (),  # error statuses that are an answer too
+        accept: tuple[int, ...] = (),  # error statuses to return instead of raising
         **request: Any,
     ) -> httpx.Response:
-        """One request; sent again while nobody answers and after 503.
+        """Send a request; retry it if the API cannot be reached or answers 503.
 
-        A POST has a key that makes this safe: the API carries it out once.
+        An idempotency key makes it safe to retry a POST: the API executes it once.
         """
-        sent = dict(headers or {})
+        all_headers = dict(headers or {})
         if method == "POST":
-            sent["Idempotency-Key"] = str(uuid.uuid4())
+            all_headers["Idempotency-Key"] = str(uuid.uuid4())
         attempt = 1
         while True:
             try:
-                answer = self._http.request(method, path, headers=sent, **request)
+                answer = self._http.request(method, path, headers=all_headers, **request)
             except httpx.InvalidURL as error:
                 raise UnreachableError(self.url, str(error)) from error
             except httpx.TransportError as error:
@@ -84,14 +84,14 @@ class Wire:
                 if answer.status_code != UNAVAILABLE or attempt == self._attempts:
                     raise RefusedError.from_response(answer)
                 pause = _retry_after(answer) or 0.1 * 2**attempt
-            time.sleep(min(pause, LONGEST_PAUSE_SECONDS))
+            time.sleep(min(pause, MAX_PAUSE_SECONDS))
             attempt += 1
 
     def get(self, path: str, **query: Any) -> Any:
         return self.send("GET", path, params=query or None).json()
 
     def items(self, path: str, **query: Any) -> Iterator[Any]:
-        """All items of a paged list."""
+        """All items of a paginated list."""
         while True:
             page = self.get(path, **query)
             yield from page["items"]
@@ -100,24 +100,24 @@ class Wire:
             query["cursor"] = page["next_cursor"]
 
     def events(self, path: str, after: str | None, seconds: float | None) -> Generator[Event]:
-        """Server-sent events for at most `seconds`; a broken stream raises httpx's errors."""
+        """Server-sent events for at most `seconds`; a broken stream raises an error of httpx."""
         headers = {"Accept": "text/event-stream"}
         if after is not None:
             headers["Last-Event-ID"] = after
-        ends = None if seconds is None else time.monotonic() + seconds
-        silence = SILENCE_SECONDS if seconds is None else min(SILENCE_SECONDS, seconds)
+        deadline = None if seconds is None else time.monotonic() + seconds
+        silence = MAX_SILENCE_SECONDS if seconds is None else min(MAX_SILENCE_SECONDS, seconds)
         timeout = httpx.Timeout(10.0, read=silence)
         with self._http.stream("GET", path, headers=headers, timeout=timeout) as answer:
             if answer.is_error:
                 answer.read()
                 raise RefusedError.from_response(answer)
-            for event in read_events(answer.iter_lines()):
+            for event in read_events(answer):
                 yield event
-                if ends is not None and time.monotonic() > ends:
+                if deadline is not None and time.monotonic() > deadline:
                     return
 
 
 def _retry_after(answer: httpx.Response) -> float | None:
-    """Seconds; None if the API does not say, or says a date, which it never does."""
-    said = answer.headers.get("Retry-After", "")
-    return float(said) if said.isascii() and said.isdigit() else None
+    """Seconds to wait, if the API says so; it never sends a date."""
+    value = answer.headers.get("Retry-After", "")
+    return float(value) if value.isascii() and value.isdigit() else None

@@ -1,7 +1,7 @@
-"""Large graphs from Parquet: an edge list and node features become the npz that the API reads.
+"""Converts Parquet files, an edge list and node features, to the npz file that the API reads.
 
-The client does it, so that the API neither needs pyarrow nor parses the Parquet of others. pyarrow
-is an extra, and is imported when the first file comes.
+The client converts them, so that the API needs no pyarrow and parses no untrusted Parquet. pyarrow
+is an extra and is imported with the first file.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from numpy.typing import NDArray
 from d4explain.errors import D4Error
 
 _ENDS = ("source", "target")
-_VALUES = 2**18  # numbers that are read at once, of all columns together
-_BUFFER = 2**16  # bytes of a file that are read at once, for each column
+_BATCH_VALUES = 2**18  # numbers read at once, over all columns
+_BUFFER_BYTES = 2**16  # read at once, for each column
 _FEATURES = "features are one list column x of numbers, or columns of numbers"
 
 
 class ParquetError(D4Error):
-    """A file is not what a large graph is made of, or pyarrow is missing; the text says why."""
+    """A file does not hold a large graph, or pyarrow is not installed."""
 
 
 @contextmanager
 def as_npz(edges: Path, features: Path | None) -> Iterator[Path]:
-    """A temporary npz file of an edge list and, if there are any, of node features."""
+    """A temporary npz file with the edge list and, if given, the node features."""
     with TemporaryDirectory(prefix="d4explain-") as folder:
         npz = Path(folder) / "graph.npz"
         _write(npz, edges, features)
@@ -37,7 +37,7 @@ def as_npz(edges: Path, features: Path | None) -> Iterator[Path]:
 
 
 def _write(npz: Path, edges: Path, features: Path | None) -> None:
-    """A function of its own: its arrays are gone while the file is sent."""
+    """A separate function, so that its arrays are freed before the upload."""
     if features is None:
         np.savez(npz, edge_index=read_edges(edges))
     else:
@@ -63,7 +63,7 @@ def read_edges(path: Path) -> NDArray[np.int64]:
         for first, batch in _batches(file, len(_ENDS)):
             for row, end in zip(edges, _ENDS, strict=True):
                 column = _complete(batch.column(end), end, path, first)
-                # this cast refuses numbers of more than 63 bits
+                # The cast rejects numbers of more than 63 bits.
                 row[first : first + len(batch)] = column.cast(arrow.int64()).to_numpy()
     return edges
 
@@ -86,7 +86,7 @@ def read_features(path: Path) -> NDArray[np.float32]:
 
 
 def _is_in_lists(schema: Any, path: Path) -> bool:
-    """Which of both forms the features have; anything else is refused."""
+    """Whether features are a list column or numeric columns; anything else is rejected."""
     if not len(schema):
         raise ParquetError(f"{path.name} has no columns; {_FEATURES}")
     indices = (schema.pandas_metadata or {}).get("index_columns", [])
@@ -122,7 +122,7 @@ def _length_of_first(file: Any, path: Path) -> int:
 
 
 def _values(lists: Any, width: int, path: Path, first: int) -> Any:
-    """The numbers of lists that all have this length."""
+    """The numbers in the lists, which must all have the length `width`."""
     lengths = _pyarrow().compute.list_value_length(lists).to_numpy()
     others = np.flatnonzero(lengths != width)
     if len(others):
@@ -138,7 +138,7 @@ def _values(lists: Any, width: int, path: Path, first: int) -> Any:
 
 
 def _fill(place: NDArray[np.float32], values: Any) -> None:
-    # what single precision cannot hold becomes infinite, which the API refuses
+    # Values too large for float32 become infinite, and the API rejects those.
     with np.errstate(over="ignore"):
         place[:] = values.to_numpy()
 
@@ -155,9 +155,9 @@ def _first_null(values: Any) -> int:
 
 
 def _batches(file: Any, width: int) -> Iterator[tuple[int, Any]]:
-    """The rows in parts, each with the number of its first."""
+    """Batches of rows, each with the number of its first row."""
     first = 0
-    for batch in file.iter_batches(batch_size=max(1, _VALUES // max(1, width))):
+    for batch in file.iter_batches(batch_size=max(1, _BATCH_VALUES // max(1, width))):
         yield first, batch
         first += len(batch)
     if first != file.metadata.num_rows:
@@ -167,12 +167,12 @@ def _batches(file: Any, width: int) -> Iterator[tuple[int, Any]]:
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     arrow = _pyarrow()
-    # by default all bytes of a row group, which may be the whole table, are taken into memory
-    little = {"buffer_size": _BUFFER, "pre_buffer": False}
+    # By default, pyarrow loads a whole row group into memory, possibly the whole table.
+    low_memory = {"buffer_size": _BUFFER_BYTES, "pre_buffer": False}
     try:
-        with arrow.parquet.ParquetFile(path, **little) as file:
+        with arrow.parquet.ParquetFile(path, **low_memory) as file:
             yield file
-    # what damaged files make pyarrow raise, or NumPy when their metadata say another size
+    # Damaged files raise these in pyarrow, or in NumPy if the metadata give a wrong size.
     except (arrow.ArrowException, ValueError, OSError, MemoryError) as error:
         raise ParquetError(f"{path.name} cannot be read: {error}") from error
 

@@ -1,4 +1,4 @@
-"""The form that registers a GNN, whatever it comes as."""
+"""The multipart form that registers a GNN from files, an archive or a URL."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def registration_form(
     documents = {"spec": spec, "samples": samples, "tags": tags or None}
     for key, document in documents.items():
         if document is not None:
-            # the file name makes `samples` a file, as the API wants it; the others are texts
+            # The API expects `samples` as a file, which needs a name, and the others as text.
             file = "samples.json" if key == "samples" else None
             form[key] = (file, _json(document), "application/json")
     if weights is not None:

@@ -1,4 +1,4 @@
-"""What the API answers, typed; fields that a newer server adds are ignored."""
+"""The resources of the API, typed; unknown fields of a newer server are ignored."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Job(Resource):
     waiting_for: str | None = None
     cancel_requested: bool = False
     error: JobError | None = None
-    result: dict[str, Any] | None = None  # of predictions; other results have addresses
+    result: dict[str, Any] | None = None  # of predictions only
     retry_of: str | None = None
     subject: dict[str, Any] = Field(default_factory=dict)
     created_at: str
@@ -91,7 +91,7 @@ class CaseEstimate(Resource):
 
 
 class Estimate(Resource):
-    """What an explanation would take, as an order of magnitude."""
+    """The estimated cost of an explanation, as an order of magnitude."""
 
     cases: list[CaseEstimate]
     memory_bytes: int

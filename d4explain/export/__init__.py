@@ -1,4 +1,4 @@
-"""FairScheduler a trained PyG model into a spec and weights that the API accepts."""
+"""Converts a trained PyG model to a spec and weights that the API accepts."""
 
 from d4explain.export.convolutions import GinAround, GinSum
 from d4explain.export.exporter import Chain, Exported, export

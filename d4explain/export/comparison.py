@@ -1,4 +1,4 @@
-"""Whether an export says what the original says, on graphs of many sizes and densities."""
+"""Compares an export with the original model on graphs of many sizes and densities."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from d4explain.export.wiring import Inputs, needs_of
 from d4explain.gnn.graphs import Graph, SparseGraphs, to_sparse
 from d4explain.gnn.network import Gnn
 
-TOLERANCE = 1e-4  # of logits, relative to the largest; float32 in two orders of summation
+TOLERANCE = 1e-4  # of logits, relative to the largest; float32 sums differ by their order
 SAMPLE_GRAPHS = 24
 
 Answer: TypeAlias = Callable[[SparseGraphs], Tensor]
 
 
 def sample_graphs(features: int, edge_features: int = 0) -> list[Graph]:
-    """Random graphs of 1 to 24 nodes, sparse to dense, with isolated nodes among them."""
+    """Random graphs of 1 to 24 nodes, sparse to dense, some with isolated nodes."""
     generator = torch.Generator().manual_seed(0)
     graphs = []
     for size in range(1, SAMPLE_GRAPHS + 1):
@@ -43,7 +43,7 @@ def sample_graphs(features: int, edge_features: int = 0) -> list[Graph]:
 def compare(
     model: nn.Module, answer: Answer, gnn: Gnn, ending: Ending | None, graphs: Sequence[Graph]
 ) -> float:
-    """The largest difference of outputs in eval mode; more than rounding is refused."""
+    """The largest difference of outputs in eval mode; raises if it exceeds rounding errors."""
     batch = to_sparse(graphs)
     was_training = model.training
     model.eval()
@@ -70,12 +70,12 @@ def compare(
 
 
 def logits(gnn: Gnn, graphs: SparseGraphs) -> Tensor:
-    """Of graphs, or of all nodes: what a node classifier in Python answers."""
+    """Logits of the graphs, or of all nodes for a node classifier."""
     return gnn.node_logits(graphs) if gnn.spec.classifies_nodes else gnn(graphs)
 
 
 def _ended(gnn: Gnn, graphs: SparseGraphs, ending: Ending | None) -> Tensor:
-    """Our logits as the original would give them: one value of two, probabilities."""
+    """Our logits in the form of the original: one value for two classes, or probabilities."""
     values = logits(gnn, graphs)
     if gnn.spec.binary:
         values = values[:, 1:]
@@ -106,7 +106,7 @@ def answer_of_wired(model: Sequential, inputs: Inputs) -> Answer:
 
 
 def answer_in_turn(parts: Sequence[Part]) -> Answer:
-    """A torch Sequential passes no edges on; its layers say what they need."""
+    """Run a torch Sequential, and pass each layer the edges or batch that it needs."""
 
     def answer(graphs: SparseGraphs) -> Tensor:
         values = graphs.features
@@ -124,7 +124,7 @@ def answer_in_turn(parts: Sequence[Part]) -> Answer:
 
 
 def answer_of_forward(model: nn.Module) -> Answer:
-    """By the names of what `forward` takes: x, edge_index, edge_attr, batch, or one PyG batch."""
+    """Call `forward` by its parameter names: x, edge_index, edge_attr, batch, or one PyG batch."""
     parameters = inspect.signature(model.forward).parameters.values()
     required = [p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
     names = {p.name for p in parameters} & {"x", "edge_index", "edge_attr", "batch"}

@@ -1,4 +1,4 @@
-"""From PyG's convolutions to ours."""
+"""Translates the convolutions of PyG."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ from d4explain.gnn.spec import (
     TagLayer,
 )
 
-_ADDING = ("add", "sum")  # PyG's two words for it
+_ADDING = ("add", "sum")  # PyG has two names for it
 
 
 @dataclass(frozen=True)
 class GinSum:
-    """A GINConv or GINEConv without its nn, which follows as layers of its own."""
+    """A GINConv or GINEConv without its nn, whose layers follow separately."""
 
     conv: GINConv | GINEConv
 
@@ -125,7 +125,7 @@ def _gin(part: GinAround) -> Translated:
 
 
 def _edge_linear(conv: GINEConv) -> Linear:
-    """What the attributes of edges go through."""
+    """The linear layer for edge attributes."""
     lin: Linear = conv.lin
     initialised(lin.weight)
     require_bias(lin.bias, "lin: ")
@@ -138,7 +138,7 @@ def _sage(layer: SAGEConv) -> Translated:
     linear = layer.lin_l
     weight, bias = initialised(linear.weight), linear.bias
     root = or_zeros(layer.lin_r.weight if layer.root_weight else None, *weight.shape)
-    # With a sum it is what PyG calls GraphConv, which has other names for the same.
+    # With a sum it equals PyG's GraphConv, which names its tensors differently.
     adds = layer.aggr in _ADDING
     of_neighbours, of_node = ("lin_rel", "lin_root") if adds else ("lin_l", "lin_r")
     tensors = {f"conv.{of_neighbours}.weight": weight, f"conv.{of_node}.weight": root}
@@ -170,14 +170,14 @@ def _gat(layer: GATConv) -> Translated:
 
 
 def _gatv2(layer: GATv2Conv) -> Translated:
-    # Weights that both ends share are written twice, which computes the same.
+    # Weights shared by both ends are written twice; the result is the same.
     return _attention(layer, GatV2Layer, layer.lin_l)
 
 
 def _attention(
     layer: GATConv | GATv2Conv, kind: type[GatLayer | GatV2Layer], linear: Linear
 ) -> Translated:
-    """Dropout of the attention is off while explaining, so any is accepted."""
+    """Any attention dropout is accepted, because it is off in eval mode."""
     require(layer, add_self_loops=True, residual=False)
     reads = layer.edge_dim is not None
     if reads and not isinstance(layer.fill_value, str):  # a tensor cannot be compared

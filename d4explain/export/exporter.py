@@ -1,7 +1,6 @@
-"""`d4explain export`: a trained PyG model becomes a spec and weights that the API accepts.
+"""`d4explain export`: converts a trained PyG model to a spec and weights that the API accepts.
 
-This module and those named export_… are the only ones of this package that need torch; what is
-written was first compared with the original's own outputs.
+The export is compared with the outputs of the original before anything is written.
 """
 
 from __future__ import annotations
@@ -97,11 +96,11 @@ TYPES: dict[type[Layer], str] = {
 
 @dataclass(frozen=True)
 class Chain:
-    """A model whose forward is code of its own, and what that code does to the values, in order.
+    """A model with its own forward method, and the steps of that method in order.
 
-    Parts are the model's own layers, functions such as F.relu and global_mean_pool, or words: the
-    activations' names, "keep" and "add" for residual connections, "log_softmax" at the end. A
-    JumpingKnowledge joins all that was kept, or as `Jump(it, last=2)` the last two of them.
+    Parts are layers of the model, functions such as F.relu and global_mean_pool, or names: an
+    activation, "keep" and "add" for residual connections, "log_softmax" at the end. A
+    JumpingKnowledge joins all kept values; `Jump(layer, last=2)` joins the last two.
     """
 
     model: nn.Module
@@ -110,7 +109,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written and how it compared with the original."""
+    """The written files and their comparison with the original."""
 
     spec: Path
     weights: Path
@@ -122,7 +121,7 @@ class Exported:
 
 @dataclass(frozen=True)
 class _Step:
-    """One layer of the original in our words, and where it was found."""
+    """One translated layer and its place in the original."""
 
     place: str
     translated: Translated
@@ -131,7 +130,7 @@ class _Step:
 def export(
     model: nn.Module | Chain, folder: Path, class_names: Sequence[str] | None = None
 ) -> Exported:
-    """Writes spec.json and weights.safetensors; what cannot be exported leaves nothing behind."""
+    """Write spec.json and weights.safetensors; a failed export writes nothing."""
     whole = model.model if isinstance(model, Chain) else model
     ending: Ending | None = None
     if isinstance(model, Gnn):
@@ -142,7 +141,7 @@ def export(
     document = spec_document(gnn.spec, class_names)
     weights = save({name: value.contiguous() for name, value in gnn.state_dict().items()})
     try:
-        check_weights(weights, parse_spec(document))  # the API's own gate
+        check_weights(weights, parse_spec(document))  # as the API does
     except InvalidInput as error:
         raise CommandError(f"the API would refuse this model: {error}") from error
     graphs = sample_graphs(gnn.spec.features, gnn.spec.edge_features)
@@ -163,7 +162,7 @@ def _answer_of(gnn: Gnn) -> Answer:
 
 
 def _taken_apart(model: nn.Module | Chain) -> tuple[list[Placed], Answer]:
-    """The parts in order, each with its place, and the original's own answer to graphs."""
+    """The parts in order, each with its place, and a function that runs the original."""
     if isinstance(model, Chain):
         return _numbered(model.parts), answer_of_forward(model.model)
     if isinstance(model, Sequential):
@@ -174,8 +173,8 @@ def _taken_apart(model: nn.Module | Chain) -> tuple[list[Placed], Answer]:
     if type(model) in BASIC_GNNS:
         return [(type(model).__name__, model)], answer_of_forward(model)
     raise CommandError(
-        f"{type(model).__name__} cannot be exported: its forward is code of its own",
-        hint="say what it does: d4explain.export.Chain(model, [its layers in order])",
+        f"{type(model).__name__} cannot be exported: it has its own forward method",
+        hint="list its steps: d4explain.export.Chain(model, [its layers in order])",
     )
 
 
@@ -184,7 +183,7 @@ def _numbered(parts: Sequence[Part]) -> list[Placed]:
 
 
 def _translated(parts: list[Placed]) -> list[_Step]:
-    """All that cannot be expressed is named at once."""
+    """Translate all parts; the error lists every part that cannot be expressed."""
     steps, problems = [], []
     for outer in parts:
         for place, part in flat(*outer):
@@ -198,7 +197,7 @@ def _translated(parts: list[Placed]) -> list[_Step]:
 
 
 def _rebuild(steps: list[_Step]) -> tuple[Gnn, Ending | None]:
-    """Our GNN with the original's weights, and what the original does to its logits."""
+    """Our GNN with the original's weights, and the function that ends the original."""
     endings = [step for step in steps if step.translated.ending is not None]
     if endings and (len(endings) > 1 or steps[-1] is not endings[0]):
         raise CommandError(f"{endings[0].place} can only be the last layer")
@@ -224,7 +223,7 @@ def _rebuild(steps: list[_Step]) -> tuple[Gnn, Ending | None]:
 
 
 def _edge_features(steps: list[_Step]) -> int:
-    """How many attributes of edges all layers that read them take."""
+    """The number of edge attributes, which must be the same for all layers that read them."""
     reading = [step for step in steps if step.translated.edge_width is not None]
     if not reading:
         return 0
@@ -239,7 +238,7 @@ def _edge_features(steps: list[_Step]) -> int:
 
 
 def _outputs(steps: list[_Step]) -> int:
-    """How many values the last layer that sets their number gives."""
+    """The output width of the last layer that sets one."""
     for step in reversed(steps):
         layer = step.translated.layer
         if isinstance(layer, GatLayer | GatV2Layer):
@@ -247,7 +246,7 @@ def _outputs(steps: list[_Step]) -> int:
         out: int | None = getattr(layer, "out", None)
         if out is not None:
             return out
-    raise CommandError("the model has no layer that gives the classes")
+    raise CommandError("the model has no layer that outputs the classes")
 
 
 def _state(steps: list[_Step], spec: GnnSpec) -> dict[str, torch.Tensor]:
@@ -266,7 +265,7 @@ def _state(steps: list[_Step], spec: GnnSpec) -> dict[str, torch.Tensor]:
 
 
 def spec_document(spec: GnnSpec, class_names: Sequence[str] | None = None) -> dict[str, object]:
-    """The spec as the API takes it."""
+    """The spec as JSON for the API."""
     document: dict[str, object] = {
         "task": "node" if spec.classifies_nodes else "graph",
         "head": "binary" if spec.binary else "softmax",
@@ -294,7 +293,7 @@ def _json(document: dict[str, object]) -> bytes:
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> None:
-    """All files are safely on disk under other names before the first takes its own."""
+    """Write all files to a temporary folder first, then move them into place."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".export-") as aside:
         for name, data in files.items():

@@ -1,4 +1,4 @@
-"""Finds a person's own object by name: `package.module:object` or `path/to/file.py:object`."""
+"""Imports a user's object by name: `package.module:object` or `path/to/file.py:object`."""
 
 from __future__ import annotations
 
@@ -10,32 +10,30 @@ from types import ModuleType
 
 from d4explain.errors import CommandError
 
-OURS = ("service", "worker", "models", "store", "d4explain", "bench")
 
-
-def load_object(name: str) -> object:
-    """The object itself; a function or class without arguments is called for it."""
-    place, colon, attribute = name.rpartition(":")
-    if not colon or not place or not attribute:
+def import_object(name: str) -> object:
+    module_name, colon, attributes = name.rpartition(":")
+    if not colon or not module_name or not attributes:
         raise CommandError(f"{name!r} is not MODULE:OBJECT", hint="for example my_gnns:model")
-    found: object = _from_file(Path(place)) if place.endswith(".py") else _from_module(place)
-    for part in attribute.split("."):
-        if not hasattr(found, part):
-            raise CommandError(f"{place} has no {attribute!r}")
-        found = getattr(found, part)
+    is_file = module_name.endswith(".py")
+    found: object = _import_file(Path(module_name)) if is_file else _import_module(module_name)
+    for attribute in attributes.split("."):
+        if not hasattr(found, attribute):
+            raise CommandError(f"{module_name} has no {attributes!r}")
+        found = getattr(found, attribute)
     return found
 
 
-def _from_file(path: Path) -> ModuleType:
+def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise CommandError(f"there is no file {path}")
-    # A name of its own, so that a person's models.py is not taken for our package.
+    # The prefix keeps a file such as random.py from replacing a module of the same name.
     spec = importlib.util.spec_from_file_location(f"exported_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise CommandError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    sys.path.append(str(path.parent.resolve()))
+    _search_first(path.parent)
     try:
         spec.loader.exec_module(module)
     except Exception as error:
@@ -43,18 +41,17 @@ def _from_file(path: Path) -> ModuleType:
     return module
 
 
-def _from_module(name: str) -> ModuleType:
-    here = Path.cwd()
-    top = name.partition(".")[0]
-    if top in OURS and ((here / f"{top}.py").exists() or (here / top).is_dir()):
-        raise CommandError(
-            f"{top} is also the name of a package of d4explain",
-            hint=f"name the file instead: {name.replace('.', '/')}.py:OBJECT",
-        )
-    sys.path.append(str(here))
+def _import_module(name: str) -> ModuleType:
+    _search_first(Path.cwd())
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise CommandError(f"there is no module {error.name!r}") from error
     except Exception as error:
         raise CommandError(f"{name} cannot be imported: {type(error).__name__}: {error}") from error
+
+
+def _search_first(folder: Path) -> None:
+    """Put the user's folder first: an editable install has packages such as `models` too."""
+    sys.path.insert(0, str(folder.resolve()))
+    importlib.invalidate_caches()

@@ -1,4 +1,4 @@
-"""From a person's layers and functions to the vocabulary, naming precisely what it cannot say."""
+"""Translates layers and functions of PyTorch and PyG to the vocabulary."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ _PLAIN_ACTIVATIONS: dict[type[nn.Module], ActivationKind] = {
 
 _EPSILON = 1e-5  # of our norms, which is PyTorch's default
 
-# What can be said in words where a chain of layers is written down.
+# Names that may stand in a chain of layers.
 WORDS: dict[str, Translated] = {
     **{kind: Translated(ActivationLayer(kind)) for kind in get_args(ActivationKind)},
     "keep": Translated(KeepLayer()),
@@ -106,18 +106,18 @@ WORDS: dict[str, Translated] = {
 
 @dataclass(frozen=True)
 class Jump:
-    """A JumpingKnowledge of the last so many values that were kept, not of all of them."""
+    """A JumpingKnowledge of the last `last` kept values instead of all of them."""
 
     layer: JumpingKnowledge
     last: int
 
 
 def translate(layer: object) -> Translated:
-    """Our form of one layer; exact types only, since a subclass may compute something else."""
+    """Translate one layer; exact types only, since a subclass may compute something else."""
     kind = type(layer)
     if isinstance(layer, str):
         if layer not in WORDS:
-            raise InexpressibleError(f"{layer!r} is not a known word; known are {', '.join(WORDS)}")
+            raise InexpressibleError(f"{layer!r} is not a known name; known are {', '.join(WORDS)}")
         result = WORDS[layer]
     elif kind in _POOL_MODULES:
         result = Translated(PoolLayer(_POOL_MODULES[kind]), needs="batch")
@@ -204,7 +204,7 @@ def _batch_norm(layer: nn.BatchNorm1d | BatchNorm) -> Translated:
     require(norm, track_running_stats=True)
     tensors = _scaled(norm, norm.num_features)
     if norm.eps != _EPSILON:
-        # it divides by sqrt(variance + eps), so that another eps is another variance
+        # It divides by sqrt(variance + eps), so a different eps is a shift of the variance.
         variance = tensors["norm.running_var"].double() + (norm.eps - _EPSILON)
         tensors["norm.running_var"] = variance.to(tensors["norm.running_var"].dtype)
         if bool((variance < 0).any()):
@@ -213,7 +213,7 @@ def _batch_norm(layer: nn.BatchNorm1d | BatchNorm) -> Translated:
 
 
 def _scaled(norm: nn.Module, width: int) -> dict[str, Tensor]:
-    """A norm's tensors; one that does not scale and shift has ones and zeros for that."""
+    """The tensors of a norm, with ones and zeros if it has no scale and shift."""
     ones = {"norm.weight": torch.ones(width), "norm.bias": torch.zeros(width)}
     return {**ones, **named("norm", norm)}
 

@@ -1,4 +1,4 @@
-"""Takes models of models apart: what PyG's own models do, as the chain of their layers."""
+"""Flattens nested models, also those of PyG, to a chain of layers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from d4explain.export.layers import Jump, translate
 from d4explain.export.translation import InexpressibleError
 from d4explain.gnn.spec import ActivationLayer
 
-# A layer, a function, or a word such as "relu" or "keep".
+# A layer, a function, or a name such as "relu" or "keep".
 Part: TypeAlias = nn.Module | Callable[..., Any] | str | GinAround | GinSum | Jump
 Placed: TypeAlias = tuple[str, Part]
 
@@ -22,7 +22,7 @@ BASIC_GNNS = (GCN, GraphSAGE, GIN, GAT, PNA)
 
 
 def flat(place: str, part: Part) -> Iterator[Placed]:
-    """The part itself, or what it is made of; exact types only, as for layers."""
+    """The part itself, or its inner parts; exact types only, as for layers."""
     inside: Iterator[Part] | None = None
     if type(part) is nn.Sequential:
         inside = iter(part)
@@ -58,7 +58,7 @@ def _mlp(mlp: MLP) -> Iterator[Part]:
 
 
 def _basic_gnn(model: BasicGNN) -> Iterator[Part]:
-    """What `BasicGNN.forward` does, in its order."""
+    """The steps of `BasicGNN.forward`, in order."""
     jumps = hasattr(model, "jk")
     for position, (conv, norm) in enumerate(zip(model.convs, model.norms, strict=True)):
         yield conv
@@ -74,13 +74,13 @@ def _basic_gnn(model: BasicGNN) -> Iterator[Part]:
 
 
 def _finished(model: MLP | BasicGNN, norm: nn.Module) -> Iterator[Part]:
-    """Norm and activation, in the order that the model has chosen."""
+    """Norm and activation, in the order of the model."""
     act = nn.Identity() if model.act is None else model.act
     yield from (act, norm) if model.act_first else (norm, act)
 
 
 def _gin(conv: GINConv | GINEConv) -> Iterator[Part]:
-    """The vocabulary's `gin` or `gine` where it fits; else the sum, with the nn behind it."""
+    """`gin` or `gine` if the nn fits, else the sum followed by the layers of the nn."""
     inside = [part for _, part in flat("nn", conv.nn) if type(part) is not nn.Identity]
     if len(inside) >= 3 and _is_linear(inside[0]) and _is_relu(inside[1]) and _is_linear(inside[2]):
         yield GinAround(conv, inside[0], inside[2])

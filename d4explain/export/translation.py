@@ -1,4 +1,4 @@
-"""What the translation of one layer is, and how it says that there is none."""
+"""The translation of one layer, and the error if there is none."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from torch import Tensor, nn
 
 from d4explain.gnn.spec import Layer
 
-Needs = Literal["nothing", "edges", "attributes", "batch"]  # what a layer takes beside the values
+Needs = Literal["nothing", "edges", "attributes", "batch"]  # inputs besides the values
 Ending = Literal["log_softmax", "softmax", "sigmoid"]  # what turns logits into probabilities
 
 
 class InexpressibleError(Exception):
-    """One layer, or one option of it, that the vocabulary does not have."""
+    """The vocabulary does not have this layer or option."""
 
 
 @dataclass(frozen=True)
 class Translated:
-    """One layer in our words; `layer` is None where nothing has to be said (identity)."""
+    """One layer of the vocabulary; `layer` is None for an identity."""
 
     layer: Layer | None
-    needs: Needs = "nothing"  # the attributes of edges come behind the edges
-    width: int | None = None  # how many numbers it takes, if it cares
-    edge_width: int | None = None  # how many attributes of edges it takes, if it reads them
+    needs: Needs = "nothing"  # "attributes" includes the edges
+    width: int | None = None  # input width, if the layer fixes it
+    edge_width: int | None = None  # number of edge attributes, if it reads them
     tensors: dict[str, Tensor] = field(default_factory=dict)  # names below `layers.<i>.`
-    ending: Ending | None = None  # behind the logits, which is where our GNNs end
+    ending: Ending | None = None  # applied to the logits; our GNNs end there
 
 
 def require(layer: nn.Module, **options: object) -> None:
@@ -50,7 +50,7 @@ def require_bias(bias: Tensor | None, where: str = "") -> None:
 
 
 def or_zeros(tensor: Tensor | None, *shape: int) -> Tensor:
-    """What was left out computes nothing, and neither do zeros."""
+    """A missing tensor has the same effect as zeros."""
     return torch.zeros(shape) if tensor is None else tensor
 
 
@@ -61,5 +61,5 @@ def initialised(weight: Tensor) -> Tensor:
 
 
 def named(prefix: str, layer: nn.Module) -> dict[str, Tensor]:
-    """The layer's tensors, as our layer calls them."""
+    """The tensors of the layer under the names of our layer."""
     return {f"{prefix}.{name}": tensor for name, tensor in layer.state_dict().items()}

@@ -1,6 +1,6 @@
-"""The data flow of a PyG Sequential as a chain: each layer takes what the one before gave.
+"""Converts the data flow of a PyG Sequential to a chain, in which each layer takes the last output.
 
-What is taken again later is kept where it is made: by additions and by jumping knowledge.
+Additions and jumping knowledge use earlier outputs; a "keep" marks where those are made.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Joining = Literal["list", "add", "cat", "max"]
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a PyG Sequential calls the values, the edges with their attributes, and the graphs."""
+    """The names of the inputs of a PyG Sequential."""
 
     values: str
     edges: str | None
@@ -34,7 +34,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class _Link:
-    """One part of the chain, and the earlier values that it takes beside those before it."""
+    """One part of the chain, and the earlier values that it also takes."""
 
     place: str
     part: Part
@@ -42,7 +42,7 @@ class _Link:
 
 
 def unwired(model: Sequential) -> tuple[list[Placed], Inputs]:
-    """The chain, with `keep` where a value is taken again, and the names of the inputs."""
+    """The chain, with a `keep` for each value that is used again, and the input names."""
     wires = _Wires(set(model.signature.param_dict), model._children[0].param_names[0])
     for position, child in enumerate(model._children):
         wires.follow(f"layer {position}", getattr(model, child.name), child)
@@ -50,7 +50,7 @@ def unwired(model: Sequential) -> tuple[list[Placed], Inputs]:
 
 
 class _Wires:
-    """Follows the names through a Sequential; values are numbered in the order they are made."""
+    """Follows names through a Sequential; values are numbered in the order of creation."""
 
     def __init__(self, names: set[str], values: str) -> None:
         self.chain: list[_Link] = []  # the first makes value 1, the next value 2, …
@@ -113,12 +113,12 @@ class _Wires:
             raise CommandError(f"{place}, but the layer before gives {before}; only a chain can be")
 
     def _note_inputs(self, place: str, part: Part, names: list[str]) -> None:
-        """What a layer takes beside the values are inputs of the model, in this order."""
+        """Edges, attributes and batch must be inputs of the model, in this order."""
         needs = needs_of(part)
         if needs is None:
             self._clear = False
             return
-        # One of PyG's models may be called without the graphs that its norms could use.
+        # PyG's own models may be called without the batch, which only norms use.
         fewest = 1 if type(part) in BASIC_GNNS else len(needs)
         if not fewest <= len(names) <= len(needs):
             raise CommandError(f"{place}; only a chain of layers can be expressed")
@@ -128,13 +128,13 @@ class _Wires:
 
 
 def _meaning(function: Callable[..., Any], count: int) -> Joining | None:
-    """What a function of several values does, told from what it does to some."""
+    """What a function of several values does, found by calling it on random values."""
     generator = torch.Generator().manual_seed(0)
     values = [torch.randn(3, 2, generator=generator) for _ in range(count)]
     try:
         result = function(*values)
     except Exception:
-        return None  # it is named as a layer that is not known
+        return None  # reported later as an unknown layer
     if isinstance(result, list | tuple):
         same = len(result) == count and all(a is b for a, b in zip(result, values, strict=True))
         return "list" if same else None
@@ -151,7 +151,7 @@ def _meaning(function: Callable[..., Any], count: int) -> Joining | None:
 
 
 def needs_of(part: Part) -> list[Needs] | None:
-    """What a part, or anything in it, is called with beside the values; None if it is not known."""
+    """The inputs of a part in addition to the values; None if the part is unknown."""
     try:
         found = {translate(inner).needs for _, inner in flat("", part)}
     except InexpressibleError:

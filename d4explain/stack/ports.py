@@ -1,4 +1,4 @@
-"""Where a stack may listen: free ports of this machine's loopback addresses."""
+"""Free ports on the loopback addresses of this machine."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ def free_port(host: str = LOOPBACK) -> int:
         return int(probe.getsockname()[1])
 
 
-def problem_listening(host: str, port: int) -> str | None:
-    """Why nobody could listen there now; None if one could."""
+def listen_problem(host: str, port: int) -> str | None:
+    """Why a server could not listen there now; None if it could."""
     with _socket_for(host) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server will
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
         try:
             probe.bind((host, port))
         except OSError as error:
             taken = error.errno == errno.EADDRINUSE
-            words = "is taken by another program" if taken else f"cannot be used: {error.strerror}"
-            return f"port {port} on {host} {words}"
+            reason = "is taken by another program" if taken else f"cannot be used: {error.strerror}"
+            return f"port {port} on {host} {reason}"
     return None
 
 
 def require_free(host: str, port: int) -> None:
-    # A stack that was just killed may hold its port for a moment longer than its lock.
+    # A stack that was just killed may hold its port slightly longer than its lock.
     deadline = time.monotonic() + 1.0
-    while (problem := problem_listening(host, port)) is not None:
+    while (problem := listen_problem(host, port)) is not None:
         if time.monotonic() > deadline:
-            hint = "choose another with --port or D4_PORT (0: any free one)"
+            hint = "choose another with --port or D4_PORT (0 picks a free one)"
             raise CommandError(problem, hint)
         time.sleep(0.05)
 
@@ -49,7 +49,8 @@ def require_loopback(host: str) -> None:
     if not loopback:
         raise CommandError(
             f"the embedded stack serves this machine only; {host} is not a loopback address",
-            hint="use --host 127.0.0.1; to serve others, run `python -m service` behind a proxy",
+            hint="use --host 127.0.0.1; to serve other machines, run `python -m service` "
+            "behind a proxy",
         )
 
 

@@ -1,4 +1,4 @@
-"""Child processes that never outlive their supervisor and come back when they die."""
+"""Child processes that never outlive their supervisor and are restarted when they die."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from types import FrameType
 LOG_BYTES = 10 * 2**20
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
-STEADY_SECONDS = 30.0  # a child that lived this long starts again without having to wait
+STEADY_SECONDS = 30.0  # a child that lived this long is restarted at once
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 _IMPORTANT_LEVELS = {"WARNING", "ERROR", "CRITICAL"}
-_IMPORTANT_WORDS = re.compile(r"\b(ERROR|CRITICAL)\b|^\w*(Error|Exception)\b")
+_IMPORTANT_TEXT = re.compile(r"\b(ERROR|CRITICAL)\b|^\w*(Error|Exception)\b")
 
 
 @dataclass(frozen=True)
@@ -36,16 +36,17 @@ class Command:
     name: str
     argv: tuple[str, ...]
     log: Path
-    environment: Mapping[str, str] | None = None  # None: as ours
-    stdin: bytes | None = None  # for secrets: arguments can be read by every user of the machine
+    environment: Mapping[str, str] | None = None  # None inherits ours
+    stdin: bytes | None = None  # for secrets: every user of the machine can read arguments
     niceness: int = 0
+    folder: Path | None = None  # where it runs; None inherits ours
 
 
 @dataclass(frozen=True)
 class Exit:
     """How a child ended."""
 
-    code: int  # negative: the signal that killed it
+    code: int  # negative if a signal killed it
     lived_seconds: float
 
     def __str__(self) -> str:
@@ -54,26 +55,25 @@ class Exit:
         return f"exited with code {self.code}"
 
 
-def bound_to(parent: int, niceness: int) -> Callable[[], None]:
-    """What a child runs between fork and exec so that it is killed when its parent dies.
+def die_with_parent(parent: int, niceness: int) -> Callable[[], None]:
+    """A function for the child, between fork and exec: the kernel kills it when its parent dies.
 
-    The kernel watches the parent's *thread* that forked: start children from the main thread.
-    SIGKILL, because leases and the broker's append-only file make an abrupt end safe, and
-    because a polite request could be left unanswered.
+    The kernel watches the *thread* that forked, so start children from the main thread. SIGKILL is
+    safe, thanks to leases and the broker's append-only file, and a child cannot ignore it.
     """
 
-    def ask_the_kernel() -> None:
+    def set_up_child() -> None:
         if _libc is not None:
             _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # the parent died before it was watched
+        if os.getppid() != parent:  # the parent died before the kernel watched it
             os._exit(1)
         os.nice(niceness)
 
-    return ask_the_kernel
+    return set_up_child
 
 
 def spawn(command: Command) -> subprocess.Popen[bytes]:
-    """Starts a child in a session of its own: Ctrl-C reaches the supervisor alone."""
+    """Start a child in its own session, so that Ctrl-C reaches only the supervisor."""
     command.log.parent.mkdir(parents=True, exist_ok=True)
     with command.log.open("ab") as log:
         process = subprocess.Popen(
@@ -82,9 +82,10 @@ def spawn(command: Command) -> subprocess.Popen[bytes]:
             stdout=log,
             stderr=subprocess.STDOUT,
             env=None if command.environment is None else dict(command.environment),
+            cwd=command.folder,
             start_new_session=True,
             # Safe: the supervisor has no threads.
-            preexec_fn=bound_to(os.getpid(), command.niceness),  # noqa: PLW1509
+            preexec_fn=die_with_parent(os.getpid(), command.niceness),  # noqa: PLW1509
         )
     if process.stdin is not None:
         with contextlib.suppress(BrokenPipeError), process.stdin:
@@ -93,7 +94,7 @@ def spawn(command: Command) -> subprocess.Popen[bytes]:
 
 
 class Child:
-    """One supervised process: started, watched, started again with growing pauses."""
+    """One supervised process, restarted with growing pauses."""
 
     def __init__(self, command: Command) -> None:
         self.command = command
@@ -121,10 +122,10 @@ class Child:
         self.starts += 1
 
     def check(self) -> Exit | None:
-        """How the process ended, once, if it ended since the last check."""
+        """How the process ended, if it ended since the last check; reported once."""
         if self._process is None or not self._has_ended():
             return None
-        # Its process group goes with it, before the pid is reaped and could name someone else.
+        # Kill its process group before reaping the pid: afterwards the pid could be reused.
         self._signal_group(signal.SIGKILL)
         lived = time.monotonic() - self._started_at
         self.last_exit = Exit(self._process.wait(), lived)
@@ -151,9 +152,9 @@ class Child:
     def important_lines(self) -> Iterator[str]:
         """Warnings and errors that the child logged since the last call."""
         for line in self._new_lines():
-            words = important_words(line)
-            if words is not None:
-                yield words
+            message = important_message(line)
+            if message is not None:
+                yield message
 
     def last_lines(self, count: int = 12) -> list[str]:
         with contextlib.suppress(FileNotFoundError), self.command.log.open("rb") as log:
@@ -162,7 +163,7 @@ class Child:
         return []
 
     def trim_log(self) -> None:
-        """Keeps one old and one new part; children append, so they go on in the emptied file."""
+        """Move a long log to `<name>.1`; the child goes on appending to the emptied file."""
         if self._log_size() > LOG_BYTES:
             log = self.command.log
             shutil.copyfile(log, log.with_name(f"{log.name}.1"))
@@ -182,7 +183,7 @@ class Child:
         return self.command.log.stat().st_size if self.command.log.exists() else 0
 
     def _has_ended(self) -> bool:
-        """Without reaping, so that the pid stays ours while its group is signalled."""
+        """Checked without reaping, so that the pid stays valid while its group is signalled."""
         assert self._process is not None
         if self._process.returncode is not None:
             return True
@@ -197,12 +198,12 @@ class Child:
             os.killpg(self._process.pid, number)
 
 
-def important_words(line: str) -> str | None:
-    """What a person should see of a log line, if anything; our own logs are JSON lines."""
+def important_message(line: str) -> str | None:
+    """The warning or error in a log line, if any; our own processes log JSON lines."""
     try:
         record = json.loads(line)
     except ValueError:
-        return line.strip() if _IMPORTANT_WORDS.search(line) else None
+        return line.strip() if _IMPORTANT_TEXT.search(line) else None
     if not isinstance(record, dict) or record.get("level") not in _IMPORTANT_LEVELS:
         return None
     job = f" ({record['job']})" if record.get("job") else ""
@@ -210,7 +211,7 @@ def important_words(line: str) -> str | None:
 
 
 class Signals:
-    """Signals as something to wait for, so that no code runs inside a handler."""
+    """Makes signals something to wait for, so that no code runs inside a handler."""
 
     WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 
@@ -233,11 +234,11 @@ class Signals:
         os.close(self._writer)
 
     def wait(self, seconds: float) -> set[signal.Signals]:
-        """Signals that arrived, at the latest after `seconds`; the end of a child is one."""
+        """The signals that arrived within `seconds`; returns at the first, also at SIGCHLD."""
         ready, _, _ = select.select([self._reader], [], [], max(0.0, seconds))
         arrived = os.read(self._reader, 4096) if ready else b""
         return {signal.Signals(number) for number in arrived}
 
 
 def _ignore(_number: int, _frame: FrameType | None) -> None:
-    """The number reaches `Signals.wait` through the wakeup pipe."""
+    """`Signals.wait` reads the number from the wakeup pipe."""

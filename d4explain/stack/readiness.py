@@ -1,4 +1,4 @@
-"""Whether a stack on this machine can work, asked without the weight of the client."""
+"""Asks a stack on this machine whether it is ready, without importing the client."""
 
 from __future__ import annotations
 
@@ -6,27 +6,29 @@ import http.client
 import json
 from dataclasses import dataclass
 
+READY_SECONDS = 60.0  # longest time a stack may take to start
+
 
 @dataclass(frozen=True)
 class Readiness:
-    ready: bool  # the API accepts work and the broker, which starts it, answers
-    served: bool  # a worker lives for every queue
+    ready: bool  # the API and the broker answer
+    served: bool  # every queue has a live worker
     detail: str
 
 
 def readiness(host: str, port: int, timeout: float = 2.0) -> Readiness:
-    """What /readyz says; a server that does not answer yet is not ready."""
+    """The answer of /readyz; a server that does not answer yet is not ready."""
     connection = http.client.HTTPConnection(host, port, timeout=timeout)
     try:
         connection.request("GET", "/readyz")
-        answer = connection.getresponse()
-        told = json.loads(answer.read())
-        checks = told["checks"]
-        ready = answer.status == http.client.OK and checks["broker"]["ok"]
-        return Readiness(ready, checks["workers"]["ok"], "; ".join(told["reasons"]))
+        response = connection.getresponse()
+        body = json.loads(response.read())
+        checks = body["checks"]
+        ready = response.status == http.client.OK and checks["broker"]["ok"]
+        return Readiness(ready, checks["workers"]["ok"], "; ".join(body["reasons"]))
     except (OSError, http.client.HTTPException) as error:
         return Readiness(False, False, f"the API does not answer ({error})")
     except (ValueError, KeyError, TypeError):
-        return Readiness(False, False, "something else than a d4explain API answers")
+        return Readiness(False, False, "the server at this address is not a d4explain API")
     finally:
         connection.close()

@@ -1,10 +1,9 @@
-"""The embedded stack: one supervisor for broker, API and two workers on this machine."""
+"""The embedded stack: supervises the broker, the API and two workers on this machine."""
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,30 +15,31 @@ from rich.table import Table
 
 from d4explain.errors import CommandError
 from d4explain.stack import broker
+from d4explain.stack.absolute_paths import absolute_artifacts, absolute_database_url
 from d4explain.stack.folder_lock import DataFolderLock
 from d4explain.stack.ports import free_port, require_free, require_loopback
 from d4explain.stack.processes import Child, Command, Signals
-from d4explain.stack.readiness import readiness
+from d4explain.stack.readiness import READY_SECONDS, readiness
+from d4explain.stack.source_tree import python_command, python_environment, source_root
 from store.process_limits import cpu_limit
 from store.settings import Settings
 
-READY_SECONDS = 60.0
-STOP_SECONDS = 8.0  # a worker finishes its step, writes its checkpoint and gives up its lease
+STOP_SECONDS = 8.0  # a worker finishes its step, writes a checkpoint and releases its lease
 BROKER_SECONDS = 10.0
-EARLY_EXITS = 3  # a child that dies this often before it was ever ready will not get well
-LINES_AT_ONCE = 5
+MAX_EARLY_EXITS = 3  # give up if a child dies this often before the stack is ready
+MAX_LINES_SHOWN = 5
 TICK_SECONDS = 0.5
 QUEUES = {"worker-train": "train", "worker-sample": "sample,light"}
-NICENESS = 5  # of workers: the API answers quickly while they use all cores
+NICENESS = 5  # of workers, so that the API answers quickly while they use all cores
 STOP_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
-class _StopRequested(Exception):  # noqa: N818 - not an error: what was asked for
-    """Ctrl-C, or the wish of the system to end."""
+class _StopRequested(Exception):  # noqa: N818 - not an error
+    """Ctrl-C, or a signal from the system."""
 
 
 class Stack:
-    """Runs in the main thread until it is told to stop; leaves no process behind."""
+    """Runs in the main thread until a stop signal; leaves no process behind."""
 
     def __init__(self, settings: Settings, console: Console, started: float | None = None) -> None:
         require_loopback(settings.host)
@@ -60,21 +60,21 @@ class Stack:
         return f"http://{host}:{self._port}"
 
     def run(self) -> None:
-        """Start, serve, stop; returns after a clean stop and raises `CommandError` otherwise."""
+        """Start, serve and stop; raises `CommandError` unless the stop was clean."""
         with self._signals:
             self._lock.acquire(self.address)
             try:
                 self._start()
                 self._watch()
             except _StopRequested as request:
-                self._say(f"[dim]{request}: stopping … (Ctrl-C again: at once)[/dim]")
+                self._print(f"[dim]{request}: stopping … (Ctrl-C again to kill)[/dim]")
             finally:
                 self._stop()
                 self._lock.release()
 
     def _start(self) -> None:
         require_free(self._settings.host, self._port)
-        # One process migrates, before any other opens the database; the broker starts beside it.
+        # Migrate before any other process opens the database; the broker starts meanwhile.
         migration = self._python("migrate", self._environment(), "-m", "store", "migrate")
         migration.start()
         try:
@@ -85,7 +85,7 @@ class Stack:
                 self._require_broker(url)
             self._wait_for(migration)
         finally:
-            self._end([migration], 0.0, at_once=True)
+            self._stop_children([migration], 0.0, at_once=True)
         threads = self._settings.threads or max(1, int(cpu_limit()) // len(QUEUES))
         environment = self._environment(redis_url=url, threads=threads)
         self._children.append(self._python("api", environment, "-m", "service"))
@@ -106,11 +106,11 @@ class Stack:
         deadline = time.monotonic() + BROKER_SECONDS
         while not own.answers():
             if self._broker.check() is not None:
-                # For example an append-only file of a newer server. It only holds doorbells.
+                # For example, a newer server wrote the file. It holds only notifications.
                 if self._broker.starts > 1:
-                    raise self._gave_up(self._broker)
-                aside = broker.set_aside(own.folder)
-                self._warn(f"the broker could not read its old queue; set aside as {aside.name}")
+                    raise self._give_up_error(self._broker)
+                aside = broker.move_aside(own.folder)
+                self._warn(f"the broker could not read its old queue; moved to {aside.name}")
                 self._broker.start()
             if time.monotonic() > deadline:
                 raise CommandError("the broker does not answer", f"its log: {self._log('broker')}")
@@ -118,12 +118,12 @@ class Stack:
         return own.url
 
     def _require_broker(self, url: str) -> None:
-        self._broker_name = broker.without_password(url)
-        problem = broker.problem_with(url)
+        self._broker_name = broker.redact_password(url)
+        problem = broker.redis_problem(url)
         if problem is not None:
             raise CommandError(
                 f"no Redis answers at {self._broker_name}: {problem}",
-                hint="check D4_REDIS_URL, or unset it to have one started",
+                hint="check D4_REDIS_URL, or unset it to start a broker",
             )
 
     def _wait_for(self, migration: Child) -> None:
@@ -141,10 +141,10 @@ class Stack:
             state = readiness(self._settings.host, self._port)
             if state.ready:
                 return
-            self._tend()
+            self._check_children()
             for child in self._children:
-                if child.last_exit is not None and child.starts >= EARLY_EXITS:
-                    raise self._gave_up(child)
+                if child.last_exit is not None and child.starts >= MAX_EARLY_EXITS:
+                    raise self._give_up_error(child)
             if time.monotonic() > deadline:
                 raise CommandError(
                     f"not ready after {READY_SECONDS:.0f} s: {state.detail}",
@@ -156,34 +156,34 @@ class Stack:
         served = False
         while True:
             self._pause(TICK_SECONDS)
-            self._tend()
+            self._check_children()
             if not served and readiness(self._settings.host, self._port).served:
                 served = True
-                self._say(f"[dim]workers are ready after {self._age():.1f} s[/]")
+                self._print(f"[dim]workers are ready after {self._age():.1f} s[/]")
 
-    def _tend(self) -> None:
-        """Shows what children complain about and starts again those that ended."""
+    def _check_children(self) -> None:
+        """Show the warnings of children and restart those that ended."""
         for child in self._all():
-            for line in list(child.important_lines())[-LINES_AT_ONCE:]:
+            for line in list(child.important_lines())[-MAX_LINES_SHOWN:]:
                 self._warn(f"{child.name}: {line}")
             child.trim_log()
             ended = child.check()
             if ended is not None:
-                self._warn(f"{child.name} {ended}; it is started again (log: {child.command.log})")
+                self._warn(f"{child.name} {ended}; restarting it (log: {child.command.log})")
             if child.is_due():
                 child.start()
 
     def _stop(self) -> None:
         began = time.monotonic()
         running = [child for child in self._all() if child.pid is not None]
-        # The broker last: workers say goodbye through it.
-        at_once = self._end(self._children, STOP_SECONDS, at_once=False)
-        self._end([self._broker] if self._broker else [], BROKER_SECONDS, at_once=at_once)
+        # The broker stops last: workers unregister through it.
+        at_once = self._stop_children(self._children, STOP_SECONDS, at_once=False)
+        self._stop_children([self._broker] if self._broker else [], BROKER_SECONDS, at_once=at_once)
         if running:
-            self._say(f"Stopped in {time.monotonic() - began:.1f} s.")
+            self._print(f"Stopped in {time.monotonic() - began:.1f} s.")
 
-    def _end(self, children: list[Child], seconds: float, *, at_once: bool) -> bool:
-        """Asks politely, then kills; tells whether patience ended by a second Ctrl-C."""
+    def _stop_children(self, children: list[Child], seconds: float, *, at_once: bool) -> bool:
+        """Terminate, then kill after `seconds`; returns whether a second Ctrl-C cut this short."""
         deadline = time.monotonic() + seconds
         for child in children:
             child.terminate()
@@ -196,9 +196,9 @@ class Stack:
         return at_once
 
     def _pause(self, seconds: float) -> None:
-        asked = self._signals.wait(seconds) & STOP_SIGNALS
-        if asked:
-            raise _StopRequested(", ".join(sorted(number.name for number in asked)))
+        received = self._signals.wait(seconds) & STOP_SIGNALS
+        if received:
+            raise _StopRequested(", ".join(sorted(number.name for number in received)))
 
     def _all(self) -> list[Child]:
         return [*([self._broker] if self._broker else []), *self._children]
@@ -206,19 +206,24 @@ class Stack:
     def _python(
         self, name: str, environment: Mapping[str, str], *arguments: str, niceness: int = 0
     ) -> Child:
-        argv = (sys.executable, *arguments)
-        return Child(Command(name, argv, self._log(name), environment, niceness=niceness))
+        argv = python_command(*arguments)
+        log = self._log(name)
+        # Celery puts the current folder of a worker first on its path: it must be the source tree.
+        return Child(Command(name, argv, log, environment, niceness=niceness, folder=source_root()))
 
     def _environment(self, *, redis_url: str | None = None, threads: int = 1) -> dict[str, str]:
-        changes = {"redis_url": redis_url, "port": self._port, "threads": threads}
+        changes = {
+            "redis_url": redis_url,
+            "port": self._port,
+            "threads": threads,
+            "artifacts": absolute_artifacts(self._settings.artifacts),
+            "database_url": absolute_database_url(self._settings.database_url),
+        }
         settings = self._settings.model_copy(update=changes)
-        return {
-            **os.environ,
-            **settings.environment(),
-            "OMP_NUM_THREADS": str(threads),  # both workers together fit the cores
+        environment = python_environment({**os.environ, **settings.environment()})
+        return environment | {
+            "OMP_NUM_THREADS": str(threads),  # both workers together use all cores
             "PYTHONUNBUFFERED": "1",
-            # A folder `models` or `service` where the stack was started must not shadow ours.
-            "PYTHONSAFEPATH": "1",
         }
 
     def _log(self, name: str) -> Path:
@@ -227,10 +232,10 @@ class Stack:
     def _age(self) -> float:
         return time.monotonic() - self._started
 
-    def _gave_up(self, child: Child) -> CommandError:
+    def _give_up_error(self, child: Child) -> CommandError:
         last = "\n".join(f"  {line}" for line in child.last_lines())
         return CommandError(
-            f"{child.name} {child.last_exit} {child.starts} times; its last words:\n{last}",
+            f"{child.name} {child.last_exit} {child.starts} times; end of its log:\n{last}",
             hint=f"the whole log is {child.command.log}",
         )
 
@@ -243,13 +248,13 @@ class Stack:
         rows.add_row("workers", f"{' | '.join(QUEUES.values())}  ({each})")
         rows.add_row("data", escape(str(self._data_dir)))
         title = f"d4explain is ready after {self._age():.1f} s"
-        self._say(Panel(rows, title=title, subtitle="Ctrl-C stops everything", expand=False))
+        self._print(Panel(rows, title=title, subtitle="Ctrl-C stops everything", expand=False))
 
-    def _say(self, what: object) -> None:
+    def _print(self, content: object) -> None:
         try:
-            self._console.print(what, soft_wrap=isinstance(what, str))
-        except OSError:  # the terminal is gone; the stack is not
+            self._console.print(content, soft_wrap=isinstance(content, str))
+        except OSError:  # the terminal is gone; the stack keeps running
             self._console = Console(quiet=True)
 
     def _warn(self, line: str) -> None:
-        self._say(f"[yellow]{time.strftime('%H:%M:%S')}[/] {escape(line)}")
+        self._print(f"[yellow]{time.strftime('%H:%M:%S')}[/] {escape(line)}")

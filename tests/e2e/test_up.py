@@ -71,6 +71,7 @@ def start(folder: Path, environment: dict[str, str] | None = None) -> Up:
     with output.open("w") as file:
         process = subprocess.Popen(
             command(folder / "data", port),
+            cwd=folder,
             stdout=file,
             stderr=subprocess.STDOUT,
             text=True,
@@ -119,7 +120,12 @@ def _is_zombie(process: psutil.Process) -> bool:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("up")
+    """Where the stack is started: a folder with packages named like the server's."""
+    made = tmp_path_factory.mktemp("up")
+    for name in ("service", "worker", "store", "models", "bench"):
+        (made / name).mkdir()
+        (made / name / "__init__.py").write_text("raise ImportError('the package of a user')")
+    return made
 
 
 @pytest.fixture(scope="module")

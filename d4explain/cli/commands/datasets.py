@@ -13,30 +13,32 @@ from d4explain.cli.terminal import output
 from d4explain.client.address import api_address
 from d4explain.client.client import Client
 
-app = typer.Typer(help="Post, list and delete reference sets.", no_args_is_help=True)
+app = typer.Typer(help="Create, list and delete reference sets.", no_args_is_help=True)
 
 
 @app.command("create")
 def create(
     graphs: Annotated[Path, typer.Argument(help="A list of graphs, or {graphs: […]}; - is stdin.")],
     *,
-    name: Annotated[str, typer.Option(help="What to call the set.")],
+    name: Annotated[str, typer.Option(help="Name of the reference set.")],
     gnn: Annotated[
-        str | None, typer.Option(help="The GNN whose featuriser reads them, if they are SMILES.")
+        str | None, typer.Option(help="GNN whose featuriser reads the graphs, if they are SMILES.")
     ] = None,
     url: Url = None,
 ) -> None:
-    """Post graphs of the distribution that a GNN was trained on."""
+    """Create a reference set: graphs like those that the GNN was trained on."""
     listed = graphs_of(read_json(graphs), graphs)
     with Client(api_address(url)) as client:
-        made = client.create_dataset(name, listed, gnn)
-    said = f"{made.id}: {made.graph_count} graphs of {made.mean_nodes:.1f} nodes on average"
-    output().print(said, markup=False, soft_wrap=True)
+        created = client.create_dataset(name, listed, gnn)
+    line = (
+        f"{created.id}: {created.graph_count} graphs of {created.mean_nodes:.1f} nodes on average"
+    )
+    output().print(line, markup=False, soft_wrap=True)
 
 
 @app.command("list")
 def list_datasets(limit: Annotated[int, typer.Option(min=1)] = 20, url: Url = None) -> None:
-    """The newest reference sets."""
+    """List the newest reference sets."""
     table = Table("set", "name", "graphs", "features", "mean nodes", "mean edges", box=None)
     with Client(api_address(url)) as client:
         for found in islice(client.datasets(), limit):
@@ -48,9 +50,10 @@ def list_datasets(limit: Annotated[int, typer.Option(min=1)] = 20, url: Url = No
 
 @app.command("delete")
 def delete(
-    dataset: Annotated[str, typer.Argument(metavar="SET", help="Its id.")], url: Url = None
+    dataset: Annotated[str, typer.Argument(metavar="SET", help="Id of the reference set.")],
+    url: Url = None,
 ) -> None:
-    """Delete a reference set and the denoisers that were trained on it."""
+    """Delete a reference set and the denoisers trained on it."""
     with Client(api_address(url)) as client:
         client.delete_dataset(dataset)
-    output().print(f"{dataset} is deleted", markup=False, soft_wrap=True)
+    output().print(f"deleted {dataset}", markup=False, soft_wrap=True)

@@ -4,18 +4,18 @@ import typer
 from rich.table import Table
 
 from d4explain.cli.commands.options import Url
-from d4explain.cli.doctor_checks import Finding, examine
+from d4explain.cli.doctor_checks import Status, run_checks
 from d4explain.cli.terminal import output
 
-SIGNS = {Finding.GOOD: "[green]✓", Finding.NOTE: "[yellow]-", Finding.BAD: "[red]✗"}
+SYMBOLS = {Status.OK: "[green]✓", Status.NOTE: "[yellow]-", Status.FAILED: "[red]✗"}
 
 
 def doctor(url: Url = None) -> None:
-    """Check what the stack needs and whether it runs."""
-    table = Table("", "what", "found", box=None, pad_edge=False)
-    checks = examine(url)
+    """Check that this machine can run the stack, and whether the API answers."""
+    table = Table("", "check", "result", box=None, pad_edge=False)
+    checks = run_checks(url)
     for check in checks:
-        table.add_row(SIGNS[check.finding], check.what, check.detail)
+        table.add_row(SYMBOLS[check.status], check.name, check.detail)
     output().print(table)
-    if any(check.finding is Finding.BAD for check in checks):
+    if any(check.status is Status.FAILED for check in checks):
         raise typer.Exit(1)

@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 
 from d4explain.cli.commands.options import Url, graphs_of, read_json
-from d4explain.cli.job_bars import JobBars
+from d4explain.cli.progress_bars import JobProgressBars
 from d4explain.cli.tables import class_table, counterfactual_table, mmd_table, summary_lines
 from d4explain.cli.terminal import messages, output
 from d4explain.client.address import api_address
@@ -33,37 +33,39 @@ def explain(
         typer.Option(help="A molecule, if the GNN has a featuriser; may be repeated."),
     ] = None,
     valid_molecule: Annotated[
-        bool, typer.Option("--valid-molecule", help="Only molecules that keep their valences.")
+        bool, typer.Option("--valid-molecule", help="Only edits that keep all valences valid.")
     ] = False,
     node: Annotated[
         list[str] | None,
         typer.Option(
             help="Node to explain, if the GNN classifies nodes; may be repeated. Without a GRAPH, "
-            "its number in the large graph that the DATASET is."
+            "the number of a node in the large graph DATASET."
         ),
     ] = None,
     target: Annotated[
         int | None,
-        typer.Option("--class", min=0, help="Class to reach; without a GRAPH: class to explain."),
+        typer.Option("--class", min=0, help="Class to reach or, without a GRAPH, to explain."),
     ] = None,
     alternatives: Annotated[int, typer.Option(min=1, max=16)] = 3,
-    max_ratio: Annotated[float, typer.Option(help="Most edits over the graph's edges.")] = 0.3,
-    preset: Annotated[Preset, typer.Option(help="How much work the answer is worth.")] = "balanced",
+    max_ratio: Annotated[float, typer.Option(help="Largest ratio of edits to edges.")] = 0.3,
+    preset: Annotated[Preset, typer.Option(help="How much time to spend.")] = "balanced",
     explainer: Annotated[
         Explainer, typer.Option(help="The method; d4-paper is the sampler of the paper.")
     ] = "d4",
     seed: Annotated[int, typer.Option(min=0)] = 0,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what it would take; not for classes.")
+        bool, typer.Option("--dry-run", help="Only estimate the cost; not for classes.")
     ] = False,
     max_queries: Annotated[
-        int | None, typer.Option(min=1, help="Most graphs that a black box is asked about.")
+        int | None, typer.Option(min=1, help="Largest number of graphs sent to a black box.")
     ] = None,
-    svg: Annotated[Path | None, typer.Option(help="Draw the answer into this file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the whole answer.")] = False,
+    svg: Annotated[Path | None, typer.Option(help="Draw the result to this file.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the whole result as JSON.")
+    ] = False,
     url: Url = None,
 ) -> None:
-    """Explain graphs or nodes (what would change the answer?) or, without a GRAPH, a class."""
+    """Explain graphs or nodes (which edits flip the prediction?) or, without a GRAPH, a class."""
     if graph is None and not smiles and not node and target is None:
         raise CommandError(
             "there is nothing to explain",
@@ -97,7 +99,7 @@ def explain(
             explanation = client.explain_class(
                 *ids, target, explainer=explainer, preset=preset, seed=seed
             )
-        with JobBars(messages()) as bars:
+        with JobProgressBars(messages()) as bars:
             result = client.result(explanation, on_progress=bars)
         if svg is not None:
             svg.write_bytes(client.drawing(explanation.id))
@@ -111,7 +113,7 @@ def explain(
 
 
 def nodes_of(graphs: list[dict[str, Any]], given: list[str]) -> list[NodeId]:
-    """The ids that the graph's file has for these nodes: there they may be numbers."""
+    """The ids of these nodes as they are in the file, where they may be numbers."""
     if not given:
         return []
     if len(graphs) != 1:
@@ -144,7 +146,7 @@ def _node_id(graph: dict[str, Any], text: str) -> NodeId:
 
 
 def _dataset_id(client: Client, given: str) -> str:
-    """A name stands for the newest reference set that has it."""
+    """A name means the newest reference set of that name."""
     if given.startswith("set_"):
         return given
     for item in client.datasets():
@@ -159,7 +161,7 @@ def _show_estimate(estimate: Estimate) -> None:
             f"{case.mode}: {case.node_count:,} nodes, {case.pair_count:,} pairs, "
             f"{case.memory_bytes / 1e6:,.0f} MB, {case.seconds:g} s"
         )
-    training = ", after the training of a denoiser" if estimate.trains_denoiser else ""
+    training = ", after training a denoiser" if estimate.trains_denoiser else ""
     output().print(f"in all about {estimate.seconds:g} s on one core{training}")
 
 

@@ -26,19 +26,19 @@ def list_gnns(
     limit: Annotated[int, typer.Option(min=1)] = 20,
     url: Url = None,
 ) -> None:
-    """The newest GNNs."""
+    """List the newest GNNs."""
     table = Table("gnn", "name", "version", "state", "aliases", "tags", box=None)
     with Client(api_address(url)) as client:
         for gnn in islice(client.gnns(name), limit):
             tags = " ".join(f"{key}={value}" for key, value in gnn.tags.items())
-            words = (gnn.name, str(gnn.version), gnn.state, " ".join(gnn.aliases), tags)
-            table.add_row(gnn.id, *(escape(word) for word in words))
+            cells = (gnn.name, str(gnn.version), gnn.state, " ".join(gnn.aliases), tags)
+            table.add_row(gnn.id, *(escape(cell) for cell in cells))
     output().print(table if table.row_count else "no GNNs")
 
 
 @app.command("show")
 def show(gnn: Reference, url: Url = None) -> None:
-    """All that is known of one GNN, as JSON."""
+    """Print one GNN as JSON."""
     with Client(api_address(url)) as client:
         print(client.gnn(gnn).model_dump_json(indent=2))
 
@@ -48,7 +48,7 @@ def change(
     gnn: Reference,
     description: Annotated[str | None, typer.Option()] = None,
     tag: Annotated[
-        list[str] | None, typer.Option(help="KEY=VALUE, or KEY= to take it away; may be repeated.")
+        list[str] | None, typer.Option(help="KEY=VALUE, or KEY= to remove it; may be repeated.")
     ] = None,
     url: Url = None,
 ) -> None:
@@ -57,14 +57,14 @@ def change(
     changes["tags"] = {key: value or None for key, value in tags_of(tag or []).items()}
     with Client(api_address(url)) as client:
         changed = client.change_gnn(gnn, **changes)
-    output().print(f"{changed.id} is changed")
+    output().print(f"changed {changed.id}")
 
 
 @app.command("alias")
 def alias(
     name: Name, alias: Alias, version: Annotated[int, typer.Argument(min=1)], url: Url = None
 ) -> None:
-    """Make NAME@ALIAS stand for a version."""
+    """Point NAME@ALIAS at a version."""
     with Client(api_address(url)) as client:
         gnn = client.set_alias(name, alias, version)
     output().print(f"{name}@{alias} is {gnn.id}", markup=False, soft_wrap=True)
@@ -72,10 +72,10 @@ def alias(
 
 @app.command("unalias")
 def unalias(name: Name, alias: Alias, url: Url = None) -> None:
-    """Remove an alias; the version that it stood for stays."""
+    """Remove an alias; the version stays."""
     with Client(api_address(url)) as client:
         client.remove_alias(name, alias)
-    output().print(f"{name}@{alias} is removed", markup=False, soft_wrap=True)
+    output().print(f"removed {name}@{alias}", markup=False, soft_wrap=True)
 
 
 @app.command("delete")
@@ -83,4 +83,4 @@ def delete(gnn: Reference, url: Url = None) -> None:
     """Delete a GNN, by id or name@version, and its denoisers."""
     with Client(api_address(url)) as client:
         client.delete_gnn(gnn)
-    output().print(f"{gnn} is deleted", markup=False, soft_wrap=True)
+    output().print(f"deleted {gnn}", markup=False, soft_wrap=True)

@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from d4explain.cli.commands.options import Url
-from d4explain.cli.job_bars import JobBars, metric_words
+from d4explain.cli.progress_bars import JobProgressBars, format_metrics
 from d4explain.cli.terminal import messages, output
 from d4explain.client.address import api_address
 from d4explain.client.client import Client
@@ -27,7 +27,7 @@ def list_jobs(
     limit: Annotated[int, typer.Option(min=1)] = 20,
     url: Url = None,
 ) -> None:
-    """The newest jobs."""
+    """List the newest jobs."""
     filters = {"state": state, "kind": kind}
     table = Table(box=None)
     for name in ("job", "kind", "state", "created"):
@@ -43,15 +43,15 @@ def list_jobs(
 
 @app.command("show")
 def show(job: JobId, url: Url = None) -> None:
-    """All that is known of one job, as JSON."""
+    """Print one job as JSON."""
     with Client(api_address(url)) as client:
         print(client.job(job).model_dump_json(indent=2))
 
 
 @app.command("watch")
 def watch(job: JobId, url: Url = None) -> None:
-    """Follow a job to its end; exit code 1 if it did not succeed."""
-    with Client(api_address(url)) as client, JobBars(messages()) as bars:
+    """Follow a job until it ends; exit with code 1 if it did not succeed."""
+    with Client(api_address(url)) as client, JobProgressBars(messages()) as bars:
         client.wait(job, on_progress=bars)
 
 
@@ -66,10 +66,10 @@ def cancel(job: JobId, url: Url = None) -> None:
 
 @app.command("retry")
 def retry(job: JobId, url: Url = None) -> None:
-    """Do the work of a failed, canceled or expired job again, as a new job."""
+    """Repeat a failed, canceled or expired job as a new job."""
     with Client(api_address(url)) as client:
         again = client.retry(job)
-    output().print(f"{again.id} does the work of {job} again")
+    output().print(f"{again.id} repeats {job}")
 
 
 def _state(job: Job) -> str:
@@ -84,4 +84,4 @@ def _progress(job: Job) -> str:
         return f"waits for {job.waiting_for}"
     if job.progress is None:
         return ""
-    return f"{job.progress.step}/{job.progress.total or '?'} {metric_words(job.progress.metrics)}"
+    return f"{job.progress.step}/{job.progress.total or '?'} {format_metrics(job.progress.metrics)}"

@@ -13,7 +13,7 @@ from d4explain.errors import CommandError
 
 Url = Annotated[
     str | None,
-    typer.Option(help="Address of the API; else D4_URL, else the stack of this data folder."),
+    typer.Option(help="Address of the API; default: D4_URL, then the stack of the data folder."),
 ]
 
 
@@ -33,13 +33,13 @@ def read_json(path: Path) -> Any:
 
 
 def graphs_of(document: Any, path: Path) -> list[dict[str, Any]]:
-    """The graphs in a file, however they are wrapped."""
+    """The graphs in a file: one graph, a list, {graph: …} or {graphs: […]}."""
     if isinstance(document, dict) and not {"nodes", "edge_index"} & document.keys():
         document = document.get("graphs", document.get("graph", document))
     graphs = document if isinstance(document, list) else [document]
     if not graphs or not all(isinstance(item, dict) for item in graphs):
         raise CommandError(
-            f"{path} holds no graph", hint="node-link JSON, a PyG dict or SMILES is understood"
+            f"{path} holds no graph", hint="a graph is node-link JSON, a PyG dict or SMILES"
         )
     return graphs
 

@@ -16,22 +16,23 @@ from d4explain.errors import CommandError
 
 
 def register(
-    spec: Annotated[Path, typer.Argument(help="spec.json: the layers; or a .zip of both.")],
+    spec: Annotated[Path, typer.Argument(help="spec.json, or a .zip with spec and weights.")],
     weights: Annotated[Path | None, typer.Argument(help="weights.safetensors.")] = None,
     *,
-    name: Annotated[str, typer.Option(help="What to call the GNN; again: its next version.")],
+    name: Annotated[str, typer.Option(help="Name of the GNN; a known name gets a new version.")],
     predict_url: Annotated[
         str | None,
-        typer.Option(help="Where to ask a GNN without weights; its spec: features and classes."),
+        typer.Option(help="URL of a GNN without weights; its spec has only features and classes."),
     ] = None,
     samples: Annotated[
-        Path | None, typer.Option(help="Labelled graphs or nodes that the GNN should get right.")
+        Path | None,
+        typer.Option(help="Labelled graphs or nodes that the GNN should classify correctly."),
     ] = None,
     description: Annotated[str | None, typer.Option()] = None,
     tag: Annotated[list[str] | None, typer.Option(help="KEY=VALUE; may be repeated.")] = None,
     url: Url = None,
 ) -> None:
-    """Register a GNN from its spec and weights, or a URL; print its id and what the probe found."""
+    """Register a GNN from spec and weights, or from a URL; print its id and the probe report."""
     known: dict[str, Any] = {"description": description, "tags": tags_of(tag or [])}
     if predict_url is not None:
         if weights is not None or spec.suffix == ".zip":

@@ -8,19 +8,24 @@ from typing import Annotated
 import typer
 
 from d4explain.cli.terminal import output
-from d4explain.stack.supervisor import Stack
-from store.settings import Settings
+from d4explain.stack.source_tree import use_source_tree
 
 
 def up(
     data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of database, artifacts, queue and logs.")
+        Path | None, typer.Option(help="Folder for the database, artifacts, queue and logs.")
     ] = None,
     host: Annotated[str | None, typer.Option(help="A loopback address.")] = None,
-    port: Annotated[int | None, typer.Option(min=0, max=65535, help="0: any free port.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="0 picks any free port.")
+    ] = None,
 ) -> None:
-    """Run API, workers and broker on this machine until Ctrl-C."""
+    """Run the API, workers and broker on this machine until Ctrl-C."""
     started = time.monotonic()
+    use_source_tree()
+    from d4explain.stack.supervisor import Stack  # noqa: PLC0415 - imports the store
+    from store.settings import Settings  # noqa: PLC0415 - only from the source tree
+
     given = {"D4_DATA_DIR": data_dir, "D4_HOST": host, "D4_PORT": port}
     options = {name: str(value) for name, value in given.items() if value is not None}
     Stack(Settings.from_environment({**os.environ, **options}), output(), started).run()

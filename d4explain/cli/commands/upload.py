@@ -21,17 +21,17 @@ def upload(
         ),
     ],
     *,
-    name: Annotated[str, typer.Option(help="What to call the data set.")],
+    name: Annotated[str, typer.Option(help="Name of the dataset.")],
     features: Annotated[
         Path | None,
         typer.Option(
-            help="Beside a .parquet graph: .parquet with one row per node, a list column x or "
+            help="For a .parquet graph: .parquet with one row per node, and a list column x or "
             "numeric columns."
         ),
     ] = None,
     url: Url = None,
 ) -> None:
-    """Store one large graph, whose nodes `explain --node` can then ask about; print its id."""
+    """Store one large graph, so that `explain --node` can explain its nodes; print its id."""
     for file in (graph, features):
         if file is not None and not file.is_file():
             raise CommandError(f"there is no file {file}")

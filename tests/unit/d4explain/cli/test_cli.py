@@ -1,4 +1,4 @@
-"""The command line: what it says when something is wrong, as one line and an exit code."""
+"""The command line: errors are one line and an exit code, results are tables."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ import pytest
 from rich.console import Console
 
 from d4explain.cli.commands.options import graphs_of
-from d4explain.cli.doctor_checks import Finding, examine
-from d4explain.cli.job_bars import JobBars, metric_words
+from d4explain.cli.doctor_checks import Status, run_checks
 from d4explain.cli.main import COMMANDS, main
-from d4explain.cli.tables import counterfactual_table, edit_words, summary_lines
+from d4explain.cli.progress_bars import JobProgressBars, format_metrics
+from d4explain.cli.tables import counterfactual_table, format_edits, summary_lines
 from d4explain.client.address import api_address
 from d4explain.client.resources import Job, Progress
 from d4explain.contracts.job_states import JobKind, JobState
 from d4explain.contracts.requests import Preset
 from d4explain.contracts.results import CounterfactualResult, Edit
-from d4explain.demo import Verdict
+from d4explain.demo import Verification
 from d4explain.errors import CommandError
 from d4explain.stack.folder_lock import DataFolderLock
 from d4explain.stack.ports import free_port
@@ -86,7 +86,7 @@ def test_the_command_line_needs_no_torch(tmp_path: Path) -> None:
 def test_nobody_at_the_address(capsys: pytest.CaptureFixture[str]) -> None:
     address = f"http://127.0.0.1:{free_port()}"
     said = complaint(capsys, "jobs", "list", "--url", address)
-    assert f"nobody answers at {address}" in said
+    assert f"no server answers at {address}" in said
     assert "d4explain up" in said
 
 
@@ -176,21 +176,21 @@ def test_the_doctor_finds_what_is_wrong(tmp_path: Path, monkeypatch: pytest.Monk
         other.listen()
         monkeypatch.setenv("D4_PORT", str(other.getsockname()[1]))
         monkeypatch.setenv("D4_REDIS_URL", f"redis://127.0.0.1:{free_port()}")
-        found = {check.what: check for check in examine(f"http://127.0.0.1:{free_port()}")}
-    assert found["Python"].finding is Finding.GOOD
-    assert found["packages"].finding is Finding.GOOD
-    assert found["torch"].finding is Finding.GOOD
-    assert found["data folder"].finding is Finding.BAD
-    assert found["port"].finding is Finding.BAD
-    assert found["broker"].finding is Finding.BAD
-    assert found["API"].finding is Finding.NOTE
+        found = {check.name: check for check in run_checks(f"http://127.0.0.1:{free_port()}")}
+    assert found["Python"].status is Status.OK
+    assert found["packages"].status is Status.OK
+    assert found["torch"].status is Status.OK
+    assert found["data folder"].status is Status.FAILED
+    assert found["port"].status is Status.FAILED
+    assert found["broker"].status is Status.FAILED
+    assert found["API"].status is Status.NOTE
 
 
 def test_the_doctor_says_where_the_broker_comes_from(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("D4_PORT", str(free_port()))
-    found = {check.what: check for check in examine(f"http://127.0.0.1:{free_port()}")}
+    found = {check.name: check for check in run_checks(f"http://127.0.0.1:{free_port()}")}
     assert "-server" in found["broker"].detail
-    assert not [check for check in found.values() if check.finding is Finding.BAD]
+    assert not [check for check in found.values() if check.status is Status.FAILED]
 
 
 @pytest.mark.parametrize(
@@ -281,10 +281,10 @@ def result() -> CounterfactualResult:
     )
 
 
-def printed(what: object) -> str:
+def printed(content: object) -> str:
     console = Console(width=160, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
     with console.file:
-        console.print(what)
+        console.print(content)
     return console.export_text()
 
 
@@ -322,11 +322,11 @@ def test_the_summary_tells_denoiser_and_search_apart() -> None:
 
 def test_node_ids_are_never_taken_for_markup() -> None:
     edits = [Edit.model_validate(edit("add", "[bold]x"))]
-    assert "[bold]x" in printed(edit_words(edits))
+    assert "[bold]x" in printed(format_edits(edits))
 
 
 def test_metrics_are_short() -> None:
-    words = metric_words({"loss": 0.123456, "loss_cf": 1.0, "flip_rate": 0.5, "auc": None})
+    words = format_metrics({"loss": 0.123456, "loss_cf": 1.0, "flip_rate": 0.5, "auc": None})
     assert words == "loss 0.123  flips 0.5"
 
 
@@ -341,7 +341,10 @@ def a_job(state: JobState, step: int) -> Job:
 
 
 def test_bars_become_lines_where_nothing_can_move(tmp_path: Path) -> None:
-    with (tmp_path / "out").open("w") as file, JobBars(Console(file=file, width=100)) as bars:
+    with (
+        (tmp_path / "out").open("w") as file,
+        JobProgressBars(Console(file=file, width=100)) as bars,
+    ):
         for step in range(10):
             bars(a_job(JobState.RUNNING, step))
         bars(a_job(JobState.SUCCEEDED, 10))
@@ -352,11 +355,11 @@ def test_bars_become_lines_where_nothing_can_move(tmp_path: Path) -> None:
     ("flipped", "contradicted", "passed"), [(20, 0, True), (19, 0, False), (24, 1, False)]
 )
 def test_the_demos_verdict(flipped: int, contradicted: int, passed: bool) -> None:
-    assert Verdict(graphs=25, flipped=flipped, contradicted=contradicted).passed is passed
+    assert Verification(graphs=25, flipped=flipped, contradicted=contradicted).passed is passed
 
 
 class Refusing(BaseHTTPRequestHandler):
-    """Keeps what is posted, and refuses it."""
+    """Records every POST body and answers 422."""
 
     posted: ClassVar[list[dict[str, Any]]] = []
 

@@ -1,4 +1,4 @@
-"""The client against a small imitation of the API: what goes over the wire and what comes back."""
+"""The client against a fake API: the requests it sends and the results it returns."""
 
 from __future__ import annotations
 
@@ -300,10 +300,10 @@ def test_a_denoisers_config_says_only_what_was_chosen() -> None:
 # Waiting
 
 
-class Imitation(BaseHTTPRequestHandler):
+class FakeJobApi(BaseHTTPRequestHandler):
     """A job whose events are streamed; what it does is written on the server object."""
 
-    server: ImitationServer
+    server: FakeJobServer
 
     def do_GET(self) -> None:
         if not self.path.endswith("/events"):
@@ -330,11 +330,11 @@ class Imitation(BaseHTTPRequestHandler):
         pass
 
 
-class ImitationServer(ThreadingHTTPServer):
+class FakeJobServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Imitation)
+        super().__init__(("127.0.0.1", 0), FakeJobApi)
         self.states = ["running"]
         self.streams: list[str] = []
         self.polls = 0
@@ -346,8 +346,8 @@ class ImitationServer(ThreadingHTTPServer):
 
 
 @pytest.fixture
-def server() -> Iterator[ImitationServer]:
-    with ImitationServer() as made:
+def server() -> Iterator[FakeJobServer]:
+    with FakeJobServer() as made:
         thread = threading.Thread(target=made.serve_forever, args=(0.01,))
         thread.start()
         yield made
@@ -363,7 +363,7 @@ def progress(number: int, step: int) -> str:
     return sse(number, "progress", {"phase": "train", "step": step, "total": 10, "metrics": {}})
 
 
-def test_events_move_the_progress(server: ImitationServer) -> None:
+def test_events_move_the_progress(server: FakeJobServer) -> None:
     server.states = ["running", "succeeded"]
     server.streams = [
         ": ping\r\n\r\n" + progress(1, 3) + progress(2, 7) + sse(3, "state", {"state": "succeeded"})
@@ -376,7 +376,7 @@ def test_events_move_the_progress(server: ImitationServer) -> None:
     assert server.polls == 2
 
 
-def test_a_broken_stream_is_taken_up_where_it_broke(server: ImitationServer) -> None:
+def test_a_broken_stream_is_taken_up_where_it_broke(server: FakeJobServer) -> None:
     server.states = ["running", "running", "succeeded"]
     server.streams = [progress(1, 3), progress(2, 7) + sse(3, "state", {"state": "succeeded"})]
     seen: list[Job] = []
@@ -386,7 +386,7 @@ def test_a_broken_stream_is_taken_up_where_it_broke(server: ImitationServer) -> 
     assert [item.progress.step for item in seen if item.progress] == [3, 7]
 
 
-def test_without_events_the_job_is_polled(server: ImitationServer) -> None:
+def test_without_events_the_job_is_polled(server: FakeJobServer) -> None:
     server.states = ["queued", "running", "running", "succeeded"]
     seen: list[str] = []
     with Client(server.url) as client:
@@ -403,7 +403,7 @@ def test_a_job_that_failed_raises_its_reason() -> None:
         assert client.wait("job_1", check=False).state is JobState.FAILED
 
 
-def test_waiting_ends_in_time(server: ImitationServer) -> None:
+def test_waiting_ends_in_time(server: FakeJobServer) -> None:
     began = time.monotonic()
     with Client(server.url) as client, pytest.raises(WaitTimeoutError, match="still running"):
         client.wait("job_1", timeout=0.3)
@@ -465,7 +465,9 @@ def test_events_are_read_as_the_standard_says() -> None:
         "",
         'data: {"cut": "off"}',
     ]
-    assert list(read_events(lines)) == [
+    body = "\n".join(lines).encode()
+    stream = httpx.Response(200, headers={"Content-Type": "text/event-stream"}, content=body)
+    assert list(read_events(stream)) == [
         Event("state", "7", {"state": "running"}),
         Event("message", "7", {"step": 1}),
     ]

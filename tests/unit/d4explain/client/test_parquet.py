@@ -276,9 +276,9 @@ def test_features_go_with_parquet_only(tmp_path: Path, capsys: pytest.CaptureFix
     edges = written(tmp_path / "web.parquet", ends(EDGES))
     np.savez(tmp_path / "web.npz", edge_index=EDGES)
     np.savez(tmp_path / "x.npz", x=X)
-    assert "not web.parquet beside web.npz" in refusal(tmp_path / "web.npz", edges)
-    assert "not x.npz beside web.parquet" in refusal(edges, tmp_path / "x.npz")
-    for features, said in (("x.npz", "features are a .parquet file"), ("none.parquet", "no file")):
+    assert "got web.parquet next to web.npz" in refusal(tmp_path / "web.npz", edges)
+    assert "got x.npz next to web.parquet" in refusal(edges, tmp_path / "x.npz")
+    for features, said in (("x.npz", "features need a .parquet file"), ("none.parquet", "no file")):
         assert said in complaint(capsys, edges, tmp_path / features)
 
 

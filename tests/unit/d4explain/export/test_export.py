@@ -37,7 +37,7 @@ from torch_geometric.nn.aggr import AttentionalAggregation, MaxAggregation
 
 from d4explain.errors import CommandError
 from d4explain.export.exporter import export
-from d4explain.export.import_object import load_object
+from d4explain.export.import_object import import_object
 from d4explain.gnn.network import Gnn
 from d4explain.gnn.spec import GcnLayer, GnnSpec, JumpLayer, KeepLayer, LinearLayer, PoolLayer
 
@@ -400,7 +400,7 @@ def test_our_own_gnn_is_exported_as_it_is(tmp_path: Path) -> None:
         (pyg_model(GCNConv(4, 8)).double(), ["float64", "model.float()"]),
         (nn.Sequential(GCNConv(4, 8), GraphNorm(8), nn.Linear(8, 3)), ["reads the whole graph"]),
         (nn.Sequential(GCNConv(4, 9), MaxAggregation(), nn.Linear(8, 3)), ["layer 2", "8", "9"]),
-        (nn.Sequential(nn.ReLU(), MaxAggregation()), ["no layer that gives the classes"]),
+        (nn.Sequential(nn.ReLU(), MaxAggregation()), ["no layer that outputs the classes"]),
         (nn.Linear(4, 3), ["Linear cannot be exported"]),
     ],
 )  # fmt: skip
@@ -528,33 +528,33 @@ def d4explain(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_command_exports_a_models_py_beside_our_package(tmp_path: Path) -> None:
-    """The most natural name for a person's file is also the name of one of our packages."""
+@pytest.mark.parametrize("name", ["models.py:trained", "models:trained"])
+def test_the_command_exports_from_the_users_models_py(tmp_path: Path, name: str) -> None:
+    """An editable install makes our own package `models` importable as well."""
     (tmp_path / "models.py").write_text(MODELS)
-    done = d4explain("export", "models.py:trained", "--out", "out", cwd=tmp_path)
+    done = d4explain("export", name, "--out", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "largest difference" in done.stdout
     assert (tmp_path / "out" / "spec.json").exists()
 
 
-def test_objects_are_found_by_module_and_by_file(
+def test_objects_are_imported_by_module_and_by_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "my_gnns.py").write_text(MODELS)
     (tmp_path / "models.py").write_text(MODELS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert isinstance(load_object("my_gnns:holder.model"), nn.Sequential)
-    assert isinstance(load_object("models.py:holder.model"), nn.Sequential)
+    assert isinstance(import_object("my_gnns:holder.model"), nn.Sequential)
+    assert isinstance(import_object("models.py:holder.model"), nn.Sequential)
     for name, words in {
         "my_gnns": "is not MODULE:OBJECT",
         "my_gnns:absent": "has no 'absent'",
         "absent_gnns:model": "no module 'absent_gnns'",
         "absent.py:model": "no file absent.py",
-        "models:trained": "also the name of a package of d4explain",
     }.items():
         with pytest.raises(CommandError, match=words):
-            load_object(name)
+            import_object(name)
 
 
 def test_a_module_that_fails_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -562,4 +562,4 @@ def test_a_module_that_fails_is_one_line(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(CommandError, match="faulty_gnns cannot be imported: ValueError: no data"):
-        load_object("faulty_gnns:model")
+        import_object("faulty_gnns:model")

@@ -18,10 +18,10 @@ from d4explain.stack.broker import (
     Binary,
     Broker,
     find_binary,
+    move_aside,
     own_broker,
-    problem_with,
-    set_aside,
-    without_password,
+    redact_password,
+    redis_problem,
 )
 from d4explain.stack.ports import free_port
 from d4explain.stack.processes import Child
@@ -76,9 +76,9 @@ def fake_server(folder: Path, name: str, version: str) -> None:
 
 def test_it_answers_only_with_the_password(broker: Broker, running: Child) -> None:
     assert broker.answers()
-    assert problem_with(broker.url) is None
+    assert redis_problem(broker.url) is None
     assert not replace(broker, password="guess").answers()
-    assert "authenticated" in str(problem_with(f"redis://127.0.0.1:{broker.port}"))
+    assert "authenticated" in str(redis_problem(f"redis://127.0.0.1:{broker.port}"))
 
 
 def test_the_password_is_nowhere_to_be_read(broker: Broker, running: Child, tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_queue_that_cannot_be_read_is_set_aside(broker: Broker) -> None:
     while child.check() is None:
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    aside = set_aside(broker.folder)
+    aside = move_aside(broker.folder)
     assert (aside / "appendonlydir" / "appendonly.aof.manifest").exists()
     end(start(broker))
 
@@ -169,7 +169,7 @@ def test_without_any_server_the_error_names_all_ways_out() -> None:
     ids=["closed port", "no socket", "no broker"],
 )
 def test_it_is_told_why_nobody_answers(url: str, words: str) -> None:
-    assert words in str(problem_with(url))
+    assert words in str(redis_problem(url))
 
 
 @pytest.mark.parametrize(
@@ -181,4 +181,4 @@ def test_it_is_told_why_nobody_answers(url: str, words: str) -> None:
     ],
 )
 def test_passwords_are_not_shown(url: str, shown: str) -> None:
-    assert without_password(url) == shown
+    assert redact_password(url) == shown

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from d4explain.errors import CommandError
-from d4explain.stack.folder_lock import DataFolderLock, Holder, running_stack
+from d4explain.stack.folder_lock import DataFolderLock, RunningStack, running_stack
 
 HOLD = """
 import sys, time
@@ -44,7 +44,7 @@ def test_a_new_folder_is_ours_alone(tmp_path: Path) -> None:
 def test_a_released_folder_can_be_taken_again(tmp_path: Path) -> None:
     first = DataFolderLock(tmp_path)
     first.acquire("http://127.0.0.1:8400")
-    assert running_stack(tmp_path) == Holder(os.getpid(), "http://127.0.0.1:8400")
+    assert running_stack(tmp_path) == RunningStack(os.getpid(), "http://127.0.0.1:8400")
     first.release()
     assert running_stack(tmp_path) is None
     second = DataFolderLock(tmp_path)
@@ -60,7 +60,7 @@ def test_a_killed_holder_leaves_the_folder_free(tmp_path: Path) -> None:
     with holder.stdout:
         assert holder.stdout.readline() == "held\n"
         found = running_stack(tmp_path)
-        assert found == Holder(holder.pid, "http://127.0.0.1:1234")
+        assert found == RunningStack(holder.pid, "http://127.0.0.1:1234")
         holder.send_signal(signal.SIGKILL)
         holder.wait()
     assert running_stack(tmp_path) is None

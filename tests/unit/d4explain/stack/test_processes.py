@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from d4explain.stack.processes import Child, Command, Signals, important_words
+from d4explain.stack.processes import Child, Command, Signals, important_message
 
 SUPERVISOR = """
 import sys, time
@@ -161,7 +161,7 @@ def test_only_new_warnings_and_errors_are_important(tmp_path: Path) -> None:
     ],
 )
 def test_important_words(line: str, words: str | None) -> None:
-    assert important_words(line) == words
+    assert important_message(line) == words
 
 
 def test_signals_are_waited_for_not_handled() -> None:

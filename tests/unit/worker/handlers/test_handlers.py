@@ -625,8 +625,6 @@ def test_a_class_is_explained_by_ranked_examples(
     request = ClassRequest(
         target_class=1, node_count=5, example_count=3, candidates=6, steps=4, seed=1
     )
-        target_class=1, node_count=5, example_count=3, candidates=6, steps=4, seed=1
-    )
     explanation_id, job_id = world.submit(request, trained_for_classes)
     done = world.run(job_id)
     assert done.state is JobState.SUCCEEDED

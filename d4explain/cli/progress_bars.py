@@ -1,4 +1,4 @@
-"""Jobs as moving bars."""
+"""Progress bars of jobs."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from rich.table import Column
 from d4explain.client.resources import Job
 from d4explain.contracts.job_states import JobState
 
-QUIET_LINE_SECONDS = 10.0  # how often a bar is told in words where nothing can move
+LINE_SECONDS = 10.0  # time between progress lines if the output is not a terminal
 
-UNSHOWN = {"loss_dist", "loss_cf", "seconds", "eta_seconds"}
-SHORT = {"flip_rate": "flips", "detection_auc": "AUC"}
-WORDS = {
+HIDDEN_METRICS = {"loss_dist", "loss_cf", "seconds", "eta_seconds"}
+SHORT_NAMES = {"flip_rate": "flips", "detection_auc": "AUC"}
+JOB_TITLES = {
     "probe": "probing the GNN",
     "predict": "predicting",
     "train": "training the denoiser",
@@ -35,19 +35,19 @@ WORDS = {
 }
 
 
-class JobBars:
-    """One moving bar per job; where the output is no terminal, a line now and then."""
+class JobProgressBars:
+    """One bar per job; if the output is not a terminal, an occasional line instead."""
 
     def __init__(self, console: Console, describe: Callable[[Job], str] | None = None) -> None:
         self._console = console
-        self._describe = describe or (lambda job: WORDS.get(job.kind, str(job.kind)))
+        self._describe = describe or (lambda job: JOB_TITLES.get(job.kind, str(job.kind)))
         self._bars = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(bar_width=None),
             MofNCompleteColumn(table_column=Column(no_wrap=True, min_width=9)),
             TimeElapsedColumn(),
-            # On a narrow terminal the figures at the end give way, not the count.
+            # A narrow terminal cuts off the metrics, not the count.
             TextColumn(
                 "[dim]{task.fields[metrics]}",
                 table_column=Column(no_wrap=True, overflow="ellipsis"),
@@ -71,40 +71,40 @@ class JobBars:
         self._bars.stop()
 
     def __call__(self, job: Job) -> None:
-        """Shows the job as it is now: what `Client.wait` calls."""
+        """Show the current state of the job; the callback of `Client.wait`."""
         progress = job.progress
         step, total = (progress.step, progress.total) if progress else (0, None)
-        metrics = metric_words(progress.metrics) if progress else ""
-        words = self._describe(job) + _state_words(job)
+        metrics = format_metrics(progress.metrics) if progress else ""
+        title = self._describe(job) + _state_suffix(job)
         if job.state is JobState.SUCCEEDED:
             total = total or 1
             step = total
         if not self._console.is_terminal:
-            self._tell(job, f"{words} {step}/{total or '?'} {metrics}")
+            self._print_line(job, f"{title} {step}/{total or '?'} {metrics}")
             return
         if job.id not in self._tasks:
-            self._tasks[job.id] = self._bars.add_task(words, total=total, metrics="")
+            self._tasks[job.id] = self._bars.add_task(title, total=total, metrics="")
         self._bars.update(
-            self._tasks[job.id], description=words, completed=step, total=total, metrics=metrics
+            self._tasks[job.id], description=title, completed=step, total=total, metrics=metrics
         )
 
-    def _tell(self, job: Job, line: str) -> None:
+    def _print_line(self, job: Job, line: str) -> None:
         now = time.monotonic()
-        if job.is_done or now - self._last_line >= QUIET_LINE_SECONDS:
+        if job.is_done or now - self._last_line >= LINE_SECONDS:
             self._last_line = now
             self._console.print(line.rstrip(), markup=False, soft_wrap=True)
 
 
-def metric_words(metrics: dict[str, Any]) -> str:
-    """The numbers that a person follows; parts of the loss and the clock are left out."""
+def format_metrics(metrics: dict[str, Any]) -> str:
+    """The main metrics, without the parts of the loss and the times."""
     return "  ".join(
-        f"{SHORT.get(name, name)} {value:.3g}"
+        f"{SHORT_NAMES.get(name, name)} {value:.3g}"
         for name, value in metrics.items()
-        if isinstance(value, int | float) and name not in UNSHOWN
+        if isinstance(value, int | float) and name not in HIDDEN_METRICS
     )
 
 
-def _state_words(job: Job) -> str:
+def _state_suffix(job: Job) -> str:
     if job.state in (JobState.RUNNING, JobState.SUCCEEDED):
         return f" (attempt {job.attempt})" if job.attempt > 1 else ""
     return f" ({job.state})"

@@ -1,0 +1,99 @@
+"""Waits for a job: follows its event stream, or polls where there is none."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+
+import httpx
+
+from d4explain.client.errors import (
+    RefusedError,
+    UnreachableError,
+    UnsuccessfulJobError,
+    WaitTimeoutError,
+)
+from d4explain.client.events import Event
+from d4explain.client.http_transport import UNAVAILABLE, HttpTransport
+from d4explain.client.resources import Job, Progress
+from d4explain.contracts.job_states import JobState
+
+OnProgress = Callable[[Job], None]
+
+MIN_POLL_SECONDS = 0.1
+MAX_POLL_SECONDS = 2.0
+RESTART_SECONDS = 30.0  # how long a server may be away while it restarts
+
+
+def wait_for_job(
+    transport: HttpTransport,
+    job_id: str,
+    *,
+    on_progress: OnProgress | None = None,
+    timeout: float | None = None,
+    check: bool = True,
+) -> Job:
+    """The finished job; see `Client.wait`."""
+    report = on_progress or (lambda _job: None)
+    deadline = None if timeout is None else time.monotonic() + timeout
+    pause = MIN_POLL_SECONDS
+    last_event: str | None = None
+    job = get_job(transport, job_id)
+    while True:
+        report(job)
+        if job.is_done:
+            if check and job.state is not JobState.SUCCEEDED:
+                raise UnsuccessfulJobError(job)
+            return job
+        remaining = None if deadline is None else deadline - time.monotonic()
+        if remaining is not None and remaining <= 0:
+            raise WaitTimeoutError(job, timeout or 0)
+        if job.waiting_for is not None:
+            wait_for_job(
+                transport, job.waiting_for, on_progress=report, timeout=remaining, check=False
+            )
+            job = _get_job_across_restart(transport, job_id)
+            continue
+        previous_event = last_event
+        events = transport.events(f"/v1/jobs/{job_id}/events", last_event, remaining)
+        with contextlib.suppress(httpx.HTTPError, RefusedError), contextlib.closing(events):
+            for event in events:
+                last_event = event.id or last_event
+                job = _apply_event(job, event)
+                if job.is_done:
+                    break  # fetched and reported as a whole below
+                report(job)
+        if last_event != previous_event:
+            pause = MIN_POLL_SECONDS
+        else:
+            time.sleep(pause if remaining is None else min(pause, remaining))
+            pause = min(2 * pause, MAX_POLL_SECONDS)
+        job = _get_job_across_restart(transport, job_id)
+
+
+def get_job(transport: HttpTransport, job_id: str) -> Job:
+    return Job.model_validate(transport.get(f"/v1/jobs/{job_id}"))
+
+
+def _get_job_across_restart(transport: HttpTransport, job_id: str) -> Job:
+    """The job, also if the server is just restarting."""
+    deadline = time.monotonic() + RESTART_SECONDS
+    while True:
+        try:
+            return get_job(transport, job_id)
+        except UnreachableError:
+            if time.monotonic() > deadline:
+                raise
+        except RefusedError as error:
+            if error.status != UNAVAILABLE or time.monotonic() > deadline:
+                raise
+        time.sleep(MIN_POLL_SECONDS)
+
+
+def _apply_event(job: Job, event: Event) -> Job:
+    if event.type == "progress":
+        return job.model_copy(update={"progress": Progress.model_validate(event.data)})
+    if event.type == "state":
+        return Job.model_validate({**job.model_dump(), **event.data})
+    return job

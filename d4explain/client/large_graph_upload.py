@@ -1,0 +1,45 @@
+"""Uploads one large graph from a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from d4explain.client.http_transport import FileChunks, HttpTransport
+from d4explain.client.resources import Dataset
+
+UPLOAD_SECONDS = 600.0  # the API answers after it has read the whole graph
+_CONTENT_TYPES = {".npz": "application/x-npz", ".ndjson": "application/x-ndjson"}
+_PARQUET = ".parquet"  # converted to npz before the upload
+
+
+def upload_large_graph(
+    transport: HttpTransport, name: str, file: Path, features: Path | None = None
+) -> Dataset:
+    """See `Client.upload_large_graph`."""
+    if features is not None and {file.suffix, features.suffix} != {_PARQUET}:
+        raise ValueError(
+            f"features need a {_PARQUET} file next to a {_PARQUET} edge list; "
+            f"got {features.name} next to {file.name}"
+        )
+    if file.suffix == _PARQUET:
+        from d4explain.client.parquet import as_npz  # noqa: PLC0415 - other calls need no NumPy
+
+        with as_npz(file, features) as npz:
+            return _upload(transport, name, npz)
+    return _upload(transport, name, file)
+
+
+def _upload(transport: HttpTransport, name: str, file: Path) -> Dataset:
+    if file.suffix not in _CONTENT_TYPES:
+        *others, last = *_CONTENT_TYPES, _PARQUET
+        supported = f"{', '.join(others)} and {last}"
+        raise ValueError(f"large graphs are read from {supported} files, not from {file.name}")
+    answer = transport.send(
+        "POST",
+        "/v1/datasets/large",
+        params={"name": name},
+        content=FileChunks(file),
+        headers={"Content-Type": _CONTENT_TYPES[file.suffix]},
+        timeout=UPLOAD_SECONDS,
+    )
+    return Dataset.model_validate(answer.json())
