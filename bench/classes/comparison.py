@@ -8,10 +8,11 @@ from typing import Any
 
 from bench.classes.figures import ClassRow, Measure
 from bench.classes.methods import METHODS, grid
-from bench.classes.runs import ClassRun, OnStep
+from bench.classes.runs import ClassRun
 from bench.counterfactuals.instances import CPU
 from bench.data.tasks import Task
 from bench.gnns.target_gnns import TargetGnn
+from bench.progress import OnProgress
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn, predict
 
@@ -45,7 +46,7 @@ def class_rows(
     explanations: int,
     full: bool,
     seed: int,
-    on_step: OnStep,
+    on_progress: OnProgress,
 ) -> Iterator[tuple[ClassRow, dict[str, Any]]]:
     """Rows with where they come from; what was computed before is read."""
     run = ClassRun(
@@ -54,7 +55,7 @@ def class_rows(
         budget=budget,
         explanations=explanations,
         seed=seed,
-        on_step=on_step,
+        on_progress=on_progress,
     )
     sizes = _SIZES.get(task.name, _OTHER_SIZES)
     for label in _LABELS.get(task.name, range(task.classes)):
@@ -76,7 +77,7 @@ def class_rows(
             methods = METHODS + grid() if in_grid else METHODS
             for place, method in enumerate(methods):
                 explained = run.explained(method, reference, label, nodes)
-                on_step(f"{task.name}, class {label}, {nodes} nodes", place + 1, len(methods))
+                on_progress(f"{task.name}, class {label}, {nodes} nodes", place + 1, len(methods))
                 row = measure.row(
                     method.name,
                     explained.answers,

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from safetensors.torch import load_file, save_file
 from bench.classes.methods import Answers, ClassMethod, ClassTask, answers
 from bench.counterfactuals.instances import CPU
 from bench.gnns.target_gnns import CACHE, TargetGnn
+from bench.progress import OnProgress
 from bench.report.provenance import code_digest, provenance
 from d4explain.gnn.graphs import Graph
 from models.diffusion.denoiser import Denoiser
@@ -32,8 +33,6 @@ _DECIDING = (
     *("models/**/*.py", "d4explain/gnn/**/*.py"),
     *("bench/classes/methods.py", "bench/classes/runs.py"),
 )
-
-OnStep = Callable[[str, int, int], None]  # what, done, of how many
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class ClassRun:
         budget: float,
         explanations: int,
         seed: int,
-        on_step: OnStep,
+        on_progress: OnProgress,
         cache: Path = CACHE,
     ) -> None:
         self._target = target
@@ -63,7 +62,7 @@ class ClassRun:
         self._budget = budget
         self._explanations = explanations
         self._seed = seed
-        self._on_step = on_step
+        self._on_progress = on_progress
         key = json.dumps([target.folder.name, budget, explanations, seed, code_digest(_DECIDING)])
         digest = hashlib.sha256(key.encode()).hexdigest()[:12]
         self.folder = cache / "classes" / f"{target.folder.name}-{digest}"
@@ -113,7 +112,7 @@ class ClassRun:
             timed = recipe_for(Objective.CLASS, steps=steps)
             trainer = Trainer(self._training, gnn, timed, seed=self._seed, device=CPU)
             for last in trainer.run():
-                self._on_step("training the class denoiser", last.step, steps)
+                self._on_progress("training the class denoiser", last.step, steps)
             aside = file.with_suffix(".partial")
             said = {"seconds": str(last.seconds)}
             save_file(dict(trainer.denoiser().state_dict()), aside, metadata=said)

@@ -18,9 +18,10 @@ from bench.counterfactuals.instances import (
     restricted_count,
 )
 from bench.counterfactuals.intervals import mmd_gain
-from bench.counterfactuals.runs import OnStep, Run
+from bench.counterfactuals.runs import Run
 from bench.data.tasks import Task
 from bench.gnns.target_gnns import TargetGnn
+from bench.progress import OnProgress
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def compared(
     budget: float,
     test: int,
     seed: int,
-    on_step: OnStep,
+    on_progress: OnProgress,
 ) -> Comparison:
     """What was computed before is read."""
     instances = chosen(task, test, seed)
@@ -53,7 +54,7 @@ def compared(
         instances,
         budget=budget,
         seed=seed,
-        on_step=on_step,
+        on_progress=on_progress,
         whole=None if task.whole is None else task.whole.data.graph,
     )
     given = {name: run.answers(name) for name in methods}

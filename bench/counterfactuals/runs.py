@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from bench.counterfactuals.methods import (
     plain_method,
 )
 from bench.gnns.target_gnns import CACHE, TargetGnn
+from bench.progress import OnProgress
 from bench.report.provenance import code_digest, imported_by, provenance
 from d4explain.gnn.graphs import Graph
 from models.diffusion.denoiser import Denoiser, DenoiserShape
@@ -37,8 +38,6 @@ from models.graphs.neighbourhoods import verify_on_whole
 from models.training.trainer import Trainer
 
 _TIMED_STEPS = 20
-
-OnStep = Callable[[str, int, int], None]  # what, done, of how many
 
 
 class Run:
@@ -50,7 +49,7 @@ class Run:
         *,
         budget: float,
         seed: int,
-        on_step: OnStep,
+        on_progress: OnProgress,
         whole: Graph | None = None,
         cache: Path = CACHE,
     ) -> None:
@@ -60,7 +59,7 @@ class Run:
         self.budget = budget
         self.seed = seed
         self._reference = reference
-        self._on_step = on_step
+        self._on_progress = on_progress
         self._whole = whole
         self._denoisers = cache / "denoisers"
         self._denoisers.mkdir(parents=True, exist_ok=True)
@@ -95,7 +94,7 @@ class Run:
             for place, instance in enumerate(self.instances):
                 covered = is_covered(instance)
                 found.append(fewest_edits(self.target.gnn, instance) if covered else None)
-                self._on_step("exhaustive search to two edits", place + 1, len(self.instances))
+                self._on_progress("exhaustive search to two edits", place + 1, len(self.instances))
             _write_json(file, found)
         kept: list[int | None] = json.loads(file.read_text())
         return kept
@@ -117,7 +116,7 @@ class Run:
                     "refuted": len(answer.found) - len(held),
                 }
             )
-            self._on_step(name, place + 1, len(self.instances))
+            self._on_progress(name, place + 1, len(self.instances))
         return {
             "answers": answers,
             "train_seconds": train_seconds,
@@ -162,7 +161,7 @@ class Run:
             recipe = kind.recipe(steps)
             trainer = Trainer(self._reference, gnn, recipe, seed=self.seed, device=CPU)
             for last in trainer.run():
-                self._on_step(f"training the denoiser, recipe {kind.value}", last.step, steps)
+                self._on_progress(f"training the denoiser, recipe {kind.value}", last.step, steps)
             aside = file.with_suffix(".partial")
             denoiser = trainer.denoiser()
             said = {"shape": json.dumps(asdict(denoiser.shape)), "seconds": str(last.seconds)}

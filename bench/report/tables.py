@@ -55,7 +55,7 @@ def speed_table(measured: section.Table) -> Table:
     for place, column in enumerate(measured.columns):
         table.add_column(column, justify="right" if place else "left")
     for row in measured.rows:
-        table.add_row(*map(section.written, row))
+        table.add_row(*map(section.format_cell, row))
     return table
 
 

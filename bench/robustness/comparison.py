@@ -27,8 +27,9 @@ import torch
 
 from bench.counterfactuals.instances import CPU, Explained
 from bench.counterfactuals.methods import TrainedFor
-from bench.counterfactuals.runs import OnStep, Run
+from bench.counterfactuals.runs import Run
 from bench.data.noise import noisy
+from bench.progress import OnProgress
 from bench.report.provenance import code_digest, provenance
 from bench.robustness.edit_rankings import LEARNED, Edit, Ranking, is_flipped, ranking
 from d4explain.gnn.graphs import Graph
@@ -125,7 +126,9 @@ class RobustnessRun:
         self.folder = run.folder / f"robustness-{digest}"
         self.folder.mkdir(parents=True, exist_ok=True)
 
-    def compared(self, name: str, on_step: OnStep) -> tuple[list[list[Compared]], dict[str, Any]]:
+    def compared(
+        self, name: str, on_progress: OnProgress
+    ) -> tuple[list[list[Compared]], dict[str, Any]]:
         """Of every graph, and where it comes from."""
         rank: Ranking | None = None
         everything = []
@@ -142,7 +145,7 @@ class RobustnessRun:
                     noise_seeds=self._noise_seeds,
                 )
                 _write(file, [[one.noise, one.accuracy, one.flips] for one in found])
-                on_step(name, place + 1, len(self.instances))
+                on_progress(name, place + 1, len(self.instances))
             everything.append([Compared(*one) for one in json.loads(file.read_text())])
         origin = self.folder / f"{name}.json"
         if not origin.is_file():

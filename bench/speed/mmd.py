@@ -14,7 +14,8 @@ import torch
 from scipy.stats import wasserstein_distance
 
 from bench.data.synthetic import ba3motif
-from bench.speed.section import Figures, Say, Section, Table
+from bench.progress import OnProgress
+from bench.speed.section import Figures, Section, Table
 from d4explain.gnn.graphs import Graph
 from models.metrics.mmd import MmdScore, mmd, statistics
 
@@ -40,7 +41,7 @@ class MmdFigures(Figures):
     mmd_speedup: float
 
 
-def measure(short: bool, seed: int, say: Say) -> Section[MmdFigures]:
+def measure(short: bool, seed: int, on_progress: OnProgress) -> Section[MmdFigures]:
     generator = torch.Generator().manual_seed(seed)
     graphs = ba3motif(2 * GRAPHS, generator).graphs
     ours, others = graphs[:GRAPHS], graphs[GRAPHS:]
@@ -56,14 +57,14 @@ def measure(short: bool, seed: int, say: Say) -> Section[MmdFigures]:
     times: dict[str, list[float]] = {way: [] for way in ways}
     scores: dict[str, MmdScore] = {}
     for done in range(rounds):
-        say("MMD", done, rounds)
+        on_progress("MMD", done, rounds)
         for way, call in ways.items():
             for _ in range(_REPETITIONS if way == _OURS else 1):
                 started = time.process_time()
                 scores[way] = call()
                 times[way].append(time.process_time() - started)
             require_equal(scores[_OURS], scores[way])
-    say("MMD", rounds, rounds)
+    on_progress("MMD", rounds, rounds)
     quickest = {way: min(some) for way, some in times.items()}
     nodes = sum(graph.node_count for graph in graphs) / len(graphs)
     table = Table(

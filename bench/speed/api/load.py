@@ -12,10 +12,11 @@ import torch
 
 from bench.data.synthetic import ba3motif
 from bench.gnns.example_gnn import CLASS_NAMES, example_spec, node_link
+from bench.progress import OnProgress
 from bench.speed.api.bare_commits import Commit, Loop, bare_loop, written_by
 from bench.speed.api.deployment import Deployment, deployment
 from bench.speed.api.submitters import Submitted, submitted
-from bench.speed.section import Figures, Say, Section, Table
+from bench.speed.section import Figures, Section, Table
 from d4explain.client.client import Client
 from d4explain.contracts.job_states import JobState
 from d4explain.contracts.requests import DenoiserConfig
@@ -42,12 +43,12 @@ class LoadFigures(Figures):
     submit_p99_ms_without_broker: float
 
 
-def measure(short: bool, seed: int, say: Say) -> Section[LoadFigures]:
-    return measure_load(CLIENTS, _SHORT_SECONDS if short else SECONDS, seed, say)
+def measure(short: bool, seed: int, on_progress: OnProgress) -> Section[LoadFigures]:
+    return measure_load(CLIENTS, _SHORT_SECONDS if short else SECONDS, seed, on_progress)
 
 
 def measure_load(
-    clients: int, seconds: float, seed: int, say: Say, rate: float | None = None
+    clients: int, seconds: float, seed: int, on_progress: OnProgress, rate: float | None = None
 ) -> Section[LoadFigures]:
     """Submissions, the same commits in a bare loop before and after, and without a broker.
 
@@ -57,7 +58,7 @@ def measure_load(
     stages = 6
 
     def stage(done: int) -> None:
-        say("load", done, stages)
+        on_progress("load", done, stages)
 
     stage(0)
     with deployment("train,light") as running, Client(running.url) as client:

@@ -18,7 +18,8 @@ from rich.console import Console
 
 from bench.gnns.example_gnn import run as make_gnn
 from bench.gnns.training import Training
-from bench.speed.section import Figures, Say, Section, Table
+from bench.progress import OnProgress
+from bench.speed.section import Figures, Section, Table
 from d4explain.client.client import Client
 from d4explain.contracts.requests import (
     CanonicalGraph,
@@ -108,22 +109,24 @@ class RequestFigures(Figures):
     same_answers: float  # share of graphs that one job and many jobs answer alike
 
 
-def measure(short: bool, seed: int, say: Say) -> Section[RequestFigures]:
-    say("preparing a stack", 0, 1)
+def measure(short: bool, seed: int, on_progress: OnProgress) -> Section[RequestFigures]:
+    on_progress("preparing a stack", 0, 1)
     with prepared(seed) as world:
-        return measured(world, 2, 20, say) if short else measured(world, 5, 50, say)
+        return measured(world, 2, 20, on_progress) if short else measured(world, 5, 50, on_progress)
 
 
-def measured(world: World, repetitions: int, requests: int, say: Say) -> Section[RequestFigures]:
+def measured(
+    world: World, repetitions: int, requests: int, on_progress: OnProgress
+) -> Section[RequestFigures]:
     for graph in world.graphs[:5]:  # everything is warm afterwards
         world.finished(world.post([graph], wait=True))
         world.called(graph)
-    lone = lone_requests(world, requests, say)
+    lone = lone_requests(world, requests, on_progress)
     small = {size: jobs_of(world, size, requests) for size in SIZES}
     count = len(world.graphs)
     pairs = []
     for done in range(repetitions):
-        say("many jobs and one", done, repetitions)
+        on_progress("many jobs and one", done, repetitions)
         pairs.append((at_once(world, count), at_once(world, 1)))
     same = sum(a == b for one, many in pairs for a, b in zip(one.edits, many.edits, strict=True))
     throughput = [
@@ -160,11 +163,11 @@ class Lone:
     calls: list[float]
 
 
-def lone_requests(world: World, count: int, say: Say) -> Lone:
+def lone_requests(world: World, count: int, on_progress: OnProgress) -> Lone:
     """Library calls and requests in turns."""
     overheads, calls = [], []
     for done in range(count):
-        say("lone requests", done, count)
+        on_progress("lone requests", done, count)
         graph = world.graphs[done % len(world.graphs)]
         began = time.perf_counter()
         outcome = world.called(graph)

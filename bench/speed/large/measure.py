@@ -24,9 +24,10 @@ from bench.counterfactuals.methods import DIFFUSION, TrainedFor, diffusion_metho
 from bench.counterfactuals.runs import Run
 from bench.data.tasks import Task, load
 from bench.gnns.target_gnns import TargetGnn, target_gnn
+from bench.progress import OnProgress
 from bench.speed.large.inputs import SHAPES, planted
 from bench.speed.large.runs import FORCED, Created, in_process, save_models
-from bench.speed.section import Figures, Say, Section, Table
+from bench.speed.section import Figures, Section, Table
 from models.metrics.scores import Instance, cf_acc_auc, cf_acc_curve
 from store.artifacts import large_graphs
 from store.artifacts.files import Artifacts
@@ -63,9 +64,9 @@ class LargeFigures(GraphFigures, AucFigures, NodeFigures):
     """All of them, those of nodes first."""
 
 
-def measure(short: bool, seed: int, say: Say) -> Section[LargeFigures]:
+def measure(short: bool, seed: int, on_progress: OnProgress) -> Section[LargeFigures]:
     with tempfile.TemporaryDirectory() as folder:
-        nodes = _nodes(Path(folder), short, seed, say)
+        nodes = _nodes(Path(folder), short, seed, on_progress)
     task = load("ba3motif", seed)
     seconds = 60.0 if short else 600.0
     target = target_gnn(task, seed, lambda _: None, seconds=seconds)
@@ -75,30 +76,30 @@ def measure(short: bool, seed: int, say: Say) -> Section[LargeFigures]:
         chosen(task, 30 if short else 100, seed),
         budget=15 if short else 60,
         seed=seed,
-        on_step=say,
+        on_progress=on_progress,
     )
-    aucs = _aucs(run, target, say)
+    aucs = _aucs(run, target, on_progress)
     with tempfile.TemporaryDirectory() as folder:
-        graphs = _graphs(Path(folder), run, task, short, say)
+        graphs = _graphs(Path(folder), run, task, short, on_progress)
     parts = (nodes.figures, aucs.figures, graphs.figures)
     figures = LargeFigures(**{name: x for part in parts for name, x in asdict(part).items()})
     return Section(figures, (*nodes.tables, *graphs.tables, *aucs.tables))
 
 
-def _nodes(folder: Path, short: bool, seed: int, say: Say) -> Section[NodeFigures]:
+def _nodes(folder: Path, short: bool, seed: int, on_progress: OnProgress) -> Section[NodeFigures]:
     what = "a node of a large graph"
     artifacts = Artifacts(str(folder))
     digests = []
     for place, size in enumerate((_SMALL, _LARGE)):
-        say(what, place, 5)
+        on_progress(what, place, 5)
         graph = planted(size, seed)
         digests.append(artifacts.put_large(partial(large_graphs.write, graph)))
-    say(what, 2, 5)
+    on_progress(what, 2, 5)
     runs = [in_process("node", folder, digest) for digest in digests]
-    say(what, 4, 5)
+    on_progress(what, 4, 5)
     rounds = 5 if short else 15
     turns = in_process("nodes_in_turns", folder, *digests, rounds)
-    say(what, 5, 5)
+    on_progress(what, 5, 5)
     for run, seconds in zip(runs, (turns["small"], turns["large"]), strict=True):
         run |= {"explain CPU s": seconds, "peak MB": run["peak_bytes"] / _MB}
     columns = ("nodes", "edges", "load_seconds", "explain CPU s", "peak MB", "found")
@@ -114,7 +115,9 @@ def _nodes(folder: Path, short: bool, seed: int, say: Say) -> Section[NodeFigure
     return Section(figures, (table,))
 
 
-def _graphs(folder: Path, run: Run, task: Task, short: bool, say: Say) -> Section[GraphFigures]:
+def _graphs(
+    folder: Path, run: Run, task: Task, short: bool, on_progress: OnProgress
+) -> Section[GraphFigures]:
     denoiser, _ = run.denoiser(TrainedFor.OURS)
     save_models(folder, run.target.gnn, denoiser, task.test.graphs[:_PIECES])
     sizes = (500, 4000) if short else (500, 1000, 2000, 4000)
@@ -124,18 +127,18 @@ def _graphs(folder: Path, run: Run, task: Task, short: bool, say: Say) -> Sectio
     for shape in SHAPES:
         peaks = []
         for size in sizes:
-            say("graphs by candidate pairs", len(rows), count)
+            on_progress("graphs by candidate pairs", len(rows), count)
             made = in_process("of_shape", folder, shape, size, run.seed)
             peaks.append(made["peak_bytes"])
             rows.append(_row(shape, made))
         exponents.append(float(np.polyfit(np.log(sizes), np.log(peaks), 1)[0]))
     for size in _ALL_PAIRS[: 1 if short else None]:
-        say("graphs by candidate pairs", len(rows), count)
+        on_progress("graphs by candidate pairs", len(rows), count)
         rows.append(_row("BA, all pairs", in_process("at_all_pairs", folder, "BA", size, run.seed)))
-    say("graphs by candidate pairs", len(rows), count)
+    on_progress("graphs by candidate pairs", len(rows), count)
     made = in_process("of_motifs", folder, _MOTIFS, run.seed)
     rows.append(_row("BA-3Motif chain", made))
-    say("graphs by candidate pairs", count, count)
+    on_progress("graphs by candidate pairs", count, count)
     columns = ("graph", "nodes", "edges", "candidates", "MB above", "CPU s", "found", "edits")
     growth = Table(
         "Memory by candidate pairs grows as N to the power of",
@@ -167,7 +170,7 @@ def _row(shape: str, made: Created) -> tuple[str | float, ...]:
     )
 
 
-def _aucs(run: Run, target: TargetGnn, say: Say) -> Section[AucFigures]:
+def _aucs(run: Run, target: TargetGnn, on_progress: OnProgress) -> Section[AucFigures]:
     """Strict CF-ACC AUC of our method on small graphs, all pairs and candidates only."""
     denoiser, _ = run.denoiser(TrainedFor.OURS)
     exact = DIFFUSION["d4"].config
@@ -182,7 +185,7 @@ def _aucs(run: Run, target: TargetGnn, say: Say) -> Section[AucFigures]:
             answers.append(Instance(instance.graph.edge_count, edits))
             evaluations += answer.gnn_evaluations
             gradients += answer.gnn_gradients
-            say(f"small graphs, {name}", place + 1, len(run.instances))
+            on_progress(f"small graphs, {name}", place + 1, len(run.instances))
         auc = cf_acc_auc(cf_acc_curve(answers))
         flips = sum(answer.edits is not None for answer in answers)
         work = (evaluations / len(answers), gradients / len(answers))

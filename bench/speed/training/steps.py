@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from bench.speed.section import Figures, Say, Section, Table
+from bench.progress import OnProgress
+from bench.speed.section import Figures, Section, Table
 from bench.speed.timing import clock, shortest
 from bench.speed.training.learning import Learnt, learnt
 from bench.speed.training.peak import StepCost, step_cost
@@ -68,12 +69,12 @@ class StepFigures(Figures):
     step_threads: float
 
 
-def measure(short: bool, seed: int, say: Say) -> Section[StepFigures]:
+def measure(short: bool, seed: int, on_progress: OnProgress) -> Section[StepFigures]:
     plan = Plan(3, paper_rounds=1, seconds=15) if short else Plan(9, paper_rounds=3, seconds=60)
-    return measured(plan, seed, say)
+    return measured(plan, seed, on_progress)
 
 
-def measured(plan: Plan, seed: int, say: Say) -> Section[StepFigures]:
+def measured(plan: Plan, seed: int, on_progress: OnProgress) -> Section[StepFigures]:
     keep_freed_memory()  # as workers do
     sizes = [
         Setting(hidden, plan.default.blocks, nodes, graphs=_affordable(nodes))
@@ -86,7 +87,7 @@ def measured(plan: Plan, seed: int, say: Say) -> Section[StepFigures]:
 
     def tick() -> None:
         nonlocal done
-        say(_WORDS, done, parts)
+        on_progress(_WORDS, done, parts)
         done += 1
 
     tick()

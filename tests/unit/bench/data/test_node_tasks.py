@@ -389,7 +389,7 @@ def test_answers_that_do_not_hold_on_the_whole_graph_are_dropped_and_counted(
             explained,
             budget=0,
             seed=max_nodes or 0,
-            on_step=lambda *_: None,
+            on_progress=lambda *_: None,
             whole=whole,
             cache=tmp_path,
         )

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
-
 from bench.speed.parts import PARTS
+
 from bench.speed.timing import shortest
 from bench.speed.training import learning, peak
 from bench.speed.training.products import BareProducts, products_of
