@@ -15,16 +15,16 @@ from bench.classes.comparison import class_rows
 from bench.classes.figures import ClassRow
 from bench.classes.methods import EXPLANATIONS
 from bench.console import console, show_progress, write_rows
-from bench.counterfactuals.comparison import compared
+from bench.counterfactuals.comparison import compare_methods
 from bench.counterfactuals.dump import dump
-from bench.counterfactuals.instances import chosen
+from bench.counterfactuals.instances import select_instances
 from bench.counterfactuals.methods import METHODS
-from bench.counterfactuals.runs import Run
+from bench.counterfactuals.runs import CounterfactualRun
 from bench.data.splits import DataError
-from bench.data.tasks import TASKS, Task, load
+from bench.data.tasks import TASKS, Task, load_task
 from bench.gnns.recipes import SECONDS
-from bench.gnns.target_gnns import TargetGnn, target_gnn
-from bench.gnns.training import shown_progress
+from bench.gnns.target_gnns import TargetGnn, load_target_gnn
+from bench.gnns.training import show_epochs
 from bench.report.provenance import provenance
 from bench.report.report import RESULTS_PAGE, write_report
 from bench.report.tables import (
@@ -105,16 +105,16 @@ def counterfactual(
     task = _task(dataset, seed)
     target = _target(task, seed, SECONDS)
     with show_progress() as on_progress:
-        found = compared(
+        comparison = compare_methods(
             task, target, names, budget=budget, test=test, seed=seed, on_progress=on_progress
         )
-    for table in counterfactual_tables(found.results):
+    for table in counterfactual_tables(comparison.results):
         console.print(table)
-    for remark in found.remarks:
+    for remark in comparison.remarks:
         console.print(remark)
-    write_rows(context, found.documents, json_file, save)
+    write_rows(context, comparison.documents, json_file, save)
     if dump_to is not None:
-        dump(dump_to, target, found.instances, found.answers)
+        dump(dump_to, target, comparison.instances, comparison.answers)
         console.print(f"GNN, instances and edits written to {dump_to}")
 
 
@@ -181,8 +181,8 @@ def robustness(
         target = _target(task, seed, SECONDS)
         rows = []
         with show_progress() as on_progress:
-            instances = chosen(task, test, seed)
-            run = Run(
+            instances = select_instances(task, test, seed)
+            run = CounterfactualRun(
                 target,
                 task.train.graphs,
                 instances,
@@ -192,7 +192,7 @@ def robustness(
             )
             comparison = RobustnessRun(run)
             for one in names:
-                graphs, origin = comparison.compared(one, on_progress)
+                graphs, origin = comparison.compare(one, on_progress)
                 fresh = robustness_rows(task.name, one, graphs, NOISE_SEEDS)
                 rows += fresh
                 documents += [{**asdict(row), **origin, "budget": budget} for row in fresh]
@@ -285,15 +285,15 @@ def _select(names: list[str] | None, known: Sequence[str], kind: str = "method")
 
 def _task(name: str, seed: int) -> Task:
     try:
-        return load(name, seed)
+        return load_task(name, seed)
     except DataError as error:
         console.print(f"[red]{error}[/]")
         raise typer.Exit(2) from None
 
 
 def _target(task: Task, seed: int, seconds: float) -> TargetGnn:
-    with shown_progress(console) as show:
-        target = target_gnn(task, seed, show, seconds=seconds)
+    with show_epochs(console) as show:
+        target = load_target_gnn(task, seed, show, seconds=seconds)
     console.print(
         f"{task.name}: GNN test accuracy {target.metrics.test_accuracy:.3f}, "
         + ("cached in" if target.cached else "saved to")

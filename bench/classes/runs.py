@@ -1,6 +1,6 @@
-"""One GNN's class explanations: the trained denoiser and all answers are kept, to be resumed.
+"""Run class explainers on one GNN; the cached denoiser and answers make a run resumable.
 
-What is kept is found by the GNN, the budget, the seed and the code that decides the answers.
+The cache key covers the GNN, the budget, the seed and the code that decides answers.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _DECIDING = (
 
 
 @dataclass(frozen=True)
-class Explained:
-    """What a method answered, and what it took."""
+class ClassResult:
+    """A method's answers and their cost."""
 
     answers: Answers
     cpu_seconds: float
-    train_seconds: float  # of the denoiser; 0 without one
+    train_seconds: float  # 0 if the method needs no denoiser
     provenance: dict[str, Any]
 
 
@@ -68,9 +68,9 @@ class ClassRun:
         self.folder = cache / "classes" / f"{target.folder.name}-{digest}"
         self.folder.mkdir(parents=True, exist_ok=True)
 
-    def explained(
+    def explain(
         self, method: ClassMethod, reference: Sequence[Graph], label: int, nodes: int
-    ) -> Explained:
+    ) -> ClassResult:
         file = self.folder / f"{method.key}-class{label}-n{nodes}.json"
         if not file.is_file():
             task = ClassTask(self._target.gnn, reference, label, nodes)
@@ -88,7 +88,7 @@ class ClassRun:
             aside.write_text(json.dumps(document) + "\n")
             os.replace(aside, file)
         kept = json.loads(file.read_text())
-        return Explained(
+        return ClassResult(
             Answers([_graph(one) for one in kept["graphs"]], kept["shares"]),
             kept["cpu_seconds"],
             kept["train_seconds"],
@@ -96,13 +96,13 @@ class ClassRun:
         )
 
     def _denoiser(self) -> tuple[Denoiser, float]:
-        """Of our class recipe, with as many steps as take about the budget on an idle machine."""
+        """Load or train the class denoiser; the step count fits the budget of CPU seconds."""
         file = self.folder / "denoiser.safetensors"
         recipe = recipe_for(Objective.CLASS)
         if not file.is_file():
             gnn = self._target.gnn
             trial = Trainer(self._training, gnn, recipe, seed=self._seed, device=CPU)
-            # CPU time: what else the machine does must not decide how long a denoiser learns
+            # CPU time, so that other load does not shorten the training.
             began = time.process_time()
             *_, last = trial.run(
                 until=_TIMED_STEPS,
@@ -114,16 +114,16 @@ class ClassRun:
             for last in trainer.run():
                 self._on_progress("training the class denoiser", last.step, steps)
             aside = file.with_suffix(".partial")
-            said = {"seconds": str(last.seconds)}
-            save_file(dict(trainer.denoiser().state_dict()), aside, metadata=said)
+            metadata = {"seconds": str(last.seconds)}
+            save_file(dict(trainer.denoiser().state_dict()), aside, metadata=metadata)
             os.replace(aside, file)
         with safe_open(file, framework="pt") as opened:
-            said = opened.metadata()
+            metadata = opened.metadata()
         first = self._training[0]
         shape = recipe.shape(first.features.shape[1], marked=first.target is not None)
         denoiser = Denoiser(shape)
         denoiser.load_state_dict(load_file(file))
-        return denoiser.eval(), float(said["seconds"])
+        return denoiser.eval(), float(metadata["seconds"])
 
 
 def _document(graph: Graph) -> dict[str, Any]:

@@ -14,13 +14,13 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from bench.__main__ import app
-from bench.counterfactuals.figures import Answered, row, shared_mmd, toggled
+from bench.counterfactuals.figures import MethodResult, counterfactual_row, shared_mmd, toggle_pairs
 from bench.counterfactuals.instances import (
-    Explained,
+    EditableInstance,
     candidate_pairs,
-    chosen,
     fewest_edits,
     is_covered,
+    select_instances,
 )
 from bench.counterfactuals.intervals import mmd_gain
 from bench.counterfactuals.methods import METHODS
@@ -75,7 +75,7 @@ def random_gnn(seed: int, graph: Graph, bias: float) -> Gnn:
         torch.manual_seed(seed)
         gnn = Gnn(GnnSpec(2, 2, layers)).eval()
     pairs = [(pair,) for pair in combinations(range(graph.node_count), 2)]
-    near = predict(gnn, [graph, *(toggled(graph, pair) for pair in pairs)], CPU).log()
+    near = predict(gnn, [graph, *(toggle_pairs(graph, pair) for pair in pairs)], CPU).log()
     apart = near[:, 0] - near[:, 1]
     last = gnn.layers[-1].linear
     with torch.no_grad():
@@ -83,8 +83,8 @@ def random_gnn(seed: int, graph: Graph, bias: float) -> Gnn:
     return gnn
 
 
-def any_edit(graph: Graph, ratio: float = 1.0) -> Explained:
-    return Explained(graph, EditRules(max_ratio=ratio), restricted=False)
+def any_edit(graph: Graph, ratio: float = 1.0) -> EditableInstance:
+    return EditableInstance(graph, EditRules(max_ratio=ratio), restricted=False)
 
 
 def test_candidate_pairs_are_the_edges_then_the_nearest() -> None:
@@ -100,7 +100,7 @@ def test_candidate_pairs_are_the_edges_then_the_nearest() -> None:
 def test_large_graphs_may_be_edited_at_2000_pairs_their_edges_among_them() -> None:
     large, small = random_graph(0, 70, 0.04), random_graph(1, 40, 0.1)
     part = Part([large, small], torch.tensor([0, 1]))
-    instances = chosen(Task("x", 2, part, part, part), 2, 0)
+    instances = select_instances(Task("x", 2, part, part, part), 2, 0)
     by_size = {instance.graph.node_count: instance for instance in instances}
     assert by_size[70].restricted
     assert not by_size[40].restricted
@@ -119,7 +119,7 @@ def test_fewest_edits_agrees_with_trying_everything_sparsely(seed: int) -> None:
     pairs = list(combinations(range(7), 2))
     expected = None
     for size in (2, 1):
-        tried = [toggled(graph, edits) for edits in combinations(pairs, size)]
+        tried = [toggle_pairs(graph, edits) for edits in combinations(pairs, size)]
         if size <= graph.edge_count and (predict(gnn, tried, CPU).argmax(dim=1) != before).any():
             expected = size
     assert fewest_edits(gnn, any_edit(graph)) == expected
@@ -138,10 +138,10 @@ def test_a_row_counts_what_it_says() -> None:
     nothing: tuple[()] = ()
     found = [(((0, 1),), ((2, 3), (4, 5)), ((1, 2), (3, 4))), (((0, 1), (2, 3)),), nothing, nothing]
     answers = [
-        Answered(any_edit(graph), edits, gnn_evaluations=10, gnn_gradients=3, cpu_seconds=0.5)
+        MethodResult(any_edit(graph), edits, gnn_evaluations=10, gnn_gradients=3, cpu_seconds=0.5)
         for graph, edits in zip(graphs, found, strict=True)
     ]
-    figures, detail = row(
+    figures, detail = counterfactual_row(
         "x",
         "d4",
         gnn,
@@ -255,14 +255,14 @@ def check_dump(folder: Path) -> None:
 def test_unknown_methods_and_data_are_refused() -> None:
     runner = CliRunner()
     unknown = runner.invoke(app, ["counterfactual", "--method", "magic"])
-    assert (unknown.exit_code, "no method magic" in unknown.output) == (2, True)
+    assert (unknown.exit_code, "Unknown method magic" in unknown.output) == (2, True)
     missing = runner.invoke(app, ["gnns", "--dataset", "nowhere"])
-    assert (missing.exit_code, "no data set 'nowhere'" in missing.output) == (2, True)
+    assert (missing.exit_code, "Unknown data set 'nowhere'" in missing.output) == (2, True)
 
 
-def answered(graph: Graph, edits: tuple[tuple[int, int], ...] | None) -> Answered:
-    instance = Explained(graph, EditRules(), restricted=False)
-    return Answered(instance, () if edits is None else (edits,), 1, 0, 0.0)
+def answered(graph: Graph, edits: tuple[tuple[int, int], ...] | None) -> MethodResult:
+    instance = EditableInstance(graph, EditRules(), restricted=False)
+    return MethodResult(instance, () if edits is None else (edits,), 1, 0, 0.0)
 
 
 def test_one_resample_of_the_mmd_gain_is_the_difference_of_two_mmds() -> None:
@@ -276,8 +276,10 @@ def test_one_resample_of_the_mmd_gain_is_the_difference_of_two_mmds() -> None:
     draw = torch.randint(5, (1, 5), generator=torch.Generator().manual_seed(3))[0].tolist()
     common = [graph for place, graph in enumerate(graphs) if place != 2]
     reference = statistics(held_out)
-    near = mmd(statistics([toggled(common[place], ((0, 1),)) for place in draw]), reference)
-    far = mmd(statistics([toggled(common[place], ((2, 3), (4, 5))) for place in draw]), reference)
+    near = mmd(statistics([toggle_pairs(common[place], ((0, 1),)) for place in draw]), reference)
+    far = mmd(
+        statistics([toggle_pairs(common[place], ((2, 3), (4, 5))) for place in draw]), reference
+    )
     assert interval is not None
     assert interval.low == pytest.approx(far.sum - near.sum, abs=1e-12)
     assert interval.high == interval.low
@@ -293,8 +295,8 @@ def test_methods_are_compared_on_what_both_flip() -> None:
     assert found is not None
     assert found.shared == 3
     assert found.mmd_shared_floor == mmd(statistics(graphs[1:]), reference).sum
-    near = statistics([toggled(graph, ((0, 1),)) for graph in graphs[1:]])
-    far = statistics([toggled(graph, ((2, 3),)) for graph in graphs[1:]])
+    near = statistics([toggle_pairs(graph, ((0, 1),)) for graph in graphs[1:]])
+    far = statistics([toggle_pairs(graph, ((2, 3),)) for graph in graphs[1:]])
     assert found.mmd_shared == mmd(near, reference).sum
     assert found.mmd_shared_other == mmd(far, reference).sum
     assert shared_mmd(ours[:1], others[:1], held_out) is None

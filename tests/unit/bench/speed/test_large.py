@@ -6,7 +6,12 @@ import networkx as nx
 import pytest
 import torch
 
-from bench.speed.large.inputs import NODE_SPEC, SHAPES, at_the_border, planted
+from bench.speed.large.inputs import (
+    NODE_SPEC,
+    SHAPES,
+    chain_near_boundary,
+    graph_with_fixed_neighbourhood,
+)
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn, predict
 from d4explain.gnn.spec import GinLayer, GnnSpec, LinearLayer, PoolLayer
@@ -18,7 +23,7 @@ CPU = torch.device("cpu")
 
 
 def around(nodes: int) -> Surroundings:
-    graph = planted(nodes, 0)
+    graph = graph_with_fixed_neighbourhood(nodes, 0)
     assert abs(graph.edge_count / (5 * nodes) - 1) < 0.05
     rows = CsrGraph(graph.x, graph.starts, graph.neighbours)
     return surroundings(rows, 0, NODE_SPEC.convolutions, NODE_SPEC.sight, max_nodes=128)
@@ -56,7 +61,7 @@ def test_a_chain_of_pieces_is_where_the_gnn_wavers() -> None:
     gnn.load_state_dict(weights)
     pieces = [nx.path_graph(6), nx.complete_graph(6)] * 5
     graphs = [Graph(torch.ones(6, 1), torch.tensor(list(one.edges)).T) for one in pieces]
-    chain = at_the_border(gnn, graphs, 300)
+    chain = chain_near_boundary(gnn, graphs, 300)
     assert nx.is_connected(nx.Graph(chain.edges.T.tolist()))
     assert 300 <= chain.node_count <= 306
     before, one_class = predict(gnn, [chain, graphs[0]], CPU)

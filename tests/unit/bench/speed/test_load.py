@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from bench.speed.api.bare_commits import bare_loop, written_by
+from bench.speed.api.bare_commits import read_commits, write_commits
 from bench.speed.api.load import measure_load
-from bench.speed.api.submitters import Submitted, submit_all
+from bench.speed.api.submitters import Submissions, submit_all
 from store.artifacts.files import Artifacts
 from store.database.tables import Explanation
 from store.settings import Settings
@@ -33,14 +33,14 @@ def test_the_bare_loop_writes_what_the_api_wrote(api: Any, tmp_path: Path) -> No
         api.client.post("/v1/explanations", json={**body, "seed": seed}).json()
         for seed in (1, 2, 3)
     ]
-    commits = written_by(api.store.settings, [one["id"] for one in posted])
-    loop = bare_loop(commits, tmp_path / "bare", seconds=30)
+    commits = read_commits(api.store.settings, [one["id"] for one in posted])
+    loop = write_commits(commits, tmp_path / "bare", seconds=30)
     assert loop.count == 3
     assert 0 < loop.cpu_seconds < loop.seconds
 
     again = Settings(data_dir=tmp_path / "bare")
     with Store.open(again) as store:
-        assert written_by(again, [one["id"] for one in posted]) == commits
+        assert read_commits(again, [one["id"] for one in posted]) == commits
         with store.database.reading() as session:
             kept = session.scalars(select(Explanation)).all()
         assert {one.id for one in kept} == {one["id"] for one in posted}
@@ -52,7 +52,7 @@ def test_the_bare_loop_writes_what_the_api_wrote(api: Any, tmp_path: Path) -> No
 def test_a_lost_explanation_is_noticed(api: Any) -> None:
     posted = api.explanation()
     with pytest.raises(ValueError, match="not enough values"):
-        written_by(api.store.settings, [posted["id"], "exp_lost"])
+        read_commits(api.store.settings, [posted["id"], "exp_lost"])
 
 
 @given(
@@ -60,7 +60,7 @@ def test_a_lost_explanation_is_noticed(api: Any) -> None:
     share=st.sampled_from([0.5, 0.9, 0.99, 1.0]),
 )
 def test_quantiles_are_numpys(latencies: list[float], share: float) -> None:
-    came = Submitted(seconds=1.0, latencies=latencies, ids=[], refusals=[])
+    came = Submissions(seconds=1.0, latencies=latencies, ids=[], refusals=[])
     assert came.quantile(share) == np.quantile(latencies, share, method="inverted_cdf")
 
 
@@ -98,8 +98,8 @@ class Answering:
             await writer.drain()
             await asyncio.sleep(0.001)
 
-    def asked(self, *, clients: int, seconds: float, rate: float | None) -> Submitted:
-        async def run() -> Submitted:
+    def asked(self, *, clients: int, seconds: float, rate: float | None) -> Submissions:
+        async def run() -> Submissions:
             server = await asyncio.start_server(self, "127.0.0.1", 0)
             async with server:
                 port = server.sockets[0].getsockname()[1]

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from bench.speed.parts import PARTS
 
-from bench.speed.timing import shortest
+from bench.speed.benchmarks import SPEED_BENCHMARKS
+from bench.speed.timing import fastest_times
 from bench.speed.training import learning, peak
 from bench.speed.training.products import BareProducts, products_of
-from bench.speed.training.steps import DEFAULT, PAPER, Plan, growth_exponent, measured
+from bench.speed.training.steps import DEFAULT, PAPER, Plan, growth_exponent, measure_plan
 from bench.speed.training.trainings import Setting, Steps
 from d4explain.gnn.device import CPU_ACTIVATION_BYTES
 from models.diffusion.denoiser import INPUT_PLANES, NOISE_FEATURES
@@ -41,7 +41,7 @@ def operations_of_a_step(setting: Setting, features: int) -> int:
 )
 def test_every_product_of_a_step_is_counted(setting: Setting) -> None:
     steps = Steps(setting.training(0))
-    features = setting.subjects(0)[0].features.shape[1]
+    features = setting.graphs_of_size(0)[0].features.shape[1]
     counted = sum(product.operations for product in steps.products)
     assert counted == operations_of_a_step(setting, features)
     plane = 4 * setting.hidden * setting.nodes**2
@@ -80,7 +80,7 @@ def test_bare_products_are_those_that_were_recorded() -> None:
 
 def test_what_is_compared_is_timed_in_turns() -> None:
     calls: list[str] = []
-    one, other = shortest(
+    one, other = fastest_times(
         lambda: calls.append("one"), lambda: (calls.append("other"), sum(range(10**5))), rounds=3
     )
     assert calls == ["one", "other"] * 4
@@ -105,7 +105,7 @@ def test_a_steps_cost_is_measured_by_a_process_that_says_it(
 
 
 def test_the_part_measures_what_was_asked_for() -> None:
-    assert "steps" in PARTS
+    assert "steps" in SPEED_BENCHMARKS
     assert (DEFAULT.hidden, DEFAULT.nodes, DEFAULT.batch, DEFAULT.blocks) == (64, 30, 24, 4)
     assert (PAPER.hidden, PAPER.nodes, PAPER.batch, PAPER.blocks) == (64, 35, 320, 6)
 
@@ -125,7 +125,7 @@ class Speeding:
 
 
 def test_a_training_lasts_as_long_as_was_asked_for() -> None:
-    training = learning.learnt(1.5, 0, Speeding(until=0.15))
+    training = learning.train_for(1.5, 0, Speeding(until=0.15))
     assert training.seconds >= 1.5
     assert training.auc is not None
 
@@ -135,7 +135,7 @@ def test_all_of_the_part_on_tiny_networks() -> None:
     paper = Setting(hidden=6, blocks=2, nodes=8, graphs=4, levels=3, recipe="paper")
     plan = Plan(2, 1, 1.0, TINY, paper, hidden=(4, 6), nodes=(6, 12), graphs=(2, 8))
     said: list[tuple[int, int]] = []
-    section = measured(plan, 0, lambda _, done, parts: said.append((done, parts)))
+    section = measure_plan(plan, 0, lambda _, done, parts: said.append((done, parts)))
     assert said[0][0] == 0
     assert said[-1][0] == said[-1][1] == len(said) - 1
     figures = section.figures
@@ -147,6 +147,6 @@ def test_all_of_the_part_on_tiny_networks() -> None:
     assert figures.trained_seconds >= plan.seconds
     assert figures.paper_step_peak_bytes > 50e6  # a process with torch
     steps, sizes, _ = section.tables
-    assert [row[0] for row in steps.rows] == [TINY.words, TINY.words, paper.words]
+    assert [row[0] for row in steps.rows] == [TINY.description, TINY.description, paper.description]
     assert len(sizes.rows) == 4
     assert all(len(row) == len(table.columns) for table in section.tables for row in table.rows)
