@@ -1,4 +1,4 @@
-"""The class comparison: its figures, its baselines, its rows, its whole run."""
+"""Class comparison: figures, baselines, rows and a whole run."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def reference() -> list[Graph]:
     return [graph_of(nx.gnp_random_graph(12, 0.3, seed=seed)) for seed in range(8)]
 
 
-def test_motifs_are_found_as_parts() -> None:
+def test_motifs_are_found_in_larger_graphs() -> None:
     house, grid3, cycle = (motif_of("ba3motif", label) for label in range(3))
     assert house is not None
     assert grid3 is not None
@@ -77,7 +77,7 @@ def test_motifs_are_found_as_parts() -> None:
     assert motif_of("mutagenicity", 0) is None
 
 
-def test_a_row_counts_what_it_says() -> None:
+def test_row_figures() -> None:
     gnn, held_out = a_gnn(), reference()
     measure = ClassEvaluator(
         "ba3motif", 2, 5, gnn=gnn, reference=reference(), held_out=held_out, seed=0
@@ -101,7 +101,7 @@ def test_a_row_counts_what_it_says() -> None:
     assert row.effective == pytest.approx(1 / (0.25**2 + 0.5**2 + 0.25**2))
 
 
-def test_answers_count_by_their_shares() -> None:
+def test_answers_are_weighted_by_share() -> None:
     measure = ClassEvaluator(
         "ba3motif", 2, 5, gnn=a_gnn(), reference=reference(), held_out=reference(), seed=0
     )
@@ -118,7 +118,7 @@ def test_answers_count_by_their_shares() -> None:
     assert shared.connected == 1
 
 
-def test_real_answers_are_the_surest_of_twenty() -> None:
+def test_real_best20_returns_the_most_confident_of_twenty() -> None:
     task = ClassTask(a_gnn(), reference(), 1, 5)
     found = best_subgraphs(task, 6, torch.Generator().manual_seed(0))
     assert [graph.node_count for graph in found] == [5] * 6
@@ -128,7 +128,7 @@ def test_real_answers_are_the_surest_of_twenty() -> None:
     assert predict(task.gnn, found, CPU)[:, 1].mean() > surest - 0.2
 
 
-def test_climbing_ends_where_no_toggle_helps() -> None:
+def test_hill_climbing_stops_when_no_toggle_helps() -> None:
     task = ClassTask(a_gnn(), reference(), 0, 5)
     found = hill_climbing(task, 4, torch.Generator().manual_seed(0))
     assert len(found) == 4
@@ -142,7 +142,7 @@ def test_climbing_ends_where_no_toggle_helps() -> None:
         assert predict(task.gnn, near, CPU)[:, 0].max() <= own + 1e-6
 
 
-def test_the_grid_has_the_paper_s_settings_with_both_samplers() -> None:
+def test_parameter_grid_has_the_paper_s_settings_for_both_samplers() -> None:
     every = {
         (method.name, method.candidates, method.steps) for method in (*METHODS, *parameter_grid())
     }
@@ -154,7 +154,7 @@ def test_the_grid_has_the_paper_s_settings_with_both_samplers() -> None:
     )
 
 
-def test_the_whole_run_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whole_run_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # where results are kept
     arguments = ["classes", "--dataset", str(rings_and_paths(tmp_path / "rings.zip"))]
     arguments += ["--budget", "0.2", "--explanations", "3", "--json", "rows.json"]

@@ -1,4 +1,4 @@
-"""Every connected graph of a size: how many there are, and what sets of them can reach."""
+"""Enumeration of connected graphs, and the bounds derived from it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize(("nodes", "plain", "rooted"), [(3, 2, 3), (4, 6, 11), (5, 21, 58)])
-def test_there_are_as_many_as_are_known(nodes: int, plain: int, rooted: int) -> None:
+def test_number_of_connected_graphs(nodes: int, plain: int, rooted: int) -> None:
     """OEIS A001349 and A126100: connected graphs, and those with a root."""
     every = connected_graphs(torch.ones(1), nodes, marked=False)
     assert len(every) == plain
@@ -29,7 +29,7 @@ def test_there_are_as_many_as_are_known(nodes: int, plain: int, rooted: int) -> 
     assert len(connected_graphs(torch.ones(1), nodes, marked=True)) == rooted
 
 
-def test_no_graph_is_surer_than_the_best() -> None:
+def test_no_graph_exceeds_the_best_confidence() -> None:
     layers = (GinLayer(4, 4), GinLayer(4, 4), PoolLayer("sum"), LinearLayer(2))
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -45,7 +45,7 @@ def test_no_graph_is_surer_than_the_best() -> None:
 
 
 @pytest.mark.parametrize(("nodes", "count"), [(2, 1), (3, 4), (4, 38), (5, 728), (6, 26704)])
-def test_there_are_as_many_as_are_known_on_nodes_told_apart(nodes: int, count: int) -> None:
+def test_number_of_labelled_connected_graphs(nodes: int, count: int) -> None:
     """OEIS A001187: connected labelled graphs."""
     every = labelled_connected_graphs(nodes)
     assert len(every) == count
@@ -53,7 +53,7 @@ def test_there_are_as_many_as_are_known_on_nodes_told_apart(nodes: int, count: i
     assert bool((every == every.mT).all())
 
 
-def test_no_graph_on_nodes_that_differ_is_surer_than_the_best() -> None:
+def test_no_graph_with_features_exceeds_the_best_confidence() -> None:
     layers = (GinLayer(4, 4), PoolLayer("sum"), LinearLayer(2))
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -81,7 +81,7 @@ CASES = st.lists(st.tuples(st.floats(0, 1), st.integers(3, 8)), min_size=1, max_
 
 @settings(max_examples=50, deadline=None, derandomize=True)
 @given(cases=CASES, allowed=st.floats(3, 9), wanted=st.floats(0.1, 1))
-def test_bounds_hold_for_every_set(
+def test_bounds_hold_for_every_multiset(
     cases: list[tuple[float, int]], allowed: float, wanted: float
 ) -> None:
     confidence, edges = (torch.tensor(values) for values in zip(*cases, strict=True))

@@ -1,4 +1,4 @@
-"""Node sets: their files, their instances, their GNNs, and a whole comparison on a small one."""
+"""Node data sets: files, instances, training and a whole comparison."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def divided(graph: Graph, labels: torch.Tensor, seed: int = 0) -> NodeData:
 
 
 def small_tree_with_cycles() -> NodeData:
-    """A binary tree of 63 nodes, of which every fourth has a six-ring on it."""
+    """A binary tree of 63 nodes with a six-ring on every fourth node."""
     network = nx.balanced_tree(2, 5)
     for place in range(3, 63, 4):
         ring = range(len(network), len(network) + 6)
@@ -100,7 +100,7 @@ def write_masked(path: Path, data: NodeData) -> None:
         ("cornell", (183, 277, 1703), [38, 16, 30, 82, 17], [87, 59, 37]),
     ],
 )
-def test_counts_are_those_of_the_readme(
+def test_counts_match_the_readme(
     name: str, counts: tuple[int, int, int], classes: list[int], parts: list[int]
 ) -> None:
     task = load_task(name)
@@ -118,7 +118,7 @@ def test_counts_are_those_of_the_readme(
 
 
 @pytest.mark.parametrize("name", NODE_SETS)
-def test_without_its_file_a_set_says_where_it_was_looked_for(
+def test_missing_file_error_names_the_path(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("D4_DATA", str(tmp_path))
@@ -126,7 +126,7 @@ def test_without_its_file_a_set_says_where_it_was_looked_for(
         load_task(name)
 
 
-def test_a_masked_file_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_npz_round_trip(tmp_path: Path) -> None:
     data = small_tree_with_cycles()
     write_masked(tmp_path / "tree.npz", data)
     read = read_node_npz(tmp_path / "tree.npz")
@@ -136,7 +136,7 @@ def test_a_masked_file_is_read_as_it_was_written(tmp_path: Path) -> None:
         assert torch.equal(getattr(read, field), getattr(data, field))
 
 
-def test_broken_masked_files_say_what_is_wrong(tmp_path: Path) -> None:
+def test_broken_npz_raises_a_clear_error(tmp_path: Path) -> None:
     path, data = tmp_path / "broken.npz", small_tree_with_cycles()
     write_masked(path, replace(data, validation=data.train[:2]))
     with pytest.raises(DataFormatError, match="a node is in two parts"):
@@ -188,9 +188,7 @@ def test_webkb_is_undirected_without_self_loops_and_its_rows_have_length_one(
     assert [part.tolist() for part in parts] == [[0, 1], [3], [2]]
 
 
-def test_the_seed_chooses_the_split_of_cornell(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_seed_selects_the_split_of_cornell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("D4_DATA", str(tmp_path))
     webkb_zip(tmp_path / "cornell.zip")
     for seed, node in ((1, 1), (12, 2)):
@@ -203,7 +201,7 @@ def test_the_seed_chooses_the_split_of_cornell(
 
 @pytest.mark.parametrize("name", NODE_SETS)
 def test_instances_have_the_logits_of_the_whole_graph(name: str) -> None:
-    """By the very layers that the set's GNN has, with weights that were not trained."""
+    """Uses the data set's GNN layers with untrained weights."""
     source = ba_shapes(rng()) if name == "ba_shapes" else tree_cycle(rng())
     features = torch.randn(source.graph.node_count, 6, generator=rng(1))
     data = divided(Graph(features, source.graph.edges), source.labels)
@@ -307,7 +305,7 @@ def test_test_nodes_come_first_then_validation_nodes_and_never_training_nodes() 
         assert one.rules == one.node.rules(EditRules(max_ratio=0.3))
 
 
-def test_large_node_instances_may_be_edited_at_2000_pairs() -> None:
+def test_large_node_instances_are_restricted_to_2000_pairs() -> None:
     network = nx.gnm_random_graph(160, 700, seed=3)
     edges = torch.tensor(sorted(tuple(sorted(edge)) for edge in network.edges)).T.contiguous()
     task = node_task("ba_shapes", divided(Graph(torch.ones(160, 10), edges), torch.arange(160) % 4))
@@ -323,7 +321,7 @@ def test_large_node_instances_may_be_edited_at_2000_pairs() -> None:
         assert is_covered(one) == (count <= 600)
 
 
-def test_toggling_keeps_the_mark() -> None:
+def test_toggling_pairs_keeps_the_target() -> None:
     graph = Graph(torch.ones(3, 1), torch.tensor([[0], [1]]), target=2)
     assert toggle_pairs(graph, ((0, 1), (1, 2))).target == 2
     assert toggle_pairs(graph, ((0, 1),)).edges.shape == (2, 0)
@@ -331,7 +329,7 @@ def test_toggling_keeps_the_mark() -> None:
 
 
 def undecided_gnn(convolutions: tuple[Layer, ...], whole: Graph, seed: int = 0) -> Gnn:
-    """Untrained, its bias such that it gives half of the nodes each class."""
+    """An untrained GNN whose bias splits the nodes evenly between the classes."""
     spec = GnnSpec(whole.features.shape[1], 2, (*convolutions, LinearLayer(2)))
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -343,7 +341,7 @@ def undecided_gnn(convolutions: tuple[Layer, ...], whole: Graph, seed: int = 0) 
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_fewest_edits_of_a_node_agrees_with_trying_everything_on_the_whole(seed: int) -> None:
+def test_fewest_edits_of_a_node_agrees_with_brute_force_on_the_whole_graph(seed: int) -> None:
     data = small_tree_with_cycles()
     features = torch.randn(data.graph.node_count, 3, generator=rng(seed))
     whole = Graph(features, data.graph.edges)
@@ -372,7 +370,7 @@ def target_of(gnn: Gnn, folder: Path) -> TargetGnn:
     return TargetGnn(gnn, metrics, folder, cached=False)
 
 
-def test_answers_that_do_not_hold_on_the_whole_graph_are_dropped_and_counted(
+def test_answers_refuted_on_the_whole_graph_are_dropped_and_counted(
     tmp_path: Path,
 ) -> None:
     data = small_tree_with_cycles()
@@ -416,7 +414,7 @@ def test_answers_that_do_not_hold_on_the_whole_graph_are_dropped_and_counted(
     assert refuted
 
 
-def test_a_whole_comparison_on_a_small_node_set(
+def test_whole_comparison_on_a_small_node_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""Benchmark data: counts against the data's own README, formats against small files made here."""
+"""Benchmark data: published counts and file formats."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def class_counts(task: Task) -> list[int]:
         ("bbbp", 24.06, 25.95, 9, [479, 1560]),
     ],
 )
-def test_counts_are_those_of_the_readme(
+def test_counts_match_the_readme(
     name: str, nodes: float, edges: float, features: int, classes: list[int]
 ) -> None:
     if name == "bbbp":
@@ -63,7 +63,7 @@ def test_ba3motif_tests_on_the_published_testing_part() -> None:
 
 
 @needs_data
-def test_published_role_features_are_drawn_once_whatever_the_seed() -> None:
+def test_published_role_features_do_not_depend_on_the_seed() -> None:
     first, second = load_task("ba3motif_roles", seed=0), load_task("ba3motif_roles", seed=1)
     for one, other in zip(first.test.graphs, second.test.graphs, strict=True):
         assert torch.equal(one.features, other.features)
@@ -119,14 +119,14 @@ def test_tu_zip(tmp_path: Path) -> None:
     }
 
 
-def test_tu_folder_is_read_as_the_zip_is(tmp_path: Path) -> None:
+def test_tu_folder_equals_tu_zip(tmp_path: Path) -> None:
     folder = tmp_path / "unpacked"
     with zipfile.ZipFile(tu_zip(tmp_path)) as archive:
         archive.extractall(folder)
     assert by_size(load_task(str(folder))) == by_size(load_task(str(tmp_path / "Tiny.zip")))
 
 
-def test_tu_attributes_come_first_and_nothing_means_ones(tmp_path: Path) -> None:
+def test_tu_attributes_come_first_and_default_to_ones(tmp_path: Path) -> None:
     attributes = "".join(f"{node}.5\n" for node in range(6))
     task = load_task(str(tu_zip(tmp_path, node_attributes=attributes)))
     assert by_size(task)[1][0] == [[5.5, 0, 1]]
@@ -134,7 +134,7 @@ def test_tu_attributes_come_first_and_nothing_means_ones(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"A": None}, "_A.txt"),
         ({"A": "1, 5\n"}, "1 edges join nodes of two graphs"),
@@ -145,14 +145,14 @@ def test_tu_attributes_come_first_and_nothing_means_ones(tmp_path: Path) -> None
         ({"node_labels": "1\n2\n"}, "features of 2 nodes for 6"),
     ],
 )
-def test_a_broken_tu_zip_says_what_is_wrong(
-    tmp_path: Path, changes: dict[str, str | None], said: str
+def test_broken_tu_zip_raises_a_clear_error(
+    tmp_path: Path, changes: dict[str, str | None], message: str
 ) -> None:
-    with pytest.raises(DataFormatError, match=said):
+    with pytest.raises(DataFormatError, match=message):
         load_task(str(tu_zip(tmp_path, **changes)))
 
 
-def test_smiles_csv_skips_and_counts_what_does_not_parse(tmp_path: Path) -> None:
+def test_smiles_csv_counts_skipped_rows(tmp_path: Path) -> None:
     pytest.importorskip("rdkit", reason="molecules need the molecules extra")
     path = tmp_path / "Few.csv"
     path.write_text("SMILES,label\nCCO,1\nnonsense,1\nC,0\nCC,\n,0\nC1CC1.[Na+],0\n")
@@ -167,14 +167,14 @@ def test_smiles_csv_skips_and_counts_what_does_not_parse(tmp_path: Path) -> None
     assert [row[0] for row in found[3][0]] == [6, 6, 8]  # C, C, O by atomic number
 
 
-def test_a_csv_without_the_columns_names_those_it_has(tmp_path: Path) -> None:
+def test_csv_without_required_columns_lists_its_columns(tmp_path: Path) -> None:
     path = tmp_path / "few.csv"
     path.write_text("smiles,weight\nC,1\n")
     with pytest.raises(DataFormatError, match="its columns are smiles, weight"):
         load_task(str(path))
 
 
-def test_an_unknown_name_lists_the_known_ones() -> None:
+def test_unknown_data_set_lists_the_known_ones() -> None:
     with pytest.raises(
         DataMissingError, match="ba3motif, ba3motif_roles, ba_shapes, bbbp, cornell"
     ):

@@ -1,4 +1,4 @@
-"""Target GNNs: the cache gives back what was trained, and only for the same data and settings."""
+"""Target GNNs: training and cache."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def same_weights(one: Gnn, other: Gnn) -> bool:
     )
 
 
-def test_the_second_time_it_is_taken_from_the_cache(tmp_path: Path) -> None:
+def test_second_load_uses_the_cache(tmp_path: Path) -> None:
     task = small_task()
     trained = load_target_gnn(task, 0, ignore, cache=tmp_path)
     again = load_target_gnn(task, 0, pytest.fail, cache=tmp_path)
@@ -54,7 +54,7 @@ def test_the_second_time_it_is_taken_from_the_cache(tmp_path: Path) -> None:
     assert json.loads((folder / "spec.json").read_text())["classes"] == 3
 
 
-def test_other_data_seeds_or_times_are_trained_anew(tmp_path: Path) -> None:
+def test_other_data_seeds_or_time_limits_are_trained_again(tmp_path: Path) -> None:
     first = load_target_gnn(small_task(), 0, ignore, cache=tmp_path)
     others = [
         load_target_gnn(small_task(1), 0, ignore, cache=tmp_path),
@@ -66,7 +66,7 @@ def test_other_data_seeds_or_times_are_trained_anew(tmp_path: Path) -> None:
     assert others[-1].metrics.epochs == 1
 
 
-def test_a_failed_training_leaves_nothing(tmp_path: Path) -> None:
+def test_failed_training_leaves_no_files(tmp_path: Path) -> None:
     def fail(report: EpochReport) -> None:
         raise KeyboardInterrupt
 
@@ -76,7 +76,7 @@ def test_a_failed_training_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ema", [0.0, 0.9])
-def test_the_best_epoch_on_validation_is_kept(ema: float) -> None:
+def test_best_validation_epoch_is_returned(ema: float) -> None:
     task = small_task()
     training = Training(epochs=8, batch=16, noisy_share=0.0, ema=ema)
     validation = LabelledGraphs(task.validation.graphs, task.validation.labels)

@@ -1,4 +1,4 @@
-"""Top-K accuracy under noise: the noise, the figure, the rankings, the whole run."""
+"""Robustness: noise, Top-K accuracy, rankings and a whole run."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_noise_on_a_complete_graph_can_only_remove() -> None:
     assert changed.edges.shape == (2, 0)
 
 
-def test_top_k_accuracy_looks_for_the_first_k_in_all_of_the_other_ranking() -> None:
+def test_top_k_accuracy_searches_the_whole_other_ranking() -> None:
     original = [(0, 1, True), (0, 2, False), (1, 2, True), (2, 3, True)]
     # the second is there in the other direction only, the third beyond its own place
     other = [(0, 1, True), (0, 2, True), (3, 4, False), (1, 2, True)]
@@ -99,7 +99,7 @@ def test_graphs_whose_ratio_allows_no_edit_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("name", RANKINGS)
-def test_without_noise_every_method_repeats_itself(name: str) -> None:
+def test_without_noise_every_ranking_is_reproduced(name: str) -> None:
     gnn, graph = random_gnn(1), random_graph(2)
     rank = make_ranking(name, gnn, untrained_denoiser())
     found = compare_under_noise(gnn, rank, graph, RULES, seed=3, noise_seeds=1)
@@ -108,7 +108,7 @@ def test_without_noise_every_method_repeats_itself(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RANKINGS)
-def test_rankings_are_edits_of_the_graph_as_long_as_the_ratio_allows(name: str) -> None:
+def test_rankings_fill_the_modification_ratio(name: str) -> None:
     gnn, graph = random_gnn(1), random_graph(2)
     edits = make_ranking(name, gnn, untrained_denoiser())(graph, RULES, 0)
     edges = set(map(tuple, graph.edges.T.tolist()))
@@ -121,7 +121,7 @@ def test_learned_rankings_need_a_denoiser() -> None:
         make_ranking("d4", random_gnn(0), None)
 
 
-def test_the_smoothed_ranking_is_completed_to_a_flip_where_there_is_one() -> None:
+def test_smoothed_ranking_is_completed_to_a_flip() -> None:
     gnn, denoiser = random_gnn(1), untrained_denoiser()
     flipped = by_greedy = 0
     for seed in range(8):
@@ -132,7 +132,7 @@ def test_the_smoothed_ranking_is_completed_to_a_flip_where_there_is_one() -> Non
     assert flipped >= by_greedy > 0
 
 
-def test_is_flipped_looks_at_every_prefix() -> None:
+def test_flips_gnn_checks_every_prefix() -> None:
     gnn, graph = random_gnn(1), random_graph(2)
     (before,) = predict(gnn, [graph], CPU).argmax(dim=1).tolist()
     source, target = graph.edges[:, 0].tolist()
@@ -143,7 +143,7 @@ def test_is_flipped_looks_at_every_prefix() -> None:
     assert not flips_gnn(gnn, graph, [])
 
 
-def test_gnnexplainer_repeats_itself_and_leaves_no_trace_on_the_gnn() -> None:
+def test_gnnexplainer_is_repeatable_and_leaves_no_gradients() -> None:
     gnn, graph = random_gnn(0), random_graph(0, nodes=5, edges=4)
     before = gnn(to_sparse([graph])).detach()
     importance = edge_importance(gnn, graph, seed=0)
@@ -154,7 +154,7 @@ def test_gnnexplainer_repeats_itself_and_leaves_no_trace_on_the_gnn() -> None:
     assert all(parameter.grad is None for parameter in gnn.parameters())
 
 
-def test_a_graph_has_its_own_seed() -> None:
+def test_each_graph_has_its_own_seed() -> None:
     graph, other = random_graph(0), random_graph(1)
     assert graph_seed(graph, 0) == graph_seed(replace(graph, edges=graph.edges.flip(1)), 0)
     assert len({graph_seed(graph, 0), graph_seed(graph, 1), graph_seed(other, 0)}) == 3
@@ -169,7 +169,7 @@ def test_random_edits_are_not_robust() -> None:
     assert sum(noisy_ones) / len(noisy_ones) < 0.2  # 8 of 190 pairs are chosen
 
 
-def test_rows_count_what_was_kept() -> None:
+def test_rows_count_graphs_with_unchanged_class() -> None:
     graphs = [
         [
             NoisyComparison(0.0, 1.0, True),
@@ -191,7 +191,7 @@ def test_rows_count_what_was_kept() -> None:
     assert all((row.top_k_accuracy, row.kept, row.flips) == (None, 0.0, 0.0) for row in others)
 
 
-def test_the_whole_run_resumes_and_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whole_run_resumes_and_saves_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     smiles = ["CCCCCCCO", "CCCCCCO", "CCCCCCCCO", "c1ccccc1O", "c1ccccc1CO", "c1ccccc1CCO"] * 3
     lines = [f"{text},{place % 2}" for place, text in enumerate(smiles)]

@@ -1,4 +1,4 @@
-"""What the speed bench measures large graphs on is what it says it is."""
+"""Input graphs of the benchmark of large graphs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def around(nodes: int) -> Surroundings:
     return surroundings(rows, 0, NODE_SPEC.convolutions, NODE_SPEC.sight, max_nodes=128)
 
 
-def test_the_neighbourhood_is_the_same_in_graphs_of_any_size() -> None:
+def test_neighbourhood_is_equal_at_every_size() -> None:
     small, large = around(2000), around(20_000)
     assert small.complete
     assert small.part.rim == large.part.rim == NODE_SPEC.sight
@@ -46,8 +46,8 @@ def test_shapes_are_connected_and_one_has_a_hub(shape: str) -> None:
     assert (max(degree for _, degree in made.degree) > 200) == (shape == "star and BA")
 
 
-def test_a_chain_of_pieces_is_where_the_gnn_wavers() -> None:
-    """The GNN counts edges of what nodes there are: paths are one class, dense pieces the other."""
+def test_chain_is_near_the_decision_boundary() -> None:
+    """The GNN compares edges with nodes: paths are one class, dense pieces the other."""
     gnn = Gnn(GnnSpec(1, 2, (GinLayer(1, 1), PoolLayer("mean"), LinearLayer(2)))).eval()
     weights = {
         "layers.0.conv.eps": torch.zeros(1),

@@ -1,4 +1,4 @@
-"""The load bench: its bare loop writes what the API has written, its figures are what they say."""
+"""Load benchmark: plain loop, clients and figures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from store.settings import Settings
 from store.store import Store
 
 
-def test_the_bare_loop_writes_what_the_api_wrote(api: Any, tmp_path: Path) -> None:
+def test_plain_loop_writes_the_rows_of_the_api(api: Any, tmp_path: Path) -> None:
     body = {"kind": "counterfactual", "gnn": api.gnn(), "dataset": api.dataset()}
     body |= {"graph": api.graph()}
     first = api.client.post("/v1/explanations", json=body).json()
@@ -49,7 +49,7 @@ def test_the_bare_loop_writes_what_the_api_wrote(api: Any, tmp_path: Path) -> No
             assert Artifacts(again.artifacts).get(one.request_digest) == expected
 
 
-def test_a_lost_explanation_is_noticed(api: Any) -> None:
+def test_missing_explanation_raises(api: Any) -> None:
     posted = api.explanation()
     with pytest.raises(ValueError, match="not enough values"):
         read_commits(api.store.settings, [posted["id"], "exp_lost"])
@@ -59,13 +59,13 @@ def test_a_lost_explanation_is_noticed(api: Any) -> None:
     latencies=st.lists(st.floats(0.001, 9), min_size=1, max_size=50),
     share=st.sampled_from([0.5, 0.9, 0.99, 1.0]),
 )
-def test_quantiles_are_numpys(latencies: list[float], share: float) -> None:
+def test_quantiles_match_numpy(latencies: list[float], share: float) -> None:
     came = Submissions(seconds=1.0, latencies=latencies, ids=[], refusals=[])
     assert came.quantile(share) == np.quantile(latencies, share, method="inverted_cdf")
 
 
 class Answering:
-    """An API that takes its time, in pieces, and refuses or hangs up when it is told to."""
+    """A slow API that sends pieces, and can refuse requests or close connections."""
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.seconds = seconds
@@ -113,7 +113,7 @@ class Answering:
 REFUSED, CUT = 3, 5
 
 
-def test_clients_ask_again_when_they_are_answered() -> None:
+def test_clients_submit_again_after_an_answer() -> None:
     api = Answering()
     came = api.asked(clients=2, seconds=0.5, rate=None)
     accepted = [seed for seed in api.seeds if seed not in (REFUSED, CUT)]
@@ -124,7 +124,7 @@ def test_clients_ask_again_when_they_are_answered() -> None:
     assert sorted(one[:9] for one in came.refusals) == ["503: full", "no answer"]
 
 
-def test_at_a_rate_requests_come_evenly_and_time_counts_from_when_they_were_due() -> None:
+def test_requests_at_a_rate_are_even_and_timed_from_their_schedule() -> None:
     quick, began = Answering(), time.perf_counter()
     quick.asked(clients=8, seconds=1.0, rate=40)
     assert 20 < len(quick.seeds) <= 41
@@ -138,7 +138,7 @@ def test_at_a_rate_requests_come_evenly_and_time_counts_from_when_they_were_due(
 
 
 @pytest.mark.slow
-def test_a_short_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_load_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     section = measure_load(clients=4, seconds=2.0, seed=0, say=lambda *_: None)
     figures = section.figures

@@ -1,4 +1,4 @@
-"""The plain loop of the MMD bench computes what it is compared with."""
+"""The plain loop computes the same MMD."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from models.metrics.mmd import mmd, statistics
 
 
 @pytest.mark.parametrize("distance", [scipy_distance, numpy_distance])
-def test_the_plain_loop_gives_the_same_scores(distance: Distance) -> None:
+def test_plain_loop_gives_the_same_scores(distance: Distance) -> None:
     graphs = ba3motif(16, torch.Generator().manual_seed(3)).graphs
     networks = [to_networkx(graph) for graph in graphs]
     score = mmd(statistics(graphs[:9]), statistics(graphs[9:]))

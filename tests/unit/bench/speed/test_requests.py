@@ -1,4 +1,4 @@
-"""The bench of requests: every road gives the same answers, its figures are what they say."""
+"""Benchmark of requests: library and API give the same answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bench.speed.api import requests
 
 
 @pytest.mark.slow
-def test_requests_in_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_request_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(requests, "GRAPHS", 6)
     with requests.prepared_environment(seed=0) as environment:
