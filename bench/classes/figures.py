@@ -48,9 +48,8 @@ class ClassRow:
     paper_confidence: float | None
     # Highest confidence of any connected graph of this size; None if too many to enumerate.
     possible_confidence: float | None
-    possible_parts: (
-        int | None
-    )  # class subgraphs whose features were tried; None if all features are equal
+    # class subgraphs whose features were tried; None if all features are equal
+    possible_parts: int | None
     possible_confidence_sparse: float | None  # highest mean confidence at the allowed density
     possible_unique: float | None  # largest `unique` at the paper's confidence
     density: float
