@@ -1,38 +1,32 @@
-"""`python -m bench`: measurements that anyone can repeat; each prints a table and writes JSON."""
+"""`python -m bench`: reproducible measurements; each prints a table and can write JSON."""
 
 from __future__ import annotations
 
-import shlex
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import torch
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from bench.classes.comparison import DATASETS as CLASS_DATASETS
 from bench.classes.comparison import class_rows
 from bench.classes.figures import ClassRow
 from bench.classes.methods import EXPLANATIONS
-from bench.counterfactuals.comparison import compared
+from bench.console import console, show_progress, write_rows
+from bench.counterfactuals.comparison import compare_methods
 from bench.counterfactuals.dump import dump
-from bench.counterfactuals.instances import chosen
+from bench.counterfactuals.instances import select_instances
 from bench.counterfactuals.methods import METHODS
-from bench.counterfactuals.runs import Run
+from bench.counterfactuals.runs import CounterfactualRun
 from bench.data.splits import DataError
-from bench.data.tasks import TASKS, Task, load
+from bench.data.tasks import TASKS, Task, load_task
 from bench.gnns.recipes import SECONDS
-from bench.gnns.target_gnns import TargetGnn, target_gnn
-from bench.gnns.training import shown_progress
-from bench.report.plots import draw
+from bench.gnns.target_gnns import TargetGnn, load_target_gnn
+from bench.gnns.training import show_epochs
 from bench.report.provenance import provenance
-from bench.report.report import PAGE, write_report
-from bench.report.results_store import document, keep
+from bench.report.report import RESULTS_PAGE, write_report
 from bench.report.tables import (
     class_tables,
     counterfactual_tables,
@@ -44,23 +38,21 @@ from bench.robustness.comparison import DATASETS, NOISE_SEEDS, RobustnessRun, ro
 from bench.robustness.edit_rankings import RANKINGS
 from bench.speed.api.load import CLIENTS, measure_load
 from bench.speed.api.load import SECONDS as LOAD_SECONDS
-from bench.speed.parts import PARTS
-from bench.speed.section import Figures, Section, listed
-from bench.speed.section import row as speed_row
+from bench.speed.benchmarks import SPEED_BENCHMARKS
+from bench.speed.section import Figures, Section, figures_table, result_row
 
 app = typer.Typer(add_completion=False, help=__doc__, no_args_is_help=True)
-console = Console(width=None if sys.stdout.isatty() else 130)
 
-Seed = Annotated[int, typer.Option(help="of splits, weights, instances and samples")]
+Seed = Annotated[int, typer.Option(help="seed of splits, weights, instances and samples")]
 Json = Annotated[
-    Path | None, typer.Option("--json", help="file for the rows; a plot of them goes beside it")
+    Path | None, typer.Option("--json", help="write the rows to this file and a plot beside it")
 ]
-Keep = Annotated[bool, typer.Option("--keep", help="the report is to show the rows")]
+Save = Annotated[bool, typer.Option("--keep", help="save the rows for the report")]
 
 
 @app.callback()
 def main() -> None:
-    """Measurements that anyone can repeat."""
+    """Reproducible measurements."""
     torch.set_num_threads(1)
 
 
@@ -69,14 +61,14 @@ def gnns(
     context: typer.Context,
     *,
     dataset: Annotated[
-        list[str] | None, typer.Option(help="a name or path; may be repeated; default: all names")
+        list[str] | None, typer.Option(help="name or path; repeatable; default: all names")
     ] = None,
-    seconds: Annotated[float, typer.Option(help="train each no longer than this")] = SECONDS,
+    seconds: Annotated[float, typer.Option(help="maximum training time of each GNN")] = SECONDS,
     seed: Seed = 0,
-    out: Json = None,
-    kept: Keep = False,
+    json_file: Json = None,
+    save: Save = False,
 ) -> None:
-    """Trains the GNNs that are explained and keeps them; test accuracy beside the paper's."""
+    """Train and cache the GNNs to explain; compare their test accuracy with the paper's."""
     rows = []
     for name in dataset or TASKS:
         task = _task(name, seed)
@@ -85,7 +77,7 @@ def gnns(
         origin = figures.pop("provenance")
         rows.append({"dataset": task.name, **figures, "cached": target.cached, **origin})
     console.print(gnn_table(rows))
-    _write(context, rows, out, kept)
+    write_rows(context, rows, json_file, save)
 
 
 @app.command()
@@ -93,33 +85,36 @@ def counterfactual(
     context: typer.Context,
     *,
     dataset: Annotated[
-        str, typer.Option(help="a name, a TU folder or zip, or a SMILES csv")
+        str, typer.Option(help="name, TU folder or zip, or SMILES csv")
     ] = "ba3motif",
-    budget: Annotated[float, typer.Option(help="seconds of training per denoiser")] = 60,
+    budget: Annotated[float, typer.Option(help="training seconds per denoiser")] = 60,
     test: Annotated[int, typer.Option(min=1, help="held-out graphs or nodes to explain")] = 60,
     method: Annotated[
-        list[str] | None, typer.Option(help="may be repeated; default: all methods")
+        list[str] | None, typer.Option(help="repeatable; default: all methods")
     ] = None,
     seed: Seed = 0,
-    out: Json = None,
-    kept: Keep = False,
+    json_file: Json = None,
+    save: Save = False,
     dump_to: Annotated[
-        Path | None, typer.Option("--dump", help="folder for GNN, instances and all edits")
+        Path | None,
+        typer.Option("--dump", help="write GNN, instances and all edits to this folder"),
     ] = None,
 ) -> None:
-    """Ours, ours without each part, the paper's sampler and plain searches on the same GNN."""
-    names = _methods(method, METHODS)
+    """Compare our method, its ablations, the paper's sampler and plain searches on one GNN."""
+    names = _select(method, METHODS)
     task = _task(dataset, seed)
     target = _target(task, seed, SECONDS)
-    with _steps() as show:
-        found = compared(task, target, names, budget=budget, test=test, seed=seed, on_step=show)
-    for table in counterfactual_tables(found.results):
+    with show_progress() as on_progress:
+        comparison = compare_methods(
+            task, target, names, budget=budget, test=test, seed=seed, on_progress=on_progress
+        )
+    for table in counterfactual_tables(comparison.results):
         console.print(table)
-    for remark in found.remarks:
+    for remark in comparison.remarks:
         console.print(remark)
-    _write(context, found.documents, out, kept)
+    write_rows(context, comparison.documents, json_file, save)
     if dump_to is not None:
-        dump(dump_to, target, found.instances, found.answers)
+        dump(dump_to, target, comparison.instances, comparison.answers)
         console.print(f"GNN, instances and edits written to {dump_to}")
 
 
@@ -129,22 +124,22 @@ def classes(
     *,
     dataset: Annotated[
         list[str] | None,
-        typer.Option(help="a name or path; may be repeated; default: those of the paper"),
+        typer.Option(help="name or path; repeatable; default: the paper's data sets"),
     ] = None,
-    budget: Annotated[float, typer.Option(help="seconds of training per denoiser")] = 60,
-    explanations: Annotated[int, typer.Option(min=1, help="per row")] = EXPLANATIONS,
-    full: Annotated[bool, typer.Option("--full", help="with the paper's grid of K and T")] = False,
+    budget: Annotated[float, typer.Option(help="training seconds per denoiser")] = 60,
+    explanations: Annotated[int, typer.Option(min=1, help="explanations per row")] = EXPLANATIONS,
+    full: Annotated[bool, typer.Option("--full", help="add the paper's grid of K and T")] = False,
     seed: Seed = 0,
-    out: Json = None,
-    kept: Keep = False,
+    json_file: Json = None,
+    save: Save = False,
 ) -> None:
-    """Ours, the paper's sampler, real subgraphs and hill climbing as explanations of classes."""
+    """Compare class explanations: ours, the paper's sampler, real subgraphs, hill climbing."""
     rows: list[ClassRow] = []
     documents: list[dict[str, Any]] = []
     for name in dataset or CLASS_DATASETS:
         task = _task(name, seed)
         target = _target(task, seed, SECONDS)
-        with _steps() as show:
+        with show_progress() as on_progress:
             for row, document in class_rows(
                 task,
                 target,
@@ -152,11 +147,11 @@ def classes(
                 explanations=explanations,
                 full=full,
                 seed=seed,
-                on_step=show,
+                on_progress=on_progress,
             ):
                 rows.append(row)
                 documents.append(document)
-    _write(context, documents, out, kept)
+    write_rows(context, documents, json_file, save)
     for table in class_tables(rows):
         console.print(table)
 
@@ -167,63 +162,73 @@ def robustness(
     *,
     dataset: Annotated[
         list[str] | None,
-        typer.Option(help="a name or path; may be repeated; default: those of the paper"),
+        typer.Option(help="name or path; repeatable; default: the paper's data sets"),
     ] = None,
-    budget: Annotated[float, typer.Option(help="seconds of training of the denoiser")] = 60,
+    budget: Annotated[float, typer.Option(help="training seconds of the denoiser")] = 60,
     test: Annotated[int, typer.Option(min=1, help="held-out graphs to explain")] = 20,
     method: Annotated[
-        list[str] | None, typer.Option(help="may be repeated; default: all methods")
+        list[str] | None, typer.Option(help="repeatable; default: all methods")
     ] = None,
     seed: Seed = 0,
-    out: Json = None,
-    kept: Keep = False,
+    json_file: Json = None,
+    save: Save = False,
 ) -> None:
-    """Top-K accuracy: how much of an explanation stays when the graph is noisy."""
-    names = _methods(method, RANKINGS)
+    """Measure Top-K accuracy: how much of an explanation survives noise in the graph."""
+    names = _select(method, RANKINGS)
     documents: list[dict[str, Any]] = []
     for name in dataset or DATASETS:
         task = _task(name, seed)
         target = _target(task, seed, SECONDS)
         rows = []
-        with _steps() as show:
-            instances = chosen(task, test, seed)
-            run = Run(target, task.train.graphs, instances, budget=budget, seed=seed, on_step=show)
+        with show_progress() as on_progress:
+            instances = select_instances(task, test, seed)
+            run = CounterfactualRun(
+                target,
+                task.train.graphs,
+                instances,
+                budget=budget,
+                seed=seed,
+                on_progress=on_progress,
+            )
             comparison = RobustnessRun(run)
             for one in names:
-                graphs, origin = comparison.compared(one, show)
+                graphs, origin = comparison.compare(one, on_progress)
                 fresh = robustness_rows(task.name, one, graphs, NOISE_SEEDS)
                 rows += fresh
                 documents += [{**asdict(row), **origin, "budget": budget} for row in fresh]
         console.print(robustness_table(rows))
-    _write(context, documents, out, kept)
+    write_rows(context, documents, json_file, save)
 
 
 @app.command()
 def speed(
     context: typer.Context,
     *,
-    part: Annotated[list[str] | None, typer.Option(help="may be repeated; default: all")] = None,
-    short: Annotated[bool, typer.Option("--short", help="fewer repetitions, in minutes")] = False,
+    part: Annotated[list[str] | None, typer.Option(help="repeatable; default: all")] = None,
+    short: Annotated[
+        bool, typer.Option("--short", help="fewer repetitions; takes minutes")
+    ] = False,
     seed: Seed = 0,
-    out: Json = None,
-    kept: Keep = False,
+    json_file: Json = None,
+    save: Save = False,
 ) -> None:
-    """How fast training, explaining and the API are: ratios within one run."""
+    """Measure the speed of training, explaining and the API, mostly as ratios within one run."""
     origin = {"short": short, **provenance(seed)}
     sections: dict[str, Section[Figures]] = {}
     failed: list[str] = []
-    for name in _methods(part, list(PARTS), "part"):
+    for name in _select(part, list(SPEED_BENCHMARKS), "part"):
         try:
-            with _steps() as show:
-                section = PARTS[name](short, seed, show)
-        except Exception:  # hours of the other parts are not to be lost by it
+            with show_progress() as on_progress:
+                section = SPEED_BENCHMARKS[name](short, seed, on_progress)
+        except Exception:  # keep the results of the other benchmarks, which take hours
             console.print_exception()
             failed.append(name)
             continue
         sections[name] = section
-        _show(name, section)
-        _write(context, [{**speed_row("speed", sections.values()), **origin}], out, kept=False)
-        _write(context, [{**speed_row(name, [section]), **origin}], None, kept)
+        _print_section(name, section)
+        every_row = {**result_row("speed", sections.values()), **origin}
+        write_rows(context, [every_row], json_file, save=False)
+        write_rows(context, [{**result_row(name, [section]), **origin}], None, save)
     if failed:
         console.print(f"[red]not measured: {', '.join(failed)}[/]")
         raise typer.Exit(1)
@@ -233,125 +238,68 @@ def speed(
 def submissions(
     context: typer.Context,
     *,
-    clients: Annotated[int, typer.Option(min=1, help="that submit at the same time")] = CLIENTS,
-    seconds: Annotated[float, typer.Option(min=1, help="of counted submissions")] = LOAD_SECONDS,
+    clients: Annotated[int, typer.Option(min=1, help="concurrent clients")] = CLIENTS,
+    seconds: Annotated[
+        float, typer.Option(min=1, help="duration of the measurement")
+    ] = LOAD_SECONDS,
     rate: Annotated[
         float | None,
         typer.Option(
-            min=1, help="submissions that are due each second; default: one after the other"
+            min=1, help="submissions per second; default: each client submits after its last answer"
         ),
     ] = None,
     seed: Seed = 0,
-    out: Json = None,
-    kept: Keep = False,
+    json_file: Json = None,
+    save: Save = False,
 ) -> None:
-    """Submit latency and throughput of the API: the part `load` of `speed`, with its settings."""
-    with _steps() as show:
-        section = measure_load(clients, seconds, seed, show, rate)
-    _show("load", section)
-    rows = [{**speed_row("load", [section]), **provenance(seed)}]
-    _write(context, rows, out, kept, "speed")
+    """Measure submission latency and throughput of the API (`speed --part load` with options)."""
+    with show_progress() as on_progress:
+        section = measure_load(clients, seconds, seed, on_progress, rate)
+    _print_section("load", section)
+    rows = [{**result_row("load", [section]), **provenance(seed)}]
+    write_rows(context, rows, json_file, save, "speed")
 
 
 @app.command()
 def report() -> None:
-    """Writes docs/benchmarks.md and its plots from the kept results; run it where the docs are."""
+    """Write docs/benchmarks.md, docs/benchmark-methods.md and the plots from the saved results."""
     results = write_report()
-    count = sum(map(len, results.of.values()))
-    console.print(f"{PAGE} written from {count} kept rows")
+    count = sum(map(len, results.by_command.values()))
+    console.print(f"{RESULTS_PAGE} written from {count} saved rows")
 
 
-def _show(name: str, section: Section[Figures]) -> None:
-    for table in (listed(name, section), *section.tables):
+def _print_section(name: str, section: Section[Figures]) -> None:
+    for table in (figures_table(name, section), *section.tables):
         console.print(speed_table(table))
 
 
-def _methods(asked: list[str] | None, known: Sequence[str], what: str = "method") -> list[str]:
-    unknown = sorted(set(asked or ()).difference(known))
+def _select(names: list[str] | None, known: Sequence[str], kind: str = "method") -> list[str]:
+    """The named ones in their usual order, or all; exits if a name is unknown."""
+    unknown = sorted(set(names or ()).difference(known))
     if unknown:
-        console.print(f"[red]no {what} {', '.join(unknown)}; there are {', '.join(known)}[/]")
+        expected = ", ".join(known)
+        console.print(f"[red]Unknown {kind} {', '.join(unknown)}; expected {expected}.[/]")
         raise typer.Exit(2)
-    return [name for name in known if not asked or name in asked]
+    return [name for name in known if not names or name in names]
 
 
 def _task(name: str, seed: int) -> Task:
     try:
-        return load(name, seed)
+        return load_task(name, seed)
     except DataError as error:
         console.print(f"[red]{error}[/]")
         raise typer.Exit(2) from None
 
 
 def _target(task: Task, seed: int, seconds: float) -> TargetGnn:
-    with shown_progress(console) as show:
-        target = target_gnn(task, seed, show, seconds=seconds)
+    with show_epochs(console) as show:
+        target = load_target_gnn(task, seed, show, seconds=seconds)
     console.print(
         f"{task.name}: GNN test accuracy {target.metrics.test_accuracy:.3f}, "
-        + ("kept in" if target.cached else "now kept in")
+        + ("cached in" if target.cached else "saved to")
         + f" {target.folder}"
     )
     return target
-
-
-@contextmanager
-def _steps() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on a terminal; elsewhere a line per quarter of the way."""
-    if not console.is_terminal:
-
-        def line(what: str, done: int, count: int) -> None:
-            if done % max(count // 4, 1) == 0 or done == count:
-                console.log(f"{what}: {done} of {count}")
-
-        yield line
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=console) as bar:
-        started: dict[str, Any] = {}
-
-        def step(what: str, done: int, count: int) -> None:
-            if what not in started:
-                started[what] = bar.add_task(what, total=count)
-            bar.update(started[what], completed=done)
-
-        yield step
-
-
-def _write(
-    context: typer.Context,
-    rows: list[dict[str, Any]],
-    out: Path | None,
-    kept: bool,
-    name: str | None = None,
-) -> None:
-    """The rows with the command that made them, where they were asked for."""
-    name = name or str(context.info_name)
-    said = [{**row, "command": _command(context)} for row in rows]
-    files: list[Path] = []
-    if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(document(said))
-        files.append(out)
-        plot = out.with_suffix(".png")
-        if draw(name, said, plot):
-            files.append(plot)
-    if kept:
-        files += keep(name, said)
-    if files:
-        console.print(f"written to {', '.join(map(str, files))}")
-
-
-def _command(context: typer.Context) -> str:
-    """As it is typed to get the same rows; where they are written does not matter."""
-    words = ["python", "-m", "bench", str(context.info_name)]
-    for parameter in context.command.params:
-        value = context.params.get(str(parameter.name))
-        if value is True and parameter.name != "kept":
-            words.append(parameter.opts[0])
-        if value is None or isinstance(value, bool | Path):
-            continue
-        for one in value if isinstance(value, list | tuple) else [value]:
-            words += [parameter.opts[0], f"{one:g}" if isinstance(one, float) else str(one)]
-    return shlex.join(words)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The class comparison: which data sets, classes and sizes, and the rows that come of them."""
+"""Compare class explainers for each data set, class and size."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from bench.classes.figures import ClassRow, Measure
-from bench.classes.methods import METHODS, grid
-from bench.classes.runs import ClassRun, OnStep
+from bench.classes.figures import ClassEvaluator, ClassRow
+from bench.classes.methods import METHODS, parameter_grid
+from bench.classes.runs import ClassRun
 from bench.counterfactuals.instances import CPU
 from bench.data.tasks import Task
 from bench.gnns.target_gnns import TargetGnn
+from bench.progress import OnProgress
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn, predict
 
-# Numbers of nodes as in the paper's tables, whose BA-3Motif has role features; a grid has 9 nodes,
-# which is little room for more.
+# Sizes of the paper's tables. Tree-Grids has two more, because the grid motif alone has 9 nodes.
 _SIZES = {
     "ba3motif": (5, 6, 7),
     "ba3motif_roles": (5, 6, 7),
@@ -26,7 +26,7 @@ _SIZES = {
 }
 DATASETS = tuple(_SIZES)
 _OTHER_SIZES = (6, 8)
-# Of the trees only the class that has a motif; the other one is the tree itself.
+# Only the class with a motif; the other class is the tree itself.
 _LABELS = {"tree_grids": (1,), "tree_cycle": (1,)}
 _GRID_NODES = {
     "ba3motif": 5,
@@ -34,7 +34,7 @@ _GRID_NODES = {
     "mutagenicity": 6,
     "tree_grids": 9,
     "tree_cycle": 6,
-}  # of the table over K and T
+}  # for the table over K and T
 
 
 def class_rows(
@@ -45,25 +45,25 @@ def class_rows(
     explanations: int,
     full: bool,
     seed: int,
-    on_step: OnStep,
+    on_progress: OnProgress,
 ) -> Iterator[tuple[ClassRow, dict[str, Any]]]:
-    """Rows with where they come from; what was computed before is read."""
+    """Yield each row, and the row to save with its provenance; cached answers are reused."""
     run = ClassRun(
         target,
         task.train.graphs,
         budget=budget,
         explanations=explanations,
         seed=seed,
-        on_step=on_step,
+        on_progress=on_progress,
     )
     sizes = _SIZES.get(task.name, _OTHER_SIZES)
     for label in _LABELS.get(task.name, range(task.classes)):
-        reference = of_class(target.gnn, task.train.graphs, label)
-        held_out = of_class(target.gnn, task.validation.graphs, label)
+        reference = graphs_of_class(target.gnn, task.train.graphs, label)
+        held_out = graphs_of_class(target.gnn, task.validation.graphs, label)
         if not reference or not held_out:
             continue
         for nodes in sizes:
-            measure = Measure(
+            measure = ClassEvaluator(
                 task.name,
                 label,
                 nodes,
@@ -73,10 +73,10 @@ def class_rows(
                 seed=seed,
             )
             in_grid = full and nodes == _GRID_NODES.get(task.name, sizes[0])
-            methods = METHODS + grid() if in_grid else METHODS
+            methods = METHODS + parameter_grid() if in_grid else METHODS
             for place, method in enumerate(methods):
-                explained = run.explained(method, reference, label, nodes)
-                on_step(f"{task.name}, class {label}, {nodes} nodes", place + 1, len(methods))
+                explained = run.explain(method, reference, label, nodes)
+                on_progress(f"{task.name}, class {label}, {nodes} nodes", place + 1, len(methods))
                 row = measure.row(
                     method.name,
                     explained.answers,
@@ -89,7 +89,11 @@ def class_rows(
                 yield row, {**asdict(row), **origin, "budget": budget}
 
 
-def of_class(gnn: Gnn, graphs: Sequence[Graph], label: int) -> list[Graph]:
-    """The graphs of a class as the GNN sees it: its errors are to be explained too."""
+def graphs_of_class(gnn: Gnn, graphs: Sequence[Graph], label: int) -> list[Graph]:
+    """The graphs that the GNN assigns to the class, errors included."""
     predicted = predict(gnn, graphs, CPU).argmax(dim=1).tolist()
-    return [graph for graph, said in zip(graphs, predicted, strict=True) if said == label]
+    return [
+        graph
+        for graph, label_of_graph in zip(graphs, predicted, strict=True)
+        if label_of_graph == label
+    ]

@@ -1,7 +1,7 @@
-"""What any answer could reach: every connected graph of a size.
+"""Enumerate all connected graphs of a size to bound what any explanation could reach.
 
-Where nodes differ, every graph on the nodes of some parts of the class: what none of those reaches
-is out of reach as far as anybody has looked.
+If node features differ, enumerate the graphs on the features of some class subgraphs. The bound is
+then an estimate.
 """
 
 from __future__ import annotations
@@ -20,43 +20,43 @@ from d4explain.gnn.network import Gnn, predict
 from models.classes.node_features import ClassParts
 from models.graphs.isomorphism import isomorphism_classes
 
-MOST_NODES = 7  # of the graphs in Read and Wilson's atlas, which NetworkX has
-# Where nodes differ, parts of the class whose nodes are tried; a size that is not here has too many
-# graphs: of 6 nodes there are 26,704 whose nodes are told apart.
+MAX_NODES = 7  # limit of Read and Wilson's graph atlas in NetworkX
+# Number of class subgraphs whose features are tried, by size. Larger sizes have too many graphs:
+# there are already 26,704 labelled connected graphs of 6 nodes.
 PARTS_TRIED = {3: 400, 4: 400, 5: 400, 6: 40}
 
 
 @dataclass(frozen=True)
-class Possible:
+class EnumeratedGraphs:
     """Confidence in a class of every connected graph of one size, and their edges."""
 
     confidence: Tensor  # [graph]
     edges: Tensor  # [graph]
-    # whose nodes were tried; then only the surest graph of each number of edges is here
+    # Number of subgraphs tried if features differ; then only the best graph per edge count is kept.
     parts: int | None = None
 
     @staticmethod
     def of(
         gnn: Gnn, reference: Sequence[Graph], label: int, nodes: int, seed: int = 0
-    ) -> Possible | None:
-        """None where there are too many graphs."""
+    ) -> EnumeratedGraphs | None:
+        """None if there are too many graphs."""
         rows = torch.cat([graph.features for graph in reference])
         if not bool((rows == rows[0]).all()):
             return _with_features(gnn, reference, label, nodes, seed)
-        if nodes > MOST_NODES:
+        if nodes > MAX_NODES:
             return None
         every = connected_graphs(rows[0], nodes, marked=reference[0].target is not None)
         confidence = predict(gnn, every, CPU)[:, label]
-        return Possible(confidence, torch.tensor([graph.edge_count for graph in every]))
+        return EnumeratedGraphs(confidence, torch.tensor([graph.edge_count for graph in every]))
 
     @property
     def best(self) -> float:
         return float(self.confidence.max())
 
     def best_with(self, edges: float) -> float:
-        """The highest mean confidence of graphs, alike or not, with so many edges on average.
+        """The highest mean confidence of any multiset of graphs with this mean edge count.
 
-        The upper hull of confidence over edges: a mean of many is never above one of two graphs.
+        This is the upper hull of confidence over edges; two graphs always suffice to reach it.
         """
         counts = torch.unique(self.edges)
         best = torch.stack([self.confidence[self.edges == count].max() for count in counts])
@@ -71,14 +71,14 @@ class Possible:
         return max(found)
 
     def count_with(self, confidence: float) -> int:
-        """How many different graphs have that confidence on average, at most."""
+        """The largest number of distinct graphs whose mean confidence reaches the value."""
         ranked = self.confidence.double().sort(descending=True).values
         means = ranked.cumsum(dim=0) / torch.arange(1, len(ranked) + 1)
         return int((means >= confidence).sum())
 
 
 def connected_graphs(row: Tensor, nodes: int, *, marked: bool) -> list[Graph]:
-    """Every connected graph whose nodes all have that feature row; marked: with every mark."""
+    """Every connected graph with this feature row at all nodes, and every target if `marked`."""
     features = row.expand(nodes, -1).clone()
     targets: Sequence[int | None] = range(nodes) if marked else [None]
     every = [Graph(features, edges, target) for edges in _atlas(nodes) for target in targets]
@@ -98,12 +98,12 @@ def _atlas(nodes: int) -> list[Tensor]:
 
 def _with_features(
     gnn: Gnn, reference: Sequence[Graph], label: int, nodes: int, seed: int
-) -> Possible | None:
+) -> EnumeratedGraphs | None:
     if nodes not in PARTS_TRIED or reference[0].target is not None:
         return None
     count = PARTS_TRIED[nodes]
     parts = ClassParts(reference, torch.Generator().manual_seed(seed))
-    adjacency = labelled_connected(nodes)
+    adjacency = labelled_connected_graphs(nodes)
     mask = torch.ones(adjacency.shape[:2], dtype=torch.bool)
     edges, kind = torch.unique(adjacency.sum(dim=(1, 2)).long() // 2, return_inverse=True)
     best = torch.zeros(len(edges))
@@ -112,12 +112,12 @@ def _with_features(
         with torch.inference_mode():
             logits = gnn.dense(DenseGraphs(adjacency, features, mask))
         best.scatter_reduce_(0, kind, logits.softmax(dim=1)[:, label], "amax")
-    return Possible(best, edges, count)
+    return EnumeratedGraphs(best, edges, count)
 
 
 @cache
-def labelled_connected(nodes: int) -> Tensor:
-    """Adjacencies of all connected graphs on nodes that are told apart: [graph, node, node]."""
+def labelled_connected_graphs(nodes: int) -> Tensor:
+    """Adjacencies of all labelled connected graphs: [graph, node, node]."""
     sources, targets = torch.triu_indices(nodes, nodes, offset=1)
     bits = torch.arange(2 ** len(sources))[:, None] >> torch.arange(len(sources)) & 1
     adjacency = torch.zeros(len(bits), nodes, nodes)

@@ -1,4 +1,4 @@
-"""What class explanations are worth: one row of the class table."""
+"""Evaluate class explanations: one row of the class table."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bench.classes.enumeration import Possible
+from bench.classes.enumeration import EnumeratedGraphs
 from bench.classes.methods import Answers
 from bench.counterfactuals.instances import CPU
-from bench.data.motifs import contains, motif_of
+from bench.data.motifs import contains_motif, motif_of
 from bench.report.paper_figures import CLASS_CONFIDENCE, CLASS_DENSITY
 from d4explain.gnn.graphs import Graph, to_dense
 from d4explain.gnn.network import Gnn, predict
@@ -24,17 +24,17 @@ from models.metrics.mmd import mmd, statistics
 from models.metrics.recurrence import SubgraphIndex
 from models.metrics.scores import density, is_connected
 
-_HELD_OUT_PARTS = 400  # connected subgraphs of held-out class graphs that answers are compared with
-CONFIDENCE_SLACK = 0.005  # that answers may be less sure than the paper's
-DENSITY_SLACK = 1.1  # times the density of held-out class subgraphs, that answers may have
+_HELD_OUT_PARTS = 400  # sampled connected subgraphs of held-out class graphs
+CONFIDENCE_SLACK = 0.005  # allowed difference to the paper's confidence
+DENSITY_SLACK = 1.1  # allowed factor over the density of held-out class subgraphs
 MOLECULES = ("bbbp", "mutag", "mutagenicity", "nci1")
 
 
 @dataclass(frozen=True)
 class ClassRow:
-    """The keys that the table's JSON has, besides where it comes from.
+    """The figures of a saved row; provenance is added separately.
 
-    Means over answers count them by their shares.
+    Means over answers are weighted by share.
     """
 
     dataset: str
@@ -43,32 +43,33 @@ class ClassRow:
     method: str
     k: int | None
     t: int | None
-    n: int  # answers; fewer than asked for if a method would repeat itself
+    n: int  # answers; fewer than requested if a method avoids repeats
     confidence: float
     paper_confidence: float | None
-    # of any connected graph of that size; None where they cannot all be tried
+    # Highest confidence of any connected graph of this size; None if too many to enumerate.
     possible_confidence: float | None
-    possible_parts: int | None  # of the class, on whose nodes; None where all nodes are alike
-    possible_confidence_sparse: float | None  # the highest mean within the target for density
-    possible_unique: float | None  # most distinct graphs, over those asked for, as sure as wanted
+    # class subgraphs whose features were tried; None if all features are equal
+    possible_parts: int | None
+    possible_confidence_sparse: float | None  # highest mean confidence at the allowed density
+    possible_unique: float | None  # largest `unique` at the paper's confidence
     density: float
     density_heldout: float
     paper_density: float | None
     connected: float
     valence_broken: float | None  # molecules only
-    unique: float  # distinct answers over those asked for
-    effective: float  # answers that would be as varied if all had the same share
+    unique: float  # distinct answers / requested answers
+    effective: float  # number of equally weighted answers with the same variety
     recurrence: float  # share of the answers that occur in a held-out graph of the class
-    motif_rate: float | None  # None where no motif is known, or where it has more nodes
-    motif_rate_random: float | None  # the same of connected subgraphs of held-out class graphs
-    motif_rate_distinct: float | None  # of those, each counted once however often it was drawn
+    motif_rate: float | None  # None if there is no motif or it has more nodes
+    motif_rate_random: float | None  # motif rate of held-out class subgraphs
+    motif_rate_distinct: float | None  # motif rate of distinct held-out class subgraphs
     mmd_heldout: float
-    mmd_floor: float  # of connected subgraphs of the class's reference graphs
+    mmd_floor: float  # held-out MMD of subgraphs of the class's reference graphs
     seconds: float  # CPU, per 100 explanations
 
 
-class Measure:
-    """Measures answers of one class and size against graphs that no sampler has seen."""
+class ClassEvaluator:
+    """Evaluates answers for one class and size against held-out graphs."""
 
     def __init__(
         self,
@@ -90,7 +91,7 @@ class Measure:
         self._parts = _parts(held_out, nodes, generator)
         self._density = _mean([density(graph) for graph in self._parts])
         self._statistics = statistics(self._parts)
-        self._possible = Possible.of(gnn, reference, label, nodes, seed)
+        self._possible = EnumeratedGraphs.of(gnn, reference, label, nodes, seed)
         self._floor = statistics(_parts(reference, nodes, generator))
         self._limits = DegreeLimits.of(reference) if dataset in MOLECULES else None
         motif = motif_of(dataset, label)
@@ -150,11 +151,11 @@ class Measure:
         motif = self._motif
         if motif is None:
             return None
-        return _mean([contains(graph, motif) for graph in graphs], shares)
+        return _mean([contains_motif(graph, motif) for graph in graphs], shares)
 
 
 def distinct_count(graphs: Sequence[Graph]) -> int:
-    """How many there are up to isomorphism, features included."""
+    """Number of graphs up to isomorphism, features included."""
     return len(_distinct(graphs))
 
 
@@ -163,7 +164,7 @@ def _distinct(graphs: Sequence[Graph]) -> list[Graph]:
 
 
 def _effective(graphs: Sequence[Graph], shares: Tensor) -> float:
-    """1 / Σ share² over distinct graphs: so many with equal shares would be as varied."""
+    """1 / Σ share² over distinct graphs: as varied as this many equally weighted graphs."""
     total: dict[int, float] = {}
     for first, share in zip(isomorphism_classes(to_dense(graphs)), shares.tolist(), strict=True):
         total[first] = total.get(first, 0.0) + share

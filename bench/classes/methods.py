@@ -1,10 +1,10 @@
-"""The class explainers that are compared.
+"""The compared class explainers.
 
 - `d4`: our sampler with its defaults.
-- `d4_paper`: the paper's Algorithm 1 as printed, with the same denoiser as `d4`; chains may meet.
+- `d4_paper`: the paper's Algorithm 1 as printed, with the denoiser of `d4`; graphs may repeat.
 - `real_random`: random connected subgraphs of class graphs.
-- `real_best20`: the surest of 20 random connected subgraphs of class graphs.
-- `hill_climbing`: from a random graph, the single toggle that the GNN likes best until none helps.
+- `real_best20`: the most confident of 20 random connected subgraphs of class graphs.
+- `hill_climbing`: from a random graph, the best single toggle until none increases confidence.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _REAL = 20
 
 @dataclass(frozen=True)
 class ClassTask:
-    """One class of one GNN at one size, with the graphs that a method may look at."""
+    """One class of one GNN at one size, with the reference graphs."""
 
     gnn: Gnn
-    reference: Sequence[Graph]  # graphs that the GNN gives the class
+    reference: Sequence[Graph]  # graphs that the GNN assigns to the class
     target_class: int
     nodes: int
 
@@ -39,17 +39,17 @@ class ClassTask:
 @dataclass(frozen=True)
 class Answers:
     graphs: list[Graph]
-    shares: list[float]  # add up to 1; alike, except of `d4`
+    shares: list[float]  # sum to 1; equal for all methods but `d4`
 
     @staticmethod
-    def alike(graphs: list[Graph]) -> Answers:
+    def equally_weighted(graphs: list[Graph]) -> Answers:
         return Answers(graphs, [1 / len(graphs)] * len(graphs))
 
 
 @dataclass(frozen=True)
 class ClassMethod:
     name: str
-    sampler: Sampler | None = None  # None: no denoiser
+    sampler: Sampler | None = None  # None if the method needs no denoiser
     candidates: int | None = None  # K
     steps: int | None = None  # T
 
@@ -59,7 +59,7 @@ class ClassMethod:
 
 
 _DEFAULT = ClassConfig(0)
-# T = 50 is the least that the paper allows itself.
+# T = 50 is the smallest value in the paper.
 METHODS = (
     ClassMethod("d4", "guided", _DEFAULT.candidates, _DEFAULT.steps),
     ClassMethod("d4_paper", "paper", 20, 50),
@@ -70,8 +70,8 @@ METHODS = (
 _GRID = ((10, 50), (20, 10), (20, 50), (20, 100), (30, 50))  # K, T of the paper's second table
 
 
-def grid() -> tuple[ClassMethod, ...]:
-    """The paper's K and T with both samplers, as far as `METHODS` does not have them already."""
+def parameter_grid() -> tuple[ClassMethod, ...]:
+    """Both samplers at the paper's K and T, except settings already in `METHODS`."""
     every = [
         replace(method, candidates=candidates, steps=steps)
         for method in METHODS
@@ -84,13 +84,15 @@ def grid() -> tuple[ClassMethod, ...]:
 def answers(
     method: ClassMethod, task: ClassTask, denoiser: Denoiser | None, count: int, seed: int
 ) -> Answers:
-    """`count` explanations; of ours perhaps fewer: it gives no two alike, but says their shares."""
+    """`count` explanations; `d4` may return fewer, distinct ones with shares."""
     generator = torch.Generator().manual_seed(seed)
     if method.sampler is None or method.candidates is None or method.steps is None:
-        search = {"real_random": real, "real_best20": best_real, "hill_climbing": climbed}[
-            method.name
-        ]
-        return Answers.alike(search(task, count, generator))
+        search = {
+            "real_random": random_subgraphs,
+            "real_best20": best_subgraphs,
+            "hill_climbing": hill_climbing,
+        }[method.name]
+        return Answers.equally_weighted(search(task, count, generator))
     if denoiser is None:
         raise ValueError(f"{method.name} needs a denoiser")
     config = ClassConfig(
@@ -105,23 +107,23 @@ def answers(
     found = explain_class(task.gnn, denoiser, task.reference, config, seed=seed, device=CPU)
     graphs = [one.graph for one in found]
     shares = [one.share for one in found if one.share is not None]
-    return Answers(graphs, shares) if shares else Answers.alike(graphs)
+    return Answers(graphs, shares) if shares else Answers.equally_weighted(graphs)
 
 
-def real(task: ClassTask, count: int, generator: torch.Generator) -> list[Graph]:
+def random_subgraphs(task: ClassTask, count: int, generator: torch.Generator) -> list[Graph]:
     parts = ClassParts(task.reference, generator)
     return [parts.draw(task.nodes) for _ in range(count)]
 
 
-def best_real(task: ClassTask, count: int, generator: torch.Generator) -> list[Graph]:
-    drawn = real(task, count * _REAL, generator)
+def best_subgraphs(task: ClassTask, count: int, generator: torch.Generator) -> list[Graph]:
+    drawn = random_subgraphs(task, count * _REAL, generator)
     confidence = predict(task.gnn, drawn, CPU)[:, task.target_class]
     best = confidence.view(count, _REAL).argmax(dim=1).tolist()
     return [drawn[place * _REAL + within] for place, within in enumerate(best)]
 
 
-def climbed(task: ClassTask, count: int, generator: torch.Generator) -> list[Graph]:
-    """Features are those of a class subgraph; edges start as ER(N, 1/2)."""
+def hill_climbing(task: ClassTask, count: int, generator: torch.Generator) -> list[Graph]:
+    """Climb from ER(N, 1/2) edges with the features of a class subgraph."""
     parts = ClassParts(task.reference, generator)
     drawn = to_dense([parts.draw(task.nodes) for _ in range(count)])
     random = (symmetric_uniform(drawn.adjacency, generator) < 0.5) & drawn.pair_mask

@@ -1,6 +1,6 @@
-"""One GNN's class explanations: the trained denoiser and all answers are kept, to be resumed.
+"""Run class explainers on one GNN; the cached denoiser and answers make a run resumable.
 
-What is kept is found by the GNN, the budget, the seed and the code that decides the answers.
+The cache key covers the GNN, the budget, the seed and the code that decides answers.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from safetensors.torch import load_file, save_file
 from bench.classes.methods import Answers, ClassMethod, ClassTask, answers
 from bench.counterfactuals.instances import CPU
 from bench.gnns.target_gnns import CACHE, TargetGnn
+from bench.progress import OnProgress
 from bench.report.provenance import code_digest, provenance
 from d4explain.gnn.graphs import Graph
 from models.diffusion.denoiser import Denoiser
@@ -33,16 +34,14 @@ _DECIDING = (
     *("bench/classes/methods.py", "bench/classes/runs.py"),
 )
 
-OnStep = Callable[[str, int, int], None]  # what, done, of how many
-
 
 @dataclass(frozen=True)
-class Explained:
-    """What a method answered, and what it took."""
+class ClassResult:
+    """A method's answers and their cost."""
 
     answers: Answers
     cpu_seconds: float
-    train_seconds: float  # of the denoiser; 0 without one
+    train_seconds: float  # 0 if the method needs no denoiser
     provenance: dict[str, Any]
 
 
@@ -55,7 +54,7 @@ class ClassRun:
         budget: float,
         explanations: int,
         seed: int,
-        on_step: OnStep,
+        on_progress: OnProgress,
         cache: Path = CACHE,
     ) -> None:
         self._target = target
@@ -63,15 +62,15 @@ class ClassRun:
         self._budget = budget
         self._explanations = explanations
         self._seed = seed
-        self._on_step = on_step
+        self._on_progress = on_progress
         key = json.dumps([target.folder.name, budget, explanations, seed, code_digest(_DECIDING)])
         digest = hashlib.sha256(key.encode()).hexdigest()[:12]
         self.folder = cache / "classes" / f"{target.folder.name}-{digest}"
         self.folder.mkdir(parents=True, exist_ok=True)
 
-    def explained(
+    def explain(
         self, method: ClassMethod, reference: Sequence[Graph], label: int, nodes: int
-    ) -> Explained:
+    ) -> ClassResult:
         file = self.folder / f"{method.key}-class{label}-n{nodes}.json"
         if not file.is_file():
             task = ClassTask(self._target.gnn, reference, label, nodes)
@@ -89,7 +88,7 @@ class ClassRun:
             aside.write_text(json.dumps(document) + "\n")
             os.replace(aside, file)
         kept = json.loads(file.read_text())
-        return Explained(
+        return ClassResult(
             Answers([_graph(one) for one in kept["graphs"]], kept["shares"]),
             kept["cpu_seconds"],
             kept["train_seconds"],
@@ -97,13 +96,13 @@ class ClassRun:
         )
 
     def _denoiser(self) -> tuple[Denoiser, float]:
-        """Of our class recipe, with as many steps as take about the budget on an idle machine."""
+        """Load or train the class denoiser; the step count fits the budget of CPU seconds."""
         file = self.folder / "denoiser.safetensors"
         recipe = recipe_for(Objective.CLASS)
         if not file.is_file():
             gnn = self._target.gnn
             trial = Trainer(self._training, gnn, recipe, seed=self._seed, device=CPU)
-            # CPU time: what else the machine does must not decide how long a denoiser learns
+            # CPU time, so that other load does not shorten the training.
             began = time.process_time()
             *_, last = trial.run(
                 until=_TIMED_STEPS,
@@ -113,18 +112,18 @@ class ClassRun:
             timed = recipe_for(Objective.CLASS, steps=steps)
             trainer = Trainer(self._training, gnn, timed, seed=self._seed, device=CPU)
             for last in trainer.run():
-                self._on_step("training the class denoiser", last.step, steps)
+                self._on_progress("training the class denoiser", last.step, steps)
             aside = file.with_suffix(".partial")
-            said = {"seconds": str(last.seconds)}
-            save_file(dict(trainer.denoiser().state_dict()), aside, metadata=said)
+            metadata = {"seconds": str(last.seconds)}
+            save_file(dict(trainer.denoiser().state_dict()), aside, metadata=metadata)
             os.replace(aside, file)
         with safe_open(file, framework="pt") as opened:
-            said = opened.metadata()
+            metadata = opened.metadata()
         first = self._training[0]
         shape = recipe.shape(first.features.shape[1], marked=first.target is not None)
         denoiser = Denoiser(shape)
         denoiser.load_state_dict(load_file(file))
-        return denoiser.eval(), float(said["seconds"])
+        return denoiser.eval(), float(metadata["seconds"])
 
 
 def _document(graph: Graph) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Plain searches to compare with: they know the GNN, but nothing about the data."""
+"""Baseline searches that query the GNN but use no training data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from models.graphs.edits import EditRules, EditSet, EditSpace
 
 @dataclass(frozen=True)
 class BaselineOutcome:
-    """The edited graph, if the sparse GNN gives it another class, and the work it took."""
+    """The edited graph, or None if the sparse GNN confirms no flip, and the cost."""
 
     graph: Graph | None
     edits: int
@@ -26,22 +26,22 @@ Search = Callable[[CounterfactualOracle], EditSet | None]
 
 
 def greedy(gnn: Gnn, graph: Graph, rules: EditRules, *, device: torch.device) -> BaselineOutcome:
-    """The best single edit by the GNN's margin, again and again until the class flips."""
+    """Repeat the best single edit by the GNN's margin until the class flips."""
     return _run(gnn, graph, rules, _greedy, device)
 
 
 def random_edits(
     gnn: Gnn, graph: Graph, rules: EditRules, *, generator: torch.Generator, device: torch.device
 ) -> BaselineOutcome:
-    """Edits in random order until the class flips."""
+    """Apply edits in random order until the class flips."""
 
-    def search(judge: CounterfactualOracle) -> EditSet | None:
-        order = torch.randperm(judge.space.count, generator=generator).tolist()
+    def search(oracle: CounterfactualOracle) -> EditSet | None:
+        order = torch.randperm(oracle.space.count, generator=generator).tolist()
         prefixes = [
             tuple(sorted(order[:length]))
-            for length in range(1, min(judge.space.budget, len(order)) + 1)
+            for length in range(1, min(oracle.space.budget, len(order)) + 1)
         ]
-        margins = judge.margins(prefixes)
+        margins = oracle.margins(prefixes)
         return next(
             (edits for edits, margin in zip(prefixes, margins, strict=True) if margin > 0), None
         )
@@ -49,15 +49,15 @@ def random_edits(
     return _run(gnn, graph, rules, search, device)
 
 
-def _greedy(judge: CounterfactualOracle) -> EditSet | None:
+def _greedy(oracle: CounterfactualOracle) -> EditSet | None:
     edits: EditSet = ()
-    for _ in range(judge.space.budget):
+    for _ in range(oracle.space.budget):
         longer = [
-            tuple(sorted((*edits, pair))) for pair in range(judge.space.count) if pair not in edits
+            tuple(sorted((*edits, pair))) for pair in range(oracle.space.count) if pair not in edits
         ]
         if not longer:
             return None
-        margins = judge.margins(longer)
+        margins = oracle.margins(longer)
         best = max(range(len(longer)), key=margins.__getitem__)
         if margins[best] == FORBIDDEN:
             return None
@@ -73,8 +73,8 @@ def _run(
     gnn.eval()
     space = EditSpace.of(graph, rules)
     before = int(predict(gnn, [graph], device)[0].argmax())
-    judge = CounterfactualOracle(gnn, space, FlipGoal(before, None), device)
-    edits = search(judge)
-    if edits is None or judge.verified_margins([edits])[0] <= 0:
-        return BaselineOutcome(None, 0, judge.evaluations + 1)
-    return BaselineOutcome(space.apply(edits), len(edits), judge.evaluations + 1)
+    oracle = CounterfactualOracle(gnn, space, FlipGoal(before, None), device)
+    edits = search(oracle)
+    if edits is None or oracle.verified_margins([edits])[0] <= 0:
+        return BaselineOutcome(None, 0, oracle.evaluations + 1)
+    return BaselineOutcome(space.apply(edits), len(edits), oracle.evaluations + 1)

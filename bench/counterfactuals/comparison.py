@@ -1,4 +1,4 @@
-"""The counterfactual comparison on one data set: all methods' answers and the rows of them."""
+"""Compare all counterfactual methods on one data set."""
 
 from __future__ import annotations
 
@@ -6,33 +6,41 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from bench.counterfactuals.figures import Answered, Detail, Row, Shared, row, shared_mmd
+from bench.counterfactuals.figures import (
+    CounterfactualRow,
+    EditDetail,
+    MethodResult,
+    SharedFlips,
+    counterfactual_row,
+    shared_mmd,
+)
 from bench.counterfactuals.instances import (
     EXHAUSTIVE_PAIRS,
-    MOST_EDITS,
-    MOST_PAIRS,
+    MAX_NODE_EDITS,
+    MAX_PAIRS,
     NEAR_TARGET,
-    Explained,
-    chosen,
+    EditableInstance,
     is_covered,
     restricted_count,
+    select_instances,
 )
 from bench.counterfactuals.intervals import mmd_gain
-from bench.counterfactuals.runs import OnStep, Run
+from bench.counterfactuals.runs import CounterfactualRun
 from bench.data.tasks import Task
 from bench.gnns.target_gnns import TargetGnn
+from bench.progress import OnProgress
 
 
 @dataclass(frozen=True)
 class Comparison:
-    instances: list[Explained]
-    answers: dict[str, list[Answered]]  # by method
-    results: list[tuple[Row, Detail]]  # one per method
-    documents: list[dict[str, Any]]  # the same with where they come from
+    instances: list[EditableInstance]
+    answers: dict[str, list[MethodResult]]  # by method
+    results: list[tuple[CounterfactualRow, EditDetail]]  # one per method
+    documents: list[dict[str, Any]]  # rows to save: figures and provenance
     remarks: list[str]
 
 
-def compared(
+def compare_methods(
     task: Task,
     target: TargetGnn,
     methods: Sequence[str],
@@ -40,29 +48,29 @@ def compared(
     budget: float,
     test: int,
     seed: int,
-    on_step: OnStep,
+    on_progress: OnProgress,
 ) -> Comparison:
-    """What was computed before is read."""
-    instances = chosen(task, test, seed)
+    """Run every method on the same instances; cached answers are reused."""
+    instances = select_instances(task, test, seed)
     covered = [is_covered(instance) for instance in instances]
     spare = sum(instance.from_validation for instance in instances)
     held_out = task.validation.graphs
-    run = Run(
+    run = CounterfactualRun(
         target,
         task.train.graphs,
         instances,
         budget=budget,
         seed=seed,
-        on_step=on_step,
+        on_progress=on_progress,
         whole=None if task.whole is None else task.whole.data.graph,
     )
     given = {name: run.answers(name) for name in methods}
     answers = {name: found for name, (found, _, _) in given.items()}
     fewest = run.fewest()
-    results: list[tuple[Row, Detail]] = []
+    results: list[tuple[CounterfactualRow, EditDetail]] = []
     documents: list[dict[str, Any]] = []
     for name, (found, train_seconds, origin) in given.items():
-        figures, detail = row(
+        figures, detail = counterfactual_row(
             task.name,
             name,
             target.gnn,
@@ -79,33 +87,36 @@ def compared(
         if name == "d4" and "greedy" in answers:
             both = shared_mmd(found, answers["greedy"], held_out)
         low, high = gain or (None, None)
-        said = {"budget": budget, "from_validation": spare}
+        settings = {"budget": budget, "from_validation": spare}
         interval = {"mmd_gain_low": low, "mmd_gain_high": high}
-        on_shared = asdict(both) if both else dict.fromkeys(one.name for one in fields(Shared))
-        documents.append({**asdict(figures), **origin, **said, **interval, **on_shared})
+        on_shared = asdict(both) if both else dict.fromkeys(one.name for one in fields(SharedFlips))
+        documents.append({**asdict(figures), **origin, **settings, **interval, **on_shared})
     remarks = _remarks(task, instances, covered, [figures for figures, _ in results])
     return Comparison(instances, answers, results, documents, remarks)
 
 
 def _remarks(
-    task: Task, instances: Sequence[Explained], covered: Sequence[bool], rows: Sequence[Row]
+    task: Task,
+    instances: Sequence[EditableInstance],
+    covered: Sequence[bool],
+    rows: Sequence[CounterfactualRow],
 ) -> list[str]:
     nearest = (
-        "the edges and the pairs nearest by hops"
+        "existing edges and the nearest pairs by hops"
         if task.whole is None
-        else f"the edges and the pairs with an end within {NEAR_TARGET} hops of the node, "
-        f"at most {MOST_EDITS} of them,"
+        else f"existing edges and pairs with an end within {NEAR_TARGET} hops of the node, "
+        f"at most {MAX_NODE_EDITS} of them"
     )
     remarks = [
-        f"exhaustive search to two edits covers {sum(covered) / len(covered):.0%} of the instances "
+        f"Exhaustive search to two edits covers {sum(covered) / len(covered):.0%} of the instances "
         f"(at most {EXHAUSTIVE_PAIRS} pairs); {restricted_count(instances)} of {len(instances)} "
-        f"have more than {MOST_PAIRS} pairs: there all methods may edit {nearest} only"
+        f"have more than {MAX_PAIRS} pairs; on those every method may only edit {nearest}."
     ]
     if task.whole is not None:
         spare = sum(instance.from_validation for instance in instances)
         refuted = sum(figures.refuted_on_whole for figures in rows)
         remarks.append(
             f"{len(instances) - spare} test nodes and {spare} validation nodes; "
-            f"{refuted} answers did not hold on the whole graph and are not counted"
+            f"{refuted} answers do not flip the class on the whole graph and are not counted."
         )
     return remarks

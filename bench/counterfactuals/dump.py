@@ -1,4 +1,4 @@
-"""Everything a separate program needs to check a comparison: GNN, instances, every answer."""
+"""Write everything that a separate program needs to check a comparison."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench.counterfactuals.figures import Answered
-from bench.counterfactuals.instances import CPU, Explained
+from bench.counterfactuals.figures import MethodResult
+from bench.counterfactuals.instances import CPU, EditableInstance
 from bench.gnns.example_gnn import node_link
 from bench.gnns.target_gnns import TargetGnn
 from d4explain.gnn.network import predict
@@ -17,14 +17,14 @@ from d4explain.gnn.network import predict
 def dump(
     folder: Path,
     target: TargetGnn,
-    instances: Sequence[Explained],
-    answers: Mapping[str, Sequence[Answered]],
+    instances: Sequence[EditableInstance],
+    answers: Mapping[str, Sequence[MethodResult]],
 ) -> None:
-    """spec.json, weights.safetensors, instances.json (label: the GNN's own) and edits.json.
+    """Write spec.json, weights.safetensors, instances.json and edits.json.
 
-    An instance of a node set also says which of its nodes is the target.
-    edits.json maps a method to one entry per instance: a list of alternatives, best first, each a
-    list of [source, target, "add" or "remove"].
+    instances.json holds graphs with the GNN's predicted label; a node instance also names its
+    target node. edits.json maps each method to one entry per instance: a list of alternatives, best
+    first, each a list of [source, target, "add" or "remove"].
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("spec.json", "weights.safetensors"):
@@ -40,7 +40,7 @@ def dump(
     (folder / "edits.json").write_text(json.dumps(edits) + "\n")
 
 
-def _named(answer: Answered) -> list[list[tuple[int, int, str]]]:
+def _named(answer: MethodResult) -> list[list[tuple[int, int, str]]]:
     edges = set(map(tuple, answer.instance.graph.edges.T.tolist()))
     return [
         [(*pair, "remove" if pair in edges else "add") for pair in edits] for edits in answer.found

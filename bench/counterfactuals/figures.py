@@ -1,4 +1,4 @@
-"""What a method's answers are worth: one row of the counterfactual table."""
+"""Evaluate a method's answers: one row of the counterfactual table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from bench.counterfactuals.instances import CPU, EXHAUSTIVE_EDITS, Explained
+from bench.counterfactuals.instances import CPU, EXHAUSTIVE_EDITS, EditableInstance
 from bench.counterfactuals.methods import Edits
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn, predict
@@ -26,15 +26,15 @@ SMALL_NODES = 60
 
 
 @dataclass(frozen=True)
-class Answered:
-    """One instance and what a method said about it."""
+class MethodResult:
+    """The answers of one method for one instance."""
 
-    instance: Explained
+    instance: EditableInstance
     found: tuple[Edits, ...]
     gnn_evaluations: int
     gnn_gradients: int
     cpu_seconds: float
-    refuted: int = 0  # answers of a node's instance that did not hold on the whole graph: not found
+    refuted: int = 0  # answers for a node that do not flip it in the whole graph; not in `found`
 
     @property
     def edits(self) -> int | None:
@@ -42,17 +42,17 @@ class Answered:
 
 
 @dataclass(frozen=True)
-class Row:
-    """The keys that the table's JSON has, besides where it comes from."""
+class CounterfactualRow:
+    """The figures of a saved row; provenance is added separately."""
 
     dataset: str
     method: str
     n: int
     auc_strict: float
     ceiling: float
-    auc_possible: float  # at most, by any method: what exhaustive search leaves open
+    auc_possible: float  # upper bound for any method, from exhaustive search
     auc_one_edit: float
-    fidelity_auc: float  # of flips only; not the paper's, see `_fidelity_auc`
+    fidelity_auc: float  # of flips only; differs from the paper's, see `_fidelity_auc`
     mean_edits: float | None
     flip_rate: float
     flip_rate_005: float
@@ -66,7 +66,7 @@ class Row:
     gnn_evaluations: float
     gnn_gradients: float
     cpu_seconds: float
-    cpu_seconds_n60: float | None  # of the instances of at most 60 nodes
+    cpu_seconds_n60: float | None  # instances of at most 60 nodes
     share_covered: float  # by exhaustive search
     refuted_on_whole: int
     train_seconds: float
@@ -74,38 +74,38 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Detail:
-    """What is printed beside the row: what kind of edits, and the parts of the held-out MMD."""
+class EditDetail:
+    """Printed but not saved: kinds of edits and the components of the held-out MMD."""
 
     added: int
     removed: int
-    connected: float | None  # share of the answers whose graph is connected
-    connected_before: float | None  # the same instances untouched
+    connected: float | None  # share of edited graphs that are connected
+    connected_before: float | None  # the same for the unedited graphs
     mmd: MmdScore | None
 
 
-def toggled(graph: Graph, edits: Edits) -> Graph:
-    """The graph after the pairs were toggled, its edges sorted."""
+def toggle_pairs(graph: Graph, edits: Edits) -> Graph:
+    """Toggle the pairs and return the graph with sorted edges."""
     edges = set(map(tuple, graph.edges.T.tolist())).symmetric_difference(edits)
     sorted_edges = torch.tensor(sorted(edges), dtype=torch.int64).view(-1, 2).T.contiguous()
     return replace(graph, edges=sorted_edges)
 
 
-def row(
+def counterfactual_row(
     dataset: str,
     method: str,
     gnn: Gnn,
     *,
-    answers: Sequence[Answered],
+    answers: Sequence[MethodResult],
     held_out: Sequence[Graph],
     fewest: Sequence[int | None],
     covered: Sequence[bool],
     train_seconds: float,
-) -> tuple[Row, Detail]:
-    """`fewest` and `covered` are what exhaustive search says of each instance."""
+) -> tuple[CounterfactualRow, EditDetail]:
+    """Exhaustive search gives `fewest` (edits) and `covered` for each instance."""
     originals = [answer.instance.graph for answer in answers]
     flips = [answer for answer in answers if answer.found]
-    edited = [toggled(answer.instance.graph, answer.found[0]) for answer in flips]
+    edited = [toggle_pairs(answer.instance.graph, answer.found[0]) for answer in flips]
     instances = [Instance(answer.instance.graph.edge_count, answer.edits) for answer in answers]
     curve = cf_acc_curve(instances)
     reference, untouched = statistics(held_out), statistics(originals)
@@ -119,13 +119,13 @@ def row(
     small = [
         answer.cpu_seconds for answer in answers if answer.instance.graph.node_count <= SMALL_NODES
     ]
-    figures = Row(
+    figures = CounterfactualRow(
         dataset=dataset,
         method=method,
         n=len(answers),
         auc_strict=cf_acc_auc(curve),
         ceiling=ceiling([graph.edge_count for graph in originals]),
-        auc_possible=_possible(originals, fewest, covered),
+        auc_possible=_best_possible_auc(originals, fewest, covered),
         auc_one_edit=cf_acc_auc(cf_acc_curve(instances, CurveRule.ONE_EDIT)),
         fidelity_auc=_fidelity_auc(gnn, answers),
         mean_edits=_mean([len(answer.found[0]) for answer in flips]) if flips else None,
@@ -151,22 +151,22 @@ def row(
 
 
 @dataclass(frozen=True)
-class Shared:
-    """Held-out MMD on the instances that both of two methods flip.
+class SharedFlips:
+    """Held-out MMD on the instances that both methods flip.
 
-    Which instances a method flips moves its MMD, too: those alone are no sample of all.
+    The choice of flipped instances itself changes the MMD, so a fair comparison uses shared ones.
     """
 
     shared: int
     mmd_shared: float
     mmd_shared_other: float
-    mmd_shared_floor: float  # of these instances untouched
+    mmd_shared_floor: float  # unedited instances
 
 
 def shared_mmd(
-    ours: Sequence[Answered], others: Sequence[Answered], held_out: Sequence[Graph]
-) -> Shared | None:
-    """None if there is no instance that both flip."""
+    ours: Sequence[MethodResult], others: Sequence[MethodResult], held_out: Sequence[Graph]
+) -> SharedFlips | None:
+    """None if the methods share no flipped instance."""
     both = [
         (one, other) for one, other in zip(ours, others, strict=True) if one.found and other.found
     ]
@@ -174,21 +174,21 @@ def shared_mmd(
         return None
     reference = statistics(held_out)
     groups = (
-        [toggled(one.instance.graph, one.found[0]) for one, _ in both],
-        [toggled(other.instance.graph, other.found[0]) for _, other in both],
+        [toggle_pairs(one.instance.graph, one.found[0]) for one, _ in both],
+        [toggle_pairs(other.instance.graph, other.found[0]) for _, other in both],
         [one.instance.graph for one, _ in both],
     )
-    return Shared(len(both), *(mmd(statistics(graphs), reference).sum for graphs in groups))
+    return SharedFlips(len(both), *(mmd(statistics(graphs), reference).sum for graphs in groups))
 
 
 def _detail(
-    flips: Sequence[Answered], edited: Sequence[Graph], against_held_out: MmdScore | None
-) -> Detail:
+    flips: Sequence[MethodResult], edited: Sequence[Graph], against_held_out: MmdScore | None
+) -> EditDetail:
     removed = 0
     for answer in flips:
         edges = set(map(tuple, answer.instance.graph.edges.T.tolist()))
         removed += len(edges.intersection(answer.found[0]))
-    return Detail(
+    return EditDetail(
         added=sum(len(answer.found[0]) for answer in flips) - removed,
         removed=removed,
         connected=_mean([is_connected(graph) for graph in edited]) if flips else None,
@@ -199,10 +199,10 @@ def _detail(
     )
 
 
-def _possible(
+def _best_possible_auc(
     graphs: Sequence[Graph], fewest: Sequence[int | None], covered: Sequence[bool]
 ) -> float:
-    """Strict AUC if every graph took the fewest edits that are not known to be too few."""
+    """Strict AUC at the fewest edits per graph that exhaustive search does not rule out."""
     edits = [
         few if few is not None else EXHAUSTIVE_EDITS + 1 if is_covered else 1
         for few, is_covered in zip(fewest, covered, strict=True)
@@ -217,18 +217,18 @@ def _share_within(instances: Sequence[Instance], ratio: float) -> float:
     )
 
 
-def _fidelity_auc(gnn: Gnn, answers: Sequence[Answered]) -> float:
-    """Area under the mean fidelity of flips at r = 0 … 0.3: what did not flip within r counts as 0.
+def _fidelity_auc(gnn: Gnn, answers: Sequence[MethodResult]) -> float:
+    """Area under the mean fidelity of flips at r = 0 … 0.3; no flip within r counts as 0.
 
-    The paper's fidelity AUC is another quantity: there every graph has an explanation at every r,
-    and its fidelity counts whether or not the class flips. A smallest flip has no graph at other r.
+    The paper's fidelity AUC differs: it has an explanation of every graph at every r and counts its
+    fidelity whether or not the class flips. Our answers are smallest flips, at a single r.
     """
     before = predict(gnn, [answer.instance.graph for answer in answers], CPU)
     gained: list[tuple[float, int, int]] = []
     for position, answer in enumerate(answers):
         if answer.found:
             graph = answer.instance.graph
-            (after,) = predict(gnn, [toggled(graph, answer.found[0])], CPU)
+            (after,) = predict(gnn, [toggle_pairs(graph, answer.found[0])], CPU)
             gain = fidelity(before[position], after)
             gained.append((gain, len(answer.found[0]), graph.edge_count))
     points = [

@@ -1,4 +1,4 @@
-"""Which held-out graphs or nodes are explained, with which edits, and how few edits could do."""
+"""Select the instances to explain, limit their edits and find the fewest edits that flip them."""
 
 from __future__ import annotations
 
@@ -18,68 +18,67 @@ from models.graphs.neighbourhoods import NodeInstance
 
 CPU = torch.device("cpu")
 MAX_RATIO = 0.3
-MOST_PAIRS = 2000  # that any method may edit; larger instances get a stated choice of so many
-# and so many edits of a large node instance: a step of greedy search takes seconds there, and .3 of
-# its edges are hundreds of steps
-MOST_EDITS = 6
-NEAR_TARGET = 2  # hops: of a large node instance, an added edge has one end so near
-EXHAUSTIVE_PAIRS = 600  # allowed ones, of instances whose every one or two edits are tried
+MAX_PAIRS = 2000  # larger instances are restricted to this many pairs, for every method
+# Edits of a restricted node instance. A greedy step takes seconds there, and 0.3 of the edges would
+# mean hundreds of steps.
+MAX_NODE_EDITS = 6
+NEAR_TARGET = 2  # hops; in a restricted node instance, added edges have one end this near
+EXHAUSTIVE_PAIRS = 600  # exhaustive search covers instances with at most this many pairs
 EXHAUSTIVE_EDITS = 2
 _CELLS_AT_ONCE = 2**19
 
 
 @dataclass(frozen=True)
-class Explained:
-    """One graph and what every method may do to it."""
+class EditableInstance:
+    """One graph and the edits that every method may make."""
 
     graph: Graph
     rules: EditRules
-    restricted: bool  # not all pairs may be edited
-    node: NodeInstance | None = None  # where the graph lies in the whole, if a node is explained
-    from_validation: bool = False  # the test part was too small
+    restricted: bool  # only some pairs may be edited
+    node: NodeInstance | None = None  # position in the whole graph, for a node task
+    from_validation: bool = False  # filled up because there are too few test nodes
 
 
-def chosen(task: Task, count: int, seed: int) -> list[Explained]:
-    """`count` test instances in seeded random order, all classes alike.
+def select_instances(task: Task, count: int, seed: int) -> list[EditableInstance]:
+    """Select `count` test instances in seeded random order, regardless of class.
 
-    Where a node set has fewer test nodes, validation nodes follow in seeded random order: the GNN
-    was chosen on them but not trained on them. Training nodes are never explained.
+    If a node set has too few test nodes, validation nodes fill up the rest: they selected the GNN
+    but did not train it. Training nodes are never explained.
     """
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(task.test.graphs), generator=generator).tolist()[:count]
     if task.whole is None:
-        return [_explained_graph(task.test.graphs[position], seed) for position in order]
-    result = [_explained_node(task.whole.test[position], seed) for position in order]
+        return [_graph_instance(task.test.graphs[position], seed) for position in order]
+    result = [_node_instance(task.whole.test[position], seed) for position in order]
     spare = torch.randperm(len(task.whole.validation), generator=generator).tolist()
     for position in spare[: count - len(result)]:
-        explained = _explained_node(task.whole.validation[position], seed)
+        explained = _node_instance(task.whole.validation[position], seed)
         result.append(replace(explained, from_validation=True))
     return result
 
 
-def delete_only(instance: Explained) -> EditRules:
+def deletion_rules(instance: EditableInstance) -> EditRules:
     return replace(instance.rules, add=False)
 
 
-def _explained_node(node: NodeInstance, seed: int) -> Explained:
+def _node_instance(node: NodeInstance, seed: int) -> EditableInstance:
     rules = node.rules(EditRules(max_ratio=MAX_RATIO))
     space = EditSpace.of(node.graph, rules)
-    if space.count <= MOST_PAIRS:
-        return Explained(node.graph, rules, restricted=False, node=node)
-    kept = pairs_near_target(space, node.hops, MOST_PAIRS, torch.Generator().manual_seed(seed))
+    if space.count <= MAX_PAIRS:
+        return EditableInstance(node.graph, rules, restricted=False, node=node)
+    kept = pairs_near_target(space, node.hops, MAX_PAIRS, torch.Generator().manual_seed(seed))
     allowed = set(zip(space.sources.tolist(), space.targets.tolist(), strict=True))
     frozen = rules.frozen_pairs | allowed.difference(kept)
-    fewer = replace(rules, frozen_pairs=frozen, max_edits=MOST_EDITS)
-    return Explained(node.graph, fewer, restricted=True, node=node)
+    fewer = replace(rules, frozen_pairs=frozen, max_edits=MAX_NODE_EDITS)
+    return EditableInstance(node.graph, fewer, restricted=True, node=node)
 
 
 def pairs_near_target(
     space: EditSpace, hops: torch.Tensor, most: int, generator: torch.Generator
 ) -> list[tuple[int, int]]:
-    """Of the allowed pairs, the edges and then those with an end at most two hops from the target.
+    """Existing edges, then absent pairs with an end at most two hops from the target.
 
-    Edges and pairs both come by how near they are to the target, by the sum of their ends' `hops`
-    [node]; those alike in random order.
+    Both groups are sorted by the sum of their ends' `hops` [node], ties in random order.
     """
     shuffled = torch.randperm(space.count, generator=generator)
     near = hops[space.sources] + hops[space.targets]  # [pair]
@@ -92,19 +91,19 @@ def pairs_near_target(
     return list(zip(space.sources[order].tolist(), space.targets[order].tolist(), strict=True))
 
 
-def _explained_graph(graph: Graph, seed: int) -> Explained:
+def _graph_instance(graph: Graph, seed: int) -> EditableInstance:
     rules = EditRules(max_ratio=MAX_RATIO)
     nodes = graph.node_count
-    if nodes * (nodes - 1) // 2 <= MOST_PAIRS:
-        return Explained(graph, rules, restricted=False)
+    if nodes * (nodes - 1) // 2 <= MAX_PAIRS:
+        return EditableInstance(graph, rules, restricted=False)
     everything = set(combinations(range(nodes), 2))
-    kept = candidate_pairs(graph, MOST_PAIRS, torch.Generator().manual_seed(seed))
+    kept = candidate_pairs(graph, MAX_PAIRS, torch.Generator().manual_seed(seed))
     frozen = frozenset(everything.difference(kept))
-    return Explained(graph, replace(rules, frozen_pairs=frozen), restricted=True)
+    return EditableInstance(graph, replace(rules, frozen_pairs=frozen), restricted=True)
 
 
 def candidate_pairs(graph: Graph, most: int, generator: torch.Generator) -> list[tuple[int, int]]:
-    """The edges, then the pairs nearest to one another by hops; pairs alike in random order."""
+    """Existing edges, then absent pairs by hop distance; ties in random order."""
     network = nx.empty_graph(graph.node_count)
     network.add_edges_from(graph.edges.T.tolist())
     hops = dict(nx.all_pairs_shortest_path_length(network))
@@ -115,37 +114,37 @@ def candidate_pairs(graph: Graph, most: int, generator: torch.Generator) -> list
     return shuffled[:most]
 
 
-def fewest_edits(gnn: Gnn, instance: Explained) -> int | None:
-    """1 or 2 if one or two edits flip the GNN, else None; tries every set of them."""
+def fewest_edits(gnn: Gnn, instance: EditableInstance) -> int | None:
+    """1 or 2 if one or two edits flip the GNN, else None; tries every edit set."""
     space = EditSpace.of(instance.graph, instance.rules)
     goal = FlipGoal(int(predict(gnn, [instance.graph], CPU)[0].argmax()), None)
     if space.budget < 1:
         return None
     singles = torch.arange(space.count)[:, None]
     effects = _margins(gnn, space, goal, singles)
-    if _verified(gnn, space, goal, singles[effects > 0]):
+    if _any_verified_flip(gnn, space, goal, singles[effects > 0]):
         return 1
     if space.budget < 2:
         return None
-    # those with the greatest single effects first: a flip ends the search
+    # Start with the largest single effects, because the first flip ends the search.
     rank = effects.argsort(descending=True)
     places = torch.combinations(torch.arange(space.count))
     doubles = rank[places[places.sum(dim=1).argsort()]]
     step = max(1, _CELLS_AT_ONCE // instance.graph.node_count**2)
     for some in torch.split(doubles, 16 * step):
         flips = some[_margins(gnn, space, goal, some) > 0]
-        if _verified(gnn, space, goal, flips):
+        if _any_verified_flip(gnn, space, goal, flips):
             return 2
     return None
 
 
-def is_covered(instance: Explained) -> bool:
-    """Whether every one or two edits that the rules allow are tried."""
+def is_covered(instance: EditableInstance) -> bool:
+    """Whether exhaustive search to two edits is affordable."""
     return EditSpace.of(instance.graph, instance.rules).count <= EXHAUSTIVE_PAIRS
 
 
 def _margins(gnn: Gnn, space: EditSpace, goal: FlipGoal, sets: torch.Tensor) -> torch.Tensor:
-    """By the dense GNN, of sets of equally many pairs given as [set, place]: [set]."""
+    """Margins of the dense GNN for edit sets of equal size, given as [set, place]: [set]."""
     found = []
     step = max(1, _CELLS_AT_ONCE // space.graph.node_count**2)
     with torch.inference_mode():
@@ -164,13 +163,13 @@ def _margins(gnn: Gnn, space: EditSpace, goal: FlipGoal, sets: torch.Tensor) -> 
     return torch.cat(found) if found else torch.empty(0)
 
 
-def _verified(gnn: Gnn, space: EditSpace, goal: FlipGoal, flips: torch.Tensor) -> bool:
-    """Whether one of the sets flips the sparse GNN too."""
+def _any_verified_flip(gnn: Gnn, space: EditSpace, goal: FlipGoal, flips: torch.Tensor) -> bool:
+    """Whether one of the edit sets also flips the sparse GNN."""
     if not len(flips):
         return False
     graphs = space.apply_all([tuple(sorted(edits)) for edits in flips[:64].tolist()])
     return bool((goal.margin(predict(gnn, graphs, CPU)) > 0).any())
 
 
-def restricted_count(instances: Sequence[Explained]) -> int:
+def restricted_count(instances: Sequence[EditableInstance]) -> int:
     return sum(instance.restricted for instance in instances)

@@ -1,4 +1,4 @@
-"""How sure a difference between two methods is, given the instances that happened to be drawn."""
+"""Bootstrap confidence interval of the MMD difference between two methods."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from bench.counterfactuals.figures import Answered, toggled
+from bench.counterfactuals.figures import MethodResult, toggle_pairs
 from d4explain.gnn.graphs import Graph
 from models.metrics.mmd import kernels_between, statistics
 
@@ -21,16 +21,16 @@ class Interval(NamedTuple):
 
 
 def mmd_gain(
-    ours: Sequence[Answered],
-    theirs: Sequence[Answered],
+    ours: Sequence[MethodResult],
+    theirs: Sequence[MethodResult],
     held_out: Sequence[Graph],
     *,
     seed: int,
     resamples: int = _RESAMPLES,
 ) -> Interval | None:
-    """95 % bootstrap interval of their held-out MMD less ours; above 0, ours is nearer to the data.
+    """95 % bootstrap interval of their held-out MMD minus ours; above 0, ours is closer to it.
 
-    Instances are resampled, the same ones for both methods, out of those that both have flipped.
+    Each resample draws the same instances for both methods, from those that both flip.
     """
     both = [(one, other) for one, other in zip(ours, theirs, strict=True) if _both(one, other)]
     if len(both) < 2:
@@ -46,12 +46,16 @@ def mmd_gain(
     return Interval(low, high)
 
 
-def _both(one: Answered, other: Answered) -> bool:
+def _both(one: MethodResult, other: MethodResult) -> bool:
     return bool(one.found) and bool(other.found)
 
 
-def _distances(answers: Sequence[Answered], held_out: Sequence[Graph], shares: Tensor) -> Tensor:
-    """The part of the MMD that depends on the answers, for each row of shares: [resample]."""
-    edited = statistics([toggled(answer.instance.graph, answer.found[0]) for answer in answers])
+def _distances(
+    answers: Sequence[MethodResult], held_out: Sequence[Graph], shares: Tensor
+) -> Tensor:
+    """The terms of the MMD that depend on the answers, for each row of shares: [resample]."""
+    edited = statistics(
+        [toggle_pairs(answer.instance.graph, answer.found[0]) for answer in answers]
+    )
     across = kernels_between(edited, statistics(held_out)).sum.mean(dim=1)  # [instance]
     return ((shares @ edited.kernels.sum) * shares).sum(dim=1) - 2 * shares @ across

@@ -1,14 +1,14 @@
-"""The methods that are compared: ours, the paper's sampler, ours without each part, plain searches.
+"""The compared methods: ours, its ablations, the paper's sampler and plain searches.
 
-An ablation differs from `d4` in one thing:
+Each ablation differs from `d4` in one respect:
 
-- `d4_no_denoiser`: the same search and choice; plausibilities and samples, as many and as large,
-  are dealt to random pairs. With nothing foretold about them, all pairs are tried.
-- `d4_slopes`: the same, but the pairs to try are chosen by the GNN's own slopes.
-- `d4_no_lcf`: the denoiser was trained without the counterfactual loss (alpha = 0).
-- `d4_no_guidance`: the beam ignores plausibility.
-- `d4_no_pruning`: flips are returned as they were found.
-- `d4_one_sample`: one noisy graph, one draw.
+- `d4_no_denoiser`: same search and selection, but plausibilities and samples are assigned to random
+  pairs, and no effects are predicted, so all pairs are tried.
+- `d4_slopes`: the GNN's gradients select the pairs to try.
+- `d4_no_lcf`: the denoiser is trained without the counterfactual loss (alpha = 0).
+- `d4_no_guidance`: the beam search ignores plausibility.
+- `d4_no_pruning`: flips are not pruned.
+- `d4_one_sample`: one noisy graph, one sample.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from enum import Enum
 import torch
 
 from bench.counterfactuals.baselines import BaselineOutcome, greedy, random_edits
-from bench.counterfactuals.instances import CPU, Explained, delete_only
+from bench.counterfactuals.instances import CPU, EditableInstance, deletion_rules
 from d4explain.gnn.network import Gnn
 from models.counterfactual.denoiser_proposals import Proposals
 from models.counterfactual.edit_ranking import EffectSource
@@ -37,70 +37,72 @@ Edits = tuple[Pair, ...]
 
 @dataclass(frozen=True)
 class Answer:
-    """What a method says about one graph: sets of toggled pairs, best first, each verified."""
+    """A method's verified edit sets for one graph, best first, and their cost."""
 
     found: tuple[Edits, ...]
     gnn_evaluations: int
     gnn_gradients: int
 
 
-Method = Callable[[Explained, int], Answer]  # instance, seed
+Method = Callable[[EditableInstance, int], Answer]  # instance, seed
 
 
-class TrainedFor(Enum):
-    """Which denoiser a method needs."""
+class DenoiserKind(Enum):
+    """The training recipe of the denoiser that a method needs."""
 
     OURS = "default"
     WITHOUT_LCF = "no_lcf"
     PAPER = "paper"
 
     def recipe(self, steps: int | None = None) -> Recipe:
-        if self is TrainedFor.WITHOUT_LCF:
+        if self is DenoiserKind.WITHOUT_LCF:
             return recipe_for(Objective.COUNTERFACTUAL, steps=steps, alpha=0.0)
         return recipe_for(Objective.COUNTERFACTUAL, self.value, steps=steps)
 
 
 @dataclass(frozen=True)
-class Diffusion:
-    denoiser: TrainedFor
+class DiffusionMethod:
+    denoiser: DenoiserKind
     config: CounterfactualConfig
 
 
-DIFFUSION = {
-    "d4": Diffusion(TrainedFor.OURS, CounterfactualConfig(alternatives=ALTERNATIVES)),
-    "d4_no_denoiser": Diffusion(
-        TrainedFor.OURS,
+DIFFUSION_METHODS = {
+    "d4": DiffusionMethod(DenoiserKind.OURS, CounterfactualConfig(alternatives=ALTERNATIVES)),
+    "d4_no_denoiser": DiffusionMethod(
+        DenoiserKind.OURS,
         CounterfactualConfig(alternatives=ALTERNATIVES, effect_source=EffectSource.NONE),
     ),
-    "d4_slopes": Diffusion(
-        TrainedFor.OURS,
+    "d4_slopes": DiffusionMethod(
+        DenoiserKind.OURS,
         CounterfactualConfig(alternatives=ALTERNATIVES, effect_source=EffectSource.SLOPES),
     ),
-    "d4_no_lcf": Diffusion(TrainedFor.WITHOUT_LCF, CounterfactualConfig(alternatives=ALTERNATIVES)),
-    "d4_no_guidance": Diffusion(
-        TrainedFor.OURS,
+    "d4_no_lcf": DiffusionMethod(
+        DenoiserKind.WITHOUT_LCF, CounterfactualConfig(alternatives=ALTERNATIVES)
+    ),
+    "d4_no_guidance": DiffusionMethod(
+        DenoiserKind.OURS,
         CounterfactualConfig(
             alternatives=ALTERNATIVES,
             search=SearchConfig(states_by_plausibility=0, plausibility_weight=0.0),
         ),
     ),
-    "d4_no_pruning": Diffusion(
-        TrainedFor.OURS, CounterfactualConfig(alternatives=ALTERNATIVES, prune=False)
+    "d4_no_pruning": DiffusionMethod(
+        DenoiserKind.OURS, CounterfactualConfig(alternatives=ALTERNATIVES, prune=False)
     ),
-    "d4_one_sample": Diffusion(
-        TrainedFor.OURS,
+    "d4_one_sample": DiffusionMethod(
+        DenoiserKind.OURS,
         CounterfactualConfig(alternatives=ALTERNATIVES, proposals=Proposals((0.01,), 1, 1)),
     ),
-    "d4_paper": Diffusion(
-        TrainedFor.PAPER, CounterfactualConfig(alternatives=ALTERNATIVES, sampler="paper")
+    "d4_paper": DiffusionMethod(
+        DenoiserKind.PAPER, CounterfactualConfig(alternatives=ALTERNATIVES, sampler="paper")
     ),
 }
-PLAIN = ("greedy", "greedy_delete", "random")
-METHODS = (*DIFFUSION, *PLAIN)
+PLAIN_METHODS = ("greedy", "greedy_delete", "random")
+METHODS = (*DIFFUSION_METHODS, *PLAIN_METHODS)
 
 
 def diffusion_method(gnn: Gnn, denoiser: Denoiser, config: CounterfactualConfig) -> Method:
-    def method(instance: Explained, seed: int) -> Answer:
+    def method(instance: EditableInstance, seed: int) -> Answer:
         outcome = explain(
             gnn, denoiser, instance.graph, instance.rules, config, seed=seed, device=CPU
         )
@@ -113,9 +115,9 @@ def diffusion_method(gnn: Gnn, denoiser: Denoiser, config: CounterfactualConfig)
 
 
 def plain_method(gnn: Gnn, name: str) -> Method:
-    searches: dict[str, Callable[[Explained, int], BaselineOutcome]] = {
+    searches: dict[str, Callable[[EditableInstance, int], BaselineOutcome]] = {
         "greedy": lambda one, _: greedy(gnn, one.graph, one.rules, device=CPU),
-        "greedy_delete": lambda one, _: greedy(gnn, one.graph, delete_only(one), device=CPU),
+        "greedy_delete": lambda one, _: greedy(gnn, one.graph, deletion_rules(one), device=CPU),
         "random": lambda one, seed: random_edits(
             gnn,
             one.graph,
@@ -126,7 +128,7 @@ def plain_method(gnn: Gnn, name: str) -> Method:
     }
     search = searches[name]
 
-    def method(instance: Explained, seed: int) -> Answer:
+    def method(instance: EditableInstance, seed: int) -> Answer:
         outcome = search(instance, seed)
         if outcome.graph is None:
             return Answer((), outcome.gnn_evaluations, 0)

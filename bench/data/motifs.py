@@ -1,4 +1,4 @@
-"""The motifs that classes of the synthetic data sets were made with."""
+"""The motifs of the classes in the synthetic data sets."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def motif_of(dataset: str, label: int) -> nx.Graph | None:
     return _MOTIFS.get(dataset, {}).get(label)
 
 
-def contains(graph: Graph, motif: nx.Graph) -> bool:
-    """Whether the motif's edges are all there; more edges between its nodes do no harm."""
+def contains_motif(graph: Graph, motif: nx.Graph) -> bool:
+    """Whether the graph contains the motif; extra edges between its nodes are allowed."""
     network = nx.empty_graph(graph.node_count)
     network.add_edges_from(graph.edges.T.tolist())
     found: bool = GraphMatcher(network, motif).subgraph_is_monomorphic()

@@ -1,4 +1,4 @@
-"""The node data sets: one graph, its nodes' classes, and every node as an instance of its own."""
+"""Node data sets: one graph with node classes, and one instance per node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from bench.data.splits import DataFormatError, DataMissingError, Part
-from bench.gnns.recipes import recipe_of
+from bench.gnns.recipes import target_recipe
 from d4explain.gnn.graphs import Graph
 from models.graphs.neighbourhoods import NodeInstance, instance
 
@@ -22,7 +22,7 @@ WEBKB_SPLITS = 10
 
 @dataclass(frozen=True)
 class NodeData:
-    """A graph and the split of its nodes, each part ascending."""
+    """A graph and the split of its nodes, each part in ascending order."""
 
     graph: Graph
     labels: Tensor  # [node] int64
@@ -37,7 +37,7 @@ class NodeData:
 
 @dataclass(frozen=True)
 class WholeGraph:
-    """Where a node task's instances come from; an answer has to hold here too."""
+    """The graph behind a node task's instances; an answer must also flip the node here."""
 
     data: NodeData
     train: tuple[NodeInstance, ...]
@@ -45,9 +45,9 @@ class WholeGraph:
     test: tuple[NodeInstance, ...]
 
 
-def surrounded(name: str, data: NodeData) -> WholeGraph:
-    """Each node with as much around it as that data set's GNN sees."""
-    spec = recipe_of(name).spec(data.graph.features.shape[1], data.classes)
+def with_neighbourhoods(name: str, data: NodeData) -> WholeGraph:
+    """Cut out the neighbourhood of each node that the data set's GNN sees."""
+    spec = target_recipe(name).spec(data.graph.features.shape[1], data.classes)
 
     def around(nodes: Tensor) -> tuple[NodeInstance, ...]:
         return tuple(
@@ -58,24 +58,24 @@ def surrounded(name: str, data: NodeData) -> WholeGraph:
     return WholeGraph(data, around(data.train), around(data.validation), around(data.test))
 
 
-def marked_part(instances: tuple[NodeInstance, ...], labels: Tensor) -> Part:
-    """The instances' graphs, whose node 0 is marked, with that node's class; `labels` is [node]."""
+def labelled_instances(instances: tuple[NodeInstance, ...], labels: Tensor) -> Part:
+    """The instances' graphs, labelled with the class of their target node; `labels` is [node]."""
     return Part([one.graph for one in instances], labels[nodes_of(instances)])
 
 
 def nodes_of(instances: tuple[NodeInstance, ...]) -> Tensor:
-    """What the whole graph calls the marked nodes: [instance]."""
+    """Ids of the target nodes in the whole graph: [instance]."""
     return torch.tensor([int(one.nodes[0]) for one in instances], dtype=torch.int64)
 
 
-def read_masked(path: Path) -> NodeData:
-    """Arrays edge_index, x, y and three masks: a release's graph with its own split."""
+def read_node_npz(path: Path) -> NodeData:
+    """Read edge_index, x, y and three split masks from an npz file."""
     _require_file(path)
     try:
         with np.load(path, allow_pickle=False) as arrays:
             stored = {key: arrays[key] for key in ("edge_index", "x", "y", *_MASKS)}
     except (KeyError, ValueError, zipfile.BadZipFile) as error:
-        raise DataFormatError(f"{path} does not hold the arrays of a node set: {error}") from error
+        raise DataFormatError(f"{path} is not a node data set: {error}") from error
     return _node_data(
         path,
         torch.from_numpy(stored["x"].astype(np.float32)),
@@ -86,7 +86,7 @@ def read_masked(path: Path) -> NodeData:
 
 
 def read_webkb(path: Path, split: int) -> NodeData:
-    """Geom-GCN's text files and one of its ten splits, from a zip; words in rows of length 1."""
+    """Read Geom-GCN's text files and one of its ten splits from a zip; normalise the word rows."""
     _require_file(path)
     try:
         with zipfile.ZipFile(path) as archive:
@@ -101,7 +101,7 @@ def read_webkb(path: Path, split: int) -> NodeData:
         rows = sorted((int(number), words, int(kind)) for number, words, kind in _cells(table))
         words = torch.tensor([[float(word) for word in row[1].split(",")] for row in rows])
     except (KeyError, ValueError, zipfile.BadZipFile) as error:
-        raise DataFormatError(f"{path} is no zip of a WebKB graph: {error}") from error
+        raise DataFormatError(f"{path} is not a zip of a WebKB graph: {error}") from error
     features = torch.nn.functional.normalize(words, dim=1)
     labels = torch.tensor([row[2] for row in rows])
     return _node_data(path, features, torch.from_numpy(edges.T.copy()), labels, masks)
@@ -126,7 +126,7 @@ def _member(archive: zipfile.ZipFile, ending: str) -> bytes:
 def _node_data(
     path: Path, features: Tensor, directed: Tensor, labels: Tensor, masks: list[Tensor]
 ) -> NodeData:
-    """Undirected, without self-loops and repetitions."""
+    """Make the graph undirected, without self-loops and duplicate edges."""
     nodes = len(features)
     sizes = {len(labels), *(len(mask) for mask in masks)}
     if sizes != {nodes}:

@@ -1,4 +1,4 @@
-"""Noise on a graph that is explained: some of its edges removed, others added."""
+"""Random edge noise: remove some edges and add others."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import torch
 
 from d4explain.gnn.graphs import Graph
 
-# keeps ⌈.02 · 50⌉ at 1 although .02 · 50 may be a hair above it
+# Keeps ⌈0.02 · 50⌉ at 1 although the product may be slightly above it.
 _ROUNDING = 1e-9
 
 
-def noisy(graph: Graph, share: float, generator: torch.Generator) -> Graph:
-    """⌈share · |E|⌉ different pairs toggled, each by a fair coin an edge or an absent pair.
+def add_noise(graph: Graph, share: float, generator: torch.Generator) -> Graph:
+    """Toggle ⌈share · |E|⌉ distinct pairs; a fair coin decides between edge and absent pair.
 
-    Rounded up, so that no noisy graph is the graph itself; edges are sorted as everywhere.
+    The count is rounded up, so a noisy graph always differs. Edges are sorted.
     """
     present = set(map(tuple, graph.edges.T.tolist()))
     absent = [pair for pair in combinations(range(graph.node_count), 2) if pair not in present]

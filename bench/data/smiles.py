@@ -1,4 +1,4 @@
-"""Molecules from a csv with a SMILES column: atoms with PyG's nine features, bonds as edges."""
+"""Read molecules from a csv with a SMILES column; atoms get PyG's nine features."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LABEL_COLUMNS = ("label", "class", "target", "y", "p_np")  # p_np is MoleculeNet
 
 
 def read_smiles(path: Path) -> Part:
-    """One graph per row; rows that do not parse or have no label are skipped and counted."""
+    """One graph per row; rows without label or valid SMILES are skipped and counted."""
     rows = _rows(path)
     graphs, labels = [], []
     for smiles, label in rows:
@@ -52,7 +52,7 @@ def _molecule(smiles: str) -> Graph | None:
         raise DataError("molecules need RDKit: pip install 'd4explain[molecules]'") from error
     from torch_geometric.utils import from_rdmol  # noqa: PLC0415  # seconds to import
 
-    with rdBase.BlockLogs():  # what does not parse is counted
+    with rdBase.BlockLogs():  # parse errors are counted instead of logged
         molecule = Chem.MolFromSmiles(smiles) if smiles else None
     if molecule is None or molecule.GetNumAtoms() == 0:
         return None

@@ -1,4 +1,4 @@
-"""Labelled graphs of a data set, and what can be wrong with the files they come from."""
+"""Labelled graphs of a data set, and errors of its files."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from d4explain.gnn.graphs import Graph
 class Part:
     graphs: list[Graph]
     labels: Tensor  # [graph] int64
-    skipped: int = 0  # rows of the file that are no graph
+    skipped: int = 0  # rows of the file that are not graphs
 
     def select(self, index: Tensor | Sequence[int]) -> Part:
-        chosen = torch.as_tensor(index)
-        return Part([self.graphs[i] for i in chosen.tolist()], self.labels[chosen])
+        positions = torch.as_tensor(index)
+        return Part([self.graphs[i] for i in positions.tolist()], self.labels[positions])
 
 
 class DataError(Exception):
-    """A data set cannot be used; the message says why and what was found."""
+    """A data set cannot be used."""
 
 
 class DataMissingError(DataError):
-    """The files are not where D4_DATA or the given path says."""
+    """The files do not exist under D4_DATA or the given path."""
 
 
 class DataFormatError(DataError):
-    """The files are there but do not hold what their format promises."""
+    """The files do not follow their format."""

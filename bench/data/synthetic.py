@@ -1,8 +1,8 @@
 """Synthetic benchmarks with known motifs: BA-3Motif, BA-Shapes, Tree-Cycle and Tree-Grid.
 
-They follow the generators of GNNExplainer (Ying et al. 2019) and ReFine (Wang et al. 2021): motif
-k hangs with its first node on node k·⌊base / motifs⌋ of a base graph; a cycle has, half of the
-time, a second link a little further along the base.
+They follow the generators of GNNExplainer (Ying et al. 2019) and ReFine (Wang et al. 2021): the
+first node of motif k is linked to node k·⌊base / motifs⌋ of a base graph. Half of the cycles have a
+second link to a nearby base node.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Edge = tuple[int, int]
 
 @dataclass(frozen=True)
 class _Motif:
-    roles: tuple[int, ...]  # of each node; 0 is left to the base
+    roles: tuple[int, ...]  # role of each node; 0 is reserved for the base
     edges: tuple[_Edge, ...]
     second_link: bool = False
 
@@ -51,11 +51,11 @@ class Ba3Class(Enum):
 
 @dataclass(frozen=True)
 class _Ba3Recipe:
-    """How graphs of one BA-3Motif class are made; weights are counts in the published graphs."""
+    """How to generate one BA-3Motif class; weights are counts in the published graphs."""
 
     motif: _Motif
     attachments: int  # of the Barabási–Albert base of 6 nodes; 5 gives a star, 3 gives 9 edges
-    # Motifs per graph → how often; and, for as many motifs, how often 0, 1, 2, … extra edges.
+    # Frequency of each number of motifs, and for it the frequency of 0, 1, 2, … extra edges.
     motif_counts: dict[int, int]
     extra_edges: dict[int, tuple[int, ...]]
 
@@ -122,7 +122,7 @@ def tree_grid(generator: torch.Generator) -> NodeDataset:
 
 @dataclass
 class _Drawing:
-    """A graph while it is being put together."""
+    """A graph under construction."""
 
     roles: list[int]
     edges: set[_Edge]
@@ -184,17 +184,17 @@ def _with_motifs(
         drawing.motif_edges |= inside
         drawing.connect(place, start)
         if motif.second_link and int(torch.randint(2, (1,), generator=generator)):
-            # Behind the end of a small base this reaches the first motif, as it does in the
-            # published graphs: 23 % of the BA-3Motif cycles graphs join two cycles.
+            # Past the end of a small base this hits the first motif, as in the published graphs:
+            # 23 % of the BA-3Motif cycle graphs join two cycles.
             on_base, on_motif = torch.randint(1, 4, (2,), generator=generator).tolist()
             drawing.connect(place + on_base, start + on_motif)
     return drawing
 
 
 def _barabasi_albert(nodes: int, attachments: int, generator: torch.Generator) -> set[_Edge]:
-    """Each new node links to `attachments` others, in proportion to their degrees."""
+    """Link each new node to `attachments` others with probability proportional to degree."""
     edges: set[_Edge] = set()
-    ends: list[int] = []  # every node once per edge that it has
+    ends: list[int] = []  # every node, once per incident edge
     targets = set(range(attachments))
     for node in range(attachments, nodes):
         edges |= {(target, node) for target in targets}
@@ -220,6 +220,6 @@ def _ba3_features(
 
 
 def _draw(weighted: Sequence[tuple[int, int]], generator: torch.Generator) -> int:
-    """One of the values, in proportion to its weight."""
+    """Draw a value with probability proportional to its weight."""
     weights = torch.tensor([float(weight) for _, weight in weighted])
     return weighted[int(torch.multinomial(weights, 1, generator=generator))][0]

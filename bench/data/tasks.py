@@ -1,4 +1,4 @@
-"""The benchmark data sets as tasks: graphs with a seeded split, or nodes with their release's."""
+"""Benchmark data sets as tasks: graphs with a seeded split, or nodes with a published split."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from bench.data.node_tasks import (
     WEBKB_SPLITS,
     NodeData,
     WholeGraph,
-    marked_part,
-    read_masked,
+    labelled_instances,
+    read_node_npz,
     read_webkb,
-    surrounded,
+    with_neighbourhoods,
 )
 from bench.data.smiles import read_smiles
 from bench.data.splits import DataMissingError, Part
@@ -28,21 +28,21 @@ from bench.data.synthetic import ba3motif
 from bench.data.tu import read_tu
 from d4explain.gnn.graphs import Graph
 
-_ROLES = 4  # of nodes in BA-3Motif: base and three positions in a motif
-_ROLE_SEED = 3  # of the published graphs' features, which are the same whatever the split
+_ROLES = 4  # node roles in BA-3Motif: base and three positions in a motif
+_ROLE_SEED = 3  # for the features of the published graphs; independent of the split
 
 
 @dataclass(frozen=True)
 class Task:
-    """Labelled graphs in three parts; of a node task they are its nodes' instances, marked."""
+    """Labelled graphs in three parts; for a node task, the neighbourhoods of its nodes."""
 
     name: str
     classes: int
     train: Part
     validation: Part
     test: Part
-    skipped: int = 0  # rows of the file that are no graph
-    whole: WholeGraph | None = None  # of a node task
+    skipped: int = 0  # rows of the file that are not graphs
+    whole: WholeGraph | None = None  # node tasks only
 
     @property
     def features(self) -> int:
@@ -50,7 +50,7 @@ class Task:
 
     @property
     def digest(self) -> str:
-        """Of everything a GNN is trained and chosen on, so that what is cached is never stale."""
+        """Digest of the training and validation data, for cache keys."""
         content = hashlib.sha256()
         graphs = [*self.train.graphs, *self.validation.graphs]
         if self.whole is not None:
@@ -69,8 +69,8 @@ def data_folder() -> Path:
     return Path(os.environ.get("D4_DATA", "../shared/data"))
 
 
-def load(name: str, seed: int = 0) -> Task:
-    """A benchmark by name, or a TU folder or zip or a SMILES csv by its path."""
+def load_task(name: str, seed: int = 0) -> Task:
+    """Load a benchmark by name, or a TU folder, TU zip or SMILES csv by path."""
     if name in _LOADERS:
         return _LOADERS[name](seed)
     path = Path(name)
@@ -79,8 +79,8 @@ def load(name: str, seed: int = 0) -> Task:
     if path.exists():
         return split(path.stem.lower(), read_tu(path), seed)
     raise DataMissingError(
-        f"no data set {name!r}; known are {', '.join(sorted(_LOADERS))}, "
-        "or the path of a TU folder or zip or of a SMILES csv"
+        f"Unknown data set {name!r}; expected {', '.join(sorted(_LOADERS))}, "
+        "or the path of a TU folder, TU zip or SMILES csv."
     )
 
 
@@ -102,24 +102,24 @@ def split(name: str, part: Part, seed: int) -> Task:
 
 
 def node_task(name: str, data: NodeData) -> Task:
-    whole = surrounded(name, data)
+    whole = with_neighbourhoods(name, data)
     return Task(
         name,
         data.classes,
-        train=marked_part(whole.train, data.labels),
-        validation=marked_part(whole.validation, data.labels),
-        test=marked_part(whole.test, data.labels),
+        train=labelled_instances(whole.train, data.labels),
+        validation=labelled_instances(whole.validation, data.labels),
+        test=labelled_instances(whole.test, data.labels),
         whole=whole,
     )
 
 
 def _ba3motif(name: str, features: Literal["constant", "role"]) -> Callable[[int], Task]:
-    """2,200 generated graphs and the published `evaluation` part train, the `testing` part tests.
+    """Train on 2,200 generated graphs and the published `evaluation` part, test on `testing`.
 
-    Without the published file all graphs are generated.
+    Without the published file, all graphs are generated.
     """
 
-    def made(seed: int) -> Task:
+    def load_seed(seed: int) -> Task:
         generator = torch.Generator().manual_seed(seed)
         file = data_folder() / "BA3Motif_800.npz"
         generated = ba3motif(2200 if file.exists() else 3000, generator, features=features)
@@ -131,7 +131,7 @@ def _ba3motif(name: str, features: Literal["constant", "role"]) -> Callable[[int
         order = torch.randperm(len(rest.graphs), generator=generator)
         return Task(name, 3, rest.select(order[260:]), rest.select(order[:260]), testing)
 
-    return made
+    return load_seed
 
 
 def _published_ba3motif(file: Path, features: Literal["constant", "role"]) -> tuple[Part, Part]:
@@ -172,8 +172,8 @@ def _smiles(name: str, file: str) -> Callable[[int], Task]:
 
 
 def _masked(name: str, file: str) -> Callable[[int], Task]:
-    """The release's own split, whatever the seed."""
-    return lambda _seed: node_task(name, read_masked(data_folder() / file))
+    """Uses the published split and ignores the seed."""
+    return lambda _seed: node_task(name, read_node_npz(data_folder() / file))
 
 
 def _webkb(name: str, file: str) -> Callable[[int], Task]:

@@ -1,4 +1,4 @@
-"""The TU text format (Morris et al. 2020): a folder or a zip of `<NAME>_A.txt`, … files."""
+"""Read the TU text format (Morris et al. 2020): a folder or zip of `<NAME>_A.txt`, … files."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _Table = npt.NDArray[np.int64]
 
 
 def read_tu(path: Path) -> Part:
-    """Node features are the attributes, then the one-hot labels; a single 1 if there are neither.
+    """Node features are attributes and one-hot labels, or a single 1 if there are neither.
 
-    Edges are taken as undirected, self-loops and repetitions are dropped. Classes are numbered
-    in the order of their labels.
+    Edges become undirected; self-loops and duplicates are dropped. Classes are numbered in label
+    order.
     """
     files = _files(path)
     adjacency = _table(files, path, "_A.txt", columns=2) - 1
@@ -33,7 +33,7 @@ def read_tu(path: Path) -> Part:
     _, classes = np.unique(labels, return_inverse=True)
     sizes = np.bincount(graph_of_node, minlength=len(labels))
     starts = np.cumsum(sizes) - sizes
-    # by the smaller end, hence by graph, for the nodes of a graph stand together
+    # Sorted by the smaller end, and therefore by graph, because node ids are grouped by graph.
     once = np.unique(np.sort(adjacency[adjacency[:, 0] != adjacency[:, 1]], axis=1), axis=0)
     bounds = np.searchsorted(graph_of_node[once[:, 0]], np.arange(len(labels) + 1))
     graphs = [
@@ -60,7 +60,7 @@ def _files(path: Path) -> dict[str, bytes]:
 def _table(files: dict[str, bytes], path: Path, ending: str, columns: int = 1) -> _Table:
     text = _text(files, ending)
     if text is None:
-        raise DataFormatError(f"{path} holds no file that ends in {ending}")
+        raise DataFormatError(f"{path} has no file that ends in {ending}")
     table: _Table = _numbers(text, path, ending, np.int64)
     if table.shape[1] != columns:
         raise DataFormatError(f"{path}: {ending} has {table.shape[1]} columns, not {columns}")
@@ -94,7 +94,7 @@ def _numbers(text: str, path: Path, ending: str, kind: type) -> npt.NDArray[Any]
     try:
         return np.loadtxt(io.StringIO(text), delimiter=",", dtype=kind, ndmin=2)
     except ValueError as error:
-        raise DataFormatError(f"{path}: {ending} is no table of numbers: {error}") from error
+        raise DataFormatError(f"{path}: {ending} is not a table of numbers: {error}") from error
 
 
 def _check(path: Path, adjacency: _Table, graph_of_node: _Table, graphs: int) -> None:

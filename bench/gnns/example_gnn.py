@@ -1,7 +1,7 @@
-"""A GNN to explain, in seconds: generated BA-3Motif graphs and a GIN trained on them.
+"""An example GNN: a GIN trained in seconds on generated BA-3Motif graphs.
 
-`python -m bench.example_gnn --out DIR` writes spec.json, weights.safetensors, reference.json,
-heldout.json and metrics.json into DIR; the first four are what the API takes.
+`python -m bench.gnns.example_gnn --out DIR` writes spec.json, weights.safetensors, reference.json,
+heldout.json and metrics.json into DIR. The API accepts the first four.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import torch
 from rich.console import Console
 
 from bench.data.synthetic import Ba3Class, LabelledGraphs, ba3motif
-from bench.gnns.training import Training, accuracy, shown_progress, train, with_edge_noise
+from bench.gnns.training import Training, accuracy, show_epochs, train, with_edge_noise
 from d4explain.export.exporter import export
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.spec import (
@@ -34,18 +34,20 @@ from d4explain.gnn.spec import (
     PoolLayer,
 )
 
-ACCURACY_GRAPHS = 300  # fresh ones; the few held-out graphs would measure accuracy too coarsely
+ACCURACY_GRAPHS = (
+    300  # new graphs, because the few held-out ones would measure accuracy too coarsely
+)
 DATASET_NAME = "BA-3Motif"
 CLASS_NAMES = tuple(kind.name.lower() for kind in Ba3Class)
 
 
 @dataclass(frozen=True)
 class Metrics:
-    accuracy: float  # on fresh graphs
+    accuracy: float  # on new graphs
     accuracy_with_edge_noise: float
     graphs: int
     seed: int
-    epochs: int  # fewer than planned if time ran out
+    epochs: int  # fewer than planned if the time limit was reached
     seconds: float
 
 
@@ -59,7 +61,7 @@ def example_spec(features: int, classes: int) -> GnnSpec:
 
 
 def held_out(count: int, reference: Sequence[Graph], generator: torch.Generator) -> LabelledGraphs:
-    """Graphs, the classes in turn, of which none is in the reference under any order of nodes."""
+    """Graphs of alternating classes, none isomorphic to a reference graph."""
     seen = {_fingerprint(graph) for graph in reference}
     graphs: list[Graph] = []
     while len(graphs) < count:
@@ -73,7 +75,7 @@ def held_out(count: int, reference: Sequence[Graph], generator: torch.Generator)
 
 
 def _fingerprint(graph: Graph) -> str:
-    """Equal for equal graphs; a chance collision only drops a graph that could have stayed."""
+    """Equal for isomorphic graphs; a collision only drops a usable graph."""
     network = nx.empty_graph(graph.node_count)
     network.add_edges_from(graph.edges.T.tolist())
     nx.set_node_attributes(network, dict(network.degree), "degree")
@@ -101,7 +103,7 @@ def run(
     generator = torch.Generator().manual_seed(seed)
     reference = ba3motif(graphs, generator)
     spec = example_spec(reference.graphs[0].features.shape[1], len(Ba3Class))
-    with shown_progress(console) as show:
+    with show_epochs(console) as show:
         gnn, epochs = train(spec, reference, training, seed, show)
     fresh = ba3motif(ACCURACY_GRAPHS, generator)
     noisy = [with_edge_noise(graph, training.edge_noise, generator) for graph in fresh.graphs]
@@ -123,30 +125,30 @@ def run(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.example_gnn", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench.gnns.example_gnn", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder to write into")
     parser.add_argument("--graphs", type=_positive, default=600, help="graphs of the reference set")
     parser.add_argument("--test", type=_positive, default=24, help="graphs held out")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--epochs", type=_positive, default=Training.epochs)
     parser.add_argument(
-        "--seconds", type=float, default=Training.seconds, help="train no longer than this"
+        "--seconds", type=float, default=Training.seconds, help="maximum training time"
     )
-    asked = parser.parse_args(arguments)
-    # The tensors are small: a second thread costs more than it gives.
+    options = parser.parse_args(arguments)
+    # The tensors are small, so a second thread costs more than it saves.
     torch.set_num_threads(1)
     metrics = run(
-        asked.out,
-        graphs=asked.graphs,
-        test=asked.test,
-        seed=asked.seed,
-        training=Training(epochs=asked.epochs, seconds=asked.seconds),
+        options.out,
+        graphs=options.graphs,
+        test=options.test,
+        seed=options.seed,
+        training=Training(epochs=options.epochs, seconds=options.seconds),
         console=Console(),
     )
     print(
         f"accuracy {metrics.accuracy:.3f} on {ACCURACY_GRAPHS} fresh graphs "
         f"({metrics.accuracy_with_edge_noise:.3f} with edge noise) "
-        f"after {metrics.epochs} epochs, {metrics.seconds:.1f} s; written to {asked.out}"
+        f"after {metrics.epochs} epochs, {metrics.seconds:.1f} s; written to {options.out}"
     )
     return 0
 

@@ -1,4 +1,4 @@
-"""Training a node classifier on the one graph that its nodes are in."""
+"""Train a node classifier on a single graph."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bench.data.node_tasks import NodeData
-from bench.gnns.training import EpochReport, Trained, Training
+from bench.gnns.training import EpochReport, TrainedGnn, Training
 from d4explain.gnn.graphs import SparseGraphs, to_sparse
 from d4explain.gnn.network import Gnn
 from d4explain.gnn.spec import GnnSpec
 
 
-def train_on_whole(
+def train_node_classifier(
     spec: GnnSpec,
     data: NodeData,
     training: Training,
     seed: int,
     on_epoch: Callable[[EpochReport], None],
-) -> Trained:
-    """One step per epoch on all training nodes at once; the epoch best on validation nodes stays.
+) -> TrainedGnn:
+    """Train with one full-batch step per epoch; return the best epoch on validation nodes.
 
-    Best are the most hits and of those the least loss. Of the other nodes the GNN sees features
-    and edges, as it will when it is asked about them, but no label.
+    Best means highest accuracy, then lowest loss. The GNN sees features and edges of the other
+    nodes, but not their labels.
     """
     began = time.monotonic()
     graphs = to_sparse([data.graph])
     wanted = data.labels[data.train]
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)  # initial weights and dropout draw from torch's own generator
+        torch.manual_seed(seed)  # initial weights and dropout use torch's global generator
         gnn = Gnn(spec)
-        # the decay is part of the gradient (L2), not AdamW's: of 1,703 words per page most are
-        # seen on no more than a few training pages, and their weights must go
+        # L2 decay in the gradient instead of AdamW's: most of the 1,703 words occur on few training
+        # pages, and their weights must vanish.
         optimizer = torch.optim.Adam(
             gnn.parameters(), training.learning_rate, weight_decay=training.weight_decay
         )
@@ -59,7 +59,7 @@ def train_on_whole(
             on_epoch(EpochReport(epoch, training.epochs, float(loss.detach()), hits, best[0]))
             if time.monotonic() - began > training.seconds:
                 break
-    return Trained(result.eval(), epoch)
+    return TrainedGnn(result.eval(), epoch)
 
 
 def node_accuracy(gnn: Gnn, data: NodeData, nodes: Tensor) -> float:
@@ -67,7 +67,7 @@ def node_accuracy(gnn: Gnn, data: NodeData, nodes: Tensor) -> float:
 
 
 def _score(gnn: Gnn, graphs: SparseGraphs, nodes: Tensor, labels: Tensor) -> tuple[float, float]:
-    """Accuracy, then the log-likelihood of the labels, in the GNN's present mode."""
+    """Accuracy and log-likelihood of the labels, in the GNN's current mode."""
     with torch.inference_mode():
         logits = gnn.node_logits(graphs)[nodes]
     right = (logits.argmax(dim=1) == labels[nodes]).double().mean()

@@ -1,4 +1,4 @@
-"""What the explained GNN of each benchmark is made of and how it is trained."""
+"""Layers and training settings of each benchmark's GNN."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ SECONDS = 600.0
 
 @dataclass(frozen=True)
 class TargetRecipe:
-    layers: tuple[Layer, ...]  # all but the last, which gives the classes
+    layers: tuple[Layer, ...]  # without the final classification layer
     training: Training
 
     def spec(self, features: int, classes: int) -> GnnSpec:
         return GnnSpec(features, classes, (*self.layers, LinearLayer(classes)))
 
 
-def recipe_of(dataset: str, seconds: float = SECONDS) -> TargetRecipe:
-    """What was found to work per benchmark; other data get the molecules' recipe.
+def target_recipe(dataset: str, seconds: float = SECONDS) -> TargetRecipe:
+    """The recipe of a benchmark; other data sets get the recipe for molecules.
 
-    BA-Shapes' and Mutagenicity's layers had the best validation accuracy of those tried, which were
-    few; the others follow what is known to work. BA-3Motif is trained with edge noise: a GNN that
-    random edits confuse has counterfactuals that show how brittle it is, not what it has learned.
+    The layers of BA-Shapes and Mutagenicity had the best validation accuracy of a few variants; the
+    others follow common practice. BA-3Motif is trained with edge noise: otherwise counterfactuals
+    show how brittle the GNN is instead of what it has learned.
     """
     molecules = Training(
         epochs=60,
@@ -52,50 +52,54 @@ def recipe_of(dataset: str, seconds: float = SECONDS) -> TargetRecipe:
     )
     match dataset:
         case "ba3motif" | "ba3motif_roles":
-            return TargetRecipe(_pooled(3, 32), replace(molecules, epochs=40, noisy_share=0.5))
+            return TargetRecipe(
+                _graph_layers(3, 32), replace(molecules, epochs=40, noisy_share=0.5)
+            )
         case "mutagenicity":
-            return TargetRecipe(_pooled(5, 64, "mean"), replace(molecules, epochs=100))
+            return TargetRecipe(_graph_layers(5, 64, "mean"), replace(molecules, epochs=100))
         case "bbbp":
-            return TargetRecipe(_pooled(3, 64), replace(molecules, epochs=30))
+            return TargetRecipe(_graph_layers(3, 64), replace(molecules, epochs=30))
         case "ba_shapes" | "tree_cycle" | "tree_grids" | "cornell":
-            return _of_nodes(dataset, seconds)
+            return _node_recipe(dataset, seconds)
         case _:
-            return TargetRecipe(_pooled(4, 64), molecules)
+            return TargetRecipe(_graph_layers(4, 64), molecules)
 
 
-def _of_nodes(dataset: str, seconds: float) -> TargetRecipe:
+def _node_recipe(dataset: str, seconds: float) -> TargetRecipe:
     whole = Training(
         epochs=400, learning_rate=1e-2, weight_decay=1e-4, noisy_share=0.0, seconds=seconds
     )
     match dataset:
         case "ba_shapes":
-            # the sum of GIN counts degrees, the means behind it stay small next to hubs; none of
-            # them reads the degrees at its rim, where four hops would be a third of the graph
-            return TargetRecipe(_jumping([GinLayer(32, 32), SageLayer(32), SageLayer(32)]), whole)
+            # GIN's sum counts degrees; the SAGE means after it stay small next to hubs. Neither
+            # reads degrees at the rim: four hops would cover a third of the graph.
+            return TargetRecipe(
+                _convolutions([GinLayer(32, 32), SageLayer(32), SageLayer(32)]), whole
+            )
         case "cornell":
-            return TargetRecipe(_means(64), replace(whole, epochs=200, weight_decay=2e-3))
+            return TargetRecipe(_neighbour_means(64), replace(whole, epochs=200, weight_decay=2e-3))
         case _:
-            return TargetRecipe(_jumping([GcnLayer(32)] * 3), whole)
+            return TargetRecipe(_convolutions([GcnLayer(32)] * 3), whole)
 
 
-def _jumping(convolutions: Iterable[Layer]) -> tuple[Layer, ...]:
-    """Batch norm and ReLU behind every convolution, and at the end what each of them gave."""
+def _convolutions(convolutions: Iterable[Layer]) -> tuple[Layer, ...]:
+    """Convolutions with batch norm and ReLU, and a jump connection over all outputs."""
     layers: list[Layer] = []
     for convolution in convolutions:
         layers += [convolution, BatchNormLayer(), ActivationLayer("relu"), KeepLayer()]
     return (*layers, JumpLayer("cat"))
 
 
-def _pooled(depth: int, width: int, op: PoolOp = "sum") -> tuple[Layer, ...]:
+def _graph_layers(depth: int, width: int, op: PoolOp = "sum") -> tuple[Layer, ...]:
     """A stack of GIN layers, pooling and the first layer of a two-layer head."""
     head = (LinearLayer(width), ActivationLayer("relu"), DropoutLayer(0.3))
-    return (*_jumping([GinLayer(width, width)] * depth), PoolLayer(op), *head)
+    return (*_convolutions([GinLayer(width, width)] * depth), PoolLayer(op), *head)
 
 
-def _means(width: int) -> tuple[Layer, ...]:
-    """A node's own words, the mean of its neighbours' and that of two hops, each by itself.
+def _neighbour_means(width: int) -> tuple[Layer, ...]:
+    """Separate embeddings of a node's words, its neighbours' mean and the two-hop mean.
 
-    In WebKB neighbours mostly have other classes: averaged into one another they would be lost.
+    In WebKB most neighbours have other classes, so averaging them together would lose information.
     """
     hop = (SageLayer(width), KeepLayer())
     embedding = (LinearLayer(width), KeepLayer())

@@ -1,4 +1,4 @@
-"""The GNN of each benchmark that is explained: trained once, kept, taken from there afterwards."""
+"""The GNN to explain of each benchmark: trained once, then cached."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from safetensors.torch import load_file
 
 from bench.data.synthetic import LabelledGraphs
 from bench.data.tasks import Task
-from bench.gnns.node_training import node_accuracy, train_on_whole
-from bench.gnns.recipes import SECONDS, TargetRecipe, recipe_of
-from bench.gnns.training import EpochReport, Trained, accuracy, train
+from bench.gnns.node_training import node_accuracy, train_node_classifier
+from bench.gnns.recipes import SECONDS, TargetRecipe, target_recipe
+from bench.gnns.training import EpochReport, TrainedGnn, accuracy, train
 from bench.report.provenance import provenance
 from d4explain.export.exporter import export
 from d4explain.gnn.network import Gnn
 from d4explain.gnn.spec import GnnSpec
 
 CACHE = Path(".d4explain/bench")
-# The accuracies the paper reports for its target GNNs (table of data sets).
+# Accuracies of the paper's target GNNs (its table of data sets).
 PAPER_ACCURACY = {
     "ba3motif": 0.93,
     "ba3motif_roles": 0.93,
@@ -48,11 +48,11 @@ class TargetMetrics:
     counted: Literal["graphs", "nodes"]
     train_count: int
     test_count: int
-    skipped: int  # rows of the data that are no graph
+    skipped: int  # rows of the data that are not graphs
     parameters: int
-    epochs: int  # fewer than planned if time ran out
+    epochs: int  # fewer than planned if the time limit was reached
     seconds: float
-    provenance: dict[str, Any]  # of the training, however late it is read
+    provenance: dict[str, Any]  # of the training run
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class TargetGnn:
     cached: bool
 
 
-def target_gnn(
+def load_target_gnn(
     task: Task,
     seed: int,
     on_epoch: Callable[[EpochReport], None],
@@ -71,17 +71,17 @@ def target_gnn(
     seconds: float = SECONDS,
     cache: Path = CACHE,
 ) -> TargetGnn:
-    """The task's GNN, from the cache if it was trained there on the same data the same way."""
-    recipe = recipe_of(task.name, seconds)
+    """Load the task's GNN from the cache, or train and cache it."""
+    recipe = target_recipe(task.name, seconds)
     spec = recipe.spec(task.features, task.classes)
-    folder = cache / "gnns" / f"{task.name}-{_key(spec, recipe, task, seed)}"
+    folder = cache / "gnns" / f"{task.name}-{_cache_key(spec, recipe, task, seed)}"
     if (folder / "metrics.json").is_file():
         metrics = TargetMetrics(**json.loads((folder / "metrics.json").read_text()))
         gnn = Gnn(spec)
         gnn.load_state_dict(load_file(folder / "weights.safetensors"))
         return TargetGnn(gnn.eval(), metrics, folder, cached=True)
     began = time.monotonic()
-    gnn, epochs = _trained(spec, recipe, task, seed, on_epoch)
+    gnn, epochs = _train(spec, recipe, task, seed, on_epoch)
     validation_accuracy, test_accuracy = _accuracies(gnn, task)
     metrics = TargetMetrics(
         test_accuracy=test_accuracy,
@@ -96,19 +96,19 @@ def target_gnn(
         seconds=time.monotonic() - began,
         provenance=provenance(seed),
     )
-    _keep(gnn, metrics, folder)
+    _save(gnn, metrics, folder)
     return TargetGnn(gnn, metrics, folder, cached=False)
 
 
-def _trained(
+def _train(
     spec: GnnSpec,
     recipe: TargetRecipe,
     task: Task,
     seed: int,
     on_epoch: Callable[[EpochReport], None],
-) -> Trained:
+) -> TrainedGnn:
     if task.whole is not None:
-        return train_on_whole(spec, task.whole.data, recipe.training, seed, on_epoch)
+        return train_node_classifier(spec, task.whole.data, recipe.training, seed, on_epoch)
     return train(
         spec,
         LabelledGraphs(task.train.graphs, task.train.labels),
@@ -120,7 +120,7 @@ def _trained(
 
 
 def _accuracies(gnn: Gnn, task: Task) -> tuple[float, float]:
-    """On the validation and on the test part; of nodes, in the whole graph."""
+    """Validation and test accuracy; nodes are classified in the whole graph."""
     if task.whole is not None:
         data = task.whole.data
         return node_accuracy(gnn, data, data.validation), node_accuracy(gnn, data, data.test)
@@ -130,15 +130,15 @@ def _accuracies(gnn: Gnn, task: Task) -> tuple[float, float]:
     )
 
 
-def _key(spec: GnnSpec, recipe: TargetRecipe, task: Task, seed: int) -> str:
-    # the names of the figures: what an earlier version kept is not read by a later one
+def _cache_key(spec: GnnSpec, recipe: TargetRecipe, task: Task, seed: int) -> str:
+    # The metric names are part of the key, so metrics of earlier versions are not read.
     figures = [field.name for field in fields(TargetMetrics)]
     content = json.dumps([repr(spec), asdict(recipe), task.digest, seed, figures], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 
-def _keep(gnn: Gnn, metrics: TargetMetrics, folder: Path) -> None:
-    """All files appear together, or none: the folder is filled aside and then renamed."""
+def _save(gnn: Gnn, metrics: TargetMetrics, folder: Path) -> None:
+    """Write all files to a temporary folder, then rename it, so that the cache is never partial."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".training-"))
     try:
@@ -147,7 +147,7 @@ def _keep(gnn: Gnn, metrics: TargetMetrics, folder: Path) -> None:
         try:
             os.rename(aside, folder)
         except OSError:
-            # another run was first: its GNN is as good
+            # Another run finished first; its GNN is equivalent.
             if not (folder / "metrics.json").is_file():
                 raise
     finally:

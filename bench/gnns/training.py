@@ -1,4 +1,4 @@
-"""Training a GNN that is to be explained: one loop for the example and for the benchmarks."""
+"""Train a graph classifier, for the example and for the benchmarks."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Training:
     batch: int = 64
     learning_rate: float = 5e-3
     weight_decay: float = 1e-2
-    # Without edge noise a GNN that is always right on clean graphs loses 3–7 % of them to a
-    # couple of random edits; counterfactuals of such a GNN show its brittleness, not the motifs.
-    noisy_share: float = 0.5  # of the graphs of a batch
-    edge_noise: float = 0.1  # edits of such a graph, at most, in its edges
+    # Without edge noise, a few random edits break 3–7 % of the predictions of a GNN that is always
+    # right on clean graphs. Its counterfactuals show this brittleness instead of the motifs.
+    noisy_share: float = 0.5  # share of noisy graphs in a batch
+    edge_noise: float = 0.1  # maximum edits of a noisy graph / its edges
     seconds: float = 30.0
-    ema: float = 0.0  # of the weights, per step; 0: the last weights are the result
+    ema: float = 0.0  # decay of the weight average per step; 0 disables it
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,13 @@ class EpochReport:
     epoch: int
     epochs: int
     loss: float
-    accuracy: float  # on the training graphs, edge noise and dropout included
-    best_validation: float | None  # accuracy of the best epoch so far, if there is a validation
+    accuracy: float  # on training graphs, with edge noise and dropout
+    best_validation: float | None  # best validation accuracy so far
 
 
-class Trained(NamedTuple):
+class TrainedGnn(NamedTuple):
     gnn: Gnn  # in eval mode
-    epochs: int  # fewer than planned if time ran out
+    epochs: int  # fewer than planned if the time limit was reached
 
 
 def train(
@@ -60,16 +60,15 @@ def train(
     on_epoch: Callable[[EpochReport], None],
     *,
     validation: LabelledGraphs | None = None,
-) -> Trained:
-    """Stops after the epoch in which the time is over.
+) -> TrainedGnn:
+    """Train until the last epoch or the time limit.
 
-    With validation graphs the result is the epoch's state that is best on them: the most hits,
-    and of those the least loss.
+    With validation graphs, return the best epoch: highest accuracy, then lowest loss.
     """
     began = time.monotonic()
     generator = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)  # initial weights and dropout draw from torch's own generator
+        torch.manual_seed(seed)  # initial weights and dropout use torch's global generator
         gnn = Gnn(spec)
         average = _Average(gnn, training.ema)
         optimizer = torch.optim.AdamW(
@@ -109,7 +108,7 @@ def train(
             )
             if time.monotonic() - began > training.seconds:
                 break
-    return Trained(result.eval(), epoch)
+    return TrainedGnn(result.eval(), epoch)
 
 
 class _Average:
@@ -124,7 +123,7 @@ class _Average:
         if not self._keep:
             return
         self._steps += 1
-        # early weights are far from the result: the average forgets them faster
+        # Forget early weights faster, because they are far from the result.
         keep = min(self._keep, self._steps / (self._steps + 10))
         for mine, theirs in zip(
             self.gnn.state_dict().values(), gnn.state_dict().values(), strict=True
@@ -136,7 +135,7 @@ class _Average:
 
 
 def _score(gnn: Gnn, validation: LabelledGraphs) -> tuple[float, float]:
-    """Accuracy, then the log-likelihood of the labels."""
+    """Accuracy and log-likelihood of the labels."""
     probabilities = predict(gnn, validation.graphs, CPU)  # [graph, class]
     right = (probabilities.argmax(dim=1) == validation.labels).double().mean()
     likelihood = probabilities.gather(1, validation.labels[:, None]).clamp(min=1e-9).log().mean()
@@ -144,7 +143,7 @@ def _score(gnn: Gnn, validation: LabelledGraphs) -> tuple[float, float]:
 
 
 def with_edge_noise(graph: Graph, share: float, generator: torch.Generator) -> Graph:
-    """At least one and at most `share`·|E| random edits, added and removed edges mixed."""
+    """Apply 1 to `share`·|E| random edits, additions and removals mixed."""
     most = max(int(share * graph.edge_count), 1)
     edits = 1 + int(torch.randint(most, (1,), generator=generator))
     removed = int(torch.randint(edits + 1, (1,), generator=generator))
@@ -173,34 +172,34 @@ def accuracy(gnn: Gnn, graphs: Sequence[Graph], labels: Tensor) -> float:
 
 
 @contextmanager
-def shown_progress(console: Console) -> Iterator[Callable[[EpochReport], None]]:
-    """A bar on a terminal; elsewhere a line per tenth of the way."""
+def show_epochs(console: Console) -> Iterator[Callable[[EpochReport], None]]:
+    """A progress bar on a terminal; elsewhere a line per tenth of the epochs."""
     if console.is_terminal:
         columns = (
             TextColumn("training the GNN"),
             BarColumn(),
             TextColumn("{task.completed}/{task.total} epochs"),
-            TextColumn("{task.fields[said]}"),
+            TextColumn("{task.fields[summary]}"),
             TimeRemainingColumn(),
         )
         with Progress(*columns, console=console) as bar:
-            task = bar.add_task("train", total=None, said="")
+            task = bar.add_task("train", total=None, summary="")
             yield lambda report: bar.update(
                 task,
                 total=report.epochs,
                 completed=report.epoch,
-                said=_said(report),
+                summary=_describe(report),
             )
     else:
 
         def line(report: EpochReport) -> None:
             if report.epoch % max(report.epochs // 10, 1) == 0 or report.epoch == report.epochs:
-                print(f"epoch {report.epoch}/{report.epochs}: {_said(report)}", flush=True)
+                print(f"epoch {report.epoch}/{report.epochs}: {_describe(report)}", flush=True)
 
         yield line
 
 
-def _said(report: EpochReport) -> str:
+def _describe(report: EpochReport) -> str:
     said = f"loss {report.loss:.3f}, accuracy {report.accuracy:.3f}"
     if report.best_validation is None:
         return said

@@ -1,4 +1,4 @@
-"""Figures that the paper reports (Chen et al. 2023, tables of the main part and the appendix)."""
+"""Figures of the paper (Chen et al. 2023, main text and appendix)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _by_set(*figures: float) -> dict[str, float]:
 GNN_ACCURACY = _by_set(0.99, 0.98, 0.95, 0.83, 0.93, 0.87, 0.85, 0.83)
 CF_ACC_AUC = _by_set(0.838, 0.917, 0.905, 0.623, 0.912, 0.765, 0.781, 0.737)
 MMD_SUM = {"ba3motif_roles": 0.181, "mutagenicity": 0.142, "bbbp": 0.086, "nci1": 0.136}
-# Of class explanations "without any regularization constraints", by number of nodes.
+# Class explanations "without any regularization constraints", by number of nodes.
 CLASS_CONFIDENCE = {
     "ba3motif_roles": {5: 0.997, 6: 1.0, 7: 0.998},
     "mutagenicity": {6: 0.832, 7: 0.856, 8: 0.920},
@@ -28,7 +28,7 @@ CLASS_DENSITY = {
     "tree_grids": {8: 0.369, 9: 0.372, 10: 0.379},
     "tree_cycle": {5: 0.400, 6: 0.381, 7: 0.343},
 }
-# BA-3Motif with constant features is the same graphs seen by another GNN.
+# BA-3Motif with constant features has the same graphs but another GNN.
 for _figures in (GNN_ACCURACY, CF_ACC_AUC, MMD_SUM):
     _figures["ba3motif"] = _figures["ba3motif_roles"]
 for _by_nodes in (CLASS_CONFIDENCE, CLASS_DENSITY):

@@ -1,4 +1,4 @@
-"""Measurements as figures; the same rows give the same bytes."""
+"""Plots of the results; equal rows give equal bytes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _OTHER = "#c9c9c9"
 _COLUMNS = 3
 _CURVE_END = 0.3
 _STYLE: dict[Any, Any] = {
-    "svg.hashsalt": "d4explain",  # ids in the file are not random
-    "svg.fonttype": "none",  # text stays text: smaller, and searchable
+    "svg.hashsalt": "d4explain",  # deterministic ids
+    "svg.fonttype": "none",  # keep text as text: smaller and searchable
     "font.size": 8,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -39,13 +39,13 @@ _STYLE: dict[Any, Any] = {
 
 
 def draw(command: str, rows: Sequence[Row], file: Path) -> bool:
-    """The command's first figure of these rows; False if it has none of them."""
+    """Draw the command's first plot; False if there is nothing to draw."""
     figures = FIGURES.get(command)
     return figures is not None and _save(next(iter(figures.values())), rows, file)
 
 
 def draw_all(command: str, rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Every figure of the command as SVG, as far as the rows have what it shows."""
+    """Draw every plot of the command as SVG, if the rows have its data."""
     files = []
     for name, figure in FIGURES.get(command, {}).items():
         file = folder / f"{name}.svg"
@@ -62,9 +62,9 @@ def _save(
         if drawn is None:
             return False
         file.parent.mkdir(parents=True, exist_ok=True)
-        # nothing that differs between two runs on the same rows
-        left_out: dict[str, Any] = {"Date": None} if file.suffix == ".svg" else {"Software": None}
-        drawn.savefig(file, metadata=left_out, dpi=120)
+        # Omit metadata that differs between runs.
+        metadata: dict[str, Any] = {"Date": None} if file.suffix == ".svg" else {"Software": None}
+        drawn.savefig(file, metadata=metadata, dpi=120)
     return True
 
 
@@ -180,7 +180,7 @@ FIGURES: dict[str, dict[str, Callable[[Sequence[Row]], Figure | None]]] = {
 
 
 def _multiples(names: Sequence[str], one: Callable[[Axes, str], None]) -> Figure | None:
-    """A small plot per data set under one legend."""
+    """One small plot per data set, with a shared legend."""
     if not names:
         return None
     columns = min(_COLUMNS, len(names))

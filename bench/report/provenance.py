@@ -1,4 +1,4 @@
-"""Where a figure comes from: code, versions, machine, date."""
+"""Provenance of a result: code, versions, machine, date."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import torch
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PACKAGES = ("torch", "torch-geometric", "numpy", "networkx")
-# What decides an answer; how it is counted and printed may change without asking again.
+# Code that decides answers. Counting and printing may change without recomputing them.
 _DECIDING = (
     "models/**/*.py",
     "d4explain/gnn/**/*.py",
@@ -59,7 +59,7 @@ def code_digest(deciding: Sequence[str] = _DECIDING) -> str:
 
 
 def imported_by(file: str) -> list[str]:
-    """The file and all files of the method that it imports, or that those import."""
+    """The file and all modules of the method that it imports, directly or indirectly."""
     found: list[str] = []
     waiting = [file]
     while waiting:
@@ -78,7 +78,7 @@ def imported_by(file: str) -> list[str]:
 
 
 def _commit() -> str | None:
-    """The commit, marked if what is measured differs from it; None outside a repository."""
+    """The commit, with "-dirty" if measured code differs from it; None outside a repository."""
     head = _git("rev-parse", "HEAD")
     if not head:
         return None

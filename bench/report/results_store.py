@@ -1,4 +1,4 @@
-"""Results that the report is made of: rows as JSON, one file per command and data set."""
+"""Saved results, the input of the report: rows as JSON, one file per command and data set."""
 
 from __future__ import annotations
 
@@ -17,50 +17,52 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Results:
-    """All kept rows; commands without any have an empty list."""
+    """All saved rows."""
 
-    of: Mapping[str, Sequence[Row]]
+    by_command: Mapping[str, Sequence[Row]]
 
-    def rows(self, command: str) -> Sequence[Row]:
-        return self.of.get(command, ())
+    def rows(self, command: str, dataset: str | None = None) -> Sequence[Row]:
+        """The rows of a command, or of one of its data sets; empty if there are none."""
+        rows = self.by_command.get(command, ())
+        return rows if dataset is None else [row for row in rows if row["dataset"] == dataset]
 
     def datasets(self, command: str) -> list[str]:
         return list(dict.fromkeys(row["dataset"] for row in self.rows(command)))
 
-    def row(self, command: str, **keys: object) -> Row | None:
-        """The one row with these values, or None if it is missing."""
-        return next((row for row in self.rows(command) if matches(row, keys)), None)
+    def row(self, command: str, **values: object) -> Row | None:
+        """The first row with these values, or None."""
+        return next((row for row in self.rows(command) if _matches(row, values)), None)
 
 
-def matches(row: Row, keys: Mapping[str, object]) -> bool:
-    return all(row.get(key) == value for key, value in keys.items())
+def _matches(row: Row, values: Mapping[str, object]) -> bool:
+    return all(row.get(key) == value for key, value in values.items())
 
 
-def keep(command: str, rows: Iterable[Row], folder: Path = RESULTS) -> list[Path]:
-    """A file per data set, so that measuring one leaves the others' figures alone."""
+def save_rows(command: str, rows: Iterable[Row], folder: Path = RESULTS) -> list[Path]:
+    """Write one file per data set, so that a new run replaces only what it measured."""
     by_dataset: dict[str, list[Row]] = {}
     for row in rows:
         by_dataset.setdefault(row["dataset"], []).append(row)
     folder.mkdir(parents=True, exist_ok=True)
     files = []
-    for dataset, some in by_dataset.items():
+    for dataset, dataset_rows in by_dataset.items():
         file = folder / f"{command}-{dataset}.json"
-        file.write_text(document(some))
+        file.write_text(rows_to_json(dataset_rows))
         files.append(file)
     return files
 
 
-def read(folder: Path = RESULTS) -> Results:
-    """Every file of the folder that a command keeps, by name."""
-    of: dict[str, list[Row]] = {}
+def read_results(folder: Path = RESULTS) -> Results:
+    """Read every result file of the folder, sorted by name."""
+    by_command: dict[str, list[Row]] = {}
     for command in COMMANDS:
-        of[command] = [
+        by_command[command] = [
             row
             for file in sorted(folder.glob(f"{command}*.json"))
             for row in json.loads(file.read_text())
         ]
-    return Results(of)
+    return Results(by_command)
 
 
-def document(rows: Sequence[Row]) -> str:
+def rows_to_json(rows: Sequence[Row]) -> str:
     return json.dumps(rows, indent=2) + "\n"

@@ -1,4 +1,4 @@
-"""Results as tables for people."""
+"""Results as tables for the terminal."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from rich.table import Table
 
 from bench.classes.figures import ClassRow
-from bench.counterfactuals.figures import Detail, Row
+from bench.counterfactuals.figures import CounterfactualRow, EditDetail
 from bench.robustness.comparison import RobustnessRow
 from bench.speed import section
 
-_FIRST = {
+_COUNTERFACTUAL_COLUMNS = {
     "method": "method",
     "auc_strict": "AUC strict",
     "auc_one_edit": "AUC one-edit",
@@ -29,14 +29,14 @@ _FIRST = {
     "train_seconds": "train s",
 }
 
-_CLASS = {
+_CLASS_COLUMNS = {
     "method": "method",
-    "confidence": "sure",
+    "confidence": "confidence",
     "paper_confidence": "paper",
     "possible_confidence": "possible",
     "density": "density",
     "density_heldout": "held-out",
-    "connected": "joined",
+    "connected": "connected",
     "valence_broken": "valence broken",
     "unique": "unique",
     "effective": "effective",
@@ -55,7 +55,7 @@ def speed_table(measured: section.Table) -> Table:
     for place, column in enumerate(measured.columns):
         table.add_column(column, justify="right" if place else "left")
     for row in measured.rows:
-        table.add_row(*map(section.written, row))
+        table.add_row(*map(section.format_cell, row))
     return table
 
 
@@ -79,16 +79,16 @@ def gnn_table(rows: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
-def counterfactual_tables(results: Sequence[tuple[Row, Detail]]) -> list[Table]:
+def counterfactual_tables(results: Sequence[tuple[CounterfactualRow, EditDetail]]) -> list[Table]:
     first = results[0][0]
     main = Table(
         title=f"{first.dataset}, {first.n} instances; ceiling {first.ceiling:.3f}, "
         f"MMD floor {first.mmd_floor:.3f}"
     )
-    for title in _FIRST.values():
+    for title in _COUNTERFACTUAL_COLUMNS.values():
         is_name = title == "method"
         main.add_column(title, justify="left" if is_name else "right", no_wrap=is_name)
-    more = Table(title="the same answers in detail")
+    more = Table(title="details of the same answers")
     more.add_column("method", no_wrap=True)
     for title in (
         *("of ceiling", "flips ≤ .05", "≤ .1", "added : removed", "connected", "before"),
@@ -97,7 +97,7 @@ def counterfactual_tables(results: Sequence[tuple[Row, Detail]]) -> list[Table]:
         more.add_column(title, justify="right")
     for one, detail in results:
         values = asdict(one)
-        main.add_row(*(_cell(values[key]) for key in _FIRST))
+        main.add_row(*(_cell(values[key]) for key in _COUNTERFACTUAL_COLUMNS))
         parts = detail.mmd
         more.add_row(
             one.method,
@@ -117,7 +117,7 @@ def counterfactual_tables(results: Sequence[tuple[Row, Detail]]) -> list[Table]:
 
 
 def robustness_table(rows: Sequence[RobustnessRow]) -> Table:
-    """A line per method, a column per noise."""
+    """One line per method, one column per noise level."""
     first = rows[0]
     table = Table(
         title=f"{first.dataset}, {first.n} held-out graphs: Top-{first.k} accuracy by noise"
@@ -131,7 +131,7 @@ def robustness_table(rows: Sequence[RobustnessRow]) -> Table:
         flips = sum(row.flips for row in own) / len(own)
         table.add_row(method, *(_cell(row.top_k_accuracy) for row in own), _cell(flips))
     kept = [row.kept for row in rows if row.method == first.method]
-    table.add_row("class kept", *map(_cell, kept), "")
+    table.add_row("unchanged class", *map(_cell, kept), "")
     return table
 
 
@@ -143,7 +143,7 @@ def class_tables(rows: Sequence[ClassRow]) -> list[Table]:
         if about not in tables:
             title = f"{one.dataset}, class {one.label}, {one.nodes} nodes"
             tables[about] = Table(title=title)
-            for name in _CLASS.values():
+            for name in _CLASS_COLUMNS.values():
                 is_name = name == "method"
                 tables[about].add_column(
                     name, justify="left" if is_name else "right", no_wrap=is_name
@@ -151,7 +151,7 @@ def class_tables(rows: Sequence[ClassRow]) -> list[Table]:
         values = asdict(one)
         if one.k is not None:
             values["method"] = f"{one.method} K={one.k} T={one.t}"
-        tables[about].add_row(*(_cell(values[key]) for key in _CLASS))
+        tables[about].add_row(*(_cell(values[key]) for key in _CLASS_COLUMNS))
     return list(tables.values())
 
 

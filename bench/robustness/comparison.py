@@ -1,16 +1,15 @@
-"""How much of an explanation is still there when the graph is noisy: Top-K accuracy.
+"""Robustness of explanations to noise in the graph, measured by Top-K accuracy.
 
-After the paper: the K most relevant edits of the explanation of G, and the share of them that are
-in the explanation of a noisy G', both explanations ⌊ratio · |E|⌋ edits long. The paper speaks of
-edges; here an edit is a pair with its direction, added or removed, since methods may do both. K is
-the explanation's length where that is shorter, so that no noise means 1. Noisy graphs that the GNN
-gives another class are left out and counted: there another explanation is the right one.
+As in the paper: the share of the K most relevant edits of G that are also in the explanation of a
+noisy G'. Both explanations have ⌊ratio · |E|⌋ edits. The paper compares edges; we compare pairs
+with their direction (added or removed). A shorter explanation lowers K, so accuracy without noise
+is 1. Noisy graphs with another predicted class are excluded and counted.
 
-Methods that draw random numbers get a seed that belongs to the graph: the same one without noise,
-an unrelated one with it. With one seed for both, random edits would be the most robust of all.
+The random seed of a method depends on the graph. With one seed for both graphs, random edits would
+look most robust.
 
-A ranking that ignores the GNN could be perfectly robust; `flips`, the share of all explanations
-that do flip the GNN, says whether one is worth anything.
+A ranking that ignores the GNN could be perfectly robust, so `flips` reports the share of
+explanations that flip the GNN.
 """
 
 from __future__ import annotations
@@ -25,12 +24,13 @@ from typing import Any
 
 import torch
 
-from bench.counterfactuals.instances import CPU, Explained
-from bench.counterfactuals.methods import TrainedFor
-from bench.counterfactuals.runs import OnStep, Run
-from bench.data.noise import noisy
+from bench.counterfactuals.instances import CPU, EditableInstance
+from bench.counterfactuals.methods import DenoiserKind
+from bench.counterfactuals.runs import CounterfactualRun
+from bench.data.noise import add_noise
+from bench.progress import OnProgress
 from bench.report.provenance import code_digest, provenance
-from bench.robustness.edit_rankings import LEARNED, Edit, Ranking, is_flipped, ranking
+from bench.robustness.edit_rankings import LEARNED, Edit, Ranking, flips_gnn, make_ranking
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn, predict
 from models.graphs.edits import EditRules
@@ -48,37 +48,37 @@ _DECIDING = (
 
 @dataclass(frozen=True)
 class RobustnessRow:
-    """The keys that the table's JSON has, besides where it comes from."""
+    """The figures of a saved row; provenance is added separately."""
 
     dataset: str
     method: str
     noise: float
     k: int
     ratio: float
-    top_k_accuracy: float | None  # None if no noisy graph kept its class
-    kept: float  # share of the noisy graphs that the GNN gives the same class
-    flips: float  # share of the explanations of kept noisy graphs that flip the GNN
-    n: int  # graphs; those whose ratio allows no edit are left out
-    seeds: int  # noisy versions of each
+    top_k_accuracy: float | None  # None if every noisy graph changes its class
+    kept: float  # share of noisy graphs with unchanged class
+    flips: float  # share of their explanations that flip the GNN
+    n: int  # graphs whose ratio allows at least one edit
+    seeds: int  # noisy versions of each graph
 
 
 @dataclass(frozen=True)
-class Compared:
+class NoisyComparison:
     """One method's explanations of one noisy graph and its original."""
 
     noise: float
-    accuracy: float | None  # None: the GNN's answer changed with the noise
+    accuracy: float | None  # None if the noise changes the predicted class
     flips: bool
 
 
 def top_k_accuracy(original: Sequence[Edit], after_noise: Sequence[Edit], k: int) -> float:
-    """Share of the first `k` edits of one ranking that are anywhere in the other."""
+    """Share of the first `k` edits of `original` that occur anywhere in `after_noise`."""
     first = original[:k]
     return sum(edit in after_noise for edit in first) / len(first)
 
 
-def explainable(instances: Sequence[Explained]) -> list[Explained]:
-    """The instances that have an edit within the ratio, which becomes theirs."""
+def instances_within_ratio(instances: Sequence[EditableInstance]) -> list[EditableInstance]:
+    """Limit the instances to the ratio; drop those that then allow no edit."""
     rules = [replace(instance.rules, max_ratio=RATIO) for instance in instances]
     return [
         replace(instance, rules=own)
@@ -87,53 +87,55 @@ def explainable(instances: Sequence[Explained]) -> list[Explained]:
     ]
 
 
-def compared(
+def compare_under_noise(
     gnn: Gnn, rank: Ranking, graph: Graph, rules: EditRules, *, seed: int, noise_seeds: int
-) -> list[Compared]:
-    """One graph at every noise, with the same noisy versions for every method."""
+) -> list[NoisyComparison]:
+    """Compare rankings of one graph at every noise level; all methods see the same noisy graphs."""
     before = int(predict(gnn, [graph], CPU)[0].argmax())
-    original = rank(graph, rules, seed_of(graph, seed))
-    found: list[Compared] = []
+    original = rank(graph, rules, graph_seed(graph, seed))
+    found: list[NoisyComparison] = []
     for share in NOISE:
         for noise_seed in range(noise_seeds if share else 1):
             generator = torch.Generator().manual_seed(noise_seeds * seed + noise_seed)
-            changed = noisy(graph, share, generator)
+            changed = add_noise(graph, share, generator)
             if int(predict(gnn, [changed], CPU)[0].argmax()) != before:
-                found.append(Compared(share, None, False))
+                found.append(NoisyComparison(share, None, False))
                 continue
-            edits = rank(changed, rules, seed_of(changed, seed))
+            edits = rank(changed, rules, graph_seed(changed, seed))
             accuracy = top_k_accuracy(original, edits, TOP)
-            found.append(Compared(share, accuracy, is_flipped(gnn, changed, edits)))
+            found.append(NoisyComparison(share, accuracy, flips_gnn(gnn, changed, edits)))
     return found
 
 
-def seed_of(graph: Graph, seed: int) -> int:
-    """The same for equal graphs, unrelated for different ones."""
+def graph_seed(graph: Graph, seed: int) -> int:
+    """A seed derived from the edges: equal graphs share it, others do not."""
     content = f"{seed} {sorted(graph.edges.T.tolist())}"
     return int.from_bytes(hashlib.sha256(content.encode()).digest()[:4])
 
 
 class RobustnessRun:
-    """The methods on the same noisy graphs; every graph's comparison is kept, to be resumed."""
+    """Runs the methods on the same noisy graphs; cached comparisons make a run resumable."""
 
-    def __init__(self, run: Run, *, noise_seeds: int = NOISE_SEEDS) -> None:
+    def __init__(self, run: CounterfactualRun, *, noise_seeds: int = NOISE_SEEDS) -> None:
         self._run = run
         self._noise_seeds = noise_seeds
-        self.instances = explainable(run.instances)
+        self.instances = instances_within_ratio(run.instances)
         key = json.dumps([run.folder.name, noise_seeds, code_digest(_DECIDING)])
         digest = hashlib.sha256(key.encode()).hexdigest()[:12]
         self.folder = run.folder / f"robustness-{digest}"
         self.folder.mkdir(parents=True, exist_ok=True)
 
-    def compared(self, name: str, on_step: OnStep) -> tuple[list[list[Compared]], dict[str, Any]]:
-        """Of every graph, and where it comes from."""
+    def compare(
+        self, name: str, on_progress: OnProgress
+    ) -> tuple[list[list[NoisyComparison]], dict[str, Any]]:
+        """The comparisons of every graph, and the provenance."""
         rank: Ranking | None = None
         everything = []
         for place, instance in enumerate(self.instances):
             file = self.folder / f"{name}-{place}.json"
             if not file.is_file():
                 rank = rank or self._ranking(name)
-                found = compared(
+                found = compare_under_noise(
                     self._run.target.gnn,
                     rank,
                     instance.graph,
@@ -142,22 +144,22 @@ class RobustnessRun:
                     noise_seeds=self._noise_seeds,
                 )
                 _write(file, [[one.noise, one.accuracy, one.flips] for one in found])
-                on_step(name, place + 1, len(self.instances))
-            everything.append([Compared(*one) for one in json.loads(file.read_text())])
+                on_progress(name, place + 1, len(self.instances))
+            everything.append([NoisyComparison(*one) for one in json.loads(file.read_text())])
         origin = self.folder / f"{name}.json"
         if not origin.is_file():
             _write(origin, provenance(self._run.seed))
         return everything, json.loads(origin.read_text())
 
     def _ranking(self, name: str) -> Ranking:
-        denoiser = self._run.denoiser(TrainedFor.OURS)[0] if name in LEARNED else None
-        return ranking(name, self._run.target.gnn, denoiser)
+        denoiser = self._run.denoiser(DenoiserKind.OURS)[0] if name in LEARNED else None
+        return make_ranking(name, self._run.target.gnn, denoiser)
 
 
 def robustness_rows(
-    dataset: str, method: str, graphs: Sequence[Sequence[Compared]], seeds: int
+    dataset: str, method: str, graphs: Sequence[Sequence[NoisyComparison]], seeds: int
 ) -> list[RobustnessRow]:
-    """One row per noise."""
+    """One row per noise level."""
     rows = []
     for share in NOISE:
         noisy_ones = [one for graph in graphs for one in graph if one.noise == share]

@@ -1,11 +1,11 @@
-"""Rankings of a graph's edits, most relevant first, as long as a modification ratio allows.
+"""Rankings of a graph's edits, most relevant first, up to a modification ratio.
 
-- `d4`: by the effect of each edit on the graph that the denoiser believes in. Where the
-  ranking does not flip the GNN, its last edits give way to the fewest that `explain` needs for it.
-- `d4_answers`: the edits of what `explain` returns, best answer first, then as `d4`.
-- `greedy`: in the order in which greedy search takes them, beyond the flip too.
-- `gnnexplainer`: removals only, the edges first that the prediction needs most.
-- `random`: in seeded random order.
+- `d4`: by the effect of each edit on the denoised graph. If the ranking does not flip the GNN, the
+  fewest edits that `explain` needs for a flip replace its last ones.
+- `d4_answers`: the edits that `explain` returns, best answer first, then as `d4`.
+- `greedy`: in the order of greedy search, continued after the flip.
+- `gnnexplainer`: removals only, most important edges first.
+- `random`: seeded random order.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from models.diffusion.denoiser import Denoiser
 from models.graphs.edits import EditRules, EditSpace
 
 RANKINGS = ("d4", "d4_answers", "greedy", "gnnexplainer", "random")
-LEARNED = ("d4", "d4_answers")  # those that need a denoiser
+LEARNED = ("d4", "d4_answers")  # rankings that need a denoiser
 
 Edit = tuple[int, int, bool]  # source < target, added
 Ranking = Callable[[Graph, EditRules, int], list[Edit]]  # graph, rules with the ratio, seed
 
 
-def ranking(name: str, gnn: Gnn, denoiser: Denoiser | None) -> Ranking:
-    """A ranking by name; it depends on the graph, the rules and the seed alone."""
+def make_ranking(name: str, gnn: Gnn, denoiser: Denoiser | None) -> Ranking:
+    """Return the ranking function with this name."""
     if name in LEARNED:
         if denoiser is None:
-            raise ValueError(f"{name} ranks with a denoiser, got none")
+            raise ValueError(f"Ranking {name!r} needs a denoiser.")
         learned = denoiser
-        chosen = ranked_edits if name == "d4" else answers_first
-        return lambda graph, rules, seed: chosen(gnn, learned, graph, rules, seed=seed)
+        rank = rank_by_score if name == "d4" else rank_answers_first
+        return lambda graph, rules, seed: rank(gnn, learned, graph, rules, seed=seed)
     plain: dict[str, Ranking] = {
         "greedy": lambda graph, rules, _: _greedy(gnn, graph, rules),
         "gnnexplainer": lambda graph, rules, seed: _gnnexplainer(gnn, graph, rules, seed),
@@ -49,14 +49,14 @@ def ranking(name: str, gnn: Gnn, denoiser: Denoiser | None) -> Ranking:
     return plain[name]
 
 
-def is_flipped(gnn: Gnn, graph: Graph, edits: Sequence[Edit]) -> bool:
-    """Whether the first one, two, … or all of the edits give the graph another class."""
+def flips_gnn(gnn: Gnn, graph: Graph, edits: Sequence[Edit]) -> bool:
+    """Whether any prefix of the edits changes the predicted class."""
     prefixes = [_edited(graph, edits[: length + 1]) for length in range(len(edits))]
     before, *after = predict(gnn, [graph, *prefixes], CPU).argmax(dim=1).tolist()
     return any(label != before for label in after)
 
 
-def ranked_edits(
+def rank_by_score(
     gnn: Gnn,
     denoiser: Denoiser,
     graph: Graph,
@@ -65,11 +65,11 @@ def ranked_edits(
     seed: int,
     smoothing: Smoothing | None = None,
 ) -> list[Edit]:
-    """By smoothed score; completed to a flip if it is none."""
+    """Rank by smoothed score; complete the ranking to a flip if necessary."""
     space = EditSpace.of(graph, rules)
     ordered = _by_score(gnn, denoiser, space, smoothing or Smoothing())
     length = min(space.budget, len(ordered))
-    if is_flipped(gnn, graph, ordered[:length]):
+    if flips_gnn(gnn, graph, ordered[:length]):
         return ordered[:length]
     for kept in range(length - 1, -1, -1):
         head = ordered[:kept]
@@ -86,18 +86,18 @@ def ranked_edits(
             alternatives=1,
         )
         if rest:
-            return _first_seen([*head, *rest, *ordered], length)
+            return _without_repeats([*head, *rest, *ordered], length)
     return ordered[:length]
 
 
-def answers_first(
+def rank_answers_first(
     gnn: Gnn, denoiser: Denoiser, graph: Graph, rules: EditRules, *, seed: int
 ) -> list[Edit]:
-    """The edits of the explanation that is returned to users, then by smoothed score."""
+    """Rank the edits that users get first, then the others by smoothed score."""
     space = EditSpace.of(graph, rules)
     answers = _answers(gnn, denoiser, graph, rules, seed, alternatives=ALTERNATIVES)
     ordered = _by_score(gnn, denoiser, space, Smoothing())
-    return _first_seen([*answers, *ordered], space.budget)
+    return _without_repeats([*answers, *ordered], space.budget)
 
 
 def _answers(
@@ -118,11 +118,11 @@ def _by_score(gnn: Gnn, denoiser: Denoiser, space: EditSpace, smoothing: Smoothi
 
 def _greedy(gnn: Gnn, graph: Graph, rules: EditRules) -> list[Edit]:
     space = EditSpace.of(graph, rules)
-    judge = CounterfactualOracle(gnn, space, _goal(gnn, graph), CPU)
+    oracle = CounterfactualOracle(gnn, space, _goal(gnn, graph), CPU)
     taken: list[int] = []
     while len(taken) < min(space.budget, space.count):
         left = [pair for pair in range(space.count) if pair not in taken]
-        margins = judge.margins([tuple(sorted((*taken, pair))) for pair in left])
+        margins = oracle.margins([tuple(sorted((*taken, pair))) for pair in left])
         taken.append(left[max(range(len(left)), key=margins.__getitem__)])
     return _edits(space, taken)
 
@@ -159,5 +159,5 @@ def _edited(graph: Graph, edits: Iterable[Edit]) -> Graph:
     return replace(graph, edges=sorted_edges)
 
 
-def _first_seen(edits: Iterable[Edit], length: int) -> list[Edit]:
+def _without_repeats(edits: Iterable[Edit], length: int) -> list[Edit]:
     return list(dict.fromkeys(edits))[:length]

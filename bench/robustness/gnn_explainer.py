@@ -1,4 +1,4 @@
-"""GNNExplainer (Ying et al. 2019) as PyG has it, asked about one of our GNNs."""
+"""PyG's GNNExplainer (Ying et al. 2019) applied to our GNNs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from d4explain.gnn.network import Gnn
 EPOCHS = 100  # PyG's default
 
 
-class _OneGraph(nn.Module):
-    """The GNN as PyG's explainers call a model."""
+class _SingleGraphModel(nn.Module):
+    """Adapts the GNN to the call signature of PyG's explainers."""
 
     def __init__(self, gnn: Gnn) -> None:
         super().__init__()
@@ -27,12 +27,12 @@ class _OneGraph(nn.Module):
 
 
 def edge_importance(gnn: Gnn, graph: Graph, *, seed: int, epochs: int = EPOCHS) -> Tensor:
-    """How much the predicted class needs each edge, in [0, 1]: [edge].
+    """Importance of each edge for the predicted class, in [0, 1]: [edge].
 
-    PyG masks messages, hence both directions of an edge; the importance is their mean.
+    PyG masks both directions of an edge separately; we take their mean.
     """
     explainer = Explainer(
-        model=_OneGraph(gnn).eval(),
+        model=_SingleGraphModel(gnn).eval(),
         algorithm=GNNExplainer(epochs=epochs),
         explanation_type="model",
         edge_mask_type="object",
@@ -40,8 +40,8 @@ def edge_importance(gnn: Gnn, graph: Graph, *, seed: int, epochs: int = EPOCHS) 
     )
     both_ways = torch.cat([graph.edges, graph.edges.flip(0)], dim=1)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)  # PyG draws its first mask from the global generator
+        torch.manual_seed(seed)  # PyG draws its initial mask from the global generator
         explanation = explainer(graph.features, both_ways)
     mask: Tensor = explanation.edge_mask
-    gnn.zero_grad(set_to_none=True)  # PyG's loss reaches the GNN's weights too
+    gnn.zero_grad(set_to_none=True)  # PyG's loss also leaves gradients on the GNN's weights
     return mask.view(2, -1).mean(dim=0).detach()

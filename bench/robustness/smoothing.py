@@ -1,8 +1,8 @@
-"""What each edit does to the GNN's answer, on what the denoiser believes the graph to be.
+"""Effect of each edit on the GNN, evaluated on a denoised version of the graph.
 
-The input is taken as a noisy graph, at several noise levels; the denoiser's probabilities of the
-edges are a soft graph that depends on any one edge of the input less than the input itself does.
-Nothing is drawn: averaged over random copies, a ranking is as unstable as its draws.
+The denoiser treats the input as a noisy graph, at several noise levels. Its edge probabilities form
+a soft graph that depends less on any single input edge. Nothing is sampled, because random samples
+would make the ranking unstable.
 """
 
 from __future__ import annotations
@@ -29,22 +29,24 @@ class Smoothing:
     levels: tuple[float, ...] = (
         0.2,
         0.4,
-    )  # share of the edges that the input is taken to have lost
+    )  # assumed share of edges that noise removed
 
 
 def smoothed_scores(
     gnn: Gnn, denoiser: Denoiser, space: EditSpace, goal: FlipGoal, smoothing: Smoothing
 ) -> Tensor:
-    """Margin that each edit gains on the soft graph, mean over the noise levels: [pair]."""
-    soft = _believed(denoiser, to_dense([space.graph]), smoothing.levels)
-    gained = [_gained(gnn, soft.select(slice(k, k + 1)), space, goal) for k in range(soft.count)]
+    """Margin gain of each edit on the soft graph, averaged over noise levels: [pair]."""
+    soft = _denoised(denoiser, to_dense([space.graph]), smoothing.levels)
+    gained = [
+        _margin_gains(gnn, soft.select(slice(k, k + 1)), space, goal) for k in range(soft.count)
+    ]
     return torch.stack(gained).mean(dim=0)
 
 
-def _believed(denoiser: Denoiser, given: DenseGraphs, levels: tuple[float, ...]) -> DenseGraphs:
-    """P(edge | the input at each noise level), by the denoiser without its counterfactual switch.
+def _denoised(denoiser: Denoiser, given: DenseGraphs, levels: tuple[float, ...]) -> DenseGraphs:
+    """P(edge | input, noise level) of the denoiser, without its counterfactual condition.
 
-    Noise keeps the density, as most of what the denoiser has seen does.
+    The assumed noise preserves density, like most of the denoiser's training noise.
     """
     pairs, edges = float(given.pair_mask.sum()), float(given.adjacency.sum())
     lost = torch.tensor(levels)
@@ -55,20 +57,22 @@ def _believed(denoiser: Denoiser, given: DenseGraphs, levels: tuple[float, ...])
     return repeated.with_adjacency(torch.sigmoid(logits) * repeated.pair_mask)
 
 
-def _gained(gnn: Gnn, soft: DenseGraphs, space: EditSpace, goal: FlipGoal) -> Tensor:
-    """Margin with each edited pair as the edit leaves it, less the margin as it was: [pair]."""
+def _margin_gains(gnn: Gnn, soft: DenseGraphs, space: EditSpace, goal: FlipGoal) -> Tensor:
+    """Margin after each edit minus the margin before it: [pair]."""
     step = max(1, _CELLS_AT_ONCE // space.graph.node_count**2)
     after, before = [], []
     with torch.inference_mode():
         for pairs in torch.split(torch.arange(space.count), step):
             edited = (~space.present[pairs]).to(soft.adjacency.dtype)
-            after.append(goal.margin(gnn.dense(_with(soft, space, pairs, edited))))
-            before.append(goal.margin(gnn.dense(_with(soft, space, pairs, 1 - edited))))
+            after.append(goal.margin(gnn.dense(_with_pair_states(soft, space, pairs, edited))))
+            before.append(goal.margin(gnn.dense(_with_pair_states(soft, space, pairs, 1 - edited))))
     return torch.cat(after) - torch.cat(before)
 
 
-def _with(soft: DenseGraphs, space: EditSpace, pairs: Tensor, state: Tensor) -> DenseGraphs:
-    """One graph per pair, that pair in the given state."""
+def _with_pair_states(
+    soft: DenseGraphs, space: EditSpace, pairs: Tensor, state: Tensor
+) -> DenseGraphs:
+    """One graph per pair, with that pair in the given state."""
     graphs = soft.repeat(len(pairs))
     row = torch.arange(len(pairs))
     source, target = space.sources[pairs], space.targets[pairs]

@@ -1,4 +1,4 @@
-"""What the figures of the speed bench should be."""
+"""Targets of the speed benchmarks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _GB = 1e9
 
 @dataclass(frozen=True)
 class Bound:
-    """A wish for one figure, in words and as a condition."""
+    """A target for one figure, as text and as a condition."""
 
     key: str
     target: str
@@ -18,15 +18,15 @@ class Bound:
 
 
 BOUNDS = (
-    Bound("step_over_matmul", "training step ≤ 1.6 times its bare products", lambda x: x <= 1.6),
+    Bound("step_over_matmul", "training step ≤ 1.6 times its matrix products", lambda x: x <= 1.6),
     Bound(
         "full_step_over_matmul",
-        "training step with all losses and the GNN ≤ 1.6 times the denoiser's bare products",
+        "training step with all losses and the GNN ≤ 1.6 times the denoiser's matrix products",
         lambda x: x <= 1.6,
     ),
     Bound(
         "paper_step_over_matmul",
-        "training step at the paper's Tree-Cycle setting ≤ 2.2 times its bare products",
+        "training step at the paper's Tree-Cycle setting ≤ 2.2 times its matrix products",
         lambda x: x <= 2.2,
     ),
     Bound(
@@ -41,34 +41,34 @@ BOUNDS = (
     ),
     Bound(
         "warm_overhead_ms",
-        "a warm request takes ≤ 60 ms more than the library call",
+        "warm request ≤ 60 ms slower than the library call",
         lambda x: x <= 60,
     ),
     Bound(
         "node_time_ratio_1e6_over_1e4",
-        "time to explain a node, 10⁶ over 10⁴ nodes, within .8 to 1.2",
+        "time to explain a node, 10⁶ / 10⁴ nodes, between 0.8 and 1.2",
         lambda x: 0.8 <= x <= 1.2,
     ),
     Bound(
         "node_peak_bytes",
-        "peak memory for a node of 10⁶ < 2 GB",
+        "peak memory for a node in a graph of 10⁶ nodes < 2 GB",
         lambda x: x < 2 * _GB,
     ),
     Bound(
         "candidate_memory_exponent",
-        "memory of the candidate restriction grows as N^1.2 at most",
+        "memory with candidate pairs grows at most as N^1.2",
         lambda x: x <= 1.2,
     ),
     Bound(
         "mmd_speedup",
-        "MMD of 200 against 200 graphs ≥ 50 times as fast as a plain loop",
+        "MMD of 200 vs 200 graphs ≥ 50 times faster than a plain loop",
         lambda x: x >= 50,
     ),
-    Bound("submit_rps", "≥ 100 submissions per second accepted", lambda x: x >= 100),
-    Bound("submit_p99_ms", "p99 of submissions < 150 ms", lambda x: x < 150),
+    Bound("submit_rps", "≥ 100 submissions accepted per second", lambda x: x >= 100),
+    Bound("submit_p99_ms", "p99 submission latency < 150 ms", lambda x: x < 150),
     Bound(
         "submit_over_bare",
-        "≥ .5 of the throughput of a bare loop of the same commits",
+        "≥ 0.5 times the throughput of a plain loop of the same commits",
         lambda x: x >= 0.5,
     ),
 )

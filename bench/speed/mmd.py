@@ -1,4 +1,4 @@
-"""MMD of two sets of graphs against a plain loop over graphs and pairs."""
+"""Compare the speed of our MMD with a plain loop over graphs and pairs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import torch
 from scipy.stats import wasserstein_distance
 
 from bench.data.synthetic import ba3motif
-from bench.speed.section import Figures, Say, Section, Table
+from bench.progress import OnProgress
+from bench.speed.section import Figures, Section, Table
 from d4explain.gnn.graphs import Graph
 from models.metrics.mmd import MmdScore, mmd, statistics
 
@@ -26,7 +27,7 @@ _SETTINGS = (
     (1.0, 1.0),
 )  # bin width and sigma of the MMD
 
-_REPETITIONS = 5  # of ours: it is over so soon that one time says little
+_REPETITIONS = 5  # of ours, because a single run is too short to time
 _OURS = "`models.metrics.mmd`"
 _PLAIN = "NetworkX and SciPy, pair by pair"
 
@@ -40,30 +41,30 @@ class MmdFigures(Figures):
     mmd_speedup: float
 
 
-def measure(short: bool, seed: int, say: Say) -> Section[MmdFigures]:
+def measure(short: bool, seed: int, on_progress: OnProgress) -> Section[MmdFigures]:
     generator = torch.Generator().manual_seed(seed)
     graphs = ba3motif(2 * GRAPHS, generator).graphs
     ours, others = graphs[:GRAPHS], graphs[GRAPHS:]
-    networks = [network_of(graph) for graph in graphs]
+    networks = [to_networkx(graph) for graph in graphs]
     ways: dict[str, Callable[[], MmdScore]] = {
         _OURS: lambda: mmd(statistics(ours), statistics(others)),
-        _PLAIN: lambda: plain_mmd(networks[:GRAPHS], networks[GRAPHS:], by_scipy),
+        _PLAIN: lambda: plain_mmd(networks[:GRAPHS], networks[GRAPHS:], scipy_distance),
         "the same with NumPy instead of SciPy": lambda: plain_mmd(
-            networks[:GRAPHS], networks[GRAPHS:], by_numpy
+            networks[:GRAPHS], networks[GRAPHS:], numpy_distance
         ),
     }
     rounds = 1 if short else 2
     times: dict[str, list[float]] = {way: [] for way in ways}
     scores: dict[str, MmdScore] = {}
     for done in range(rounds):
-        say("MMD", done, rounds)
+        on_progress("MMD", done, rounds)
         for way, call in ways.items():
             for _ in range(_REPETITIONS if way == _OURS else 1):
                 started = time.process_time()
                 scores[way] = call()
                 times[way].append(time.process_time() - started)
             require_equal(scores[_OURS], scores[way])
-    say("MMD", rounds, rounds)
+    on_progress("MMD", rounds, rounds)
     quickest = {way: min(some) for way, some in times.items()}
     nodes = sum(graph.node_count for graph in graphs) / len(graphs)
     table = Table(
@@ -83,7 +84,7 @@ def measure(short: bool, seed: int, say: Say) -> Section[MmdFigures]:
 
 
 def plain_mmd(some: Sequence[nx.Graph], others: Sequence[nx.Graph], distance: Distance) -> MmdScore:
-    """By the definitions in models/metrics/mmd.py, one graph and one pair after the other."""
+    """MMD as defined in models/metrics/mmd.py, graph by graph and pair by pair."""
     ours, theirs = list(map(histograms, some)), list(map(histograms, others))
 
     def mean_kernel(one: list[Histograms], two: list[Histograms], part: int) -> float:
@@ -105,12 +106,12 @@ def plain_mmd(some: Sequence[nx.Graph], others: Sequence[nx.Graph], distance: Di
     )
 
 
-def by_scipy(x: Histogram, y: Histogram) -> float:
+def scipy_distance(x: Histogram, y: Histogram) -> float:
     return float(wasserstein_distance(range(len(x)), range(len(y)), x, y))
 
 
-def by_numpy(x: Histogram, y: Histogram) -> float:
-    """The L1 distance of the cumulated histograms; beyond its end one has empty bins."""
+def numpy_distance(x: Histogram, y: Histogram) -> float:
+    """L1 distance of the cumulative histograms, padded to equal length."""
     if len(x) != len(y):
         width = max(len(x), len(y))
         x, y = (np.pad(one, (0, width - len(one))) for one in (x, y))
@@ -120,7 +121,7 @@ def by_numpy(x: Histogram, y: Histogram) -> float:
 def histograms(network: nx.Graph) -> Histograms:
     coefficients = list(nx.clustering(network).values())
     clustering, _ = np.histogram(coefficients, bins=100, range=(0.0, 1.0))
-    # An eigenvalue of 2 that rounding puts outside the range must not get lost.
+    # Rounding may put an eigenvalue of 2 outside the range.
     eigenvalues = np.minimum(nx.normalized_laplacian_spectrum(network), 2.0)
     spectrum, _ = np.histogram(eigenvalues, bins=200, range=(-1e-5, 2.0))
     counts = (np.array(nx.degree_histogram(network)), clustering, spectrum)
@@ -128,14 +129,14 @@ def histograms(network: nx.Graph) -> Histograms:
 
 
 def require_equal(score: MmdScore, other: MmdScore) -> None:
-    """A speed-up of something else would be none."""
+    """Both implementations must compute the same score."""
     for name in ("degree", "clustering", "spectrum"):
         one, two = getattr(score, name), getattr(other, name)
         if not math.isclose(one, two, rel_tol=0, abs_tol=_EQUAL):
-            raise ArithmeticError(f"MMD of {name} is {one} in one go and {two} by the plain loop")
+            raise ArithmeticError(f"MMD of {name} is {one}, but {two} in the plain loop")
 
 
-def network_of(graph: Graph) -> nx.Graph:
+def to_networkx(graph: Graph) -> nx.Graph:
     network = nx.empty_graph(graph.node_count)
     network.add_edges_from(graph.edges.T.tolist())
     return network

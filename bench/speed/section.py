@@ -1,17 +1,15 @@
-"""What one part of the speed bench has to say."""
+"""The result of one speed benchmark: figures and tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Generic, TypeVar
-
-Say = Callable[[str, int, int], None]  # what is measured, how many are done, of how many
 
 
 @dataclass(frozen=True)
 class Table:
-    """For people; a cell is a word or a number."""
+    """A table for people; a cell is text or a number."""
 
     title: str
     columns: tuple[str, ...]
@@ -20,9 +18,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Figures:
-    """The figures of a part, each `float` or `float | None`: they go into the row by their names.
+    """Base class of a benchmark's figures; every field is `float` or `float | None`.
 
-    The type that a part's `measure` returns says which ones there are.
+    Each field becomes a key of the saved row.
     """
 
 
@@ -35,8 +33,8 @@ class Section(Generic[F_co]):
     tables: tuple[Table, ...] = field(default=())
 
 
-def row(name: str, sections: Iterable[Section[Figures]]) -> dict[str, Any]:
-    """All figures under their names, and the tables."""
+def result_row(name: str, sections: Iterable[Section[Figures]]) -> dict[str, Any]:
+    """The figures of all sections by name, and their tables, as one row to save."""
     figures: dict[str, Any] = {"dataset": name}
     tables = []
     for section in sections:
@@ -45,13 +43,13 @@ def row(name: str, sections: Iterable[Section[Figures]]) -> dict[str, Any]:
     return {**figures, "tables": tables}
 
 
-def listed(name: str, section: Section[Figures]) -> Table:
-    """The figures of a part, under the names that they have in its row."""
+def figures_table(name: str, section: Section[Figures]) -> Table:
+    """The figures of a section as a table."""
     return Table(f"figures of {name}", ("figure", "value"), tuple(asdict(section.figures).items()))
 
 
-def written(cell: str | float | None) -> str:
-    """As people read it: four digits, large numbers whole."""
+def format_cell(cell: str | float | None) -> str:
+    """Four significant digits; numbers from 1000 without decimals."""
     if isinstance(cell, str):
         return cell
     if cell is None:

@@ -1,4 +1,4 @@
-"""Times of things that are compared, taken in turns so that the machine's moods hit all alike."""
+"""Interleaved timing, so that other load on the machine affects all candidates equally."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import torch
 
 
 def clock() -> float:
-    """Seconds of this process: of its CPU where one thread computes, which neighbours disturb less.
+    """CPU seconds with one torch thread, wall-clock seconds with several.
 
-    Several threads wait for each other at work: there only the wall clock tells.
+    CPU time is less sensitive to other load, but does not measure parallel work.
     """
     return time.process_time() if torch.get_num_threads() == 1 else time.perf_counter()
 
 
-def shortest(*measured: Callable[[], object], rounds: int) -> tuple[float, ...]:
-    """The seconds of each one's fastest call, all of them called once before."""
+def fastest_times(*measured: Callable[[], object], rounds: int) -> tuple[float, ...]:
+    """Seconds of the fastest call of each function, after one warm-up call."""
     for one in measured:
         one()
     best = [float("inf")] * len(measured)

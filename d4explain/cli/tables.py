@@ -79,7 +79,8 @@ def summary_lines(result: CounterfactualResult) -> list[str]:
     summary = result.summary
     subjects = "nodes" if any(answer.node for answer in result.answers) else "graphs"
     return [
-        f"flipped {summary.found_count} of {summary.graph_count} {subjects} ({summary.flip_rate:.0%}); "
+        f"flipped {summary.found_count} of {summary.graph_count} {subjects} "
+        f"({summary.flip_rate:.0%}); "
         f"mean edits {format_number(summary.mean_edits, '.1f')}, "
         f"ratio {format_number(summary.mean_modification_ratio)}, "
         f"fidelity {format_number(summary.mean_fidelity)}, "

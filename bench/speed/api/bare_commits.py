@@ -1,9 +1,9 @@
-"""The rows and artifacts of submissions, written again in a plain loop: what the disk allows.
+"""Write the rows and artifacts of submissions in a plain loop, as an upper bound for the API.
 
-One iteration is one submission: its request is put as an artifact (file and folder synced), then
-its job, the job's first event and the explanation are inserted in one transaction of SQLite's own
-driver, on a schema with the same indexes and foreign keys, in WAL mode with `synchronous=FULL`.
-No HTTP, no validation, no queries, no second thread.
+Each iteration writes one submission: the request as an artifact (file and folder synced), then its
+job, the job's first event and the explanation in one transaction of SQLite's own driver. The schema
+has the same indexes and foreign keys, in WAL mode with `synchronous=FULL`. There is no HTTP, no
+validation, no query and no second thread.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from store.settings import Settings
 from store.store import Store
 
 _FULL = 2
-_TABLES = {  # and by which of their columns a job's rows are found
+_TABLES = {  # table: column with the job id
     "jobs": "id",
     "job_events": "job_id",
     "explanations": "job_id",
@@ -30,17 +30,17 @@ _TABLES = {  # and by which of their columns a job's rows are found
 
 @dataclass(frozen=True)
 class Commit:
-    """What one submission has written."""
+    """The request and rows of one submission."""
 
     request: bytes
     rows: Mapping[str, Mapping[str, Any]]  # by table
 
 
-def written_by(settings: Settings, explanation_ids: Sequence[str]) -> list[Commit]:
-    """What submissions have left in the database and the artifacts; each has to be there once."""
+def read_commits(settings: Settings, explanation_ids: Sequence[str]) -> list[Commit]:
+    """Read back the rows and requests of submissions; each must exist exactly once."""
     artifacts = Artifacts(settings.artifacts)
     found = []
-    connection = _connected(settings)
+    connection = _connect(settings)
     try:
         connection.row_factory = sqlite3.Row
         for id_ in explanation_ids:
@@ -64,12 +64,12 @@ class Loop:
     cpu_seconds: float
 
 
-def bare_loop(commits: Sequence[Commit], folder: Path, seconds: float) -> Loop:
-    """Writes all of them, or as many as time allows."""
+def write_commits(commits: Sequence[Commit], folder: Path, seconds: float) -> Loop:
+    """Write the commits until the time limit."""
     settings = Settings(data_dir=folder)
-    Store.open(settings).close()  # makes the schema
+    Store.open(settings).close()  # creates the schema
     artifacts = Artifacts(settings.artifacts)
-    connection = _connected(settings)
+    connection = _connect(settings)
     try:
         connection.isolation_level = None
         connection.execute("PRAGMA foreign_keys=ON")
@@ -98,7 +98,7 @@ def _insert(table: str, row: Mapping[str, Any]) -> str:
     return f"INSERT INTO {table} ({columns}) VALUES ({', '.join(f':{name}' for name in row)})"
 
 
-def _connected(settings: Settings) -> sqlite3.Connection:
+def _connect(settings: Settings) -> sqlite3.Connection:
     connection = sqlite3.connect(settings.database_url.removeprefix("sqlite:///"), timeout=30)
     (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
     if mode != "wal":

@@ -1,4 +1,4 @@
-"""A broker, the API and one worker as processes, on this machine's disk, for one measurement."""
+"""Start broker, API and one worker as processes for a measurement."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from d4explain.stack.readiness import readiness
 from d4explain.stack.supervisor import NICENESS
 from store.settings import Settings
 
-_START_SECONDS = 120.0  # torch is imported on a machine that does other things, too
+_START_SECONDS = 120.0  # importing torch is slow on a busy machine
 _STOP_SECONDS = 20.0
 _TRAINING_SECONDS = 86_400.0  # `load` keeps a worker busy with a training that never ends
 
@@ -61,7 +61,7 @@ class Deployment:
                 process.stdin.write(stdin or b"")
 
     def kill(self, name: str) -> None:
-        """kill -9, as when a machine is gone."""
+        """Send SIGKILL, as if the machine had failed."""
         self._signal(name, signal.SIGKILL)
         self.processes.pop(name).wait()
 
@@ -76,7 +76,7 @@ class Deployment:
                 process.wait()
 
     def cpu_seconds(self, name: str) -> float:
-        """Of a process and its threads so far; not a number where there is no /proc."""
+        """CPU seconds of a process and its threads; NaN without /proc."""
         try:
             stat = Path(f"/proc/{self.processes[name].pid}/stat").read_text()
         except OSError:
@@ -90,8 +90,8 @@ class Deployment:
     def require_alive(self) -> None:
         for name, process in self.processes.items():
             if process.poll() is not None:
-                words = self.log(name).read_text(errors="replace")[-2000:]
-                raise RuntimeError(f"{name} ended with {process.returncode}: {words}")
+                log_tail = self.log(name).read_text(errors="replace")[-2000:]
+                raise RuntimeError(f"{name} ended with {process.returncode}: {log_tail}")
 
     def _signal(self, name: str, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):
@@ -100,10 +100,10 @@ class Deployment:
 
 @contextmanager
 def deployment(queues: str, *, threads: int = 1) -> Iterator[Deployment]:
-    """The API, a broker and one worker of so many threads for these queues; all end with the block.
+    """Run API, broker and one worker for these queues until the block ends.
 
-    Data are kept in the current folder: temporary folders may be in memory, and what is synced
-    there costs nothing.
+    Data go to the current folder, because temporary folders may be in memory, where syncing is
+    free.
     """
     folder = Path(tempfile.mkdtemp(prefix=".d4explain-", dir=Path.cwd()))
     log = folder / "broker.log"
@@ -121,7 +121,7 @@ def deployment(queues: str, *, threads: int = 1) -> Iterator[Deployment]:
     try:
         running.start("broker", own.command.argv, environment, own.command.stdin)
         running.start("api", [sys.executable, "-m", "service"], environment)
-        # As nice as the embedded stack's workers are.
+        # The niceness of the embedded stack's workers.
         worker = ["nice", "-n", str(NICENESS), sys.executable, "-m", "worker", "--queues", queues]
         running.start("worker", worker, environment)
         _wait_until_ready(running)

@@ -1,4 +1,4 @@
-"""How many explanations the API accepts per second, and how soon, beside a training."""
+"""Measure submission throughput and latency of the API during a training."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import torch
 
 from bench.data.synthetic import ba3motif
 from bench.gnns.example_gnn import CLASS_NAMES, example_spec, node_link
-from bench.speed.api.bare_commits import Commit, Loop, bare_loop, written_by
+from bench.progress import OnProgress
+from bench.speed.api.bare_commits import Commit, Loop, read_commits, write_commits
 from bench.speed.api.deployment import Deployment, deployment
-from bench.speed.api.submitters import Submitted, submitted
-from bench.speed.section import Figures, Say, Section, Table
+from bench.speed.api.submitters import Submissions, run_submitters
+from bench.speed.section import Figures, Section, Table
 from d4explain.client.client import Client
 from d4explain.contracts.job_states import JobState
 from d4explain.contracts.requests import DenoiserConfig
@@ -26,46 +27,46 @@ CLIENTS = 16
 SECONDS = 15.0
 _SHORT_SECONDS = 4.0
 _REFERENCE_GRAPHS = 120
-_PATIENCE = 180.0  # seconds for a first training of a single step, beside other work
-# Ready at once, so that jobs are announced as they come; nobody serves their queue.
+_TRAINING_TIMEOUT = 180.0  # seconds for the first training step on a busy machine
+# Ready at once, so that the dispatcher announces jobs immediately; no worker serves their queue.
 _QUICK = DenoiserConfig(steps=1, hidden=4, blocks=1)
-_LONG = DenoiserConfig(steps=100_000)  # keeps the worker busy for as long as it is needed
+_LONG = DenoiserConfig(steps=100_000)  # keeps the worker busy during the measurement
 
 
 @dataclass(frozen=True)
 class LoadFigures(Figures):
     submit_rps: float
     submit_p99_ms: float
-    submit_over_bare: float | None  # at a rate that was set, what could be had is not known
+    submit_over_bare: float | None  # None at a fixed rate, which does not show the maximum
     submit_bare_rps: float
     submit_rps_without_broker: float
     submit_p99_ms_without_broker: float
 
 
-def measure(short: bool, seed: int, say: Say) -> Section[LoadFigures]:
-    return measure_load(CLIENTS, _SHORT_SECONDS if short else SECONDS, seed, say)
+def measure(short: bool, seed: int, on_progress: OnProgress) -> Section[LoadFigures]:
+    return measure_load(CLIENTS, _SHORT_SECONDS if short else SECONDS, seed, on_progress)
 
 
 def measure_load(
-    clients: int, seconds: float, seed: int, say: Say, rate: float | None = None
+    clients: int, seconds: float, seed: int, on_progress: OnProgress, rate: float | None = None
 ) -> Section[LoadFigures]:
-    """Submissions, the same commits in a bare loop before and after, and without a broker.
+    """Measure submissions, the same commits in a plain loop, and submissions without a broker.
 
-    With a rate so many are due each second, and their time counts from then; without one each
-    client asks again when it is answered.
+    With `rate`, submissions are scheduled at this rate per second and timed from their schedule.
+    Without it, each client submits again after its last answer.
     """
     stages = 6
 
     def stage(done: int) -> None:
-        say("load", done, stages)
+        on_progress("load", done, stages)
 
     stage(0)
     with deployment("train,light") as running, Client(running.url) as client:
-        body = _question(client, seed)
+        body = _prepare_request(client, seed)
         training = _start_training(client, body)
         load = _Load(running, body, clients, rate)
         stage(1)
-        commits = written_by(running.settings, load.submit(max(2.0, seconds / 5)).ids)
+        commits = read_commits(running.settings, load.submit(max(2.0, seconds / 5)).ids)
         stage(2)
         loops = [_bare(commits, running, seconds / 2)]
         stage(3)
@@ -77,8 +78,8 @@ def measure_load(
         running.kill("broker")
         stage(5)
         without = load.submit(max(2.0, seconds / 2))
-        # Each accepted one is there, with its job and request, and there once.
-        written_by(running.settings, [*served.ids, *without.ids])
+        # Fails unless every accepted submission has exactly one job and request.
+        read_commits(running.settings, [*served.ids, *without.ids])
         stage(6)
     count = sum(loop.count for loop in loops)
     bare = count / sum(loop.seconds for loop in loops)
@@ -90,23 +91,23 @@ def measure_load(
         submit_rps_without_broker=without.per_second,
         submit_p99_ms_without_broker=without.milliseconds(0.99),
     )
-    pace = "" if rate is None else f", {rate:g} of them due each second,"
+    pace = "" if rate is None else f" at {rate:g} per second"
     title = (
-        f"{clients} clients submit counterfactuals of one graph{pace} for {seconds:g} s beside a "
-        f"training of one thread ({steps} steps meanwhile); SQLite with `synchronous=FULL`"
+        f"{clients} clients submit counterfactuals of one graph{pace} for {seconds:g} s "
+        f"during a single-threaded training ({steps} steps); SQLite with `synchronous=FULL`"
     )
     columns = ("", "per second", "p50 ms", "p99 ms", "CPU ms each", "accepted")
     bare_cpu = 1000 * sum(loop.cpu_seconds for loop in loops) / count
     rows = (
         ("API", *_cells(served)),
         ("API, broker killed", *_cells(without)),
-        ("bare loop of the same commits", bare, 1000 / bare, "-", bare_cpu, "-"),
+        ("plain loop of the same commits", bare, 1000 / bare, "-", bare_cpu, "-"),
     )
     return Section(figures, (Table(title, columns, rows),))
 
 
 @dataclass(frozen=True)
-class _Served(Submitted):
+class _Served(Submissions):
     cpu_seconds: float  # of the API's process
 
     def milliseconds(self, share: float) -> float:
@@ -123,7 +124,7 @@ class _Load:
 
     def submit(self, seconds: float) -> _Served:
         cpu = self.running.cpu_seconds("api")
-        came = submitted(
+        submissions = run_submitters(
             self.body,
             self.running.port,
             clients=self.clients,
@@ -132,15 +133,17 @@ class _Load:
             rate=self.rate,
         )
         self.running.require_alive()
-        if came.refusals or not came.ids:
-            raise RuntimeError(f"{len(came.refusals)} were not accepted: {came.refusals[:3]}")
-        # No seed twice: an equal request would be an artifact that is there already.
+        if submissions.refusals or not submissions.ids:
+            raise RuntimeError(
+                f"{len(submissions.refusals)} submissions were refused: {submissions.refusals[:3]}"
+            )
+        # New seeds, because an equal request would reuse an existing artifact.
         self.first_seed += 1_000_000
-        return _Served(**vars(came), cpu_seconds=self.running.cpu_seconds("api") - cpu)
+        return _Served(**vars(submissions), cpu_seconds=self.running.cpu_seconds("api") - cpu)
 
 
-def _question(client: Client, seed: int) -> dict[str, Any]:
-    """An untrained GNN, its reference set and a denoiser that is ready, asked about one graph."""
+def _prepare_request(client: Client, seed: int) -> dict[str, Any]:
+    """Register an untrained GNN, a reference set and a denoiser; return a request for one graph."""
     generator = torch.Generator().manual_seed(seed)
     torch.manual_seed(seed)
     graphs, labels = ba3motif(_REFERENCE_GRAPHS + 1, generator)
@@ -154,7 +157,7 @@ def _question(client: Client, seed: int) -> dict[str, Any]:
         gnn = client.register_gnn("load", written / "spec.json", written / "weights.safetensors")
     dataset = client.create_dataset("load", documents[1:])
     denoiser = client.train_denoiser(gnn.id, dataset.id, config=_QUICK)
-    client.wait(denoiser.job.id, timeout=_PATIENCE)
+    client.wait(denoiser.job.id, timeout=_TRAINING_TIMEOUT)
     return {
         "kind": "counterfactual",
         "gnn": gnn.id,
@@ -165,12 +168,12 @@ def _question(client: Client, seed: int) -> dict[str, Any]:
 
 
 def _start_training(client: Client, body: dict[str, Any]) -> str:
-    """The job of a training that is under way."""
+    """Start a training; return its job id once it has made progress."""
     job = client.train_denoiser(body["gnn"], body["dataset"], config=_LONG).job.id
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _TRAINING_TIMEOUT
     while _progress(client, job) == 0:
         if time.monotonic() > deadline:
-            raise RuntimeError("the training beside which is measured does not start")
+            raise RuntimeError("The background training did not start.")
         time.sleep(0.1)
     return job
 
@@ -178,14 +181,14 @@ def _start_training(client: Client, body: dict[str, Any]) -> str:
 def _progress(client: Client, job_id: str) -> int:
     job = client.job(job_id)
     if job.state not in (JobState.QUEUED, JobState.RUNNING):
-        raise RuntimeError(f"the training beside which is measured is {job.state}: {job.error}")
+        raise RuntimeError(f"The background training is {job.state}: {job.error}")
     return 0 if job.progress is None else job.progress.step
 
 
 def _bare(commits: list[Commit], running: Deployment, seconds: float) -> Loop:
-    """Beside the same training, into a folder on the same disk."""
+    """Run the plain loop during the same training, on the same disk."""
     with tempfile.TemporaryDirectory(prefix="bare-", dir=running.settings.data_dir) as folder:
-        return bare_loop(commits, Path(folder), seconds)
+        return write_commits(commits, Path(folder), seconds)
 
 
 def _cells(served: _Served) -> tuple[str | float, ...]:

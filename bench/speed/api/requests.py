@@ -1,4 +1,4 @@
-"""Explanations over HTTP on an embedded stack: throughput, and what the road around them costs."""
+"""Measure throughput and overhead of explanations over HTTP on an embedded stack."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from rich.console import Console
 
 from bench.gnns.example_gnn import run as make_gnn
 from bench.gnns.training import Training
-from bench.speed.section import Figures, Say, Section, Table
+from bench.progress import OnProgress
+from bench.speed.section import Figures, Section, Table
 from d4explain.client.client import Client
 from d4explain.contracts.requests import (
     CanonicalGraph,
@@ -38,12 +39,12 @@ from store.store import Store
 from worker.cases.graph_cases import cases_of
 from worker.loading.library import Library
 
-GRAPHS = 100  # of the large job; as many jobs of one graph
-SIZES = (1, 10)  # of smaller jobs, one after the other
+GRAPHS = 100  # in the large job; also the number of single-graph jobs
+SIZES = (1, 10)  # sizes of sequential jobs
 _REFERENCE = 240
-_STEPS = 30  # of the denoiser's training: how good its answers are does not matter here
-_PRESET: Preset = "fast"  # the less there is to compute, the more the road around it counts
-_CONNECTIONS = 8  # that post at once
+_STEPS = 30  # training steps of the denoiser, whose quality does not matter here
+_PRESET: Preset = "fast"  # cheap computation makes the overhead visible
+_CONNECTIONS = 8  # concurrent posts
 _WAIT = {"Prefer": "wait=60"}
 
 Document = dict[str, Any]
@@ -51,38 +52,36 @@ Edits = list[tuple[Any, Any, str]]
 
 
 @dataclass(frozen=True)
-class World:
-    """A stack with a GNN and a trained denoiser, and the same two in this process."""
+class Environment:
+    """A running stack with a GNN and a denoiser, and both models loaded in this process."""
 
     http: httpx.Client
     gnn_id: str
     dataset_id: str
-    graphs: list[Document]  # node-link, as they are posted
+    graphs: list[Document]  # node-link format
     gnn: Gnn
     denoiser: Denoiser
 
-    def question(self, graphs: Sequence[Document]) -> Document:
+    def request(self, graphs: Sequence[Document]) -> Document:
         asked = {"kind": "counterfactual", "gnn": self.gnn_id, "dataset": self.dataset_id}
         how = {"denoiser": {"steps": _STEPS}, "preset": _PRESET}
         return {**asked, **how, "graphs": list(graphs)}
 
     def post(self, graphs: Sequence[Document], *, wait: bool) -> Document:
         headers = _WAIT if wait else {}
-        return _json(
-            self.http.post("/v1/explanations", json=self.question(graphs), headers=headers)
-        )
+        return _json(self.http.post("/v1/explanations", json=self.request(graphs), headers=headers))
 
     def finished(self, explanation: Document) -> Document:
-        """The explanation with its result, when it is there."""
+        """Wait for the explanation's result."""
         while explanation["job"]["finished_at"] is None:
             path = f"/v1/explanations/{explanation['id']}"
             explanation = _json(self.http.get(path, headers=_WAIT))
         if explanation["result"] is None:
-            raise RuntimeError(f"the job did not succeed: {explanation['job']['error']}")
+            raise RuntimeError(f"The job failed: {explanation['job']['error']}")
         return explanation
 
-    def called(self, graph: Document) -> CounterfactualOutcome:
-        """The library's answer to what the worker is asked."""
+    def call_library(self, graph: Document) -> CounterfactualOutcome:
+        """Explain the graph with the library, as the worker would."""
         request = CounterfactualRequest(graphs=[_canonical(graph)], preset=_PRESET)
         config = CounterfactualConfig(
             alternatives=request.alternatives, search=PRESETS[request.preset]
@@ -93,8 +92,8 @@ class World:
 
 
 @dataclass(frozen=True)
-class Run:
-    """Answers to all graphs, in their order, and how long the caller waited for the last."""
+class RunResult:
+    """Answers for all graphs in order, and the time until the last answer."""
 
     seconds: float
     edits: list[Edits]
@@ -105,29 +104,35 @@ class RequestFigures(Figures):
     many_jobs_over_one: float
     warm_overhead_ms: float
     library_call_ms: float
-    same_answers: float  # share of graphs that one job and many jobs answer alike
+    same_answers: float  # share of graphs with equal answers from one job and many jobs
 
 
-def measure(short: bool, seed: int, say: Say) -> Section[RequestFigures]:
-    say("preparing a stack", 0, 1)
-    with prepared(seed) as world:
-        return measured(world, 2, 20, say) if short else measured(world, 5, 50, say)
+def measure(short: bool, seed: int, on_progress: OnProgress) -> Section[RequestFigures]:
+    on_progress("preparing a stack", 0, 1)
+    with prepared_environment(seed) as environment:
+        return (
+            measure_environment(environment, 2, 20, on_progress)
+            if short
+            else measure_environment(environment, 5, 50, on_progress)
+        )
 
 
-def measured(world: World, repetitions: int, requests: int, say: Say) -> Section[RequestFigures]:
-    for graph in world.graphs[:5]:  # everything is warm afterwards
-        world.finished(world.post([graph], wait=True))
-        world.called(graph)
-    lone = lone_requests(world, requests, say)
-    small = {size: jobs_of(world, size, requests) for size in SIZES}
-    count = len(world.graphs)
+def measure_environment(
+    environment: Environment, repetitions: int, requests: int, on_progress: OnProgress
+) -> Section[RequestFigures]:
+    for graph in environment.graphs[:5]:  # warm-up
+        environment.finished(environment.post([graph], wait=True))
+        environment.call_library(graph)
+    lone = time_single_requests(environment, requests, on_progress)
+    small = {size: sequential_throughput(environment, size, requests) for size in SIZES}
+    count = len(environment.graphs)
     pairs = []
     for done in range(repetitions):
-        say("many jobs and one", done, repetitions)
-        pairs.append((at_once(world, count), at_once(world, 1)))
+        on_progress("many jobs and one", done, repetitions)
+        pairs.append((run_concurrently(environment, count), run_concurrently(environment, 1)))
     same = sum(a == b for one, many in pairs for a, b in zip(one.edits, many.edits, strict=True))
     throughput = [
-        *((f"jobs of {size} graphs, one after the other", rate) for size, rate in small.items()),
+        *((f"jobs of {size} graphs, sequential", rate) for size, rate in small.items()),
         (f"a job of {count} graphs", count / median(one.seconds for one, _ in pairs)),
         (f"{count} jobs of one graph at once", count / median(many.seconds for _, many in pairs)),
     ]
@@ -139,13 +144,13 @@ def measured(world: World, repetitions: int, requests: int, say: Say) -> Section
             same_answers=same / (count * repetitions),
         ),
         tables=(
-            Table("explanations over HTTP", ("what", "graphs per second"), tuple(throughput)),
+            Table("Explanations over HTTP", ("what", "graphs per second"), tuple(throughput)),
             Table(
-                "a warm lone request, median",
+                "Single warm request, median",
                 ("what", "ms"),
                 (
                     ("library call", 1000 * median(lone.calls)),
-                    ("HTTP and queue on top", 1000 * median(lone.overheads)),
+                    ("overhead of HTTP and queue", 1000 * median(lone.overheads)),
                 ),
             ),
         ),
@@ -153,55 +158,60 @@ def measured(world: World, repetitions: int, requests: int, say: Say) -> Section
 
 
 @dataclass(frozen=True)
-class Lone:
-    """Seconds of requests that nothing else runs beside."""
+class SingleRequests:
+    """Seconds of requests without concurrent work."""
 
     overheads: list[float]  # on top of the library call of the same graph
     calls: list[float]
 
 
-def lone_requests(world: World, count: int, say: Say) -> Lone:
-    """Library calls and requests in turns."""
+def time_single_requests(
+    environment: Environment, count: int, on_progress: OnProgress
+) -> SingleRequests:
+    """Alternate library calls and requests."""
     overheads, calls = [], []
     for done in range(count):
-        say("lone requests", done, count)
-        graph = world.graphs[done % len(world.graphs)]
+        on_progress("lone requests", done, count)
+        graph = environment.graphs[done % len(environment.graphs)]
         began = time.perf_counter()
-        outcome = world.called(graph)
+        outcome = environment.call_library(graph)
         between = time.perf_counter()
-        document = world.post([graph], wait=True)
+        document = environment.post([graph], wait=True)
         ended = time.perf_counter()
-        assert edits_of(world.finished(document))[0] == _library_edits(outcome, graph)
+        assert edits_of(environment.finished(document))[0] == _library_edits(outcome, graph)
         calls.append(between - began)
         overheads.append((ended - between) - (between - began))
-    return Lone(overheads, calls)
+    return SingleRequests(overheads, calls)
 
 
-def jobs_of(world: World, size: int, count: int) -> float:
-    """Graphs per second of jobs of this size, each sent when the one before is done."""
+def sequential_throughput(environment: Environment, size: int, count: int) -> float:
+    """Graphs per second of sequential jobs of this size."""
     began = time.perf_counter()
     done = 0
     while done < count:
-        some = [world.graphs[place % len(world.graphs)] for place in range(done, done + size)]
-        done += len(edits_of(world.finished(world.post(some, wait=True))))
+        some = [
+            environment.graphs[place % len(environment.graphs)]
+            for place in range(done, done + size)
+        ]
+        done += len(edits_of(environment.finished(environment.post(some, wait=True))))
     return done / (time.perf_counter() - began)
 
 
-def at_once(world: World, size: int) -> Run:
-    """All graphs in jobs of this size, all of them posted before any is waited for."""
-    starts = range(0, len(world.graphs), size)
-    parts = [world.graphs[start : start + size] for start in starts]
+def run_concurrently(environment: Environment, size: int) -> RunResult:
+    """Post all graphs in jobs of this size, then wait for all answers."""
+    starts = range(0, len(environment.graphs), size)
+    parts = [environment.graphs[start : start + size] for start in starts]
     began = time.perf_counter()
     with ThreadPoolExecutor(_CONNECTIONS) as pool:
-        posted = list(pool.map(lambda part: world.post(part, wait=False), parts))
-    # From the last one on: while it is waited for, the caller asks for nothing else.
-    done = [world.finished(explanation) for explanation in reversed(posted)][::-1]
+        posted = list(pool.map(lambda part: environment.post(part, wait=False), parts))
+    # Wait for the last job first, so that the caller does not poll meanwhile.
+    done = [environment.finished(explanation) for explanation in reversed(posted)][::-1]
     seconds = time.perf_counter() - began
-    return Run(seconds, [edits for explanation in done for edits in edits_of(explanation)])
+    return RunResult(seconds, [edits for explanation in done for edits in edits_of(explanation)])
 
 
 def edits_of(explanation: Document) -> list[Edits]:
-    """Of every graph's best answer, in the caller's ids."""
+    """Edits of every graph's best answer, with the caller's node ids."""
     return [
         [
             (edit["source"], edit["target"], edit["action"])
@@ -213,7 +223,7 @@ def edits_of(explanation: Document) -> list[Edits]:
 
 
 @contextmanager
-def prepared(seed: int) -> Iterator[World]:
+def prepared_environment(seed: int) -> Iterator[Environment]:
     with TemporaryDirectory(prefix="d4-bench-") as temporary, ExitStack() as opened:
         folder = Path(temporary)
         make_gnn(
@@ -238,7 +248,7 @@ def prepared(seed: int) -> Iterator[World]:
         with store.database.reading() as session:
             gnn_row, row = gnns.get(session, gnn.id), denoisers.get(session, trained.id)
         http = opened.enter_context(httpx.Client(base_url=address, timeout=90, trust_env=False))
-        yield World(
+        yield Environment(
             http=http,
             gnn_id=gnn.id,
             dataset_id=dataset.id,

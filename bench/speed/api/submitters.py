@@ -1,13 +1,11 @@
-"""Clients that submit one explanation after the other, in a process of their own.
+"""Clients that submit explanations from a separate process.
 
-`python -m bench.speed.submitters PORT CLIENTS SECONDS FIRST_SEED [RATE] < body.json` prints what
-came of it as JSON. Real clients are on other machines, and what these cost is taken from the cores
-that are measured: they write bytes that are ready onto connections that stay open, and read as much
-of an answer as tells its status and its end. The rest of it is looked at when all is over.
+`python -m bench.speed.api.submitters PORT CLIENTS SECONDS FIRST_SEED [RATE] < body.json` prints the
+submissions as JSON. The clients stand for other machines but share the measured cores, so they cost
+little: they write prepared bytes to open connections and parse answers only at the end.
 
-Without a rate each client asks again as soon as it is answered. With one, requests are due at even
-intervals, whether or not those before are answered, and the time of each counts from when it was
-due: a service that falls behind shows it.
+Without a rate, each client submits again after its last answer. With a rate, requests are scheduled
+at even intervals and timed from their schedule, so that a slow service shows its delay.
 """
 
 from __future__ import annotations
@@ -25,16 +23,16 @@ from http import HTTPStatus
 from typing import Any
 
 _TIMEOUT = 30.0  # seconds for one answer
-_LATE = 60.0  # seconds that the process may take beyond those it was given
+_LATE = 60.0  # seconds that the process may exceed its duration
 _HEAD_END = b"\r\n\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Submitted:
+class Submissions:
     seconds: float  # from the first request to the last answer
     latencies: list[float]  # seconds, of those accepted
-    ids: list[str]  # of explanations that were answered with 202
+    ids: list[str]  # of explanations accepted with 202
     refusals: list[str]
 
     @property
@@ -42,12 +40,12 @@ class Submitted:
         return len(self.ids) / self.seconds
 
     def quantile(self, share: float) -> float:
-        """The smallest latency that this share of the answers do not exceed."""
+        """The latency that this share of the answers does not exceed."""
         ordered = sorted(self.latencies)
         return ordered[math.ceil(share * len(ordered)) - 1]
 
 
-def submitted(
+def run_submitters(
     body: dict[str, Any],
     port: int,
     *,
@@ -55,8 +53,8 @@ def submitted(
     seconds: float,
     first_seed: int,
     rate: float | None = None,
-) -> Submitted:
-    """What came of it when another process submitted for so long; every seed is used once."""
+) -> Submissions:
+    """Submit from another process for this long; every seed is used once."""
     numbers = [port, clients, seconds, first_seed, *([] if rate is None else [rate])]
     done = subprocess.run(
         [sys.executable, "-m", "bench.speed.api.submitters", *map(str, numbers)],
@@ -65,7 +63,7 @@ def submitted(
         check=True,
         timeout=seconds + _LATE,
     )
-    return Submitted(**json.loads(done.stdout))
+    return Submissions(**json.loads(done.stdout))
 
 
 @dataclass
@@ -76,12 +74,12 @@ class Answers:
 
 
 class Requests:
-    """What is to be asked, and when; shared by all clients."""
+    """The schedule of requests, shared by all clients."""
 
     def __init__(
         self, body: dict[str, Any], first_seed: int, seconds: float, rate: float | None
     ) -> None:
-        # Only the seed differs, so that bodies cost nothing to make.
+        # Only the seed differs, so building a body is cheap.
         self._text = json.dumps({key: value for key, value in body.items() if key != "seed"})[:-1]
         self._seed = first_seed
         self._rate = rate
@@ -90,7 +88,7 @@ class Requests:
         self._count = 0
 
     async def next(self) -> tuple[bytes, float] | None:
-        """A whole request and when it is due, which is now or was before; None: time is over."""
+        """The next request and its scheduled time; None after the time limit."""
         number, self._count = self._count, self._count + 1
         now = time.perf_counter()
         due = now if self._rate is None else self._began + number / self._rate
@@ -107,7 +105,7 @@ class Requests:
 
 
 class Connection(asyncio.Protocol):
-    """One request at a time."""
+    """A connection with one request at a time."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
@@ -119,7 +117,7 @@ class Connection(asyncio.Protocol):
         self._transport = transport
 
     def ask(self, request: bytes) -> asyncio.Future[bytes]:
-        """The whole answer, head and body."""
+        """Send a request; the future holds the whole answer."""
         assert self._transport is not None
         self._received = b""
         self._answer = asyncio.get_running_loop().create_future()
@@ -133,7 +131,7 @@ class Connection(asyncio.Protocol):
             return
         length = _LENGTH.search(self._received, 0, end)
         if length is None:
-            self._answer.set_exception(OSError("the answer does not say its length"))
+            self._answer.set_exception(OSError("The answer has no Content-Length."))
         elif len(self._received) >= end + len(_HEAD_END) + int(length[1]):
             self._answer.set_result(self._received)
 
@@ -147,7 +145,7 @@ class Connection(asyncio.Protocol):
 
 
 async def submit(port: int, requests: Requests, answers: Answers) -> None:
-    """One client, until time is over."""
+    """Run one client until the time limit."""
     loop = asyncio.get_running_loop()
     connection: Connection | None = None
     while (asked := await requests.next()) is not None:
@@ -160,7 +158,7 @@ async def submit(port: int, requests: Requests, answers: Answers) -> None:
         except OSError as error:  # a timeout is one
             answers.refusals.append(f"no answer: {type(error).__name__} {error}")
             if connection is not None:
-                connection.close()  # the next request opens another one
+                connection.close()  # the next request reconnects
                 connection = None
             continue
         head, _, body = answer.partition(_HEAD_END)
@@ -181,18 +179,18 @@ async def submit_all(
     seconds: float,
     first_seed: int,
     rate: float | None,
-) -> Submitted:
+) -> Submissions:
     began = time.perf_counter()
     requests, answers = Requests(body, first_seed, seconds, rate), Answers()
     await asyncio.gather(*(submit(port, requests, answers) for _ in range(clients)))
     took = time.perf_counter() - began
     ids = [json.loads(one)["id"] for one in answers.accepted]
-    return Submitted(took, answers.latencies, ids, answers.refusals)
+    return Submissions(took, answers.latencies, ids, answers.refusals)
 
 
 def main(arguments: Sequence[str]) -> None:
     port, clients, seconds, first_seed, *rate = arguments
-    came = asyncio.run(
+    submissions = asyncio.run(
         submit_all(
             json.load(sys.stdin),
             int(port),
@@ -202,7 +200,7 @@ def main(arguments: Sequence[str]) -> None:
             rate=float(rate[0]) if rate else None,
         )
     )
-    json.dump(asdict(came), sys.stdout)
+    json.dump(asdict(submissions), sys.stdout)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Large graphs to measure on: one neighbourhood in graphs of any size, hubs, chains of motifs."""
+"""Large input graphs: fixed neighbourhoods, hubs and chains of motif graphs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ NODE_SPEC = GnnSpec(
     3,
     (GcnLayer(32), ActivationLayer("relu"), GcnLayer(32), ActivationLayer("relu"), LinearLayer(3)),
 )
-# Nodes at 0, 1, 2 and 3 hops of the explained one: all that a GNN of two GCN layers sees.
+# Number of nodes at 0 to 3 hops from the target: all that two GCN layers see.
 _RINGS = (1, 6, 20, 40)
-_OUTWARD = 4  # edges of each node of the last ring into the rest of the graph
+_OUTWARD = 4  # edges of each node of the last ring to the rest of the graph
 _EDGES_PER_NODE = 5
 
 
-def planted(nodes: int, seed: int) -> LargeGraph:
-    """Node 0 has the same neighbourhood whatever the size; the rest is random, 5 edges a node."""
+def graph_with_fixed_neighbourhood(nodes: int, seed: int) -> LargeGraph:
+    """Node 0 has the same neighbourhood at every size; the rest is random, 5 edges per node."""
     rng = np.random.default_rng(seed)
     near = sum(_RINGS)
     edges, features = _neighbourhood(rng)
@@ -54,7 +54,7 @@ def _neighbourhood(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 def node_gnn() -> Gnn:
-    """Random weights: what is measured does not depend on what they say."""
+    """A GNN with random weights, because predictions do not affect the measurement."""
     gnn = Gnn(NODE_SPEC).eval().requires_grad_(False)
     generator = torch.Generator().manual_seed(0)
     for parameter in gnn.parameters():
@@ -76,11 +76,11 @@ def star_and_ba(nodes: int, seed: int) -> Graph:
 SHAPES = {"BA": ba, "star and BA": star_and_ba}
 
 
-def at_the_border(gnn: Gnn, pieces: Sequence[Graph], nodes: int) -> Graph:
-    """Small graphs linked to a chain of so many nodes, as many of two classes as make it waver.
+def chain_near_boundary(gnn: Gnn, pieces: Sequence[Graph], nodes: int) -> Graph:
+    """A chain of small graphs of two classes, close to the GNN's decision boundary.
 
-    With more and more pieces of another class in front the GNN changes its mind; the last chain
-    before that is taken.
+    The share of the second class grows until the prediction changes; the last chain before that
+    is returned.
     """
     predicted = predict(gnn, pieces, CPU).argmax(dim=1).tolist()
     kinds = sorted(set(predicted))
@@ -101,14 +101,14 @@ def at_the_border(gnn: Gnn, pieces: Sequence[Graph], nodes: int) -> Graph:
 
 
 def _mixed(some: Sequence[Graph], others: Sequence[Graph], share: float) -> list[Graph]:
-    """As many of the first as the share says, spread evenly."""
+    """Mix two lists, with this share from the first, evenly spread."""
     count = min(len(some), len(others))
     taken = [int((i + 1) * share) > int(i * share) for i in range(2 * count)]
     return [(some if first else others)[i % count] for i, first in enumerate(taken)]
 
 
 def _chained(pieces: Sequence[Graph], nodes: int) -> Graph:
-    """Each piece hangs with its first node on the first node of the one before."""
+    """Link the first node of each piece to the first node of the previous one."""
     features, edges = [], []
     size, before = 0, None
     place = 0

@@ -1,13 +1,13 @@
-"""Large graphs: a node of a million, graphs of thousands by candidate pairs, and what these cost.
+"""Measure explanations in large graphs: one node of a million, and graphs with candidate pairs.
 
-- `node_peak_bytes`: of a fresh process that maps a graph of 10⁶ nodes and 5·10⁶ edges as a worker
-  does and explains one node of it; all of the process, torch included.
-- `node_time_ratio_1e6_over_1e4`: CPU time of walk and explanation in that graph over the same in
-  one of 10⁴ nodes with the same neighbourhood, in turns, medians.
-- `candidate_memory_exponent`: of the growth of memory from 500 to 4,000 nodes, the larger of those
-  of a BA graph and of a star and a BA graph. Memory is the peak of the resident set above what a
-  fresh process has after it has loaded the models and explained a small graph.
-- `candidate_auc` and `exact_auc`: CF-ACC of the same BA-3Motif graphs with candidates and without.
+- `node_peak_bytes`: peak memory of a new process, torch included, that maps a graph of 10⁶ nodes
+  and 5·10⁶ edges like a worker and explains one node.
+- `node_time_ratio_1e6_over_1e4`: median CPU time of neighbourhood search and explanation in that
+  graph, divided by the time in a graph of 10⁴ nodes with the same neighbourhood.
+- `candidate_memory_exponent`: growth of memory from 500 to 4,000 nodes, the larger exponent of a BA
+  graph and of a star joined to a BA graph. Memory is the peak resident set minus that of the
+  process after loading the models and explaining a small graph.
+- `candidate_auc` and `exact_auc`: CF-ACC of the same BA-3Motif graphs with and without candidates.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.counterfactuals.instances import chosen
-from bench.counterfactuals.methods import DIFFUSION, TrainedFor, diffusion_method
-from bench.counterfactuals.runs import Run
-from bench.data.tasks import Task, load
-from bench.gnns.target_gnns import TargetGnn, target_gnn
-from bench.speed.large.inputs import SHAPES, planted
-from bench.speed.large.runs import FORCED, Created, in_process, save_models
-from bench.speed.section import Figures, Say, Section, Table
+from bench.counterfactuals.instances import select_instances
+from bench.counterfactuals.methods import DIFFUSION_METHODS, DenoiserKind, diffusion_method
+from bench.counterfactuals.runs import CounterfactualRun
+from bench.data.tasks import Task, load_task
+from bench.gnns.target_gnns import TargetGnn, load_target_gnn
+from bench.progress import OnProgress
+from bench.speed.large.inputs import SHAPES, graph_with_fixed_neighbourhood
+from bench.speed.large.runs import ALWAYS_CANDIDATES, Measurement, run_in_process, save_models
+from bench.speed.section import Figures, Section, Table
 from models.metrics.scores import Instance, cf_acc_auc, cf_acc_curve
 from store.artifacts import large_graphs
 from store.artifacts.files import Artifacts
 
 _SMALL, _LARGE = 10**4, 10**6
-_MOTIFS = 2000  # nodes of the chain of small graphs
+_MOTIFS = 2000  # nodes in the chain of small graphs
 _PIECES = 200
-_ALL_PAIRS = (100, 500)  # nodes of graphs that are also explained without candidates
+_ALL_PAIRS = (100, 500)  # sizes of graphs also explained without candidates
 _MB = 1e6
 
 
@@ -60,45 +61,45 @@ class GraphFigures(Figures):
 
 @dataclass(frozen=True)
 class LargeFigures(GraphFigures, AucFigures, NodeFigures):
-    """All of them, those of nodes first."""
+    """All figures of the benchmark."""
 
 
-def measure(short: bool, seed: int, say: Say) -> Section[LargeFigures]:
+def measure(short: bool, seed: int, on_progress: OnProgress) -> Section[LargeFigures]:
     with tempfile.TemporaryDirectory() as folder:
-        nodes = _nodes(Path(folder), short, seed, say)
-    task = load("ba3motif", seed)
+        nodes = _nodes(Path(folder), short, seed, on_progress)
+    task = load_task("ba3motif", seed)
     seconds = 60.0 if short else 600.0
-    target = target_gnn(task, seed, lambda _: None, seconds=seconds)
-    run = Run(
+    target = load_target_gnn(task, seed, lambda _: None, seconds=seconds)
+    run = CounterfactualRun(
         target,
         task.train.graphs,
-        chosen(task, 30 if short else 100, seed),
+        select_instances(task, 30 if short else 100, seed),
         budget=15 if short else 60,
         seed=seed,
-        on_step=say,
+        on_progress=on_progress,
     )
-    aucs = _aucs(run, target, say)
+    aucs = _aucs(run, target, on_progress)
     with tempfile.TemporaryDirectory() as folder:
-        graphs = _graphs(Path(folder), run, task, short, say)
+        graphs = _graphs(Path(folder), run, task, short, on_progress)
     parts = (nodes.figures, aucs.figures, graphs.figures)
     figures = LargeFigures(**{name: x for part in parts for name, x in asdict(part).items()})
     return Section(figures, (*nodes.tables, *graphs.tables, *aucs.tables))
 
 
-def _nodes(folder: Path, short: bool, seed: int, say: Say) -> Section[NodeFigures]:
-    what = "a node of a large graph"
+def _nodes(folder: Path, short: bool, seed: int, on_progress: OnProgress) -> Section[NodeFigures]:
+    label = "a node of a large graph"
     artifacts = Artifacts(str(folder))
     digests = []
     for place, size in enumerate((_SMALL, _LARGE)):
-        say(what, place, 5)
-        graph = planted(size, seed)
+        on_progress(label, place, 5)
+        graph = graph_with_fixed_neighbourhood(size, seed)
         digests.append(artifacts.put_large(partial(large_graphs.write, graph)))
-    say(what, 2, 5)
-    runs = [in_process("node", folder, digest) for digest in digests]
-    say(what, 4, 5)
+    on_progress(label, 2, 5)
+    runs = [run_in_process("node", folder, digest) for digest in digests]
+    on_progress(label, 4, 5)
     rounds = 5 if short else 15
-    turns = in_process("nodes_in_turns", folder, *digests, rounds)
-    say(what, 5, 5)
+    turns = run_in_process("nodes_in_turns", folder, *digests, rounds)
+    on_progress(label, 5, 5)
     for run, seconds in zip(runs, (turns["small"], turns["large"]), strict=True):
         run |= {"explain CPU s": seconds, "peak MB": run["peak_bytes"] / _MB}
     columns = ("nodes", "edges", "load_seconds", "explain CPU s", "peak MB", "found")
@@ -114,8 +115,10 @@ def _nodes(folder: Path, short: bool, seed: int, say: Say) -> Section[NodeFigure
     return Section(figures, (table,))
 
 
-def _graphs(folder: Path, run: Run, task: Task, short: bool, say: Say) -> Section[GraphFigures]:
-    denoiser, _ = run.denoiser(TrainedFor.OURS)
+def _graphs(
+    folder: Path, run: CounterfactualRun, task: Task, short: bool, on_progress: OnProgress
+) -> Section[GraphFigures]:
+    denoiser, _ = run.denoiser(DenoiserKind.OURS)
     save_models(folder, run.target.gnn, denoiser, task.test.graphs[:_PIECES])
     sizes = (500, 4000) if short else (500, 1000, 2000, 4000)
     rows: list[tuple[str | float, ...]] = []
@@ -124,21 +127,23 @@ def _graphs(folder: Path, run: Run, task: Task, short: bool, say: Say) -> Sectio
     for shape in SHAPES:
         peaks = []
         for size in sizes:
-            say("graphs by candidate pairs", len(rows), count)
-            made = in_process("of_shape", folder, shape, size, run.seed)
+            on_progress("graphs with candidate pairs", len(rows), count)
+            made = run_in_process("of_shape", folder, shape, size, run.seed)
             peaks.append(made["peak_bytes"])
             rows.append(_row(shape, made))
         exponents.append(float(np.polyfit(np.log(sizes), np.log(peaks), 1)[0]))
     for size in _ALL_PAIRS[: 1 if short else None]:
-        say("graphs by candidate pairs", len(rows), count)
-        rows.append(_row("BA, all pairs", in_process("at_all_pairs", folder, "BA", size, run.seed)))
-    say("graphs by candidate pairs", len(rows), count)
-    made = in_process("of_motifs", folder, _MOTIFS, run.seed)
+        on_progress("graphs with candidate pairs", len(rows), count)
+        rows.append(
+            _row("BA, all pairs", run_in_process("at_all_pairs", folder, "BA", size, run.seed))
+        )
+    on_progress("graphs with candidate pairs", len(rows), count)
+    made = run_in_process("of_motifs", folder, _MOTIFS, run.seed)
     rows.append(_row("BA-3Motif chain", made))
-    say("graphs by candidate pairs", count, count)
+    on_progress("graphs with candidate pairs", count, count)
     columns = ("graph", "nodes", "edges", "candidates", "MB above", "CPU s", "found", "edits")
     growth = Table(
-        "Memory by candidate pairs grows as N to the power of",
+        "Growth exponent of memory with candidate pairs",
         ("graph", "exponent"),
         tuple(zip(SHAPES, exponents, strict=True)),
     )
@@ -148,10 +153,10 @@ def _graphs(folder: Path, run: Run, task: Task, short: bool, say: Say) -> Sectio
         candidate_2000_edits=made["edits"],
         candidate_2000_cpu_seconds=made["cpu_seconds"],
     )
-    return Section(figures, (Table("Graphs by candidate pairs", columns, tuple(rows)), growth))
+    return Section(figures, (Table("Graphs with candidate pairs", columns, tuple(rows)), growth))
 
 
-def _row(shape: str, made: Created) -> tuple[str | float, ...]:
+def _row(shape: str, made: Measurement) -> tuple[str | float, ...]:
     edits, candidates = (
         "none" if made[name] is None else made[name] for name in ("edits", "candidates")
     )
@@ -167,12 +172,17 @@ def _row(shape: str, made: Created) -> tuple[str | float, ...]:
     )
 
 
-def _aucs(run: Run, target: TargetGnn, say: Say) -> Section[AucFigures]:
-    """Strict CF-ACC AUC of our method on small graphs, all pairs and candidates only."""
-    denoiser, _ = run.denoiser(TrainedFor.OURS)
-    exact = DIFFUSION["d4"].config
+def _aucs(
+    run: CounterfactualRun, target: TargetGnn, on_progress: OnProgress
+) -> Section[AucFigures]:
+    """Strict CF-ACC AUC of our method on small graphs, with all pairs and with candidates."""
+    denoiser, _ = run.denoiser(DenoiserKind.OURS)
+    exact = DIFFUSION_METHODS["d4"].config
     found = {}
-    for name, config in (("exact", exact), ("candidate", replace(exact, candidates=FORCED))):
+    for name, config in (
+        ("exact", exact),
+        ("candidate", replace(exact, candidates=ALWAYS_CANDIDATES)),
+    ):
         method = diffusion_method(target.gnn, denoiser, config)
         answers = []
         evaluations = gradients = 0
@@ -182,7 +192,7 @@ def _aucs(run: Run, target: TargetGnn, say: Say) -> Section[AucFigures]:
             answers.append(Instance(instance.graph.edge_count, edits))
             evaluations += answer.gnn_evaluations
             gradients += answer.gnn_gradients
-            say(f"small graphs, {name}", place + 1, len(run.instances))
+            on_progress(f"small graphs, {name}", place + 1, len(run.instances))
         auc = cf_acc_auc(cf_acc_curve(answers))
         flips = sum(answer.edits is not None for answer in answers)
         work = (evaluations / len(answers), gradients / len(answers))

@@ -1,6 +1,6 @@
-"""Explanations in large graphs, each in a process of its own that says what it took.
+"""Explain large graphs, each in a separate process that prints its cost.
 
-`python -m bench.speed.large_runs WHAT FOLDER …` prints a line of JSON.
+`python -m bench.speed.large.runs NAME FOLDER …` prints a line of JSON.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from bench.speed.large.inputs import CPU, SHAPES, at_the_border, ba, node_gnn
+from bench.speed.large.inputs import CPU, SHAPES, ba, chain_near_boundary, node_gnn
 from d4explain.gnn.device import keep_freed_memory
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn
@@ -40,26 +40,26 @@ from store.database import tables
 from store.settings import Settings
 from worker.loading.library import Library
 
-Created = dict[str, Any]
-FORCED = CandidateConfig(above_nodes=0)
+Measurement = dict[str, Any]
+ALWAYS_CANDIDATES = CandidateConfig(above_nodes=0)
 DENOISER = "denoiser.safetensors"
 GNN = "gnn.safetensors"
 PIECES = "pieces.safetensors"
 _WARM_NODES = 100
 
 
-def in_process(what: str, *arguments: object) -> Created:
-    """What a fresh process says about one measurement."""
+def run_in_process(what: str, *arguments: object) -> Measurement:
+    """Run one measurement in a new process."""
     command = [sys.executable, "-m", "bench.speed.large.runs", what, *map(str, arguments)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
-    answer: Created = json.loads(done.stdout.decode().splitlines()[-1])
+    answer: Measurement = json.loads(done.stdout.decode().splitlines()[-1])
     return answer
 
 
-def node(folder: str, digest: str) -> Created:
-    """One node of one large graph: the peak of the whole process, torch and all."""
-    keep_freed_memory()  # as workers do
+def node(folder: str, digest: str) -> Measurement:
+    """Explain one node of a large graph; peak memory covers the whole process."""
+    keep_freed_memory()  # like the workers
     graph, load_seconds = _loaded(folder, digest)
     began = time.perf_counter()
     outcome = _explained_node(graph)
@@ -73,8 +73,8 @@ def node(folder: str, digest: str) -> Created:
     }
 
 
-def nodes_in_turns(folder: str, small: str, large: str, rounds: str) -> Created:
-    """The same node of two graphs in turns, walk and all; CPU time, which others disturb less."""
+def nodes_in_turns(folder: str, small: str, large: str, rounds: str) -> Measurement:
+    """Median CPU time of the same node in two graphs, alternating, with neighbourhood search."""
     graphs = [_loaded(folder, digest)[0] for digest in (small, large)]
     for graph in graphs:
         _explained_node(graph)
@@ -87,30 +87,30 @@ def nodes_in_turns(folder: str, small: str, large: str, rounds: str) -> Created:
     return {"small": statistics.median(taken[0]), "large": statistics.median(taken[1])}
 
 
-def of_shape(folder: str, shape: str, nodes: str, seed: str) -> Created:
-    """A graph of one shape: the peak above what the process had, models loaded and warm."""
+def of_shape(folder: str, shape: str, nodes: str, seed: str) -> Measurement:
+    """Explain a graph of one shape; memory is the peak above the warm process."""
     return _measured(folder, SHAPES[shape](int(nodes), int(seed)))
 
 
-def at_all_pairs(folder: str, shape: str, nodes: str, seed: str) -> Created:
-    """The same without candidates."""
+def at_all_pairs(folder: str, shape: str, nodes: str, seed: str) -> Measurement:
+    """The same with all pairs instead of candidates."""
     graph = SHAPES[shape](int(nodes), int(seed))
     return _measured(folder, graph, CandidateConfig(above_nodes=graph.node_count))
 
 
-def of_motifs(folder: str, nodes: str, _seed: str) -> Created:
-    """A chain of small graphs that the GNN wavers about."""
+def of_motifs(folder: str, nodes: str, _seed: str) -> Measurement:
+    """Explain a chain of small graphs near the GNN's decision boundary."""
     gnn, _ = _models(folder)
     with safe_open(Path(folder) / PIECES, framework="pt") as opened:
         count = int(opened.metadata()["count"])
         pieces = [
             Graph(opened.get_tensor(f"x{i}"), opened.get_tensor(f"edges{i}")) for i in range(count)
         ]
-    return _measured(folder, at_the_border(gnn, pieces, int(nodes)))
+    return _measured(folder, chain_near_boundary(gnn, pieces, int(nodes)))
 
 
 def save_models(folder: Path, gnn: Gnn, denoiser: Denoiser, pieces: list[Graph]) -> None:
-    """What the processes read again; the GNN's layers are those of BA-3Motif."""
+    """Write the models for the processes; the GNN has the layers of BA-3Motif."""
     save_file(dict(gnn.state_dict()), folder / GNN)
     shape = {"shape": json.dumps(asdict(denoiser.shape))}
     save_file(dict(denoiser.state_dict()), folder / DENOISER, metadata=shape)
@@ -119,7 +119,9 @@ def save_models(folder: Path, gnn: Gnn, denoiser: Denoiser, pieces: list[Graph])
     save_file(tensors, folder / PIECES, metadata={"count": str(len(pieces))})
 
 
-def _measured(folder: str, graph: Graph, candidates: CandidateConfig = FORCED) -> Created:
+def _measured(
+    folder: str, graph: Graph, candidates: CandidateConfig = ALWAYS_CANDIDATES
+) -> Measurement:
     gnn, denoiser = _models(folder)
     config = CounterfactualConfig(search=PRESETS["fast"], candidates=candidates)
     answer: Callable[[Graph], CounterfactualOutcome] = partial(
@@ -127,7 +129,7 @@ def _measured(folder: str, graph: Graph, candidates: CandidateConfig = FORCED) -
     )
     answer(ba(min(_WARM_NODES, graph.node_count), 0))
     before = _status("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # forgets the peak so far
+    Path("/proc/self/clear_refs").write_text("5")  # resets the recorded peak
     began = time.process_time()
     outcome = answer(graph)
     return {
@@ -150,9 +152,9 @@ def _explained(
 
 
 def _models(folder: str) -> tuple[Gnn, Denoiser]:
-    from bench.gnns.recipes import recipe_of  # noqa: PLC0415 - not for the processes of nodes
+    from bench.gnns.recipes import target_recipe  # noqa: PLC0415 - not for the processes of nodes
 
-    spec: GnnSpec = recipe_of("ba3motif").spec(1, 3)
+    spec: GnnSpec = target_recipe("ba3motif").spec(1, 3)
     gnn = Gnn(spec)
     gnn.load_state_dict(load_file(Path(folder) / GNN))
     with safe_open(Path(folder) / DENOISER, framework="pt") as opened:
@@ -163,7 +165,7 @@ def _models(folder: str) -> tuple[Gnn, Denoiser]:
 
 
 def _loaded(folder: str, digest: str) -> tuple[CsrGraph, float]:
-    """As a worker does it."""
+    """Load the graph like a worker."""
     began = time.perf_counter()
     row = tables.Dataset(graphs_digest=digest, large=True)
     graph = Library(Artifacts(folder), CPU).large_graph(row)
@@ -189,13 +191,13 @@ def _explained_node(graph: CsrGraph) -> CounterfactualOutcome:
 
 
 def _status(name: str) -> int:
-    """A figure of this process in bytes; unlike `resource`, not that of the one that began it."""
+    """A memory figure of this process in bytes; `resource` would include its parent."""
     lines = Path("/proc/self/status").read_text().splitlines()
     fields = dict(line.split(":", 1) for line in lines)
     return int(fields[name].split()[0]) * 1024
 
 
-_RUNS: dict[str, Callable[..., Created]] = {
+_RUNS: dict[str, Callable[..., Measurement]] = {
     run.__name__: run for run in (node, nodes_in_turns, of_shape, at_all_pairs, of_motifs)
 }
 

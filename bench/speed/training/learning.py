@@ -1,8 +1,7 @@
-"""What the default denoiser learns in a while, and how many graphs it sees.
+"""Measure what the default denoiser learns in a given time, and its training throughput.
 
-`PYTHONPATH=CHECKOUT python -P bench/speed/training/learning.py SECONDS SEED` prints a line of JSON
-about the `models` of that checkout: code of another day, on the same data. So nothing else is
-imported.
+`PYTHONPATH=CHECKOUT python -P bench/speed/training/learning.py SECONDS SEED` measures the `models`
+of another checkout on the same data. This module therefore imports little else.
 """
 
 from __future__ import annotations
@@ -22,22 +21,24 @@ from models.training.detection import detection_auc
 from models.training.trainer import Trainer
 
 _CPU = torch.device("cpu")
-_TRIED = 0.1  # of the time, to see how many steps fill it
-_SPARE = 1.05  # of the steps that should fill it: a training ends when all are taken
+_TRIED = 0.1  # share of the budget for estimating the step count
+_SPARE = 1.05  # margin on the estimated step count
 
 
 @dataclass(frozen=True)
-class Learnt:
+class LearningResult:
     seconds: float
     graphs_per_second: float
-    auc: float | None  # of telling flipped pairs from others, on fresh graphs
+    auc: float | None  # detection of flipped pairs on new graphs
 
 
-def learnt(budget: float, seed: int, clock: Callable[[], float] = time.process_time) -> Learnt:
-    """On L_dist and generated BA-3Motif graphs, for at least so many seconds.
+def train_for(
+    budget: float, seed: int, clock: Callable[[], float] = time.process_time
+) -> LearningResult:
+    """Train on L_dist and generated BA-3Motif graphs for at least `budget` seconds.
 
-    The learning rate falls to zero with the steps, so their number has to fit the time: a training
-    that was too short, because the machine has become faster, is done again with more.
+    The learning rate schedule needs the step count in advance. If the estimate was too low, the
+    training is repeated with more steps.
     """
     generator = torch.Generator().manual_seed(seed)
     graphs = ba3motif(300, generator).graphs
@@ -57,16 +58,16 @@ def learnt(budget: float, seed: int, clock: Callable[[], float] = time.process_t
     auc = detection_auc(
         training.denoiser(), fresh, generator, device=_CPU, pair_budget=recipe.pair_budget
     )
-    return Learnt(seconds, steps * recipe.batch_graphs / seconds, auc)
+    return LearningResult(seconds, steps * recipe.batch_graphs / seconds, auc)
 
 
 def main(arguments: list[str]) -> None:
     budget, seed = arguments
     torch.set_num_threads(1)
-    keep_freed_memory = getattr(device, "keep_freed_memory", None)  # older code has no such thing
+    keep_freed_memory = getattr(device, "keep_freed_memory", None)  # absent in older checkouts
     if keep_freed_memory is not None:
         keep_freed_memory()
-    print(json.dumps(asdict(learnt(float(budget), int(seed)))))
+    print(json.dumps(asdict(train_for(float(budget), int(seed)))))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""A training step in a process of its own: how much memory all of that process takes at most.
+"""Measure time and peak memory of a training step in a separate process.
 
-`python -m bench.speed.peak '{"hidden": 64, …}' SEED ROUNDS` prints a line of JSON.
+`python -m bench.speed.training.peak '{"hidden": 64, …}' SEED ROUNDS THREADS` prints a line of JSON.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from bench.speed.timing import shortest
+from bench.speed.timing import fastest_times
 from bench.speed.training.trainings import Setting, Steps
 from d4explain.gnn.device import keep_freed_memory
 
@@ -25,7 +25,7 @@ _STATUS = Path("/proc/self/status")
 class StepCost:
     seconds: float
     products_seconds: float
-    peak_bytes: int  # of the process after its steps, before any bare product was computed
+    peak_bytes: int  # of the process after its steps, before timing the products
 
     @property
     def ratio(self) -> float:
@@ -33,7 +33,7 @@ class StepCost:
 
 
 def step_cost(setting: Setting, seed: int, rounds: int) -> StepCost:
-    """Of a step with all its losses, over the products of the denoiser on L_dist."""
+    """Cost of a step with all losses, relative to the denoiser's products on L_dist."""
     asked = [json.dumps(asdict(setting)), str(seed), str(rounds), str(torch.get_num_threads())]
     command = [sys.executable, "-m", "bench.speed.training.peak", *asked]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
@@ -41,7 +41,7 @@ def step_cost(setting: Setting, seed: int, rounds: int) -> StepCost:
 
 
 def _peak_bytes() -> int:
-    """Of this program alone: what `resource` says starts with the peak of the one that began it."""
+    """Peak of this process; `resource` would include the peak of its parent."""
     if _STATUS.exists():
         fields = dict(line.split(":", 1) for line in _STATUS.read_text().splitlines())
         return int(fields["VmHWM"].split()[0]) * 1024
@@ -56,10 +56,10 @@ def main(arguments: list[str]) -> None:
     wanted = Setting(**json.loads(setting))
     full = wanted.training(int(seed), with_gnn=True).run()
     next(full)
-    next(full)  # the first step is the only one without the optimiser's memory
+    next(full)  # only the first step lacks the optimiser's state
     peak = _peak_bytes()
     plain = Steps(wanted.training(int(seed)))
-    seconds, bare = shortest(lambda: next(full), plain.bare, rounds=int(rounds))
+    seconds, bare = fastest_times(lambda: next(full), plain.bare, rounds=int(rounds))
     print(json.dumps(asdict(StepCost(seconds, bare, peak))))
 
 

@@ -1,4 +1,4 @@
-"""The bare matrix products of a computation: what is left if everything else costs nothing."""
+"""Record and replay the matrix products of a computation, as a lower bound of its time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OTHERS = {_ATEN.mv, _ATEN.addmv, _ATEN.dot, _ATEN.convolution}
 
 @dataclass(frozen=True)
 class Operand:
-    """A matrix, or a batch of them, as it lies in memory."""
+    """Shape, strides and type of a matrix or a batch of matrices."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -61,12 +61,12 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             left, right = args[1:3] if packet in _WITH_SUM else args[:2]
             self._found.append(Product(Operand.of(left), Operand.of(right)))
         elif packet in _OTHERS:
-            raise NotImplementedError(f"{packet} is a product that is not counted")
+            raise NotImplementedError(f"Recording {packet} is not implemented.")
         return func(*args, **(kwargs or {}))
 
 
 def products_of(computation: Callable[[], object]) -> list[Product]:
-    """Every matrix product of a call, in order, with the gradients' if it takes them."""
+    """Record every matrix product of a call in order, including those of gradients."""
     found: list[Product] = []
     with _Recorder(found):
         computation()
@@ -74,9 +74,9 @@ def products_of(computation: Callable[[], object]) -> list[Product]:
 
 
 class BareProducts:
-    """The same products again and nothing else; results go where there is room for them already.
+    """Replays the products into preallocated results.
 
-    Operands that lie alike are one tensor, which is kinder to the cache than a computation is.
+    Operands with equal layout share one tensor, which favours the cache.
     """
 
     def __init__(self, products: Sequence[Product]) -> None:

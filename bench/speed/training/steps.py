@@ -1,7 +1,7 @@
-"""Training steps and denoiser passes against their bare matrix products.
+"""Compare training steps and denoiser passes with their matrix products.
 
-A step is all that training does for a batch: drawing it and its noise, the forward and the backward
-pass, clipping, Adam and the running average. Products are recorded from such a step on L_dist.
+A step covers all work for a batch: sampling it and its noise, forward and backward pass, clipping,
+Adam and the weight average. The products are recorded from such a step on L_dist.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from bench.speed.section import Figures, Say, Section, Table
-from bench.speed.timing import clock, shortest
-from bench.speed.training.learning import Learnt, learnt
+from bench.progress import OnProgress
+from bench.speed.section import Figures, Section, Table
+from bench.speed.timing import clock, fastest_times
+from bench.speed.training.learning import LearningResult, train_for
 from bench.speed.training.peak import StepCost, step_cost
 from bench.speed.training.trainings import Setting, Steps
 from d4explain.gnn.device import keep_freed_memory
@@ -25,8 +26,8 @@ from models.diffusion.recipes import Objective, recipe_for
 DEFAULT = Setting(hidden=64, blocks=4, nodes=30, graphs=24)
 PAPER = Setting(hidden=64, blocks=6, nodes=35, graphs=32, levels=10, recipe="paper")
 MEGABYTE = 1e6
-_WORDS = "training steps over bare products"
-_RATIOS = "training steps and the bare products of the denoiser on L_dist"
+_PROGRESS_LABEL = "training steps"
+_RATIOS = "Training steps and the matrix products of the denoiser on L_dist"
 _COLUMNS = ("step", "losses", "s", "s of products", "ratio", "peak MB")
 
 
@@ -34,7 +35,7 @@ _COLUMNS = ("step", "losses", "s", "s of products", "ratio", "peak MB")
 class Plan:
     rounds: int
     paper_rounds: int
-    seconds: float  # of training, to see what was learnt
+    seconds: float  # training time for measuring what was learnt
     default: Setting = DEFAULT
     paper: Setting = PAPER
     hidden: tuple[int, ...] = (32, 64, 128)
@@ -68,13 +69,13 @@ class StepFigures(Figures):
     step_threads: float
 
 
-def measure(short: bool, seed: int, say: Say) -> Section[StepFigures]:
+def measure(short: bool, seed: int, on_progress: OnProgress) -> Section[StepFigures]:
     plan = Plan(3, paper_rounds=1, seconds=15) if short else Plan(9, paper_rounds=3, seconds=60)
-    return measured(plan, seed, say)
+    return measure_plan(plan, seed, on_progress)
 
 
-def measured(plan: Plan, seed: int, say: Say) -> Section[StepFigures]:
-    keep_freed_memory()  # as workers do
+def measure_plan(plan: Plan, seed: int, on_progress: OnProgress) -> Section[StepFigures]:
+    keep_freed_memory()  # like the workers
     sizes = [
         Setting(hidden, plan.default.blocks, nodes, graphs=_affordable(nodes))
         for hidden in plan.hidden
@@ -86,12 +87,12 @@ def measured(plan: Plan, seed: int, say: Say) -> Section[StepFigures]:
 
     def tick() -> None:
         nonlocal done
-        say(_WORDS, done, parts)
+        on_progress(_PROGRESS_LABEL, done, parts)
         done += 1
 
     tick()
     steps = Steps(plan.default.training(seed))
-    step, bare = shortest(steps, steps.bare, rounds=5 * plan.rounds)
+    step, bare = fastest_times(steps, steps.bare, rounds=5 * plan.rounds)
     tick()
     full = step_cost(plan.default, seed, plan.rounds)
     tick()
@@ -105,7 +106,7 @@ def measured(plan: Plan, seed: int, say: Say) -> Section[StepFigures]:
     for setting in counts:
         by_count.append(_per_graph(setting, seed, plan.rounds))
         tick()
-    training = learnt(plan.seconds, seed, clock)
+    training = train_for(plan.seconds, seed, clock)
     tick()
     wide = [one for one in grid if one.setting.hidden == plan.default.hidden]
     nodes = [one.setting.nodes for one in wide]
@@ -134,7 +135,7 @@ def measured(plan: Plan, seed: int, say: Say) -> Section[StepFigures]:
 
 
 def _affordable(nodes: int) -> int:
-    """Graphs of a batch of the default recipe."""
+    """Batch size of the default recipe."""
     recipe = recipe_for(Objective.COUNTERFACTUAL)
     return min(recipe.batch_graphs, recipe.pair_budget // nodes**2)
 
@@ -143,19 +144,19 @@ def _per_graph(setting: Setting, seed: int, rounds: int) -> _PerGraph:
     training = setting.training(seed)
     steps = Steps(training)
     denoiser = training.denoiser()
-    graphs = to_dense(setting.subjects(seed)[: setting.graphs])
+    graphs = to_dense(setting.graphs_of_size(seed)[: setting.graphs])
     noise = NoiseLevel.symmetric(torch.full((graphs.count,), 0.1))
 
     def forward() -> None:
         with torch.inference_mode():
             denoiser(graphs, noise)
 
-    times = shortest(forward, steps, steps.bare, rounds=rounds)
+    times = fastest_times(forward, steps, steps.bare, rounds=rounds)
     return _PerGraph(setting, *(1e3 * seconds / setting.batch for seconds in times))
 
 
 def growth_exponent(sizes: Sequence[float], times: Sequence[float]) -> float:
-    """The slope of log time over log size, by least squares."""
+    """Least-squares slope of log time over log size."""
     across = [math.log(size) for size in sizes]
     up = [math.log(time) for time in times]
     middle, level = sum(across) / len(across), sum(up) / len(up)
@@ -167,7 +168,7 @@ def _row(
     setting: Setting, losses: str, step: float, bare: float, cost: StepCost | None = None
 ) -> tuple[str | float, ...]:
     peak = "-" if cost is None else cost.peak_bytes / MEGABYTE
-    return setting.words, losses, step, bare, step / bare, peak
+    return setting.description, losses, step, bare, step / bare, peak
 
 
 def _sizes(grid: Sequence[_PerGraph]) -> Table:
@@ -187,9 +188,9 @@ def _sizes(grid: Sequence[_PerGraph]) -> Table:
     return Table("ms per graph and noise level, 4 blocks", columns, rows)
 
 
-def _learning(training: Learnt) -> Table:
+def _learning(training: LearningResult) -> Table:
     return Table(
-        "the default denoiser on BA-3Motif, L_dist",
+        "Default denoiser on BA-3Motif, L_dist",
         ("seconds", "graphs/s", "flip-detection AUC"),
         ((f"{training.seconds:.0f}", training.graphs_per_second, training.auc),),
     )

@@ -1,4 +1,4 @@
-"""Trainings of a stated size, to be timed step by step."""
+"""Trainings of a given size, timed step by step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from models.training.batches import HELD_OUT_DIVISOR
 from models.training.trainer import Trainer
 
 CPU = torch.device("cpu")
-_ENDLESS = 10**6  # steps: none of those timed is one that also measures on held-out graphs
+_ENDLESS = 10**6  # so many steps that no timed step also validates
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Setting:
     blocks: int
     nodes: int
     graphs: int
-    levels: int = 1  # of noise per graph and step
+    levels: int = 1  # noise levels per graph and step
     recipe: str = "default"
 
     @property
@@ -36,28 +36,28 @@ class Setting:
         return self.graphs * self.levels
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         levels = f" with {self.levels} noise levels each" if self.levels > 1 else ""
         size = f"hidden {self.hidden}, N {self.nodes}, {self.blocks} blocks"
         return f"{size}, {self.graphs} graphs{levels}"
 
-    def subjects(self, seed: int) -> list[Graph]:
-        """Connected parts, of that many nodes, of a graph of the paper."""
+    def graphs_of_size(self, seed: int) -> list[Graph]:
+        """Connected subgraphs of this size from one of the paper's graphs."""
         generator = torch.Generator().manual_seed(seed)
         whole = (tree_cycle if self.recipe == "paper" else ba_shapes)(generator).graph
         around = neighbours_of(whole)
-        held_out = (self.graphs - 1) // (HELD_OUT_DIVISOR - 1)  # which leaves as many as wanted
+        held_out = (self.graphs - 1) // (HELD_OUT_DIVISOR - 1)  # leaves `graphs` for training
         return [
             connected_subgraph(whole, around, self.nodes, generator)
             for _ in range(self.graphs + held_out)
         ]
 
     def training(self, seed: int, *, with_gnn: bool = False) -> Trainer:
-        """On L_dist alone, or on all losses from the first step on.
+        """Train on L_dist alone, or on all losses from the first step on.
 
-        The GNN is not trained: what it says does not change how long it takes.
+        The GNN is untrained, because its predictions do not affect the time.
         """
-        graphs = self.subjects(seed)
+        graphs = self.graphs_of_size(seed)
         recipe = self._recipe(with_gnn=with_gnn)
         gnn = None
         if with_gnn:
@@ -85,7 +85,7 @@ class Setting:
 
 
 class Steps:
-    """Calls that take one step each, and the bare products of such a step."""
+    """Runs one training step per call; `bare` replays the products of a step."""
 
     def __init__(self, training: Trainer) -> None:
         self._steps = training.run()

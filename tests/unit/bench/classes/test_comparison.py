@@ -1,4 +1,4 @@
-"""The class comparison: its figures, its baselines, its rows, its whole run."""
+"""Class comparison: figures, baselines, rows and a whole run."""
 
 from __future__ import annotations
 
@@ -12,9 +12,16 @@ import torch
 from typer.testing import CliRunner
 
 from bench.__main__ import app
-from bench.classes.figures import Measure, distinct_count
-from bench.classes.methods import METHODS, Answers, ClassTask, best_real, climbed, grid
-from bench.data.motifs import contains, motif_of
+from bench.classes.figures import ClassEvaluator, distinct_count
+from bench.classes.methods import (
+    METHODS,
+    Answers,
+    ClassTask,
+    best_subgraphs,
+    hill_climbing,
+    parameter_grid,
+)
+from bench.data.motifs import contains_motif, motif_of
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn, predict
 from d4explain.gnn.spec import ActivationLayer, GinLayer, GnnSpec, LinearLayer, PoolLayer
@@ -57,27 +64,29 @@ def reference() -> list[Graph]:
     return [graph_of(nx.gnp_random_graph(12, 0.3, seed=seed)) for seed in range(8)]
 
 
-def test_motifs_are_found_as_parts() -> None:
+def test_motifs_are_found_in_larger_graphs() -> None:
     house, grid3, cycle = (motif_of("ba3motif", label) for label in range(3))
     assert house is not None
     assert grid3 is not None
     assert cycle is not None
     assert (grid3.number_of_nodes(), grid3.number_of_edges()) == (9, 12)
-    assert contains(graph_of(nx.house_x_graph()), house)  # more edges do no harm
-    assert contains(graph_of(nx.house_graph()), cycle)
-    assert not contains(graph_of(nx.cycle_graph(6)), cycle)
-    assert not contains(graph_of(nx.cycle_graph(5)), house)
+    assert contains_motif(graph_of(nx.house_x_graph()), house)  # more edges do no harm
+    assert contains_motif(graph_of(nx.house_graph()), cycle)
+    assert not contains_motif(graph_of(nx.cycle_graph(6)), cycle)
+    assert not contains_motif(graph_of(nx.cycle_graph(5)), house)
     assert motif_of("mutagenicity", 0) is None
 
 
-def test_a_row_counts_what_it_says() -> None:
+def test_row_figures() -> None:
     gnn, held_out = a_gnn(), reference()
-    measure = Measure("ba3motif", 2, 5, gnn=gnn, reference=reference(), held_out=held_out, seed=0)
+    measure = ClassEvaluator(
+        "ba3motif", 2, 5, gnn=gnn, reference=reference(), held_out=held_out, seed=0
+    )
     apart = graph_of(nx.disjoint_union(nx.path_graph(3), nx.path_graph(2)))
     answers = [graph_of(nx.cycle_graph(5)), graph_of(nx.path_graph(5)), apart]
     answers.append(graph_of(nx.relabel_nodes(nx.path_graph(5), {0: 4, 4: 1, 1: 0})))
     assert distinct_count(answers) == 3
-    given = Answers.alike(answers)
+    given = Answers.equally_weighted(answers)
     row = measure.row("d4", given, asked=8, cpu_seconds=2.0, candidates=7, steps=9)
     assert (row.n, row.k, row.t, row.seconds) == (4, 7, 9, 25.0)
     assert (row.unique, row.connected, row.motif_rate) == (3 / 8, 3 / 4, 1 / 4)
@@ -92,13 +101,15 @@ def test_a_row_counts_what_it_says() -> None:
     assert row.effective == pytest.approx(1 / (0.25**2 + 0.5**2 + 0.25**2))
 
 
-def test_answers_count_by_their_shares() -> None:
-    measure = Measure(
+def test_answers_are_weighted_by_share() -> None:
+    measure = ClassEvaluator(
         "ba3motif", 2, 5, gnn=a_gnn(), reference=reference(), held_out=reference(), seed=0
     )
     cycle, path = graph_of(nx.cycle_graph(5)), graph_of(nx.path_graph(5))
     shared = measure.row("d4", Answers([cycle, path], [0.75, 0.25]), asked=4, cpu_seconds=0)
-    repeated = measure.row("d4", Answers.alike([cycle] * 3 + [path]), asked=4, cpu_seconds=0)
+    repeated = measure.row(
+        "d4", Answers.equally_weighted([cycle] * 3 + [path]), asked=4, cpu_seconds=0
+    )
     assert (shared.n, repeated.n) == (2, 4)
     same = ("confidence", "density", "connected", "unique", "effective", "recurrence")
     for name in (*same, "motif_rate", "mmd_heldout"):
@@ -107,19 +118,19 @@ def test_answers_count_by_their_shares() -> None:
     assert shared.connected == 1
 
 
-def test_real_answers_are_the_surest_of_twenty() -> None:
+def test_real_best20_returns_the_most_confident_of_twenty() -> None:
     task = ClassTask(a_gnn(), reference(), 1, 5)
-    found = best_real(task, 6, torch.Generator().manual_seed(0))
+    found = best_subgraphs(task, 6, torch.Generator().manual_seed(0))
     assert [graph.node_count for graph in found] == [5] * 6
     assert all(SubgraphIndex(reference()).contain(graph) for graph in found)
-    one_each = best_real(task, 120, torch.Generator().manual_seed(1))
+    one_each = best_subgraphs(task, 120, torch.Generator().manual_seed(1))
     surest = predict(task.gnn, one_each, CPU)[:, 1].max()
     assert predict(task.gnn, found, CPU)[:, 1].mean() > surest - 0.2
 
 
-def test_climbing_ends_where_no_toggle_helps() -> None:
+def test_hill_climbing_stops_when_no_toggle_helps() -> None:
     task = ClassTask(a_gnn(), reference(), 0, 5)
-    found = climbed(task, 4, torch.Generator().manual_seed(0))
+    found = hill_climbing(task, 4, torch.Generator().manual_seed(0))
     assert len(found) == 4
     for graph in found:
         edges = set(map(tuple, graph.edges.T.tolist()))
@@ -131,15 +142,19 @@ def test_climbing_ends_where_no_toggle_helps() -> None:
         assert predict(task.gnn, near, CPU)[:, 0].max() <= own + 1e-6
 
 
-def test_the_grid_has_the_paper_s_settings_with_both_samplers() -> None:
-    every = {(method.name, method.candidates, method.steps) for method in (*METHODS, *grid())}
+def test_parameter_grid_has_the_paper_s_settings_for_both_samplers() -> None:
+    every = {
+        (method.name, method.candidates, method.steps) for method in (*METHODS, *parameter_grid())
+    }
     for name in ("d4", "d4_paper"):
         for setting in ((10, 50), (20, 10), (20, 50), (20, 100), (30, 50)):
             assert (name, *setting) in every
-    assert len({method.key for method in (*METHODS, *grid())}) == len(METHODS) + len(grid())
+    assert len({method.key for method in (*METHODS, *parameter_grid())}) == len(METHODS) + len(
+        parameter_grid()
+    )
 
 
-def test_the_whole_run_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whole_run_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # where results are kept
     arguments = ["classes", "--dataset", str(rings_and_paths(tmp_path / "rings.zip"))]
     arguments += ["--budget", "0.2", "--explanations", "3", "--json", "rows.json"]

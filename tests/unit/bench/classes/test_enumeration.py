@@ -1,4 +1,4 @@
-"""Every connected graph of a size: how many there are, and what sets of them can reach."""
+"""Enumeration of connected graphs, and the bounds derived from it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.classes.enumeration import Possible, connected_graphs, labelled_connected
+from bench.classes.enumeration import EnumeratedGraphs, connected_graphs, labelled_connected_graphs
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn, predict
 from d4explain.gnn.spec import GinLayer, GnnSpec, LinearLayer, PoolLayer
@@ -21,7 +21,7 @@ CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize(("nodes", "plain", "rooted"), [(3, 2, 3), (4, 6, 11), (5, 21, 58)])
-def test_there_are_as_many_as_are_known(nodes: int, plain: int, rooted: int) -> None:
+def test_number_of_connected_graphs(nodes: int, plain: int, rooted: int) -> None:
     """OEIS A001349 and A126100: connected graphs, and those with a root."""
     every = connected_graphs(torch.ones(1), nodes, marked=False)
     assert len(every) == plain
@@ -29,38 +29,38 @@ def test_there_are_as_many_as_are_known(nodes: int, plain: int, rooted: int) -> 
     assert len(connected_graphs(torch.ones(1), nodes, marked=True)) == rooted
 
 
-def test_no_graph_is_surer_than_the_best() -> None:
+def test_no_graph_exceeds_the_best_confidence() -> None:
     layers = (GinLayer(4, 4), GinLayer(4, 4), PoolLayer("sum"), LinearLayer(2))
     with torch.random.fork_rng():
         torch.manual_seed(0)
         gnn = Gnn(GnnSpec(1, 2, layers)).eval()
-    possible = Possible.of(gnn, TREES, 1, 6)
+    possible = EnumeratedGraphs.of(gnn, TREES, 1, 6)
     assert possible is not None
     best_tree = float(predict(gnn, TREES, CPU)[:, 1].max())
     assert possible.best >= best_tree - 1e-6
     assert possible.best_with(5) == pytest.approx(best_tree)
     assert possible.best_with(4.9) == 0.0  # nothing connected has so few edges
     assert possible.best_with(15) == pytest.approx(possible.best)
-    assert Possible.of(gnn, TREES, 1, 8) is None
+    assert EnumeratedGraphs.of(gnn, TREES, 1, 8) is None
 
 
 @pytest.mark.parametrize(("nodes", "count"), [(2, 1), (3, 4), (4, 38), (5, 728), (6, 26704)])
-def test_there_are_as_many_as_are_known_on_nodes_told_apart(nodes: int, count: int) -> None:
+def test_number_of_labelled_connected_graphs(nodes: int, count: int) -> None:
     """OEIS A001187: connected labelled graphs."""
-    every = labelled_connected(nodes)
+    every = labelled_connected_graphs(nodes)
     assert len(every) == count
     assert len(torch.unique(every.flatten(1), dim=0)) == count
     assert bool((every == every.mT).all())
 
 
-def test_no_graph_on_nodes_that_differ_is_surer_than_the_best() -> None:
+def test_no_graph_with_features_exceeds_the_best_confidence() -> None:
     layers = (GinLayer(4, 4), PoolLayer("sum"), LinearLayer(2))
     with torch.random.fork_rng():
         torch.manual_seed(0)
         gnn = Gnn(GnnSpec(1, 2, layers)).eval()
     path = torch.tensor([[0, 1, 2], [1, 2, 3]])
     reference = [Graph(torch.arange(4.0).view(4, 1), path)]
-    possible = Possible.of(gnn, reference, 1, 4)
+    possible = EnumeratedGraphs.of(gnn, reference, 1, 4)
     assert possible is not None
     assert possible.parts is not None
     every = [
@@ -73,7 +73,7 @@ def test_no_graph_on_nodes_that_differ_is_surer_than_the_best() -> None:
     trees = [graph for graph in connected if graph.edge_count == 3]
     assert possible.best_with(3) == pytest.approx(float(predict(gnn, trees, CPU)[:, 1].max()))
     large = [Graph(torch.arange(8.0).view(8, 1), path)]
-    assert Possible.of(gnn, large, 1, 8) is None
+    assert EnumeratedGraphs.of(gnn, large, 1, 8) is None
 
 
 CASES = st.lists(st.tuples(st.floats(0, 1), st.integers(3, 8)), min_size=1, max_size=7)
@@ -81,11 +81,11 @@ CASES = st.lists(st.tuples(st.floats(0, 1), st.integers(3, 8)), min_size=1, max_
 
 @settings(max_examples=50, deadline=None, derandomize=True)
 @given(cases=CASES, allowed=st.floats(3, 9), wanted=st.floats(0.1, 1))
-def test_bounds_hold_for_every_set(
+def test_bounds_hold_for_every_multiset(
     cases: list[tuple[float, int]], allowed: float, wanted: float
 ) -> None:
     confidence, edges = (torch.tensor(values) for values in zip(*cases, strict=True))
-    possible = Possible(confidence.double(), edges)
+    possible = EnumeratedGraphs(confidence.double(), edges)
     sets = [
         torch.tensor(places)
         for size in range(1, len(cases) + 1)

@@ -1,4 +1,4 @@
-"""The counterfactual comparison: its instances, its exhaustive check, its rows, its whole run."""
+"""Counterfactual comparison: instances, exhaustive search, rows and a whole run."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from bench.__main__ import app
-from bench.counterfactuals.figures import Answered, row, shared_mmd, toggled
+from bench.counterfactuals.figures import MethodResult, counterfactual_row, shared_mmd, toggle_pairs
 from bench.counterfactuals.instances import (
-    Explained,
+    EditableInstance,
     candidate_pairs,
-    chosen,
     fewest_edits,
     is_covered,
+    select_instances,
 )
 from bench.counterfactuals.intervals import mmd_gain
 from bench.counterfactuals.methods import METHODS
@@ -75,7 +75,7 @@ def random_gnn(seed: int, graph: Graph, bias: float) -> Gnn:
         torch.manual_seed(seed)
         gnn = Gnn(GnnSpec(2, 2, layers)).eval()
     pairs = [(pair,) for pair in combinations(range(graph.node_count), 2)]
-    near = predict(gnn, [graph, *(toggled(graph, pair) for pair in pairs)], CPU).log()
+    near = predict(gnn, [graph, *(toggle_pairs(graph, pair) for pair in pairs)], CPU).log()
     apart = near[:, 0] - near[:, 1]
     last = gnn.layers[-1].linear
     with torch.no_grad():
@@ -83,11 +83,11 @@ def random_gnn(seed: int, graph: Graph, bias: float) -> Gnn:
     return gnn
 
 
-def any_edit(graph: Graph, ratio: float = 1.0) -> Explained:
-    return Explained(graph, EditRules(max_ratio=ratio), restricted=False)
+def any_edit(graph: Graph, ratio: float = 1.0) -> EditableInstance:
+    return EditableInstance(graph, EditRules(max_ratio=ratio), restricted=False)
 
 
-def test_candidate_pairs_are_the_edges_then_the_nearest() -> None:
+def test_candidate_pairs_are_edges_then_nearest_pairs() -> None:
     graph = Graph(torch.ones(12, 1), torch.stack([torch.arange(10), torch.arange(1, 11)]))
     pairs = candidate_pairs(graph, 25, torch.Generator().manual_seed(0))
     distances = [abs(a - b) for a, b in pairs]
@@ -97,10 +97,10 @@ def test_candidate_pairs_are_the_edges_then_the_nearest() -> None:
     assert all(11 in pair for pair in everything[-11:])  # the node that cannot be reached is last
 
 
-def test_large_graphs_may_be_edited_at_2000_pairs_their_edges_among_them() -> None:
+def test_large_graphs_are_restricted_to_2000_pairs_including_edges() -> None:
     large, small = random_graph(0, 70, 0.04), random_graph(1, 40, 0.1)
     part = Part([large, small], torch.tensor([0, 1]))
-    instances = chosen(Task("x", 2, part, part, part), 2, 0)
+    instances = select_instances(Task("x", 2, part, part, part), 2, 0)
     by_size = {instance.graph.node_count: instance for instance in instances}
     assert by_size[70].restricted
     assert not by_size[40].restricted
@@ -112,36 +112,36 @@ def test_large_graphs_may_be_edited_at_2000_pairs_their_edges_among_them() -> No
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_fewest_edits_agrees_with_trying_everything_sparsely(seed: int) -> None:
+def test_fewest_edits_agrees_with_brute_force(seed: int) -> None:
     graph = random_graph(seed, 7)
     gnn = random_gnn(seed, graph, bias=float(seed))
     (before,) = predict(gnn, [graph], CPU).argmax(dim=1).tolist()
     pairs = list(combinations(range(7), 2))
     expected = None
     for size in (2, 1):
-        tried = [toggled(graph, edits) for edits in combinations(pairs, size)]
+        tried = [toggle_pairs(graph, edits) for edits in combinations(pairs, size)]
         if size <= graph.edge_count and (predict(gnn, tried, CPU).argmax(dim=1) != before).any():
             expected = size
     assert fewest_edits(gnn, any_edit(graph)) == expected
 
 
-def test_fewest_edits_keeps_to_the_budget() -> None:
+def test_fewest_edits_respects_the_budget() -> None:
     graph = random_graph(1, 7)
     gnn = random_gnn(1, graph, bias=0.1)
     assert fewest_edits(gnn, any_edit(graph)) == 1
     assert fewest_edits(gnn, any_edit(graph, ratio=0.0)) is None
 
 
-def test_a_row_counts_what_it_says() -> None:
+def test_row_figures() -> None:
     graphs = [random_graph(seed, 8, 0.5) for seed in range(4)]
     gnn = random_gnn(0, graphs[0], bias=0.1)
     nothing: tuple[()] = ()
     found = [(((0, 1),), ((2, 3), (4, 5)), ((1, 2), (3, 4))), (((0, 1), (2, 3)),), nothing, nothing]
     answers = [
-        Answered(any_edit(graph), edits, gnn_evaluations=10, gnn_gradients=3, cpu_seconds=0.5)
+        MethodResult(any_edit(graph), edits, gnn_evaluations=10, gnn_gradients=3, cpu_seconds=0.5)
         for graph, edits in zip(graphs, found, strict=True)
     ]
-    figures, detail = row(
+    figures, detail = counterfactual_row(
         "x",
         "d4",
         gnn,
@@ -185,7 +185,7 @@ def rings_and_paths(path: Path) -> Path:
     return path
 
 
-def test_the_whole_run_resumes_and_its_dump_can_be_checked(
+def test_whole_run_resumes_and_its_dump_is_valid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # where results are kept
@@ -211,9 +211,7 @@ def test_the_whole_run_resumes_and_its_dump_can_be_checked(
     assert json.loads(Path("rows.json").read_text()) == rows
 
 
-def test_gnns_are_listed_with_where_they_come_from(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gnns_are_listed_with_provenance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     arguments = ["gnns", "--dataset", str(rings_and_paths(tmp_path / "rings.zip"))]
     arguments += ["--seconds", "0", "--seed", "3", "--json", "rows.json"]
@@ -230,7 +228,7 @@ def test_gnns_are_listed_with_where_they_come_from(
 
 
 def check_dump(folder: Path) -> None:
-    """Every answer flips the dumped GNN, and its edits are what they are called."""
+    """Every answer flips the dumped GNN, and its edits have the right action."""
     spec = GnnSpecDocument.model_validate_json((folder / "spec.json").read_text())
     gnn = Gnn(spec_from_document(spec))
     gnn.load_state_dict(load_file(folder / "weights.safetensors"))
@@ -252,17 +250,17 @@ def check_dump(folder: Path) -> None:
     assert checked
 
 
-def test_unknown_methods_and_data_are_refused() -> None:
+def test_unknown_methods_and_data_sets_are_rejected() -> None:
     runner = CliRunner()
     unknown = runner.invoke(app, ["counterfactual", "--method", "magic"])
-    assert (unknown.exit_code, "no method magic" in unknown.output) == (2, True)
+    assert (unknown.exit_code, "Unknown method magic" in unknown.output) == (2, True)
     missing = runner.invoke(app, ["gnns", "--dataset", "nowhere"])
-    assert (missing.exit_code, "no data set 'nowhere'" in missing.output) == (2, True)
+    assert (missing.exit_code, "Unknown data set 'nowhere'" in missing.output) == (2, True)
 
 
-def answered(graph: Graph, edits: tuple[tuple[int, int], ...] | None) -> Answered:
-    instance = Explained(graph, EditRules(), restricted=False)
-    return Answered(instance, () if edits is None else (edits,), 1, 0, 0.0)
+def answered(graph: Graph, edits: tuple[tuple[int, int], ...] | None) -> MethodResult:
+    instance = EditableInstance(graph, EditRules(), restricted=False)
+    return MethodResult(instance, () if edits is None else (edits,), 1, 0, 0.0)
 
 
 def test_one_resample_of_the_mmd_gain_is_the_difference_of_two_mmds() -> None:
@@ -276,14 +274,16 @@ def test_one_resample_of_the_mmd_gain_is_the_difference_of_two_mmds() -> None:
     draw = torch.randint(5, (1, 5), generator=torch.Generator().manual_seed(3))[0].tolist()
     common = [graph for place, graph in enumerate(graphs) if place != 2]
     reference = statistics(held_out)
-    near = mmd(statistics([toggled(common[place], ((0, 1),)) for place in draw]), reference)
-    far = mmd(statistics([toggled(common[place], ((2, 3), (4, 5))) for place in draw]), reference)
+    near = mmd(statistics([toggle_pairs(common[place], ((0, 1),)) for place in draw]), reference)
+    far = mmd(
+        statistics([toggle_pairs(common[place], ((2, 3), (4, 5))) for place in draw]), reference
+    )
     assert interval is not None
     assert interval.low == pytest.approx(far.sum - near.sum, abs=1e-12)
     assert interval.high == interval.low
 
 
-def test_methods_are_compared_on_what_both_flip() -> None:
+def test_shared_mmd_uses_instances_that_both_flip() -> None:
     graphs = [random_graph(seed, 7) for seed in range(4)]
     held_out = [random_graph(seed, 8) for seed in range(10, 15)]
     ours = [answered(graph, ((0, 1),)) for graph in graphs]
@@ -293,14 +293,14 @@ def test_methods_are_compared_on_what_both_flip() -> None:
     assert found is not None
     assert found.shared == 3
     assert found.mmd_shared_floor == mmd(statistics(graphs[1:]), reference).sum
-    near = statistics([toggled(graph, ((0, 1),)) for graph in graphs[1:]])
-    far = statistics([toggled(graph, ((2, 3),)) for graph in graphs[1:]])
+    near = statistics([toggle_pairs(graph, ((0, 1),)) for graph in graphs[1:]])
+    far = statistics([toggle_pairs(graph, ((2, 3),)) for graph in graphs[1:]])
     assert found.mmd_shared == mmd(near, reference).sum
     assert found.mmd_shared_other == mmd(far, reference).sum
     assert shared_mmd(ours[:1], others[:1], held_out) is None
 
 
-def test_the_mmd_gain_of_untouched_graphs_over_broken_ones_excludes_nought() -> None:
+def test_mmd_gain_of_unedited_over_broken_graphs_excludes_zero() -> None:
     held_out = [Graph(torch.ones(8, 1), path(8)) for _ in range(5)]
     whole = [Graph(torch.ones(9, 1), path(9)) for _ in range(12)]
     kept = [answered(graph, ((0, 8),)) for graph in whole]

@@ -1,4 +1,4 @@
-"""Node sets: their files, their instances, their GNNs, and a whole comparison on a small one."""
+"""Node data sets: files, instances, training and a whole comparison."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ import torch
 from typer.testing import CliRunner
 
 from bench.__main__ import app
-from bench.counterfactuals.figures import toggled
+from bench.counterfactuals.figures import toggle_pairs
 from bench.counterfactuals.instances import (
     NEAR_TARGET,
-    Explained,
-    chosen,
+    EditableInstance,
     fewest_edits,
     is_covered,
     pairs_near_target,
+    select_instances,
 )
-from bench.counterfactuals.runs import Run
-from bench.data.node_tasks import NodeData, nodes_of, read_masked, read_webkb
+from bench.counterfactuals.runs import CounterfactualRun
+from bench.data.node_tasks import NodeData, nodes_of, read_node_npz, read_webkb
 from bench.data.splits import DataFormatError, DataMissingError
 from bench.data.synthetic import ba_shapes, tree_cycle
-from bench.data.tasks import Task, data_folder, load, node_task
-from bench.gnns.node_training import node_accuracy, train_on_whole
-from bench.gnns.recipes import recipe_of
+from bench.data.tasks import Task, data_folder, load_task, node_task
+from bench.gnns.node_training import node_accuracy, train_node_classifier
+from bench.gnns.recipes import target_recipe
 from bench.gnns.target_gnns import TargetGnn, TargetMetrics
 from bench.report.provenance import provenance
 from d4explain.gnn.graphs import Graph, to_dense, to_sparse
@@ -62,7 +62,7 @@ def divided(graph: Graph, labels: torch.Tensor, seed: int = 0) -> NodeData:
 
 
 def small_tree_with_cycles() -> NodeData:
-    """A binary tree of 63 nodes, of which every fourth has a six-ring on it."""
+    """A binary tree of 63 nodes with a six-ring on every fourth node."""
     network = nx.balanced_tree(2, 5)
     for place in range(3, 63, 4):
         ring = range(len(network), len(network) + 6)
@@ -100,10 +100,10 @@ def write_masked(path: Path, data: NodeData) -> None:
         ("cornell", (183, 277, 1703), [38, 16, 30, 82, 17], [87, 59, 37]),
     ],
 )
-def test_counts_are_those_of_the_readme(
+def test_counts_match_the_readme(
     name: str, counts: tuple[int, int, int], classes: list[int], parts: list[int]
 ) -> None:
-    task = load(name)
+    task = load_task(name)
     assert task.whole is not None
     data = task.whole.data
     assert (data.graph.node_count, data.graph.edge_count, task.features) == counts
@@ -118,44 +118,44 @@ def test_counts_are_those_of_the_readme(
 
 
 @pytest.mark.parametrize("name", NODE_SETS)
-def test_without_its_file_a_set_says_where_it_was_looked_for(
+def test_missing_file_error_names_the_path(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("D4_DATA", str(tmp_path))
     with pytest.raises(DataMissingError, match=f"{tmp_path}.* does not exist; set D4_DATA"):
-        load(name)
+        load_task(name)
 
 
-def test_a_masked_file_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_npz_round_trip(tmp_path: Path) -> None:
     data = small_tree_with_cycles()
     write_masked(tmp_path / "tree.npz", data)
-    read = read_masked(tmp_path / "tree.npz")
+    read = read_node_npz(tmp_path / "tree.npz")
     assert torch.equal(read.graph.edges, data.graph.edges)
     assert torch.equal(read.graph.features, data.graph.features)
     for field in ("labels", "train", "validation", "test"):
         assert torch.equal(getattr(read, field), getattr(data, field))
 
 
-def test_broken_masked_files_say_what_is_wrong(tmp_path: Path) -> None:
+def test_broken_npz_raises_a_clear_error(tmp_path: Path) -> None:
     path, data = tmp_path / "broken.npz", small_tree_with_cycles()
     write_masked(path, replace(data, validation=data.train[:2]))
     with pytest.raises(DataFormatError, match="a node is in two parts"):
-        read_masked(path)
+        read_node_npz(path)
     write_masked(path, replace(data, test=data.test[:0]))
     with pytest.raises(DataFormatError, match="has no node"):
-        read_masked(path)
+        read_node_npz(path)
     write_masked(path, replace(data, labels=data.labels[:5]))
     with pytest.raises(DataFormatError, match=r"labels and masks of \[5, 153\] for 153 nodes"):
-        read_masked(path)
+        read_node_npz(path)
     write_masked(path, replace(data, graph=Graph(data.graph.features, data.graph.edges + 9)))
     with pytest.raises(DataFormatError, match="nodes 9 to 161, there are 153"):
-        read_masked(path)
+        read_node_npz(path)
     np.savez(path, x=np.ones(3))
     with pytest.raises(DataFormatError, match="edge_index"):
-        read_masked(path)
+        read_node_npz(path)
     path.write_text("no zip")
-    with pytest.raises(DataFormatError, match="does not hold the arrays"):
-        read_masked(path)
+    with pytest.raises(DataFormatError, match="is not a node data set"):
+        read_node_npz(path)
 
 
 def webkb_zip(path: Path) -> Path:
@@ -188,27 +188,25 @@ def test_webkb_is_undirected_without_self_loops_and_its_rows_have_length_one(
     assert [part.tolist() for part in parts] == [[0, 1], [3], [2]]
 
 
-def test_the_seed_chooses_the_split_of_cornell(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_seed_selects_the_split_of_cornell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("D4_DATA", str(tmp_path))
     webkb_zip(tmp_path / "cornell.zip")
     for seed, node in ((1, 1), (12, 2)):
-        task = load("cornell", seed)
+        task = load_task("cornell", seed)
         assert task.whole is not None
         assert task.whole.data.test.tolist() == [node]
     with pytest.raises(DataFormatError, match=r"_7\.npz"):
-        load("cornell", 7)
+        load_task("cornell", 7)
 
 
 @pytest.mark.parametrize("name", NODE_SETS)
 def test_instances_have_the_logits_of_the_whole_graph(name: str) -> None:
-    """By the very layers that the set's GNN has, with weights that were not trained."""
+    """Uses the data set's GNN layers with untrained weights."""
     source = ba_shapes(rng()) if name == "ba_shapes" else tree_cycle(rng())
     features = torch.randn(source.graph.node_count, 6, generator=rng(1))
     data = divided(Graph(features, source.graph.edges), source.labels)
     task = node_task(name, data)
-    gnn = Gnn(recipe_of(name).spec(task.features, task.classes)).eval()
+    gnn = Gnn(target_recipe(name).spec(task.features, task.classes)).eval()
     with torch.no_grad():
         for parameter in gnn.parameters():
             parameter.normal_(std=0.3, generator=rng(2))
@@ -222,11 +220,11 @@ def test_instances_have_the_logits_of_the_whole_graph(name: str) -> None:
 def test_training_on_the_whole_graph_learns_tree_cycle_and_is_repeatable() -> None:
     source = tree_cycle(rng())
     data = divided(source.graph, source.labels)
-    recipe = recipe_of("tree_cycle")
+    recipe = target_recipe("tree_cycle")
     training = replace(recipe.training, epochs=150)
     spec = recipe.spec(10, data.classes)
     best: list[float | None] = []
-    gnn, epochs = train_on_whole(
+    gnn, epochs = train_node_classifier(
         spec, data, training, 0, lambda report: best.append(report.best_validation)
     )
     assert epochs == len(best) == 150
@@ -234,7 +232,9 @@ def test_training_on_the_whole_graph_learns_tree_cycle_and_is_repeatable() -> No
     assert not gnn.training
     assert node_accuracy(gnn, data, data.test) > 0.9
     short = replace(training, epochs=3)
-    first, again = (train_on_whole(spec, data, short, 1, lambda _: None).gnn for _ in range(2))
+    first, again = (
+        train_node_classifier(spec, data, short, 1, lambda _: None).gnn for _ in range(2)
+    )
     for name, tensor in first.state_dict().items():
         assert torch.equal(tensor, again.state_dict()[name])
 
@@ -243,10 +243,10 @@ def test_labels_outside_training_and_validation_do_not_matter() -> None:
     data = small_tree_with_cycles()
     other = data.labels.clone()
     other[data.test] = 1 - other[data.test]
-    recipe = recipe_of("tree_cycle")
+    recipe = target_recipe("tree_cycle")
     short = replace(recipe.training, epochs=3)
     first, second = (
-        train_on_whole(recipe.spec(10, 2), one, short, 0, lambda _: None).gnn.state_dict()
+        train_node_classifier(recipe.spec(10, 2), one, short, 0, lambda _: None).gnn.state_dict()
         for one in (data, replace(data, labels=other))
     )
     assert all(torch.equal(first[name], second[name]) for name in first)
@@ -292,9 +292,9 @@ def ring_task() -> Task:
 def test_test_nodes_come_first_then_validation_nodes_and_never_training_nodes() -> None:
     task = ring_task()
     assert task.whole is not None
-    some = chosen(task, 5, 0)
+    some = select_instances(task, 5, 0)
     assert not any(one.from_validation for one in some)
-    every = chosen(task, 1000, 0)
+    every = select_instances(task, 1000, 0)
     assert [one.from_validation for one in every] == [False] * 15 + [True] * 15
     nodes = [int(one.node.nodes[0]) for one in every if one.node]
     assert sorted(nodes[:15]) == task.whole.data.test.tolist()
@@ -305,11 +305,11 @@ def test_test_nodes_come_first_then_validation_nodes_and_never_training_nodes() 
         assert one.rules == one.node.rules(EditRules(max_ratio=0.3))
 
 
-def test_large_node_instances_may_be_edited_at_2000_pairs() -> None:
+def test_large_node_instances_are_restricted_to_2000_pairs() -> None:
     network = nx.gnm_random_graph(160, 700, seed=3)
     edges = torch.tensor(sorted(tuple(sorted(edge)) for edge in network.edges)).T.contiguous()
     task = node_task("ba_shapes", divided(Graph(torch.ones(160, 10), edges), torch.arange(160) % 4))
-    instances = chosen(task, 10, 0)
+    instances = select_instances(task, 10, 0)
     assert any(one.restricted for one in instances)
     for one in instances:
         assert one.node is not None
@@ -321,15 +321,15 @@ def test_large_node_instances_may_be_edited_at_2000_pairs() -> None:
         assert is_covered(one) == (count <= 600)
 
 
-def test_toggling_keeps_the_mark() -> None:
+def test_toggling_pairs_keeps_the_target() -> None:
     graph = Graph(torch.ones(3, 1), torch.tensor([[0], [1]]), target=2)
-    assert toggled(graph, ((0, 1), (1, 2))).target == 2
-    assert toggled(graph, ((0, 1),)).edges.shape == (2, 0)
-    assert toggled(graph, ((0, 1),)).edges.dtype == torch.int64
+    assert toggle_pairs(graph, ((0, 1), (1, 2))).target == 2
+    assert toggle_pairs(graph, ((0, 1),)).edges.shape == (2, 0)
+    assert toggle_pairs(graph, ((0, 1),)).edges.dtype == torch.int64
 
 
 def undecided_gnn(convolutions: tuple[Layer, ...], whole: Graph, seed: int = 0) -> Gnn:
-    """Untrained, its bias such that it gives half of the nodes each class."""
+    """An untrained GNN whose bias splits the nodes evenly between the classes."""
     spec = GnnSpec(whole.features.shape[1], 2, (*convolutions, LinearLayer(2)))
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -341,7 +341,7 @@ def undecided_gnn(convolutions: tuple[Layer, ...], whole: Graph, seed: int = 0) 
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_fewest_edits_of_a_node_agrees_with_trying_everything_on_the_whole(seed: int) -> None:
+def test_fewest_edits_of_a_node_agrees_with_brute_force_on_the_whole_graph(seed: int) -> None:
     data = small_tree_with_cycles()
     features = torch.randn(data.graph.node_count, 3, generator=rng(seed))
     whole = Graph(features, data.graph.edges)
@@ -349,7 +349,7 @@ def test_fewest_edits_of_a_node_agrees_with_trying_everything_on_the_whole(seed:
     checked = set()
     for node in range(0, 60, 7):
         part = instance(whole, node, 2, sight=2)
-        explained = Explained(part.graph, part.rules(EditRules(max_ratio=0.5)), False, part)
+        explained = EditableInstance(part.graph, part.rules(EditRules(max_ratio=0.5)), False, part)
         space = EditSpace.of(explained.graph, explained.rules)
         before = int(verify_on_whole(gnn, whole, part, part.graph, CPU).argmax())
         expected = None
@@ -370,7 +370,7 @@ def target_of(gnn: Gnn, folder: Path) -> TargetGnn:
     return TargetGnn(gnn, metrics, folder, cached=False)
 
 
-def test_answers_that_do_not_hold_on_the_whole_graph_are_dropped_and_counted(
+def test_answers_refuted_on_the_whole_graph_are_dropped_and_counted(
     tmp_path: Path,
 ) -> None:
     data = small_tree_with_cycles()
@@ -382,14 +382,14 @@ def test_answers_that_do_not_hold_on_the_whole_graph_are_dropped_and_counted(
         """Answers that held and answers that did not."""
         nodes = [instance(whole, node, 2, sight=2, max_nodes=max_nodes) for node in range(40)]
         rules = EditRules(max_ratio=1.0)
-        explained = [Explained(one.graph, one.rules(rules), False, one) for one in nodes]
-        run = Run(
+        explained = [EditableInstance(one.graph, one.rules(rules), False, one) for one in nodes]
+        run = CounterfactualRun(
             target,
             [],
             explained,
             budget=0,
             seed=max_nodes or 0,
-            on_step=lambda *_: None,
+            on_progress=lambda *_: None,
             whole=whole,
             cache=tmp_path,
         )
@@ -399,7 +399,9 @@ def test_answers_that_do_not_hold_on_the_whole_graph_are_dropped_and_counted(
             assert part is not None
             before = verify_on_whole(target.gnn, whole, part, part.graph, CPU).argmax()
             for edits in answer.found:
-                after = verify_on_whole(target.gnn, whole, part, toggled(part.graph, edits), CPU)
+                after = verify_on_whole(
+                    target.gnn, whole, part, toggle_pairs(part.graph, edits), CPU
+                )
                 assert int(after.argmax()) != int(before)
         return sum(len(one.found) for one in answers), sum(one.refuted for one in answers)
 
@@ -412,7 +414,7 @@ def test_answers_that_do_not_hold_on_the_whole_graph_are_dropped_and_counted(
     assert refuted
 
 
-def test_a_whole_comparison_on_a_small_node_set(
+def test_whole_comparison_on_a_small_node_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -423,7 +425,7 @@ def test_a_whole_comparison_on_a_small_node_set(
     arguments += ["--method", "d4", "--method", "greedy", "--json", "rows.json", "--dump", "dump"]
     answer = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert answer.exit_code == 0, answer.output
-    assert "15 test nodes and 3 validation nodes; 0 answers did not hold" in answer.output
+    assert "15 test nodes and 3 validation nodes; 0 answers do not flip" in answer.output
     rows = json.loads(Path("rows.json").read_text())
     assert [one["method"] for one in rows] == ["d4", "greedy"]
     for one in rows:

@@ -1,4 +1,4 @@
-"""The generators against the measured structure of the published graphs."""
+"""The generators reproduce the structure of the published graphs."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_role_features_are_the_published_mixture() -> None:
     assert noise.std() > 0.1
 
 
-def test_the_generator_alone_decides() -> None:
+def test_graphs_depend_on_the_generator_alone() -> None:
     first, again, other = (
         ba3motif(20, torch.Generator().manual_seed(seed)).graphs for seed in (3, 3, 4)
     )

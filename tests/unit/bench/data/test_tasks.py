@@ -1,4 +1,4 @@
-"""Benchmark data: counts against the data's own README, formats against small files made here."""
+"""Benchmark data: published counts and file formats."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from bench.data.splits import DataFormatError, DataMissingError, Part
-from bench.data.tasks import Task, data_folder, load
+from bench.data.tasks import Task, data_folder, load_task
 
 torch.set_num_threads(1)
 
@@ -37,12 +37,12 @@ def class_counts(task: Task) -> list[int]:
         ("bbbp", 24.06, 25.95, 9, [479, 1560]),
     ],
 )
-def test_counts_are_those_of_the_readme(
+def test_counts_match_the_readme(
     name: str, nodes: float, edges: float, features: int, classes: list[int]
 ) -> None:
     if name == "bbbp":
         pytest.importorskip("rdkit", reason="molecules need the molecules extra")
-    task = load(name)
+    task = load_task(name)
     everything = [graph for part in parts_of(task) for graph in part.graphs]
     graphs = len(everything)
     assert sum(g.node_count for g in everything) / graphs == pytest.approx(nodes, abs=0.005)
@@ -54,7 +54,7 @@ def test_counts_are_those_of_the_readme(
 
 @needs_data
 def test_ba3motif_tests_on_the_published_testing_part() -> None:
-    plain, roles = load("ba3motif", seed=1), load("ba3motif_roles", seed=2)
+    plain, roles = load_task("ba3motif", seed=1), load_task("ba3motif_roles", seed=2)
     assert [len(part.graphs) for part in parts_of(plain)] == [2340, 260, 400]
     for one, other in zip(plain.test.graphs, roles.test.graphs, strict=True):
         assert torch.equal(one.edges, other.edges)
@@ -63,8 +63,8 @@ def test_ba3motif_tests_on_the_published_testing_part() -> None:
 
 
 @needs_data
-def test_published_role_features_are_drawn_once_whatever_the_seed() -> None:
-    first, second = load("ba3motif_roles", seed=0), load("ba3motif_roles", seed=1)
+def test_published_role_features_do_not_depend_on_the_seed() -> None:
+    first, second = load_task("ba3motif_roles", seed=0), load_task("ba3motif_roles", seed=1)
     for one, other in zip(first.test.graphs, second.test.graphs, strict=True):
         assert torch.equal(one.features, other.features)
     values = torch.cat([graph.features for graph in first.test.graphs])
@@ -78,7 +78,7 @@ def test_without_the_published_file_ba3motif_is_generated(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("D4_DATA", str(tmp_path))
-    task = load(name)
+    task = load_task(name)
     assert [len(part.graphs) for part in parts_of(task)] == [2400, 300, 300]
     assert class_counts(task) == [1000, 1000, 1000]
 
@@ -110,7 +110,7 @@ def by_size(task: Task) -> dict[int, tuple[list[list[float]], list[list[int]], i
 
 
 def test_tu_zip(tmp_path: Path) -> None:
-    task = load(str(tu_zip(tmp_path)))
+    task = load_task(str(tu_zip(tmp_path)))
     assert (task.name, task.classes) == ("tiny", 2)
     assert by_size(task) == {
         3: ([[1, 0], [1, 0], [0, 1]], [[0, 1], [0, 2], [1, 2]], 0),
@@ -119,44 +119,44 @@ def test_tu_zip(tmp_path: Path) -> None:
     }
 
 
-def test_tu_folder_is_read_as_the_zip_is(tmp_path: Path) -> None:
+def test_tu_folder_equals_tu_zip(tmp_path: Path) -> None:
     folder = tmp_path / "unpacked"
     with zipfile.ZipFile(tu_zip(tmp_path)) as archive:
         archive.extractall(folder)
-    assert by_size(load(str(folder))) == by_size(load(str(tmp_path / "Tiny.zip")))
+    assert by_size(load_task(str(folder))) == by_size(load_task(str(tmp_path / "Tiny.zip")))
 
 
-def test_tu_attributes_come_first_and_nothing_means_ones(tmp_path: Path) -> None:
+def test_tu_attributes_come_first_and_default_to_ones(tmp_path: Path) -> None:
     attributes = "".join(f"{node}.5\n" for node in range(6))
-    task = load(str(tu_zip(tmp_path, node_attributes=attributes)))
+    task = load_task(str(tu_zip(tmp_path, node_attributes=attributes)))
     assert by_size(task)[1][0] == [[5.5, 0, 1]]
-    assert by_size(load(str(tu_zip(tmp_path, node_labels=None))))[1][0] == [[1]]
+    assert by_size(load_task(str(tu_zip(tmp_path, node_labels=None))))[1][0] == [[1]]
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"A": None}, "_A.txt"),
         ({"A": "1, 5\n"}, "1 edges join nodes of two graphs"),
         ({"A": "1, 9\n"}, "nodes 1 to 9, there are 6"),
         ({"A": "1\n"}, "1 columns, not 2"),
-        ({"graph_labels": "one\n"}, "no table of numbers"),
+        ({"graph_labels": "one\n"}, "not a table of numbers"),
         ({"graph_indicator": "1\n2\n1\n2\n2\n3\n"}, "must ascend"),
         ({"node_labels": "1\n2\n"}, "features of 2 nodes for 6"),
     ],
 )
-def test_a_broken_tu_zip_says_what_is_wrong(
-    tmp_path: Path, changes: dict[str, str | None], said: str
+def test_broken_tu_zip_raises_a_clear_error(
+    tmp_path: Path, changes: dict[str, str | None], message: str
 ) -> None:
-    with pytest.raises(DataFormatError, match=said):
-        load(str(tu_zip(tmp_path, **changes)))
+    with pytest.raises(DataFormatError, match=message):
+        load_task(str(tu_zip(tmp_path, **changes)))
 
 
-def test_smiles_csv_skips_and_counts_what_does_not_parse(tmp_path: Path) -> None:
+def test_smiles_csv_counts_skipped_rows(tmp_path: Path) -> None:
     pytest.importorskip("rdkit", reason="molecules need the molecules extra")
     path = tmp_path / "Few.csv"
     path.write_text("SMILES,label\nCCO,1\nnonsense,1\nC,0\nCC,\n,0\nC1CC1.[Na+],0\n")
-    task = load(str(path))
+    task = load_task(str(path))
     assert (task.name, task.skipped, task.features) == ("few", 3, 9)
     found = by_size(task)
     assert {size: (edges, label) for size, (_, edges, label) in found.items()} == {
@@ -167,15 +167,15 @@ def test_smiles_csv_skips_and_counts_what_does_not_parse(tmp_path: Path) -> None
     assert [row[0] for row in found[3][0]] == [6, 6, 8]  # C, C, O by atomic number
 
 
-def test_a_csv_without_the_columns_names_those_it_has(tmp_path: Path) -> None:
+def test_csv_without_required_columns_lists_its_columns(tmp_path: Path) -> None:
     path = tmp_path / "few.csv"
     path.write_text("smiles,weight\nC,1\n")
     with pytest.raises(DataFormatError, match="its columns are smiles, weight"):
-        load(str(path))
+        load_task(str(path))
 
 
-def test_an_unknown_name_lists_the_known_ones() -> None:
+def test_unknown_data_set_lists_the_known_ones() -> None:
     with pytest.raises(
         DataMissingError, match="ba3motif, ba3motif_roles, ba_shapes, bbbp, cornell"
     ):
-        load("no-such-set")
+        load_task("no-such-set")

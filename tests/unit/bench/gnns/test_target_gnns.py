@@ -1,4 +1,4 @@
-"""Target GNNs: the cache gives back what was trained, and only for the same data and settings."""
+"""Target GNNs: training and cache."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import torch
 from bench.data.splits import Part
 from bench.data.synthetic import LabelledGraphs, ba3motif
 from bench.data.tasks import Task, split
-from bench.gnns.recipes import recipe_of
-from bench.gnns.target_gnns import target_gnn
+from bench.gnns.recipes import target_recipe
+from bench.gnns.target_gnns import load_target_gnn
 from bench.gnns.training import EpochReport, Training, accuracy, train
 from d4explain.gnn.network import Gnn
 
@@ -36,10 +36,10 @@ def same_weights(one: Gnn, other: Gnn) -> bool:
     )
 
 
-def test_the_second_time_it_is_taken_from_the_cache(tmp_path: Path) -> None:
+def test_second_load_uses_the_cache(tmp_path: Path) -> None:
     task = small_task()
-    trained = target_gnn(task, 0, ignore, cache=tmp_path)
-    again = target_gnn(task, 0, pytest.fail, cache=tmp_path)
+    trained = load_target_gnn(task, 0, ignore, cache=tmp_path)
+    again = load_target_gnn(task, 0, pytest.fail, cache=tmp_path)
     assert (trained.cached, again.cached) == (False, True)
     assert same_weights(trained.gnn, again.gnn)
     assert trained.metrics == again.metrics
@@ -54,35 +54,35 @@ def test_the_second_time_it_is_taken_from_the_cache(tmp_path: Path) -> None:
     assert json.loads((folder / "spec.json").read_text())["classes"] == 3
 
 
-def test_other_data_seeds_or_times_are_trained_anew(tmp_path: Path) -> None:
-    first = target_gnn(small_task(), 0, ignore, cache=tmp_path)
+def test_other_data_seeds_or_time_limits_are_trained_again(tmp_path: Path) -> None:
+    first = load_target_gnn(small_task(), 0, ignore, cache=tmp_path)
     others = [
-        target_gnn(small_task(1), 0, ignore, cache=tmp_path),
-        target_gnn(small_task(), 1, ignore, cache=tmp_path),
-        target_gnn(small_task(), 0, ignore, seconds=0.0, cache=tmp_path),
+        load_target_gnn(small_task(1), 0, ignore, cache=tmp_path),
+        load_target_gnn(small_task(), 1, ignore, cache=tmp_path),
+        load_target_gnn(small_task(), 0, ignore, seconds=0.0, cache=tmp_path),
     ]
     assert not any(other.cached for other in others)
     assert len({first.folder, *(other.folder for other in others)}) == 4
     assert others[-1].metrics.epochs == 1
 
 
-def test_a_failed_training_leaves_nothing(tmp_path: Path) -> None:
+def test_failed_training_leaves_no_files(tmp_path: Path) -> None:
     def fail(report: EpochReport) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        target_gnn(small_task(), 0, fail, cache=tmp_path)
-    assert not target_gnn(small_task(), 0, ignore, cache=tmp_path).cached
+        load_target_gnn(small_task(), 0, fail, cache=tmp_path)
+    assert not load_target_gnn(small_task(), 0, ignore, cache=tmp_path).cached
 
 
 @pytest.mark.parametrize("ema", [0.0, 0.9])
-def test_the_best_epoch_on_validation_is_kept(ema: float) -> None:
+def test_best_validation_epoch_is_returned(ema: float) -> None:
     task = small_task()
     training = Training(epochs=8, batch=16, noisy_share=0.0, ema=ema)
     validation = LabelledGraphs(task.validation.graphs, task.validation.labels)
     reports: list[EpochReport] = []
     gnn, epochs = train(
-        recipe_of("ba3motif").spec(task.features, task.classes),
+        target_recipe("ba3motif").spec(task.features, task.classes),
         LabelledGraphs(task.train.graphs, task.train.labels),
         training,
         0,
@@ -97,9 +97,9 @@ def test_the_best_epoch_on_validation_is_kept(ema: float) -> None:
 
 def test_training_is_repeatable() -> None:
     task = small_task()
-    spec = recipe_of("ba3motif").spec(task.features, task.classes)
+    spec = target_recipe("ba3motif").spec(task.features, task.classes)
     data = LabelledGraphs(task.train.graphs, task.train.labels)
-    training = replace(recipe_of("ba3motif").training, epochs=3)
+    training = replace(target_recipe("ba3motif").training, epochs=3)
     first = train(spec, data, training, 5, ignore)
     assert same_weights(first.gnn, train(spec, data, training, 5, ignore).gnn)
     assert not same_weights(first.gnn, train(spec, data, training, 6, ignore).gnn)

@@ -1,4 +1,4 @@
-"""What a kept denoiser is found by: the code that trains it, and no other."""
+"""Cache keys and provenance: which code they cover."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ for name, module in sorted(sys.modules.items()):
 """
 
 
-def test_what_training_imports_is_what_python_loads_for_it() -> None:
+def test_imported_by_lists_the_modules_that_python_loads() -> None:
     loaded = subprocess.run(
         [sys.executable, "-c", _LOADED], capture_output=True, text=True, check=True
     ).stdout.split()
@@ -28,7 +28,7 @@ def test_what_training_imports_is_what_python_loads_for_it() -> None:
     )
 
 
-def test_how_a_denoiser_is_used_does_not_count() -> None:
+def test_training_does_not_depend_on_the_search() -> None:
     training = imported_by("models/training/trainer.py")
     assert "models/counterfactual/beam_search.py" not in training
     assert "models/counterfactual/beam_search.py" in imported_by("models/counterfactual/explain.py")
@@ -42,7 +42,7 @@ def test_how_a_denoiser_is_used_does_not_count() -> None:
         *(("bench/results/new.json", False), ("docs/new.md", False)),
     ],
 )
-def test_changes_to_what_is_measured_mark_the_commit(
+def test_changes_to_measured_code_mark_the_commit_as_dirty(
     file: str, counts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(provenance, "_ROOT", tmp_path)

@@ -1,4 +1,4 @@
-"""Top-K accuracy under noise: the noise, the figure, the rankings, the whole run."""
+"""Robustness: noise, Top-K accuracy, rankings and a whole run."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import torch
 from typer.testing import CliRunner
 
 from bench.__main__ import app
-from bench.counterfactuals.instances import Explained
-from bench.data.noise import noisy
+from bench.counterfactuals.instances import EditableInstance
+from bench.data.noise import add_noise
 from bench.robustness.comparison import (
     NOISE,
-    Compared,
-    compared,
-    explainable,
+    NoisyComparison,
+    compare_under_noise,
+    graph_seed,
+    instances_within_ratio,
     robustness_rows,
-    seed_of,
     top_k_accuracy,
 )
-from bench.robustness.edit_rankings import RANKINGS, is_flipped, ranked_edits, ranking
+from bench.robustness.edit_rankings import RANKINGS, flips_gnn, make_ranking, rank_by_score
 from bench.robustness.gnn_explainer import edge_importance
 from bench.robustness.smoothing import Smoothing
 from d4explain.gnn.graphs import Graph, to_sparse
@@ -60,7 +60,7 @@ def untrained_denoiser() -> Denoiser:
 def test_noise_toggles_its_share_of_the_edges_rounded_up(share: float, edits: int) -> None:
     graph = random_graph(0)
     for seed in range(5):
-        changed = noisy(graph, share, torch.Generator().manual_seed(seed))
+        changed = add_noise(graph, share, torch.Generator().manual_seed(seed))
         assert len(changed_pairs(graph, changed)) == edits
         assert bool((changed.edges[0] < changed.edges[1]).all())
 
@@ -68,19 +68,19 @@ def test_noise_toggles_its_share_of_the_edges_rounded_up(share: float, edits: in
 def test_noise_removes_and_adds() -> None:
     graph = random_graph(0)
     sizes = {
-        noisy(graph, 0.02, torch.Generator().manual_seed(seed)).edge_count for seed in range(20)
+        add_noise(graph, 0.02, torch.Generator().manual_seed(seed)).edge_count for seed in range(20)
     }
     assert sizes == {14, 16}
 
 
 def test_noise_on_a_complete_graph_can_only_remove() -> None:
     graph = random_graph(0, nodes=4, edges=6)
-    changed = noisy(graph, 1.0, torch.Generator().manual_seed(1))
+    changed = add_noise(graph, 1.0, torch.Generator().manual_seed(1))
     assert changed.edge_count == 0
     assert changed.edges.shape == (2, 0)
 
 
-def test_top_k_accuracy_looks_for_the_first_k_in_all_of_the_other_ranking() -> None:
+def test_top_k_accuracy_searches_the_whole_other_ranking() -> None:
     original = [(0, 1, True), (0, 2, False), (1, 2, True), (2, 3, True)]
     # the second is there in the other direction only, the third beyond its own place
     other = [(0, 1, True), (0, 2, True), (3, 4, False), (1, 2, True)]
@@ -92,58 +92,58 @@ def test_top_k_accuracy_looks_for_the_first_k_in_all_of_the_other_ranking() -> N
 
 def test_graphs_whose_ratio_allows_no_edit_are_left_out() -> None:
     graphs = [random_graph(0, edges=4), random_graph(0, edges=5)]
-    instances = [Explained(graph, EditRules(), restricted=False) for graph in graphs]
-    (left,) = explainable(instances)
+    instances = [EditableInstance(graph, EditRules(), restricted=False) for graph in graphs]
+    (left,) = instances_within_ratio(instances)
     assert left.graph is graphs[1]
     assert left.rules.max_ratio == 0.2
 
 
 @pytest.mark.parametrize("name", RANKINGS)
-def test_without_noise_every_method_repeats_itself(name: str) -> None:
+def test_without_noise_every_ranking_is_reproduced(name: str) -> None:
     gnn, graph = random_gnn(1), random_graph(2)
-    rank = ranking(name, gnn, untrained_denoiser())
-    found = compared(gnn, rank, graph, RULES, seed=3, noise_seeds=1)
+    rank = make_ranking(name, gnn, untrained_denoiser())
+    found = compare_under_noise(gnn, rank, graph, RULES, seed=3, noise_seeds=1)
     assert [one.noise for one in found] == list(NOISE)
     assert found[0].accuracy == 1.0
 
 
 @pytest.mark.parametrize("name", RANKINGS)
-def test_rankings_are_edits_of_the_graph_as_long_as_the_ratio_allows(name: str) -> None:
+def test_rankings_fill_the_modification_ratio(name: str) -> None:
     gnn, graph = random_gnn(1), random_graph(2)
-    edits = ranking(name, gnn, untrained_denoiser())(graph, RULES, 0)
+    edits = make_ranking(name, gnn, untrained_denoiser())(graph, RULES, 0)
     edges = set(map(tuple, graph.edges.T.tolist()))
     assert len(edits) == len(set(edits)) == 3
     assert all(((source, target) in edges) == (not added) for source, target, added in edits)
 
 
 def test_learned_rankings_need_a_denoiser() -> None:
-    with pytest.raises(ValueError, match="d4 ranks with a denoiser, got none"):
-        ranking("d4", random_gnn(0), None)
+    with pytest.raises(ValueError, match="Ranking 'd4' needs a denoiser"):
+        make_ranking("d4", random_gnn(0), None)
 
 
-def test_the_smoothed_ranking_is_completed_to_a_flip_where_there_is_one() -> None:
+def test_smoothed_ranking_is_completed_to_a_flip() -> None:
     gnn, denoiser = random_gnn(1), untrained_denoiser()
     flipped = by_greedy = 0
     for seed in range(8):
         graph = random_graph(seed)
-        edits = ranked_edits(gnn, denoiser, graph, RULES, seed=0, smoothing=Smoothing((0.1,)))
-        flipped += is_flipped(gnn, graph, edits)
-        by_greedy += is_flipped(gnn, graph, ranking("greedy", gnn, None)(graph, RULES, 0))
+        edits = rank_by_score(gnn, denoiser, graph, RULES, seed=0, smoothing=Smoothing((0.1,)))
+        flipped += flips_gnn(gnn, graph, edits)
+        by_greedy += flips_gnn(gnn, graph, make_ranking("greedy", gnn, None)(graph, RULES, 0))
     assert flipped >= by_greedy > 0
 
 
-def test_is_flipped_looks_at_every_prefix() -> None:
+def test_flips_gnn_checks_every_prefix() -> None:
     gnn, graph = random_gnn(1), random_graph(2)
     (before,) = predict(gnn, [graph], CPU).argmax(dim=1).tolist()
     source, target = graph.edges[:, 0].tolist()
     edit = (source, target, False)
     (after,) = predict(gnn, [replace(graph, edges=graph.edges[:, 1:])], CPU).argmax(dim=1).tolist()
-    assert is_flipped(gnn, graph, [edit]) == (after != before)
-    assert is_flipped(gnn, graph, [edit, edit]) == (after != before)  # the second takes it back
-    assert not is_flipped(gnn, graph, [])
+    assert flips_gnn(gnn, graph, [edit]) == (after != before)
+    assert flips_gnn(gnn, graph, [edit, edit]) == (after != before)  # the second takes it back
+    assert not flips_gnn(gnn, graph, [])
 
 
-def test_gnnexplainer_repeats_itself_and_leaves_no_trace_on_the_gnn() -> None:
+def test_gnnexplainer_is_repeatable_and_leaves_no_gradients() -> None:
     gnn, graph = random_gnn(0), random_graph(0, nodes=5, edges=4)
     before = gnn(to_sparse([graph])).detach()
     importance = edge_importance(gnn, graph, seed=0)
@@ -154,25 +154,35 @@ def test_gnnexplainer_repeats_itself_and_leaves_no_trace_on_the_gnn() -> None:
     assert all(parameter.grad is None for parameter in gnn.parameters())
 
 
-def test_a_graph_has_its_own_seed() -> None:
+def test_each_graph_has_its_own_seed() -> None:
     graph, other = random_graph(0), random_graph(1)
-    assert seed_of(graph, 0) == seed_of(replace(graph, edges=graph.edges.flip(1)), 0)
-    assert len({seed_of(graph, 0), seed_of(graph, 1), seed_of(other, 0)}) == 3
+    assert graph_seed(graph, 0) == graph_seed(replace(graph, edges=graph.edges.flip(1)), 0)
+    assert len({graph_seed(graph, 0), graph_seed(graph, 1), graph_seed(other, 0)}) == 3
 
 
 def test_random_edits_are_not_robust() -> None:
     gnn, graph = random_gnn(1), random_graph(2, nodes=20, edges=40)
-    found = compared(gnn, ranking("random", gnn, None), graph, RULES, seed=0, noise_seeds=5)
+    found = compare_under_noise(
+        gnn, make_ranking("random", gnn, None), graph, RULES, seed=0, noise_seeds=5
+    )
     noisy_ones = [one.accuracy for one in found if one.noise and one.accuracy is not None]
     assert sum(noisy_ones) / len(noisy_ones) < 0.2  # 8 of 190 pairs are chosen
 
 
-def test_rows_count_what_was_kept() -> None:
+def test_rows_count_graphs_with_unchanged_class() -> None:
     graphs = [
-        [Compared(0.0, 1.0, True), Compared(0.02, 0.5, True), Compared(0.02, None, False)],
-        [Compared(0.0, 1.0, True), Compared(0.02, 1.0, False), Compared(0.02, 0.0, False)],
+        [
+            NoisyComparison(0.0, 1.0, True),
+            NoisyComparison(0.02, 0.5, True),
+            NoisyComparison(0.02, None, False),
+        ],
+        [
+            NoisyComparison(0.0, 1.0, True),
+            NoisyComparison(0.02, 1.0, False),
+            NoisyComparison(0.02, 0.0, False),
+        ],
     ]
-    padding = [[Compared(noise, None, False) for noise in NOISE[2:]] for _ in graphs]
+    padding = [[NoisyComparison(noise, None, False) for noise in NOISE[2:]] for _ in graphs]
     rows = robustness_rows("x", "d4", [a + b for a, b in zip(graphs, padding, strict=True)], 2)
     assert [row.noise for row in rows] == list(NOISE)
     clean, first, *others = rows
@@ -181,7 +191,7 @@ def test_rows_count_what_was_kept() -> None:
     assert all((row.top_k_accuracy, row.kept, row.flips) == (None, 0.0, 0.0) for row in others)
 
 
-def test_the_whole_run_resumes_and_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whole_run_resumes_and_saves_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     smiles = ["CCCCCCCO", "CCCCCCO", "CCCCCCCCO", "c1ccccc1O", "c1ccccc1CO", "c1ccccc1CCO"] * 3
     lines = [f"{text},{place % 2}" for place, text in enumerate(smiles)]

@@ -1,4 +1,4 @@
-"""What the speed bench measures large graphs on is what it says it is."""
+"""Input graphs of the benchmark of large graphs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ import networkx as nx
 import pytest
 import torch
 
-from bench.speed.large.inputs import NODE_SPEC, SHAPES, at_the_border, planted
+from bench.speed.large.inputs import (
+    NODE_SPEC,
+    SHAPES,
+    chain_near_boundary,
+    graph_with_fixed_neighbourhood,
+)
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn, predict
 from d4explain.gnn.spec import GinLayer, GnnSpec, LinearLayer, PoolLayer
@@ -18,13 +23,13 @@ CPU = torch.device("cpu")
 
 
 def around(nodes: int) -> Surroundings:
-    graph = planted(nodes, 0)
+    graph = graph_with_fixed_neighbourhood(nodes, 0)
     assert abs(graph.edge_count / (5 * nodes) - 1) < 0.05
     rows = CsrGraph(graph.x, graph.starts, graph.neighbours)
     return surroundings(rows, 0, NODE_SPEC.convolutions, NODE_SPEC.sight, max_nodes=128)
 
 
-def test_the_neighbourhood_is_the_same_in_graphs_of_any_size() -> None:
+def test_neighbourhood_is_equal_at_every_size() -> None:
     small, large = around(2000), around(20_000)
     assert small.complete
     assert small.part.rim == large.part.rim == NODE_SPEC.sight
@@ -41,8 +46,8 @@ def test_shapes_are_connected_and_one_has_a_hub(shape: str) -> None:
     assert (max(degree for _, degree in made.degree) > 200) == (shape == "star and BA")
 
 
-def test_a_chain_of_pieces_is_where_the_gnn_wavers() -> None:
-    """The GNN counts edges of what nodes there are: paths are one class, dense pieces the other."""
+def test_chain_is_near_the_decision_boundary() -> None:
+    """The GNN compares edges with nodes: paths are one class, dense pieces the other."""
     gnn = Gnn(GnnSpec(1, 2, (GinLayer(1, 1), PoolLayer("mean"), LinearLayer(2)))).eval()
     weights = {
         "layers.0.conv.eps": torch.zeros(1),
@@ -56,7 +61,7 @@ def test_a_chain_of_pieces_is_where_the_gnn_wavers() -> None:
     gnn.load_state_dict(weights)
     pieces = [nx.path_graph(6), nx.complete_graph(6)] * 5
     graphs = [Graph(torch.ones(6, 1), torch.tensor(list(one.edges)).T) for one in pieces]
-    chain = at_the_border(gnn, graphs, 300)
+    chain = chain_near_boundary(gnn, graphs, 300)
     assert nx.is_connected(nx.Graph(chain.edges.T.tolist()))
     assert 300 <= chain.node_count <= 306
     before, one_class = predict(gnn, [chain, graphs[0]], CPU)

@@ -1,4 +1,4 @@
-"""The load bench: its bare loop writes what the API has written, its figures are what they say."""
+"""Load benchmark: plain loop, clients and figures."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from bench.speed.api.bare_commits import bare_loop, written_by
+from bench.speed.api.bare_commits import read_commits, write_commits
 from bench.speed.api.load import measure_load
-from bench.speed.api.submitters import Submitted, submit_all
+from bench.speed.api.submitters import Submissions, submit_all
 from store.artifacts.files import Artifacts
 from store.database.tables import Explanation
 from store.settings import Settings
 from store.store import Store
 
 
-def test_the_bare_loop_writes_what_the_api_wrote(api: Any, tmp_path: Path) -> None:
+def test_plain_loop_writes_the_rows_of_the_api(api: Any, tmp_path: Path) -> None:
     body = {"kind": "counterfactual", "gnn": api.gnn(), "dataset": api.dataset()}
     body |= {"graph": api.graph()}
     first = api.client.post("/v1/explanations", json=body).json()
@@ -33,14 +33,14 @@ def test_the_bare_loop_writes_what_the_api_wrote(api: Any, tmp_path: Path) -> No
         api.client.post("/v1/explanations", json={**body, "seed": seed}).json()
         for seed in (1, 2, 3)
     ]
-    commits = written_by(api.store.settings, [one["id"] for one in posted])
-    loop = bare_loop(commits, tmp_path / "bare", seconds=30)
+    commits = read_commits(api.store.settings, [one["id"] for one in posted])
+    loop = write_commits(commits, tmp_path / "bare", seconds=30)
     assert loop.count == 3
     assert 0 < loop.cpu_seconds < loop.seconds
 
     again = Settings(data_dir=tmp_path / "bare")
     with Store.open(again) as store:
-        assert written_by(again, [one["id"] for one in posted]) == commits
+        assert read_commits(again, [one["id"] for one in posted]) == commits
         with store.database.reading() as session:
             kept = session.scalars(select(Explanation)).all()
         assert {one.id for one in kept} == {one["id"] for one in posted}
@@ -49,23 +49,23 @@ def test_the_bare_loop_writes_what_the_api_wrote(api: Any, tmp_path: Path) -> No
             assert Artifacts(again.artifacts).get(one.request_digest) == expected
 
 
-def test_a_lost_explanation_is_noticed(api: Any) -> None:
+def test_missing_explanation_raises(api: Any) -> None:
     posted = api.explanation()
     with pytest.raises(ValueError, match="not enough values"):
-        written_by(api.store.settings, [posted["id"], "exp_lost"])
+        read_commits(api.store.settings, [posted["id"], "exp_lost"])
 
 
 @given(
     latencies=st.lists(st.floats(0.001, 9), min_size=1, max_size=50),
     share=st.sampled_from([0.5, 0.9, 0.99, 1.0]),
 )
-def test_quantiles_are_numpys(latencies: list[float], share: float) -> None:
-    came = Submitted(seconds=1.0, latencies=latencies, ids=[], refusals=[])
+def test_quantiles_match_numpy(latencies: list[float], share: float) -> None:
+    came = Submissions(seconds=1.0, latencies=latencies, ids=[], refusals=[])
     assert came.quantile(share) == np.quantile(latencies, share, method="inverted_cdf")
 
 
 class Answering:
-    """An API that takes its time, in pieces, and refuses or hangs up when it is told to."""
+    """A slow API that sends pieces, and can refuse requests or close connections."""
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.seconds = seconds
@@ -98,8 +98,8 @@ class Answering:
             await writer.drain()
             await asyncio.sleep(0.001)
 
-    def asked(self, *, clients: int, seconds: float, rate: float | None) -> Submitted:
-        async def run() -> Submitted:
+    def asked(self, *, clients: int, seconds: float, rate: float | None) -> Submissions:
+        async def run() -> Submissions:
             server = await asyncio.start_server(self, "127.0.0.1", 0)
             async with server:
                 port = server.sockets[0].getsockname()[1]
@@ -113,7 +113,7 @@ class Answering:
 REFUSED, CUT = 3, 5
 
 
-def test_clients_ask_again_when_they_are_answered() -> None:
+def test_clients_submit_again_after_an_answer() -> None:
     api = Answering()
     came = api.asked(clients=2, seconds=0.5, rate=None)
     accepted = [seed for seed in api.seeds if seed not in (REFUSED, CUT)]
@@ -124,7 +124,7 @@ def test_clients_ask_again_when_they_are_answered() -> None:
     assert sorted(one[:9] for one in came.refusals) == ["503: full", "no answer"]
 
 
-def test_at_a_rate_requests_come_evenly_and_time_counts_from_when_they_were_due() -> None:
+def test_requests_at_a_rate_are_even_and_timed_from_their_schedule() -> None:
     quick, began = Answering(), time.perf_counter()
     quick.asked(clients=8, seconds=1.0, rate=40)
     assert 20 < len(quick.seeds) <= 41
@@ -138,7 +138,7 @@ def test_at_a_rate_requests_come_evenly_and_time_counts_from_when_they_were_due(
 
 
 @pytest.mark.slow
-def test_a_short_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_load_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     section = measure_load(clients=4, seconds=2.0, seed=0, say=lambda *_: None)
     figures = section.figures

@@ -1,4 +1,4 @@
-"""The bench of requests: every road gives the same answers, its figures are what they say."""
+"""Benchmark of requests: library and API give the same answers."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from bench.speed.api import requests
 
 
 @pytest.mark.slow
-def test_requests_in_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_request_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(requests, "GRAPHS", 6)
-    with requests.prepared(seed=0) as world:
-        assert len(world.graphs) == 6
-        section = requests.measured(world, 1, 3, lambda *_: None)
-        together = requests.at_once(world, 3)
-        assert together.edits == requests.at_once(world, 1).edits
+    with requests.prepared_environment(seed=0) as environment:
+        assert len(environment.graphs) == 6
+        section = requests.measure_environment(environment, 1, 3, lambda *_: None)
+        together = requests.run_concurrently(environment, 3)
+        assert together.edits == requests.run_concurrently(environment, 1).edits
         assert any(together.edits)  # of nothing but empty answers the above would say nothing
     assert section.figures.same_answers == 1.0
     assert section.figures.many_jobs_over_one > 0

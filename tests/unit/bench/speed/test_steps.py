@@ -1,4 +1,4 @@
-"""The speed bench of training steps: it counts every product, and compares what it says."""
+"""Benchmark of training steps: recorded products, timing and figures."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from bench.speed.parts import PARTS
-from bench.speed.timing import shortest
+from bench.speed.benchmarks import SPEED_BENCHMARKS
+from bench.speed.timing import fastest_times
 from bench.speed.training import learning, peak
 from bench.speed.training.products import BareProducts, products_of
-from bench.speed.training.steps import DEFAULT, PAPER, Plan, growth_exponent, measured
+from bench.speed.training.steps import DEFAULT, PAPER, Plan, growth_exponent, measure_plan
 from bench.speed.training.trainings import Setting, Steps
 from d4explain.gnn.device import CPU_ACTIVATION_BYTES
 from models.diffusion.denoiser import INPUT_PLANES, NOISE_FEATURES
@@ -24,7 +24,7 @@ TINY = Setting(hidden=6, blocks=2, nodes=8, graphs=5)
 
 
 def operations_of_a_step(setting: Setting, features: int) -> int:
-    """By hand: forward, and for both factors backward, but for the inputs, which need none."""
+    """Counted by hand: forward, and backward for both factors except the inputs."""
     hidden, batch = setting.hidden, setting.batch
     pairs, rows = batch * setting.nodes**2, batch * setting.nodes
     maps = 5 * hidden**2 * pairs  # three that read the state, of the paths, and the last
@@ -39,9 +39,9 @@ def operations_of_a_step(setting: Setting, features: int) -> int:
 @pytest.mark.parametrize(
     "setting", [TINY, Setting(hidden=64, blocks=1, nodes=32, graphs=20)], ids=["one", "passes"]
 )
-def test_every_product_of_a_step_is_counted(setting: Setting) -> None:
+def test_every_product_of_a_step_is_recorded(setting: Setting) -> None:
     steps = Steps(setting.training(0))
-    features = setting.subjects(0)[0].features.shape[1]
+    features = setting.graphs_of_size(0)[0].features.shape[1]
     counted = sum(product.operations for product in steps.products)
     assert counted == operations_of_a_step(setting, features)
     plane = 4 * setting.hidden * setting.nodes**2
@@ -50,7 +50,7 @@ def test_every_product_of_a_step_is_counted(setting: Setting) -> None:
     assert widest == setting.graphs * setting.nodes**2 // passes
 
 
-def test_a_step_is_over_as_many_graphs_as_the_setting_says() -> None:
+def test_step_uses_the_batch_size_of_the_setting() -> None:
     setting = Setting(hidden=4, blocks=1, nodes=6, graphs=12, levels=3, recipe="paper")
     for with_gnn in (False, True):
         training = setting.training(0, with_gnn=with_gnn)
@@ -61,7 +61,7 @@ def test_a_step_is_over_as_many_graphs_as_the_setting_says() -> None:
     assert progress.loss_cf is not None
 
 
-def test_bare_products_are_those_that_were_recorded() -> None:
+def test_replayed_products_equal_the_recorded_ones() -> None:
     left, right = torch.rand(3, 4), torch.rand(5, 4)
     batch = torch.rand(2, 3, 3)
 
@@ -78,9 +78,9 @@ def test_bare_products_are_those_that_were_recorded() -> None:
         products_of(lambda: left @ torch.rand(4))
 
 
-def test_what_is_compared_is_timed_in_turns() -> None:
+def test_timing_is_interleaved() -> None:
     calls: list[str] = []
-    one, other = shortest(
+    one, other = fastest_times(
         lambda: calls.append("one"), lambda: (calls.append("other"), sum(range(10**5))), rounds=3
     )
     assert calls == ["one", "other"] * 4
@@ -93,7 +93,7 @@ def test_growth_exponent_of_a_power_is_that_power(power: float) -> None:
     assert growth_exponent(sizes, [7 * size**power for size in sizes]) == pytest.approx(power)
 
 
-def test_a_steps_cost_is_measured_by_a_process_that_says_it(
+def test_step_cost_is_measured_in_a_separate_process(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     setting = json.dumps({"hidden": 4, "blocks": 1, "nodes": 6, "graphs": 3})
@@ -104,14 +104,14 @@ def test_a_steps_cost_is_measured_by_a_process_that_says_it(
     assert 0.5 * resident < cost.peak_bytes
 
 
-def test_the_part_measures_what_was_asked_for() -> None:
-    assert "steps" in PARTS
+def test_benchmark_measures_the_requested_figures() -> None:
+    assert "steps" in SPEED_BENCHMARKS
     assert (DEFAULT.hidden, DEFAULT.nodes, DEFAULT.batch, DEFAULT.blocks) == (64, 30, 24, 4)
     assert (PAPER.hidden, PAPER.nodes, PAPER.batch, PAPER.blocks) == (64, 35, 320, 6)
 
 
 class Speeding:
-    """The clock of a machine that becomes three times as fast, so that steps were foretold ill."""
+    """A clock that becomes three times as fast, so that the estimated step count is too low."""
 
     def __init__(self, until: float) -> None:
         self._until = until
@@ -124,18 +124,18 @@ class Speeding:
         return self._now
 
 
-def test_a_training_lasts_as_long_as_was_asked_for() -> None:
-    training = learning.learnt(1.5, 0, Speeding(until=0.15))
+def test_training_lasts_at_least_the_budget() -> None:
+    training = learning.train_for(1.5, 0, Speeding(until=0.15))
     assert training.seconds >= 1.5
     assert training.auc is not None
 
 
 @pytest.mark.slow
-def test_all_of_the_part_on_tiny_networks() -> None:
+def test_whole_benchmark_on_tiny_networks() -> None:
     paper = Setting(hidden=6, blocks=2, nodes=8, graphs=4, levels=3, recipe="paper")
     plan = Plan(2, 1, 1.0, TINY, paper, hidden=(4, 6), nodes=(6, 12), graphs=(2, 8))
     said: list[tuple[int, int]] = []
-    section = measured(plan, 0, lambda _, done, parts: said.append((done, parts)))
+    section = measure_plan(plan, 0, lambda _, done, parts: said.append((done, parts)))
     assert said[0][0] == 0
     assert said[-1][0] == said[-1][1] == len(said) - 1
     figures = section.figures
@@ -147,6 +147,6 @@ def test_all_of_the_part_on_tiny_networks() -> None:
     assert figures.trained_seconds >= plan.seconds
     assert figures.paper_step_peak_bytes > 50e6  # a process with torch
     steps, sizes, _ = section.tables
-    assert [row[0] for row in steps.rows] == [TINY.words, TINY.words, paper.words]
+    assert [row[0] for row in steps.rows] == [TINY.description, TINY.description, paper.description]
     assert len(sizes.rows) == 4
     assert all(len(row) == len(table.columns) for table in section.tables for row in table.rows)

@@ -1,0 +1,287 @@
+"""docs/benchmarks.md: the results and verdicts, computed from the saved rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.report.markdown import table
+from bench.report.missed_targets import is_post_hoc
+from bench.report.paper_figures import CF_ACC_AUC, CLASS_CONFIDENCE, GNN_ACCURACY
+from bench.report.results_store import COMMANDS, Results, Row
+from bench.report.targets.classes import default_rows
+from bench.report.targets.counterfactual import excess_mmd
+from bench.report.targets.verdict import TargetKey, Verdict, count_verdicts
+from bench.report.verdict_tables import verdict_table
+from bench.speed.section import format_cell
+
+TITLES = {
+    "gnns": "Target GNNs",
+    "counterfactual": "Counterfactuals",
+    "classes": "Class explanations",
+    "robustness": "Robustness",
+    "speed": "Speed",
+}
+_GNN_COLUMNS = {
+    "dataset": "data set",
+    "test_accuracy": "test accuracy",
+    "paper": "paper",
+    "validation_accuracy": "validation",
+    "train_graphs": "train",
+    "test_graphs": "test",
+    "train_count": "train",
+    "test_count": "test",
+    "parameters": "parameters",
+    "epochs": "epochs",
+    "seconds": "seconds",
+}
+_SUMMARY_COLUMNS = {
+    "dataset": "data set",
+    "n": "instances",
+    "auc_d4": "AUC `d4`",
+    "auc_greedy": "AUC `greedy`",
+    "auc_no_denoiser": "AUC no denoiser",
+    "edits_d4": "edits `d4`",
+    "edits_greedy": "edits `greedy`",
+    "mmd_ratio": "excess MMD, `d4` / `greedy`",
+    "evaluations_ratio": "GNN evaluations, no denoiser / `d4`",
+    "cpu_seconds": "CPU s",
+    "reached": "targets reached",
+    "missed_count": "missed",
+    "post_hoc_count": "post hoc",
+}
+_COUNTERFACTUAL_COLUMNS = {
+    "dataset": "data set",
+    "n": "instances",
+    "ceiling": "ceiling",
+    "auc_possible": "possible",
+    "auc_strict": "AUC strict",
+    "auc_one_edit": "AUC one-edit",
+    "paper": "paper",
+    "fidelity_auc": "fidelity AUC of flips",
+    "flip_rate_005": "flips ≤ 0.05",
+    "flip_rate_01": "≤ 0.1",
+    "flip_rate": "≤ 0.3",
+    "alternatives3": "≥ 3 alternatives",
+    "share_not_minimal": "not minimal",
+    "mmd_sum": "MMD to input",
+    "mmd_floor": "MMD floor",
+    "train_seconds": "train s",
+}
+_METHOD_TABLES = {
+    "auc_strict": "AUC strict by method",
+    "mmd_heldout": "Held-out MMD by method",
+    "gnn_evaluations": "GNN evaluations per instance by method",
+}
+_CLASS_COLUMNS = {
+    "dataset": "data set",
+    "label": "class",
+    "nodes": "N",
+    "confidence": "confidence",
+    "paper": "paper",
+    "possible_confidence": "possible",
+    "confidence d4_paper": "`d4_paper`",
+    "confidence real_best20": "`real_best20`",
+    "density": "density",
+    "density_heldout": "held-out",
+    "unique": "unique",
+    "unique real_best20": "`real_best20`",
+    "effective": "effective",
+    "recurrence": "recurs",
+    "motif_rate": "motif",
+    "motif_rate real_random": "`real_random`",
+    "mmd_heldout": "MMD",
+    "mmd_heldout d4_paper": "`d4_paper`",
+    "seconds": "s",
+}
+
+
+def results_page(
+    results: Results,
+    verdicts: Sequence[Verdict],
+    missed: set[TargetKey],
+    plots: Mapping[str, Sequence[Path]],
+    introduction: str,
+) -> str:
+    sections = ["# Benchmarks\n\n", introduction, *_unmeasured(results)]
+    if verdicts:
+        sections += ["\n## Summary\n", *_summary(results, verdicts, missed)]
+    for command in COMMANDS:
+        if results.rows(command):
+            own = [verdict for verdict in verdicts if verdict.command == command]
+            sections.append(f"\n## {TITLES[command]}\n")
+            sections += _TABLES[command](results)
+            sections += [f"\n![{TITLES[command]}]({file.as_posix()})\n" for file in plots[command]]
+            if own:
+                sections.append(f"\n### Verdicts: {count_verdicts(own)}\n")
+                sections.append(verdict_table(own, missed))
+    return "".join(sections)
+
+
+def _unmeasured(results: Results) -> list[str]:
+    names = [TITLES[command].lower() for command in COMMANDS if not results.rows(command)]
+    return [f"\nNo saved results for: {', '.join(names)}.\n"] if names else []
+
+
+def _summary(
+    results: Results, verdicts: Sequence[Verdict], missed: set[TargetKey]
+) -> Iterable[str]:
+    datasets = [
+        {
+            **_headline(results, dataset),
+            **_counts([one for one in verdicts if one.dataset == dataset], missed),
+        }
+        for dataset in results.datasets("counterfactual")
+    ]
+    if datasets:
+        yield table(datasets, _SUMMARY_COLUMNS)
+    sections: list[dict[str, Any]] = [
+        {
+            "section": TITLES[command],
+            **_counts([one for one in verdicts if one.command == command], missed),
+        }
+        for command in COMMANDS
+        if results.rows(command)
+    ]
+    sections.append({"section": "**all**", **_counts(verdicts, missed)})
+    yield table(
+        sections,
+        {
+            "section": "section",
+            "reached": "targets reached",
+            "missed_count": "missed",
+            "undecided": "undecided",
+            "post_hoc_count": "post hoc",
+        },
+    )
+
+
+def _headline(results: Results, dataset: str) -> dict[str, Any]:
+    """The counterfactual figures of a data set that matter most."""
+    ours, greedy, without = (
+        results.row("counterfactual", dataset=dataset, method=method) or {}
+        for method in ("d4", "greedy", "d4_no_denoiser")
+    )
+    our_excess, greedy_excess = (
+        excess_mmd(row) if row.get("mmd_floor") is not None else None for row in (ours, greedy)
+    )
+    return {
+        "dataset": dataset,
+        "n": ours.get("n"),
+        "auc_d4": ours.get("auc_strict"),
+        "auc_greedy": greedy.get("auc_strict"),
+        "auc_no_denoiser": without.get("auc_strict"),
+        "edits_d4": ours.get("mean_edits"),
+        "edits_greedy": greedy.get("mean_edits"),
+        "mmd_ratio": _ratio(our_excess, greedy_excess),
+        "evaluations_ratio": _ratio(without.get("gnn_evaluations"), ours.get("gnn_evaluations")),
+        "cpu_seconds": ours.get("cpu_seconds"),
+    }
+
+
+def _ratio(numerator: float | None, denominator: float | None) -> str | None:
+    return None if numerator is None or not denominator else f"{numerator / denominator:.2f}"
+
+
+def _counts(verdicts: Sequence[Verdict], missed: set[TargetKey]) -> dict[str, int]:
+    outcomes = [verdict.reached for verdict in verdicts]
+    return {
+        "reached": outcomes.count(True),
+        "missed_count": outcomes.count(False),
+        "undecided": outcomes.count(None),
+        "post_hoc_count": sum(is_post_hoc(verdict, missed) for verdict in verdicts),
+    }
+
+
+def _gnn_tables(results: Results) -> list[str]:
+    rows = [
+        {**row, "paper": row.get("paper_accuracy", GNN_ACCURACY.get(row["dataset"]))}
+        for row in results.rows("gnns")
+    ]
+    return [table(rows, _GNN_COLUMNS)]
+
+
+def _counterfactual_tables(results: Results) -> list[str]:
+    rows = results.rows("counterfactual")
+    ours = [
+        {**row, "paper": CF_ACC_AUC.get(row["dataset"])} for row in rows if row["method"] == "d4"
+    ]
+    tables = ["\n`d4`:\n", table(ours, _COUNTERFACTUAL_COLUMNS)] if ours else []
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    columns = {"dataset": "data set", **{method: f"`{method}`" for method in methods}}
+    for key, title in _METHOD_TABLES.items():
+        lines = [
+            {
+                "dataset": dataset,
+                **{row["method"]: row.get(key) for row in results.rows("counterfactual", dataset)},
+            }
+            for dataset in results.datasets("counterfactual")
+        ]
+        tables += [f"\n{title}:\n", table(lines, columns)]
+    return tables
+
+
+def _class_tables(results: Results) -> list[str]:
+    """One line per data set, class and size; figures of other methods beside those of `d4`."""
+    lines = []
+    for ours in default_rows(results):
+        line = {**ours, "paper": CLASS_CONFIDENCE.get(ours["dataset"], {}).get(ours["nodes"])}
+        for column in _CLASS_COLUMNS:
+            key, _, method = column.partition(" ")
+            if method:
+                case = {name: ours[name] for name in ("dataset", "label", "nodes")}
+                other: Row = results.row("classes", **case, method=method) or {}
+                line[column] = other.get(key)
+        lines.append(line)
+    return [table(lines, _CLASS_COLUMNS)] if lines else []
+
+
+def _robustness_tables(results: Results) -> list[str]:
+    lines: list[dict[str, Any]] = []
+    noises = sorted({row["noise"] for row in results.rows("robustness")})
+    for dataset in results.datasets("robustness"):
+        rows = results.rows("robustness", dataset)
+        for method in dict.fromkeys(row["method"] for row in rows):
+            own = [row for row in rows if row["method"] == method]
+            flips = [row["flips"] for row in own if row.get("flips") is not None]
+            lines.append(
+                {
+                    "dataset": dataset,
+                    "method": f"`{method}`",
+                    **{str(row["noise"]): row["top_k_accuracy"] for row in own},
+                    "flips": sum(flips) / len(flips) if flips else None,
+                }
+            )
+        unchanged = {str(row["noise"]): row["kept"] for row in rows}
+        lines.append({"dataset": dataset, "method": "share with unchanged class", **unchanged})
+    columns = {"dataset": "data set", "method": "method"}
+    columns |= {str(noise): f"{noise:.0%} noise" for noise in noises}
+    first = results.rows("robustness")[0]
+    caption = (
+        f"\nTop-{first['k']} accuracy at modification ratio {first['ratio']:g}; {first['n']} "
+        f"graphs per data set, {first['seeds']} noisy versions of each.\n"
+    )
+    return [caption, table(lines, columns | {"flips": "explanations that flip the GNN"})]
+
+
+def _speed_tables(results: Results) -> list[str]:
+    """The first table of each speed benchmark; the others stay in the JSON."""
+    tables = []
+    for row in results.rows("speed"):
+        tables.append(f"\n### {row['dataset']}{' (short run)' if row.get('short') else ''}\n")
+        for saved in row.get("tables", ())[:1]:
+            keys = ["figure", *map(str, range(1, len(saved["columns"])))]
+            lines = [dict(zip(keys, map(format_cell, line), strict=True)) for line in saved["rows"]]
+            columns = dict(zip(keys, saved["columns"], strict=True))
+            tables += [f"\n{saved['title']}:\n", table(lines, columns)]
+    return tables
+
+
+_TABLES = {
+    "gnns": _gnn_tables,
+    "counterfactual": _counterfactual_tables,
+    "classes": _class_tables,
+    "robustness": _robustness_tables,
+    "speed": _speed_tables,
+}
