@@ -27,7 +27,7 @@ from store.database.sessions import Database, read_clock
 from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Table
 from store.errors import Conflict, NotFound
 from store.jobs import Claim, Job, JobKind, JobState, workers
-from store.queue import leader_election as leads
+from store.queue import leader_election
 from store.queue.cleanup import delete_unneeded
 
 Answer = TypeVar("Answer")
@@ -358,7 +358,7 @@ def test_one_process_leads(database: Database) -> None:
 
     def take(number: int) -> bool:
         with database.transaction() as session:
-            return leads.take(session, name, f"process {number}", 60)
+            return leader_election.acquire(session, name, f"process {number}", 60)
 
     assert sorted(at_once(6, take)) == [False] * 5 + [True]
 
