@@ -11,7 +11,7 @@ from torch import Tensor
 from d4explain.gnn.graphs import to_dense
 from models.counterfactual.oracle import CounterfactualOracle
 from models.counterfactual.pruning import prune
-from models.counterfactual.single_edits import SingleEdits
+from models.counterfactual.search.single_edits import SingleEdits
 from models.diffusion.denoiser import Denoiser
 from models.diffusion.noise import NoiseLevel, add_noise
 from models.graphs.edits import EditSet, EditSpace

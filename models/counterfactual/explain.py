@@ -16,7 +16,6 @@ from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn, predict
 from models.counterfactual.config import CounterfactualConfig
 from models.counterfactual.edit_ranking import EditRanker, EffectSource
-from models.counterfactual.flip_search import SearchReport, search_flips
 from models.counterfactual.modes import SearchMode, search_mode
 from models.counterfactual.oracle import CounterfactualOracle, FlipGoal, StoppedError
 from models.counterfactual.paper_sampler import sample_counterfactuals
@@ -26,9 +25,10 @@ from models.counterfactual.result import (
     FoundEdit,
     describe,
 )
+from models.counterfactual.search.flip_search import SearchReport, search_flips
+from models.counterfactual.search.shortlist import Shortlist
+from models.counterfactual.search.single_edits import pool_size
 from models.counterfactual.selection import Selection, select_counterfactuals
-from models.counterfactual.shortlist import Shortlist
-from models.counterfactual.single_edits import pool_size
 from models.diffusion.denoiser import Denoiser
 from models.errors import UnknownClassError
 from models.graphs.edits import BaseEditSpace, EditRules

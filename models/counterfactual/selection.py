@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from models.counterfactual.oracle import FORBIDDEN, CounterfactualOracle
 from models.counterfactual.pruning import prune_verified
-from models.counterfactual.shortlist import Shortlist
+from models.counterfactual.search.shortlist import Shortlist
 from models.graphs.base_edit_space import BaseEditSpace, EditSet
 from models.graphs.minimal_sets import MinimalSets
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from d4explain.gnn.graphs import Graph
 from models.counterfactual.oracle import FORBIDDEN
-from models.counterfactual.rank_correction import corrected
+from models.counterfactual.search.rank_correction import corrected
 from models.graphs.edits import EditRules, EditSpace
 
 

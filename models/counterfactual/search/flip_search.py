@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 import torch
 
-from models.counterfactual.beam_search import BeamSearch
 from models.counterfactual.denoiser_proposals import pruned_flips
 from models.counterfactual.edit_ranking import EditRanker
 from models.counterfactual.modes import SearchMode
 from models.counterfactual.oracle import CounterfactualOracle, StoppedError
-from models.counterfactual.shortlist import Shortlist
-from models.counterfactual.single_edits import SingleEdits
+from models.counterfactual.search.beam_search import BeamSearch
+from models.counterfactual.search.shortlist import Shortlist
+from models.counterfactual.search.single_edits import SingleEdits
 from models.diffusion.denoiser import Denoiser
 from models.graphs.base_edit_space import EditSet
 
