@@ -528,7 +528,7 @@ def test_its_features_are_checked_as_others_are(spec: object) -> None:
 def test_its_classes_are_not_explained_and_its_budget_is_the_deployments() -> None:
     gnn = GnnRow(id="gnn_box", spec=SPEC.model_dump(mode="json"))
     one = ClassIn(kind="class", gnn="box", dataset="ds_1", target_class=0)
-    with pytest.raises(InvalidRequestError, match="asked by URL"):
+    with pytest.raises(InvalidRequestError, match="behind a URL"):
         class_request(one, gnn)
     other = CounterfactualIn(kind="counterfactual", gnn="box", dataset="ds_1", max_queries=20_001)
     with pytest.raises(InvalidRequestError, match="allows 20,000"):
