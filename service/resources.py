@@ -1,4 +1,4 @@
-"""What the API answers with: one model per noun, built from rows of the store."""
+"""Response models, one per resource, built from rows of the store."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Resource(BaseModel):
 
 
 class PageOf(Resource, Generic[Item]):
-    """Newest first; `next_cursor` (and the Link header) lead to the rest."""
+    """Newest first; `next_cursor` (and the Link header) lead to the next page."""
 
     items: list[Item]
     next_cursor: str | None
@@ -49,7 +49,7 @@ class JobError(Resource):
 
 
 class Subject(Resource):
-    """Ids of what a job works on."""
+    """Ids of the resources that a job works on."""
 
     gnn: str | None
     dataset: str | None
@@ -58,7 +58,7 @@ class Subject(Resource):
 
 
 class JobLinks(Resource):
-    """Addresses; `cancel` and `retry` are there while they are possible."""
+    """Links; `cancel` and `retry` are null if not possible."""
 
     self: str
     events: str
@@ -75,12 +75,14 @@ class JobResource(Resource):
     attempt: int
     max_attempts: int
     progress: dict[str, Any] | None = Field(
-        description="`phase`, `step`, `total` and `metrics`, as far as the worker has said."
+        description="`phase`, `step`, `total` and `metrics`, as reported by the worker."
     )
-    waiting_for: str | None = Field(description="The training job that has to succeed first.")
+    waiting_for: str | None = Field(description="Id of the training job that has to succeed first.")
     cancel_requested: bool
     error: JobError | None
-    result: dict[str, Any] | None = Field(description="Predictions; other results have links.")
+    result: dict[str, Any] | None = Field(
+        description="Only for predictions; other jobs have `links.result`."
+    )
     retry_of: str | None
     subject: Subject
     created_at: str
@@ -98,7 +100,7 @@ class GnnLinks(Resource):
 class GnnResource(Resource):
     id: str
     name: str
-    version: int = Field(description="Counted per name; `name@version` is another way to name it.")
+    version: int = Field(description="Counted per name; `name@version` also identifies the GNN.")
     aliases: list[str]
     description: str | None
     tags: dict[str, str]
@@ -122,9 +124,7 @@ class DatasetResource(Resource):
     max_nodes: int
     mean_nodes: float
     mean_edges: float
-    large: bool = Field(
-        False, description="One large graph; its nodes are asked about by their numbers."
-    )
+    large: bool = Field(False, description="One large graph, whose node ids are 0 to n - 1.")
     created_at: str
 
 
@@ -150,7 +150,7 @@ class ExplanationLinks(Resource):
 
 
 class ExplanationSummary(Resource):
-    """An explanation as lists show it: without its result."""
+    """An explanation without its result, as in lists."""
 
     id: str
     kind: Literal["counterfactual", "class"]
@@ -172,8 +172,8 @@ class PredictionsResource(Resource):
     gnn: str
     job: JobResource
     predictions: list[Prediction] | list[NodePredictions] | None = Field(
-        description="One per graph, once the job is done; of a GNN that classifies nodes, `nodes` "
-        "has one each."
+        description="One per graph, once the job is done. If the GNN classifies nodes, `nodes` has "
+        "one per node."
     )
 
 
@@ -299,7 +299,7 @@ def explanation_summary(explanation: Explanation, job: Job) -> ExplanationSummar
 
 
 def new_explanation(explanation: Explanation, job: Job) -> ExplanationResource:
-    """The whole resource, as long as it has no result."""
+    """The resource of an explanation that has no result yet."""
     return ExplanationResource(**dict(explanation_summary(explanation, job)), result=None)
 
 

@@ -1,4 +1,4 @@
-"""Bodies of requests as strict models: closed, bounded, nothing coerced."""
+"""Strict models of request bodies: no unknown fields, no coercion, bounded values."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from store.catalogue.gnn_names import (
     name_fault,
 )
 
-# Graphs are read one by one by `graphs_in`, which knows the deployment's limits and the GNN's
-# features; here they only give the OpenAPI schema.
+# `graph_io` parses graphs, since that needs the deployment's limits and the GNN's features; here
+# they only define the OpenAPI schema.
 PostedGraph = Annotated[GraphIn, SkipValidation]
 PostedGraphs = Annotated[list[PostedGraph], Field(min_length=1)]
 AskedNodes = Annotated[list[NodeIdIn], Field(min_length=1)]
@@ -83,14 +83,14 @@ class Body(BaseModel):
 
 
 class DatasetIn(Body):
-    """A reference set: graphs of the distribution that a GNN was trained on."""
+    """A dataset: graphs of the distribution that a GNN was trained on."""
 
     name: Name
     graphs: PostedGraphs
     gnn: GnnReference | None = Field(
         None,
-        description="The GNN whose features the graphs have; needed for SMILES, which its "
-        "featuriser reads. The set is not bound to it.",
+        description="A GNN with the same features; required for SMILES, which its featuriser "
+        "reads. Other GNNs can use the dataset, too.",
     )
 
 
@@ -109,23 +109,23 @@ class SamplesIn(Body):
 
 
 class GnnPatch(Body):
-    """What may change after registration; what is left out stays as it is."""
+    """Changes after registration; omitted fields stay unchanged."""
 
     description: Description | None = None
     tags: Annotated[dict[TagKey, TagValue | None], Field(max_length=2 * MAX_TAGS)] = Field(
-        {}, description="Merged with those there are; null takes a tag away."
+        {}, description="Merged with the existing tags; null removes a tag."
     )
 
 
 class AliasIn(Body):
-    """Which version gets the alias; give one of the two."""
+    """The version that gets the alias: give `version` or `gnn`."""
 
     version: Annotated[int, Field(ge=1, le=999_999_999)] | None = None
     gnn: GnnReference | None = None
 
 
 class DenoiserIn(Body):
-    """What a denoiser is trained for."""
+    """The GNN, dataset and objective that a denoiser is trained for."""
 
     gnn: GnnReference
     dataset: ResourceId
@@ -187,12 +187,12 @@ class CounterfactualIn(Body):
         None, description="The class to reach; any other than the present one if not given."
     )
     alternatives: Annotated[int, Field(ge=1, le=16)] = 3
-    # made anew each time: to copy one takes several times as long
+    # a factory: pydantic copies a default object, which is several times slower
     constraints: ConstraintsIn = Field(default_factory=ConstraintsIn)
     explainer: ExplainerIn = "d4"
     preset: Preset = Field(
         "balanced",
-        description="How much work an answer is worth. "
+        description="How much to search. "
         "`fast` tries a small pool of node pairs, for dashboards and many graphs. "
         "`balanced` tries a larger pool and goes on from more edited graphs. "
         "`thorough` tries every pair at the start, so that no flip by a single edit is missed (of "
@@ -203,8 +203,8 @@ class CounterfactualIn(Body):
     time_budget: Seconds | None = Field(None, description="Seconds for the whole job.")
     max_queries: Annotated[int, Field(ge=1, le=MAX_SAFE_INTEGER)] | None = Field(
         None,
-        description="For GNNs that are asked by URL: most graphs to ask about; the deployment's "
-        "limit if not given.",
+        description="For GNNs behind a URL: most graphs to send; the deployment's limit if not "
+        "given.",
     )
     denoiser: DenoiserChoice | None = Field(
         None, description="A denoiser's id, or how to train one; the default recipe if not given."
@@ -224,16 +224,16 @@ class ClassIn(Body):
     example_count: Annotated[int, Field(ge=1, le=64)] = 8
     preset: Preset = Field(
         "balanced",
-        description="How much work an answer is worth, where `candidates` and `steps` are not "
-        "given. `fast`: 10 candidates, 10 steps, for a first look. "
+        description="Sets `candidates` and `steps` where they are not given. "
+        "`fast`: 10 candidates, 10 steps, for a first look. "
         "`balanced`: 20 candidates, 30 steps. "
         "`thorough`: 30 candidates, 50 steps, for classes that are hard to reach.",
     )
     candidates: Annotated[int, Field(ge=1, le=200)] | None = Field(
-        None, description="Graphs that the GNN chooses from at each step; by `preset` if not given."
+        None, description="Graphs to choose from at each step; set by `preset` if not given."
     )
     steps: Annotated[int, Field(ge=1, le=1000)] | None = Field(
-        None, description="Denoising steps of every example; by `preset` if not given."
+        None, description="Denoising steps per example; set by `preset` if not given."
     )
     regularisers: dict[
         RegulariserName,
@@ -246,7 +246,7 @@ class ClassIn(Body):
 
 
 class PredictionsIn(Body):
-    """Graphs that the GNN itself classifies, or whose nodes it does."""
+    """Graphs to classify, or graphs whose nodes to classify."""
 
     graph: PostedGraph | None = Field(None, description="One graph; or give `graphs`.")
     graphs: PostedGraphs | None = None
@@ -258,4 +258,4 @@ class PredictionsIn(Body):
 
 
 class ExplanationIn(RootModel[Annotated[CounterfactualIn | ClassIn, Field(discriminator="kind")]]):
-    """One of the two questions, told apart by `kind`."""
+    """A counterfactual or a class explanation, by `kind`."""

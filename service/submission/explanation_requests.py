@@ -1,4 +1,4 @@
-"""From what was posted to what a job is asked: ids to positions, defaults settled, all checked."""
+"""Converts a posted body to a job request: ids to positions, defaults set, all checked."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def counterfactual_request(
                 f"{settings.exact_nodes:,} nodes; {at} has {len(graph.node_ids):,}",
             )
         if not graph.edges:
-            reject(at, "the graph has no edges; edits are budgeted as a share of them")
+            reject(at, "the graph has no edges; edits are limited to a share of the edges")
     if asked.constraints.valid_molecule:
         _check_molecules(asked, graphs)
     return CounterfactualRequest(
@@ -91,7 +91,7 @@ def _check_queries(asked: CounterfactualIn, gnn: Gnn, settings: Settings) -> Non
     if asked.max_queries is None:
         return
     if not is_black_box(gnn):
-        reject("/max_queries", f"is for GNNs that are asked by URL; {gnn.id} has weights")
+        reject("/max_queries", f"is for GNNs behind a URL; {gnn.id} has weights")
     most = settings.black_box_queries
     if asked.max_queries > most:
         reject("/max_queries", f"is {asked.max_queries:,}; this deployment allows {most:,}")
@@ -101,8 +101,8 @@ def class_request(asked: ClassIn, gnn: Gnn) -> ClassRequest:
     if is_black_box(gnn):
         reject(
             "/gnn",
-            f"{gnn.id} is asked by URL; classes are explained for GNNs with weights only, since "
-            "the whole reference set would have to be asked about",
+            f"{gnn.id} is behind a URL; class explanations need a GNN with weights, since they "
+            "classify the whole dataset",
         )
     check_class(asked.target_class, gnn)
     settled = asked.model_dump(exclude={"gnn", "dataset", "denoiser"})

@@ -1,4 +1,4 @@
-"""Nodes that a request names: only where the GNN classifies nodes, each known, not too many."""
+"""Checks the nodes that a request names: known, distinct, not too many."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def check_predicted(asked: PredictionsIn, gnn: Gnn) -> None:
     if not gnns.classifies_nodes(gnn):
         reject("/nodes", _only_for_nodes(gnn))
     if asked.graphs is not None:
-        reject("/nodes", "is for a single `graph`; of `graphs`, all nodes are classified")
+        reject("/nodes", "needs a single `graph`; with `graphs`, all nodes are classified")
 
 
 def predicted_nodes(
@@ -114,7 +114,7 @@ def predicted_nodes(
 
 
 def _only_for_nodes(gnn: Gnn) -> str:
-    return f"the GNN {gnn.id} classifies graphs; nodes are named for GNNs that classify nodes"
+    return f"the GNN {gnn.id} classifies graphs; naming nodes needs a GNN that classifies nodes"
 
 
 def _listed(nodes: Sequence[NodeId]) -> dict[str, NodeId]:

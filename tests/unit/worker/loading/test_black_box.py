@@ -536,7 +536,7 @@ def test_features_of_a_black_box_are_validated(spec: object) -> None:
 def test_class_explanations_are_refused_and_the_budget_is_capped() -> None:
     gnn = GnnRow(id="gnn_box", spec=SPEC.model_dump(mode="json"))
     one = ClassIn(kind="class", gnn="box", dataset="ds_1", target_class=0)
-    with pytest.raises(InvalidRequestError, match="asked by URL"):
+    with pytest.raises(InvalidRequestError, match="behind a URL"):
         class_request(one, gnn)
     other = CounterfactualIn(kind="counterfactual", gnn="box", dataset="ds_1", max_queries=20_001)
     with pytest.raises(InvalidRequestError, match="allows 20,000"):
