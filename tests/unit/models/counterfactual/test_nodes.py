@@ -145,7 +145,7 @@ def test_an_answer_that_does_not_hold_in_the_whole_graph_is_dropped() -> None:
     held = held_on_whole(gnn, part, claimed, whole=whole, target_class=None, device=CPU)
     assert held.found == ()
     assert held.reason == (
-        "what flips the node in its neighbourhood does not flip it in the whole graph"
+        "the edits flip the node in its neighbourhood but not in the whole graph"
     )
     torch.testing.assert_close(held.probabilities, torch.tensor([0.0, 1.0]).softmax(0))
     assert held.closest_miss is not None
