@@ -58,7 +58,7 @@ class JobMetrics(Collector):
                 by_queue = queues(session)
                 serving = served_queues(live_workers(session))
         except Exception:
-            log.warning("the database does not answer to a scrape", exc_info=True)
+            log.warning("database unavailable during a scrape", exc_info=True)
             up.add_metric([], 0)
             yield up
             return
@@ -66,7 +66,7 @@ class JobMetrics(Collector):
         yield up
         jobs = GaugeMetricFamily(
             "d4_jobs",
-            "Jobs by state; of ended ones, all there ever were.",
+            "Jobs by state; ended jobs are counted since the beginning.",
             labels=["kind", "state"],
         )
         for (kind, state), count in by_state.items():

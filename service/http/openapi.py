@@ -1,4 +1,4 @@
-"""How routes describe themselves: bodies and answers by model and real example."""
+"""Builds the OpenAPI description of routes from models and real examples."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DRY_RUN = {
     "name": "dry_run",
     "in": "query",
     "required": False,
-    "description": "Only check the question and say what it would take; nothing is queued.",
+    "description": "Only check the request and estimate its cost; nothing is queued.",
     "schema": {"type": "boolean", "default": False},
 }
 PREFER = {
@@ -87,7 +87,7 @@ def answer(
     found: dict[str, Any] = {"description": description}
     if example is not None:
         schema: dict[str, Any] = schema_of(model) if model else {"type": "string"}
-        if media_type == "text/event-stream":  # OpenAPI 3.1 has no words for a stream of events
+        if media_type == "text/event-stream":  # OpenAPI 3.1 cannot describe event streams
             schema = {}
         found["content"] = {media_type: {"schema": schema, "example": example}}
         for media, text in (more or {}).items():

@@ -1,4 +1,4 @@
-"""Explanations: a question about a GNN and, once its job has succeeded, the answer."""
+"""Explanations: a request about a GNN and, once its job has succeeded, the result."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class FormatQuery(BaseModel):
 
 @router.post(
     "/v1/explanations",
-    summary="Ask for an explanation",
+    summary="Request an explanation",
     description="`kind: counterfactual`: the smallest realistic change of each graph that changes "
     "the GNN's answer. A GNN that classifies nodes is asked about the `node`, or `nodes`, of one "
     "`graph`: the part of it that the node's class depends on is edited, and every answer holds in "

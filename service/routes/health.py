@@ -99,7 +99,7 @@ async def metrics(request: Request, context: ContextOf) -> Response:
 
 
 def readiness(context: Context) -> Readiness:
-    database, alive, waiting = _look(context.store.database)
+    database, alive, waiting = _read_database(context.store.database)
     disk, broker = _disk(context.store.disk), _broker(context)
     unserved = [queue.value for queue, count in served_queues(alive).items() if count == 0]
     if not database.ok:
@@ -128,7 +128,7 @@ def readiness(context: Context) -> Readiness:
     )
 
 
-def _look(database: Database) -> tuple[Check, list[Worker], dict[str, QueueState]]:
+def _read_database(database: Database) -> tuple[Check, list[Worker], dict[str, QueueState]]:
     try:
         with database.reading() as session:
             alive = live_workers(session)
@@ -139,7 +139,7 @@ def _look(database: Database) -> tuple[Check, list[Worker], dict[str, QueueState
                 for queue, figures in queues(session).items()
             }
     except Exception:
-        log.warning("the database does not answer", exc_info=True)
+        log.warning("database unavailable", exc_info=True)
         return Check(ok=False, detail="does not answer; nothing can be accepted"), [], {}
     return Check(ok=True, detail="answers"), alive, found
 
