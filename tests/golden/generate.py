@@ -38,7 +38,7 @@ from tests.golden.engine import FILES, SETTINGS, GoldenData, GoldenEngine, train
 INSTANCES = 20  # of the default setting
 FEW = 6  # of the other settings
 TIED_INSTANCES = 8
-_CANDIDATES = 50
+_CANDIDATES = 80
 _FEW_CANDIDATES = 16
 _CLASS_SEEDS = 4
 _NODES = range(5, 46)  # sizes that are explained

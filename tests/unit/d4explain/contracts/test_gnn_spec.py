@@ -400,7 +400,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "bonds without the single one": (
         document({"type": "gine_sum"}, edge_features=1, featuriser={**ATOMS, "bonds": ["double"]}),
         "/featuriser/bonds",
-        "no 'single'",
+        "lacks 'single'",
     ),
     "a bond twice": (
         document({"type": "gine_sum"}, edge_features=2,
