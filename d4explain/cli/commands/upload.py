@@ -17,7 +17,7 @@ def upload(
         Path,
         typer.Argument(
             help=".npz with edge_index and x, .ndjson, or .parquet with the columns source and "
-            "target; see the README."
+            "target; see docs/api.md."
         ),
     ],
     *,
