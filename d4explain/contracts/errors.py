@@ -1,4 +1,4 @@
-"""Errors about invalid input; the store adds its own errors."""
+"""Errors about invalid input, with the places of their faults; the store adds its own errors."""
 
 # ruff: noqa: N818 - a domain error is named for what happened
 
@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+MAX_SHOWN = 64  # characters of a sent key or id that a message repeats
 
 
 @dataclass(frozen=True)
@@ -43,3 +45,22 @@ class PluginError(DomainError):
     def __init__(self, name: str, why: str) -> None:
         super().__init__(f"plug-in {name[:80]!r}: {why}")
         self.name = name
+
+
+def pointer(*tokens: str | int) -> str:
+    """The JSON pointer of a place, with each key shortened and made printable."""
+    return "".join("/" + _token(token) for token in tokens)
+
+
+def printable(text: str) -> str:
+    """At most `MAX_SHOWN` characters of the text, without unprintable characters."""
+    cut = text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 1] + "…"
+    return "".join(
+        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in cut
+    )
+
+
+def _token(token: str | int) -> str:
+    if isinstance(token, int):
+        return str(token)
+    return printable(token).replace("~", "~0").replace("/", "~1")

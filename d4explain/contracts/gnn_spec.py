@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from d4explain.contracts import json_pointers
-from d4explain.contracts.errors import Fault, InvalidInput
+from d4explain.contracts.errors import Fault, InvalidInput, pointer
 from d4explain.contracts.feature_schema import FeatureSchemaDocument, schema_faults
 from d4explain.contracts.featurisers import SmilesFeaturiser, bond_faults, featuriser_faults
 from d4explain.contracts.gnn_layers import (
@@ -411,7 +410,7 @@ def _fault(detail: ErrorDetails, document: object, prefix: str) -> Fault:
     if detail["type"] == "structure":
         return Fault(f"{prefix}{detail['ctx']['pointer']}", detail["msg"])
     place, sent = _found(detail["loc"], document)
-    return Fault(f"{prefix}{json_pointers.pointer(*place)}", f"{detail['msg']}{_shown(sent)}")
+    return Fault(f"{prefix}{pointer(*place)}", f"{detail['msg']}{_shown(sent)}")
 
 
 def _found(loc: Sequence[int | str], document: object) -> tuple[list[int | str], object]:

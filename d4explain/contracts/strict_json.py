@@ -7,8 +7,7 @@ import math
 from collections.abc import Iterator
 from itertools import islice
 
-from d4explain.contracts.errors import DomainError, Fault, InvalidInput
-from d4explain.contracts.json_pointers import pointer, printable
+from d4explain.contracts.errors import DomainError, Fault, InvalidInput, pointer, printable
 
 _MAX_FAULTS = 20
 _MAX_INTEGER = 2**63 - 1

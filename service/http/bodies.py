@@ -17,7 +17,7 @@ from fastapi import Request
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from d4explain.contracts.json_pointers import MAX_SHOWN
+from d4explain.contracts.errors import MAX_SHOWN
 from service.http.faults import Fault, Faults, pointer
 from service.http.problems import ProblemError
 

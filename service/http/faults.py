@@ -10,7 +10,7 @@ from typing import Literal, NoReturn
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from d4explain.contracts.json_pointers import pointer, printable
+from d4explain.contracts.errors import pointer, printable
 
 __all__ = [
     "MAX_FAULTS",
