@@ -1,13 +1,14 @@
-"""Convolutions by attention: PyG's own on sparse graphs, and the same of a soft adjacency."""
+"""Attention convolutions: PyG's own on sparse graphs, and the same function of soft edges."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GATv2Conv
 
 from d4explain.gnn.graphs import DenseGraphs, SparseGraphs, is_shared
@@ -20,10 +21,14 @@ from d4explain.gnn.spec import GatLayer, GatV2Layer
 _LARGEST_EXPONENT = 60.0
 
 
-class Gat(GraphLayer):
-    def __init__(self, width: int, layer: GatLayer, edge_features: int) -> None:
+class _Attention(GraphLayer):
+    """PyG's convolution and its sparse form; the dense form differs."""
+
+    convolution: ClassVar[type[nn.Module]]
+
+    def __init__(self, width: int, layer: GatLayer | GatV2Layer, edge_features: int) -> None:
         super().__init__()
-        self.conv = GATConv(
+        self.conv: Any = self.convolution(
             width,
             layer.out,
             heads=layer.heads,
@@ -33,10 +38,14 @@ class Gat(GraphLayer):
         )
 
     def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
-        read = self.conv.lin_edge is not None
-        attributes = required(graphs.edge_attributes) if read else None
+        reads_edges = self.conv.lin_edge is not None
+        attributes = required(graphs.edge_attributes) if reads_edges else None
         result: Tensor = self.conv(values, graphs.edge_index, attributes)
         return result
+
+
+class Gat(_Attention):
+    convolution = GATConv
 
     def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
         """Node i attends to j with the logit leaky(a_src · W x_j + a_dst · W x_i + a_e · W_e e_ij).
@@ -68,23 +77,8 @@ class Gat(GraphLayer):
         return result
 
 
-class GatV2(GraphLayer):
-    def __init__(self, width: int, layer: GatV2Layer, edge_features: int) -> None:
-        super().__init__()
-        self.conv = GATv2Conv(
-            width,
-            layer.out,
-            heads=layer.heads,
-            concat=layer.concat,
-            negative_slope=layer.negative_slope,
-            edge_dim=edge_features if layer.edges else None,
-        )
-
-    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
-        read = self.conv.lin_edge is not None
-        attributes = required(graphs.edge_attributes) if read else None
-        result: Tensor = self.conv(values, graphs.edge_index, attributes)
-        return result
+class GatV2(_Attention):
+    convolution = GATv2Conv
 
     def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
         """Node i attends to j with the logit a · leaky(W_l x_j + W_r x_i + W_e e_ij).
