@@ -27,7 +27,8 @@ test: install
 	$(BIN)/python -m pytest tests/integration tests/e2e
 
 test-all: install
-	$(BIN)/python -m pytest -m ''
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/unit -m '' --numprocesses logical --maxprocesses 4 --dist loadfile
+	$(BIN)/python -m pytest tests/integration tests/e2e -m ''
 
 check: install
 	$(BIN)/ruff check .

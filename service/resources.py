@@ -195,7 +195,7 @@ def job_resource(job: Job) -> JobResource:
         kind=job.kind,
         queue=job.queue,
         state=job.state,
-        attempt=job.attempt,
+        attempt=job.attempts_used,
         max_attempts=job.max_attempts,
         progress=job.progress,
         waiting_for=job.waiting_for,

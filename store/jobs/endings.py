@@ -61,7 +61,7 @@ def with_reason(job: Job, type_: str, message: str, at: float) -> JsonObject:
     """The job's error after a failed attempt, with the reasons of earlier attempts."""
     clean = message.replace("\x00", "�")[:4000]  # PostgreSQL text cannot contain NUL
     earlier = (job.error or {}).get("attempts", [])
-    reason = {"attempt": job.attempt, "type": type_, "message": clean, "at": at}
+    reason = {"attempt": job.attempts_used, "type": type_, "message": clean, "at": at}
     return {"type": type_, "message": clean, "attempts": [*earlier, reason]}
 
 

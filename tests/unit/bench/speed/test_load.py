@@ -140,7 +140,7 @@ def test_requests_at_a_rate_are_even_and_timed_from_their_schedule() -> None:
 @pytest.mark.slow
 def test_short_load_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    section = measure_load(clients=4, seconds=2.0, seed=0, say=lambda *_: None)
+    section = measure_load(clients=4, seconds=2.0, seed=0, on_progress=lambda *_: None)
     figures = section.figures
     assert all(value > 0 for value in asdict(figures).values())
     assert figures.submit_over_bare == pytest.approx(figures.submit_rps / figures.submit_bare_rps)

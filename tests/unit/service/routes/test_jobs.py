@@ -251,3 +251,14 @@ def test_more_events_than_one_batch(api):
     events = parsed(api.client.get(f"/v1/jobs/{job_id}/events").text)
     steps = [data["step"] for _, kind, data in events if kind == "progress"]
     assert steps == list(range(230))
+
+
+def test_a_released_attempt_is_not_counted(api):
+    """A training that makes way for another one begins again without using up an attempt."""
+    training = api.explanation()["job"]["waiting_for"]
+    for _ in range(2):
+        claim = api.claim(training)
+        assert api.client.get(f"/v1/jobs/{training}").json()["attempt"] == 1
+        with api.store.database.transaction() as session:
+            jobs.release(session, claim)
+    assert api.client.get(f"/v1/jobs/{training}").json()["attempt"] == 0
