@@ -1,15 +1,9 @@
-"""Group commit: items that arrive during one transaction are written together in the next.
-
-A group has fixed costs (statements, syncs, a thread switch), and clients that wait for an answer
-submit again one after the other. So the writer waits briefly for as many items as it had before, at
-most as long as the last group took (measured in decision 12).
-"""
+"""Group commit: items that arrive during one transaction are written together in the next."""
 
 from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -21,7 +15,6 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _MAX_GROUP = 64  # a failed group may be written item by item while the next group waits
-_MAX_WAIT_SECONDS = 0.05  # that a group waits for more items
 
 
 class MiscountError(RuntimeError):
@@ -82,26 +75,16 @@ class GroupCommit(Generic[Item, Result]):
             self._closing = False
 
     def _run(self) -> None:
-        taken = self._take(1, 0.0)
-        while taken:
-            began = time.monotonic()
+        while taken := self._take():
             # Skip canceled items; from here on an item cannot be canceled.
             group = [entry for entry in taken if entry[1].set_running_or_notify_cancel()]
             if group:
                 self._settle(group)
-            max_wait = min(_MAX_WAIT_SECONDS, time.monotonic() - began)
-            taken = self._take(len(group) + len(self._waiting), max_wait)
 
-    def _take(self, expected: int, max_wait: float) -> list[tuple[Item, Future[Result]]]:
-        """Waits for `expected` items, at most `max_wait` after the first; empty if closed."""
-        wanted = min(expected, _MAX_GROUP)
+    def _take(self) -> list[tuple[Item, Future[Result]]]:
+        """Waits for the next group; an empty one means that the group commit is closed."""
         with self._changed:
-            began = time.monotonic()
             self._changed.wait_for(lambda: self._waiting or self._closing)
-            if time.monotonic() - began <= _MAX_WAIT_SECONDS:  # else the other clients have left
-                self._changed.wait_for(
-                    lambda: len(self._waiting) >= wanted or self._closing, timeout=max_wait
-                )
             return [self._waiting.popleft() for _ in range(min(_MAX_GROUP, len(self._waiting)))]
 
     def _settle(self, group: Sequence[tuple[Item, Future[Result]]]) -> None:

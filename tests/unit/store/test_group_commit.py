@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store import group_commit
 from store.group_commit import GroupCommit, MiscountError
 
 SECONDS = 10
@@ -101,65 +99,6 @@ def test_closing_writes_waiting_items_and_a_later_submit_starts_again() -> None:
     assert commits.submit(5).result(SECONDS) == "wrote 5"
     commits.close()
     assert ledger.kept == list(range(6))
-
-
-def test_a_returning_client_joins_the_waiting_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_commit, "_MAX_WAIT_SECONDS", SECONDS)
-    ledger = Ledger()
-    commits = GroupCommit(ledger.write)
-    ledger.open.clear()
-    first = commits.submit(0)
-    assert ledger.entered.wait(SECONDS)
-    others = [commits.submit(number) for number in (1, 2, 3)]
-    time.sleep(0.5)  # as long as the next group may wait for a fourth
-    ledger.open.set()
-    assert first.result(SECONDS) == "wrote 0"
-    again = commits.submit(4)
-    assert [one.result(SECONDS) for one in (*others, again)] == [f"wrote {n}" for n in range(1, 5)]
-    assert ledger.groups == [[0], [1, 2, 3, 4]]
-    commits.close()
-
-
-@pytest.mark.parametrize("after", ["nobody", "clients that left"])
-def test_a_single_client_does_not_wait(after: str) -> None:
-    ledger = Ledger()
-    commits = GroupCommit(ledger.write)
-    if after != "nobody":
-        ledger.open.clear()
-        several = [commits.submit(number) for number in (20, 21, 22, 23)]
-        ledger.open.set()
-        assert several[-1].result(SECONDS) == "wrote 23"
-        time.sleep(2 * group_commit._MAX_WAIT_SECONDS)
-    ledger.groups.clear()
-    waited: list[bool] = []
-    wait_for = commits._changed.wait_for
-
-    def watched(condition: Callable[[], bool], timeout: float | None = None) -> bool:
-        if timeout is not None:
-            waited.append(not condition())
-        return wait_for(condition, timeout)
-
-    commits._changed.wait_for = watched  # type: ignore[method-assign]
-    for number in range(5):
-        assert commits.submit(number).result(SECONDS) == f"wrote {number}"
-    commits.close()
-    assert ledger.groups == [[number] for number in range(5)]
-    assert waited
-    assert not any(waited)
-
-
-def test_the_wait_is_not_longer_than_the_last_group_took() -> None:
-    ledger = Ledger()
-    commits = GroupCommit(ledger.write)
-    ledger.open.clear()
-    several = [commits.submit(number) for number in range(4)]
-    time.sleep(0.2)
-    ledger.open.set()
-    assert [one.result(SECONDS) for one in several] == [f"wrote {n}" for n in range(4)]
-    began = time.monotonic()
-    assert commits.submit(4).result(SECONDS) == "wrote 4"  # three more were expected
-    assert time.monotonic() - began < 1
-    commits.close()
 
 
 def test_a_single_item_gets_its_error() -> None:
