@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -14,6 +15,8 @@ from d4explain.contracts.results import (
     Prediction,
     ProbeReport,
 )
+
+GraphJson = Mapping[str, Any]  # node-link JSON, a PyG dict or {"smiles": …}
 
 
 class Resource(BaseModel):
