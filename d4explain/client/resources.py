@@ -1,4 +1,4 @@
-"""The resources of the API, typed; unknown fields of a newer server are ignored."""
+"""Typed resources of the API; ignores unknown fields, which a newer server may send."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Job(Resource):
     waiting_for: str | None = None
     cancel_requested: bool = False
     error: JobError | None = None
-    result: dict[str, Any] | None = None  # of predictions only
+    result: dict[str, Any] | None = None  # only predictions have one
     retry_of: str | None = None
     subject: dict[str, Any] = Field(default_factory=dict)
     created_at: str

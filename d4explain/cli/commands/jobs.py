@@ -60,16 +60,16 @@ def cancel(job: JobId, url: Url = None) -> None:
     """Stop a queued or running job."""
     with Client(api_address(url)) as client:
         canceled = client.cancel(job)
-    words = "is canceled" if canceled.state is JobState.CANCELED else "will stop at its next step"
-    output().print(f"{canceled.id} {words}")
+    outcome = "is canceled" if canceled.state is JobState.CANCELED else "will stop at its next step"
+    output().print(f"{canceled.id} {outcome}")
 
 
 @app.command("retry")
 def retry(job: JobId, url: Url = None) -> None:
     """Repeat a failed, canceled or expired job as a new job."""
     with Client(api_address(url)) as client:
-        again = client.retry(job)
-    output().print(f"{again.id} repeats {job}")
+        new_job = client.retry(job)
+    output().print(f"{new_job.id} repeats {job}")
 
 
 def _state(job: Job) -> str:

@@ -550,8 +550,8 @@ def test_objects_are_imported_by_module_and_by_file(
     for name, words in {
         "my_gnns": "is not MODULE:OBJECT",
         "my_gnns:absent": "has no 'absent'",
-        "absent_gnns:model": "no module 'absent_gnns'",
-        "absent.py:model": "no file absent.py",
+        "absent_gnns:model": "no module named 'absent_gnns'",
+        "absent.py:model": "no such file: absent.py",
     }.items():
         with pytest.raises(CommandError, match=words):
             import_object(name)
