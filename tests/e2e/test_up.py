@@ -123,11 +123,13 @@ def _is_zombie(process: psutil.Process) -> bool:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The current folder of the stack, with packages named like the server's."""
-    made = tmp_path_factory.mktemp("up")
+    user_folder = tmp_path_factory.mktemp("up")
     for name in ("service", "worker", "store", "models", "bench"):
-        (made / name).mkdir()
-        (made / name / "__init__.py").write_text("raise ImportError('the package of a user')")
-    return made
+        (user_folder / name).mkdir()
+        (user_folder / name / "__init__.py").write_text(
+            "raise ImportError('the package of a user')"
+        )
+    return user_folder
 
 
 @pytest.fixture(scope="module")

@@ -112,24 +112,24 @@ def explain(
         output().print(f"[dim]{explanation.id}{drawing}", soft_wrap=True)
 
 
-def node_ids(graphs: list[dict[str, Any]], given: list[str]) -> list[NodeId]:
+def node_ids(graphs: list[dict[str, Any]], texts: list[str]) -> list[NodeId]:
     """The ids of the nodes with the types that they have in the file (text or number)."""
-    if not given:
+    if not texts:
         return []
     if len(graphs) != 1:
         raise CommandError(
             f"--node needs exactly one graph; got {len(graphs)}",
             hint="give a file with a single graph",
         )
-    return [_node_id(graphs[0], text) for text in given]
+    return [_node_id(graphs[0], text) for text in texts]
 
 
-def node_numbers(given: list[str]) -> list[NodeId]:
+def node_numbers(texts: list[str]) -> list[NodeId]:
     """The numbers of nodes of a large graph."""
-    for text in given:
+    for text in texts:
         if not text.isdecimal():
             raise CommandError(f"--node is {text!r}; nodes of a large graph are numbered from 0")
-    return [int(text) for text in given]
+    return [int(text) for text in texts]
 
 
 def _node_id(graph: dict[str, Any], text: str) -> NodeId:
@@ -145,14 +145,14 @@ def _node_id(graph: dict[str, Any], text: str) -> NodeId:
     raise CommandError(f"the graph has no node {text!r}")
 
 
-def _dataset_id(client: Client, given: str) -> str:
+def _dataset_id(client: Client, id_or_name: str) -> str:
     """The id itself, or the id of the newest reference set with this name."""
-    if given.startswith("set_"):
-        return given
+    if id_or_name.startswith("set_"):
+        return id_or_name
     for item in client.datasets():
-        if item.name == given:
+        if item.name == id_or_name:
             return item.id
-    raise CommandError(f"no reference set has the name {given!r}")
+    raise CommandError(f"no reference set has the name {id_or_name!r}")
 
 
 def _show_estimate(estimate: Estimate) -> None:

@@ -28,14 +28,17 @@ def list_jobs(
     url: Url = None,
 ) -> None:
     """List the newest jobs."""
-    filters = {"state": state, "kind": kind}
+    filters = {
+        name: str(value)
+        for name, value in {"state": state, "kind": kind}.items()
+        if value is not None
+    }
     table = Table(box=None)
     for name in ("job", "kind", "state", "created"):
         table.add_column(name, no_wrap=True)
     table.add_column("progress", ratio=1)
     with Client(api_address(url)) as client:
-        given = {name: str(value) for name, value in filters.items() if value is not None}
-        for job in islice(client.jobs(**given), limit):
+        for job in islice(client.jobs(**filters), limit):
             created = job.created_at[:16].replace("T", " ")
             table.add_row(job.id, job.kind, _state(job), created, _progress(job))
     output().print(table if table.row_count else "no jobs")

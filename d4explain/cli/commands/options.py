@@ -52,9 +52,10 @@ def graphs_in(document: Any, path: Path) -> list[dict[str, Any]]:
     return graphs
 
 
-def parse_tags(given: Sequence[str]) -> dict[str, str]:
+def parse_tags(texts: Sequence[str]) -> dict[str, str]:
+    """Parse KEY=VALUE texts."""
     tags = {}
-    for text in given:
+    for text in texts:
         key, equals, value = text.partition("=")
         if not key or not equals:
             raise CommandError(f"{text!r} is not KEY=VALUE")

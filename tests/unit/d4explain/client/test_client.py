@@ -76,7 +76,7 @@ def test_a_problem_is_raised_with_its_message_and_pointers() -> None:
         client.gnn("gnn_1")
     error = refused.value
     assert error.status == 422
-    assert [place.pointer for place in error.errors] == ["/graph/edges/3", "/seed"]
+    assert [item.pointer for item in error.errors] == ["/graph/edges/3", "/seed"]
     assert str(error) == ("/graph/edges/3: is a self-loop; /seed: should be at least 0 (HTTP 422)")
 
 
@@ -347,11 +347,11 @@ class FakeJobServer(ThreadingHTTPServer):
 
 @pytest.fixture
 def server() -> Iterator[FakeJobServer]:
-    with FakeJobServer() as made:
-        thread = threading.Thread(target=made.serve_forever, args=(0.01,))
+    with FakeJobServer() as running:
+        thread = threading.Thread(target=running.serve_forever, args=(0.01,))
         thread.start()
-        yield made
-        made.shutdown()
+        yield running
+        running.shutdown()
         thread.join()
 
 

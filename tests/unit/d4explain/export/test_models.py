@@ -82,8 +82,8 @@ def assert_same_outputs(folder: Path, run_model: ModelRunner) -> dict[str, Any]:
     gnn, document = load_export(folder)
     graphs = fresh_graphs()
     with torch.no_grad():
-        ours = gnn.node_logits(graphs) if document["task"] == "node" else gnn(graphs)
-        torch.testing.assert_close(ours, run_model(graphs), rtol=1e-5, atol=1e-5)
+        exported = gnn.node_logits(graphs) if document["task"] == "node" else gnn(graphs)
+        torch.testing.assert_close(exported, run_model(graphs), rtol=1e-5, atol=1e-5)
     return document
 
 
@@ -202,8 +202,8 @@ def test_a_gat_that_classifies_nodes(tmp_path: Path) -> None:
     assert layer_types(document) == ["gat", "activation", "gat"]
     graphs = fresh_graphs()
     with torch.no_grad():
-        ours = gnn.node_logits(graphs).log_softmax(dim=1)
-        torch.testing.assert_close(ours, model(graphs.features, graphs.edge_index))
+        exported = gnn.node_logits(graphs).log_softmax(dim=1)
+        torch.testing.assert_close(exported, model(graphs.features, graphs.edge_index))
 
 
 class Handwritten(nn.Module):
@@ -306,9 +306,9 @@ def test_pyg_s_gat_with_edge_attributes_is_exported(tmp_path: Path) -> None:
     graphs = fresh_graphs()
     carried = torch.randn(graphs.edge_index.shape[1], 3)
     with torch.no_grad():
-        ours = gnn.node_logits(replace(graphs, edge_attributes=carried))
-        theirs = model(graphs.features, graphs.edge_index, edge_attr=carried)
-    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+        exported = gnn.node_logits(replace(graphs, edge_attributes=carried))
+        original = model(graphs.features, graphs.edge_index, edge_attr=carried)
+    torch.testing.assert_close(exported, original, rtol=1e-5, atol=1e-5)
 
 
 def test_one_logit_is_a_binary_head(tmp_path: Path) -> None:
