@@ -63,8 +63,8 @@ class Verification:
 
 
 @dataclass(frozen=True)
-class Subject:
-    """The GNN, its reference set and the graphs to explain."""
+class DemoInputs:
+    """The registered GNN, its reference set and the graphs to explain."""
 
     gnn: Gnn
     dataset_id: str
@@ -90,16 +90,16 @@ class Demo:
             with self._step("Start broker, API and two workers"):
                 log = self._options.out / "stack.log"
                 address = cleanup.enter_context(embedded_stack(self._options.data_dir, log))
-                self._say(f"ready at {address}")
+                self._print(f"ready at {address}")
             client = cleanup.enter_context(Client(address))
             with self._step("Train a GNN on generated BA-3Motif graphs"):
                 self._train_gnn()
-            subject = self._register(client)
-            denoisers = self._train_denoisers(client, subject)
-            result = self._explain_graphs(client, subject)
-            verification = self._verify(client, subject, result)
-            self._explain_classes(client, subject, denoisers["class"])
-        self._summarise(verification, result, time.monotonic() - started)
+            inputs = self._register(client)
+            denoisers = self._train_denoisers(client, inputs)
+            result = self._explain_graphs(client, inputs)
+            verification = self._verify(client, inputs, result)
+            self._explain_classes(client, inputs, denoisers["class"])
+        self._write_summary(verification, result, time.monotonic() - started)
         return verification
 
     def _clear(self) -> None:
@@ -123,49 +123,49 @@ class Demo:
         if code != 0:
             raise CommandError(f"training the example GNN ended with code {code}")
 
-    def _register(self, client: Client) -> Subject:
+    def _register(self, client: Client) -> DemoInputs:
         folder = self._options.out / "gnn"
         with self._step("Register the GNN: POST /v1/gnns"):
             spec, weights = folder / "spec.json", folder / "weights.safetensors"
             gnn = client.register_gnn(GNN_NAME, spec, weights)
             if gnn.report is not None:
-                self._say("results of the probe:")
+                self._print("results of the probe:")
                 self._console.print(probe_table(gnn.report))
             if gnn.state is not GnnState.READY:
                 raise CommandError(f"the GNN is {gnn.state}")
-            self._say(f"{gnn.id} is {gnn.state}")
+            self._print(f"{gnn.id} is {gnn.state}")
         with self._step("Post the reference set: POST /v1/datasets"):
             reference = json.loads((folder / "reference.json").read_text())
             dataset = client.create_dataset(reference["name"], reference["graphs"])
-            self._say(f"{dataset.id}: {dataset.graph_count} graphs")
+            self._print(f"{dataset.id}: {dataset.graph_count} graphs")
         heldout = json.loads((folder / "heldout.json").read_text())["graphs"]
-        return Subject(gnn, dataset.id, heldout[: self._options.graphs])
+        return DemoInputs(gnn, dataset.id, heldout[: self._options.graphs])
 
-    def _train_denoisers(self, client: Client, subject: Subject) -> dict[str, Denoiser]:
+    def _train_denoisers(self, client: Client, inputs: DemoInputs) -> dict[str, Denoiser]:
         with self._step("Train the denoiser: POST /v1/denoisers"), self._bars() as bars:
-            # Submit both: the second trains while the first already explains graphs.
+            # Submit both: the second one trains while the first one explains graphs.
             denoisers = {
-                objective: client.train_denoiser(subject.gnn.id, subject.dataset_id, objective)
+                objective: client.train_denoiser(inputs.gnn.id, inputs.dataset_id, objective)
                 for objective in ("counterfactual", "class")
             }
             client.wait(denoisers["counterfactual"].job.id, on_progress=bars)
         return denoisers
 
-    def _explain_graphs(self, client: Client, subject: Subject) -> CounterfactualResult:
-        title = f"Explain {len(subject.heldout)} held-out graphs: POST /v1/explanations"
+    def _explain_graphs(self, client: Client, inputs: DemoInputs) -> CounterfactualResult:
+        title = f"Explain {len(inputs.heldout)} held-out graphs: POST /v1/explanations"
         with self._step(title):
             explanation = client.explain_counterfactual(
-                subject.gnn.id,
-                subject.dataset_id,
-                subject.heldout,
+                inputs.gnn.id,
+                inputs.dataset_id,
+                inputs.heldout,
                 constraints={"max_ratio": MAX_RATIO},
             )
             with self._bars() as bars:
                 result = client.result(explanation, on_progress=bars)
             assert isinstance(result, CounterfactualResult)
-            self._console.print(counterfactual_table(result, subject.class_names))
+            self._console.print(counterfactual_table(result, inputs.class_names))
             for line in summary_lines(result):
-                self._say(line)
+                self._print(line)
             if result.mmd is not None:
                 self._console.print(mmd_table(result.mmd))
             drawings = {f"graph-{i:02}": i for i in range(len(result.answers))}
@@ -173,7 +173,7 @@ class Demo:
         return result
 
     def _verify(
-        self, client: Client, subject: Subject, result: CounterfactualResult
+        self, client: Client, inputs: DemoInputs, result: CounterfactualResult
     ) -> Verification:
         """Ask the GNN over HTTP to predict the graphs before and after their edits."""
         with self._step("Check: POST /v1/gnns/{id}/predictions with the edited graphs"):
@@ -181,7 +181,7 @@ class Demo:
             best = [answer.counterfactuals[0] for answer in explained]
             graphs = [answer.graph.model_dump() for answer in explained]
             graphs += [counterfactual.graph.model_dump() for counterfactual in best]
-            predictions = client.predictions(subject.gnn.id, graphs) if graphs else []
+            predictions = client.predictions(inputs.gnn.id, graphs) if graphs else []
             before, after = predictions[: len(explained)], predictions[len(explained) :]
             flipped, contradicted = 0, 0
             for answer, counterfactual, old, new in zip(
@@ -194,15 +194,14 @@ class Demo:
                 flips = old.predicted_class != new.predicted_class
                 flipped += flips and counterfactual.modification_ratio <= MAX_RATIO
             confirmed = len(explained) - contradicted
-            self._say(f"the GNN confirms {confirmed} of {len(explained)} counterfactuals")
+            self._print(f"the GNN confirms {confirmed} of {len(explained)} counterfactuals")
         return Verification(len(result.answers), flipped, contradicted)
 
-    def _explain_classes(self, client: Client, subject: Subject, denoiser: Denoiser) -> None:
-        classes = range(subject.gnn.spec["classes"])
+    def _explain_classes(self, client: Client, inputs: DemoInputs, denoiser: Denoiser) -> None:
+        classes = range(inputs.gnn.spec["classes"])
         with self._step(f"Explain all {len(classes)} classes: POST /v1/explanations"):
             explanations = [
-                client.explain_class(subject.gnn.id, subject.dataset_id, target)
-                for target in classes
+                client.explain_class(inputs.gnn.id, inputs.dataset_id, target) for target in classes
             ]
             titles = {
                 explanation.job.id: f"explaining class {target}"
@@ -211,9 +210,9 @@ class Demo:
             with self._bars(titles) as bars:
                 client.wait(denoiser.job.id, on_progress=bars)
                 results = [client.result(item, on_progress=bars) for item in explanations]
-            of_classes = [result for result in results if isinstance(result, ClassResult)]
-            self._console.print(class_table(of_classes, subject.class_names))
-            for explanation, result in zip(explanations, of_classes, strict=True):
+            class_results = [result for result in results if isinstance(result, ClassResult)]
+            self._console.print(class_table(class_results, inputs.class_names))
+            for explanation, result in zip(explanations, class_results, strict=True):
                 name = f"class-{result.target_class}"
                 drawings = {name: 0} if result.examples else {}
                 self._save(client, explanation, result, name, drawings)
@@ -232,7 +231,7 @@ class Demo:
             file = self._options.out / "svg" / f"{drawing}.svg"
             file.write_bytes(client.drawing(explanation.id, graph=index))
 
-    def _summarise(
+    def _write_summary(
         self, verification: Verification, result: CounterfactualResult, total: float
     ) -> None:
         summary = {
@@ -248,32 +247,34 @@ class Demo:
         out = self._options.out
         (out / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
         colour = "green" if verification.passed else "red"
-        self._say("")
-        self._say(
+        self._print("")
+        self._print(
             f"[bold {colour}]{verification.flipped} of {verification.graphs} held-out graphs "
             f"({verification.flip_rate:.0%}) flipped within a modification ratio of {MAX_RATIO}[/]"
         )
-        self._say(
+        self._print(
             f"edits: {result.summary.edits_by_denoiser} proposed by the denoiser, "
             f"{result.summary.edits_by_search} found by trying all pairs"
         )
         drawings = len(list((out / "svg").glob("*.svg")))
-        self._say(f"results: {drawings} drawings in {out / 'svg'}")
+        self._print(f"results: {drawings} drawings in {out / 'svg'}")
         for path in sorted(out.glob("*.json")):
-            self._say(f"         {path}")
-        self._say(f"total: {total:.0f} s")
+            self._print(f"         {path}")
+        self._print(f"total: {total:.0f} s")
 
     @contextmanager
     def _step(self, title: str) -> Iterator[None]:
-        self._say(f"\n[bold]{len(self._seconds) + 1}. {title}[/]")
+        self._print(f"\n[bold]{len(self._seconds) + 1}. {title}[/]")
         started = time.monotonic()
         yield
         self._seconds[title] = round(time.monotonic() - started, 1)
-        self._say(f"[dim]{self._seconds[title]:.1f} s[/]")
+        self._print(f"[dim]{self._seconds[title]:.1f} s[/]")
 
     def _bars(self, titles: dict[str, str] | None = None) -> JobProgressBars:
-        given = titles or {}
-        return JobProgressBars(self._console, lambda job: given.get(job.id) or JOB_TITLES[job.kind])
+        own_titles = titles or {}
+        return JobProgressBars(
+            self._console, lambda job: own_titles.get(job.id) or JOB_TITLES[job.kind]
+        )
 
-    def _say(self, line: str) -> None:
+    def _print(self, line: str) -> None:
         self._console.print(line, soft_wrap=True)

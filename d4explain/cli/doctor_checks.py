@@ -39,7 +39,7 @@ class Check:
 
 
 def run_checks(url: str | None = None) -> list[Check]:
-    """Checks of this machine, of the server if its source tree is here, and of the API."""
+    """Check this machine, the server if its source tree is here, and the API."""
     server = _server() if has_server() else _no_server()
     return [_python(), *server, *_api(url)]
 
@@ -93,8 +93,8 @@ def _torch() -> Check:
 def _broker(settings: Settings) -> Check:
     if settings.redis_url:
         problem = redis_problem(settings.redis_url)
-        shown = redact_password(settings.redis_url)
-        return Check("broker", _status(problem is None), problem or f"{shown} answers")
+        url = redact_password(settings.redis_url)
+        return Check("broker", _status(problem is None), problem or f"{url} answers")
     try:
         return Check("broker", Status.OK, str(find_binary()))
     except CommandError as error:
@@ -129,7 +129,7 @@ def _api(url: str | None) -> Iterator[Check]:
         with Client(address, timeout=5, attempts=1) as client:
             health = client.health()
     except UnreachableError:
-        detail = f"does not run at {address} (`d4explain up` starts it)"
+        detail = f"not running at {address} (`d4explain up` starts it)"
         yield Check("API", Status.NOTE, detail)
         return
     except (ApiError, ValueError) as error:

@@ -21,9 +21,9 @@ COMMANDS = (
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command; an expected error prints one line and exits with code 1."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    argv = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        _app(given)(args=given)
+        _app(argv)(args=argv)
     except D4Error as error:
         _exit_with_error(str(error), error.hint)
     except DomainError as error:  # such as a setting that cannot be parsed

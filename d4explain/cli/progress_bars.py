@@ -36,7 +36,7 @@ JOB_TITLES = {
 
 
 class JobProgressBars:
-    """One bar per job; if the output is not a terminal, an occasional line instead."""
+    """One bar per job; prints a line now and then if the output is not a terminal."""
 
     def __init__(self, console: Console, describe: Callable[[Job], str] | None = None) -> None:
         self._console = console

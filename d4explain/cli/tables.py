@@ -1,4 +1,4 @@
-"""Explanations as tables."""
+"""Tables and summaries of results."""
 
 from __future__ import annotations
 

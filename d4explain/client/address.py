@@ -12,7 +12,7 @@ URL_VARIABLE = "D4_URL"
 
 
 def api_address(given: str | None = None) -> str:
-    """`given`, else D4_URL, else the stack that serves the data folder, else the default."""
+    """The first of: `given`, D4_URL, the running stack of the data folder, the default address."""
 
     def setting(name: str, default: str) -> str:
         return os.environ.get(name) or default

@@ -32,7 +32,7 @@ class UnreachableError(ApiError):
 
 @dataclass(frozen=True)
 class ProblemDetail:
-    """One fault and its place: a JSON pointer, a parameter or a header."""
+    """One fault and its location: a JSON pointer, a parameter or a header."""
 
     pointer: str
     detail: str
@@ -66,10 +66,12 @@ class RefusedError(ApiError):
         if not isinstance(body, dict):
             return cls(response.status_code, response.reason_phrase, "", (), body)
         errors = tuple(
-            ProblemDetail(str(place), str(error.get("detail", "")))
+            ProblemDetail(str(location), str(error.get("detail", "")))
             for error in body.get("errors") or []
             if isinstance(error, dict)
-            for place in [error.get("pointer") or error.get("parameter") or error.get("header", "")]
+            for location in [
+                error.get("pointer") or error.get("parameter") or error.get("header", "")
+            ]
         )
         title = str(body.get("title") or response.reason_phrase)
         return cls(response.status_code, title, str(body.get("detail") or ""), errors, body)

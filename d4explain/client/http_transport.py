@@ -1,4 +1,4 @@
-"""Sends requests to one API and reads its event streams; raises errors as exceptions."""
+"""Sends requests to one API, retries them and reads event streams; raises errors as exceptions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import httpx
 from d4explain.client.errors import RefusedError, UnreachableError
 from d4explain.client.events import Event, read_events
 
-ATTEMPTS = 4  # of one request, if the API cannot be reached or answers 503
+ATTEMPTS = 4  # per request, if the API is unreachable or answers 503
 MAX_PAUSE_SECONDS = 10.0  # between two attempts, even if `Retry-After` says more
 MAX_SILENCE_SECONDS = 45.0  # the server sends pings more often than this
 UNAVAILABLE = 503
@@ -21,7 +21,7 @@ _CHUNK_BYTES = 2**20
 
 
 class FileChunks:
-    """The content of a file in chunks; a second attempt reads it from the start."""
+    """The content of a file in chunks; each attempt reads it from the start."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -60,7 +60,7 @@ class HttpTransport:
         accept: tuple[int, ...] = (),  # error statuses to return instead of raising
         **request: Any,
     ) -> httpx.Response:
-        """Send a request; retry it if the API cannot be reached or answers 503.
+        """Send a request; retry it if the API is unreachable or answers 503.
 
         An idempotency key makes it safe to retry a POST: the API executes it once.
         """
@@ -118,6 +118,6 @@ class HttpTransport:
 
 
 def _retry_after(answer: httpx.Response) -> float | None:
-    """Seconds to wait, if the API says so; it never sends a date."""
+    """The seconds in `Retry-After`, if any; the API never sends a date."""
     value = answer.headers.get("Retry-After", "")
     return float(value) if value.isascii() and value.isdigit() else None

@@ -1,4 +1,4 @@
-"""Waits for a job: follows its event stream, or polls where there is none."""
+"""Waits for a job: follows its event stream, or polls if there is none."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OnProgress = Callable[[Job], None]
 
 MIN_POLL_SECONDS = 0.1
 MAX_POLL_SECONDS = 2.0
-RESTART_SECONDS = 30.0  # how long a server may be away while it restarts
+RESTART_SECONDS = 30.0  # how long a restart of the server may take
 
 
 def wait_for_job(
@@ -62,7 +62,7 @@ def wait_for_job(
                 last_event = event.id or last_event
                 job = _apply_event(job, event)
                 if job.is_done:
-                    break  # fetched and reported as a whole below
+                    break  # the whole job is fetched below and reported
                 report(job)
         if last_event != previous_event:
             pause = MIN_POLL_SECONDS
@@ -77,7 +77,7 @@ def get_job(transport: HttpTransport, job_id: str) -> Job:
 
 
 def _get_job_across_restart(transport: HttpTransport, job_id: str) -> Job:
-    """The job, also if the server is just restarting."""
+    """The job; waits if the server is restarting."""
     deadline = time.monotonic() + RESTART_SECONDS
     while True:
         try:

@@ -33,7 +33,7 @@ def _upload(transport: HttpTransport, name: str, file: Path) -> Dataset:
     if file.suffix not in _CONTENT_TYPES:
         *others, last = *_CONTENT_TYPES, _PARQUET
         supported = f"{', '.join(others)} and {last}"
-        raise ValueError(f"large graphs are read from {supported} files, not from {file.name}")
+        raise ValueError(f"{file.name} is not supported; large graphs are {supported} files")
     answer = transport.send(
         "POST",
         "/v1/datasets/large",

@@ -1,7 +1,8 @@
-"""The resources of the API, typed; unknown fields of a newer server are ignored."""
+"""Typed resources of the API; ignores unknown fields, which a newer server may send."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -14,6 +15,8 @@ from d4explain.contracts.results import (
     Prediction,
     ProbeReport,
 )
+
+GraphJson = Mapping[str, Any]  # node-link JSON, a PyG dict or {"smiles": …}
 
 
 class Resource(BaseModel):
@@ -41,7 +44,7 @@ class Job(Resource):
     waiting_for: str | None = None
     cancel_requested: bool = False
     error: JobError | None = None
-    result: dict[str, Any] | None = None  # of predictions only
+    result: dict[str, Any] | None = None  # only predictions have one
     retry_of: str | None = None
     subject: dict[str, Any] = Field(default_factory=dict)
     created_at: str

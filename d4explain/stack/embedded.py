@@ -1,4 +1,4 @@
-"""An embedded stack for the duration of a `with` block, in its own process."""
+"""Runs an embedded stack in its own process for the duration of a `with` block."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from d4explain.stack.readiness import READY_SECONDS, readiness
 from d4explain.stack.source_tree import python_command, python_environment
 
 STOP_SECONDS = 20.0
-# Not inherited from the shell: everything of this stack is in its data folder.
+# All data of this stack is in its data folder, whatever the shell sets.
 NOT_INHERITED = ("D4_DATABASE_URL", "D4_ARTIFACTS")
 
 

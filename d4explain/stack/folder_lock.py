@@ -1,4 +1,4 @@
-"""One embedded stack per data folder: a lock that the kernel releases when its holder dies."""
+"""Allows one embedded stack per data folder; the kernel releases the lock when its holder dies."""
 
 from __future__ import annotations
 

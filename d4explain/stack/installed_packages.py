@@ -1,4 +1,4 @@
-"""Which packages that d4explain requires are not installed."""
+"""Finds required packages that are not installed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _EXTRA = re.compile(r"""extra == ['"]([\w-]+)['"]""")
 
 
 def missing_packages(extra: str | None = None) -> list[str]:
-    """Of the base requirements and those of one extra; pip has checked their versions."""
+    """Missing packages of the base requirements and one extra; does not check versions."""
     return [name for name in _required(extra) if not _is_installed(name)]
 
 

@@ -1,4 +1,4 @@
-"""Free ports on the loopback addresses of this machine."""
+"""Finds free ports on loopback addresses and checks that a port is free."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ def free_port(host: str = LOOPBACK) -> int:
 
 
 def listen_problem(host: str, port: int) -> str | None:
-    """Why a server could not listen there now; None if it could."""
+    """The reason why a server cannot listen at this port; None if it can."""
     with _socket_for(host) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
         try:
             probe.bind((host, port))
         except OSError as error:
-            taken = error.errno == errno.EADDRINUSE
-            reason = "is taken by another program" if taken else f"cannot be used: {error.strerror}"
+            in_use = error.errno == errno.EADDRINUSE
+            reason = (
+                "is in use by another program" if in_use else f"cannot be used: {error.strerror}"
+            )
             return f"port {port} on {host} {reason}"
     return None
 

@@ -1,4 +1,4 @@
-"""Child processes that never outlive their supervisor and are restarted when they die."""
+"""Child processes: they restart when they die and never outlive their supervisor."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-LOG_BYTES = 10 * 2**20
+MAX_LOG_BYTES = 10 * 2**20
 FIRST_PAUSE_SECONDS = 0.5
-LONGEST_PAUSE_SECONDS = 30.0
-STEADY_SECONDS = 30.0  # a child that lived this long is restarted at once
+MAX_PAUSE_SECONDS = 30.0
+STABLE_SECONDS = 30.0  # a child that lived this long is restarted at once
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
@@ -31,15 +31,15 @@ _IMPORTANT_TEXT = re.compile(r"\b(ERROR|CRITICAL)\b|^\w*(Error|Exception)\b")
 
 @dataclass(frozen=True)
 class Command:
-    """How one child is started."""
+    """How to start one child."""
 
     name: str
     argv: tuple[str, ...]
     log: Path
-    environment: Mapping[str, str] | None = None  # None inherits ours
+    environment: Mapping[str, str] | None = None  # None: like the parent
     stdin: bytes | None = None  # for secrets: every user of the machine can read arguments
     niceness: int = 0
-    folder: Path | None = None  # where it runs; None inherits ours
+    folder: Path | None = None  # current folder; None: like the parent
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Exit:
     """How a child ended."""
 
     code: int  # negative if a signal killed it
-    lived_seconds: float
+    uptime_seconds: float
 
     def __str__(self) -> str:
         if self.code < 0:
@@ -56,10 +56,10 @@ class Exit:
 
 
 def die_with_parent(parent: int, niceness: int) -> Callable[[], None]:
-    """A function for the child, between fork and exec: the kernel kills it when its parent dies.
+    """A function to run in the child before exec; the kernel then kills it when its parent dies.
 
-    The kernel watches the *thread* that forked, so start children from the main thread. SIGKILL is
-    safe, thanks to leases and the broker's append-only file, and a child cannot ignore it.
+    The kernel watches the *thread* that forked, so start children from the main thread. A child
+    cannot ignore SIGKILL. It is safe because of leases and the broker's append-only file.
     """
 
     def set_up_child() -> None:
@@ -94,7 +94,7 @@ def spawn(command: Command) -> subprocess.Popen[bytes]:
 
 
 class Child:
-    """One supervised process, restarted with growing pauses."""
+    """One supervised process; the pause before a restart grows with each early exit."""
 
     def __init__(self, command: Command) -> None:
         self.command = command
@@ -103,8 +103,8 @@ class Child:
         self.pause_seconds = 0.0
         self._process: subprocess.Popen[bytes] | None = None
         self._started_at = 0.0
-        self._due_at = 0.0
-        self._read_from = 0
+        self._restart_at = 0.0
+        self._log_position = 0
 
     @property
     def name(self) -> str:
@@ -116,30 +116,30 @@ class Child:
 
     def start(self) -> None:
         self.trim_log()
-        self._read_from = self._log_size()
+        self._log_position = self._log_size()
         self._process = spawn(self.command)
         self._started_at = time.monotonic()
         self.starts += 1
 
     def check(self) -> Exit | None:
-        """How the process ended, if it ended since the last check; reported once."""
+        """The exit of the process, if it ended since the last check."""
         if self._process is None or not self._has_ended():
             return None
         # Kill its process group before reaping the pid: afterwards the pid could be reused.
         self._signal_group(signal.SIGKILL)
-        lived = time.monotonic() - self._started_at
-        self.last_exit = Exit(self._process.wait(), lived)
+        uptime = time.monotonic() - self._started_at
+        self.last_exit = Exit(self._process.wait(), uptime)
         self._process = None
-        if lived >= STEADY_SECONDS:
+        if uptime >= STABLE_SECONDS:
             self.pause_seconds = 0.0
-        self._due_at = time.monotonic() + self.pause_seconds
+        self._restart_at = time.monotonic() + self.pause_seconds
         self.pause_seconds = min(
-            max(FIRST_PAUSE_SECONDS, 2 * self.pause_seconds), LONGEST_PAUSE_SECONDS
+            max(FIRST_PAUSE_SECONDS, 2 * self.pause_seconds), MAX_PAUSE_SECONDS
         )
         return self.last_exit
 
-    def is_due(self) -> bool:
-        return self._process is None and time.monotonic() >= self._due_at
+    def is_restart_due(self) -> bool:
+        return self._process is None and time.monotonic() >= self._restart_at
 
     def terminate(self) -> None:
         if self._process is not None and not self._has_ended():
@@ -163,27 +163,27 @@ class Child:
         return []
 
     def trim_log(self) -> None:
-        """Move a long log to `<name>.1`; the child goes on appending to the emptied file."""
-        if self._log_size() > LOG_BYTES:
+        """Move a long log to `<name>.1`; the child keeps appending to the emptied file."""
+        if self._log_size() > MAX_LOG_BYTES:
             log = self.command.log
             shutil.copyfile(log, log.with_name(f"{log.name}.1"))
             os.truncate(log, 0)
-            self._read_from = 0
+            self._log_position = 0
 
     def _new_lines(self) -> list[str]:
-        if self._log_size() <= self._read_from:
+        if self._log_size() <= self._log_position:
             return []
         with self.command.log.open("rb") as log:
-            log.seek(self._read_from)
+            log.seek(self._log_position)
             whole, newline, _ = log.read().rpartition(b"\n")
-        self._read_from += len(whole) + len(newline)
+        self._log_position += len(whole) + len(newline)
         return whole.decode(errors="replace").splitlines()
 
     def _log_size(self) -> int:
         return self.command.log.stat().st_size if self.command.log.exists() else 0
 
     def _has_ended(self) -> bool:
-        """Checked without reaping, so that the pid stays valid while its group is signalled."""
+        """Check without reaping: the pid must stay valid until its group gets the signal."""
         assert self._process is not None
         if self._process.returncode is not None:
             return True
@@ -199,7 +199,7 @@ class Child:
 
 
 def important_message(line: str) -> str | None:
-    """The warning or error in a log line, if any; our own processes log JSON lines."""
+    """The warning or error in a log line, if any; d4explain's processes log JSON lines."""
     try:
         record = json.loads(line)
     except ValueError:
@@ -211,7 +211,7 @@ def important_message(line: str) -> str | None:
 
 
 class Signals:
-    """Makes signals something to wait for, so that no code runs inside a handler."""
+    """Waits for signals, so that no code runs inside a signal handler."""
 
     WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 
@@ -220,10 +220,10 @@ class Signals:
         os.set_blocking(self._reader, False)
         os.set_blocking(self._writer, False)
         self._previous_fd = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        wanted = set(self.WATCHED)
+        watched = set(self.WATCHED)
         if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # nohup
-            wanted.remove(signal.SIGHUP)
-        self._previous = {number: signal.signal(number, _ignore) for number in wanted}
+            watched.remove(signal.SIGHUP)
+        self._previous = {number: signal.signal(number, _ignore) for number in watched}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -234,7 +234,7 @@ class Signals:
         os.close(self._writer)
 
     def wait(self, seconds: float) -> set[signal.Signals]:
-        """The signals that arrived within `seconds`; returns at the first, also at SIGCHLD."""
+        """Wait up to `seconds` for a signal, also SIGCHLD; return those that arrived."""
         ready, _, _ = select.select([self._reader], [], [], max(0.0, seconds))
         arrived = os.read(self._reader, 4096) if ready else b""
         return {signal.Signals(number) for number in arrived}

@@ -6,13 +6,13 @@ import http.client
 import json
 from dataclasses import dataclass
 
-READY_SECONDS = 60.0  # longest time a stack may take to start
+READY_SECONDS = 60.0  # how long a stack may take to start
 
 
 @dataclass(frozen=True)
 class Readiness:
     ready: bool  # the API and the broker answer
-    served: bool  # every queue has a live worker
+    has_workers: bool  # every queue has a live worker
     detail: str
 
 

@@ -1,4 +1,4 @@
-"""The source tree that the server runs from: the folder that holds this package.
+"""Finds the source tree that the server runs from: the folder that contains this package.
 
 The wheel has no server, because packages named `models` or `store` would clash with a user's own.
 For the same reason the server's packages are never imported from the current folder.
@@ -27,14 +27,14 @@ def source_root(package: Path = PACKAGE) -> Path:
     """The folder with service/, worker/ and store/ next to this package."""
     if not has_server(package):
         raise CommandError(
-            "this installation of d4explain has no server: it holds the client and export only",
+            "this installation of d4explain has no server, only the client and export",
             hint="clone the repository and run `make serve` there, or use the container images",
         )
     return package.parent
 
 
 def use_source_tree() -> Path:
-    """Make `import store` find the server's package, whatever the current folder holds."""
+    """Make `import store` find the server's package, not one in the current folder."""
     root = source_root()
     missing = missing_packages("server")
     if missing:
@@ -54,7 +54,7 @@ def python_command(*arguments: str) -> tuple[str, ...]:
 
 
 def python_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment with the source tree first on the path, also for grandchildren."""
+    """The environment with the source tree first on the path; grandchildren inherit it."""
     inherited = absolute_search_path(environment.get("PYTHONPATH", ""))
     path = str(source_root()) + (f"{os.pathsep}{inherited}" if inherited else "")
     return {**environment, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}

@@ -1,4 +1,4 @@
-"""The embedded stack: supervises the broker, the API and two workers on this machine."""
+"""Supervises the embedded stack: the broker, the API and two workers on this machine."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Stack:
         return f"http://{host}:{self._port}"
 
     def run(self) -> None:
-        """Start, serve and stop; raises `CommandError` unless the stop was clean."""
+        """Start the stack, watch it until a stop signal, and stop it."""
         with self._signals:
             self._lock.acquire(self.address)
             try:
@@ -85,7 +85,7 @@ class Stack:
                 self._require_broker(url)
             self._wait_for(migration)
         finally:
-            self._stop_children([migration], 0.0, at_once=True)
+            self._stop_children([migration], 0.0, kill_now=True)
         threads = self._settings.threads or max(1, int(cpu_limit()) // len(QUEUES))
         environment = self._environment(redis_url=url, threads=threads)
         self._children.append(self._python("api", environment, "-m", "service"))
@@ -100,22 +100,22 @@ class Stack:
     def _start_broker(self) -> str:
         binary = broker.find_binary()
         self._broker_name = str(binary)
-        own = broker.own_broker(binary, self._data_dir / "broker", self._log("broker"))
-        self._broker = Child(own.command)
+        server = broker.configure_broker(binary, self._data_dir / "broker", self._log("broker"))
+        self._broker = Child(server.command)
         self._broker.start()
         deadline = time.monotonic() + BROKER_SECONDS
-        while not own.answers():
+        while not server.answers():
             if self._broker.check() is not None:
-                # For example, a newer server wrote the file. It holds only notifications.
+                # For example, a newer version wrote the queue. It contains only notifications.
                 if self._broker.starts > 1:
-                    raise self._give_up_error(self._broker)
-                aside = broker.move_aside(own.folder)
-                self._warn(f"the broker could not read its old queue; moved to {aside.name}")
+                    raise self._early_exit_error(self._broker)
+                moved = broker.move_aside(server.folder)
+                self._warn(f"the broker could not read its old queue; moved to {moved.name}")
                 self._broker.start()
             if time.monotonic() > deadline:
                 raise CommandError("the broker does not answer", f"its log: {self._log('broker')}")
             self._pause(0.02)
-        return own.url
+        return server.url
 
     def _require_broker(self, url: str) -> None:
         self._broker_name = broker.redact_password(url)
@@ -127,10 +127,10 @@ class Stack:
             )
 
     def _wait_for(self, migration: Child) -> None:
-        while (ended := migration.check()) is None:
+        while (child_exit := migration.check()) is None:
             self._pause(0.02)
-        if ended.code != 0:
-            reason = next(reversed(migration.last_lines()), f"{migration.name} {ended}")
+        if child_exit.code != 0:
+            reason = next(reversed(migration.last_lines()), f"{migration.name} {child_exit}")
             raise CommandError(
                 reason.removeprefix("store: "), hint=f"the whole log is {migration.command.log}"
             )
@@ -144,7 +144,7 @@ class Stack:
             self._check_children()
             for child in self._children:
                 if child.last_exit is not None and child.starts >= MAX_EARLY_EXITS:
-                    raise self._give_up_error(child)
+                    raise self._early_exit_error(child)
             if time.monotonic() > deadline:
                 raise CommandError(
                     f"not ready after {READY_SECONDS:.0f} s: {state.detail}",
@@ -153,54 +153,56 @@ class Stack:
             self._pause(0.05)
 
     def _watch(self) -> None:
-        served = False
+        workers_announced = False
         while True:
             self._pause(TICK_SECONDS)
             self._check_children()
-            if not served and readiness(self._settings.host, self._port).served:
-                served = True
-                self._print(f"[dim]workers are ready after {self._age():.1f} s[/]")
+            if not workers_announced and readiness(self._settings.host, self._port).has_workers:
+                workers_announced = True
+                self._print(f"[dim]workers are ready after {self._elapsed_seconds():.1f} s[/]")
 
     def _check_children(self) -> None:
-        """Show the warnings of children and restart those that ended."""
-        for child in self._all():
+        """Show the warnings of children and restart those that exited."""
+        for child in self._all_children():
             for line in list(child.important_lines())[-MAX_LINES_SHOWN:]:
                 self._warn(f"{child.name}: {line}")
             child.trim_log()
-            ended = child.check()
-            if ended is not None:
-                self._warn(f"{child.name} {ended}; restarting it (log: {child.command.log})")
-            if child.is_due():
+            child_exit = child.check()
+            if child_exit is not None:
+                self._warn(f"{child.name} {child_exit}; restarting it (log: {child.command.log})")
+            if child.is_restart_due():
                 child.start()
 
     def _stop(self) -> None:
         began = time.monotonic()
-        running = [child for child in self._all() if child.pid is not None]
+        running = [child for child in self._all_children() if child.pid is not None]
         # The broker stops last: workers unregister through it.
-        at_once = self._stop_children(self._children, STOP_SECONDS, at_once=False)
-        self._stop_children([self._broker] if self._broker else [], BROKER_SECONDS, at_once=at_once)
+        kill_now = self._stop_children(self._children, STOP_SECONDS, kill_now=False)
+        self._stop_children(
+            [self._broker] if self._broker else [], BROKER_SECONDS, kill_now=kill_now
+        )
         if running:
             self._print(f"Stopped in {time.monotonic() - began:.1f} s.")
 
-    def _stop_children(self, children: list[Child], seconds: float, *, at_once: bool) -> bool:
-        """Terminate, then kill after `seconds`; returns whether a second Ctrl-C cut this short."""
+    def _stop_children(self, children: list[Child], seconds: float, *, kill_now: bool) -> bool:
+        """Terminate, then kill after `seconds` or at a second Ctrl-C; returns whether it came."""
         deadline = time.monotonic() + seconds
         for child in children:
             child.terminate()
         while any(child.pid is not None for child in children):
             for child in children:
                 child.check()
-                if at_once or time.monotonic() > deadline:
+                if kill_now or time.monotonic() > deadline:
                     child.kill()
-            at_once |= bool(self._signals.wait(0.05) & STOP_SIGNALS)
-        return at_once
+            kill_now |= bool(self._signals.wait(0.05) & STOP_SIGNALS)
+        return kill_now
 
     def _pause(self, seconds: float) -> None:
         received = self._signals.wait(seconds) & STOP_SIGNALS
         if received:
             raise _StopRequested(", ".join(sorted(number.name for number in received)))
 
-    def _all(self) -> list[Child]:
+    def _all_children(self) -> list[Child]:
         return [*([self._broker] if self._broker else []), *self._children]
 
     def _python(
@@ -229,10 +231,10 @@ class Stack:
     def _log(self, name: str) -> Path:
         return self._data_dir / "logs" / f"{name}.log"
 
-    def _age(self) -> float:
+    def _elapsed_seconds(self) -> float:
         return time.monotonic() - self._started
 
-    def _give_up_error(self, child: Child) -> CommandError:
+    def _early_exit_error(self, child: Child) -> CommandError:
         last = "\n".join(f"  {line}" for line in child.last_lines())
         return CommandError(
             f"{child.name} {child.last_exit} {child.starts} times; end of its log:\n{last}",
@@ -247,7 +249,7 @@ class Stack:
         each = "1 thread each" if threads == 1 else f"{threads} threads each"
         rows.add_row("workers", f"{' | '.join(QUEUES.values())}  ({each})")
         rows.add_row("data", escape(str(self._data_dir)))
-        title = f"d4explain is ready after {self._age():.1f} s"
+        title = f"d4explain is ready after {self._elapsed_seconds():.1f} s"
         self._print(Panel(rows, title=title, subtitle="Ctrl-C stops everything", expand=False))
 
     def _print(self, content: object) -> None:

@@ -1,4 +1,4 @@
-"""A trained node classifier on a real embedded stack: registered, asked, explained, checked."""
+"""Registers, explains and verifies a trained node classifier on a real embedded stack."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def tree_with_cycles() -> nx.Graph:
     return graph
 
 
-def trained(graph: nx.Graph) -> nn.Sequential:
-    """Ends in a convolution, as PyG's examples of node classifiers do."""
+def train_gnn(graph: nx.Graph) -> nn.Sequential:
+    """A GNN that ends in a convolution, like PyG's examples of node classifiers."""
     torch.manual_seed(0)
     model = nn.Sequential(GraphConv(1, 16), nn.ReLU(), GraphConv(16, 16), nn.ReLU(), GCNConv(16, 2))
     edges = torch.tensor(list(nx.convert_node_labels_to_integers(graph).edges)).T
@@ -86,8 +86,8 @@ def trained(graph: nx.Graph) -> nn.Sequential:
     return model
 
 
-def posted(graph: nx.Graph) -> dict[str, Any]:
-    """Without features, which makes them 1."""
+def node_link(graph: nx.Graph) -> dict[str, Any]:
+    """JSON without features; the API sets them to 1."""
     return {
         "nodes": [{"id": node} for node in graph],
         "edges": [{"source": source, "target": target} for source, target in graph.edges],
@@ -97,28 +97,28 @@ def posted(graph: nx.Graph) -> dict[str, Any]:
 @pytest.mark.timeout(600)
 def test_a_node_is_explained_and_the_answer_holds(client: Client, tmp_path: Path) -> None:
     graph = tree_with_cycles()
-    files = export(trained(graph), tmp_path / "exported", ["tree", "cycle"])
+    files = export(train_gnn(graph), tmp_path / "exported", ["tree", "cycle"])
     assert json.loads(files.spec.read_text())["task"] == "node"
 
     gnn = client.register_gnn("cycles", files.spec, files.weights)
     assert gnn.state is GnnState.READY
-    dataset = client.create_dataset("one graph", [posted(graph)])
-    before = client.node_predictions(gnn.id, posted(graph))
+    dataset = client.create_dataset("one graph", [node_link(graph)])
+    before = client.node_predictions(gnn.id, node_link(graph))
     assert before.keys() == set(graph)
-    asked = ["cycle 0.3", "tree 7"]
-    assert [before[node].predicted_class for node in asked] == [1, 0]
+    nodes = ["cycle 0.3", "tree 7"]
+    assert [before[node].predicted_class for node in nodes] == [1, 0]
 
     explanation = client.explain_counterfactual(
         gnn.id,
         dataset.id,
-        [posted(graph)],
-        nodes=asked,
+        [node_link(graph)],
+        nodes=nodes,
         denoiser={"steps": 20, "hidden": 8, "blocks": 2},
         constraints={"max_ratio": 0.5},
     )
     result = client.result(explanation, timeout=400)
     assert isinstance(result, CounterfactualResult)
-    assert [answer.node.id for answer in result.answers if answer.node] == asked
+    assert [answer.node.id for answer in result.answers if answer.node] == nodes
     assert result.summary.found_count == 2
     for answer in result.answers:
         assert answer.node is not None
@@ -128,10 +128,12 @@ def test_a_node_is_explained_and_the_answer_holds(client: Client, tmp_path: Path
             for edit in found.edits:
                 change = changed.add_edge if edit.action == "add" else changed.remove_edge
                 change(edit.source, edit.target)
-            after = client.node_predictions(gnn.id, posted(changed), [answer.node.id])
-            told = after[answer.node.id]
-            assert told.predicted_class != before[answer.node.id].predicted_class
-            assert told.probabilities == pytest.approx(found.prediction.probabilities, rel=1e-4)
+            after = client.node_predictions(gnn.id, node_link(changed), [answer.node.id])
+            prediction = after[answer.node.id]
+            assert prediction.predicted_class != before[answer.node.id].predicted_class
+            assert prediction.probabilities == pytest.approx(
+                found.prediction.probabilities, rel=1e-4
+            )
     assert result.mmd is not None
     assert result.mmd.reference_count == len(graph)
     assert b'class="ring"' in client.drawing(explanation.id)

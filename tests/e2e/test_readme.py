@@ -60,7 +60,7 @@ def wait_until_ready(address: str, stack: subprocess.Popen[bytes]) -> None:
 
 
 def resubmit(address: str, body: bytes) -> dict[str, Any]:
-    """Sends the walk-through's request again with the same Idempotency-Key."""
+    """Send the walk-through's request again with the same Idempotency-Key."""
     headers = {"Content-Type": "application/json", "Idempotency-Key": "first-question"}
     request = urllib.request.Request(f"{address}/v1/explanations", body, headers)
     with urllib.request.urlopen(request, timeout=10) as again:
@@ -69,7 +69,7 @@ def resubmit(address: str, body: bytes) -> dict[str, Any]:
 
 
 def run(command: list[str], folder: Path) -> str:
-    """Runs an example in the folder and returns what it printed."""
+    """Run an example in the folder and return its output."""
     completed = subprocess.run(
         command,
         cwd=folder,

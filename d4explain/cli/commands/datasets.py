@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from d4explain.cli.commands.options import Url, graphs_of, read_json
+from d4explain.cli.commands.options import Url, graphs_in, read_json
 from d4explain.cli.terminal import output
 from d4explain.client.address import api_address
 from d4explain.client.client import Client
@@ -27,9 +27,9 @@ def create(
     url: Url = None,
 ) -> None:
     """Create a reference set: graphs like those that the GNN was trained on."""
-    listed = graphs_of(read_json(graphs), graphs)
+    documents = graphs_in(read_json(graphs), graphs)
     with Client(api_address(url)) as client:
-        created = client.create_dataset(name, listed, gnn)
+        created = client.create_dataset(name, documents, gnn)
     line = (
         f"{created.id}: {created.graph_count} graphs of {created.mean_nodes:.1f} nodes on average"
     )
@@ -41,10 +41,10 @@ def list_datasets(limit: Annotated[int, typer.Option(min=1)] = 20, url: Url = No
     """List the newest reference sets."""
     table = Table("set", "name", "graphs", "features", "mean nodes", "mean edges", box=None)
     with Client(api_address(url)) as client:
-        for found in islice(client.datasets(), limit):
-            sizes = f"{found.mean_nodes:.1f}", f"{found.mean_edges:.1f}"
-            counts = str(found.graph_count), str(found.features)
-            table.add_row(found.id, escape(found.name), *counts, *sizes)
+        for dataset in islice(client.datasets(), limit):
+            sizes = f"{dataset.mean_nodes:.1f}", f"{dataset.mean_edges:.1f}"
+            counts = str(dataset.graph_count), str(dataset.features)
+            table.add_row(dataset.id, escape(dataset.name), *counts, *sizes)
     output().print(table if table.row_count else "no reference sets")
 
 

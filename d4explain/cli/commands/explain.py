@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from d4explain.cli.commands.options import Url, graphs_of, read_json
+from d4explain.cli.commands.options import Url, graphs_in, read_json
 from d4explain.cli.progress_bars import JobProgressBars
 from d4explain.cli.tables import class_table, counterfactual_table, mmd_table, summary_lines
 from d4explain.cli.terminal import messages, output
@@ -68,12 +68,12 @@ def explain(
     """Explain graphs or nodes (which edits flip the prediction?) or, without a GRAPH, a class."""
     if graph is None and not smiles and not node and target is None:
         raise CommandError(
-            "there is nothing to explain",
+            "nothing to explain",
             hint="give a GRAPH file, a --smiles, a --class, or the --node of a large graph",
         )
-    graphs = [] if graph is None else graphs_of(read_json(graph), graph)
+    graphs = [] if graph is None else graphs_in(read_json(graph), graph)
     graphs += [{"smiles": text} for text in smiles or []]
-    nodes = nodes_of(graphs, node or []) if graphs else numbers_of(node or [])
+    nodes = node_ids(graphs, node or []) if graphs else node_numbers(node or [])
     with Client(api_address(url)) as client:
         ids = gnn, _dataset_id(client, dataset)
         if graphs or nodes:
@@ -108,28 +108,28 @@ def explain(
         print(result.model_dump_json(indent=2))
     else:
         _show(result, class_names)
-        where = f", drawn in {svg}" if svg else ""
-        output().print(f"[dim]{explanation.id}{where}", soft_wrap=True)
+        drawing = f", drawn in {svg}" if svg else ""
+        output().print(f"[dim]{explanation.id}{drawing}", soft_wrap=True)
 
 
-def nodes_of(graphs: list[dict[str, Any]], given: list[str]) -> list[NodeId]:
-    """The ids of these nodes as they are in the file, where they may be numbers."""
-    if not given:
+def node_ids(graphs: list[dict[str, Any]], texts: list[str]) -> list[NodeId]:
+    """The ids of the nodes with the types that they have in the file (text or number)."""
+    if not texts:
         return []
     if len(graphs) != 1:
         raise CommandError(
-            f"--node names a node of one graph; here are {len(graphs)}",
+            f"--node needs exactly one graph; got {len(graphs)}",
             hint="give a file with a single graph",
         )
-    return [_node_id(graphs[0], text) for text in given]
+    return [_node_id(graphs[0], text) for text in texts]
 
 
-def numbers_of(given: list[str]) -> list[NodeId]:
-    """Nodes of a large graph."""
-    for text in given:
+def node_numbers(texts: list[str]) -> list[NodeId]:
+    """The numbers of nodes of a large graph."""
+    for text in texts:
         if not text.isdecimal():
             raise CommandError(f"--node is {text!r}; nodes of a large graph are numbered from 0")
-    return [int(text) for text in given]
+    return [int(text) for text in texts]
 
 
 def _node_id(graph: dict[str, Any], text: str) -> NodeId:
@@ -137,22 +137,22 @@ def _node_id(graph: dict[str, Any], text: str) -> NodeId:
         if text.isdecimal():
             return int(text)
         raise CommandError(f"--node is {text!r}; the nodes of this graph are numbered from 0")
-    listed = graph.get("node_ids") or [item.get("id") for item in graph.get("nodes", [])]
-    for node_id in listed:
+    graph_node_ids = graph.get("node_ids") or [item.get("id") for item in graph.get("nodes", [])]
+    for node_id in graph_node_ids:
         if str(node_id) == text:
-            found: NodeId = node_id
-            return found
+            matching: NodeId = node_id
+            return matching
     raise CommandError(f"the graph has no node {text!r}")
 
 
-def _dataset_id(client: Client, given: str) -> str:
-    """A name means the newest reference set of that name."""
-    if given.startswith("set_"):
-        return given
+def _dataset_id(client: Client, id_or_name: str) -> str:
+    """The id itself, or the id of the newest reference set with this name."""
+    if id_or_name.startswith("set_"):
+        return id_or_name
     for item in client.datasets():
-        if item.name == given:
+        if item.name == id_or_name:
             return item.id
-    raise CommandError(f"no reference set is called {given!r}")
+    raise CommandError(f"no reference set has the name {id_or_name!r}")
 
 
 def _show_estimate(estimate: Estimate) -> None:
@@ -162,7 +162,7 @@ def _show_estimate(estimate: Estimate) -> None:
             f"{case.memory_bytes / 1e6:,.0f} MB, {case.seconds:g} s"
         )
     training = ", after training a denoiser" if estimate.trains_denoiser else ""
-    output().print(f"in all about {estimate.seconds:g} s on one core{training}")
+    output().print(f"total: about {estimate.seconds:g} s on one core{training}")
 
 
 def _show(result: CounterfactualResult | ClassResult, class_names: list[str] | None) -> None:

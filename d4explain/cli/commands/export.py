@@ -21,7 +21,7 @@ def export(
         str | None, typer.Option(help="Names of the classes, separated by commas.")
     ] = None,
     archive: Annotated[
-        bool, typer.Option("--archive", help="Also write gnn.zip, which holds both files.")
+        bool, typer.Option("--archive", help="Also write gnn.zip, which contains both files.")
     ] = False,
 ) -> None:
     """Convert a trained PyG model to the spec and weights that `register` takes."""

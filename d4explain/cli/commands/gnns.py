@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from d4explain.cli.commands.options import Url, tags_of
+from d4explain.cli.commands.options import Url, parse_tags
 from d4explain.cli.terminal import output
 from d4explain.client.address import api_address
 from d4explain.client.client import Client
@@ -54,7 +54,7 @@ def change(
 ) -> None:
     """Change the description or the tags of a GNN."""
     changes: dict[str, object] = {} if description is None else {"description": description}
-    changes["tags"] = {key: value or None for key, value in tags_of(tag or []).items()}
+    changes["tags"] = {key: value or None for key, value in parse_tags(tag or []).items()}
     with Client(api_address(url)) as client:
         changed = client.change_gnn(gnn, **changes)
     output().print(f"changed {changed.id}")

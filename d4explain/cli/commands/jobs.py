@@ -28,14 +28,17 @@ def list_jobs(
     url: Url = None,
 ) -> None:
     """List the newest jobs."""
-    filters = {"state": state, "kind": kind}
+    filters = {
+        name: str(value)
+        for name, value in {"state": state, "kind": kind}.items()
+        if value is not None
+    }
     table = Table(box=None)
     for name in ("job", "kind", "state", "created"):
         table.add_column(name, no_wrap=True)
     table.add_column("progress", ratio=1)
     with Client(api_address(url)) as client:
-        given = {name: str(value) for name, value in filters.items() if value is not None}
-        for job in islice(client.jobs(**given), limit):
+        for job in islice(client.jobs(**filters), limit):
             created = job.created_at[:16].replace("T", " ")
             table.add_row(job.id, job.kind, _state(job), created, _progress(job))
     output().print(table if table.row_count else "no jobs")
@@ -60,16 +63,16 @@ def cancel(job: JobId, url: Url = None) -> None:
     """Stop a queued or running job."""
     with Client(api_address(url)) as client:
         canceled = client.cancel(job)
-    words = "is canceled" if canceled.state is JobState.CANCELED else "will stop at its next step"
-    output().print(f"{canceled.id} {words}")
+    outcome = "is canceled" if canceled.state is JobState.CANCELED else "will stop at its next step"
+    output().print(f"{canceled.id} {outcome}")
 
 
 @app.command("retry")
 def retry(job: JobId, url: Url = None) -> None:
     """Repeat a failed, canceled or expired job as a new job."""
     with Client(api_address(url)) as client:
-        again = client.retry(job)
-    output().print(f"{again.id} repeats {job}")
+        new_job = client.retry(job)
+    output().print(f"{new_job.id} repeats {job}")
 
 
 def _state(job: Job) -> str:

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options and input files that several commands share."""
 
 from __future__ import annotations
 
@@ -13,12 +13,20 @@ from d4explain.errors import CommandError
 
 Url = Annotated[
     str | None,
-    typer.Option(help="Address of the API; default: D4_URL, then the stack of the data folder."),
+    typer.Option(
+        help="Address of the API; default: D4_URL, then the running stack of the data folder."
+    ),
 ]
 
 
+def require_file(path: Path) -> Path:
+    if not path.is_file():
+        raise CommandError(f"no such file: {path}")
+    return path
+
+
 def read_json(path: Path) -> Any:
-    """The JSON of a file, or of stdin for `-`."""
+    """Parse a JSON file, or stdin if the path is `-`."""
     try:
         text = (
             typer.get_text_stream("stdin").read() if str(path) == "-" else path.read_text("utf-8")
@@ -32,21 +40,22 @@ def read_json(path: Path) -> Any:
         raise CommandError(f"{path} is not JSON: {error}") from error
 
 
-def graphs_of(document: Any, path: Path) -> list[dict[str, Any]]:
-    """The graphs in a file: one graph, a list, {graph: …} or {graphs: […]}."""
+def graphs_in(document: Any, path: Path) -> list[dict[str, Any]]:
+    """The graphs in a document: one graph, a list, {graph: …} or {graphs: […]}."""
     if isinstance(document, dict) and not {"nodes", "edge_index"} & document.keys():
         document = document.get("graphs", document.get("graph", document))
     graphs = document if isinstance(document, list) else [document]
     if not graphs or not all(isinstance(item, dict) for item in graphs):
         raise CommandError(
-            f"{path} holds no graph", hint="a graph is node-link JSON, a PyG dict or SMILES"
+            f"{path} contains no graph", hint="a graph is node-link JSON, a PyG dict or SMILES"
         )
     return graphs
 
 
-def tags_of(given: Sequence[str]) -> dict[str, str]:
+def parse_tags(texts: Sequence[str]) -> dict[str, str]:
+    """Parse KEY=VALUE texts."""
     tags = {}
-    for text in given:
+    for text in texts:
         key, equals, value = text.partition("=")
         if not key or not equals:
             raise CommandError(f"{text!r} is not KEY=VALUE")

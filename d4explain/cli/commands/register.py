@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from d4explain.cli.commands.options import Url, read_json, tags_of
+from d4explain.cli.commands.options import Url, parse_tags, read_json, require_file
 from d4explain.cli.tables import probe_table
 from d4explain.cli.terminal import output
 from d4explain.client.address import api_address
@@ -33,33 +33,29 @@ def register(
     url: Url = None,
 ) -> None:
     """Register a GNN from spec and weights, or from a URL; print its id and the probe report."""
-    known: dict[str, Any] = {"description": description, "tags": tags_of(tag or [])}
+    metadata: dict[str, Any] = {"description": description, "tags": parse_tags(tag or [])}
     if predict_url is not None:
         if weights is not None or spec.suffix == ".zip":
             raise CommandError("a GNN has weights or a --predict-url, not both")
         document = read_json(spec)
-        labelled = None if samples is None else read_json(samples)
+        labelled_graphs = None if samples is None else read_json(samples)
         with Client(api_address(url)) as client:
-            gnn = client.register_black_box(name, document, predict_url, samples=labelled, **known)
+            gnn = client.register_black_box(
+                name, document, predict_url, samples=labelled_graphs, **metadata
+            )
     elif weights is None:
         if spec.suffix != ".zip" or samples is not None:
             raise CommandError("give spec.json and weights.safetensors, or a .zip file of both")
-        archive = _existing(spec).read_bytes()
+        archive = require_file(spec).read_bytes()
         with Client(api_address(url)) as client:
-            gnn = client.register_archive(name, archive, **known)
+            gnn = client.register_archive(name, archive, **metadata)
     else:
         document = read_json(spec)
-        labelled = None if samples is None else read_json(samples)
-        _existing(weights)
+        labelled_graphs = None if samples is None else read_json(samples)
+        require_file(weights)
         with Client(api_address(url)) as client:
-            gnn = client.register_gnn(name, document, weights, samples=labelled, **known)
+            gnn = client.register_gnn(name, document, weights, samples=labelled_graphs, **metadata)
     _show(gnn)
-
-
-def _existing(path: Path) -> Path:
-    if not path.is_file():
-        raise CommandError(f"there is no file {path}")
-    return path
 
 
 def _show(gnn: Gnn) -> None:
@@ -67,5 +63,5 @@ def _show(gnn: Gnn) -> None:
     if gnn.report is not None:
         console.print(probe_table(gnn.report))
     if gnn.state is not GnnState.READY:
-        raise CommandError(f"{gnn.id} was {gnn.state}: it cannot be explained")
+        raise CommandError(f"{gnn.id} is {gnn.state} and cannot be explained")
     console.print(f"{gnn.id} is ready: {gnn.name}@{gnn.version}", markup=False, soft_wrap=True)

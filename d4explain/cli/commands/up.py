@@ -26,6 +26,6 @@ def up(
     from d4explain.stack.supervisor import Stack  # noqa: PLC0415 - imports the store
     from store.settings import Settings  # noqa: PLC0415 - only from the source tree
 
-    given = {"D4_DATA_DIR": data_dir, "D4_HOST": host, "D4_PORT": port}
-    options = {name: str(value) for name, value in given.items() if value is not None}
-    Stack(Settings.from_environment({**os.environ, **options}), output(), started).run()
+    options = {"D4_DATA_DIR": data_dir, "D4_HOST": host, "D4_PORT": port}
+    overrides = {name: str(value) for name, value in options.items() if value is not None}
+    Stack(Settings.from_environment({**os.environ, **overrides}), output(), started).run()

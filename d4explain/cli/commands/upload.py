@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from d4explain.cli.commands.options import Url
+from d4explain.cli.commands.options import Url, require_file
 from d4explain.cli.terminal import output
 from d4explain.client.address import api_address
 from d4explain.client.client import Client
@@ -31,10 +31,10 @@ def upload(
     ] = None,
     url: Url = None,
 ) -> None:
-    """Store one large graph, so that `explain --node` can explain its nodes; print its id."""
+    """Upload one large graph for `explain --node`; print its id."""
     for file in (graph, features):
-        if file is not None and not file.is_file():
-            raise CommandError(f"there is no file {file}")
+        if file is not None:
+            require_file(file)
     with Client(api_address(url)) as client:
         try:
             dataset = client.upload_large_graph(name, graph, features)

@@ -1,4 +1,4 @@
-"""What workers import."""
+"""The modules of the layers; only workers import them."""
 
 import torch
 from torch import Tensor, nn

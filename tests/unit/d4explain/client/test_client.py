@@ -66,7 +66,7 @@ def problem(status: int, detail: str, *errors: dict[str, str]) -> httpx.Response
 # Errors
 
 
-def test_a_problem_is_raised_with_its_words_and_places() -> None:
+def test_a_problem_is_raised_with_its_message_and_pointers() -> None:
     errors = [
         {"pointer": "/graph/edges/3", "detail": "is a self-loop"},
         {"pointer": "/seed", "detail": "should be at least 0"},
@@ -76,25 +76,25 @@ def test_a_problem_is_raised_with_its_words_and_places() -> None:
         client.gnn("gnn_1")
     error = refused.value
     assert error.status == 422
-    assert [place.pointer for place in error.errors] == ["/graph/edges/3", "/seed"]
+    assert [item.pointer for item in error.errors] == ["/graph/edges/3", "/seed"]
     assert str(error) == ("/graph/edges/3: is a self-loop; /seed: should be at least 0 (HTTP 422)")
 
 
-def test_an_error_that_is_no_problem_document_keeps_its_status() -> None:
+def test_an_error_without_a_problem_document_keeps_its_status() -> None:
     answer = httpx.Response(502, text="<html>")
-    words = r"Bad Gateway \(HTTP 502\)"
-    with client_of(lambda _: answer) as client, pytest.raises(RefusedError, match=words):
+    message = r"Bad Gateway \(HTTP 502\)"
+    with client_of(lambda _: answer) as client, pytest.raises(RefusedError, match=message):
         client.gnn("gnn_1")
 
 
-def test_nobody_there_is_said_with_the_address() -> None:
+def test_an_unreachable_server_is_reported_with_its_address() -> None:
     address = f"http://127.0.0.1:{free_port()}"
     with Client(address, attempts=1) as client, pytest.raises(UnreachableError) as error:
         client.job("job_1")
     assert address in str(error.value)
 
 
-def test_a_post_is_sent_again_with_the_same_key() -> None:
+def test_a_post_is_retried_with_the_same_idempotency_key() -> None:
     keys = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -111,12 +111,12 @@ def test_a_post_is_sent_again_with_the_same_key() -> None:
     assert keys[3] != keys[0]
 
 
-def test_503_is_waited_out_as_the_api_asks_and_sent_again_with_the_same_key() -> None:
-    asked: list[tuple[float, str]] = []
+def test_a_503_is_retried_after_retry_after_with_the_same_key() -> None:
+    requests: list[tuple[float, str]] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
-        asked.append((time.monotonic(), request.headers["Idempotency-Key"]))
-        if len(asked) == 1:
+        requests.append((time.monotonic(), request.headers["Idempotency-Key"]))
+        if len(requests) == 1:
             refusal = problem(503, "the outcome is unknown")
             refusal.headers["Retry-After"] = "1"
             return refusal
@@ -124,41 +124,41 @@ def test_503_is_waited_out_as_the_api_asks_and_sent_again_with_the_same_key() ->
 
     with client_of(answer) as client:
         assert client.retry("job_1").state is JobState.QUEUED
-    (first, key), (second, again) = asked
+    (first, key), (second, again) = requests
     assert second - first >= 1
     assert again == key
 
 
-def test_503_is_not_waited_out_for_ever() -> None:
-    asked = 0
+def test_the_number_of_retries_after_a_503_is_limited() -> None:
+    requests = 0
 
     def answer(_: httpx.Request) -> httpx.Response:
-        nonlocal asked
-        asked += 1
+        nonlocal requests
+        requests += 1
         return problem(503, "the database does not answer")
 
     with client_of(answer, attempts=2) as client, pytest.raises(RefusedError) as refused:
         client.gnn("gnn_1")
-    assert (refused.value.status, asked) == (503, 2)
+    assert (refused.value.status, requests) == (503, 2)
 
 
-def test_other_refusals_are_not_sent_again() -> None:
-    asked = 0
+def test_other_errors_are_not_retried() -> None:
+    requests = 0
 
     def answer(_: httpx.Request) -> httpx.Response:
-        nonlocal asked
-        asked += 1
+        nonlocal requests
+        requests += 1
         return problem(507, "the disk is full")
 
     with client_of(answer) as client, pytest.raises(RefusedError, match="disk is full"):
         client.retry("job_1")
-    assert asked == 1
+    assert requests == 1
 
 
 # Registering, reference sets, predictions
 
 
-def test_a_gnn_goes_as_a_form() -> None:
+def test_a_gnn_is_sent_as_a_form() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         body = request.read()
         assert request.headers["content-type"].startswith("multipart/form-data")
@@ -176,7 +176,7 @@ def test_a_gnn_goes_as_a_form() -> None:
         assert client.register_gnn("g", {"classes": 3}, b"\x01\x02").state is GnnState.READY
 
 
-def test_a_rejected_gnn_comes_back_with_its_report() -> None:
+def test_a_rejected_gnn_is_returned_with_its_report() -> None:
     report = {
         "passed": False,
         "checks": [{"name": "determinism", "passed": False, "detail": "two answers differ"}],
@@ -190,13 +190,13 @@ def test_a_rejected_gnn_comes_back_with_its_report() -> None:
     assert found.report.checks[0].name == "determinism"
 
 
-def test_a_spec_that_is_refused_raises() -> None:
+def test_a_refused_spec_raises() -> None:
     answer = problem(422, "/spec/layers: is required")
     with client_of(lambda _: answer) as client, pytest.raises(RefusedError, match="/spec/layers"):
         client.register_gnn("g", {}, b"")
 
 
-def test_a_slow_probe_is_waited_for() -> None:
+def test_the_client_waits_for_a_slow_probe() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         match request.method, request.url.path:
             case "POST", _:
@@ -209,7 +209,7 @@ def test_a_slow_probe_is_waited_for() -> None:
         assert client.register_gnn("g", {}, b"").state is GnnState.READY
 
 
-def test_predictions_come_at_once_or_from_their_job() -> None:
+def test_predictions_come_from_the_response_or_the_job() -> None:
     prediction = {"predicted_class": 1, "probabilities": [0.1, 0.9]}
     now = {"gnn": "gnn_1", "job": job("succeeded"), "predictions": [prediction]}
     later = {**now, "job": job("queued"), "predictions": None}
@@ -225,13 +225,13 @@ def test_predictions_come_at_once_or_from_their_job() -> None:
         assert client.predictions("gnn_1", [])[0].predicted_class == 1
 
 
-def test_predictions_of_nodes_come_by_their_ids() -> None:
+def test_node_predictions_are_returned_by_node_id() -> None:
     nodes = [{"node": "b", "predicted_class": 1, "probabilities": [0.1, 0.9]},
              {"node": 7, "predicted_class": 0, "probabilities": [0.6, 0.4]}]  # fmt: skip
-    asked = []
+    requests = []
 
     def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(json.loads(request.content))
+        requests.append(json.loads(request.content))
         found = {"gnn": "gnn_1", "job": job("succeeded"), "predictions": [{"nodes": nodes}]}
         return httpx.Response(200, json=found)
 
@@ -244,7 +244,7 @@ def test_predictions_of_nodes_come_by_their_ids() -> None:
         "b": [0.1, 0.9],
         7: [0.6, 0.4],
     }
-    assert asked == [{"graph": GRAPH, "nodes": ["b", 7]}, {"graph": GRAPH}, {"graphs": [GRAPH]}]
+    assert requests == [{"graph": GRAPH, "nodes": ["b", 7]}, {"graph": GRAPH}, {"graphs": [GRAPH]}]
 
 
 def test_pages_are_followed_to_the_end() -> None:
@@ -261,11 +261,11 @@ def test_pages_are_followed_to_the_end() -> None:
 # Explanations
 
 
-def test_one_graph_and_many_are_asked_in_their_own_words() -> None:
-    asked = []
+def test_explanation_requests_have_graph_or_graphs() -> None:
+    requests = []
 
     def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(json.loads(request.content))
+        requests.append(json.loads(request.content))
         assert request.headers["Prefer"] == "wait=0"
         body = {"id": "exp_1", "kind": "counterfactual", "gnn": "gnn_1", "dataset": "set_1"}
         body |= {"denoiser": "den_1", "state": "queued", "created_at": "now"}
@@ -277,7 +277,7 @@ def test_one_graph_and_many_are_asked_in_their_own_words() -> None:
         client.explain_counterfactual("gnn_1", "set_1", [GRAPH], node="a")
         client.explain_class("gnn_1", "set_1", 2, example_count=4)
     common = {"gnn": "gnn_1", "dataset": "set_1"}
-    assert asked == [
+    assert requests == [
         {"kind": "counterfactual", **common, "graph": GRAPH, "seed": 3},
         {"kind": "counterfactual", **common, "graphs": [GRAPH, GRAPH], "preset": "fast"},
         {"kind": "counterfactual", **common, "graph": GRAPH, "node": "a"},
@@ -285,7 +285,7 @@ def test_one_graph_and_many_are_asked_in_their_own_words() -> None:
     ]
 
 
-def test_a_denoisers_config_says_only_what_was_chosen() -> None:
+def test_a_denoiser_config_omits_unset_fields() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         assert json.loads(request.content)["config"] == {"recipe": "default", "steps": 5, "seed": 0}
         body = {"id": "den_1", "gnn": "gnn_1", "dataset": "set_1", "objective": "class"}
@@ -301,7 +301,7 @@ def test_a_denoisers_config_says_only_what_was_chosen() -> None:
 
 
 class FakeJobApi(BaseHTTPRequestHandler):
-    """A job whose events are streamed; what it does is written on the server object."""
+    """An API with one job; the server object holds its states and event streams."""
 
     server: FakeJobServer
 
@@ -313,7 +313,7 @@ class FakeJobApi(BaseHTTPRequestHandler):
             )
             self._send(200, "application/json", json.dumps(job(state)).encode())
             return
-        self.server.heard_after.append(self.headers.get("Last-Event-ID"))
+        self.server.last_event_ids.append(self.headers.get("Last-Event-ID"))
         if not self.server.streams:
             self._send(503, "application/problem+json", b'{"detail": "no events here"}')
             return
@@ -338,7 +338,7 @@ class FakeJobServer(ThreadingHTTPServer):
         self.states = ["running"]
         self.streams: list[str] = []
         self.polls = 0
-        self.heard_after: list[str | None] = []
+        self.last_event_ids: list[str | None] = []
 
     @property
     def url(self) -> str:
@@ -347,11 +347,11 @@ class FakeJobServer(ThreadingHTTPServer):
 
 @pytest.fixture
 def server() -> Iterator[FakeJobServer]:
-    with FakeJobServer() as made:
-        thread = threading.Thread(target=made.serve_forever, args=(0.01,))
+    with FakeJobServer() as running:
+        thread = threading.Thread(target=running.serve_forever, args=(0.01,))
         thread.start()
-        yield made
-        made.shutdown()
+        yield running
+        running.shutdown()
         thread.join()
 
 
@@ -363,7 +363,7 @@ def progress(number: int, step: int) -> str:
     return sse(number, "progress", {"phase": "train", "step": step, "total": 10, "metrics": {}})
 
 
-def test_events_move_the_progress(server: FakeJobServer) -> None:
+def test_events_update_the_progress(server: FakeJobServer) -> None:
     server.states = ["running", "succeeded"]
     server.streams = [
         ": ping\r\n\r\n" + progress(1, 3) + progress(2, 7) + sse(3, "state", {"state": "succeeded"})
@@ -376,13 +376,13 @@ def test_events_move_the_progress(server: FakeJobServer) -> None:
     assert server.polls == 2
 
 
-def test_a_broken_stream_is_taken_up_where_it_broke(server: FakeJobServer) -> None:
+def test_a_broken_stream_resumes_after_the_last_event(server: FakeJobServer) -> None:
     server.states = ["running", "running", "succeeded"]
     server.streams = [progress(1, 3), progress(2, 7) + sse(3, "state", {"state": "succeeded"})]
     seen: list[Job] = []
     with Client(server.url) as client:
         client.wait("job_1", on_progress=seen.append)
-    assert server.heard_after == [None, "1"]
+    assert server.last_event_ids == [None, "1"]
     assert [item.progress.step for item in seen if item.progress] == [3, 7]
 
 
@@ -395,7 +395,7 @@ def test_without_events_the_job_is_polled(server: FakeJobServer) -> None:
     assert server.polls == 4
 
 
-def test_a_job_that_failed_raises_its_reason() -> None:
+def test_a_failed_job_raises_its_error() -> None:
     failed = job("failed", error={"type": "OutOfMemory", "message": "no memory", "attempts": []})
     with client_of(lambda _: httpx.Response(200, json=failed)) as client:
         with pytest.raises(UnsuccessfulJobError, match="train job job_1 failed: no memory"):
@@ -403,14 +403,14 @@ def test_a_job_that_failed_raises_its_reason() -> None:
         assert client.wait("job_1", check=False).state is JobState.FAILED
 
 
-def test_waiting_ends_in_time(server: FakeJobServer) -> None:
+def test_waiting_ends_at_the_timeout(server: FakeJobServer) -> None:
     began = time.monotonic()
     with Client(server.url) as client, pytest.raises(WaitTimeoutError, match="still running"):
         client.wait("job_1", timeout=0.3)
     assert time.monotonic() - began < 2
 
 
-def test_a_job_that_waits_shows_the_one_it_waits_for() -> None:
+def test_a_waiting_job_reports_the_job_that_it_waits_for() -> None:
     states = {"job_2": ["queued", "succeeded"], "job_1": ["running", "succeeded"]}
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -432,7 +432,7 @@ def test_a_job_that_waits_shows_the_one_it_waits_for() -> None:
     ]
 
 
-def test_a_restarted_server_is_waited_for() -> None:
+def test_the_client_waits_for_a_restarting_server() -> None:
     calls = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -448,7 +448,7 @@ def test_a_restarted_server_is_waited_for() -> None:
     assert len(calls) == 6
 
 
-def test_events_are_read_as_the_standard_says() -> None:
+def test_server_sent_events_are_parsed() -> None:
     lines = [
         ": a comment",
         "event: state",

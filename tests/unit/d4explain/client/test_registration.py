@@ -23,8 +23,8 @@ def client(served):
         yield client
 
 
-def probed(served, register):
-    """What `register` returns, while a worker probes what it has sent."""
+def register_with_probe(served, register):
+    """Call `register` while a worker runs the probe; return its result."""
 
     def probe():
         library = Library(served.store.artifacts, torch.device("cpu"))
@@ -41,7 +41,7 @@ def probed(served, register):
 def exported(tmp_path, monkeypatch, capsys):
     """A folder with spec.json, weights.safetensors and gnn.zip, as the command writes them."""
     monkeypatch.chdir(tmp_path)
-    # PyG sets it for the whole class wherever a Sequential's module can be imported
+    # PyG replaces `forward` of the class if the module of a Sequential can be imported.
     monkeypatch.setattr(Sequential, "forward", Sequential.forward)
     module = tmp_path / "mine.py"
     module.write_text(
@@ -62,14 +62,14 @@ def run(*arguments):
     assert ended.value.code in (0, None)
 
 
-def test_from_an_exported_archive_to_an_alias(served, exported, client, capsys):
+def test_an_exported_archive_is_registered_changed_and_deleted(served, exported, client, capsys):
     url = ("--url", str(served.client.base_url))
     archive = GnnArchive((exported / "gnn.zip").read_bytes())
     assert archive.read(SPEC, 10_000) == (exported / SPEC).read_bytes()
     assert archive.read(WEIGHTS, 10_000) == (exported / WEIGHTS).read_bytes()
 
     zipped = ("register", str(exported / "gnn.zip"), "--name", "my motifs", "--tag", "seed=0")
-    probed(served, lambda: run(*zipped, "--description", "by hand", *url))
+    register_with_probe(served, lambda: run(*zipped, "--description", "by hand", *url))
     assert "is ready: my motifs@1" in capsys.readouterr().out
     first = client.gnn("my motifs")
     assert (first.version, first.tags, first.description) == (1, {"seed": "0"}, "by hand")
@@ -78,8 +78,9 @@ def test_from_an_exported_archive_to_an_alias(served, exported, client, capsys):
     graphs = [{"edge_index": [[0], [1]], "num_nodes": 2, "label": label} for label in (0, 1)]
     samples.write_text(json.dumps({"graphs": graphs, "min_accuracy": 0.5}))
     plain = ("register", str(exported / SPEC), str(exported / WEIGHTS), "--name", "my motifs")
-    with pytest.raises(SystemExit) as ended:  # both samples are one graph: one class for all
-        probed(served, lambda: main((*plain, "--samples", str(samples), *url)))
+    # Both samples are the same graph and get the same class.
+    with pytest.raises(SystemExit) as ended:
+        register_with_probe(served, lambda: main((*plain, "--samples", str(samples), *url)))
     assert ended.value.code == 1
     assert "samples_classes" in capsys.readouterr().out
     assert client.gnn("my motifs@2").state is GnnState.REJECTED
@@ -104,18 +105,18 @@ def test_reference_sets_are_posted_listed_and_deleted(served, client, tmp_path, 
     graphs = tmp_path / "graphs.json"
     graphs.write_text(json.dumps({"graphs": [{"edge_index": [[0, 1], [1, 2]]}] * 2}))
     run("datasets", "create", str(graphs), "--name", "paths [1]", *url)
-    (made,) = client.datasets()
-    assert capsys.readouterr().out == f"{made.id}: 2 graphs of 3.0 nodes on average\n"
-    assert (made.name, made.mean_edges) == ("paths [1]", 2.0)
+    (dataset,) = client.datasets()
+    assert capsys.readouterr().out == f"{dataset.id}: 2 graphs of 3.0 nodes on average\n"
+    assert (dataset.name, dataset.mean_edges) == ("paths [1]", 2.0)
     run("datasets", "list", *url)
     listed = capsys.readouterr().out
-    assert made.id in listed
+    assert dataset.id in listed
     assert "paths [1]" in listed
-    run("datasets", "delete", made.id, *url)
+    run("datasets", "delete", dataset.id, *url)
     assert not list(client.datasets())
 
 
-def test_the_client_knows_versions_aliases_and_tags(served, client):
+def test_the_client_handles_versions_aliases_and_tags(served, client):
     spec = json.loads(served.spec().model_dump_json())
     members = {SPEC: json.dumps(spec).encode(), WEIGHTS: served.weights()}
     ids = [served.gnn(), served.gnn()]
@@ -131,9 +132,11 @@ def test_the_client_knows_versions_aliases_and_tags(served, client):
     with pytest.raises(RefusedError, match="no version 1"):
         client.gnn("a GNN@1")
 
-    # Weights that are all alike make a constant GNN: the report says so.
+    # Equal weights make a constant GNN, which the probe rejects.
     packed = write_archive(members)
-    rejected = probed(served, lambda: client.register_archive("flat", packed, tags={"b": "2"}))
+    rejected = register_with_probe(
+        served, lambda: client.register_archive("flat", packed, tags={"b": "2"})
+    )
     assert rejected.state is GnnState.REJECTED
     assert rejected.tags == {"b": "2"}
     assert rejected.report is not None
@@ -141,18 +144,20 @@ def test_the_client_knows_versions_aliases_and_tags(served, client):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         (("spec.json",), "or a .zip file of both"),
         (("gnn.zip", "--samples", "s.json"), "or a .zip file of both"),
-        (("none.zip",), "there is no file none.zip"),
+        (("none.zip",), "no such file: none.zip"),
         (("spec.json", "w.safetensors", "--tag", "seed"), "'seed' is not KEY=VALUE"),
     ],
 )
-def test_registrations_that_cannot_be_sent(arguments, words, tmp_path, monkeypatch, capsys):
+def test_invalid_registrations_are_refused_before_they_are_sent(
+    arguments, message, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "spec.json").write_text("{}")
     with pytest.raises(SystemExit) as ended:
         main(("register", "--name", "g", *arguments))
     assert ended.value.code == 1
-    assert words in capsys.readouterr().err
+    assert message in capsys.readouterr().err

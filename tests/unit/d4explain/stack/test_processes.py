@@ -1,4 +1,4 @@
-"""Children die with their supervisor and come back when they die alone."""
+"""Children die with their supervisor and are restarted when they die."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ time.sleep(60)
 """
 
 
-def eventually(true: Callable[[], bool], seconds: float = 5.0) -> bool:
+def eventually(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if true():
+        if condition():
             return True
         time.sleep(0.01)
-    return true()
+    return condition()
 
 
 def is_running(pid: int) -> bool:
@@ -65,17 +65,17 @@ def test_a_killed_supervisor_leaves_no_orphan(tmp_path: Path) -> None:
     assert eventually(lambda: not is_running(child))
 
 
-def test_an_ended_child_says_how_and_is_due_again(tmp_path: Path) -> None:
-    child = python(tmp_path / "log", "print('last words'); raise SystemExit(3)")
+def test_a_child_that_exited_is_reported_and_restarted(tmp_path: Path) -> None:
+    child = python(tmp_path / "log", "print('last line'); raise SystemExit(3)")
     child.start()
     assert eventually(lambda: ended(child))
     assert str(child.last_exit) == "exited with code 3"
-    assert child.last_lines() == ["last words"]
-    assert child.is_due()  # at once the first time
+    assert child.last_lines() == ["last line"]
+    assert child.is_restart_due()  # immediately the first time
     child.start()
     assert eventually(lambda: ended(child))
-    assert not child.is_due()  # now there is a pause
-    assert eventually(child.is_due)
+    assert not child.is_restart_due()  # after a pause the second time
+    assert eventually(child.is_restart_due)
     assert child.starts == 2
 
 
@@ -89,7 +89,7 @@ def test_pauses_between_starts_grow(tmp_path: Path) -> None:
     assert pauses == [0.5, 1.0, 2.0]
 
 
-def test_a_dead_childs_own_children_go_with_it(tmp_path: Path) -> None:
+def test_grandchildren_die_with_the_child(tmp_path: Path) -> None:
     code = "import subprocess; print(subprocess.Popen(['sleep', '60']).pid, flush=True)"
     child = python(tmp_path / "log", code)
     child.start()
@@ -98,7 +98,7 @@ def test_a_dead_childs_own_children_go_with_it(tmp_path: Path) -> None:
     assert eventually(lambda: not is_running(grandchild))
 
 
-def test_kill_reaches_a_child_that_does_not_want_to_go(tmp_path: Path) -> None:
+def test_kill_ends_a_child_that_ignores_sigterm(tmp_path: Path) -> None:
     ignore = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
     child = python(tmp_path / "log", f"{ignore}; print(1, flush=True); time.sleep(60)")
     child.start()
@@ -111,7 +111,7 @@ def test_kill_reaches_a_child_that_does_not_want_to_go(tmp_path: Path) -> None:
     assert str(child.last_exit) == "was killed by SIGKILL"
 
 
-def test_what_comes_by_stdin_is_not_on_the_command_line(tmp_path: Path) -> None:
+def test_stdin_is_not_on_the_command_line(tmp_path: Path) -> None:
     argv = (sys.executable, "-c", "import sys; print(sys.stdin.read())")
     child = Child(Command("child", argv, tmp_path / "log", stdin=b"secret"))
     child.start()
@@ -121,7 +121,7 @@ def test_what_comes_by_stdin_is_not_on_the_command_line(tmp_path: Path) -> None:
     assert "secret" in child.last_lines()
 
 
-def test_children_are_not_in_our_process_group(tmp_path: Path) -> None:
+def test_children_have_their_own_process_group(tmp_path: Path) -> None:
     """Ctrl-C at a terminal goes to a process group: only the supervisor may get it."""
     child = python(tmp_path / "log", "import time; time.sleep(60)")
     child.start()
@@ -133,11 +133,11 @@ def test_children_are_not_in_our_process_group(tmp_path: Path) -> None:
 
 def test_only_new_warnings_and_errors_are_important(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    log.write_text('{"level": "ERROR", "message": "of another life"}\n')
+    log.write_text('{"level": "ERROR", "message": "of an earlier run"}\n')
     code = (
         'print(\'{"level": "INFO", "message": "all is well"}\');'
         'print(\'{"level": "WARNING", "message": "the lease is lost", "job": "job_1"}\');'
-        "print('plain words')"
+        "print('plain text')"
     )
     child = python(log, code)
     child.start()
@@ -147,10 +147,10 @@ def test_only_new_warnings_and_errors_are_important(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("line", "message"),
     [
         ('{"level": "CRITICAL", "message": "no disk"}', "critical: no disk"),
-        ('{"level": "INFO", "message": "an ERROR in the text is none"}', None),
+        ('{"level": "INFO", "message": "the word ERROR in a message"}', None),
         ("ValueError: not a number", "ValueError: not a number"),
         (
             "[2026-01-01 00:00:00: ERROR/MainProcess] gone",
@@ -160,12 +160,12 @@ def test_only_new_warnings_and_errors_are_important(tmp_path: Path) -> None:
         ("42", None),
     ],
 )
-def test_important_words(line: str, words: str | None) -> None:
-    assert important_message(line) == words
+def test_warnings_and_errors_are_recognised(line: str, message: str | None) -> None:
+    assert important_message(line) == message
 
 
-def test_signals_are_waited_for_not_handled() -> None:
-    before = signal.getsignal(signal.SIGINT)  # ignored, where the tests run in the background
+def test_signals_can_be_waited_for() -> None:
+    before = signal.getsignal(signal.SIGINT)  # ignored if the tests run in the background
     with Signals() as signals:
         assert signals.wait(0) == set()
         os.kill(os.getpid(), signal.SIGINT)
@@ -178,10 +178,10 @@ def test_signals_are_waited_for_not_handled() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_grown_log_is_put_aside_and_the_child_goes_on(
+def test_a_long_log_is_moved_while_the_child_keeps_writing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("d4explain.stack.processes.LOG_BYTES", 10)
+    monkeypatch.setattr("d4explain.stack.processes.MAX_LOG_BYTES", 10)
     log, go_on = tmp_path / "child.log", tmp_path / "go on"
     code = (
         "import pathlib, time; print('more than ten bytes', flush=True)\n"

@@ -41,7 +41,7 @@ def test_the_source_tree_is_the_folder_of_this_package() -> None:
 
 
 def test_an_installation_without_a_server_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "service").mkdir()  # another distribution's
+    (tmp_path / "service").mkdir()  # a package of another distribution
     with pytest.raises(CommandError, match="has no server") as error:
         source_root(tmp_path / "d4explain")
     assert "make serve" in str(error.value.hint)

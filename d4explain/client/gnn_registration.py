@@ -1,4 +1,4 @@
-"""The multipart form that registers a GNN from files, an archive or a URL."""
+"""Registers a GNN from files, an archive or a URL, and waits for its probe."""
 
 from __future__ import annotations
 
@@ -7,8 +7,29 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import httpx
+
+from d4explain.client.errors import RefusedError
+from d4explain.client.http_transport import HttpTransport
+from d4explain.client.job_waiting import wait_for_job
+from d4explain.client.resource_paths import gnn_path
+from d4explain.client.resources import Gnn
+
 Form = dict[str, Any]  # parts of a multipart form, as httpx takes them
 JsonSource = Mapping[str, Any] | Path
+UNPROCESSABLE = 422
+
+
+def register_gnn(transport: HttpTransport, form: Form) -> Gnn:
+    """The GNN after its probe; a rejected GNN has the report of its probe."""
+    answer = transport.send("POST", "/v1/gnns", files=form, accept=(UNPROCESSABLE,))
+    if answer.status_code == UNPROCESSABLE:
+        return _rejected_gnn(answer)
+    gnn = answer.json()
+    if gnn.get("state") == "probing":
+        wait_for_job(transport, gnn["job_id"], check=False)
+        gnn = transport.get(gnn_path(gnn["id"]))
+    return Gnn.model_validate(gnn)
 
 
 def registration_form(
@@ -28,13 +49,22 @@ def registration_form(
     for key, document in documents.items():
         if document is not None:
             # The API expects `samples` as a file, which needs a name, and the others as text.
-            file = "samples.json" if key == "samples" else None
-            form[key] = (file, _json(document), "application/json")
+            file_name = "samples.json" if key == "samples" else None
+            form[key] = (file_name, _json(document), "application/json")
     if weights is not None:
         form["weights"] = ("weights.safetensors", _bytes(weights), "application/octet-stream")
     if archive is not None:
         form["archive"] = ("gnn.zip", _bytes(archive), "application/zip")
     return form
+
+
+def _rejected_gnn(answer: httpx.Response) -> Gnn:
+    """The GNN that the probe rejected; a request that was refused before the probe raises."""
+    refusal = RefusedError.from_response(answer)
+    gnn = refusal.body.get("gnn") if isinstance(refusal.body, dict) else None
+    if gnn is None:
+        raise refusal
+    return Gnn.model_validate(gnn)
 
 
 def _json(document: JsonSource) -> bytes:
