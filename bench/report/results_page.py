@@ -109,13 +109,13 @@ def results_page(
         sections += ["\n## Summary\n", *_summary(results, verdicts, missed)]
     for command in COMMANDS:
         if results.rows(command):
-            own = [verdict for verdict in verdicts if verdict.command == command]
+            command_verdicts = [verdict for verdict in verdicts if verdict.command == command]
             sections.append(f"\n## {TITLES[command]}\n")
             sections += _TABLES[command](results)
             sections += [f"\n![{TITLES[command]}]({file.as_posix()})\n" for file in plots[command]]
-            if own:
-                sections.append(f"\n### Verdicts: {count_verdicts(own)}\n")
-                sections.append(verdict_table(own, missed))
+            if command_verdicts:
+                sections.append(f"\n### Verdicts: {count_verdicts(command_verdicts)}\n")
+                sections.append(verdict_table(command_verdicts, missed))
     return "".join(sections)
 
 
@@ -243,13 +243,13 @@ def _robustness_tables(results: Results) -> list[str]:
     for dataset in results.datasets("robustness"):
         rows = results.rows("robustness", dataset)
         for method in dict.fromkeys(row["method"] for row in rows):
-            own = [row for row in rows if row["method"] == method]
-            flips = [row["flips"] for row in own if row.get("flips") is not None]
+            method_rows = [row for row in rows if row["method"] == method]
+            flips = [row["flips"] for row in method_rows if row.get("flips") is not None]
             lines.append(
                 {
                     "dataset": dataset,
                     "method": f"`{method}`",
-                    **{str(row["noise"]): row["top_k_accuracy"] for row in own},
+                    **{str(row["noise"]): row["top_k_accuracy"] for row in method_rows},
                     "flips": sum(flips) / len(flips) if flips else None,
                 }
             )

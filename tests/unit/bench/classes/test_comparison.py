@@ -87,7 +87,7 @@ def test_row_figures() -> None:
     answers.append(graph_of(nx.relabel_nodes(nx.path_graph(5), {0: 4, 4: 1, 1: 0})))
     assert distinct_count(answers) == 3
     given = Answers.equally_weighted(answers)
-    row = measure.row("d4", given, asked=8, cpu_seconds=2.0, candidates=7, steps=9)
+    row = measure.row("d4", given, requested=8, cpu_seconds=2.0, candidates=7, steps=9)
     assert (row.n, row.k, row.t, row.seconds) == (4, 7, 9, 25.0)
     assert (row.unique, row.connected, row.motif_rate) == (3 / 8, 3 / 4, 1 / 4)
     assert row.density == pytest.approx((10 + 8 + 6 + 8) / 25 / 4)
@@ -106,9 +106,9 @@ def test_answers_are_weighted_by_share() -> None:
         "ba3motif", 2, 5, gnn=a_gnn(), reference=reference(), held_out=reference(), seed=0
     )
     cycle, path = graph_of(nx.cycle_graph(5)), graph_of(nx.path_graph(5))
-    shared = measure.row("d4", Answers([cycle, path], [0.75, 0.25]), asked=4, cpu_seconds=0)
+    shared = measure.row("d4", Answers([cycle, path], [0.75, 0.25]), requested=4, cpu_seconds=0)
     repeated = measure.row(
-        "d4", Answers.equally_weighted([cycle] * 3 + [path]), asked=4, cpu_seconds=0
+        "d4", Answers.equally_weighted([cycle] * 3 + [path]), requested=4, cpu_seconds=0
     )
     assert (shared.n, repeated.n) == (2, 4)
     same = ("confidence", "density", "connected", "unique", "effective", "recurrence")

@@ -145,7 +145,9 @@ def test_broken_npz_raises_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(DataFormatError, match="has no node"):
         read_node_npz(path)
     write_masked(path, replace(data, labels=data.labels[:5]))
-    with pytest.raises(DataFormatError, match=r"labels and masks of \[5, 153\] for 153 nodes"):
+    with pytest.raises(
+        DataFormatError, match=r"labels and masks have \[5, 153\] entries for 153 nodes"
+    ):
         read_node_npz(path)
     write_masked(path, replace(data, graph=Graph(data.graph.features, data.graph.edges + 9)))
     with pytest.raises(DataFormatError, match="nodes 9 to 161, there are 153"):

@@ -15,7 +15,7 @@ from bench.__main__ import app
 from bench.progress import OnProgress
 from bench.report.methods_page import NOTES
 from bench.report.missed_targets import read_missed
-from bench.report.plots import FIGURES, draw, draw_all
+from bench.report.plots import PLOTS, draw, draw_all
 from bench.report.report import write_report
 from bench.report.results_store import COMMANDS, read_results, save_rows
 from bench.report.targets.evaluate import evaluate_targets
@@ -168,7 +168,7 @@ def test_a_failing_speed_benchmark_keeps_the_results_of_the_others(
     result = CliRunner().invoke(app, ["speed", "--keep", "--json", "all.json"])
     assert result.exit_code == 1
     assert "the disk is full" in result.output
-    assert "not measured: load" in result.output
+    assert "Not measured: load" in result.output
     (row,) = json.loads(Path("all.json").read_text())
     assert (row["mmd_speedup"], row["auc"]) == (60.0, 0.5)
     assert {row["dataset"] for row in read_results().rows("speed")} == {"mmd", "large"}
@@ -202,7 +202,7 @@ def test_report_accepts_rows_of_earlier_versions(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", [".svg", ".png"])
 def test_the_same_rows_give_the_same_bytes(tmp_path: Path, suffix: str) -> None:
     for command, rows in rows_of_every_command().items():
-        if command not in FIGURES:
+        if command not in PLOTS:
             continue
         files = [tmp_path / f"{command}-{place}{suffix}" for place in range(2)]
         assert all(draw(command, rows, file) for file in files)

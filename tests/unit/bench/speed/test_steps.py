@@ -12,7 +12,7 @@ import torch
 from bench.speed.benchmarks import SPEED_BENCHMARKS
 from bench.speed.timing import fastest_times
 from bench.speed.training import learning, peak
-from bench.speed.training.products import BareProducts, products_of
+from bench.speed.training.products import ProductReplay, products_of
 from bench.speed.training.steps import DEFAULT, PAPER, Plan, growth_exponent, measure_plan
 from bench.speed.training.trainings import Setting, Steps
 from d4explain.gnn.device import CPU_ACTIVATION_BYTES
@@ -72,7 +72,7 @@ def test_replayed_products_equal_the_recorded_ones() -> None:
     found = products_of(computation)
     assert [product.operations for product in found] == [2 * 3 * 4 * 5, 2 * 2 * 3 * 3 * 3]
     assert found[0].right.strides == (1, 4)
-    again = products_of(BareProducts(found))
+    again = products_of(ProductReplay(found))
     assert again == found
     with pytest.raises(NotImplementedError, match="mv"):
         products_of(lambda: left @ torch.rand(4))
