@@ -105,7 +105,9 @@ def test_docs_show_the_saved_results(tmp_path: Path) -> None:
 def test_recorded_misses_name_existing_targets() -> None:
     """A reworded target would silently lose its post hoc mark."""
     verdicts = evaluate_targets(read_results(ROOT / "bench/results"))
-    assert read_missed(ROOT / "bench/report/missed_targets.json") <= {one.key for one in verdicts}
+    assert read_missed(ROOT / "bench/report/missed_targets.json") <= {
+        verdict.key for verdict in verdicts
+    }
 
 
 def test_missing_results_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +206,7 @@ def test_the_same_rows_give_the_same_bytes(tmp_path: Path, suffix: str) -> None:
     for command, rows in rows_of_every_command().items():
         if command not in PLOTS:
             continue
-        files = [tmp_path / f"{command}-{place}{suffix}" for place in range(2)]
+        files = [tmp_path / f"{command}-{run}{suffix}" for run in range(2)]
         assert all(draw(command, rows, file) for file in files)
         assert files[0].read_bytes() == files[1].read_bytes()
 
