@@ -13,8 +13,8 @@ import torch
 from bench.data.synthetic import ba3motif
 from bench.gnns.example_gnn import CLASS_NAMES, example_spec, node_link
 from bench.progress import OnProgress
-from bench.speed.api.bare_commits import Commit, Loop, read_commits, write_commits
 from bench.speed.api.deployment import Deployment, deployment
+from bench.speed.api.plain_commits import Commit, Loop, read_commits, write_commits
 from bench.speed.api.submitters import Submissions, run_submitters
 from bench.speed.section import Figures, Section, Table
 from d4explain.client.client import Client

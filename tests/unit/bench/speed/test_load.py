@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from bench.speed.api.bare_commits import read_commits, write_commits
 from bench.speed.api.load import measure_load
+from bench.speed.api.plain_commits import read_commits, write_commits
 from bench.speed.api.submitters import Submissions, submit_all
 from store.artifacts.files import Artifacts
 from store.database.tables import Explanation
