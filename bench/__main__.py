@@ -115,7 +115,7 @@ def counterfactual(
     write_rows(context, comparison.documents, json_file, save)
     if dump_to is not None:
         dump(dump_to, target, comparison.instances, comparison.answers)
-        console.print(f"GNN, instances and edits written to {dump_to}")
+        console.print(f"Written GNN, instances and edits to {dump_to}")
 
 
 @app.command()
@@ -191,11 +191,11 @@ def robustness(
                 on_progress=on_progress,
             )
             comparison = RobustnessRun(run)
-            for one in names:
-                graphs, origin = comparison.compare(one, on_progress)
-                fresh = robustness_rows(task.name, one, graphs, NOISE_SEEDS)
-                rows += fresh
-                documents += [{**asdict(row), **origin, "budget": budget} for row in fresh]
+            for ranking in names:
+                graphs, origin = comparison.compare(ranking, on_progress)
+                new_rows = robustness_rows(task.name, ranking, graphs, NOISE_SEEDS)
+                rows += new_rows
+                documents += [{**asdict(row), **origin, "budget": budget} for row in new_rows]
         console.print(robustness_table(rows))
     write_rows(context, documents, json_file, save)
 
@@ -226,11 +226,11 @@ def speed(
             continue
         sections[name] = section
         _print_section(name, section)
-        every_row = {**result_row("speed", sections.values()), **origin}
-        write_rows(context, [every_row], json_file, save=False)
+        combined = {**result_row("speed", sections.values()), **origin}
+        write_rows(context, [combined], json_file, save=False)
         write_rows(context, [{**result_row(name, [section]), **origin}], None, save)
     if failed:
-        console.print(f"[red]not measured: {', '.join(failed)}[/]")
+        console.print(f"[red]Not measured: {', '.join(failed)}[/]")
         raise typer.Exit(1)
 
 
@@ -265,7 +265,7 @@ def report() -> None:
     """Write docs/benchmarks.md, docs/benchmark-methods.md and the plots from the saved results."""
     results = write_report()
     count = sum(map(len, results.by_command.values()))
-    console.print(f"{RESULTS_PAGE} written from {count} saved rows")
+    console.print(f"Written {RESULTS_PAGE} from {count} saved rows")
 
 
 def _print_section(name: str, section: Section[Figures]) -> None:
@@ -274,7 +274,7 @@ def _print_section(name: str, section: Section[Figures]) -> None:
 
 
 def _select(names: list[str] | None, known: Sequence[str], kind: str = "method") -> list[str]:
-    """The named ones in their usual order, or all; exits if a name is unknown."""
+    """The known names that were given, in their usual order, or all; exits on an unknown name."""
     unknown = sorted(set(names or ()).difference(known))
     if unknown:
         expected = ", ".join(known)

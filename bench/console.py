@@ -71,7 +71,7 @@ def write_rows(
     if save:
         files += save_rows(command, rows)
     if files:
-        console.print(f"written to {', '.join(map(str, files))}")
+        console.print(f"Written to {', '.join(map(str, files))}")
 
 
 def _command_line(context: typer.Context) -> str:

@@ -28,13 +28,14 @@ DATASETS = tuple(_SIZES)
 _OTHER_SIZES = (6, 8)
 # Only the class with a motif; the other class is the tree itself.
 _LABELS = {"tree_grids": (1,), "tree_cycle": (1,)}
+# The size at which K and T vary.
 _GRID_NODES = {
     "ba3motif": 5,
     "ba3motif_roles": 5,
     "mutagenicity": 6,
     "tree_grids": 9,
     "tree_cycle": 6,
-}  # for the table over K and T
+}
 
 
 def class_rows(
@@ -63,7 +64,7 @@ def class_rows(
         if not reference or not held_out:
             continue
         for nodes in sizes:
-            measure = ClassEvaluator(
+            evaluator = ClassEvaluator(
                 task.name,
                 label,
                 nodes,
@@ -74,18 +75,18 @@ def class_rows(
             )
             in_grid = full and nodes == _GRID_NODES.get(task.name, sizes[0])
             methods = METHODS + parameter_grid() if in_grid else METHODS
-            for place, method in enumerate(methods):
-                explained = run.explain(method, reference, label, nodes)
-                on_progress(f"{task.name}, class {label}, {nodes} nodes", place + 1, len(methods))
-                row = measure.row(
+            for index, method in enumerate(methods):
+                result = run.explain(method, reference, label, nodes)
+                on_progress(f"{task.name}, class {label}, {nodes} nodes", index + 1, len(methods))
+                row = evaluator.row(
                     method.name,
-                    explained.answers,
-                    asked=explanations,
-                    cpu_seconds=explained.cpu_seconds,
+                    result.answers,
+                    requested=explanations,
+                    cpu_seconds=result.cpu_seconds,
                     candidates=method.candidates,
                     steps=method.steps,
                 )
-                origin = explained.provenance | {"train_seconds": explained.train_seconds}
+                origin = result.provenance | {"train_seconds": result.train_seconds}
                 yield row, {**asdict(row), **origin, "budget": budget}
 
 
@@ -94,6 +95,6 @@ def graphs_of_class(gnn: Gnn, graphs: Sequence[Graph], label: int) -> list[Graph
     predicted = predict(gnn, graphs, CPU).argmax(dim=1).tolist()
     return [
         graph
-        for graph, label_of_graph in zip(graphs, predicted, strict=True)
-        if label_of_graph == label
+        for graph, predicted_label in zip(graphs, predicted, strict=True)
+        if predicted_label == label
     ]

@@ -28,7 +28,7 @@ PARTS_TRIED = {3: 400, 4: 400, 5: 400, 6: 40}
 
 @dataclass(frozen=True)
 class EnumeratedGraphs:
-    """Confidence in a class of every connected graph of one size, and their edges."""
+    """Confidence in a class of every connected graph of one size, and their edge counts."""
 
     confidence: Tensor  # [graph]
     edges: Tensor  # [graph]
@@ -45,9 +45,9 @@ class EnumeratedGraphs:
             return _with_features(gnn, reference, label, nodes, seed)
         if nodes > MAX_NODES:
             return None
-        every = connected_graphs(rows[0], nodes, marked=reference[0].target is not None)
-        confidence = predict(gnn, every, CPU)[:, label]
-        return EnumeratedGraphs(confidence, torch.tensor([graph.edge_count for graph in every]))
+        graphs = connected_graphs(rows[0], nodes, marked=reference[0].target is not None)
+        confidence = predict(gnn, graphs, CPU)[:, label]
+        return EnumeratedGraphs(confidence, torch.tensor([graph.edge_count for graph in graphs]))
 
     @property
     def best(self) -> float:
@@ -60,15 +60,15 @@ class EnumeratedGraphs:
         """
         counts = torch.unique(self.edges)
         best = torch.stack([self.confidence[self.edges == count].max() for count in counts])
-        few, many = counts <= edges, counts > edges
-        if not bool(few.any()):
+        below, above = counts <= edges, counts > edges
+        if not bool(below.any()):
             return 0.0
-        found = [float(best[few].max())]
-        for low, low_best in zip(counts[few].tolist(), best[few].tolist(), strict=True):
-            for high, high_best in zip(counts[many].tolist(), best[many].tolist(), strict=True):
+        means = [float(best[below].max())]
+        for low, low_best in zip(counts[below].tolist(), best[below].tolist(), strict=True):
+            for high, high_best in zip(counts[above].tolist(), best[above].tolist(), strict=True):
                 share = (edges - low) / (high - low)
-                found.append(low_best + share * (high_best - low_best))
-        return max(found)
+                means.append(low_best + share * (high_best - low_best))
+        return max(means)
 
     def count_with(self, confidence: float) -> int:
         """The largest number of distinct graphs whose mean confidence reaches the value."""
@@ -81,19 +81,19 @@ def connected_graphs(row: Tensor, nodes: int, *, marked: bool) -> list[Graph]:
     """Every connected graph with this feature row at all nodes, and every target if `marked`."""
     features = row.expand(nodes, -1).clone()
     targets: Sequence[int | None] = range(nodes) if marked else [None]
-    every = [Graph(features, edges, target) for edges in _atlas(nodes) for target in targets]
-    return [every[first] for first in dict.fromkeys(isomorphism_classes(to_dense(every)))]
+    graphs = [Graph(features, edges, target) for edges in _atlas(nodes) for target in targets]
+    return [graphs[first] for first in dict.fromkeys(isomorphism_classes(to_dense(graphs)))]
 
 
 @cache
 def _atlas(nodes: int) -> list[Tensor]:
     """Edges of every connected graph: [2, edge] each."""
-    found = []
+    edge_lists = []
     for network in nx.graph_atlas_g():
         if network.number_of_nodes() == nodes and nx.is_connected(network):
             edges = sorted(tuple(sorted(edge)) for edge in network.edges)
-            found.append(torch.tensor(edges, dtype=torch.int64).view(-1, 2).T.contiguous())
-    return found
+            edge_lists.append(torch.tensor(edges, dtype=torch.int64).view(-1, 2).T.contiguous())
+    return edge_lists
 
 
 def _with_features(
@@ -105,14 +105,14 @@ def _with_features(
     parts = ClassParts(reference, torch.Generator().manual_seed(seed))
     adjacency = labelled_connected_graphs(nodes)
     mask = torch.ones(adjacency.shape[:2], dtype=torch.bool)
-    edges, kind = torch.unique(adjacency.sum(dim=(1, 2)).long() // 2, return_inverse=True)
-    best = torch.zeros(len(edges))
+    edge_counts, group = torch.unique(adjacency.sum(dim=(1, 2)).long() // 2, return_inverse=True)
+    best = torch.zeros(len(edge_counts))
     for _ in range(count):
         features = parts.draw(nodes).features.expand(len(adjacency), -1, -1)
         with torch.inference_mode():
             logits = gnn.dense(DenseGraphs(adjacency, features, mask))
-        best.scatter_reduce_(0, kind, logits.softmax(dim=1)[:, label], "amax")
-    return EnumeratedGraphs(best, edges, count)
+        best.scatter_reduce_(0, group, logits.softmax(dim=1)[:, label], "amax")
+    return EnumeratedGraphs(best, edge_counts, count)
 
 
 @cache

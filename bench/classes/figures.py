@@ -48,7 +48,7 @@ class ClassRow:
     paper_confidence: float | None
     # Highest confidence of any connected graph of this size; None if too many to enumerate.
     possible_confidence: float | None
-    # class subgraphs whose features were tried; None if all features are equal
+    # Class subgraphs whose features were tried; None if all features are equal.
     possible_parts: int | None
     possible_confidence_sparse: float | None  # highest mean confidence at the allowed density
     possible_unique: float | None  # largest `unique` at the paper's confidence
@@ -86,7 +86,7 @@ class ClassEvaluator:
         self._label = label
         self._nodes = nodes
         self._gnn = gnn
-        self._hosts = SubgraphIndex(held_out)
+        self._held_out_index = SubgraphIndex(held_out)
         generator = torch.Generator().manual_seed(seed)
         self._parts = _parts(held_out, nodes, generator)
         self._density = _mean([density(graph) for graph in self._parts])
@@ -103,7 +103,7 @@ class ClassEvaluator:
         method: str,
         answers: Answers,
         *,
-        asked: int,
+        requested: int,
         cpu_seconds: float,
         candidates: int | None = None,
         steps: int | None = None,
@@ -129,22 +129,24 @@ class ClassEvaluator:
             possible_unique=(
                 None
                 if possible is None or paper is None or possible.parts is not None
-                else possible.count_with(paper - CONFIDENCE_SLACK) / asked
+                else possible.count_with(paper - CONFIDENCE_SLACK) / requested
             ),
             density=_mean([density(graph) for graph in graphs], shares),
             density_heldout=self._density,
             paper_density=CLASS_DENSITY.get(self._dataset, {}).get(self._nodes),
             connected=_mean([is_connected(graph) for graph in graphs], shares),
-            valence_broken=None if self._limits is None else _broken(graphs, shares, self._limits),
-            unique=distinct_count(graphs) / asked,
+            valence_broken=None
+            if self._limits is None
+            else _valence_broken(graphs, shares, self._limits),
+            unique=distinct_count(graphs) / requested,
             effective=_effective(graphs, shares),
-            recurrence=_mean([self._hosts.contain(graph) for graph in graphs], shares),
+            recurrence=_mean([self._held_out_index.contain(graph) for graph in graphs], shares),
             motif_rate=self._motif_rate(graphs, shares),
             motif_rate_random=self._motif_rate(self._parts),
             motif_rate_distinct=self._motif_rate(_distinct(self._parts)),
             mmd_heldout=mmd(statistics(graphs), self._statistics, shares).sum,
             mmd_floor=mmd(self._floor, self._statistics).sum,
-            seconds=100 * cpu_seconds / asked,
+            seconds=100 * cpu_seconds / requested,
         )
 
     def _motif_rate(self, graphs: Sequence[Graph], shares: Tensor | None = None) -> float | None:
@@ -171,7 +173,7 @@ def _effective(graphs: Sequence[Graph], shares: Tensor) -> float:
     return 1 / sum(share**2 for share in total.values())
 
 
-def _broken(graphs: Sequence[Graph], shares: Tensor, limits: DegreeLimits) -> float:
+def _valence_broken(graphs: Sequence[Graph], shares: Tensor, limits: DegreeLimits) -> float:
     return _mean((limits.excess(to_dense(graphs)) > 0).tolist(), shares)
 
 

@@ -23,7 +23,7 @@ from models.diffusion.denoiser import Denoiser
 from models.diffusion.noise import symmetric_uniform
 
 EXPLANATIONS = 100
-_REAL = 20
+_SUBGRAPHS_PER_ANSWER = 20  # of `real_best20`
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,13 @@ _GRID = ((10, 50), (20, 10), (20, 50), (20, 100), (30, 50))  # K, T of the paper
 
 def parameter_grid() -> tuple[ClassMethod, ...]:
     """Both samplers at the paper's K and T, except settings already in `METHODS`."""
-    every = [
+    grid = [
         replace(method, candidates=candidates, steps=steps)
         for method in METHODS
         if method.sampler is not None
         for candidates, steps in _GRID
     ]
-    return tuple(method for method in every if method not in METHODS)
+    return tuple(method for method in grid if method not in METHODS)
 
 
 def answers(
@@ -94,7 +94,7 @@ def answers(
         }[method.name]
         return Answers.equally_weighted(search(task, count, generator))
     if denoiser is None:
-        raise ValueError(f"{method.name} needs a denoiser")
+        raise ValueError(f"Method {method.name!r} needs a denoiser.")
     config = ClassConfig(
         target_class=task.target_class,
         nodes=task.nodes,
@@ -104,9 +104,9 @@ def answers(
         sampler=method.sampler,
         repeats=method.sampler == "paper",
     )
-    found = explain_class(task.gnn, denoiser, task.reference, config, seed=seed, device=CPU)
-    graphs = [one.graph for one in found]
-    shares = [one.share for one in found if one.share is not None]
+    explanations = explain_class(task.gnn, denoiser, task.reference, config, seed=seed, device=CPU)
+    graphs = [explanation.graph for explanation in explanations]
+    shares = [explanation.share for explanation in explanations if explanation.share is not None]
     return Answers(graphs, shares) if shares else Answers.equally_weighted(graphs)
 
 
@@ -116,10 +116,12 @@ def random_subgraphs(task: ClassTask, count: int, generator: torch.Generator) ->
 
 
 def best_subgraphs(task: ClassTask, count: int, generator: torch.Generator) -> list[Graph]:
-    drawn = random_subgraphs(task, count * _REAL, generator)
+    drawn = random_subgraphs(task, count * _SUBGRAPHS_PER_ANSWER, generator)
     confidence = predict(task.gnn, drawn, CPU)[:, task.target_class]
-    best = confidence.view(count, _REAL).argmax(dim=1).tolist()
-    return [drawn[place * _REAL + within] for place, within in enumerate(best)]
+    best = confidence.view(count, _SUBGRAPHS_PER_ANSWER).argmax(dim=1).tolist()
+    return [
+        drawn[answer * _SUBGRAPHS_PER_ANSWER + subgraph] for answer, subgraph in enumerate(best)
+    ]
 
 
 def hill_climbing(task: ClassTask, count: int, generator: torch.Generator) -> list[Graph]:
@@ -133,17 +135,17 @@ def hill_climbing(task: ClassTask, count: int, generator: torch.Generator) -> li
     climbing = torch.ones(count, dtype=torch.bool)
     while bool(climbing.any()):
         toggled = current.repeat(len(sources))  # every pair of graph 0, then of graph 1, …
-        place = torch.arange(toggled.count)
+        row = torch.arange(toggled.count)
         source, target = sources.repeat(count), targets.repeat(count)
-        toggled.adjacency[place, source, target] = 1 - toggled.adjacency[place, source, target]
-        toggled.adjacency[place, target, source] = toggled.adjacency[place, source, target]
-        gained, pair = _log_confidence(task, toggled).view(count, -1).max(dim=1)
-        climbing = gained > best
-        taken = toggled.adjacency[torch.arange(count) * len(sources) + pair]
+        toggled.adjacency[row, source, target] = 1 - toggled.adjacency[row, source, target]
+        toggled.adjacency[row, target, source] = toggled.adjacency[row, source, target]
+        highest, pair = _log_confidence(task, toggled).view(count, -1).max(dim=1)
+        climbing = highest > best
+        chosen = toggled.adjacency[torch.arange(count) * len(sources) + pair]
         current = current.with_adjacency(
-            torch.where(climbing[:, None, None], taken, current.adjacency)
+            torch.where(climbing[:, None, None], chosen, current.adjacency)
         )
-        best = torch.maximum(best, gained)
+        best = torch.maximum(best, highest)
     return from_dense(current)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,18 +18,17 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from bench.classes.methods import Answers, ClassMethod, ClassTask, answers
-from bench.counterfactuals.instances import CPU
+from bench.denoiser_training import train_within
 from bench.gnns.target_gnns import CACHE, TargetGnn
+from bench.json_files import write_json
 from bench.progress import OnProgress
 from bench.report.provenance import code_digest, provenance
 from d4explain.gnn.graphs import Graph
 from models.diffusion.denoiser import Denoiser
 from models.diffusion.recipes import Objective, recipe_for
-from models.training.trainer import Trainer
 
-_TIMED_STEPS = 20
-_DECIDING = (
-    *("models/**/*.py", "d4explain/gnn/**/*.py"),
+_ANSWER_CODE = (
+    *("models/**/*.py", "d4explain/gnn/**/*.py", "bench/denoiser_training.py"),
     *("bench/classes/methods.py", "bench/classes/runs.py"),
 )
 
@@ -63,7 +61,8 @@ class ClassRun:
         self._explanations = explanations
         self._seed = seed
         self._on_progress = on_progress
-        key = json.dumps([target.folder.name, budget, explanations, seed, code_digest(_DECIDING)])
+        code = code_digest(_ANSWER_CODE)
+        key = json.dumps([target.folder.name, budget, explanations, seed, code])
         digest = hashlib.sha256(key.encode()).hexdigest()[:12]
         self.folder = cache / "classes" / f"{target.folder.name}-{digest}"
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -76,47 +75,41 @@ class ClassRun:
             task = ClassTask(self._target.gnn, reference, label, nodes)
             denoiser, train_seconds = (None, 0.0) if method.sampler is None else self._denoiser()
             started = time.process_time()
-            found = answers(method, task, denoiser, self._explanations, self._seed)
+            explanations = answers(method, task, denoiser, self._explanations, self._seed)
             document = {
-                "graphs": [_document(graph) for graph in found.graphs],
-                "shares": found.shares,
+                "graphs": [_document(graph) for graph in explanations.graphs],
+                "shares": explanations.shares,
                 "cpu_seconds": time.process_time() - started,
                 "train_seconds": train_seconds,
                 "provenance": provenance(self._seed),
             }
-            aside = file.with_suffix(".partial")
-            aside.write_text(json.dumps(document) + "\n")
-            os.replace(aside, file)
-        kept = json.loads(file.read_text())
+            write_json(file, document)
+        cached = json.loads(file.read_text())
         return ClassResult(
-            Answers([_graph(one) for one in kept["graphs"]], kept["shares"]),
-            kept["cpu_seconds"],
-            kept["train_seconds"],
-            kept["provenance"],
+            Answers([_graph(document) for document in cached["graphs"]], cached["shares"]),
+            cached["cpu_seconds"],
+            cached["train_seconds"],
+            cached["provenance"],
         )
 
     def _denoiser(self) -> tuple[Denoiser, float]:
-        """Load or train the class denoiser; the step count fits the budget of CPU seconds."""
+        """Load or train the class denoiser; return it with the seconds of its training."""
         file = self.folder / "denoiser.safetensors"
         recipe = recipe_for(Objective.CLASS)
         if not file.is_file():
-            gnn = self._target.gnn
-            trial = Trainer(self._training, gnn, recipe, seed=self._seed, device=CPU)
-            # CPU time, so that other load does not shorten the training.
-            began = time.process_time()
-            *_, last = trial.run(
-                until=_TIMED_STEPS,
-                should_stop=lambda: time.process_time() - began > self._budget / 10,
+            trained = train_within(
+                self._budget,
+                self._training,
+                self._target.gnn,
+                lambda steps: recipe_for(Objective.CLASS, steps=steps),
+                seed=self._seed,
+                label="training the class denoiser",
+                on_progress=self._on_progress,
             )
-            steps = max(1, round(self._budget * last.step / (time.process_time() - began)))
-            timed = recipe_for(Objective.CLASS, steps=steps)
-            trainer = Trainer(self._training, gnn, timed, seed=self._seed, device=CPU)
-            for last in trainer.run():
-                self._on_progress("training the class denoiser", last.step, steps)
-            aside = file.with_suffix(".partial")
-            metadata = {"seconds": str(last.seconds)}
-            save_file(dict(trainer.denoiser().state_dict()), aside, metadata=metadata)
-            os.replace(aside, file)
+            partial = file.with_suffix(".partial")
+            metadata = {"seconds": str(trained.seconds)}
+            save_file(dict(trained.denoiser.state_dict()), partial, metadata=metadata)
+            partial.replace(file)
         with safe_open(file, framework="pt") as opened:
             metadata = opened.metadata()
         first = self._training[0]

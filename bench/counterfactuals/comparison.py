@@ -53,7 +53,7 @@ def compare_methods(
     """Run every method on the same instances; cached answers are reused."""
     instances = select_instances(task, test, seed)
     covered = [is_covered(instance) for instance in instances]
-    spare = sum(instance.from_validation for instance in instances)
+    validation_count = sum(instance.from_validation for instance in instances)
     held_out = task.validation.graphs
     run = CounterfactualRun(
         target,
@@ -64,33 +64,35 @@ def compare_methods(
         on_progress=on_progress,
         whole=None if task.whole is None else task.whole.data.graph,
     )
-    given = {name: run.answers(name) for name in methods}
-    answers = {name: found for name, (found, _, _) in given.items()}
+    runs = {name: run.answers(name) for name in methods}
+    answers = {name: method_answers for name, (method_answers, _, _) in runs.items()}
     fewest = run.fewest()
     results: list[tuple[CounterfactualRow, EditDetail]] = []
     documents: list[dict[str, Any]] = []
-    for name, (found, train_seconds, origin) in given.items():
+    for name, (method_answers, train_seconds, origin) in runs.items():
         figures, detail = counterfactual_row(
             task.name,
             name,
             target.gnn,
-            answers=found,
+            answers=method_answers,
             held_out=held_out,
             fewest=fewest,
             covered=covered,
             train_seconds=train_seconds,
         )
         results.append((figures, detail))
-        gain, both = None, None
+        gain, shared = None, None
         if name == "d4" and "d4_no_denoiser" in answers:
-            gain = mmd_gain(found, answers["d4_no_denoiser"], held_out, seed=seed)
+            gain = mmd_gain(method_answers, answers["d4_no_denoiser"], held_out, seed=seed)
         if name == "d4" and "greedy" in answers:
-            both = shared_mmd(found, answers["greedy"], held_out)
+            shared = shared_mmd(method_answers, answers["greedy"], held_out)
         low, high = gain or (None, None)
-        settings = {"budget": budget, "from_validation": spare}
+        settings = {"budget": budget, "from_validation": validation_count}
         interval = {"mmd_gain_low": low, "mmd_gain_high": high}
-        on_shared = asdict(both) if both else dict.fromkeys(one.name for one in fields(SharedFlips))
-        documents.append({**asdict(figures), **origin, **settings, **interval, **on_shared})
+        shared_figures = (
+            asdict(shared) if shared else dict.fromkeys(field.name for field in fields(SharedFlips))
+        )
+        documents.append({**asdict(figures), **origin, **settings, **interval, **shared_figures})
     remarks = _remarks(task, instances, covered, [figures for figures, _ in results])
     return Comparison(instances, answers, results, documents, remarks)
 
@@ -101,7 +103,7 @@ def _remarks(
     covered: Sequence[bool],
     rows: Sequence[CounterfactualRow],
 ) -> list[str]:
-    nearest = (
+    editable_pairs = (
         "existing edges and the nearest pairs by hops"
         if task.whole is None
         else f"existing edges and pairs with an end within {NEAR_TARGET} hops of the node, "
@@ -109,14 +111,15 @@ def _remarks(
     )
     remarks = [
         f"Exhaustive search to two edits covers {sum(covered) / len(covered):.0%} of the instances "
-        f"(at most {EXHAUSTIVE_PAIRS} pairs); {restricted_count(instances)} of {len(instances)} "
-        f"have more than {MAX_PAIRS} pairs; on those every method may only edit {nearest}."
+        f"(those with at most {EXHAUSTIVE_PAIRS} pairs). "
+        f"{restricted_count(instances)} of {len(instances)} instances have more than {MAX_PAIRS} "
+        f"pairs; every method may only edit their {editable_pairs}."
     ]
     if task.whole is not None:
-        spare = sum(instance.from_validation for instance in instances)
-        refuted = sum(figures.refuted_on_whole for figures in rows)
+        validation_count = sum(instance.from_validation for instance in instances)
+        refuted = sum(row.refuted_on_whole for row in rows)
         remarks.append(
-            f"{len(instances) - spare} test nodes and {spare} validation nodes; "
-            f"{refuted} answers do not flip the class on the whole graph and are not counted."
+            f"{len(instances) - validation_count} test nodes and {validation_count} validation "
+            f"nodes; {refuted} answers do not flip the node in the whole graph and do not count."
         )
     return remarks

@@ -36,11 +36,14 @@ def dump(
         for graph, label in zip(graphs, predicted, strict=True)
     ]
     (folder / "instances.json").write_text(json.dumps(documents) + "\n")
-    edits = {method: [_named(answer) for answer in given] for method, given in answers.items()}
+    edits = {
+        method: [_edits_with_action(answer) for answer in method_answers]
+        for method, method_answers in answers.items()
+    }
     (folder / "edits.json").write_text(json.dumps(edits) + "\n")
 
 
-def _named(answer: MethodResult) -> list[list[tuple[int, int, str]]]:
+def _edits_with_action(answer: MethodResult) -> list[list[tuple[int, int, str]]]:
     edges = set(map(tuple, answer.instance.graph.edges.T.tolist()))
     return [
         [(*pair, "remove" if pair in edges else "add") for pair in edits] for edits in answer.found

@@ -70,7 +70,7 @@ class CounterfactualRow:
     share_covered: float  # by exhaustive search
     refuted_on_whole: int
     train_seconds: float
-    curve: list[float]  # strict CF-ACC at r = 0, 1/30, …, .3
+    curve: list[float]  # strict CF-ACC at r = 0, 1/30, …, 0.3
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,11 @@ def counterfactual_row(
     covered: Sequence[bool],
     train_seconds: float,
 ) -> tuple[CounterfactualRow, EditDetail]:
-    """Exhaustive search gives `fewest` (edits) and `covered` for each instance."""
+    """Evaluate the answers of one method.
+
+    For each instance, `covered` says whether exhaustive search is affordable, and `fewest` is the
+    number of edits that it found.
+    """
     originals = [answer.instance.graph for answer in answers]
     flips = [answer for answer in answers if answer.found]
     edited = [toggle_pairs(answer.instance.graph, answer.found[0]) for answer in flips]
@@ -111,12 +115,12 @@ def counterfactual_row(
     reference, untouched = statistics(held_out), statistics(originals)
     changed = statistics(edited) if edited else None
     against_held_out = mmd(changed, reference) if changed else None
-    worse = [
-        few is not None and (answer.edits is None or answer.edits > few)
-        for answer, few, is_covered in zip(answers, fewest, covered, strict=True)
+    is_larger = [
+        minimum is not None and (answer.edits is None or answer.edits > minimum)
+        for answer, minimum, is_covered in zip(answers, fewest, covered, strict=True)
         if is_covered
     ]
-    small = [
+    small_graph_seconds = [
         answer.cpu_seconds for answer in answers if answer.instance.graph.node_count <= SMALL_NODES
     ]
     figures = CounterfactualRow(
@@ -137,11 +141,11 @@ def counterfactual_row(
         mmd_floor=mmd(untouched, reference).sum,
         alternatives=_mean([len(answer.found) for answer in answers]),
         alternatives3=_mean([len(answer.found) >= 3 for answer in flips]) if flips else 0.0,
-        share_not_minimal=_mean(worse) if worse else None,
+        share_not_minimal=_mean(is_larger) if is_larger else None,
         gnn_evaluations=_mean([answer.gnn_evaluations for answer in answers]),
         gnn_gradients=_mean([answer.gnn_gradients for answer in answers]),
         cpu_seconds=_mean([answer.cpu_seconds for answer in answers]),
-        cpu_seconds_n60=_mean(small) if small else None,
+        cpu_seconds_n60=_mean(small_graph_seconds) if small_graph_seconds else None,
         share_covered=_mean(covered),
         refuted_on_whole=sum(answer.refuted for answer in answers),
         train_seconds=train_seconds,
@@ -167,18 +171,18 @@ def shared_mmd(
     ours: Sequence[MethodResult], others: Sequence[MethodResult], held_out: Sequence[Graph]
 ) -> SharedFlips | None:
     """None if the methods share no flipped instance."""
-    both = [
-        (one, other) for one, other in zip(ours, others, strict=True) if one.found and other.found
+    shared = [
+        (our, other) for our, other in zip(ours, others, strict=True) if our.found and other.found
     ]
-    if not both:
+    if not shared:
         return None
     reference = statistics(held_out)
     groups = (
-        [toggle_pairs(one.instance.graph, one.found[0]) for one, _ in both],
-        [toggle_pairs(other.instance.graph, other.found[0]) for _, other in both],
-        [one.instance.graph for one, _ in both],
+        [toggle_pairs(our.instance.graph, our.found[0]) for our, _ in shared],
+        [toggle_pairs(other.instance.graph, other.found[0]) for _, other in shared],
+        [our.instance.graph for our, _ in shared],
     )
-    return SharedFlips(len(both), *(mmd(statistics(graphs), reference).sum for graphs in groups))
+    return SharedFlips(len(shared), *(mmd(statistics(graphs), reference).sum for graphs in groups))
 
 
 def _detail(
@@ -204,16 +208,19 @@ def _best_possible_auc(
 ) -> float:
     """Strict AUC at the fewest edits per graph that exhaustive search does not rule out."""
     edits = [
-        few if few is not None else EXHAUSTIVE_EDITS + 1 if is_covered else 1
-        for few, is_covered in zip(fewest, covered, strict=True)
+        minimum if minimum is not None else EXHAUSTIVE_EDITS + 1 if is_covered else 1
+        for minimum, is_covered in zip(fewest, covered, strict=True)
     ]
-    best = [Instance(graph.edge_count, few) for graph, few in zip(graphs, edits, strict=True)]
+    best = [Instance(graph.edge_count, count) for graph, count in zip(graphs, edits, strict=True)]
     return cf_acc_auc(cf_acc_curve(best))
 
 
 def _share_within(instances: Sequence[Instance], ratio: float) -> float:
     return _mean(
-        [one.edits is not None and one.edits <= ratio * one.edges + 1e-9 for one in instances]
+        [
+            instance.edits is not None and instance.edits <= ratio * instance.edges + 1e-9
+            for instance in instances
+        ]
     )
 
 
@@ -224,15 +231,15 @@ def _fidelity_auc(gnn: Gnn, answers: Sequence[MethodResult]) -> float:
     fidelity whether or not the class flips. Our answers are smallest flips, at a single r.
     """
     before = predict(gnn, [answer.instance.graph for answer in answers], CPU)
-    gained: list[tuple[float, int, int]] = []
+    flips: list[tuple[float, int, int]] = []  # fidelity, edits, edges
     for position, answer in enumerate(answers):
         if answer.found:
             graph = answer.instance.graph
             (after,) = predict(gnn, [toggle_pairs(graph, answer.found[0])], CPU)
             gain = fidelity(before[position], after)
-            gained.append((gain, len(answer.found[0]), graph.edge_count))
+            flips.append((gain, len(answer.found[0]), graph.edge_count))
     points = [
-        sum(gain for gain, edits, edges in gained if edits * 30 <= step * edges) / len(answers)
+        sum(gain for gain, edits, edges in flips if edits * 30 <= step * edges) / len(answers)
         for step in range(10)
     ]
     return cf_acc_auc(torch.tensor(points, dtype=torch.float64))

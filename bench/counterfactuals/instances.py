@@ -25,7 +25,7 @@ MAX_NODE_EDITS = 6
 NEAR_TARGET = 2  # hops; in a restricted node instance, added edges have one end this near
 EXHAUSTIVE_PAIRS = 600  # exhaustive search covers instances with at most this many pairs
 EXHAUSTIVE_EDITS = 2
-_CELLS_AT_ONCE = 2**19
+_CELLS_PER_PASS = 2**19  # entries of the adjacencies of one dense pass
 
 
 @dataclass(frozen=True)
@@ -36,24 +36,24 @@ class EditableInstance:
     rules: EditRules
     restricted: bool  # only some pairs may be edited
     node: NodeInstance | None = None  # position in the whole graph, for a node task
-    from_validation: bool = False  # filled up because there are too few test nodes
+    from_validation: bool = False  # a validation node, because there are too few test nodes
 
 
 def select_instances(task: Task, count: int, seed: int) -> list[EditableInstance]:
     """Select `count` test instances in seeded random order, regardless of class.
 
-    If a node set has too few test nodes, validation nodes fill up the rest: they selected the GNN
-    but did not train it. Training nodes are never explained.
+    If a node set has too few test nodes, validation nodes are added: they selected the GNN but did
+    not train it. Training nodes are never explained.
     """
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(task.test.graphs), generator=generator).tolist()[:count]
     if task.whole is None:
         return [_graph_instance(task.test.graphs[position], seed) for position in order]
     result = [_node_instance(task.whole.test[position], seed) for position in order]
-    spare = torch.randperm(len(task.whole.validation), generator=generator).tolist()
-    for position in spare[: count - len(result)]:
-        explained = _node_instance(task.whole.validation[position], seed)
-        result.append(replace(explained, from_validation=True))
+    order = torch.randperm(len(task.whole.validation), generator=generator).tolist()
+    for position in order[: count - len(result)]:
+        instance = _node_instance(task.whole.validation[position], seed)
+        result.append(replace(instance, from_validation=True))
     return result
 
 
@@ -69,8 +69,8 @@ def _node_instance(node: NodeInstance, seed: int) -> EditableInstance:
     kept = pairs_near_target(space, node.hops, MAX_PAIRS, torch.Generator().manual_seed(seed))
     allowed = set(zip(space.sources.tolist(), space.targets.tolist(), strict=True))
     frozen = rules.frozen_pairs | allowed.difference(kept)
-    fewer = replace(rules, frozen_pairs=frozen, max_edits=MAX_NODE_EDITS)
-    return EditableInstance(node.graph, fewer, restricted=True, node=node)
+    restricted = replace(rules, frozen_pairs=frozen, max_edits=MAX_NODE_EDITS)
+    return EditableInstance(node.graph, restricted, restricted=True, node=node)
 
 
 def pairs_near_target(
@@ -81,12 +81,12 @@ def pairs_near_target(
     Both groups are sorted by the sum of their ends' `hops` [node], ties in random order.
     """
     shuffled = torch.randperm(space.count, generator=generator)
-    near = hops[space.sources] + hops[space.targets]  # [pair]
-    by_distance = shuffled[near[shuffled].argsort(stable=True)]
-    touching = torch.minimum(hops[space.sources], hops[space.targets]) <= NEAR_TARGET
+    distance = hops[space.sources] + hops[space.targets]  # [pair]
+    by_distance = shuffled[distance[shuffled].argsort(stable=True)]
+    is_near = torch.minimum(hops[space.sources], hops[space.targets]) <= NEAR_TARGET
     present = space.present
     order = torch.cat(
-        [by_distance[present[by_distance]], by_distance[(touching & ~present)[by_distance]]]
+        [by_distance[present[by_distance]], by_distance[(is_near & ~present)[by_distance]]]
     )[:most]
     return list(zip(space.sources[order].tolist(), space.targets[order].tolist(), strict=True))
 
@@ -96,9 +96,9 @@ def _graph_instance(graph: Graph, seed: int) -> EditableInstance:
     nodes = graph.node_count
     if nodes * (nodes - 1) // 2 <= MAX_PAIRS:
         return EditableInstance(graph, rules, restricted=False)
-    everything = set(combinations(range(nodes), 2))
+    all_pairs = set(combinations(range(nodes), 2))
     kept = candidate_pairs(graph, MAX_PAIRS, torch.Generator().manual_seed(seed))
-    frozen = frozenset(everything.difference(kept))
+    frozen = frozenset(all_pairs.difference(kept))
     return EditableInstance(graph, replace(rules, frozen_pairs=frozen), restricted=True)
 
 
@@ -108,9 +108,10 @@ def candidate_pairs(graph: Graph, most: int, generator: torch.Generator) -> list
     network.add_edges_from(graph.edges.T.tolist())
     hops = dict(nx.all_pairs_shortest_path_length(network))
     pairs = list(combinations(range(graph.node_count), 2))
-    shuffled = [pairs[place] for place in torch.randperm(len(pairs), generator=generator).tolist()]
-    apart = graph.node_count  # more than any distance
-    shuffled.sort(key=lambda pair: hops[pair[0]].get(pair[1], apart))
+    order = torch.randperm(len(pairs), generator=generator).tolist()
+    shuffled = [pairs[position] for position in order]
+    unreachable = graph.node_count  # more than any distance
+    shuffled.sort(key=lambda pair: hops[pair[0]].get(pair[1], unreachable))
     return shuffled[:most]
 
 
@@ -127,12 +128,12 @@ def fewest_edits(gnn: Gnn, instance: EditableInstance) -> int | None:
     if space.budget < 2:
         return None
     # Start with the largest single effects, because the first flip ends the search.
-    rank = effects.argsort(descending=True)
-    places = torch.combinations(torch.arange(space.count))
-    doubles = rank[places[places.sum(dim=1).argsort()]]
-    step = max(1, _CELLS_AT_ONCE // instance.graph.node_count**2)
-    for some in torch.split(doubles, 16 * step):
-        flips = some[_margins(gnn, space, goal, some) > 0]
+    by_effect = effects.argsort(descending=True)
+    ranks = torch.combinations(torch.arange(space.count))
+    doubles = by_effect[ranks[ranks.sum(dim=1).argsort()]]
+    per_pass = max(1, _CELLS_PER_PASS // instance.graph.node_count**2)
+    for batch in torch.split(doubles, 16 * per_pass):
+        flips = batch[_margins(gnn, space, goal, batch) > 0]
         if _any_verified_flip(gnn, space, goal, flips):
             return 2
     return None
@@ -144,23 +145,24 @@ def is_covered(instance: EditableInstance) -> bool:
 
 
 def _margins(gnn: Gnn, space: EditSpace, goal: FlipGoal, sets: torch.Tensor) -> torch.Tensor:
-    """Margins of the dense GNN for edit sets of equal size, given as [set, place]: [set]."""
-    found = []
-    step = max(1, _CELLS_AT_ONCE // space.graph.node_count**2)
+    """Margins of the dense GNN for edit sets of equal size, given as [set, edit]: [set]."""
+    margins = []
+    per_pass = max(1, _CELLS_PER_PASS // space.graph.node_count**2)
     with torch.inference_mode():
-        for some in torch.split(sets, step):
-            row = torch.arange(len(some))[:, None]
-            source, target = space.sources[some], space.targets[some]
-            after = space.base.repeat(len(some), 1, 1)
-            toggled = (~space.present[some]).to(after.dtype)
-            after[row, source, target] = toggled
-            after[row, target, source] = toggled
-            features = space.graph.features.expand(len(some), -1, -1)
-            mask = torch.ones(after.shape[:2], dtype=torch.bool)
+        for batch in torch.split(sets, per_pass):
+            row = torch.arange(len(batch))[:, None]
+            source, target = space.sources[batch], space.targets[batch]
+            adjacency = space.base.repeat(len(batch), 1, 1)
+            toggled = (~space.present[batch]).to(adjacency.dtype)
+            adjacency[row, source, target] = toggled
+            adjacency[row, target, source] = toggled
+            features = space.graph.features.expand(len(batch), -1, -1)
+            mask = torch.ones(adjacency.shape[:2], dtype=torch.bool)
             node = space.graph.target
-            marked = None if node is None else torch.full((len(some),), node)
-            found.append(goal.margin(gnn.dense(DenseGraphs(after, features, mask, marked))))
-    return torch.cat(found) if found else torch.empty(0)
+            targets = None if node is None else torch.full((len(batch),), node)
+            graphs = DenseGraphs(adjacency, features, mask, targets)
+            margins.append(goal.margin(gnn.dense(graphs)))
+    return torch.cat(margins) if margins else torch.empty(0)
 
 
 def _any_verified_flip(gnn: Gnn, space: EditSpace, goal: FlipGoal, flips: torch.Tensor) -> bool:

@@ -28,26 +28,23 @@ def mmd_gain(
     seed: int,
     resamples: int = _RESAMPLES,
 ) -> Interval | None:
-    """95 % bootstrap interval of their held-out MMD minus ours; above 0, ours is closer to it.
+    """95 % bootstrap interval of their held-out MMD minus ours; ours is lower if it is above 0.
 
     Each resample draws the same instances for both methods, from those that both flip.
     """
-    both = [(one, other) for one, other in zip(ours, theirs, strict=True) if _both(one, other)]
-    if len(both) < 2:
+    shared = [
+        (our, their) for our, their in zip(ours, theirs, strict=True) if our.found and their.found
+    ]
+    count = len(shared)
+    if count < 2:
         return None
-    draws = torch.randint(
-        len(both), (resamples, len(both)), generator=torch.Generator().manual_seed(seed)
-    )
+    draws = torch.randint(count, (resamples, count), generator=torch.Generator().manual_seed(seed))
     shares = torch.zeros(draws.shape, dtype=torch.float64)  # [resample, instance]
-    shares.scatter_add_(1, draws, torch.full(draws.shape, 1 / len(both), dtype=torch.float64))
-    ours_of, theirs_of = zip(*both, strict=True)
-    gains = _distances(theirs_of, held_out, shares) - _distances(ours_of, held_out, shares)
+    shares.scatter_add_(1, draws, torch.full(draws.shape, 1 / count, dtype=torch.float64))
+    our_flips, their_flips = zip(*shared, strict=True)
+    gains = _distances(their_flips, held_out, shares) - _distances(our_flips, held_out, shares)
     low, high = torch.quantile(gains, torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
     return Interval(low, high)
-
-
-def _both(one: MethodResult, other: MethodResult) -> bool:
-    return bool(one.found) and bool(other.found)
 
 
 def _distances(

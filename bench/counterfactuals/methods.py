@@ -116,12 +116,14 @@ def diffusion_method(gnn: Gnn, denoiser: Denoiser, config: CounterfactualConfig)
 
 def plain_method(gnn: Gnn, name: str) -> Method:
     searches: dict[str, Callable[[EditableInstance, int], BaselineOutcome]] = {
-        "greedy": lambda one, _: greedy(gnn, one.graph, one.rules, device=CPU),
-        "greedy_delete": lambda one, _: greedy(gnn, one.graph, deletion_rules(one), device=CPU),
-        "random": lambda one, seed: random_edits(
+        "greedy": lambda instance, _: greedy(gnn, instance.graph, instance.rules, device=CPU),
+        "greedy_delete": lambda instance, _: greedy(
+            gnn, instance.graph, deletion_rules(instance), device=CPU
+        ),
+        "random": lambda instance, seed: random_edits(
             gnn,
-            one.graph,
-            one.rules,
+            instance.graph,
+            instance.rules,
             generator=torch.Generator().manual_seed(seed),
             device=CPU,
         ),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -29,15 +28,14 @@ from bench.counterfactuals.methods import (
     diffusion_method,
     plain_method,
 )
+from bench.denoiser_training import train_within
 from bench.gnns.target_gnns import CACHE, TargetGnn
+from bench.json_files import write_json
 from bench.progress import OnProgress
 from bench.report.provenance import code_digest, imported_by, provenance
 from d4explain.gnn.graphs import Graph
 from models.diffusion.denoiser import Denoiser, DenoiserShape
 from models.graphs.neighbourhoods import verify_on_whole
-from models.training.trainer import Trainer
-
-_TIMED_STEPS = 20
 
 
 class CounterfactualRun:
@@ -71,52 +69,52 @@ class CounterfactualRun:
         """The answers for every instance, the training seconds and the provenance."""
         file = self.folder / f"{name}.json"
         if not file.is_file():
-            _write_json(file, self._compute_answers(name))
-        kept = json.loads(file.read_text())
+            write_json(file, self._compute_answers(name))
+        cached = json.loads(file.read_text())
         answers = [
             MethodResult(
                 instance,
-                tuple(tuple((a, b) for a, b in edits) for edits in one["found"]),
-                one["gnn_evaluations"],
-                one["gnn_gradients"],
-                one["cpu_seconds"],
-                one["refuted"],
+                tuple(tuple((a, b) for a, b in edits) for edits in answer["found"]),
+                answer["gnn_evaluations"],
+                answer["gnn_gradients"],
+                answer["cpu_seconds"],
+                answer["refuted"],
             )
-            for instance, one in zip(self.instances, kept["answers"], strict=True)
+            for instance, answer in zip(self.instances, cached["answers"], strict=True)
         ]
-        return answers, kept["train_seconds"], kept["provenance"]
+        return answers, cached["train_seconds"], cached["provenance"]
 
     def fewest(self) -> list[int | None]:
         """Fewest edits by exhaustive search to two edits; None if more or not covered."""
         file = self.folder / "exhaustive.json"
         if not file.is_file():
-            found = []
-            for place, instance in enumerate(self.instances):
+            fewest = []
+            for index, instance in enumerate(self.instances):
                 covered = is_covered(instance)
-                found.append(fewest_edits(self.target.gnn, instance) if covered else None)
-                self._on_progress("exhaustive search to two edits", place + 1, len(self.instances))
-            _write_json(file, found)
-        kept: list[int | None] = json.loads(file.read_text())
-        return kept
+                fewest.append(fewest_edits(self.target.gnn, instance) if covered else None)
+                self._on_progress("exhaustive search to two edits", index + 1, len(self.instances))
+            write_json(file, fewest)
+        cached: list[int | None] = json.loads(file.read_text())
+        return cached
 
     def _compute_answers(self, name: str) -> dict[str, Any]:
         method, train_seconds = self._method(name)
         answers = []
-        for place, instance in enumerate(self.instances):
+        for index, instance in enumerate(self.instances):
             started = time.process_time()
-            answer = method(instance, self.seed + place)
+            answer = method(instance, self.seed + index)
             seconds = time.process_time() - started
-            held = self._valid_on_whole_graph(instance, answer.found)
+            valid = self._valid_on_whole_graph(instance, answer.found)
             answers.append(
                 {
-                    "found": held,
+                    "found": valid,
                     "gnn_evaluations": answer.gnn_evaluations,
                     "gnn_gradients": answer.gnn_gradients,
                     "cpu_seconds": seconds,
-                    "refuted": len(answer.found) - len(held),
+                    "refuted": len(answer.found) - len(valid),
                 }
             )
-            self._on_progress(name, place + 1, len(self.instances))
+            self._on_progress(name, index + 1, len(self.instances))
         return {
             "answers": answers,
             "train_seconds": train_seconds,
@@ -124,16 +122,16 @@ class CounterfactualRun:
         }
 
     def _valid_on_whole_graph(
-        self, instance: EditableInstance, found: Sequence[Edits]
+        self, instance: EditableInstance, answers: Sequence[Edits]
     ) -> list[Edits]:
         """The answers that also flip the node in the whole graph; all answers for a graph task."""
         if instance.node is None or self._whole is None:
-            return list(found)
+            return list(answers)
         gnn, node, whole = self.target.gnn, instance.node, self._whole
         before = int(verify_on_whole(gnn, whole, node, node.graph, CPU).argmax())
         return [
             edits
-            for edits in found
+            for edits in answers
             if int(verify_on_whole(gnn, whole, node, toggle_pairs(node.graph, edits), CPU).argmax())
             != before
         ]
@@ -146,29 +144,24 @@ class CounterfactualRun:
         return diffusion_method(self.target.gnn, denoiser, diffusion.config), seconds
 
     def denoiser(self, kind: DenoiserKind) -> tuple[Denoiser, float]:
-        """Load or train a denoiser; the step count fits the budget of CPU seconds."""
-        training = code_digest(imported_by("models/training/trainer.py"))
-        name = self._cache_name(repr(kind.recipe()), len(self._reference), training)
+        """Load or train a denoiser; return it with the seconds of its training."""
+        training_code = code_digest(imported_by("models/training/trainer.py"))
+        name = self._cache_name(repr(kind.recipe()), len(self._reference), training_code)
         file = self._denoisers / f"{name}-{kind.value}.safetensors"
         if not file.is_file():
-            gnn = self.target.gnn
-            trial = Trainer(self._reference, gnn, kind.recipe(), seed=self.seed, device=CPU)
-            # CPU time, so that other load does not shorten the training.
-            began = time.process_time()
-            *_, last = trial.run(
-                until=_TIMED_STEPS,
-                should_stop=lambda: time.process_time() - began > self.budget / 10,
+            denoiser, seconds = train_within(
+                self.budget,
+                self._reference,
+                self.target.gnn,
+                kind.recipe,
+                seed=self.seed,
+                label=f"training the denoiser, recipe {kind.value}",
+                on_progress=self._on_progress,
             )
-            steps = max(1, round(self.budget * last.step / (time.process_time() - began)))
-            recipe = kind.recipe(steps)
-            trainer = Trainer(self._reference, gnn, recipe, seed=self.seed, device=CPU)
-            for last in trainer.run():
-                self._on_progress(f"training the denoiser, recipe {kind.value}", last.step, steps)
-            aside = file.with_suffix(".partial")
-            denoiser = trainer.denoiser()
-            metadata = {"shape": json.dumps(asdict(denoiser.shape)), "seconds": str(last.seconds)}
-            save_file(dict(denoiser.state_dict()), aside, metadata=metadata)
-            os.replace(aside, file)
+            partial = file.with_suffix(".partial")
+            metadata = {"shape": json.dumps(asdict(denoiser.shape)), "seconds": str(seconds)}
+            save_file(dict(denoiser.state_dict()), partial, metadata=metadata)
+            partial.replace(file)
         with safe_open(file, framework="pt") as opened:
             metadata = opened.metadata()
         denoiser = Denoiser(DenoiserShape(**json.loads(metadata["shape"])))
@@ -179,9 +172,3 @@ class CounterfactualRun:
         """A folder or file name with a digest of the GNN, budget, seed and the given values."""
         key = json.dumps([self.target.folder.name, self.budget, self.seed, *key_parts])
         return f"{self.target.folder.name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
-
-
-def _write_json(file: Path, document: object) -> None:
-    aside = file.with_suffix(".partial")
-    aside.write_text(json.dumps(document) + "\n")
-    os.replace(aside, file)

@@ -49,13 +49,18 @@ def with_neighbourhoods(name: str, data: NodeData) -> WholeGraph:
     """Cut out the neighbourhood of each node that the data set's GNN sees."""
     spec = target_recipe(name).spec(data.graph.features.shape[1], data.classes)
 
-    def around(nodes: Tensor) -> tuple[NodeInstance, ...]:
+    def instances_of(nodes: Tensor) -> tuple[NodeInstance, ...]:
         return tuple(
             instance(data.graph, node, spec.convolutions, sight=spec.sight)
             for node in nodes.tolist()
         )
 
-    return WholeGraph(data, around(data.train), around(data.validation), around(data.test))
+    return WholeGraph(
+        data,
+        instances_of(data.train),
+        instances_of(data.validation),
+        instances_of(data.test),
+    )
 
 
 def labelled_instances(instances: tuple[NodeInstance, ...], labels: Tensor) -> Part:
@@ -130,7 +135,9 @@ def _node_data(
     nodes = len(features)
     sizes = {len(labels), *(len(mask) for mask in masks)}
     if sizes != {nodes}:
-        raise DataFormatError(f"{path}: labels and masks of {sorted(sizes)} for {nodes} nodes")
+        raise DataFormatError(
+            f"{path}: labels and masks have {sorted(sizes)} entries for {nodes} nodes"
+        )
     if directed.numel() and not 0 <= int(directed.min()) <= int(directed.max()) < nodes:
         raise DataFormatError(
             f"{path}: edges name nodes {int(directed.min())} to {int(directed.max())}, "

@@ -20,15 +20,15 @@ def add_noise(graph: Graph, share: float, generator: torch.Generator) -> Graph:
     """
     present = set(map(tuple, graph.edges.T.tolist()))
     absent = [pair for pair in combinations(range(graph.node_count), 2) if pair not in present]
-    left = {True: sorted(present), False: absent}
+    remaining = {True: sorted(present), False: absent}  # by whether the pair is an edge
     toggled: set[tuple[int, int]] = set()
     for _ in range(math.ceil(share * len(present) - _ROUNDING)):
         removes = bool(torch.rand((), generator=generator) < 0.5)
-        pairs = left[removes] or left[not removes]
+        pairs = remaining[removes] or remaining[not removes]
         if not pairs:
             break
-        place = int(torch.randint(len(pairs), (), generator=generator))
-        toggled.add(pairs.pop(place))
+        index = int(torch.randint(len(pairs), (), generator=generator))
+        toggled.add(pairs.pop(index))
     edges = sorted(present.symmetric_difference(toggled))
     return Graph(
         graph.features, torch.tensor(edges).view(-1, 2).T.long().contiguous(), graph.target

@@ -34,14 +34,14 @@ def _rows(path: Path) -> list[tuple[str, str]]:
         raise DataMissingError(f"{path} does not exist; set D4_DATA to the folder with the data")
     with path.open(newline="") as file:
         reader = csv.DictReader(file)
-        named = {name.strip().lower(): name for name in reader.fieldnames or ()}
-        label = next((named[name] for name in LABEL_COLUMNS if name in named), None)
-        if "smiles" not in named or label is None:
+        column_of = {name.strip().lower(): name for name in reader.fieldnames or ()}
+        label = next((column_of[name] for name in LABEL_COLUMNS if name in column_of), None)
+        if "smiles" not in column_of or label is None:
             raise DataFormatError(
                 f"{path} needs a column 'smiles' and one of {', '.join(LABEL_COLUMNS)}; "
-                f"its columns are {', '.join(named) or 'none'}"
+                f"its columns are {', '.join(column_of) or 'none'}"
             )
-        smiles = named["smiles"]
+        smiles = column_of["smiles"]
         return [((row[smiles] or "").strip(), (row[label] or "").strip()) for row in reader]
 
 

@@ -99,8 +99,8 @@ def ba3motif(
     labels = (torch.arange(count) % len(Ba3Class))[torch.randperm(count, generator=generator)]
     graphs = []
     for label in labels.tolist():
-        drawing = _ba3_drawing(_BA3_RECIPES[Ba3Class(label)], generator)
-        graphs.append(Graph(_ba3_features(drawing.roles, features, generator), drawing.edge_tensor))
+        builder = _ba3_graph(_BA3_RECIPES[Ba3Class(label)], generator)
+        graphs.append(Graph(_ba3_features(builder.roles, features, generator), builder.edge_tensor))
     return LabelledGraphs(graphs, labels)
 
 
@@ -121,7 +121,7 @@ def tree_grid(generator: torch.Generator) -> NodeDataset:
 
 
 @dataclass
-class _Drawing:
+class _GraphBuilder:
     """A graph under construction."""
 
     roles: list[int]
@@ -136,59 +136,59 @@ class _Drawing:
         self.edges.add((min(a, b), max(a, b)))
 
 
-def _ba3_drawing(recipe: _Ba3Recipe, generator: torch.Generator) -> _Drawing:
+def _ba3_graph(recipe: _Ba3Recipe, generator: torch.Generator) -> _GraphBuilder:
     motifs = _draw(list(recipe.motif_counts.items()), generator)
     base = _barabasi_albert(_BA3_BASE, recipe.attachments, generator)
-    drawing = _with_motifs(_BA3_BASE, base, recipe.motif, motifs, generator)
+    builder = _with_motifs(_BA3_BASE, base, recipe.motif, motifs, generator)
     extra = _draw(list(enumerate(recipe.extra_edges[motifs])), generator)
-    # As in the published graphs an extra edge has at least one end in the base.
+    # As in the published graphs, an extra edge has at least one end in the base.
     free = [
         (source, target)
         for source in range(_BA3_BASE)
-        for target in range(source + 1, len(drawing.roles))
-        if (source, target) not in drawing.edges
+        for target in range(source + 1, len(builder.roles))
+        if (source, target) not in builder.edges
     ]
     for chosen in torch.randperm(len(free), generator=generator)[:extra].tolist():
-        drawing.edges.add(free[chosen])
-    return drawing
+        builder.edges.add(free[chosen])
+    return builder
 
 
 def _node_dataset(
     base_nodes: int, base: set[_Edge], motif: _Motif, motifs: int, generator: torch.Generator
 ) -> NodeDataset:
-    drawing = _with_motifs(base_nodes, base, motif, motifs, generator)
-    nodes = len(drawing.roles)
-    extra = len(drawing.edges) // 100  # 1 % random edges between any two nodes
+    builder = _with_motifs(base_nodes, base, motif, motifs, generator)
+    nodes = len(builder.roles)
+    extra = len(builder.edges) // 100  # 1 % random edges between any two nodes
     while extra:
         a, b = torch.randint(nodes, (2,), generator=generator).tolist()
-        if a != b and (min(a, b), max(a, b)) not in drawing.edges:
-            drawing.connect(a, b)
+        if a != b and (min(a, b), max(a, b)) not in builder.edges:
+            builder.connect(a, b)
             extra -= 1
     return NodeDataset(
-        graph=Graph(torch.ones(nodes, 10), drawing.edge_tensor),
-        labels=torch.tensor(drawing.roles),
-        motif_edges=torch.tensor([edge in drawing.motif_edges for edge in sorted(drawing.edges)]),
+        graph=Graph(torch.ones(nodes, 10), builder.edge_tensor),
+        labels=torch.tensor(builder.roles),
+        motif_edges=torch.tensor([edge in builder.motif_edges for edge in sorted(builder.edges)]),
     )
 
 
 def _with_motifs(
     base_nodes: int, base: set[_Edge], motif: _Motif, motifs: int, generator: torch.Generator
-) -> _Drawing:
-    drawing = _Drawing([0] * base_nodes, set(base), set())
+) -> _GraphBuilder:
+    builder = _GraphBuilder([0] * base_nodes, set(base), set())
     for number in range(motifs):
-        place = number * (base_nodes // motifs)
-        start = len(drawing.roles)
-        drawing.roles.extend(motif.roles)
+        base_node = number * (base_nodes // motifs)
+        start = len(builder.roles)
+        builder.roles.extend(motif.roles)
         inside = {(start + a, start + b) for a, b in motif.edges}
-        drawing.edges |= inside
-        drawing.motif_edges |= inside
-        drawing.connect(place, start)
+        builder.edges |= inside
+        builder.motif_edges |= inside
+        builder.connect(base_node, start)
         if motif.second_link and int(torch.randint(2, (1,), generator=generator)):
             # Past the end of a small base this hits the first motif, as in the published graphs:
             # 23 % of the BA-3Motif cycle graphs join two cycles.
             on_base, on_motif = torch.randint(1, 4, (2,), generator=generator).tolist()
-            drawing.connect(place + on_base, start + on_motif)
-    return drawing
+            builder.connect(base_node + on_base, start + on_motif)
+    return builder
 
 
 def _barabasi_albert(nodes: int, attachments: int, generator: torch.Generator) -> set[_Edge]:

@@ -88,7 +88,7 @@ def split(name: str, part: Part, seed: int) -> Task:
     """80 % train, 10 % validation, 10 % test, each at least one graph."""
     count = len(part.graphs)
     if count < 3:
-        raise DataMissingError(f"{name}: a split needs 3 graphs, got {count}")
+        raise DataMissingError(f"{name}: a split needs at least 3 graphs; got {count}.")
     order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
     tenth = max(count // 10, 1)
     return Task(
@@ -123,11 +123,11 @@ def _ba3motif(name: str, features: Literal["constant", "role"]) -> Callable[[int
         generator = torch.Generator().manual_seed(seed)
         file = data_folder() / "BA3Motif_800.npz"
         generated = ba3motif(2200 if file.exists() else 3000, generator, features=features)
-        fresh = Part(list(generated.graphs), generated.labels)
+        new = Part(list(generated.graphs), generated.labels)
         if not file.exists():
-            return split(name, fresh, seed)
+            return split(name, new, seed)
         evaluation, testing = _published_ba3motif(file, features)
-        rest = Part(fresh.graphs + evaluation.graphs, torch.cat([fresh.labels, evaluation.labels]))
+        rest = Part(new.graphs + evaluation.graphs, torch.cat([new.labels, evaluation.labels]))
         order = torch.randperm(len(rest.graphs), generator=generator)
         return Task(name, 3, rest.select(order[260:]), rest.select(order[:260]), testing)
 
@@ -146,11 +146,11 @@ def _published_ba3motif(file: Path, features: Literal["constant", "role"]) -> tu
         span = slice(stored["edge_ptr"][position], stored["edge_ptr"][position + 1])
         edges = torch.from_numpy(stored["edge_index"][:, span].astype(np.int64))
         graphs.append(Graph(values[nodes], edges))
-    everything = Part(graphs, torch.from_numpy(stored["y"]))
-    part_of = torch.from_numpy(stored["split"])
+    published = Part(graphs, torch.from_numpy(stored["y"]))
+    split_of_graph = torch.from_numpy(stored["split"])
     return (
-        everything.select((part_of == 0).nonzero()[:, 0]),
-        everything.select((part_of == 1).nonzero()[:, 0]),
+        published.select((split_of_graph == 0).nonzero()[:, 0]),
+        published.select((split_of_graph == 1).nonzero()[:, 0]),
     )
 
 

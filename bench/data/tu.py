@@ -34,12 +34,12 @@ def read_tu(path: Path) -> Part:
     sizes = np.bincount(graph_of_node, minlength=len(labels))
     starts = np.cumsum(sizes) - sizes
     # Sorted by the smaller end, and therefore by graph, because node ids are grouped by graph.
-    once = np.unique(np.sort(adjacency[adjacency[:, 0] != adjacency[:, 1]], axis=1), axis=0)
-    bounds = np.searchsorted(graph_of_node[once[:, 0]], np.arange(len(labels) + 1))
+    edges = np.unique(np.sort(adjacency[adjacency[:, 0] != adjacency[:, 1]], axis=1), axis=0)
+    bounds = np.searchsorted(graph_of_node[edges[:, 0]], np.arange(len(labels) + 1))
     graphs = [
         Graph(
             features[starts[i] : starts[i] + sizes[i]],
-            torch.from_numpy((once[bounds[i] : bounds[i + 1]] - starts[i]).T.copy()),
+            torch.from_numpy((edges[bounds[i] : bounds[i + 1]] - starts[i]).T.copy()),
         )
         for i in range(len(labels))
     ]

@@ -34,9 +34,8 @@ from d4explain.gnn.spec import (
     PoolLayer,
 )
 
-ACCURACY_GRAPHS = (
-    300  # new graphs, because the few held-out ones would measure accuracy too coarsely
-)
+# New graphs, because the few held-out ones would measure accuracy too coarsely.
+ACCURACY_GRAPHS = 300
 DATASET_NAME = "BA-3Motif"
 CLASS_NAMES = tuple(kind.name.lower() for kind in Ba3Class)
 
@@ -65,9 +64,9 @@ def held_out(count: int, reference: Sequence[Graph], generator: torch.Generator)
     seen = {_fingerprint(graph) for graph in reference}
     graphs: list[Graph] = []
     while len(graphs) < count:
-        wanted = len(graphs) % len(Ba3Class)
-        fresh, labels = ba3motif(len(Ba3Class), generator)
-        graph = fresh[labels.tolist().index(wanted)]
+        label = len(graphs) % len(Ba3Class)
+        generated, labels = ba3motif(len(Ba3Class), generator)
+        graph = generated[labels.tolist().index(label)]
         if _fingerprint(graph) not in seen:
             seen.add(_fingerprint(graph))
             graphs.append(graph)
@@ -99,27 +98,27 @@ def _write_graphs(path: Path, name: str, data: LabelledGraphs) -> None:
 def run(
     out: Path, *, graphs: int, test: int, seed: int, training: Training, console: Console
 ) -> Metrics:
-    began = time.monotonic()
+    started = time.monotonic()
     generator = torch.Generator().manual_seed(seed)
     reference = ba3motif(graphs, generator)
     spec = example_spec(reference.graphs[0].features.shape[1], len(Ba3Class))
     with show_epochs(console) as show:
         gnn, epochs = train(spec, reference, training, seed, show)
-    fresh = ba3motif(ACCURACY_GRAPHS, generator)
-    noisy = [with_edge_noise(graph, training.edge_noise, generator) for graph in fresh.graphs]
+    new = ba3motif(ACCURACY_GRAPHS, generator)
+    noisy = [with_edge_noise(graph, training.edge_noise, generator) for graph in new.graphs]
     metrics = Metrics(
-        accuracy=accuracy(gnn, fresh.graphs, fresh.labels),
-        accuracy_with_edge_noise=accuracy(gnn, noisy, fresh.labels),
+        accuracy=accuracy(gnn, new.graphs, new.labels),
+        accuracy_with_edge_noise=accuracy(gnn, noisy, new.labels),
         graphs=graphs,
         seed=seed,
         epochs=epochs,
-        seconds=time.monotonic() - began,
+        seconds=time.monotonic() - started,
     )
     out.mkdir(parents=True, exist_ok=True)
     export(gnn, out, CLASS_NAMES)
     _write_graphs(out / "reference.json", DATASET_NAME, reference)
-    held = held_out(test, reference.graphs, generator)
-    _write_graphs(out / "heldout.json", f"{DATASET_NAME} held out", held)
+    test_graphs = held_out(test, reference.graphs, generator)
+    _write_graphs(out / "heldout.json", f"{DATASET_NAME} held out", test_graphs)
     (out / "metrics.json").write_text(json.dumps(asdict(metrics), indent=2) + "\n")
     return metrics
 
@@ -127,15 +126,15 @@ def run(
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.gnns.example_gnn", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder to write into")
-    parser.add_argument("--graphs", type=_positive, default=600, help="graphs of the reference set")
-    parser.add_argument("--test", type=_positive, default=24, help="graphs held out")
+    parser.add_argument("--graphs", type=_positive, default=600, help="size of the reference set")
+    parser.add_argument("--test", type=_positive, default=24, help="number of held-out graphs")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--epochs", type=_positive, default=Training.epochs)
     parser.add_argument(
         "--seconds", type=float, default=Training.seconds, help="maximum training time"
     )
     options = parser.parse_args(arguments)
-    # The tensors are small, so a second thread costs more than it saves.
+    # The tensors are so small that a second thread costs more than it saves.
     torch.set_num_threads(1)
     metrics = run(
         options.out,
@@ -146,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console=Console(),
     )
     print(
-        f"accuracy {metrics.accuracy:.3f} on {ACCURACY_GRAPHS} fresh graphs "
+        f"accuracy {metrics.accuracy:.3f} on {ACCURACY_GRAPHS} new graphs "
         f"({metrics.accuracy_with_edge_noise:.3f} with edge noise) "
         f"after {metrics.epochs} epochs, {metrics.seconds:.1f} s; written to {options.out}"
     )

@@ -29,14 +29,14 @@ def train_node_classifier(
     Best means highest accuracy, then lowest loss. The GNN sees features and edges of the other
     nodes, but not their labels.
     """
-    began = time.monotonic()
+    started = time.monotonic()
     graphs = to_sparse([data.graph])
-    wanted = data.labels[data.train]
+    labels = data.labels[data.train]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)  # initial weights and dropout use torch's global generator
         gnn = Gnn(spec)
-        # L2 decay in the gradient instead of AdamW's: most of the 1,703 words occur on few training
-        # pages, and their weights must vanish.
+        # Adam with L2 decay instead of AdamW: most of the 1,703 words occur on few training pages,
+        # and their weights must vanish.
         optimizer = torch.optim.Adam(
             gnn.parameters(), training.learning_rate, weight_decay=training.weight_decay
         )
@@ -47,7 +47,7 @@ def train_node_classifier(
         result = gnn
         for epoch in range(1, training.epochs + 1):
             logits = gnn.train().node_logits(graphs)[data.train]  # [training node, class]
-            loss = F.cross_entropy(logits, wanted)
+            loss = F.cross_entropy(logits, labels)
             optimizer.zero_grad()
             torch.autograd.backward(loss)
             optimizer.step()
@@ -55,9 +55,9 @@ def train_node_classifier(
             score = _score(gnn.eval(), graphs, data.validation, data.labels)
             if best is None or score > best:
                 best, result = score, copy.deepcopy(gnn)
-            hits = float((logits.argmax(dim=1) == wanted).double().mean())
-            on_epoch(EpochReport(epoch, training.epochs, float(loss.detach()), hits, best[0]))
-            if time.monotonic() - began > training.seconds:
+            accuracy = float((logits.argmax(dim=1) == labels).double().mean())
+            on_epoch(EpochReport(epoch, training.epochs, float(loss.detach()), accuracy, best[0]))
+            if time.monotonic() - started > training.seconds:
                 break
     return TrainedGnn(result.eval(), epoch)
 
@@ -70,5 +70,5 @@ def _score(gnn: Gnn, graphs: SparseGraphs, nodes: Tensor, labels: Tensor) -> tup
     """Accuracy and log-likelihood of the labels, in the GNN's current mode."""
     with torch.inference_mode():
         logits = gnn.node_logits(graphs)[nodes]
-    right = (logits.argmax(dim=1) == labels[nodes]).double().mean()
-    return float(right), -float(F.cross_entropy(logits, labels[nodes]))
+    accuracy = (logits.argmax(dim=1) == labels[nodes]).double().mean()
+    return float(accuracy), -float(F.cross_entropy(logits, labels[nodes]))

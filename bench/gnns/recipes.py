@@ -71,8 +71,9 @@ def _node_recipe(dataset: str, seconds: float) -> TargetRecipe:
     )
     match dataset:
         case "ba_shapes":
-            # GIN's sum counts degrees; the SAGE means after it stay small next to hubs. Neither
-            # reads degrees at the rim: four hops would cover a third of the graph.
+            # GIN's sum counts degrees. The SAGE means after it stay small next to hubs. Neither
+            # reads degrees of the outermost nodes, which would need a fourth hop: four hops cover a
+            # third of the graph.
             return TargetRecipe(
                 _convolutions([GinLayer(32, 32), SageLayer(32), SageLayer(32)]), whole
             )

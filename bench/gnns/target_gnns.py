@@ -20,24 +20,13 @@ from bench.data.tasks import Task
 from bench.gnns.node_training import node_accuracy, train_node_classifier
 from bench.gnns.recipes import SECONDS, TargetRecipe, target_recipe
 from bench.gnns.training import EpochReport, TrainedGnn, accuracy, train
+from bench.report.paper_figures import GNN_ACCURACY
 from bench.report.provenance import provenance
 from d4explain.export.exporter import export
 from d4explain.gnn.network import Gnn
 from d4explain.gnn.spec import GnnSpec
 
 CACHE = Path(".d4explain/bench")
-# Accuracies of the paper's target GNNs (its table of data sets).
-PAPER_ACCURACY = {
-    "ba3motif": 0.93,
-    "ba3motif_roles": 0.93,
-    "mutagenicity": 0.87,
-    "bbbp": 0.85,
-    "nci1": 0.83,
-    "ba_shapes": 0.99,
-    "tree_cycle": 0.98,
-    "tree_grids": 0.95,
-    "cornell": 0.83,
-}
 
 
 @dataclass(frozen=True)
@@ -80,20 +69,20 @@ def load_target_gnn(
         gnn = Gnn(spec)
         gnn.load_state_dict(load_file(folder / "weights.safetensors"))
         return TargetGnn(gnn.eval(), metrics, folder, cached=True)
-    began = time.monotonic()
+    started = time.monotonic()
     gnn, epochs = _train(spec, recipe, task, seed, on_epoch)
     validation_accuracy, test_accuracy = _accuracies(gnn, task)
     metrics = TargetMetrics(
         test_accuracy=test_accuracy,
         validation_accuracy=validation_accuracy,
-        paper_accuracy=PAPER_ACCURACY.get(task.name),
+        paper_accuracy=GNN_ACCURACY.get(task.name),
         counted="graphs" if task.whole is None else "nodes",
         train_count=len(task.train.graphs),
         test_count=len(task.test.graphs),
         skipped=task.skipped,
         parameters=sum(parameter.numel() for parameter in gnn.parameters()),
         epochs=epochs,
-        seconds=time.monotonic() - began,
+        seconds=time.monotonic() - started,
         provenance=provenance(seed),
     )
     _save(gnn, metrics, folder)
@@ -140,15 +129,15 @@ def _cache_key(spec: GnnSpec, recipe: TargetRecipe, task: Task, seed: int) -> st
 def _save(gnn: Gnn, metrics: TargetMetrics, folder: Path) -> None:
     """Write all files to a temporary folder, then rename it, so that the cache is never partial."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".training-"))
+    temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".training-"))
     try:
-        export(gnn, aside)
-        (aside / "metrics.json").write_text(json.dumps(asdict(metrics), indent=2) + "\n")
+        export(gnn, temporary)
+        (temporary / "metrics.json").write_text(json.dumps(asdict(metrics), indent=2) + "\n")
         try:
-            os.rename(aside, folder)
+            os.rename(temporary, folder)
         except OSError:
             # Another run finished first; its GNN is equivalent.
             if not (folder / "metrics.json").is_file():
                 raise
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)

@@ -65,12 +65,12 @@ def train(
 
     With validation graphs, return the best epoch: highest accuracy, then lowest loss.
     """
-    began = time.monotonic()
+    started = time.monotonic()
     generator = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)  # initial weights and dropout use torch's global generator
         gnn = Gnn(spec)
-        average = _Average(gnn, training.ema)
+        average = _WeightAverage(gnn, training.ema)
         optimizer = torch.optim.AdamW(
             gnn.parameters(), training.learning_rate, weight_decay=training.weight_decay
         )
@@ -81,7 +81,7 @@ def train(
         best: tuple[float, float] | None = None
         result = gnn
         for epoch in range(1, training.epochs + 1):
-            losses, hits = 0.0, 0
+            total_loss, correct = 0.0, 0
             for index in _shuffled_batches(len(data.graphs), training.batch, generator):
                 graphs = [_maybe_noisy(data.graphs[i], training, generator) for i in index.tolist()]
                 logits = gnn(to_sparse(graphs))  # [graph, class]
@@ -92,8 +92,8 @@ def train(
                 optimizer.step()
                 schedule.step()
                 average.update(gnn)
-                losses += float(loss.detach()) * len(graphs)
-                hits += int((logits.argmax(dim=1) == data.labels[index]).sum())
+                total_loss += float(loss.detach()) * len(graphs)
+                correct += int((logits.argmax(dim=1) == data.labels[index]).sum())
             count = len(data.graphs)
             if validation is not None:
                 score = _score(average.gnn, validation)
@@ -103,49 +103,53 @@ def train(
                 result = average.gnn
             on_epoch(
                 EpochReport(
-                    epoch, training.epochs, losses / count, hits / count, best[0] if best else None
+                    epoch,
+                    training.epochs,
+                    total_loss / count,
+                    correct / count,
+                    best[0] if best else None,
                 )
             )
-            if time.monotonic() - began > training.seconds:
+            if time.monotonic() - started > training.seconds:
                 break
     return TrainedGnn(result.eval(), epoch)
 
 
-class _Average:
+class _WeightAverage:
     """An exponential moving average of weights and of batch norm's statistics."""
 
-    def __init__(self, gnn: Gnn, keep: float) -> None:
-        self.gnn = copy.deepcopy(gnn) if keep else gnn
-        self._keep = keep
+    def __init__(self, gnn: Gnn, decay: float) -> None:
+        self.gnn = copy.deepcopy(gnn) if decay else gnn
+        self._decay = decay
         self._steps = 0
 
     def update(self, gnn: Gnn) -> None:
-        if not self._keep:
+        if not self._decay:
             return
         self._steps += 1
-        # Forget early weights faster, because they are far from the result.
-        keep = min(self._keep, self._steps / (self._steps + 10))
-        for mine, theirs in zip(
+        # A lower decay at first, because early weights are far from the result.
+        decay = min(self._decay, self._steps / (self._steps + 10))
+        for average, current in zip(
             self.gnn.state_dict().values(), gnn.state_dict().values(), strict=True
         ):
-            if mine.is_floating_point():
-                mine.lerp_(theirs, 1 - keep)
+            if average.is_floating_point():
+                average.lerp_(current, 1 - decay)
             else:
-                mine.copy_(theirs)
+                average.copy_(current)
 
 
 def _score(gnn: Gnn, validation: LabelledGraphs) -> tuple[float, float]:
     """Accuracy and log-likelihood of the labels."""
     probabilities = predict(gnn, validation.graphs, CPU)  # [graph, class]
-    right = (probabilities.argmax(dim=1) == validation.labels).double().mean()
+    accuracy = (probabilities.argmax(dim=1) == validation.labels).double().mean()
     likelihood = probabilities.gather(1, validation.labels[:, None]).clamp(min=1e-9).log().mean()
-    return float(right), float(likelihood)
+    return float(accuracy), float(likelihood)
 
 
 def with_edge_noise(graph: Graph, share: float, generator: torch.Generator) -> Graph:
     """Apply 1 to `share`·|E| random edits, additions and removals mixed."""
-    most = max(int(share * graph.edge_count), 1)
-    edits = 1 + int(torch.randint(most, (1,), generator=generator))
+    max_edits = max(int(share * graph.edge_count), 1)
+    edits = 1 + int(torch.randint(max_edits, (1,), generator=generator))
     removed = int(torch.randint(edits + 1, (1,), generator=generator))
     kept = torch.randperm(graph.edge_count, generator=generator)[removed:]
     ends = torch.randint(graph.node_count, (2, edits - removed), generator=generator)
@@ -192,15 +196,15 @@ def show_epochs(console: Console) -> Iterator[Callable[[EpochReport], None]]:
             )
     else:
 
-        def line(report: EpochReport) -> None:
+        def print_line(report: EpochReport) -> None:
             if report.epoch % max(report.epochs // 10, 1) == 0 or report.epoch == report.epochs:
                 print(f"epoch {report.epoch}/{report.epochs}: {_describe(report)}", flush=True)
 
-        yield line
+        yield print_line
 
 
 def _describe(report: EpochReport) -> str:
-    said = f"loss {report.loss:.3f}, accuracy {report.accuracy:.3f}"
+    text = f"loss {report.loss:.3f}, accuracy {report.accuracy:.3f}"
     if report.best_validation is None:
-        return said
-    return f"{said}, best validation {report.best_validation:.3f}"
+        return text
+    return f"{text}, best validation {report.best_validation:.3f}"

@@ -40,7 +40,7 @@ def runs_table(rows: Sequence[Row]) -> str:
         }
         for row in rows
     ]
-    distinct = [run for place, run in enumerate(runs) if run not in runs[:place]]
+    distinct = [run for index, run in enumerate(runs) if run not in runs[:index]]
     return table(distinct, _RUN_COLUMNS)
 
 

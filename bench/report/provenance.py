@@ -17,18 +17,18 @@ import torch
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PACKAGES = ("torch", "torch-geometric", "numpy", "networkx")
-# Code that decides answers. Counting and printing may change without recomputing them.
-_DECIDING = (
+# Code that decides answers. Other code may change without recomputing cached answers.
+_ANSWER_CODE = (
     "models/**/*.py",
     "d4explain/gnn/**/*.py",
+    "bench/denoiser_training.py",
     "bench/counterfactuals/methods.py",
     "bench/counterfactuals/instances.py",
     "bench/counterfactuals/runs.py",
 )
-
-_METHOD = ("models.", "d4explain.gnn.")
-
-_MEASURED = (
+_METHOD_PACKAGES = ("models.", "d4explain.gnn.")
+# A commit is dirty if a file under these paths differs from it.
+_MEASURED_PATHS = (
     *("models", "store", "service", "worker", "d4explain", "bench"),
     ":!bench/results",
 )
@@ -50,9 +50,10 @@ def provenance(seed: int) -> dict[str, Any]:
     }
 
 
-def code_digest(deciding: Sequence[str] = _DECIDING) -> str:
+def code_digest(patterns: Sequence[str] = _ANSWER_CODE) -> str:
+    """Digest of the files that match the patterns, for cache keys."""
     content = hashlib.sha256()
-    for pattern in deciding:
+    for pattern in patterns:
         for file in sorted(_ROOT.glob(pattern)):
             content.update(file.read_bytes())
     return content.hexdigest()
@@ -60,21 +61,21 @@ def code_digest(deciding: Sequence[str] = _DECIDING) -> str:
 
 def imported_by(file: str) -> list[str]:
     """The file and all modules of the method that it imports, directly or indirectly."""
-    found: list[str] = []
-    waiting = [file]
-    while waiting:
-        path = waiting.pop()
-        if path in found:
+    visited: list[str] = []
+    queue = [file]
+    while queue:
+        path = queue.pop()
+        if path in visited:
             continue
-        found.append(path)
+        visited.append(path)
         imports = [
             node.module or ""
             for node in ast.walk(ast.parse((_ROOT / path).read_text()))
             if isinstance(node, ast.ImportFrom)
         ]
-        ours = [module for module in imports if module.startswith(_METHOD)]
-        waiting += [f"{module.replace('.', '/')}.py" for module in ours]
-    return sorted(found)
+        modules = [module for module in imports if module.startswith(_METHOD_PACKAGES)]
+        queue += [f"{module.replace('.', '/')}.py" for module in modules]
+    return sorted(visited)
 
 
 def _commit() -> str | None:
@@ -82,7 +83,7 @@ def _commit() -> str | None:
     head = _git("rev-parse", "HEAD")
     if not head:
         return None
-    return f"{head}-dirty" if _git("status", "--porcelain", *_MEASURED) else head
+    return f"{head}-dirty" if _git("status", "--porcelain", *_MEASURED_PATHS) else head
 
 
 def _git(*arguments: str) -> str:

@@ -27,26 +27,26 @@ _GNN_COLUMNS = {
     "dataset": "data set",
     "test_accuracy": "test accuracy",
     "paper": "paper",
-    "validation_accuracy": "validation",
-    "train_graphs": "train",
-    "test_graphs": "test",
-    "train_count": "train",
-    "test_count": "test",
+    "validation_accuracy": "validation accuracy",
+    "train_graphs": "train size",
+    "test_graphs": "test size",
+    "train_count": "train size",
+    "test_count": "test size",
     "parameters": "parameters",
     "epochs": "epochs",
-    "seconds": "seconds",
+    "seconds": "training s",
 }
 _SUMMARY_COLUMNS = {
     "dataset": "data set",
     "n": "instances",
     "auc_d4": "AUC `d4`",
     "auc_greedy": "AUC `greedy`",
-    "auc_no_denoiser": "AUC no denoiser",
+    "auc_no_denoiser": "AUC without denoiser",
     "edits_d4": "edits `d4`",
     "edits_greedy": "edits `greedy`",
     "mmd_ratio": "excess MMD, `d4` / `greedy`",
-    "evaluations_ratio": "GNN evaluations, no denoiser / `d4`",
-    "cpu_seconds": "CPU s",
+    "evaluations_ratio": "GNN evaluations, without denoiser / `d4`",
+    "cpu_seconds": "CPU s per instance",
     "reached": "targets reached",
     "missed_count": "missed",
     "post_hoc_count": "post hoc",
@@ -55,19 +55,19 @@ _COUNTERFACTUAL_COLUMNS = {
     "dataset": "data set",
     "n": "instances",
     "ceiling": "ceiling",
-    "auc_possible": "possible",
+    "auc_possible": "best possible",
     "auc_strict": "AUC strict",
     "auc_one_edit": "AUC one-edit",
-    "paper": "paper",
+    "paper": "AUC paper",
     "fidelity_auc": "fidelity AUC of flips",
     "flip_rate_005": "flips ≤ 0.05",
-    "flip_rate_01": "≤ 0.1",
-    "flip_rate": "≤ 0.3",
+    "flip_rate_01": "flips ≤ 0.1",
+    "flip_rate": "flips ≤ 0.3",
     "alternatives3": "≥ 3 alternatives",
     "share_not_minimal": "not minimal",
     "mmd_sum": "MMD to input",
     "mmd_floor": "MMD floor",
-    "train_seconds": "train s",
+    "train_seconds": "training s",
 }
 _METHOD_TABLES = {
     "auc_strict": "AUC strict by method",
@@ -79,21 +79,21 @@ _CLASS_COLUMNS = {
     "label": "class",
     "nodes": "N",
     "confidence": "confidence",
-    "paper": "paper",
-    "possible_confidence": "possible",
-    "confidence d4_paper": "`d4_paper`",
-    "confidence real_best20": "`real_best20`",
+    "paper": "confidence, paper",
+    "possible_confidence": "confidence, best possible",
+    "confidence d4_paper": "confidence, `d4_paper`",
+    "confidence real_best20": "confidence, `real_best20`",
     "density": "density",
-    "density_heldout": "held-out",
+    "density_heldout": "density, held-out",
     "unique": "unique",
-    "unique real_best20": "`real_best20`",
+    "unique real_best20": "unique, `real_best20`",
     "effective": "effective",
-    "recurrence": "recurs",
-    "motif_rate": "motif",
-    "motif_rate real_random": "`real_random`",
+    "recurrence": "recurrence",
+    "motif_rate": "motif rate",
+    "motif_rate real_random": "motif rate, `real_random`",
     "mmd_heldout": "MMD",
-    "mmd_heldout d4_paper": "`d4_paper`",
-    "seconds": "s",
+    "mmd_heldout d4_paper": "MMD, `d4_paper`",
+    "seconds": "CPU s per 100",
 }
 
 
@@ -109,13 +109,13 @@ def results_page(
         sections += ["\n## Summary\n", *_summary(results, verdicts, missed)]
     for command in COMMANDS:
         if results.rows(command):
-            own = [verdict for verdict in verdicts if verdict.command == command]
+            command_verdicts = [verdict for verdict in verdicts if verdict.command == command]
             sections.append(f"\n## {TITLES[command]}\n")
             sections += _TABLES[command](results)
             sections += [f"\n![{TITLES[command]}]({file.as_posix()})\n" for file in plots[command]]
-            if own:
-                sections.append(f"\n### Verdicts: {count_verdicts(own)}\n")
-                sections.append(verdict_table(own, missed))
+            if command_verdicts:
+                sections.append(f"\n### Verdicts: {count_verdicts(command_verdicts)}\n")
+                sections.append(verdict_table(command_verdicts, missed))
     return "".join(sections)
 
 
@@ -207,7 +207,7 @@ def _counterfactual_tables(results: Results) -> list[str]:
     ours = [
         {**row, "paper": CF_ACC_AUC.get(row["dataset"])} for row in rows if row["method"] == "d4"
     ]
-    tables = ["\n`d4`:\n", table(ours, _COUNTERFACTUAL_COLUMNS)] if ours else []
+    tables = ["\nResults of `d4`:\n", table(ours, _COUNTERFACTUAL_COLUMNS)] if ours else []
     methods = list(dict.fromkeys(row["method"] for row in rows))
     columns = {"dataset": "data set", **{method: f"`{method}`" for method in methods}}
     for key, title in _METHOD_TABLES.items():
@@ -243,13 +243,13 @@ def _robustness_tables(results: Results) -> list[str]:
     for dataset in results.datasets("robustness"):
         rows = results.rows("robustness", dataset)
         for method in dict.fromkeys(row["method"] for row in rows):
-            own = [row for row in rows if row["method"] == method]
-            flips = [row["flips"] for row in own if row.get("flips") is not None]
+            method_rows = [row for row in rows if row["method"] == method]
+            flips = [row["flips"] for row in method_rows if row.get("flips") is not None]
             lines.append(
                 {
                     "dataset": dataset,
                     "method": f"`{method}`",
-                    **{str(row["noise"]): row["top_k_accuracy"] for row in own},
+                    **{str(row["noise"]): row["top_k_accuracy"] for row in method_rows},
                     "flips": sum(flips) / len(flips) if flips else None,
                 }
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -17,64 +17,64 @@ _COUNTERFACTUAL_COLUMNS = {
     "method": "method",
     "auc_strict": "AUC strict",
     "auc_one_edit": "AUC one-edit",
-    "fidelity_auc": "flips' fidelity AUC",
+    "fidelity_auc": "fidelity AUC of flips",
     "mean_edits": "edits",
-    "flip_rate": "flips ≤ .3",
+    "flip_rate": "flips ≤ 0.3",
     "mmd_heldout": "MMD held-out",
-    "alternatives3": "≥ 3 answers",
+    "alternatives3": "≥ 3 alternatives",
     "share_not_minimal": "not minimal",
-    "gnn_evaluations": "GNN evals",
+    "gnn_evaluations": "GNN evaluations",
     "gnn_gradients": "GNN gradients",
     "cpu_seconds": "CPU s",
-    "train_seconds": "train s",
+    "train_seconds": "training s",
 }
 
 _CLASS_COLUMNS = {
     "method": "method",
     "confidence": "confidence",
     "paper_confidence": "paper",
-    "possible_confidence": "possible",
+    "possible_confidence": "best possible",
     "density": "density",
-    "density_heldout": "held-out",
+    "density_heldout": "density held-out",
     "connected": "connected",
-    "valence_broken": "valence broken",
+    "valence_broken": "valence exceeded",
     "unique": "unique",
     "effective": "effective",
-    "recurrence": "recurs",
-    "motif_rate": "motif",
-    "motif_rate_random": "random",
-    "motif_rate_distinct": "distinct",
+    "recurrence": "recurrence",
+    "motif_rate": "motif rate",
+    "motif_rate_random": "motif rate, random",
+    "motif_rate_distinct": "motif rate, distinct",
     "mmd_heldout": "MMD held-out",
-    "mmd_floor": "floor",
-    "seconds": "s per 100",
+    "mmd_floor": "MMD floor",
+    "seconds": "CPU s per 100",
 }
 
 
-def speed_table(measured: section.Table) -> Table:
-    table = Table(title=measured.title)
-    for place, column in enumerate(measured.columns):
-        table.add_column(column, justify="right" if place else "left")
-    for row in measured.rows:
+def speed_table(result: section.Table) -> Table:
+    table = Table(title=result.title)
+    for position, column in enumerate(result.columns):
+        table.add_column(column, justify="right" if position else "left")
+    for row in result.rows:
         table.add_row(*map(section.format_cell, row))
     return table
 
 
 def gnn_table(rows: Sequence[dict[str, Any]]) -> Table:
-    table = Table(title="target GNNs")
+    table = Table(title="Target GNNs")
     table.add_column("data set")
     for title in (
         *("test accuracy", "paper", "validation", "train", "test", "skipped", "epochs"),
         "seconds",
     ):
         table.add_column(title, justify="right")
-    for one in rows:
-        keys = ("test_accuracy", "paper_accuracy", "validation_accuracy")
+    for row in rows:
+        accuracies = ("test_accuracy", "paper_accuracy", "validation_accuracy")
         table.add_row(
-            one["dataset"],
-            *(_cell(one[key]) for key in keys),
-            f"{one['train_count']} {one['counted']}",
-            *(str(one[key]) for key in ("test_count", "skipped", "epochs")),
-            f"{one['seconds']:.0f}",
+            row["dataset"],
+            *(_cell(row[key]) for key in accuracies),
+            f"{row['train_count']} {row['counted']}",
+            *(str(row[key]) for key in ("test_count", "skipped", "epochs")),
+            f"{row['seconds']:.0f}",
         )
     return table
 
@@ -85,35 +85,29 @@ def counterfactual_tables(results: Sequence[tuple[CounterfactualRow, EditDetail]
         title=f"{first.dataset}, {first.n} instances; ceiling {first.ceiling:.3f}, "
         f"MMD floor {first.mmd_floor:.3f}"
     )
-    for title in _COUNTERFACTUAL_COLUMNS.values():
-        is_name = title == "method"
-        main.add_column(title, justify="left" if is_name else "right", no_wrap=is_name)
-    more = Table(title="details of the same answers")
-    more.add_column("method", no_wrap=True)
+    _add_columns(main, _COUNTERFACTUAL_COLUMNS.values())
+    details = Table(title="Details of the same answers")
+    details.add_column("method", no_wrap=True)
     for title in (
-        *("of ceiling", "flips ≤ .05", "≤ .1", "added : removed", "connected", "before"),
-        *("answers", "MMD to input", "degree", "clustering", "spectrum"),
+        *("AUC / ceiling", "flips ≤ 0.05", "≤ 0.1", "added : removed"),
+        *("connected", "connected before", "alternatives", "MMD to input"),
+        *("MMD degree", "MMD clustering", "MMD spectrum"),
     ):
-        more.add_column(title, justify="right")
-    for one, detail in results:
-        values = asdict(one)
+        details.add_column(title, justify="right")
+    for row, detail in results:
+        values = asdict(row)
         main.add_row(*(_cell(values[key]) for key in _COUNTERFACTUAL_COLUMNS))
-        parts = detail.mmd
-        more.add_row(
-            one.method,
-            _cell(one.auc_strict / one.ceiling if one.ceiling else None),
-            *(_cell(value) for value in (one.flip_rate_005, one.flip_rate_01)),
+        mmd = detail.mmd
+        details.add_row(
+            row.method,
+            _cell(row.auc_strict / row.ceiling if row.ceiling else None),
+            *map(_cell, (row.flip_rate_005, row.flip_rate_01)),
             f"{detail.added} : {detail.removed}",
-            *(_cell(value) for value in (detail.connected, detail.connected_before)),
-            *(_cell(value) for value in (one.alternatives, one.mmd_sum)),
-            *(
-                _cell(value)
-                for value in (
-                    (parts.degree, parts.clustering, parts.spectrum) if parts else (None,) * 3
-                )
-            ),
+            *map(_cell, (detail.connected, detail.connected_before)),
+            *map(_cell, (row.alternatives, row.mmd_sum)),
+            *map(_cell, (mmd.degree, mmd.clustering, mmd.spectrum) if mmd else (None,) * 3),
         )
-    return [main, more]
+    return [main, details]
 
 
 def robustness_table(rows: Sequence[RobustnessRow]) -> Table:
@@ -127,32 +121,33 @@ def robustness_table(rows: Sequence[RobustnessRow]) -> Table:
     for title in (*(f"{noise:.0%}" for noise in noises), "flips"):
         table.add_column(title, justify="right")
     for method in dict.fromkeys(row.method for row in rows):
-        own = [row for row in rows if row.method == method]
-        flips = sum(row.flips for row in own) / len(own)
-        table.add_row(method, *(_cell(row.top_k_accuracy) for row in own), _cell(flips))
-    kept = [row.kept for row in rows if row.method == first.method]
-    table.add_row("unchanged class", *map(_cell, kept), "")
+        method_rows = [row for row in rows if row.method == method]
+        flips = sum(row.flips for row in method_rows) / len(method_rows)
+        table.add_row(method, *(_cell(row.top_k_accuracy) for row in method_rows), _cell(flips))
+    unchanged = [row.kept for row in rows if row.method == first.method]
+    table.add_row("share with unchanged class", *map(_cell, unchanged), "")
     return table
 
 
 def class_tables(rows: Sequence[ClassRow]) -> list[Table]:
     """One table per data set, class and size."""
     tables: dict[tuple[str, int, int], Table] = {}
-    for one in rows:
-        about = (one.dataset, one.label, one.nodes)
-        if about not in tables:
-            title = f"{one.dataset}, class {one.label}, {one.nodes} nodes"
-            tables[about] = Table(title=title)
-            for name in _CLASS_COLUMNS.values():
-                is_name = name == "method"
-                tables[about].add_column(
-                    name, justify="left" if is_name else "right", no_wrap=is_name
-                )
-        values = asdict(one)
-        if one.k is not None:
-            values["method"] = f"{one.method} K={one.k} T={one.t}"
-        tables[about].add_row(*(_cell(values[key]) for key in _CLASS_COLUMNS))
+    for row in rows:
+        case = (row.dataset, row.label, row.nodes)
+        if case not in tables:
+            tables[case] = Table(title=f"{row.dataset}, class {row.label}, {row.nodes} nodes")
+            _add_columns(tables[case], _CLASS_COLUMNS.values())
+        values = asdict(row)
+        if row.k is not None:
+            values["method"] = f"{row.method} K={row.k} T={row.t}"
+        tables[case].add_row(*(_cell(values[key]) for key in _CLASS_COLUMNS))
     return list(tables.values())
+
+
+def _add_columns(table: Table, titles: Iterable[str]) -> None:
+    for title in titles:
+        is_name = title == "method"
+        table.add_column(title, justify="left" if is_name else "right", no_wrap=is_name)
 
 
 def _cell(value: str | float | None) -> str:

@@ -16,10 +16,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -28,9 +26,16 @@ from bench.counterfactuals.instances import CPU, EditableInstance
 from bench.counterfactuals.methods import DenoiserKind
 from bench.counterfactuals.runs import CounterfactualRun
 from bench.data.noise import add_noise
+from bench.json_files import write_json
 from bench.progress import OnProgress
 from bench.report.provenance import code_digest, provenance
-from bench.robustness.edit_rankings import LEARNED, Edit, Ranking, flips_gnn, make_ranking
+from bench.robustness.edit_rankings import (
+    WITH_DENOISER,
+    Edit,
+    Ranking,
+    flips_gnn,
+    make_ranking,
+)
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn, predict
 from models.graphs.edits import EditRules
@@ -38,10 +43,11 @@ from models.graphs.edits import EditRules
 NOISE = (0.0, 0.02, 0.04, 0.06, 0.08, 0.10)
 DATASETS = ("bbbp", "mutagenicity", "nci1")  # those of the paper
 NOISE_SEEDS = 5
-TOP = 5  # K
+TOP_K = 5
 RATIO = 0.2
-_DECIDING = (
+_ANSWER_CODE = (
     *("models/**/*.py", "d4explain/gnn/**/*.py", "bench/robustness/*.py", "bench/data/noise.py"),
+    "bench/denoiser_training.py",
     *("bench/counterfactuals/instances.py", "bench/counterfactuals/runs.py"),
 )
 
@@ -81,9 +87,9 @@ def instances_within_ratio(instances: Sequence[EditableInstance]) -> list[Editab
     """Limit the instances to the ratio; drop those that then allow no edit."""
     rules = [replace(instance.rules, max_ratio=RATIO) for instance in instances]
     return [
-        replace(instance, rules=own)
-        for instance, own in zip(instances, rules, strict=True)
-        if own.budget(instance.graph.edge_count)
+        replace(instance, rules=limited)
+        for instance, limited in zip(instances, rules, strict=True)
+        if limited.budget(instance.graph.edge_count)
     ]
 
 
@@ -93,18 +99,18 @@ def compare_under_noise(
     """Compare rankings of one graph at every noise level; all methods see the same noisy graphs."""
     before = int(predict(gnn, [graph], CPU)[0].argmax())
     original = rank(graph, rules, graph_seed(graph, seed))
-    found: list[NoisyComparison] = []
+    comparisons: list[NoisyComparison] = []
     for share in NOISE:
         for noise_seed in range(noise_seeds if share else 1):
             generator = torch.Generator().manual_seed(noise_seeds * seed + noise_seed)
-            changed = add_noise(graph, share, generator)
-            if int(predict(gnn, [changed], CPU)[0].argmax()) != before:
-                found.append(NoisyComparison(share, None, False))
+            noisy = add_noise(graph, share, generator)
+            if int(predict(gnn, [noisy], CPU)[0].argmax()) != before:
+                comparisons.append(NoisyComparison(share, None, False))
                 continue
-            edits = rank(changed, rules, graph_seed(changed, seed))
-            accuracy = top_k_accuracy(original, edits, TOP)
-            found.append(NoisyComparison(share, accuracy, flips_gnn(gnn, changed, edits)))
-    return found
+            edits = rank(noisy, rules, graph_seed(noisy, seed))
+            accuracy = top_k_accuracy(original, edits, TOP_K)
+            comparisons.append(NoisyComparison(share, accuracy, flips_gnn(gnn, noisy, edits)))
+    return comparisons
 
 
 def graph_seed(graph: Graph, seed: int) -> int:
@@ -120,7 +126,7 @@ class RobustnessRun:
         self._run = run
         self._noise_seeds = noise_seeds
         self.instances = instances_within_ratio(run.instances)
-        key = json.dumps([run.folder.name, noise_seeds, code_digest(_DECIDING)])
+        key = json.dumps([run.folder.name, noise_seeds, code_digest(_ANSWER_CODE)])
         digest = hashlib.sha256(key.encode()).hexdigest()[:12]
         self.folder = run.folder / f"robustness-{digest}"
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -130,29 +136,29 @@ class RobustnessRun:
     ) -> tuple[list[list[NoisyComparison]], dict[str, Any]]:
         """The comparisons of every graph, and the provenance."""
         rank: Ranking | None = None
-        everything = []
-        for place, instance in enumerate(self.instances):
-            file = self.folder / f"{name}-{place}.json"
+        by_graph = []
+        for index, instance in enumerate(self.instances):
+            file = self.folder / f"{name}-{index}.json"
             if not file.is_file():
                 rank = rank or self._ranking(name)
-                found = compare_under_noise(
+                comparisons = compare_under_noise(
                     self._run.target.gnn,
                     rank,
                     instance.graph,
                     instance.rules,
-                    seed=self._run.seed + place,
+                    seed=self._run.seed + index,
                     noise_seeds=self._noise_seeds,
                 )
-                _write(file, [[one.noise, one.accuracy, one.flips] for one in found])
-                on_progress(name, place + 1, len(self.instances))
-            everything.append([NoisyComparison(*one) for one in json.loads(file.read_text())])
-        origin = self.folder / f"{name}.json"
-        if not origin.is_file():
-            _write(origin, provenance(self._run.seed))
-        return everything, json.loads(origin.read_text())
+                write_json(file, [[one.noise, one.accuracy, one.flips] for one in comparisons])
+                on_progress(name, index + 1, len(self.instances))
+            by_graph.append([NoisyComparison(*values) for values in json.loads(file.read_text())])
+        provenance_file = self.folder / f"{name}.json"
+        if not provenance_file.is_file():
+            write_json(provenance_file, provenance(self._run.seed))
+        return by_graph, json.loads(provenance_file.read_text())
 
     def _ranking(self, name: str) -> Ranking:
-        denoiser = self._run.denoiser(DenoiserKind.OURS)[0] if name in LEARNED else None
+        denoiser = self._run.denoiser(DenoiserKind.OURS)[0] if name in WITH_DENOISER else None
         return make_ranking(name, self._run.target.gnn, denoiser)
 
 
@@ -162,27 +168,21 @@ def robustness_rows(
     """One row per noise level."""
     rows = []
     for share in NOISE:
-        noisy_ones = [one for graph in graphs for one in graph if one.noise == share]
-        kept = [one for one in noisy_ones if one.accuracy is not None]
-        accuracies = [one.accuracy for one in kept if one.accuracy is not None]
+        at_level = [one for graph in graphs for one in graph if one.noise == share]
+        unchanged = [one for one in at_level if one.accuracy is not None]
+        accuracies = [one.accuracy for one in unchanged if one.accuracy is not None]
         rows.append(
             RobustnessRow(
                 dataset=dataset,
                 method=method,
                 noise=share,
-                k=TOP,
+                k=TOP_K,
                 ratio=RATIO,
                 top_k_accuracy=sum(accuracies) / len(accuracies) if accuracies else None,
-                kept=len(kept) / len(noisy_ones),
-                flips=sum(one.flips for one in kept) / len(kept) if kept else 0.0,
+                kept=len(unchanged) / len(at_level),
+                flips=sum(one.flips for one in unchanged) / len(unchanged) if unchanged else 0.0,
                 n=len(graphs),
                 seeds=seeds,
             )
         )
     return rows
-
-
-def _write(file: Path, document: object) -> None:
-    aside = file.with_suffix(".partial")
-    aside.write_text(json.dumps(document) + "\n")
-    os.replace(aside, file)

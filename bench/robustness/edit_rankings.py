@@ -27,7 +27,7 @@ from models.diffusion.denoiser import Denoiser
 from models.graphs.edits import EditRules, EditSpace
 
 RANKINGS = ("d4", "d4_answers", "greedy", "gnnexplainer", "random")
-LEARNED = ("d4", "d4_answers")  # rankings that need a denoiser
+WITH_DENOISER = ("d4", "d4_answers")
 
 Edit = tuple[int, int, bool]  # source < target, added
 Ranking = Callable[[Graph, EditRules, int], list[Edit]]  # graph, rules with the ratio, seed
@@ -35,18 +35,17 @@ Ranking = Callable[[Graph, EditRules, int], list[Edit]]  # graph, rules with the
 
 def make_ranking(name: str, gnn: Gnn, denoiser: Denoiser | None) -> Ranking:
     """Return the ranking function with this name."""
-    if name in LEARNED:
+    if name in WITH_DENOISER:
         if denoiser is None:
             raise ValueError(f"Ranking {name!r} needs a denoiser.")
-        learned = denoiser
         rank = rank_by_score if name == "d4" else rank_answers_first
-        return lambda graph, rules, seed: rank(gnn, learned, graph, rules, seed=seed)
-    plain: dict[str, Ranking] = {
+        return lambda graph, rules, seed: rank(gnn, denoiser, graph, rules, seed=seed)
+    baselines: dict[str, Ranking] = {
         "greedy": lambda graph, rules, _: _greedy(gnn, graph, rules),
         "gnnexplainer": lambda graph, rules, seed: _gnnexplainer(gnn, graph, rules, seed),
         "random": _random,
     }
-    return plain[name]
+    return baselines[name]
 
 
 def flips_gnn(gnn: Gnn, graph: Graph, edits: Sequence[Edit]) -> bool:
@@ -67,13 +66,13 @@ def rank_by_score(
 ) -> list[Edit]:
     """Rank by smoothed score; complete the ranking to a flip if necessary."""
     space = EditSpace.of(graph, rules)
-    ordered = _by_score(gnn, denoiser, space, smoothing or Smoothing())
-    length = min(space.budget, len(ordered))
-    if flips_gnn(gnn, graph, ordered[:length]):
-        return ordered[:length]
+    by_score = _by_score(gnn, denoiser, space, smoothing or Smoothing())
+    length = min(space.budget, len(by_score))
+    if flips_gnn(gnn, graph, by_score[:length]):
+        return by_score[:length]
     for kept in range(length - 1, -1, -1):
-        head = ordered[:kept]
-        rest = _answers(
+        head = by_score[:kept]
+        completion = _answers(
             gnn,
             denoiser,
             _edited(graph, head),
@@ -85,9 +84,9 @@ def rank_by_score(
             seed,
             alternatives=1,
         )
-        if rest:
-            return _without_repeats([*head, *rest, *ordered], length)
-    return ordered[:length]
+        if completion:
+            return _without_repeats([*head, *completion, *by_score], length)
+    return by_score[:length]
 
 
 def rank_answers_first(
@@ -96,8 +95,8 @@ def rank_answers_first(
     """Rank the edits that users get first, then the others by smoothed score."""
     space = EditSpace.of(graph, rules)
     answers = _answers(gnn, denoiser, graph, rules, seed, alternatives=ALTERNATIVES)
-    ordered = _by_score(gnn, denoiser, space, Smoothing())
-    return _without_repeats([*answers, *ordered], space.budget)
+    by_score = _by_score(gnn, denoiser, space, Smoothing())
+    return _without_repeats([*answers, *by_score], space.budget)
 
 
 def _answers(
@@ -106,7 +105,7 @@ def _answers(
     config = CounterfactualConfig(alternatives=alternatives)
     outcome = explain(gnn, denoiser, graph, rules, config, seed=seed, device=CPU)
     return [
-        (edit.source, edit.target, edit.added) for found in outcome.found for edit in found.edits
+        (edit.source, edit.target, edit.added) for answer in outcome.found for edit in answer.edits
     ]
 
 
@@ -119,12 +118,12 @@ def _by_score(gnn: Gnn, denoiser: Denoiser, space: EditSpace, smoothing: Smoothi
 def _greedy(gnn: Gnn, graph: Graph, rules: EditRules) -> list[Edit]:
     space = EditSpace.of(graph, rules)
     oracle = CounterfactualOracle(gnn, space, _goal(gnn, graph), CPU)
-    taken: list[int] = []
-    while len(taken) < min(space.budget, space.count):
-        left = [pair for pair in range(space.count) if pair not in taken]
-        margins = oracle.margins([tuple(sorted((*taken, pair))) for pair in left])
-        taken.append(left[max(range(len(left)), key=margins.__getitem__)])
-    return _edits(space, taken)
+    ranked: list[int] = []
+    while len(ranked) < min(space.budget, space.count):
+        pairs = [pair for pair in range(space.count) if pair not in ranked]
+        margins = oracle.margins([tuple(sorted((*ranked, pair))) for pair in pairs])
+        ranked.append(pairs[max(range(len(pairs)), key=margins.__getitem__)])
+    return _edits(space, ranked)
 
 
 def _gnnexplainer(gnn: Gnn, graph: Graph, rules: EditRules, seed: int) -> list[Edit]:

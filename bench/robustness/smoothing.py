@@ -19,17 +19,14 @@ from models.diffusion.denoiser import Denoiser
 from models.diffusion.noise import NoiseLevel
 from models.graphs.edits import EditSpace
 
-_CELLS_AT_ONCE = 2**21  # entries of the adjacencies of one dense pass
+_CELLS_PER_PASS = 2**21  # entries of the adjacencies of one dense pass
 
 
 @dataclass(frozen=True)
 class Smoothing:
     """Chosen on validation graphs of BBBP and NCI1, once for all data sets."""
 
-    levels: tuple[float, ...] = (
-        0.2,
-        0.4,
-    )  # assumed share of edges that noise removed
+    levels: tuple[float, ...] = (0.2, 0.4)  # assumed shares of edges that noise removed
 
 
 def smoothed_scores(
@@ -37,21 +34,21 @@ def smoothed_scores(
 ) -> Tensor:
     """Margin gain of each edit on the soft graph, averaged over noise levels: [pair]."""
     soft = _denoised(denoiser, to_dense([space.graph]), smoothing.levels)
-    gained = [
+    gains = [
         _margin_gains(gnn, soft.select(slice(k, k + 1)), space, goal) for k in range(soft.count)
     ]
-    return torch.stack(gained).mean(dim=0)
+    return torch.stack(gains).mean(dim=0)
 
 
-def _denoised(denoiser: Denoiser, given: DenseGraphs, levels: tuple[float, ...]) -> DenseGraphs:
+def _denoised(denoiser: Denoiser, graphs: DenseGraphs, levels: tuple[float, ...]) -> DenseGraphs:
     """P(edge | input, noise level) of the denoiser, without its counterfactual condition.
 
     The assumed noise preserves density, like most of the denoiser's training noise.
     """
-    pairs, edges = float(given.pair_mask.sum()), float(given.adjacency.sum())
-    lost = torch.tensor(levels)
-    noise = NoiseLevel((lost * edges / max(pairs - edges, 1.0)).clamp(max=0.5), lost)
-    repeated = given.repeat(len(levels))
+    pairs, edges = float(graphs.pair_mask.sum()), float(graphs.adjacency.sum())
+    removed = torch.tensor(levels)
+    noise = NoiseLevel((removed * edges / max(pairs - edges, 1.0)).clamp(max=0.5), removed)
+    repeated = graphs.repeat(len(levels))
     with torch.no_grad():
         logits = denoiser(repeated, noise, torch.zeros(len(levels)))
     return repeated.with_adjacency(torch.sigmoid(logits) * repeated.pair_mask)
@@ -59,10 +56,10 @@ def _denoised(denoiser: Denoiser, given: DenseGraphs, levels: tuple[float, ...])
 
 def _margin_gains(gnn: Gnn, soft: DenseGraphs, space: EditSpace, goal: FlipGoal) -> Tensor:
     """Margin after each edit minus the margin before it: [pair]."""
-    step = max(1, _CELLS_AT_ONCE // space.graph.node_count**2)
+    per_pass = max(1, _CELLS_PER_PASS // space.graph.node_count**2)
     after, before = [], []
     with torch.inference_mode():
-        for pairs in torch.split(torch.arange(space.count), step):
+        for pairs in torch.split(torch.arange(space.count), per_pass):
             edited = (~space.present[pairs]).to(soft.adjacency.dtype)
             after.append(goal.margin(gnn.dense(_with_pair_states(soft, space, pairs, edited))))
             before.append(goal.margin(gnn.dense(_with_pair_states(soft, space, pairs, 1 - edited))))

@@ -1,1 +1,1 @@
-"""How fast things are, as ratios within one run: the machine's own noise then cancels."""
+"""Speed benchmarks, mostly as ratios within one run, so that the load of the machine cancels."""

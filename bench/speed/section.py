@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 @dataclass(frozen=True)
 class Table:
-    """A table for people; a cell is text or a number."""
+    """A table to print and save; a cell is text or a number."""
 
     title: str
     columns: tuple[str, ...]

@@ -16,14 +16,14 @@ def clock() -> float:
     return time.process_time() if torch.get_num_threads() == 1 else time.perf_counter()
 
 
-def fastest_times(*measured: Callable[[], object], rounds: int) -> tuple[float, ...]:
+def fastest_times(*functions: Callable[[], object], rounds: int) -> tuple[float, ...]:
     """Seconds of the fastest call of each function, after one warm-up call."""
-    for one in measured:
-        one()
-    best = [float("inf")] * len(measured)
+    for call in functions:
+        call()
+    fastest = [float("inf")] * len(functions)
     for _ in range(rounds):
-        for place, one in enumerate(measured):
-            began = clock()
-            one()
-            best[place] = min(best[place], clock() - began)
-    return tuple(best)
+        for index, call in enumerate(functions):
+            started = clock()
+            call()
+            fastest[index] = min(fastest[index], clock() - started)
+    return tuple(fastest)

@@ -30,7 +30,7 @@ class CounterfactualConfig:
     proposals: Proposals | None = None  # None means the sampler's default
     search: SearchConfig = field(default_factory=SearchConfig)
     candidates: CandidateConfig = field(default_factory=CandidateConfig)  # for large graphs
-    # Both exist to measure the value of one stage:
+    # For ablations:
     prune: bool = True  # False returns flips with their unnecessary edits
     effect_source: EffectSource = EffectSource.DENOISER
 

@@ -1,4 +1,4 @@
-"""Edit sets sampled from the denoiser: noise the graph at several levels, denoise, draw."""
+"""Edit sets sampled from the denoiser: add noise at several levels, denoise, draw."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from models.diffusion.denoiser import Denoiser
 from models.diffusion.noise import NoiseLevel, add_noise
 from models.graphs.edits import EditSet, EditSpace
 
-# Node triples per denoiser pass and per graph. The matrix products grow with N³, and one pass must
+# Limits on N³ per denoiser pass and per graph: the matrix products grow with N³, and one pass must
 # fit into memory.
 _TRIPLES_PER_PASS = 2**21
 _TRIPLES_PER_GRAPH = 2**26
@@ -26,7 +26,7 @@ _TRIPLES_PER_GRAPH = 2**26
 class Proposals:
     """Noise levels, noisy graphs per level, and draws per noisy graph."""
 
-    noise_levels: tuple[float, ...]  # flip = \\bar\\beta_t, both directions alike
+    noise_levels: tuple[float, ...]  # flip probability \bar\beta_t, equal for both directions
     noisy_per_level: int
     draws_per_noisy: int
 
@@ -58,9 +58,9 @@ def draw(
     per_pass = max(1, _TRIPLES_PER_PASS // max(space.graph.node_count, 1) ** 3)
     logits = []
     with torch.inference_mode():
-        for some in torch.split(torch.arange(len(flips)), per_pass):
-            level = NoiseLevel.symmetric(noise.add[some]).to(device)
-            logits.append(denoiser(noisy.select(some).to(device), level).cpu())
+        for batch in torch.split(torch.arange(len(flips)), per_pass):
+            level = NoiseLevel.symmetric(noise.add[batch]).to(device)
+            logits.append(denoiser(noisy.select(batch).to(device), level).cpu())
         probability = space.of_pairs(torch.cat(logits)).sigmoid()  # [noisy, pair]
     shape = (len(flips), proposals.draws_per_noisy, space.count)
     drawn = torch.rand(shape, generator=generator) < probability[:, None]
@@ -69,7 +69,7 @@ def draw(
 
 
 def scattered(samples: Sequence[EditSet], pairs: int, generator: torch.Generator) -> list[EditSet]:
-    """Sets of the same sizes at random pairs, as a baseline for the samples."""
+    """Random edit sets of the same sizes, as a baseline for the samples."""
     return [
         tuple(sorted(torch.randperm(pairs, generator=generator)[: len(edits)].tolist()))
         for edits in samples
@@ -85,11 +85,11 @@ def pruned_flips(
     wanted: int,
     minimal: bool = True,
 ) -> list[EditSet]:
-    """Small flips inside the samples; if `minimal`, without unnecessary edits.
+    """Small flips that are subsets of the samples; if `minimal`, without unnecessary edits.
 
-    It orders a sample's edits by single effect, and again by effect plus plausibility. It tries
-    prefixes of growing length until `wanted` flips are known, then prunes each. Prefixes also fit
-    samples with too many edits into the budget.
+    The edits of a sample are ordered by single effect, and again by effect plus plausibility.
+    Prefixes of growing length are evaluated until `wanted` flips are known, then each flip is
+    pruned. Prefixes also limit large samples to the budget.
     """
     orders = (single_edits.effects.tolist(), single_edits.mixed(plausibility_weight).tolist())
     ranked = [
@@ -112,13 +112,13 @@ def pruned_flips(
     if minimal:
         try:
             prune(pruned, oracle.trial_margins)
-        finally:  # if stopped, the sets reached so far are flips too
+        finally:  # if stopped, the partly pruned sets are also flips
             oracle.margins(pruned)
     return list(dict.fromkeys(pruned))
 
 
 def _lengths(budget: int) -> list[int]:
-    """1, 2, 3, 4, 6, 8, 12, … and the budget; pruning closes the gaps."""
+    """1, 2, 3, 4, 6, 8, 12, … and the budget; pruning finds the lengths in between."""
     powers = [2**power for power in range(budget.bit_length())]
     return sorted(
         {

@@ -14,8 +14,8 @@ from models.counterfactual.oracle import FORBIDDEN, CounterfactualOracle
 from models.diffusion.denoiser import Denoiser
 from models.graphs.base_edit_space import EditSet
 
-# Node triples that the denoiser reads in one pass and at one search depth. Its matrix products grow
-# with N³; beyond these limits the ranker uses the GNN's own slopes.
+# Limits on N³ per denoiser pass and per search depth, because its matrix products grow with N³. If
+# a depth needs more, the ranker uses the GNN's slopes for the remaining states.
 _TRIPLES_PER_PASS = 2**21
 _TRIPLES_PER_DEPTH = 2**25
 
@@ -23,19 +23,19 @@ T = TypeVar("T")
 
 
 class EffectSource(Enum):
-    """Source of the predicted effects; all but DENOISER exist to measure its value."""
+    """Source of the predicted effects; all but DENOISER are for ablations."""
 
     DENOISER = "denoiser"
     SLOPES = "slopes"  # the GNN's slopes alone; plausibilities are shuffled over the pairs
-    NONE = "none"  # no predicted effects, so no pair is left out; plausibilities are shuffled
+    NONE = "none"  # no predicted effects, so all pairs are tried; plausibilities are shuffled
 
 
 class EditRanker(ABC):
     """Predicts for one graph how much each edit raises the margin and how plausible it is."""
 
     plausibility: Tensor  # [pair] log-odds that the denoiser gives each single edit
-    predicts_effects: bool  # False: the gains say nothing, so no pair may be left out
-    calibrated_pool: int | None  # pairs that a pool needs at least; None if uncalibrated
+    predicts_effects: bool  # if False, the gains are not predictions and all pairs are tried
+    calibrated_pool: int | None  # minimum size of a pool; None if uncalibrated
     _generator: torch.Generator
 
     @property
@@ -53,7 +53,7 @@ class EditRanker(ABC):
         """Predicted margin gain of one more edit in each state: [state, pair]."""
 
     def shuffled(self, sets: list[T]) -> list[T]:
-        """The sets in random order, for use without predicted effects."""
+        """The sets in random order, for searches without predicted effects."""
         order = torch.randperm(len(sets), generator=self._generator).tolist()
         return [sets[position] for position in order]
 
@@ -120,7 +120,7 @@ class DenoiserEditRanker(EditRanker):
         return self._possible(states, torch.cat(rows))
 
     def _possible(self, states: Sequence[EditSet], gains: Tensor) -> Tensor:
-        """Gains in which edits that exceed a node's valence are forbidden."""
+        """The gains, with FORBIDDEN for edits that exceed a node's valence."""
         ledger = self._space.ledger
         return gains if ledger is None else gains.masked_fill(~ledger.affordable(states), FORBIDDEN)
 

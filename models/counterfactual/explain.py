@@ -67,7 +67,7 @@ def explain(
     gnn.eval()
     denoiser.eval()
 
-    # Edit space: the pairs that may be toggled, and what counts as a flip.
+    # Edit space: the pairs that may be toggled, and the definition of a flip.
     mode = search_mode(graph.cpu(), rules, config, seed)
     before = predict(gnn, [mode.space.graph], device)[0]  # [class]
     goal = FlipGoal(int(before.argmax()), config.target_class)

@@ -1,4 +1,4 @@
-"""How one graph is searched: all pairs of a small graph, candidate pairs of a large one."""
+"""Search modes: all pairs of a small graph, or candidate pairs of a large graph."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from models.graphs.edits import BaseEditSpace, EditRules, EditSet, EditSpace
 
 @dataclass(frozen=True)
 class Samples:
-    """Non-empty edit sets to start from."""
+    """Non-empty edit sets that the search prunes to flips."""
 
     edit_sets: list[EditSet]
     drawn: int  # graphs drawn from the denoiser, unedited ones included
@@ -63,7 +63,7 @@ class SearchMode(Protocol):
         generator: torch.Generator,
         device: torch.device,
     ) -> Samples:
-        """Edit sets of many edits, for flips that a few edits do not reach."""
+        """Edit sets of many edits, for graphs that few edits do not flip."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class CandidatePairs:
         generator: torch.Generator,
         device: torch.device,
     ) -> Samples:
-        """The denoiser cannot draw a large graph as a whole; this takes its best-ranked edits."""
+        """The best-ranked edits, because the denoiser cannot sample a large graph as a whole."""
         return Samples(top_k_edit_sets(ranker, self.space.present, self.space.budget), drawn=0)
 
 

@@ -1,4 +1,4 @@
-"""Counterfactuals of one node: searched in its neighbourhood, verified on the whole graph."""
+"""Counterfactuals of one node: search in its neighbourhood, verification on the whole graph."""
 
 from __future__ import annotations
 
@@ -62,21 +62,21 @@ def held_on_whole(
     """The outcome verified by the sparse GNN on the whole graph; refuted answers are misses."""
     miss = outcome.closest_miss
     claimed = [*outcome.found, *([] if miss is None else [miss])]
-    edited = [part.graph, *(found.graph for found in claimed)]
+    edited = [part.graph, *(answer.graph for answer in claimed)]
     verified = predict(gnn, [edited_whole(whole, part, graph) for graph in edited], device)
     before, after = verified[0], verified[1:]  # [class], [claimed, class]
     goal = FlipGoal(int(before.argmax()), target_class)
-    known = [
-        replace(one, probabilities=probabilities)
-        for one, probabilities in zip(claimed, after, strict=True)
+    checked = [
+        replace(answer, probabilities=probabilities)
+        for answer, probabilities in zip(claimed, after, strict=True)
     ]
-    found = tuple(one for one in known if _flips(goal, one.probabilities))
+    found = tuple(answer for answer in checked if _flips(goal, answer.probabilities))
     reason = _REFUTED if outcome.found else outcome.reason
     return replace(
         outcome,
         probabilities=before,
         found=found,
-        closest_miss=None if found else next(iter(known), None),
+        closest_miss=None if found else next(iter(checked), None),
         reason=None if found else reason,
         gnn_evaluations=outcome.gnn_evaluations + len(edited),
     )

@@ -1,4 +1,4 @@
-"""Decides whether an edit set flips the GNN: in dense batches, and by the sparse GNN at the end."""
+"""Decides whether edit sets flip the GNN: in dense batches first, then with the sparse GNN."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class CounterfactualOracle:
     ) -> None:
         self.space = space
         self.goal = goal
-        self.evaluations = 0  # graphs that went forward through the GNN
-        self.gradient_count = 0  # graphs that went backward, once per number differentiated
+        self.evaluations = 0  # graphs in forward passes of the GNN
+        self.gradient_count = 0  # graphs in backward passes, once per differentiated number
         self.gnn = gnn
         self._device = device
         self._should_stop = should_stop
@@ -74,18 +74,18 @@ class CounterfactualOracle:
         new = [edits for edits in dict.fromkeys(edit_sets) if edits not in margin_of]
         for edits, margin in margin_of.items():
             remember(edits, margin)
-        for some in self._passes(new):
-            judged = dict.fromkeys(some, FORBIDDEN)
-            verdicts = self.space.allowed(some)
-            allowed = [edits for edits, verdict in zip(some, verdicts, strict=True) if verdict]
+        for batch in self._passes(new):
+            evaluated = dict.fromkeys(batch, FORBIDDEN)
+            is_allowed = self.space.allowed(batch)
+            allowed = [edits for edits, holds in zip(batch, is_allowed, strict=True) if holds]
             if allowed:
                 with torch.inference_mode():
                     logits = self.space.logits(self.gnn, allowed, self._device)
-                judged.update(zip(allowed, self.goal.margin(logits).tolist(), strict=True))
+                evaluated.update(zip(allowed, self.goal.margin(logits).tolist(), strict=True))
                 self.evaluations += len(allowed)
-            for edits, margin in judged.items():
+            for edits, margin in evaluated.items():
                 remember(edits, margin)
-            margin_of |= judged
+            margin_of |= evaluated
         return [margin_of[edits] for edits in edit_sets]
 
     def single_gains(self) -> dict[int, float]:
@@ -123,14 +123,14 @@ class CounterfactualOracle:
         if space is None or not self.gnn.has_dense:
             return torch.zeros(len(edit_sets), self.space.count)
         rows = []
-        for some in self._passes(edit_sets):
-            graphs = space.dense(some).to(self._device)
+        for batch in self._passes(edit_sets):
+            graphs = space.dense(batch).to(self._device)
             with torch.inference_mode(mode=False), torch.enable_grad():
                 adjacency = graphs.adjacency.clone().requires_grad_()
                 margin = self.goal.margin(self.gnn.dense(graphs.with_adjacency(adjacency)))
                 effect = toggle_slopes(margin.sum(), adjacency)
-            self.evaluations += len(some)
-            self.gradient_count += len(some) if margin.requires_grad else 0
+            self.evaluations += len(batch)
+            self.gradient_count += len(batch) if margin.requires_grad else 0
             rows.append(space.of_pairs(effect.cpu()))
         return torch.cat(rows)
 
@@ -149,8 +149,8 @@ class CounterfactualOracle:
 
     def verified_margins(self, edit_sets: Sequence[EditSet]) -> list[float]:
         """Margins in probability by the sparse GNN; they alone decide what is a counterfactual."""
-        verdicts = self.space.allowed(edit_sets)
-        allowed = [edits for edits, verdict in zip(edit_sets, verdicts, strict=True) if verdict]
+        is_allowed = self.space.allowed(edit_sets)
+        allowed = [edits for edits, holds in zip(edit_sets, is_allowed, strict=True) if holds]
         margin_of = dict.fromkeys(edit_sets, FORBIDDEN)
         if allowed:
             margins = self.goal.margin(self.verify(allowed)).tolist()
@@ -158,16 +158,16 @@ class CounterfactualOracle:
         return [margin_of[edits] for edits in edit_sets]
 
     def sure_margins(self, edit_sets: Sequence[EditSet]) -> list[float]:
-        """Cached margins that are clear of the decision border, else verified margins.
+        """Cached margins that are far from the decision boundary, else verified margins.
 
         The dense and the sparse form differ by rounding only. Without a dense form every cached
         margin comes from the sparse GNN.
         """
-        border = _ROUNDING * max(1.0, self._cache.widest)
+        tolerance = _ROUNDING * max(1.0, self._cache.widest)
         if self.space.dense_form is None:
-            border = 0.0
+            tolerance = 0.0
         cached = self._cache.known(edit_sets)
-        known = {edits: margin for edits, margin in cached.items() if abs(margin) > border}
+        known = {edits: margin for edits, margin in cached.items() if abs(margin) > tolerance}
         unsure = [edits for edits in edit_sets if edits not in known]
         known.update(zip(unsure, self.verified_margins(unsure), strict=True))
         return [known[edits] for edits in edit_sets]
@@ -175,7 +175,8 @@ class CounterfactualOracle:
     def flips(self) -> list[EditSet]:
         """Every non-empty set that has flipped the GNN so far, smallest first.
 
-        The empty set may flip by rounding if the input is on the border; it is never an answer.
+        The empty set may flip by rounding if the input is near the decision boundary; it is never
+        an answer.
         """
         return sorted(
             (edits for edits, margin in self._cache.margins.items() if edits and margin > 0),
@@ -197,7 +198,7 @@ class CounterfactualOracle:
 
 
 def _without(scores: Tensor, column: int) -> Tensor:
-    """[graph, class] scores in which one class can never win."""
+    """The [graph, class] scores, with -∞ for one class."""
     others = scores.clone()
     others[:, column] = -torch.inf
     return others

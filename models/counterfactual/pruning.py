@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from models.counterfactual.oracle import CounterfactualOracle
 from models.graphs.base_edit_space import LARGE_SET, EditSet
 
-_AT_ONCE = 64  # single reverts of a large set held in memory at once
-_MAX_FAILURES = 8  # necessary edits in a row before the margins are evaluated again
+_REVERTS_PER_CALL = 64  # single reverts of a large set that are in memory together
+_MAX_FAILURES = 8  # consecutive necessary edits before the margins are evaluated again
 
 Margins = Callable[[Sequence[EditSet]], list[float]]
 
 
 def prune(edit_sets: list[EditSet], margins: Margins, large: int = LARGE_SET) -> None:
-    """Reduces flipping sets in position until every edit is necessary for the flip.
+    """Reduces flipping sets in place until every edit is necessary for the flip.
 
-    If `margins` raises because the search is stopped, the sets keep the size reached. The result is
-    minimal with respect to `margins`: dense ones are fast, only the sparse GNN's are decisive. Sets
-    of more than `large` edits (at least 1) are reduced by halves.
+    If `margins` raises because the search is stopped, the sets stay as small as they are. The
+    result is minimal with respect to `margins`: those of the dense GNN are fast, those of the
+    sparse GNN decide. Sets of more than `large` edits (at least 1) are reduced by halving.
     """
     for position, edits in enumerate(edit_sets):
         for smaller in _halving(edits, margins, large):
@@ -39,8 +39,8 @@ def prune_verified(
     prune(pruned, oracle.sure_margins)
     margins = oracle.verified_margins(pruned)
     smaller = {
-        edits: less
-        for edits, less, margin in zip(candidates, pruned, margins, strict=True)
+        edits: subset
+        for edits, subset, margin in zip(candidates, pruned, margins, strict=True)
         if margin > 0
     }
     return [smaller.get(edits, edits) for edits in flips]
@@ -77,9 +77,10 @@ def _prune_together(pruned: list[EditSet], left: list[int], margins: Margins) ->
 def _halving(edits: EditSet, margins: Margins, large: int) -> Iterator[EditSet]:
     """Yields smaller and smaller flips of a large set, until it is minimal or no longer large.
 
-    The single reverts of n edits take n evaluations and n² edits of memory, so there are few rounds
-    of them, in slices. Between two rounds it reverts unnecessary edits, those with the largest
-    remaining margins first: all at once, half as many if that fails, twice as many if it works.
+    The single reverts of n edits take n evaluations and memory for n² edits, so there are few
+    rounds of them, in slices. Between two rounds it reverts unnecessary edits, those with the
+    largest remaining margins first: all at once, half as many after a failure, twice as many after
+    a success.
     """
     while len(edits) > large:
         unneeded = _unneeded(edits, margins)
@@ -102,12 +103,12 @@ def _halving(edits: EditSet, margins: Margins, large: int) -> Iterator[EditSet]:
 
 def _unneeded(edits: EditSet, margins: Margins) -> list[int]:
     """Edits that can be reverted alone, those that leave the largest margin first."""
-    left: list[float] = []
-    for start in range(0, len(edits), _AT_ONCE):
-        positions = range(start, min(start + _AT_ONCE, len(edits)))
-        left += margins([_without(edits, position) for position in positions])
-    order = sorted(range(len(edits)), key=lambda position: (-left[position], position))
-    return [edits[position] for position in order if left[position] > 0]
+    remaining: list[float] = []  # margin without each edit
+    for start in range(0, len(edits), _REVERTS_PER_CALL):
+        positions = range(start, min(start + _REVERTS_PER_CALL, len(edits)))
+        remaining += margins([_without(edits, position) for position in positions])
+    order = sorted(range(len(edits)), key=lambda position: (-remaining[position], position))
+    return [edits[position] for position in order if remaining[position] > 0]
 
 
 def without_one(edits: EditSet) -> list[EditSet]:

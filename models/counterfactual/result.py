@@ -1,4 +1,4 @@
-"""The result of a counterfactual explanation, and how edit sets become one."""
+"""The result of a counterfactual explanation, built from edit sets."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class FoundCounterfactual:
 
 @dataclass(frozen=True)
 class CounterfactualOutcome:
-    """The counterfactuals of one graph, best first, and the work they took."""
+    """The counterfactuals of one graph, best first, and their cost."""
 
     probabilities: Tensor  # [class], of the input
     found: tuple[FoundCounterfactual, ...]
     closest_miss: FoundCounterfactual | None  # only if nothing was found
     reason: str | None  # only if nothing was found
-    gnn_evaluations: int  # graphs that went forward, dense and sparse
-    gnn_gradients: int  # graphs that went backward, once per differentiated number
+    gnn_evaluations: int  # graphs in forward passes, dense and sparse
+    gnn_gradients: int  # graphs in backward passes, once per differentiated number
     samples: int  # graphs drawn from the denoiser
     depth: int  # number of edits that the search combined
     seconds: float

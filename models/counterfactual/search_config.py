@@ -15,16 +15,16 @@ class SearchConfig:
     states_by_plausibility: int = 3  # ranked by margin + plausibility_weight · plausibility
     plausibility_weight: float = 0.3
     expansions: int = 8  # pairs per criterion, for every state but the best
-    full_pairs: int = 2000  # with more pairs, only the most promising ones are tried
-    full_cells: int = 2**26  # limit for the entries of their adjacencies together
+    full_pairs: int = 2000  # if there are more pairs, only the most promising ones are tried
+    full_cells: int = 2**26  # limit on the entries of all their adjacencies together
     all_sets: int = 1024  # from depth 2 on, up to this many edit sets are tried exhaustively
-    wide_depth: int = 6  # beyond, only the best state goes on, with its most promising pairs
-    min_flips: int = 6  # flips to find, so that the most natural ones can be chosen
+    wide_depth: int = 6  # at larger depths, only the best state is expanded
+    min_flips: int = 6  # flips to find, so that natural ones can be selected
     batch_size: int = 4  # sets evaluated between two checks for enough flips
-    extend_pool: bool = True  # try as many pairs again if no edit of the pool flips
-    # A depth ends once (known flips) · (misses in a row) reaches this; None means never.
+    extend_pool: bool = True  # double the pool if none of its edits flips the GNN
+    # A depth ends when (known flips) · (consecutive misses) reaches this; None means no limit.
     stale_limit: int | None = 24
-    beam_divisor: int = 3  # narrows the beam when only alternatives are missing
+    beam_divisor: int = 3  # narrows the beam once a flip is known
     exchange_flips: int = 8  # flips that an exchange tries to make smaller
     exchange_sets: int = 96  # sets that an exchange tries
     exchange_bases: int = 24  # sets with two edits dropped that an exchange adds one edit to

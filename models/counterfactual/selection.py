@@ -34,11 +34,11 @@ def select_counterfactuals(
 ) -> Selection:
     """Verifies, prunes and selects the best of the known flips.
 
-    The dense and the sparse form differ by rounding only, so the choice comes first and nearly
-    always holds. Sets that the sparse GNN refutes are dropped, and the next best are verified.
+    The dense and the sparse form differ by rounding only, so sets are chosen first and then
+    verified. If the sparse GNN refutes a set, the next best is verified.
     """
     space, by_denoiser = oracle.space, set(from_samples)
-    # By rounding, the closest miss may be a flip of the sparse GNN.
+    # Because of rounding, the closest miss may be a flip of the sparse GNN.
     left = shortlist.flips(stopped=stopped) or oracle.misses(_CHECKED_MISSES)
     code_of = dict(zip(left, shortlist.codes(left), strict=True))
     kept: list[EditSet] = []
@@ -50,7 +50,7 @@ def select_counterfactuals(
             if edits in by_denoiser:
                 by_denoiser.add(smaller)
         kept = choose(space, [*kept, *pruned], alternatives)
-        # Sets that a symmetry maps to each other get the same verdict.
+        # Symmetric sets get the same verdict.
         decided = {code_of[edits] for edits in best}
         left = [edits for edits in left if code_of[edits] not in decided]
     miss = None if kept else closest_miss(oracle, oracle.misses(_CHECKED_MISSES))

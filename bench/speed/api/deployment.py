@@ -61,7 +61,7 @@ class Deployment:
                 process.stdin.write(stdin or b"")
 
     def kill(self, name: str) -> None:
-        """Send SIGKILL, as if the machine had failed."""
+        """Send SIGKILL, which simulates a failure of the machine."""
         self._signal(name, signal.SIGKILL)
         self.processes.pop(name).wait()
 
@@ -107,19 +107,19 @@ def deployment(queues: str, *, threads: int = 1) -> Iterator[Deployment]:
     """
     folder = Path(tempfile.mkdtemp(prefix=".d4explain-", dir=Path.cwd()))
     log = folder / "broker.log"
-    own = broker.configure_broker(broker.find_binary(), folder / "broker", log)
+    local_broker = broker.configure_broker(broker.find_binary(), folder / "broker", log)
     settings = Settings(
         data_dir=folder,
         port=free_port(),
-        redis_url=own.url,
+        redis_url=local_broker.url,
         threads=threads,
         max_training_seconds=_TRAINING_SECONDS,
     )
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("D4_")}
-    environment = clean | settings.environment() | {"OMP_NUM_THREADS": str(threads)}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("D4_")}
+    environment = inherited | settings.environment() | {"OMP_NUM_THREADS": str(threads)}
     running = Deployment(settings)
     try:
-        running.start("broker", own.command.argv, environment, own.command.stdin)
+        running.start("broker", local_broker.command.argv, environment, local_broker.command.stdin)
         running.start("api", [sys.executable, "-m", "service"], environment)
         # The niceness of the embedded stack's workers.
         worker = ["nice", "-n", str(NICENESS), sys.executable, "-m", "worker", "--queues", queues]
@@ -136,5 +136,5 @@ def _wait_until_ready(running: Deployment) -> None:
     while not (state := readiness(LOOPBACK, running.port)).ready:
         running.require_alive()
         if time.monotonic() > deadline:
-            raise RuntimeError(f"the API is not ready: {state.detail}")
+            raise RuntimeError(f"The API is not ready: {state.detail}")
         time.sleep(0.1)

@@ -13,8 +13,8 @@ import torch
 from bench.data.synthetic import ba3motif
 from bench.gnns.example_gnn import CLASS_NAMES, example_spec, node_link
 from bench.progress import OnProgress
-from bench.speed.api.bare_commits import Commit, Loop, read_commits, write_commits
 from bench.speed.api.deployment import Deployment, deployment
+from bench.speed.api.plain_commits import Commit, Loop, read_commits, write_commits
 from bench.speed.api.submitters import Submissions, run_submitters
 from bench.speed.section import Figures, Section, Table
 from d4explain.client.client import Client
@@ -28,7 +28,7 @@ SECONDS = 15.0
 _SHORT_SECONDS = 4.0
 _REFERENCE_GRAPHS = 120
 _TRAINING_TIMEOUT = 180.0  # seconds for the first training step on a busy machine
-# Ready at once, so that the dispatcher announces jobs immediately; no worker serves their queue.
+# Trained in seconds, so that the dispatcher announces jobs at once; no worker serves their queue.
 _QUICK = DenoiserConfig(steps=1, hidden=4, blocks=1)
 _LONG = DenoiserConfig(steps=100_000)  # keeps the worker busy during the measurement
 
@@ -55,53 +55,52 @@ def measure_load(
     With `rate`, submissions are scheduled at this rate per second and timed from their schedule.
     Without it, each client submits again after its last answer.
     """
-    stages = 6
 
-    def stage(done: int) -> None:
-        on_progress("load", done, stages)
+    def report(stages_done: int) -> None:
+        on_progress("load", stages_done, 6)
 
-    stage(0)
+    report(0)
     with deployment("train,light") as running, Client(running.url) as client:
         body = _prepare_request(client, seed)
         training = _start_training(client, body)
         load = _Load(running, body, clients, rate)
-        stage(1)
+        report(1)
         commits = read_commits(running.settings, load.submit(max(2.0, seconds / 5)).ids)
-        stage(2)
-        loops = [_bare(commits, running, seconds / 2)]
-        stage(3)
-        steps = _progress(client, training)
+        report(2)
+        loops = [_plain_loop(commits, running, seconds / 2)]
+        report(3)
+        steps_before = _progress(client, training)
         served = load.submit(seconds)
-        steps = _progress(client, training) - steps
-        stage(4)
-        loops.append(_bare(commits, running, seconds / 2))
+        steps = _progress(client, training) - steps_before
+        report(4)
+        loops.append(_plain_loop(commits, running, seconds / 2))
         running.kill("broker")
-        stage(5)
-        without = load.submit(max(2.0, seconds / 2))
+        report(5)
+        without_broker = load.submit(max(2.0, seconds / 2))
         # Fails unless every accepted submission has exactly one job and request.
-        read_commits(running.settings, [*served.ids, *without.ids])
-        stage(6)
+        read_commits(running.settings, [*served.ids, *without_broker.ids])
+        report(6)
     count = sum(loop.count for loop in loops)
-    bare = count / sum(loop.seconds for loop in loops)
+    loop_rate = count / sum(loop.seconds for loop in loops)
     figures = LoadFigures(
         submit_rps=served.per_second,
         submit_p99_ms=served.milliseconds(0.99),
-        submit_over_bare=served.per_second / bare if rate is None else None,
-        submit_bare_rps=bare,
-        submit_rps_without_broker=without.per_second,
-        submit_p99_ms_without_broker=without.milliseconds(0.99),
+        submit_over_bare=served.per_second / loop_rate if rate is None else None,
+        submit_bare_rps=loop_rate,
+        submit_rps_without_broker=without_broker.per_second,
+        submit_p99_ms_without_broker=without_broker.milliseconds(0.99),
     )
     pace = "" if rate is None else f" at {rate:g} per second"
     title = (
         f"{clients} clients submit counterfactuals of one graph{pace} for {seconds:g} s "
         f"during a single-threaded training ({steps} steps); SQLite with `synchronous=FULL`"
     )
-    columns = ("", "per second", "p50 ms", "p99 ms", "CPU ms each", "accepted")
-    bare_cpu = 1000 * sum(loop.cpu_seconds for loop in loops) / count
+    columns = ("", "per second", "p50 ms", "p99 ms", "CPU ms per submission", "accepted")
+    loop_cpu_ms = 1000 * sum(loop.cpu_seconds for loop in loops) / count
     rows = (
         ("API", *_cells(served)),
-        ("API, broker killed", *_cells(without)),
-        ("plain loop of the same commits", bare, 1000 / bare, "-", bare_cpu, "-"),
+        ("API, broker killed", *_cells(without_broker)),
+        ("plain loop of the same commits", loop_rate, 1000 / loop_rate, "-", loop_cpu_ms, "-"),
     )
     return Section(figures, (Table(title, columns, rows),))
 
@@ -123,7 +122,7 @@ class _Load:
     first_seed: int = 0
 
     def submit(self, seconds: float) -> _Served:
-        cpu = self.running.cpu_seconds("api")
+        cpu_before = self.running.cpu_seconds("api")
         submissions = run_submitters(
             self.body,
             self.running.port,
@@ -139,7 +138,9 @@ class _Load:
             )
         # New seeds, because an equal request would reuse an existing artifact.
         self.first_seed += 1_000_000
-        return _Served(**vars(submissions), cpu_seconds=self.running.cpu_seconds("api") - cpu)
+        return _Served(
+            **vars(submissions), cpu_seconds=self.running.cpu_seconds("api") - cpu_before
+        )
 
 
 def _prepare_request(client: Client, seed: int) -> dict[str, Any]:
@@ -151,10 +152,10 @@ def _prepare_request(client: Client, seed: int) -> dict[str, Any]:
         node_link(graph, label) for graph, label in zip(graphs, labels.tolist(), strict=True)
     ]
     with tempfile.TemporaryDirectory() as folder:
-        written = Path(folder)
+        exported = Path(folder)
         network = Gnn(example_spec(graphs[0].features.shape[1], len(CLASS_NAMES))).eval()
-        export(network, written, CLASS_NAMES)
-        gnn = client.register_gnn("load", written / "spec.json", written / "weights.safetensors")
+        export(network, exported, CLASS_NAMES)
+        gnn = client.register_gnn("load", exported / "spec.json", exported / "weights.safetensors")
     dataset = client.create_dataset("load", documents[1:])
     denoiser = client.train_denoiser(gnn.id, dataset.id, config=_QUICK)
     client.wait(denoiser.job.id, timeout=_TRAINING_TIMEOUT)
@@ -185,9 +186,9 @@ def _progress(client: Client, job_id: str) -> int:
     return 0 if job.progress is None else job.progress.step
 
 
-def _bare(commits: list[Commit], running: Deployment, seconds: float) -> Loop:
-    """Run the plain loop during the same training, on the same disk."""
-    with tempfile.TemporaryDirectory(prefix="bare-", dir=running.settings.data_dir) as folder:
+def _plain_loop(commits: list[Commit], running: Deployment, seconds: float) -> Loop:
+    """Write the same commits in a loop, during the same training and on the same disk."""
+    with tempfile.TemporaryDirectory(prefix="loop-", dir=running.settings.data_dir) as folder:
         return write_commits(commits, Path(folder), seconds)
 
 

@@ -63,9 +63,14 @@ class Environment:
     denoiser: Denoiser
 
     def request(self, graphs: Sequence[Document]) -> Document:
-        asked = {"kind": "counterfactual", "gnn": self.gnn_id, "dataset": self.dataset_id}
-        how = {"denoiser": {"steps": _STEPS}, "preset": _PRESET}
-        return {**asked, **how, "graphs": list(graphs)}
+        return {
+            "kind": "counterfactual",
+            "gnn": self.gnn_id,
+            "dataset": self.dataset_id,
+            "denoiser": {"steps": _STEPS},
+            "preset": _PRESET,
+            "graphs": list(graphs),
+        }
 
     def post(self, graphs: Sequence[Document], *, wait: bool) -> Document:
         headers = _WAIT if wait else {}
@@ -108,7 +113,7 @@ class RequestFigures(Figures):
 
 
 def measure(short: bool, seed: int, on_progress: OnProgress) -> Section[RequestFigures]:
-    on_progress("preparing a stack", 0, 1)
+    on_progress("starting the stack", 0, 1)
     with prepared_environment(seed) as environment:
         return (
             measure_environment(environment, 2, 20, on_progress)
@@ -123,38 +128,42 @@ def measure_environment(
     for graph in environment.graphs[:5]:  # warm-up
         environment.finished(environment.post([graph], wait=True))
         environment.call_library(graph)
-    lone = time_single_requests(environment, requests, on_progress)
-    small = {size: sequential_throughput(environment, size, requests) for size in SIZES}
+    single = time_single_requests(environment, requests, on_progress)
+    rate_of_size = {size: sequential_throughput(environment, size, requests) for size in SIZES}
     count = len(environment.graphs)
     pairs = []
     for done in range(repetitions):
-        on_progress("many jobs and one", done, repetitions)
+        on_progress("many jobs and one job", done, repetitions)
         pairs.append((run_concurrently(environment, count), run_concurrently(environment, 1)))
     same = sum(a == b for one, many in pairs for a, b in zip(one.edits, many.edits, strict=True))
     throughput = [
-        *((f"jobs of {size} graphs, sequential", rate) for size, rate in small.items()),
+        *((_sequential_label(size), rate) for size, rate in rate_of_size.items()),
         (f"a job of {count} graphs", count / median(one.seconds for one, _ in pairs)),
         (f"{count} jobs of one graph at once", count / median(many.seconds for _, many in pairs)),
     ]
     return Section(
         figures=RequestFigures(
             many_jobs_over_one=median(many.seconds / one.seconds for one, many in pairs),
-            warm_overhead_ms=1000 * median(lone.overheads),
-            library_call_ms=1000 * median(lone.calls),
+            warm_overhead_ms=1000 * median(single.overheads),
+            library_call_ms=1000 * median(single.calls),
             same_answers=same / (count * repetitions),
         ),
         tables=(
-            Table("Explanations over HTTP", ("what", "graphs per second"), tuple(throughput)),
+            Table("Explanations over HTTP", ("jobs", "graphs per second"), tuple(throughput)),
             Table(
                 "Single warm request, median",
-                ("what", "ms"),
+                ("part", "ms"),
                 (
-                    ("library call", 1000 * median(lone.calls)),
-                    ("overhead of HTTP and queue", 1000 * median(lone.overheads)),
+                    ("library call", 1000 * median(single.calls)),
+                    ("overhead of HTTP and queue", 1000 * median(single.overheads)),
                 ),
             ),
         ),
     )
+
+
+def _sequential_label(size: int) -> str:
+    return f"jobs of {size} {'graph' if size == 1 else 'graphs'}, sequential"
 
 
 @dataclass(frozen=True)
@@ -171,43 +180,45 @@ def time_single_requests(
     """Alternate library calls and requests."""
     overheads, calls = [], []
     for done in range(count):
-        on_progress("lone requests", done, count)
+        on_progress("single requests", done, count)
         graph = environment.graphs[done % len(environment.graphs)]
-        began = time.perf_counter()
+        call_started = time.perf_counter()
         outcome = environment.call_library(graph)
-        between = time.perf_counter()
+        request_started = time.perf_counter()
         document = environment.post([graph], wait=True)
-        ended = time.perf_counter()
+        request_ended = time.perf_counter()
         assert edits_of(environment.finished(document))[0] == _library_edits(outcome, graph)
-        calls.append(between - began)
-        overheads.append((ended - between) - (between - began))
+        call_seconds = request_started - call_started
+        calls.append(call_seconds)
+        overheads.append((request_ended - request_started) - call_seconds)
     return SingleRequests(overheads, calls)
 
 
 def sequential_throughput(environment: Environment, size: int, count: int) -> float:
     """Graphs per second of sequential jobs of this size."""
-    began = time.perf_counter()
+    started = time.perf_counter()
     done = 0
     while done < count:
-        some = [
-            environment.graphs[place % len(environment.graphs)]
-            for place in range(done, done + size)
+        graphs = [
+            environment.graphs[index % len(environment.graphs)]
+            for index in range(done, done + size)
         ]
-        done += len(edits_of(environment.finished(environment.post(some, wait=True))))
-    return done / (time.perf_counter() - began)
+        done += len(edits_of(environment.finished(environment.post(graphs, wait=True))))
+    return done / (time.perf_counter() - started)
 
 
 def run_concurrently(environment: Environment, size: int) -> RunResult:
     """Post all graphs in jobs of this size, then wait for all answers."""
     starts = range(0, len(environment.graphs), size)
-    parts = [environment.graphs[start : start + size] for start in starts]
-    began = time.perf_counter()
+    batches = [environment.graphs[start : start + size] for start in starts]
+    started = time.perf_counter()
     with ThreadPoolExecutor(_CONNECTIONS) as pool:
-        posted = list(pool.map(lambda part: environment.post(part, wait=False), parts))
-    # Wait for the last job first, so that the caller does not poll meanwhile.
-    done = [environment.finished(explanation) for explanation in reversed(posted)][::-1]
-    seconds = time.perf_counter() - began
-    return RunResult(seconds, [edits for explanation in done for edits in edits_of(explanation)])
+        posted = list(pool.map(lambda batch: environment.post(batch, wait=False), batches))
+    # Wait for the last job first; the others are then finished or nearly so.
+    finished = [environment.finished(explanation) for explanation in reversed(posted)][::-1]
+    seconds = time.perf_counter() - started
+    edits = [edits for explanation in finished for edits in edits_of(explanation)]
+    return RunResult(seconds, edits)
 
 
 def edits_of(explanation: Document) -> list[Edits]:
@@ -215,8 +226,8 @@ def edits_of(explanation: Document) -> list[Edits]:
     return [
         [
             (edit["source"], edit["target"], edit["action"])
-            for found in answer["counterfactuals"][:1]
-            for edit in found["edits"]
+            for counterfactual in answer["counterfactuals"][:1]
+            for edit in counterfactual["edits"]
         ]
         for answer in explanation["result"]["answers"]
     ]
@@ -246,7 +257,8 @@ def prepared_environment(seed: int) -> Iterator[Environment]:
         store = opened.enter_context(Store.open(Settings(data_dir=data), migrate=False))
         library = Library(store.artifacts, choose_device("cpu"))
         with store.database.reading() as session:
-            gnn_row, row = gnns.get(session, gnn.id), denoisers.get(session, trained.id)
+            gnn_row = gnns.get(session, gnn.id)
+            denoiser_row = denoisers.get(session, trained.id)
         http = opened.enter_context(httpx.Client(base_url=address, timeout=90, trust_env=False))
         yield Environment(
             http=http,
@@ -254,7 +266,7 @@ def prepared_environment(seed: int) -> Iterator[Environment]:
             dataset_id=dataset.id,
             graphs=json.loads((folder / "gnn" / "heldout.json").read_text())["graphs"],
             gnn=library.gnn(gnn_row),
-            denoiser=library.denoiser(row),
+            denoiser=library.denoiser(denoiser_row),
         )
 
 
@@ -268,15 +280,15 @@ def _canonical(graph: Document) -> CanonicalGraph:
 
 
 def _library_edits(outcome: CounterfactualOutcome, graph: Document) -> Edits:
-    names = [node["id"] for node in graph["nodes"]]
+    ids = [node["id"] for node in graph["nodes"]]
     return [
-        (names[edit.source], names[edit.target], "add" if edit.added else "remove")
-        for found in outcome.found[:1]
-        for edit in found.edits
+        (ids[edit.source], ids[edit.target], "add" if edit.added else "remove")
+        for counterfactual in outcome.found[:1]
+        for edit in counterfactual.edits
     ]
 
 
-def _json(answer: httpx.Response) -> Document:
-    answer.raise_for_status()
-    document: Document = answer.json()
+def _json(response: httpx.Response) -> Document:
+    response.raise_for_status()
+    document: Document = response.json()
     return document

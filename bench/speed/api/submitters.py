@@ -23,7 +23,7 @@ from http import HTTPStatus
 from typing import Any
 
 _TIMEOUT = 30.0  # seconds for one answer
-_LATE = 60.0  # seconds that the process may exceed its duration
+_GRACE = 60.0  # seconds that the process may exceed its duration
 _HEAD_END = b"\r\n\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]+)", re.IGNORECASE)
 
@@ -55,15 +55,15 @@ def run_submitters(
     rate: float | None = None,
 ) -> Submissions:
     """Submit from another process for this long; every seed is used once."""
-    numbers = [port, clients, seconds, first_seed, *([] if rate is None else [rate])]
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.speed.api.submitters", *map(str, numbers)],
+    arguments = [port, clients, seconds, first_seed, *([] if rate is None else [rate])]
+    finished = subprocess.run(
+        [sys.executable, "-m", "bench.speed.api.submitters", *map(str, arguments)],
         input=json.dumps(body).encode(),
         capture_output=True,
         check=True,
-        timeout=seconds + _LATE,
+        timeout=seconds + _GRACE,
     )
-    return Submissions(**json.loads(done.stdout))
+    return Submissions(**json.loads(finished.stdout))
 
 
 @dataclass
@@ -83,16 +83,16 @@ class Requests:
         self._text = json.dumps({key: value for key, value in body.items() if key != "seed"})[:-1]
         self._seed = first_seed
         self._rate = rate
-        self._began = time.perf_counter()
-        self._until = self._began + seconds
+        self._started = time.perf_counter()
+        self._deadline = self._started + seconds
         self._count = 0
 
     async def next(self) -> tuple[bytes, float] | None:
         """The next request and its scheduled time; None after the time limit."""
         number, self._count = self._count, self._count + 1
         now = time.perf_counter()
-        due = now if self._rate is None else self._began + number / self._rate
-        if max(due, now) > self._until:
+        due = now if self._rate is None else self._started + number / self._rate
+        if max(due, now) > self._deadline:
             return None
         if due > now:
             await asyncio.sleep(due - now)
@@ -137,7 +137,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(error or ConnectionResetError("the connection was closed"))
+            self._answer.set_exception(error or ConnectionResetError("The connection was closed."))
 
     def close(self) -> None:
         if self._transport is not None:
@@ -148,14 +148,14 @@ async def submit(port: int, requests: Requests, answers: Answers) -> None:
     """Run one client until the time limit."""
     loop = asyncio.get_running_loop()
     connection: Connection | None = None
-    while (asked := await requests.next()) is not None:
-        request, due = asked
+    while (scheduled := await requests.next()) is not None:
+        request, due = scheduled
         try:
             async with asyncio.timeout(_TIMEOUT):
                 if connection is None:
                     _, connection = await loop.create_connection(Connection, "127.0.0.1", port)
                 answer = await connection.ask(request)
-        except OSError as error:  # a timeout is one
+        except OSError as error:  # TimeoutError is an OSError
             answers.refusals.append(f"no answer: {type(error).__name__} {error}")
             if connection is not None:
                 connection.close()  # the next request reconnects
@@ -180,12 +180,12 @@ async def submit_all(
     first_seed: int,
     rate: float | None,
 ) -> Submissions:
-    began = time.perf_counter()
+    started = time.perf_counter()
     requests, answers = Requests(body, first_seed, seconds, rate), Answers()
     await asyncio.gather(*(submit(port, requests, answers) for _ in range(clients)))
-    took = time.perf_counter() - began
-    ids = [json.loads(one)["id"] for one in answers.accepted]
-    return Submissions(took, answers.latencies, ids, answers.refusals)
+    seconds_taken = time.perf_counter() - started
+    ids = [json.loads(body)["id"] for body in answers.accepted]
+    return Submissions(seconds_taken, answers.latencies, ids, answers.refusals)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -33,8 +33,8 @@ from store.artifacts import large_graphs
 from store.artifacts.files import Artifacts
 
 _SMALL, _LARGE = 10**4, 10**6
-_MOTIFS = 2000  # nodes in the chain of small graphs
-_PIECES = 200
+_CHAIN_NODES = 2000
+_PIECES = 200  # small graphs to build the chain from
 _ALL_PAIRS = (100, 500)  # sizes of graphs also explained without candidates
 _MB = 1e6
 
@@ -82,7 +82,9 @@ def measure(short: bool, seed: int, on_progress: OnProgress) -> Section[LargeFig
     with tempfile.TemporaryDirectory() as folder:
         graphs = _graphs(Path(folder), run, task, short, on_progress)
     parts = (nodes.figures, aucs.figures, graphs.figures)
-    figures = LargeFigures(**{name: x for part in parts for name, x in asdict(part).items()})
+    figures = LargeFigures(
+        **{name: value for part in parts for name, value in asdict(part).items()}
+    )
     return Section(figures, (*nodes.tables, *graphs.tables, *aucs.tables))
 
 
@@ -90,27 +92,34 @@ def _nodes(folder: Path, short: bool, seed: int, on_progress: OnProgress) -> Sec
     label = "a node of a large graph"
     artifacts = Artifacts(str(folder))
     digests = []
-    for place, size in enumerate((_SMALL, _LARGE)):
-        on_progress(label, place, 5)
+    for stage, size in enumerate((_SMALL, _LARGE)):
+        on_progress(label, stage, 5)
         graph = graph_with_fixed_neighbourhood(size, seed)
         digests.append(artifacts.put_large(partial(large_graphs.write, graph)))
     on_progress(label, 2, 5)
     runs = [run_in_process("node", folder, digest) for digest in digests]
     on_progress(label, 4, 5)
     rounds = 5 if short else 15
-    turns = run_in_process("nodes_in_turns", folder, *digests, rounds)
+    times = run_in_process("node_times", folder, *digests, rounds)
     on_progress(label, 5, 5)
-    for run, seconds in zip(runs, (turns["small"], turns["large"]), strict=True):
+    for run, seconds in zip(runs, (times["small"], times["large"]), strict=True):
         run |= {"explain CPU s": seconds, "peak MB": run["peak_bytes"] / _MB}
-    columns = ("nodes", "edges", "load_seconds", "explain CPU s", "peak MB", "found")
+    columns = {
+        "nodes": "nodes",
+        "edges": "edges",
+        "load_seconds": "load s",
+        "explain CPU s": "explain CPU s",
+        "peak MB": "peak MB",
+        "found": "counterfactuals",
+    }
     table = Table(
         "One node of a large graph",
-        columns,
-        tuple(tuple(run[name] for name in columns) for run in runs),
+        tuple(columns.values()),
+        tuple(tuple(run[key] for key in columns) for run in runs),
     )
     figures = NodeFigures(
         node_peak_bytes=runs[1]["peak_bytes"],
-        node_time_ratio_1e6_over_1e4=turns["large"] / turns["small"],
+        node_time_ratio_1e6_over_1e4=times["large"] / times["small"],
     )
     return Section(figures, (table,))
 
@@ -128,9 +137,9 @@ def _graphs(
         peaks = []
         for size in sizes:
             on_progress("graphs with candidate pairs", len(rows), count)
-            made = run_in_process("of_shape", folder, shape, size, run.seed)
-            peaks.append(made["peak_bytes"])
-            rows.append(_row(shape, made))
+            result = run_in_process("of_shape", folder, shape, size, run.seed)
+            peaks.append(result["peak_bytes"])
+            rows.append(_row(shape, result))
         exponents.append(float(np.polyfit(np.log(sizes), np.log(peaks), 1)[0]))
     for size in _ALL_PAIRS[: 1 if short else None]:
         on_progress("graphs with candidate pairs", len(rows), count)
@@ -138,10 +147,19 @@ def _graphs(
             _row("BA, all pairs", run_in_process("at_all_pairs", folder, "BA", size, run.seed))
         )
     on_progress("graphs with candidate pairs", len(rows), count)
-    made = run_in_process("of_motifs", folder, _MOTIFS, run.seed)
-    rows.append(_row("BA-3Motif chain", made))
+    chain = run_in_process("of_motifs", folder, _CHAIN_NODES, run.seed)
+    rows.append(_row("BA-3Motif chain", chain))
     on_progress("graphs with candidate pairs", count, count)
-    columns = ("graph", "nodes", "edges", "candidates", "MB above", "CPU s", "found", "edits")
+    columns = (
+        "graph",
+        "nodes",
+        "edges",
+        "candidates",
+        "added MB",
+        "CPU s",
+        "counterfactuals",
+        "edits",
+    )
     growth = Table(
         "Growth exponent of memory with candidate pairs",
         ("graph", "exponent"),
@@ -149,25 +167,25 @@ def _graphs(
     )
     figures = GraphFigures(
         candidate_memory_exponent=max(exponents),
-        candidate_2000_found=made["found"],
-        candidate_2000_edits=made["edits"],
-        candidate_2000_cpu_seconds=made["cpu_seconds"],
+        candidate_2000_found=chain["found"],
+        candidate_2000_edits=chain["edits"],
+        candidate_2000_cpu_seconds=chain["cpu_seconds"],
     )
     return Section(figures, (Table("Graphs with candidate pairs", columns, tuple(rows)), growth))
 
 
-def _row(shape: str, made: Measurement) -> tuple[str | float, ...]:
+def _row(shape: str, result: Measurement) -> tuple[str | float, ...]:
     edits, candidates = (
-        "none" if made[name] is None else made[name] for name in ("edits", "candidates")
+        "none" if result[name] is None else result[name] for name in ("edits", "candidates")
     )
     return (
         shape,
-        made["nodes"],
-        made["edges"],
+        result["nodes"],
+        result["edges"],
         candidates,
-        made["peak_bytes"] / _MB,
-        made["cpu_seconds"],
-        made["found"],
+        result["peak_bytes"] / _MB,
+        result["cpu_seconds"],
+        result["found"],
         edits,
     )
 
@@ -178,7 +196,7 @@ def _aucs(
     """Strict CF-ACC AUC of our method on small graphs, with all pairs and with candidates."""
     denoiser, _ = run.denoiser(DenoiserKind.OURS)
     exact = DIFFUSION_METHODS["d4"].config
-    found = {}
+    figures_of = {}
     for name, config in (
         ("exact", exact),
         ("candidate", replace(exact, candidates=ALWAYS_CANDIDATES)),
@@ -186,20 +204,20 @@ def _aucs(
         method = diffusion_method(target.gnn, denoiser, config)
         answers = []
         evaluations = gradients = 0
-        for place, instance in enumerate(run.instances):
-            answer = method(instance, run.seed + place)
+        for index, instance in enumerate(run.instances):
+            answer = method(instance, run.seed + index)
             edits = len(answer.found[0]) if answer.found else None
             answers.append(Instance(instance.graph.edge_count, edits))
             evaluations += answer.gnn_evaluations
             gradients += answer.gnn_gradients
-            on_progress(f"small graphs, {name}", place + 1, len(run.instances))
+            on_progress(f"small graphs, {name}", index + 1, len(run.instances))
         auc = cf_acc_auc(cf_acc_curve(answers))
         flips = sum(answer.edits is not None for answer in answers)
-        work = (evaluations / len(answers), gradients / len(answers))
-        found[name] = (auc, flips / len(answers), *work)
+        count = len(answers)
+        figures_of[name] = (auc, flips / count, evaluations / count, gradients / count)
     table = Table(
         f"CF-ACC AUC of {len(run.instances)} BA-3Motif graphs",
         ("node pairs", "AUC", "flip rate", "GNN evaluations", "GNN gradients"),
-        (("all", *found["exact"]), ("candidates", *found["candidate"])),
+        (("all", *figures_of["exact"]), ("candidates", *figures_of["candidate"])),
     )
-    return Section(AucFigures(found["exact"][0], found["candidate"][0]), (table,))
+    return Section(AucFigures(figures_of["exact"][0], figures_of["candidate"][0]), (table,))

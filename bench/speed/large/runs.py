@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,68 +44,71 @@ ALWAYS_CANDIDATES = CandidateConfig(above_nodes=0)
 DENOISER = "denoiser.safetensors"
 GNN = "gnn.safetensors"
 PIECES = "pieces.safetensors"
-_WARM_NODES = 100
+_WARM_UP_NODES = 100
 
 
-def run_in_process(what: str, *arguments: object) -> Measurement:
+def run_in_process(name: str, *arguments: object) -> Measurement:
     """Run one measurement in a new process."""
-    command = [sys.executable, "-m", "bench.speed.large.runs", what, *map(str, arguments)]
+    command = [sys.executable, "-m", "bench.speed.large.runs", name, *map(str, arguments)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
-    answer: Measurement = json.loads(done.stdout.decode().splitlines()[-1])
-    return answer
+    finished = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
+    measurement: Measurement = json.loads(finished.stdout.decode().splitlines()[-1])
+    return measurement
 
 
 def node(folder: str, digest: str) -> Measurement:
     """Explain one node of a large graph; peak memory covers the whole process."""
     keep_freed_memory()  # like the workers
-    graph, load_seconds = _loaded(folder, digest)
-    began = time.perf_counter()
-    outcome = _explained_node(graph)
+    graph, load_seconds = _load_graph(folder, digest)
+    started = time.perf_counter()
+    outcome = _explain_node(graph)
     return {
         "nodes": graph.node_count,
         "edges": graph.edge_count,
         "load_seconds": load_seconds,
-        "seconds": time.perf_counter() - began,
+        "seconds": time.perf_counter() - started,
         "found": len(outcome.found),
-        "peak_bytes": _status("VmHWM"),
+        "peak_bytes": _memory("VmHWM"),
     }
 
 
-def nodes_in_turns(folder: str, small: str, large: str, rounds: str) -> Measurement:
-    """Median CPU time of the same node in two graphs, alternating, with neighbourhood search."""
-    graphs = [_loaded(folder, digest)[0] for digest in (small, large)]
+def node_times(folder: str, small: str, large: str, rounds: str) -> Measurement:
+    """Median CPU seconds to find and explain the same node's neighbourhood in two graphs.
+
+    The runs alternate between the graphs.
+    """
+    graphs = [_load_graph(folder, digest)[0] for digest in (small, large)]
     for graph in graphs:
-        _explained_node(graph)
-    taken: list[list[float]] = [[], []]
+        _explain_node(graph)
+    seconds: list[list[float]] = [[], []]
     for _ in range(int(rounds)):
-        for times, graph in zip(taken, graphs, strict=True):
-            began = time.process_time()
-            _explained_node(graph)
-            times.append(time.process_time() - began)
-    return {"small": statistics.median(taken[0]), "large": statistics.median(taken[1])}
+        for graph_seconds, graph in zip(seconds, graphs, strict=True):
+            started = time.process_time()
+            _explain_node(graph)
+            graph_seconds.append(time.process_time() - started)
+    return {"small": statistics.median(seconds[0]), "large": statistics.median(seconds[1])}
 
 
 def of_shape(folder: str, shape: str, nodes: str, seed: str) -> Measurement:
     """Explain a graph of one shape; memory is the peak above the warm process."""
-    return _measured(folder, SHAPES[shape](int(nodes), int(seed)))
+    return _measure(folder, SHAPES[shape](int(nodes), int(seed)))
 
 
 def at_all_pairs(folder: str, shape: str, nodes: str, seed: str) -> Measurement:
     """The same with all pairs instead of candidates."""
     graph = SHAPES[shape](int(nodes), int(seed))
-    return _measured(folder, graph, CandidateConfig(above_nodes=graph.node_count))
+    return _measure(folder, graph, CandidateConfig(above_nodes=graph.node_count))
 
 
 def of_motifs(folder: str, nodes: str, _seed: str) -> Measurement:
     """Explain a chain of small graphs near the GNN's decision boundary."""
-    gnn, _ = _models(folder)
+    gnn, _ = _load_models(folder)
     with safe_open(Path(folder) / PIECES, framework="pt") as opened:
         count = int(opened.metadata()["count"])
         pieces = [
             Graph(opened.get_tensor(f"x{i}"), opened.get_tensor(f"edges{i}")) for i in range(count)
         ]
-    return _measured(folder, chain_near_boundary(gnn, pieces, int(nodes)))
+    return _measure(folder, chain_near_boundary(gnn, pieces, int(nodes)))
 
 
 def save_models(folder: Path, gnn: Gnn, denoiser: Denoiser, pieces: list[Graph]) -> None:
@@ -119,25 +121,26 @@ def save_models(folder: Path, gnn: Gnn, denoiser: Denoiser, pieces: list[Graph])
     save_file(tensors, folder / PIECES, metadata={"count": str(len(pieces))})
 
 
-def _measured(
+def _measure(
     folder: str, graph: Graph, candidates: CandidateConfig = ALWAYS_CANDIDATES
 ) -> Measurement:
-    gnn, denoiser = _models(folder)
+    gnn, denoiser = _load_models(folder)
     config = CounterfactualConfig(search=PRESETS["fast"], candidates=candidates)
-    answer: Callable[[Graph], CounterfactualOutcome] = partial(
-        _explained, gnn=gnn, denoiser=denoiser, config=config
-    )
-    answer(ba(min(_WARM_NODES, graph.node_count), 0))
-    before = _status("VmRSS")
+
+    def explain_graph(graph: Graph) -> CounterfactualOutcome:
+        return explain(gnn, denoiser, graph, EditRules(), config, seed=0, device=CPU)
+
+    explain_graph(ba(min(_WARM_UP_NODES, graph.node_count), 0))
+    before = _memory("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # resets the recorded peak
-    began = time.process_time()
-    outcome = answer(graph)
+    started = time.process_time()
+    outcome = explain_graph(graph)
     return {
         "nodes": graph.node_count,
         "edges": graph.edge_count,
         "candidates": outcome.candidates,
-        "peak_bytes": _status("VmHWM") - before,
-        "cpu_seconds": time.process_time() - began,
+        "peak_bytes": _memory("VmHWM") - before,
+        "cpu_seconds": time.process_time() - started,
         "found": len(outcome.found),
         "edits": len(outcome.found[0].edits) if outcome.found else None,
         "gnn_evaluations": outcome.gnn_evaluations,
@@ -145,14 +148,8 @@ def _measured(
     }
 
 
-def _explained(
-    graph: Graph, *, gnn: Gnn, denoiser: Denoiser, config: CounterfactualConfig
-) -> CounterfactualOutcome:
-    return explain(gnn, denoiser, graph, EditRules(), config, seed=0, device=CPU)
-
-
-def _models(folder: str) -> tuple[Gnn, Denoiser]:
-    from bench.gnns.recipes import target_recipe  # noqa: PLC0415 - not for the processes of nodes
+def _load_models(folder: str) -> tuple[Gnn, Denoiser]:
+    from bench.gnns.recipes import target_recipe  # noqa: PLC0415 - would add to the memory of `node`
 
     spec: GnnSpec = target_recipe("ba3motif").spec(1, 3)
     gnn = Gnn(spec)
@@ -164,20 +161,20 @@ def _models(folder: str) -> tuple[Gnn, Denoiser]:
     return gnn.eval().requires_grad_(False), denoiser.eval().requires_grad_(False)
 
 
-def _loaded(folder: str, digest: str) -> tuple[CsrGraph, float]:
+def _load_graph(folder: str, digest: str) -> tuple[CsrGraph, float]:
     """Load the graph like a worker."""
-    began = time.perf_counter()
+    started = time.perf_counter()
     row = tables.Dataset(graphs_digest=digest, large=True)
     graph = Library(Artifacts(folder), CPU).large_graph(row)
-    return graph, time.perf_counter() - began
+    return graph, time.perf_counter() - started
 
 
-def _explained_node(graph: CsrGraph) -> CounterfactualOutcome:
+def _explain_node(graph: CsrGraph) -> CounterfactualOutcome:
     gnn = node_gnn()
     recipe = recipe_for(Objective.COUNTERFACTUAL)
     shape = recipe.shape(gnn.spec.features, marked=True, gnn=gnn.spec)
     denoiser = Denoiser(shape).eval().requires_grad_(False)
-    around = surroundings(
+    surrounding = surroundings(
         graph,
         0,
         gnn.spec.convolutions,
@@ -186,11 +183,18 @@ def _explained_node(graph: CsrGraph) -> CounterfactualOutcome:
     )
     config = CounterfactualConfig()
     return explain_node(
-        gnn, denoiser, around.within, EditRules(), config, whole=around.seen, seed=0, device=CPU
+        gnn,
+        denoiser,
+        surrounding.within,
+        EditRules(),
+        config,
+        whole=surrounding.seen,
+        seed=0,
+        device=CPU,
     )
 
 
-def _status(name: str) -> int:
+def _memory(name: str) -> int:
     """A memory figure of this process in bytes; `resource` would include its parent."""
     lines = Path("/proc/self/status").read_text().splitlines()
     fields = dict(line.split(":", 1) for line in lines)
@@ -198,7 +202,7 @@ def _status(name: str) -> int:
 
 
 _RUNS: dict[str, Callable[..., Measurement]] = {
-    run.__name__: run for run in (node, nodes_in_turns, of_shape, at_all_pairs, of_motifs)
+    run.__name__: run for run in (node, node_times, of_shape, at_all_pairs, of_motifs)
 }
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ from models.training.detection import detection_auc
 from models.training.trainer import Trainer
 
 _CPU = torch.device("cpu")
-_TRIED = 0.1  # share of the budget for estimating the step count
-_SPARE = 1.05  # margin on the estimated step count
+_TRIAL_SHARE = 0.1  # share of the budget for estimating the step count
+_STEP_MARGIN = 1.05  # factor on the estimated step count
 
 
 @dataclass(frozen=True)
@@ -42,21 +42,23 @@ def train_for(
     """
     generator = torch.Generator().manual_seed(seed)
     graphs = ba3motif(300, generator).graphs
-    fresh = ba3motif(60, generator).graphs
+    new_graphs = ba3motif(60, generator).graphs
     recipe = replace(recipe_for(Objective.COUNTERFACTUAL, alpha=0.0), effect_weight=0.0, patience=0)
     training = Trainer(graphs, None, recipe, seed=seed, device=_CPU)
-    began = clock()
-    steps = sum(1 for _ in training.run(should_stop=lambda: clock() - began > _TRIED * budget))
-    seconds = clock() - began
+    started = clock()
+    steps = sum(
+        1 for _ in training.run(should_stop=lambda: clock() - started > _TRIAL_SHARE * budget)
+    )
+    seconds = clock() - started
     while seconds < budget:
-        steps = max(1, round(_SPARE * steps * budget / seconds))
+        steps = max(1, round(_STEP_MARGIN * steps * budget / seconds))
         training = Trainer(graphs, None, replace(recipe, steps=steps), seed=seed, device=_CPU)
-        began = clock()
+        started = clock()
         for _ in training.run():
             pass
-        seconds = clock() - began
+        seconds = clock() - started
     auc = detection_auc(
-        training.denoiser(), fresh, generator, device=_CPU, pair_budget=recipe.pair_budget
+        training.denoiser(), new_graphs, generator, device=_CPU, pair_budget=recipe.pair_budget
     )
     return LearningResult(seconds, steps * recipe.batch_graphs / seconds, auc)
 

@@ -34,10 +34,10 @@ class StepCost:
 
 def step_cost(setting: Setting, seed: int, rounds: int) -> StepCost:
     """Cost of a step with all losses, relative to the denoiser's products on L_dist."""
-    asked = [json.dumps(asdict(setting)), str(seed), str(rounds), str(torch.get_num_threads())]
-    command = [sys.executable, "-m", "bench.speed.training.peak", *asked]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
-    return StepCost(**json.loads(done.stdout))
+    arguments = [json.dumps(asdict(setting)), str(seed), str(rounds), str(torch.get_num_threads())]
+    command = [sys.executable, "-m", "bench.speed.training.peak", *arguments]
+    finished = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+    return StepCost(**json.loads(finished.stdout))
 
 
 def _peak_bytes() -> int:
@@ -50,17 +50,17 @@ def _peak_bytes() -> int:
 
 
 def main(arguments: list[str]) -> None:
-    setting, seed, rounds, threads = arguments
+    setting_json, seed, rounds, threads = arguments
     torch.set_num_threads(int(threads))
     keep_freed_memory()
-    wanted = Setting(**json.loads(setting))
-    full = wanted.training(int(seed), with_gnn=True).run()
-    next(full)
-    next(full)  # only the first step lacks the optimiser's state
+    setting = Setting(**json.loads(setting_json))
+    steps = setting.training(int(seed), with_gnn=True).run()
+    next(steps)
+    next(steps)  # the first step allocates the optimiser's state, so the second needs more memory
     peak = _peak_bytes()
-    plain = Steps(wanted.training(int(seed)))
-    seconds, bare = fastest_times(lambda: next(full), plain.bare, rounds=int(rounds))
-    print(json.dumps(asdict(StepCost(seconds, bare, peak))))
+    products = Steps(setting.training(int(seed))).replay_products
+    seconds, products_seconds = fastest_times(lambda: next(steps), products, rounds=int(rounds))
+    print(json.dumps(asdict(StepCost(seconds, products_seconds, peak))))
 
 
 if __name__ == "__main__":

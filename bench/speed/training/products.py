@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 _ATEN = torch.ops.aten
-_PLAIN = {_ATEN.mm, _ATEN.bmm}
-_WITH_SUM = {_ATEN.addmm, _ATEN.addmm_, _ATEN.baddbmm, _ATEN.baddbmm_}
-_OTHERS = {_ATEN.mv, _ATEN.addmv, _ATEN.dot, _ATEN.convolution}
+_PRODUCTS = {_ATEN.mm, _ATEN.bmm}
+_PRODUCTS_WITH_SUM = {_ATEN.addmm, _ATEN.addmm_, _ATEN.baddbmm, _ATEN.baddbmm_}
+_UNSUPPORTED = {_ATEN.mv, _ATEN.addmv, _ATEN.dot, _ATEN.convolution}
 
 
 @dataclass(frozen=True)
@@ -49,31 +49,31 @@ class Product:
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    def __init__(self, found: list[Product]) -> None:
+    def __init__(self, products: list[Product]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._found = found
+        self._products = products
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         packet = func.overloadpacket
-        if packet in _PLAIN or packet in _WITH_SUM:
-            left, right = args[1:3] if packet in _WITH_SUM else args[:2]
-            self._found.append(Product(Operand.of(left), Operand.of(right)))
-        elif packet in _OTHERS:
+        if packet in _PRODUCTS or packet in _PRODUCTS_WITH_SUM:
+            left, right = args[1:3] if packet in _PRODUCTS_WITH_SUM else args[:2]
+            self._products.append(Product(Operand.of(left), Operand.of(right)))
+        elif packet in _UNSUPPORTED:
             raise NotImplementedError(f"Recording {packet} is not implemented.")
         return func(*args, **(kwargs or {}))
 
 
 def products_of(computation: Callable[[], object]) -> list[Product]:
     """Record every matrix product of a call in order, including those of gradients."""
-    found: list[Product] = []
-    with _Recorder(found):
+    products: list[Product] = []
+    with _Recorder(products):
         computation()
-    return found
+    return products
 
 
-class BareProducts:
+class ProductReplay:
     """Replays the products into preallocated results.
 
     Operands with equal layout share one tensor, which favours the cache.

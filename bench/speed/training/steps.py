@@ -28,14 +28,14 @@ PAPER = Setting(hidden=64, blocks=6, nodes=35, graphs=32, levels=10, recipe="pap
 MEGABYTE = 1e6
 _PROGRESS_LABEL = "training steps"
 _RATIOS = "Training steps and the matrix products of the denoiser on L_dist"
-_COLUMNS = ("step", "losses", "s", "s of products", "ratio", "peak MB")
+_COLUMNS = ("step", "losses", "s", "products s", "ratio", "peak MB")
 
 
 @dataclass(frozen=True)
 class Plan:
     rounds: int
     paper_rounds: int
-    seconds: float  # training time for measuring what was learnt
+    seconds: float  # length of the training whose result is measured
     default: Setting = DEFAULT
     paper: Setting = PAPER
     hidden: tuple[int, ...] = (32, 64, 128)
@@ -82,42 +82,42 @@ def measure_plan(plan: Plan, seed: int, on_progress: OnProgress) -> Section[Step
         for nodes in plan.nodes
     ]
     counts = [replace(plan.default, graphs=graphs) for graphs in plan.graphs]
-    parts = len(sizes) + len(counts) + 4
+    total = len(sizes) + len(counts) + 4
     done = 0
 
-    def tick() -> None:
+    def report_stage() -> None:
         nonlocal done
-        on_progress(_PROGRESS_LABEL, done, parts)
+        on_progress(_PROGRESS_LABEL, done, total)
         done += 1
 
-    tick()
+    report_stage()
     steps = Steps(plan.default.training(seed))
-    step, bare = fastest_times(steps, steps.bare, rounds=5 * plan.rounds)
-    tick()
+    step, products = fastest_times(steps, steps.replay_products, rounds=5 * plan.rounds)
+    report_stage()
     full = step_cost(plan.default, seed, plan.rounds)
-    tick()
+    report_stage()
     paper = step_cost(plan.paper, seed, plan.paper_rounds)
-    tick()
+    report_stage()
     grid = []
     for setting in sizes:
         grid.append(_per_graph(setting, seed, plan.rounds))
-        tick()
+        report_stage()
     by_count = []
     for setting in counts:
         by_count.append(_per_graph(setting, seed, plan.rounds))
-        tick()
+        report_stage()
     training = train_for(plan.seconds, seed, clock)
-    tick()
-    wide = [one for one in grid if one.setting.hidden == plan.default.hidden]
-    nodes = [one.setting.nodes for one in wide]
+    report_stage()
+    default_width = [one for one in grid if one.setting.hidden == plan.default.hidden]
+    nodes = [one.setting.nodes for one in default_width]
     figures = StepFigures(
-        step_over_matmul=step / bare,
+        step_over_matmul=step / products,
         full_step_over_matmul=full.ratio,
         step_peak_bytes=float(full.peak_bytes),
         paper_step_peak_bytes=float(paper.peak_bytes),
         paper_step_over_matmul=paper.ratio,
-        step_exponent_nodes=growth_exponent(nodes, [one.step for one in wide]),
-        forward_exponent_nodes=growth_exponent(nodes, [one.forward for one in wide]),
+        step_exponent_nodes=growth_exponent(nodes, [one.step for one in default_width]),
+        forward_exponent_nodes=growth_exponent(nodes, [one.forward for one in default_width]),
         step_exponent_graphs=growth_exponent(
             plan.graphs, [one.step * one.setting.graphs for one in by_count]
         ),
@@ -127,7 +127,7 @@ def measure_plan(plan: Plan, seed: int, on_progress: OnProgress) -> Section[Step
         step_threads=float(torch.get_num_threads()),
     )
     rows = (
-        _row(plan.default, "L_dist", step, bare),
+        _row(plan.default, "L_dist", step, products),
         _row(plan.default, "all, with the GNN", full.seconds, full.products_seconds, full),
         _row(plan.paper, "all, with the GNN", paper.seconds, paper.products_seconds, paper),
     )
@@ -151,24 +151,24 @@ def _per_graph(setting: Setting, seed: int, rounds: int) -> _PerGraph:
         with torch.inference_mode():
             denoiser(graphs, noise)
 
-    times = fastest_times(forward, steps, steps.bare, rounds=rounds)
+    times = fastest_times(forward, steps, steps.replay_products, rounds=rounds)
     return _PerGraph(setting, *(1e3 * seconds / setting.batch for seconds in times))
 
 
 def growth_exponent(sizes: Sequence[float], times: Sequence[float]) -> float:
     """Least-squares slope of log time over log size."""
-    across = [math.log(size) for size in sizes]
-    up = [math.log(time) for time in times]
-    middle, level = sum(across) / len(across), sum(up) / len(up)
-    rise = sum((x - middle) * (y - level) for x, y in zip(across, up, strict=True))
-    return rise / sum((x - middle) ** 2 for x in across)
+    xs = [math.log(size) for size in sizes]
+    ys = [math.log(time) for time in times]
+    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
+    covariance = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True))
+    return covariance / sum((x - mean_x) ** 2 for x in xs)
 
 
 def _row(
-    setting: Setting, losses: str, step: float, bare: float, cost: StepCost | None = None
+    setting: Setting, losses: str, step: float, products: float, cost: StepCost | None = None
 ) -> tuple[str | float, ...]:
     peak = "-" if cost is None else cost.peak_bytes / MEGABYTE
-    return setting.description, losses, step, bare, step / bare, peak
+    return setting.description, losses, step, products, step / products, peak
 
 
 def _sizes(grid: Sequence[_PerGraph]) -> Table:

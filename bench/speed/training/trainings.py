@@ -8,7 +8,7 @@ import torch
 
 from bench.data.synthetic import ba_shapes, tree_cycle
 from bench.gnns.example_gnn import example_spec
-from bench.speed.training.products import BareProducts, products_of
+from bench.speed.training.products import ProductReplay, products_of
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn
 from models.diffusion.recipes import Objective, Recipe, recipe_for
@@ -17,7 +17,7 @@ from models.training.batches import HELD_OUT_DIVISOR
 from models.training.trainer import Trainer
 
 CPU = torch.device("cpu")
-_ENDLESS = 10**6  # so many steps that no timed step also validates
+_MANY_STEPS = 10**6  # so many that no timed step also validates
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,10 @@ class Setting:
         """Connected subgraphs of this size from one of the paper's graphs."""
         generator = torch.Generator().manual_seed(seed)
         whole = (tree_cycle if self.recipe == "paper" else ba_shapes)(generator).graph
-        around = neighbours_of(whole)
+        neighbours = neighbours_of(whole)
         held_out = (self.graphs - 1) // (HELD_OUT_DIVISOR - 1)  # leaves `graphs` for training
         return [
-            connected_subgraph(whole, around, self.nodes, generator)
+            connected_subgraph(whole, neighbours, self.nodes, generator)
             for _ in range(self.graphs + held_out)
         ]
 
@@ -70,7 +70,7 @@ class Setting:
         recipe = recipe_for(
             Objective.COUNTERFACTUAL,
             self.recipe,
-            steps=_ENDLESS,
+            steps=_MANY_STEPS,
             hidden=self.hidden,
             blocks=self.blocks,
             alpha=None if with_gnn else 0.0,
@@ -85,12 +85,12 @@ class Setting:
 
 
 class Steps:
-    """Runs one training step per call; `bare` replays the products of a step."""
+    """Runs one training step per call; `replay_products` runs only its matrix products."""
 
     def __init__(self, training: Trainer) -> None:
         self._steps = training.run()
         self.products = products_of(self)
-        self.bare = BareProducts(self.products)
+        self.replay_products = ProductReplay(self.products)
 
     def __call__(self) -> None:
         next(self._steps)

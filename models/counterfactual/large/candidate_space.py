@@ -28,10 +28,10 @@ from models.graphs.edge_lists import (
 from models.graphs.edits import EditRules, check_node
 from models.graphs.hashing import Words
 
-_HUB = 24  # a node with more neighbours contributes as many random pairs as this many have
+_HUB = 24  # a node with more neighbours contributes as many random pairs as 24 neighbours have
 _CODE_ROUNDS = 8
 _ROWS_PER_PASS = 2**16  # nodes and directed edges of one sparse pass
-_SETS_PER_PASS = 64  # small passes let the search check for a stop request in time
+_SETS_PER_PASS = 64  # small passes, so that the search notices a stop request soon
 _FAR_HOPS = 8  # more than the surroundings of far pairs need
 
 
@@ -59,7 +59,7 @@ class CandidateConfig:
 
 @dataclass(frozen=True)
 class CandidateSpace(BaseEditSpace):
-    """The candidate pairs of one large graph; it never builds a [node, node] tensor."""
+    """The candidate pairs of one large graph, without any [node, node] tensor."""
 
     rows: CsrGraph = field(kw_only=True)
     # Patches that contain the far pairs.
@@ -83,8 +83,8 @@ class CandidateSpace(BaseEditSpace):
             far, patches = _far(rows, graph.edge_count, config, rng)
         room = max(most - len(edges), 0)
         drawn = np.setdiff1d(np.concatenate([np.empty(0, dtype=np.int64), *far]), edges)
-        drawn = _some(drawn, room, rng)
-        near = _some(np.setdiff1d(near, np.union1d(edges, drawn)), room - len(drawn), rng)
+        drawn = _sample(drawn, room, rng)
+        near = _sample(np.setdiff1d(near, np.union1d(edges, drawn)), room - len(drawn), rng)
         wanted = [*([edges] if rules.remove else []), *([near, drawn] if rules.add else [])]
         codes = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *wanted]))
         codes = _allowed(codes, nodes, rules)
@@ -146,7 +146,7 @@ class CandidateSpace(BaseEditSpace):
         disconnects = []
         for edits in edit_sets:
             after = self._labels(edits)
-            # An intact component has the label of its first node.
+            # The label of a component is its first node; an intact component keeps one label.
             disconnects.append(bool((after != after[before]).any()))
         return disconnects
 
@@ -233,7 +233,7 @@ def _far(
     return groups, patches
 
 
-def _some(codes: Numbers, count: int, rng: np.random.Generator) -> Numbers:
+def _sample(codes: Numbers, count: int, rng: np.random.Generator) -> Numbers:
     return codes if len(codes) <= count else rng.choice(codes, count, replace=False)
 
 

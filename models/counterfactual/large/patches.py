@@ -24,9 +24,9 @@ from models.graphs.base_edit_space import EditSet
 from models.graphs.csr_graph import CsrGraph, rows_of
 
 _PATCHES_PER_PASS = 8
-_CONTEXT = 4  # a quarter of a patch is the surroundings of its first pair
+_CONTEXT_DIVISOR = 4  # a quarter of a patch is the surroundings of its first pair
 _PART_HOPS = 64  # more than a part needs, unless its component is long
-_LEAST_SCALE = 1e-3  # keeps the ranking if predictions and measurements disagree
+_MIN_SCALE = 1e-3  # positive, so that the ranking stays if measurements contradict it
 
 
 @dataclass(frozen=True)
@@ -87,27 +87,27 @@ class PatchEditRanker(EditRanker):
         plausibility = torch.zeros(self._space.count)
         gains = torch.zeros(self._space.count)
         whole = self._oracle.logits()  # [class]
-        waiting = iter(patches)
-        while some := list(islice(waiting, _PATCHES_PER_PASS)):
+        remaining = iter(patches)
+        while batch := list(islice(remaining, _PATCHES_PER_PASS)):
             self._oracle.check_stop()
-            graphs = self._dense(some, patch_nodes).to(self._device)
+            graphs = self._dense(batch, patch_nodes).to(self._device)
             sensitivity = None
-            if self._oracle.gnn.has_dense:  # without slopes it is not worth a forward pass
+            if self._oracle.gnn.has_dense:  # otherwise there are no slopes
                 sensitivity = self._oracle.sensitivity(graphs)
             reading = self._denoiser.read(graphs, sensitivity)
             effects = reading.effects
             if effects is None and sensitivity is not None:
                 effects = sensitivity.slopes
-            for place, patch in enumerate(some):
+            for index, patch in enumerate(batch):
                 local = {node: position for position, node in enumerate(patch.nodes)}
                 pairs = torch.tensor(patch.pairs, dtype=torch.long)
                 ends = [
                     torch.tensor([local[node] for node in side[pairs].tolist()], dtype=torch.long)
                     for side in (self._space.sources, self._space.targets)
                 ]
-                plausibility[pairs] = reading.plausibility[place].cpu()[ends[0], ends[1]]
+                plausibility[pairs] = reading.plausibility[index].cpu()[ends[0], ends[1]]
                 if effects is not None:
-                    changes = effects[:, place].cpu()[:, ends[0], ends[1]].T  # [pair, class]
+                    changes = effects[:, index].cpu()[:, ends[0], ends[1]].T  # [pair, class]
                     before = self._oracle.goal.margin(whole[None])
                     gains[pairs] = self._oracle.goal.margin(whole + changes) - before
         return plausibility, gains
@@ -132,7 +132,7 @@ class PatchEditRanker(EditRanker):
         true = torch.tensor([known[pair] for pair in pairs])
         predicted = self._predicted[pairs]
         size = float(predicted.square().sum())
-        return max(float(true @ predicted) / size, _LEAST_SCALE) if size else 1.0
+        return max(float(true @ predicted) / size, _MIN_SCALE) if size else 1.0
 
 
 def top_k_edit_sets(ranker: EditRanker, present: Tensor, count: int) -> list[EditSet]:
@@ -170,8 +170,8 @@ def patches_of(space: CandidateSpace, config: CandidateConfig) -> Iterator[Patch
 def local_parts(graph: Graph, most: int, count: int) -> list[Graph]:
     """Connected parts of a large graph with at most `most` nodes, around fixed random nodes.
 
-    There are enough to cover the graph twice, at most `count`. Nodes get random numbers first,
-    because a part takes the first neighbours of a hub.
+    Their number would cover the graph twice, but is at most `count`. Nodes get random numbers
+    first, because a part takes the first neighbours of a hub.
     """
     generator = torch.Generator().manual_seed(0)
     order = torch.randperm(graph.node_count, generator=generator)  # [node], by new number
@@ -212,8 +212,7 @@ class _Uncovered:
         pairs = []
         for node in nodes:
             row = self._left[node]
-            shown = row.keys() & members
-            for other in sorted(shown):
+            for other in sorted(row.keys() & members):
                 pairs.append(row.pop(other))
                 del self._left[other][node]
         return Patch(nodes, pairs)
@@ -221,7 +220,7 @@ class _Uncovered:
     def grown(self, one: int, other: int, most: int) -> list[int]:
         """Both ends, some of their surroundings, then ends of remaining candidates."""
         found = dict.fromkeys([one, other])
-        _add(found, self._surroundings(one, other), max(2, most // _CONTEXT))
+        _add(found, self._surroundings(one, other), max(2, most // _CONTEXT_DIVISOR))
         for node in list(found):
             _add(found, self._left[node], most)
         for node in list(found):
@@ -235,7 +234,7 @@ class _Uncovered:
         return list(found)
 
     def _surroundings(self, one: int, other: int) -> Iterator[int]:
-        """Common neighbours, then those of each end in turn; only the first ones of hubs."""
+        """Common neighbours, then neighbours of both ends alternately; of hubs only the first."""
         sides = [_first_neighbours(self._rows, end, 4096) for end in (one, other)]
         common = set(sides[0]) & set(sides[1])
         yield from sorted(common)

@@ -1,7 +1,7 @@
-"""Beam search for small flipping edit sets; exact where all sets of a size can be tried.
+"""Beam search for small flipping edit sets; exhaustive for sizes with few sets.
 
-Without a pool the best state of the beam tries all pairs, so the search finds at least what greedy
-search finds.
+Without a pool, the best state of the beam tries all pairs, so the search is at least as good as
+greedy search.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from models.graphs.minimal_sets import MinimalSets
 _ROUND = 32  # pairs of a pool evaluated before the predictions for the rest are corrected
 _WORTHWHILE_SHARE = 0.5  # share of the way to a flip that some edit must go for another round
 _WITHOUT_TWO = 2048  # sets with two edits dropped that an exchange evaluates
-_WITHOUT_TWO_NODES = 2**19  # nodes of all their graphs together
+_WITHOUT_TWO_NODES = 2**19  # limit on the nodes of all their graphs together
 
 
 class BeamSearch:
-    """Combines more and more edits; `depth` is the number of edits reached.
+    """Combines more and more edits; `depth` is the current number of edits.
 
-    It evaluates batches of edit sets, the most promising first, and asks `enough` after each batch.
+    It evaluates batches of edit sets, most promising first, and calls `enough` after each batch.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class BeamSearch:
         self._config = config
         self._enough = enough
         self._level: list[EditSet] = []
-        # In a random order, many misses in a row say nothing about the sets that follow.
+        # In random order, consecutive misses predict nothing about the next sets.
         self._stale_limit = math.inf
         if ranker.predicts_effects and config.stale_limit is not None:
             self._stale_limit = config.stale_limit
@@ -72,7 +72,7 @@ class BeamSearch:
         effects = self._corrected_gains(tried)
         effects[tried] = self._measured_gains(tried)
         self.single_edits = SingleEdits(tried, effects, self._ranker.plausibility)
-        # With a pool, deeper states rank all pairs again; otherwise the untried pairs stay out.
+        # With a pool, deeper states rank all pairs again; otherwise untried pairs are excluded.
         self._pairs = list(range(count)) if self._pool is not None else sorted(pairs)
         self._by_effect = self._top(effects)
         self._by_both = self._top(self.single_edits.mixed(self._config.plausibility_weight))
@@ -87,8 +87,8 @@ class BeamSearch:
     def _in_rounds(self, pool: Sequence[int]) -> Iterator[EditSet]:
         """The single edits of a pool, and as many again while none of them flips.
 
-        After each round the measured gains correct the predictions for the rest. Without a flip
-        it ends once no edit, measured or predicted, goes half of the way to a flip.
+        After each round, the measured gains correct the predictions for the remaining pairs.
+        Without a flip, it ends if no edit, measured or predicted, goes half of the way to a flip.
         """
         tried: list[int] = []
         most = len(pool) if self._pool is None else 2 * self._pool
@@ -104,9 +104,9 @@ class BeamSearch:
         if not tried or self._oracle.flips():
             return [pair for pair in pool if pair not in known][:_ROUND]
         predicted, corrected_gains = self._ranker.gains, self._corrected_gains(tried)
-        hoped = torch.maximum(predicted, corrected_gains)
-        hoped[list(tried)] = self._measured_gains(tried)
-        if float(hoped.max()) < _WORTHWHILE_SHARE * -self._ranker.unedited_margin:
+        optimistic = torch.maximum(predicted, corrected_gains)
+        optimistic[list(tried)] = self._measured_gains(tried)
+        if float(optimistic.max()) < _WORTHWHILE_SHARE * -self._ranker.unedited_margin:
             return []
         count = len(tried) + _ROUND
         ranked = interleaved(best_pairs(corrected_gains, count), best_pairs(predicted, count))
@@ -128,7 +128,7 @@ class BeamSearch:
         return corrected(self._oracle.space, predicted, torch.tensor(tried), measured)
 
     def deepen(self) -> None:
-        """Tries sets of one more edit: all of them if they are few, else those the beam reaches.
+        """Tries sets of one more edit: all of them if they are few, else those of the beam.
 
         If flips are known, only alternatives are missing and a narrow beam is enough.
         """
@@ -156,13 +156,13 @@ class BeamSearch:
     def _try(self, edit_sets: Iterable[EditSet]) -> list[EditSet]:
         """Evaluates batches of sets until there are enough flips; returns the evaluated sets.
 
-        If a flip is known and predictions give the order, many misses in a row end the depth: the
-        more flips are known, the fewer misses it takes.
+        If a flip is known and predictions give the order, consecutive misses end the depth. The
+        more flips are known, the fewer misses are needed.
         """
         evaluated: list[EditSet] = []
         misses_in_a_row = 0
-        waiting = iter(edit_sets)
-        while batch := list(islice(waiting, self._config.batch_size)):
+        remaining = iter(edit_sets)
+        while batch := list(islice(remaining, self._config.batch_size)):
             flipped = max(self._oracle.margins(batch)) > 0
             misses_in_a_row = 0 if flipped else misses_in_a_row + len(batch)
             evaluated += batch
@@ -177,8 +177,8 @@ class BeamSearch:
         smallest = self._smallest_flips()
         while (affordable := self._exchangeable(smallest)) > 0:
             near = smallest[:affordable]
-            kept = list(dict.fromkeys(some for edits in near for some in _without_two(edits)))
-            bases = self._by_margin(kept)[: self._config.exchange_bases]
+            smaller = list(dict.fromkeys(rest for edits in near for rest in _without_two(edits)))
+            bases = self._by_margin(smaller)[: self._config.exchange_bases]
             if self._ranker.predicts_effects:
                 children = self._expanded(bases)[: self._config.exchange_sets]
             else:

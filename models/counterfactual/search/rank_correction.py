@@ -1,7 +1,7 @@
-"""Corrects predicted gains by measured ones: prediction errors are mostly errors of a node.
+"""Corrects predicted gains by measured gains: most prediction errors belong to a node.
 
 If the prediction for an edit is too high or too low, one of its two ends is usually the cause (a
-rare atom, a hub). Other edits at that node are off in the same way.
+rare atom, a hub). Predictions for other edits at that node have the same error.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ def corrected(space: BaseEditSpace, predicted: Tensor, measured: Tensor, gains: 
     known = torch.isfinite(errors)  # the rules may forbid an edit
     measured, errors = measured[known], errors[known]
     ends = torch.stack([space.sources[measured], space.targets[measured]])  # [2, measured]
-    nodes, places = torch.unique(ends, return_inverse=True)
+    nodes, columns = torch.unique(ends, return_inverse=True)
     if not len(nodes):
         return predicted.clone()
     incidence = torch.zeros(len(measured), len(nodes), dtype=torch.float64)
     row = torch.arange(len(measured))
-    incidence[row, places[0]] = 1
-    incidence[row, places[1]] = 1
+    incidence[row, columns[0]] = 1
+    incidence[row, columns[1]] = 1
     system = incidence.T @ incidence + _PRIOR * torch.eye(len(nodes), dtype=torch.float64)
-    parts = torch.linalg.solve(system, incidence.T @ errors.double())
+    terms = torch.linalg.solve(system, incidence.T @ errors.double())
     of_node = torch.zeros(space.graph.node_count, dtype=predicted.dtype)
-    of_node[nodes] = parts.to(predicted.dtype)
+    of_node[nodes] = terms.to(predicted.dtype)
     return predicted + of_node[space.sources] + of_node[space.targets]

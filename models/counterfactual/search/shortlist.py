@@ -33,7 +33,7 @@ class Shortlist:
         self._code_of: dict[EditSet, int] = {}
 
     def flips(self, *, stopped: bool = False) -> list[EditSet]:
-        """Smallest first; once stopped, no more than the caller asked for."""
+        """Smallest first; after a stop request, at most the requested number of alternatives."""
         if stopped:
             return shortest_flips(self._oracle, self._plausibility, self._alternatives)
         affordable = _KEPT_CELLS // self._oracle.space.graph.node_count**2
@@ -48,16 +48,16 @@ class Shortlist:
         return [self._code_of[edits] for edits in edit_sets]
 
     def is_complete(self, depth: int) -> bool:
-        """Whether the search is past the smallest flips, or has all alternatives at this depth."""
+        """Whether `depth` exceeds the smallest flips, or has enough alternatives."""
         flips = self._oracle.flips()
         if not flips or len(flips[0]) > depth:
             return False
         return len(flips[0]) < depth or self._has(self._alternatives, depth)
 
     def has_choice(self, depth: int) -> bool:
-        """Whether there are enough flips of up to `depth` edits to choose the best from.
+        """Whether there are enough flips of up to `depth` edits to select the best from.
 
-        Beyond the depth of the smallest flip, the number of alternatives is enough.
+        Beyond the size of the smallest flip, as many flips as alternatives are enough.
         """
         if (flips := self._oracle.flips()) and len(flips[0]) < depth:
             return self._has(self._alternatives, depth)

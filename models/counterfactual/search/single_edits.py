@@ -37,9 +37,9 @@ def first_pairs(
 ) -> list[int]:
     """The pairs to try as single edits, in the order to try them.
 
-    If the ranker predicts effects and there are many pairs, this is a pool of the best ones. Else
-    it is all pairs. If these are too many, it takes up to half from existing edges and alternates
-    the rest between slope and plausibility. Without predicted effects the order is random.
+    If the ranker predicts effects and there are many pairs, this is a pool of the best ones;
+    otherwise all pairs. If there are too many pairs, up to half are existing edges, and the rest
+    alternates between slope and plausibility. Without predicted effects the order is random.
     """
     count = oracle.space.count
     affordable = config.pairs_tried(oracle.space.graph.node_count)
@@ -65,22 +65,22 @@ def pool_size(ranker: EditRanker, config: SearchConfig, count: int) -> int | Non
         if ranker.calibrated_pool is None:
             return None
         size = max(size, ranker.calibrated_pool)
-    # A pool that leaves out less than half of the pairs is not worth the risk.
+    # A pool of half of the pairs or more saves too little to risk missing a flip.
     return size if 2 * size < count else None
 
 
 def natural_flips(space: BaseEditSpace, predicted: Mapping[EditSet, float]) -> list[EditSet]:
     """The sets with the largest positive predicted margins, smallest statistics shift first."""
     flips = [edits for edits, margin in predicted.items() if margin > 0]
-    surest = sorted(flips, key=lambda edits: (-predicted[edits], edits))[:_NATURAL]
-    shift = dict(zip(surest, space.statistics_shift(surest), strict=True))
-    return sorted(surest, key=lambda edits: (shift[edits], edits))
+    most_likely = sorted(flips, key=lambda edits: (-predicted[edits], edits))[:_NATURAL]
+    shift = dict(zip(most_likely, space.statistics_shift(most_likely), strict=True))
+    return sorted(most_likely, key=lambda edits: (shift[edits], edits))
 
 
 def interleaved(*orders: Sequence[T]) -> list[T]:
-    """One item of each order in turn, without repetitions."""
-    rounds = zip_longest(*([(one,) for one in order] for order in orders), fillvalue=())
-    return list(dict.fromkeys(one for some in rounds for cell in some for one in cell))
+    """The orders, interleaved item by item, without repetitions."""
+    rounds = zip_longest(*([(item,) for item in order] for order in orders), fillvalue=())
+    return list(dict.fromkeys(item for cells in rounds for cell in cells for item in cell))
 
 
 def best_pairs(values: Tensor, count: int) -> list[int]:

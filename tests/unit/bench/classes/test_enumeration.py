@@ -23,9 +23,9 @@ CPU = torch.device("cpu")
 @pytest.mark.parametrize(("nodes", "plain", "rooted"), [(3, 2, 3), (4, 6, 11), (5, 21, 58)])
 def test_number_of_connected_graphs(nodes: int, plain: int, rooted: int) -> None:
     """OEIS A001349 and A126100: connected graphs, and those with a root."""
-    every = connected_graphs(torch.ones(1), nodes, marked=False)
-    assert len(every) == plain
-    assert all(map(is_connected, every))
+    graphs = connected_graphs(torch.ones(1), nodes, marked=False)
+    assert len(graphs) == plain
+    assert all(map(is_connected, graphs))
     assert len(connected_graphs(torch.ones(1), nodes, marked=True)) == rooted
 
 
@@ -39,7 +39,7 @@ def test_no_graph_exceeds_the_best_confidence() -> None:
     best_tree = float(predict(gnn, TREES, CPU)[:, 1].max())
     assert possible.best >= best_tree - 1e-6
     assert possible.best_with(5) == pytest.approx(best_tree)
-    assert possible.best_with(4.9) == 0.0  # nothing connected has so few edges
+    assert possible.best_with(4.9) == 0.0  # no connected graph has so few edges
     assert possible.best_with(15) == pytest.approx(possible.best)
     assert EnumeratedGraphs.of(gnn, TREES, 1, 8) is None
 
@@ -47,10 +47,10 @@ def test_no_graph_exceeds_the_best_confidence() -> None:
 @pytest.mark.parametrize(("nodes", "count"), [(2, 1), (3, 4), (4, 38), (5, 728), (6, 26704)])
 def test_number_of_labelled_connected_graphs(nodes: int, count: int) -> None:
     """OEIS A001187: connected labelled graphs."""
-    every = labelled_connected_graphs(nodes)
-    assert len(every) == count
-    assert len(torch.unique(every.flatten(1), dim=0)) == count
-    assert bool((every == every.mT).all())
+    adjacency = labelled_connected_graphs(nodes)
+    assert len(adjacency) == count
+    assert len(torch.unique(adjacency.flatten(1), dim=0)) == count
+    assert bool((adjacency == adjacency.mT).all())
 
 
 def test_no_graph_with_features_exceeds_the_best_confidence() -> None:
@@ -63,12 +63,12 @@ def test_no_graph_with_features_exceeds_the_best_confidence() -> None:
     possible = EnumeratedGraphs.of(gnn, reference, 1, 4)
     assert possible is not None
     assert possible.parts is not None
-    every = [
+    graphs = [
         Graph(reference[0].features, torch.tensor(edges).view(-1, 2).T.contiguous())
         for size in range(3, 7)
         for edges in combinations(combinations(range(4), 2), size)
     ]
-    connected = [graph for graph in every if is_connected(graph)]
+    connected = [graph for graph in graphs if is_connected(graph)]
     assert possible.best == pytest.approx(float(predict(gnn, connected, CPU)[:, 1].max()))
     trees = [graph for graph in connected if graph.edge_count == 3]
     assert possible.best_with(3) == pytest.approx(float(predict(gnn, trees, CPU)[:, 1].max()))
@@ -86,16 +86,20 @@ def test_bounds_hold_for_every_multiset(
 ) -> None:
     confidence, edges = (torch.tensor(values) for values in zip(*cases, strict=True))
     possible = EnumeratedGraphs(confidence.double(), edges)
-    sets = [
-        torch.tensor(places)
+    subsets = [
+        torch.tensor(positions)
         for size in range(1, len(cases) + 1)
-        for places in combinations(range(len(cases)), size)
+        for positions in combinations(range(len(cases)), size)
     ]
-    sparse = [some for some in sets if float(edges[some].double().mean()) <= allowed]
-    best = max((float(possible.confidence[some].mean()) for some in sparse), default=0.0)
+
+    def mean_confidence(subset: torch.Tensor) -> float:
+        return float(possible.confidence[subset].mean())
+
+    def largest(threshold: float) -> int:
+        return max((len(s) for s in subsets if mean_confidence(s) >= threshold), default=0)
+
+    sparse = [subset for subset in subsets if float(edges[subset].double().mean()) <= allowed]
+    best = max(map(mean_confidence, sparse), default=0.0)
     assert possible.best_with(allowed) >= best - 1e-9
-    sure = [len(some) for some in sets if float(possible.confidence[some].mean()) >= wanted + 1e-9]
-    assert possible.count_with(wanted) >= max(sure, default=0)
-    assert possible.count_with(wanted + 1e-9) <= max(
-        (len(some) for some in sets if float(possible.confidence[some].mean()) >= wanted), default=0
-    )
+    assert possible.count_with(wanted) >= largest(wanted + 1e-9)
+    assert possible.count_with(wanted + 1e-9) <= largest(wanted)

@@ -38,27 +38,11 @@ from worker.loading.spec_conversion import spec_from_document
 torch.set_num_threads(1)
 CPU = torch.device("cpu")
 ROW_KEYS = [
-    *(
-        "dataset",
-        "method",
-        "n",
-        "auc_strict",
-        "ceiling",
-        "auc_possible",
-        "auc_one_edit",
-        "fidelity_auc",
-    ),
-    *("mean_edits", "flip_rate", "flip_rate_005", "flip_rate_01", "mmd_sum", "mmd_heldout"),
-    *("mmd_floor", "alternatives", "alternatives3", "share_not_minimal", "gnn_evaluations"),
-    "gnn_gradients",
-    *(
-        "cpu_seconds",
-        "cpu_seconds_n60",
-        "share_covered",
-        "refuted_on_whole",
-        "train_seconds",
-        "curve",
-    ),
+    *("dataset", "method", "n", "auc_strict", "ceiling", "auc_possible", "auc_one_edit"),
+    *("fidelity_auc", "mean_edits", "flip_rate", "flip_rate_005", "flip_rate_01", "mmd_sum"),
+    *("mmd_heldout", "mmd_floor", "alternatives", "alternatives3", "share_not_minimal"),
+    *("gnn_evaluations", "gnn_gradients", "cpu_seconds", "cpu_seconds_n60", "share_covered"),
+    *("refuted_on_whole", "train_seconds", "curve"),
 ]
 
 
@@ -69,17 +53,18 @@ def random_graph(seed: int, nodes: int, density: float = 0.3) -> Graph:
 
 
 def random_gnn(seed: int, graph: Graph, bias: float) -> Gnn:
-    """The input's logits differ by the bias, in units of how far single edits move them."""
+    """The input's logits differ by `bias` standard deviations of the effect of a single edit."""
     layers = (GinLayer(6, 6), ActivationLayer("tanh"), PoolLayer("sum"), LinearLayer(2))
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         gnn = Gnn(GnnSpec(2, 2, layers)).eval()
     pairs = [(pair,) for pair in combinations(range(graph.node_count), 2)]
-    near = predict(gnn, [graph, *(toggle_pairs(graph, pair) for pair in pairs)], CPU).log()
-    apart = near[:, 0] - near[:, 1]
-    last = gnn.layers[-1].linear
+    graphs = [graph, *(toggle_pairs(graph, pair) for pair in pairs)]
+    log_probabilities = predict(gnn, graphs, CPU).log()  # [graph, class]
+    log_odds = log_probabilities[:, 0] - log_probabilities[:, 1]
+    last_layer = gnn.layers[-1].linear
     with torch.no_grad():
-        last.bias[0] += bias * apart.std() - apart[0]
+        last_layer.bias[0] += bias * log_odds.std() - log_odds[0]
     return gnn
 
 
@@ -92,9 +77,9 @@ def test_candidate_pairs_are_edges_then_nearest_pairs() -> None:
     pairs = candidate_pairs(graph, 25, torch.Generator().manual_seed(0))
     distances = [abs(a - b) for a, b in pairs]
     assert distances == [1] * 10 + [2] * 9 + [3] * 6
-    everything = candidate_pairs(graph, 100, torch.Generator().manual_seed(0))
-    assert len(everything) == 66
-    assert all(11 in pair for pair in everything[-11:])  # the node that cannot be reached is last
+    all_pairs = candidate_pairs(graph, 100, torch.Generator().manual_seed(0))
+    assert len(all_pairs) == 66
+    assert all(11 in pair for pair in all_pairs[-11:])  # the unreachable node comes last
 
 
 def test_large_graphs_are_restricted_to_2000_pairs_including_edges() -> None:
@@ -135,8 +120,8 @@ def test_fewest_edits_respects_the_budget() -> None:
 def test_row_figures() -> None:
     graphs = [random_graph(seed, 8, 0.5) for seed in range(4)]
     gnn = random_gnn(0, graphs[0], bias=0.1)
-    nothing: tuple[()] = ()
-    found = [(((0, 1),), ((2, 3), (4, 5)), ((1, 2), (3, 4))), (((0, 1), (2, 3)),), nothing, nothing]
+    no_flip: tuple[()] = ()
+    found = [(((0, 1),), ((2, 3), (4, 5)), ((1, 2), (3, 4))), (((0, 1), (2, 3)),), no_flip, no_flip]
     answers = [
         MethodResult(any_edit(graph), edits, gnn_evaluations=10, gnn_gradients=3, cpu_seconds=0.5)
         for graph, edits in zip(graphs, found, strict=True)
@@ -153,27 +138,27 @@ def test_row_figures() -> None:
     )
     assert (figures.n, figures.flip_rate, figures.mean_edits) == (4, 0.5, 1.5)
     assert (figures.alternatives, figures.alternatives3) == (1.0, 0.5)
-    # of the three covered, the second needs one edit less and the third was not found
+    # Of the three covered instances, the second needs one edit less and the third has no answer.
     assert figures.share_not_minimal == pytest.approx(2 / 3)
     assert (figures.gnn_evaluations, figures.gnn_gradients, figures.cpu_seconds) == (10, 3, 0.5)
-    # the fourth is not covered: one edit might do
+    # The fourth instance is not covered, so one edit might be enough.
     fewest = zip(graphs, (1, 1, 2, 1), strict=True)
-    best = [Instance(graph.edge_count, few) for graph, few in fewest]
+    best = [Instance(graph.edge_count, edits) for graph, edits in fewest]
     assert figures.auc_possible == cf_acc_auc(cf_acc_curve(best))
     toggled_pairs = [(0, (0, 1)), (1, (0, 1)), (1, (2, 3))]  # of the best answers
-    removed = sum(list(pair) in graphs[place].edges.T.tolist() for place, pair in toggled_pairs)
+    removed = sum(list(pair) in graphs[index].edges.T.tolist() for index, pair in toggled_pairs)
     assert (detail.added, detail.removed) == (3 - removed, removed)
 
 
 def rings_and_paths(path: Path) -> Path:
     """40 graphs of 6 to 9 nodes in the TU format; class 1 is a ring."""
     edges, indicator, labels, first = [], [], [], 1
-    for place in range(40):
-        nodes = 6 + place % 4
-        network = nx.cycle_graph(nodes) if place % 2 else nx.path_graph(nodes)
+    for index in range(40):
+        nodes = 6 + index % 4
+        network = nx.cycle_graph(nodes) if index % 2 else nx.path_graph(nodes)
         edges += [f"{first + a}, {first + b}" for a, b in network.edges]
-        indicator += [str(place + 1)] * nodes
-        labels.append(str(place % 2))
+        indicator += [str(index + 1)] * nodes
+        labels.append(str(index % 2))
         first += nodes
     with zipfile.ZipFile(path, "w") as archive:
         for ending, lines in (
@@ -188,19 +173,19 @@ def rings_and_paths(path: Path) -> Path:
 def test_whole_run_resumes_and_its_dump_is_valid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)  # where results are kept
+    monkeypatch.chdir(tmp_path)  # caches and results go to the current folder
     arguments = ["counterfactual", "--dataset", str(rings_and_paths(tmp_path / "rings.zip"))]
     arguments += ["--budget", "0.2", "--test", "4", "--json", "rows.json", "--dump", "dump"]
     runner = CliRunner()
     first = runner.invoke(app, arguments, catch_exceptions=False)
     assert first.exit_code == 0, first.output
     rows = json.loads(Path("rows.json").read_text())
-    assert [one["method"] for one in rows] == list(METHODS)
+    assert [row["method"] for row in rows] == list(METHODS)
     origin = ["seed", "versions", "commit", "machine", "date", "budget", "from_validation"]
     origin += ["mmd_gain_low", "mmd_gain_high"]
     origin += ["shared", "mmd_shared", "mmd_shared_other", "mmd_shared_floor", "command"]
-    assert all(list(one) == ROW_KEYS + origin for one in rows)
-    by_method = {one["method"]: one for one in rows}
+    assert all(list(row) == ROW_KEYS + origin for row in rows)
+    by_method = {row["method"]: row for row in rows}
     assert by_method["d4"]["mmd_gain_low"] <= by_method["d4"]["mmd_gain_high"]
     assert by_method["d4"]["auc_strict"] >= by_method["greedy"]["auc_strict"]
     assert Path("rows.png").read_bytes().startswith(b"\x89PNG")
@@ -215,16 +200,15 @@ def test_gnns_are_listed_with_provenance(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     arguments = ["gnns", "--dataset", str(rings_and_paths(tmp_path / "rings.zip"))]
     arguments += ["--seconds", "0", "--seed", "3", "--json", "rows.json"]
-    listed = []
+    rows = []
     for _ in range(2):
-        answer = CliRunner().invoke(app, arguments, catch_exceptions=False)
-        assert answer.exit_code == 0, answer.output
-        (one,) = json.loads(Path("rows.json").read_text())
-        listed.append(one)
-    assert [one.pop("cached") for one in listed] == [False, True]
-    assert listed[0] == listed[1]
-    assert (listed[0]["dataset"], listed[0]["seed"], listed[0]["epochs"]) == ("rings", 3, 1)
-    assert {"versions", "commit", "machine", "date", "test_accuracy"} <= listed[0].keys()
+        result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        rows += json.loads(Path("rows.json").read_text())
+    assert [row.pop("cached") for row in rows] == [False, True]
+    assert rows[0] == rows[1]
+    assert (rows[0]["dataset"], rows[0]["seed"], rows[0]["epochs"]) == ("rings", 3, 1)
+    assert {"versions", "commit", "machine", "date", "test_accuracy"} <= rows[0].keys()
 
 
 def check_dump(folder: Path) -> None:
@@ -258,7 +242,7 @@ def test_unknown_methods_and_data_sets_are_rejected() -> None:
     assert (missing.exit_code, "Unknown data set 'nowhere'" in missing.output) == (2, True)
 
 
-def answered(graph: Graph, edits: tuple[tuple[int, int], ...] | None) -> MethodResult:
+def method_result(graph: Graph, edits: tuple[tuple[int, int], ...] | None) -> MethodResult:
     instance = EditableInstance(graph, EditRules(), restricted=False)
     return MethodResult(instance, () if edits is None else (edits,), 1, 0, 0.0)
 
@@ -266,53 +250,54 @@ def answered(graph: Graph, edits: tuple[tuple[int, int], ...] | None) -> MethodR
 def test_one_resample_of_the_mmd_gain_is_the_difference_of_two_mmds() -> None:
     graphs = [random_graph(seed, 7) for seed in range(6)]
     held_out = [random_graph(seed, 8) for seed in range(10, 15)]
-    ours = [answered(graph, ((0, 1),)) for graph in graphs]
-    theirs = [answered(graph, ((2, 3), (4, 5))) for graph in graphs]
-    theirs[2] = answered(graphs[2], None)  # not flipped: counts for neither
+    ours = [method_result(graph, ((0, 1),)) for graph in graphs]
+    theirs = [method_result(graph, ((2, 3), (4, 5))) for graph in graphs]
+    theirs[2] = method_result(graphs[2], None)  # without a flip, it counts for neither
     interval = mmd_gain(ours, theirs, held_out, seed=3, resamples=1)
 
     draw = torch.randint(5, (1, 5), generator=torch.Generator().manual_seed(3))[0].tolist()
-    common = [graph for place, graph in enumerate(graphs) if place != 2]
+    shared = [graph for index, graph in enumerate(graphs) if index != 2]
     reference = statistics(held_out)
-    near = mmd(statistics([toggle_pairs(common[place], ((0, 1),)) for place in draw]), reference)
-    far = mmd(
-        statistics([toggle_pairs(common[place], ((2, 3), (4, 5))) for place in draw]), reference
-    )
+    our_graphs = [toggle_pairs(shared[index], ((0, 1),)) for index in draw]
+    their_graphs = [toggle_pairs(shared[index], ((2, 3), (4, 5))) for index in draw]
+    our_mmd, their_mmd = (mmd(statistics(some), reference) for some in (our_graphs, their_graphs))
     assert interval is not None
-    assert interval.low == pytest.approx(far.sum - near.sum, abs=1e-12)
+    assert interval.low == pytest.approx(their_mmd.sum - our_mmd.sum, abs=1e-12)
     assert interval.high == interval.low
 
 
 def test_shared_mmd_uses_instances_that_both_flip() -> None:
     graphs = [random_graph(seed, 7) for seed in range(4)]
     held_out = [random_graph(seed, 8) for seed in range(10, 15)]
-    ours = [answered(graph, ((0, 1),)) for graph in graphs]
-    others = [answered(graph, ((2, 3),) if place else None) for place, graph in enumerate(graphs)]
+    ours = [method_result(graph, ((0, 1),)) for graph in graphs]
+    others = [
+        method_result(graph, ((2, 3),) if index else None) for index, graph in enumerate(graphs)
+    ]
     reference = statistics(held_out)
-    found = shared_mmd(ours, others, held_out)
-    assert found is not None
-    assert found.shared == 3
-    assert found.mmd_shared_floor == mmd(statistics(graphs[1:]), reference).sum
-    near = statistics([toggle_pairs(graph, ((0, 1),)) for graph in graphs[1:]])
-    far = statistics([toggle_pairs(graph, ((2, 3),)) for graph in graphs[1:]])
-    assert found.mmd_shared == mmd(near, reference).sum
-    assert found.mmd_shared_other == mmd(far, reference).sum
+    result = shared_mmd(ours, others, held_out)
+    assert result is not None
+    assert result.shared == 3
+    assert result.mmd_shared_floor == mmd(statistics(graphs[1:]), reference).sum
+    our_graphs = statistics([toggle_pairs(graph, ((0, 1),)) for graph in graphs[1:]])
+    other_graphs = statistics([toggle_pairs(graph, ((2, 3),)) for graph in graphs[1:]])
+    assert result.mmd_shared == mmd(our_graphs, reference).sum
+    assert result.mmd_shared_other == mmd(other_graphs, reference).sum
     assert shared_mmd(ours[:1], others[:1], held_out) is None
 
 
-def test_mmd_gain_of_unedited_over_broken_graphs_excludes_zero() -> None:
+def test_mmd_gain_of_natural_over_broken_graphs_excludes_zero() -> None:
     held_out = [Graph(torch.ones(8, 1), path(8)) for _ in range(5)]
-    whole = [Graph(torch.ones(9, 1), path(9)) for _ in range(12)]
-    kept = [answered(graph, ((0, 8),)) for graph in whole]
+    paths = [Graph(torch.ones(9, 1), path(9)) for _ in range(12)]
+    natural = [method_result(graph, ((0, 8),)) for graph in paths]
     broken = [
-        answered(graph, tuple((i, i + 1) for i in range(place % 3, 8)))
-        for place, graph in enumerate(whole)
+        method_result(graph, tuple((i, i + 1) for i in range(index % 3, 8)))
+        for index, graph in enumerate(paths)
     ]
-    interval = mmd_gain(kept, broken, held_out, seed=0)
+    interval = mmd_gain(natural, broken, held_out, seed=0)
     assert interval is not None
     assert 0 < interval.low <= interval.high
-    assert mmd_gain(kept, kept, held_out, seed=0) == (0.0, 0.0)
-    assert mmd_gain(kept[:1], broken[:1], held_out, seed=0) is None
+    assert mmd_gain(natural, natural, held_out, seed=0) == (0.0, 0.0)
+    assert mmd_gain(natural[:1], broken[:1], held_out, seed=0) is None
 
 
 def path(nodes: int) -> torch.Tensor:

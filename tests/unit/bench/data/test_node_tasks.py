@@ -52,7 +52,7 @@ def rng(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def divided(graph: Graph, labels: torch.Tensor, seed: int = 0) -> NodeData:
+def split_nodes(graph: Graph, labels: torch.Tensor, seed: int = 0) -> NodeData:
     """80 % of the nodes train, 10 % validate, 10 % test."""
     order = torch.randperm(graph.node_count, generator=rng(seed))
     tenth = graph.node_count // 10
@@ -64,13 +64,13 @@ def divided(graph: Graph, labels: torch.Tensor, seed: int = 0) -> NodeData:
 def small_tree_with_cycles() -> NodeData:
     """A binary tree of 63 nodes with a six-ring on every fourth node."""
     network = nx.balanced_tree(2, 5)
-    for place in range(3, 63, 4):
+    for tree_node in range(3, 63, 4):
         ring = range(len(network), len(network) + 6)
         nx.add_cycle(network, ring)
-        network.add_edge(place, ring[0])
+        network.add_edge(tree_node, ring[0])
     edges = torch.tensor(sorted(tuple(sorted(edge)) for edge in network.edges)).T
     labels = (torch.arange(len(network)) >= 63).long()
-    return divided(Graph(torch.ones(len(network), 10), edges.contiguous()), labels)
+    return split_nodes(Graph(torch.ones(len(network), 10), edges.contiguous()), labels)
 
 
 def write_masked(path: Path, data: NodeData) -> None:
@@ -108,13 +108,13 @@ def test_counts_match_the_readme(
     data = task.whole.data
     assert (data.graph.node_count, data.graph.edge_count, task.features) == counts
     assert torch.bincount(data.labels).tolist() == classes
-    found = [task.train, task.validation, task.test]
-    assert [len(part.graphs) for part in found] == parts
+    task_parts = [task.train, task.validation, task.test]
+    assert [len(part.graphs) for part in task_parts] == parts
     in_whole = (task.whole.train, task.whole.validation, task.whole.test)
-    for part, instances in zip(found, in_whole, strict=True):
+    for part, instances in zip(task_parts, in_whole, strict=True):
         assert torch.equal(part.labels, data.labels[nodes_of(instances)])
         assert all(graph.target == 0 for graph in part.graphs)
-        assert all(one.exact for one in instances)
+        assert all(instance.exact for instance in instances)
 
 
 @pytest.mark.parametrize("name", NODE_SETS)
@@ -145,7 +145,9 @@ def test_broken_npz_raises_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(DataFormatError, match="has no node"):
         read_node_npz(path)
     write_masked(path, replace(data, labels=data.labels[:5]))
-    with pytest.raises(DataFormatError, match=r"labels and masks of \[5, 153\] for 153 nodes"):
+    with pytest.raises(
+        DataFormatError, match=r"labels and masks have \[5, 153\] entries for 153 nodes"
+    ):
         read_node_npz(path)
     write_masked(path, replace(data, graph=Graph(data.graph.features, data.graph.edges + 9)))
     with pytest.raises(DataFormatError, match="nodes 9 to 161, there are 153"):
@@ -159,7 +161,7 @@ def test_broken_npz_raises_a_clear_error(tmp_path: Path) -> None:
 
 
 def webkb_zip(path: Path) -> Path:
-    """Four pages, one link both ways, one to itself; the number of the split is the test node."""
+    """Four pages with a two-way link and a self-loop; split k tests node k."""
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr(
             "cornell/out1_node_feature_label.txt",
@@ -167,7 +169,7 @@ def webkb_zip(path: Path) -> Path:
         )
         archive.writestr("cornell/out1_graph_edges.txt", "a\tb\n1\t0\n0\t1\n2\t2\n3\t1\n")
         for split in range(4):
-            part_of = (np.arange(4) - split) % 4  # the first tests, the second validates
+            part_of = (np.arange(4) - split) % 4  # 0 is test, 1 is validation
             with archive.open(f"cornell/cornell_split_0.6_0.2_{split}.npz", "w") as file:
                 np.savez(
                     file, train_mask=part_of > 1, val_mask=part_of == 1, test_mask=part_of == 0
@@ -204,22 +206,22 @@ def test_instances_have_the_logits_of_the_whole_graph(name: str) -> None:
     """Uses the data set's GNN layers with untrained weights."""
     source = ba_shapes(rng()) if name == "ba_shapes" else tree_cycle(rng())
     features = torch.randn(source.graph.node_count, 6, generator=rng(1))
-    data = divided(Graph(features, source.graph.edges), source.labels)
+    data = split_nodes(Graph(features, source.graph.edges), source.labels)
     task = node_task(name, data)
     gnn = Gnn(target_recipe(name).spec(task.features, task.classes)).eval()
     with torch.no_grad():
         for parameter in gnn.parameters():
             parameter.normal_(std=0.3, generator=rng(2))
         whole = gnn.node_logits(to_sparse([data.graph]))[data.test]
-        few = [graph for graph in task.test.graphs if graph.node_count <= 100]
+        small = [graph for graph in task.test.graphs if graph.node_count <= 100]
         torch.testing.assert_close(gnn(to_sparse(task.test.graphs)), whole, rtol=1e-4, atol=1e-4)
-        sparse = gnn(to_sparse(few))
-        torch.testing.assert_close(gnn.dense(to_dense(few)), sparse, rtol=1e-4, atol=1e-4)
+        sparse = gnn(to_sparse(small))
+        torch.testing.assert_close(gnn.dense(to_dense(small)), sparse, rtol=1e-4, atol=1e-4)
 
 
 def test_training_on_the_whole_graph_learns_tree_cycle_and_is_repeatable() -> None:
     source = tree_cycle(rng())
-    data = divided(source.graph, source.labels)
+    data = split_nodes(source.graph, source.labels)
     recipe = target_recipe("tree_cycle")
     training = replace(recipe.training, epochs=150)
     spec = recipe.spec(10, data.classes)
@@ -246,13 +248,13 @@ def test_labels_outside_training_and_validation_do_not_matter() -> None:
     recipe = target_recipe("tree_cycle")
     short = replace(recipe.training, epochs=3)
     first, second = (
-        train_node_classifier(recipe.spec(10, 2), one, short, 0, lambda _: None).gnn.state_dict()
-        for one in (data, replace(data, labels=other))
+        train_node_classifier(recipe.spec(10, 2), nodes, short, 0, lambda _: None).gnn.state_dict()
+        for nodes in (data, replace(data, labels=other))
     )
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-def crowded(node: int = 0) -> NodeInstance:
+def large_instance(node: int = 0) -> NodeInstance:
     """A node of a random graph in which three hops reach thousands of pairs."""
     network = nx.gnm_random_graph(160, 700, seed=3)
     edges = torch.tensor(sorted(tuple(sorted(edge)) for edge in network.edges)).T.contiguous()
@@ -260,7 +262,7 @@ def crowded(node: int = 0) -> NodeInstance:
 
 
 def test_candidates_of_large_node_instances_are_edges_and_pairs_near_the_target() -> None:
-    part = crowded()
+    part = large_instance()
     space = EditSpace.of(part.graph, part.rules(EditRules()))
     assert space.count > 2000
     hops = part.hops.tolist()
@@ -271,16 +273,16 @@ def test_candidates_of_large_node_instances_are_edges_and_pairs_near_the_target(
     assert set(removed) == edges & allowed
     assert len(set(kept)) == len(kept) <= 2000
     assert set(kept) <= allowed
-    touching = {pair for pair in allowed - edges if min(hops[end] for end in pair) <= NEAR_TARGET}
-    assert set(added) <= touching
-    for some in (removed, added):
-        far = [hops[one] + hops[other] for one, other in some]
-        assert far == sorted(far)
-    farthest = max(hops[one] + hops[other] for one, other in added)
-    left_out = touching.difference(added)
+    near = {pair for pair in allowed - edges if min(hops[end] for end in pair) <= NEAR_TARGET}
+    assert set(added) <= near
+    for pairs in (removed, added):
+        distances = [hops[source] + hops[target] for source, target in pairs]
+        assert distances == sorted(distances)
+    farthest = max(hops[source] + hops[target] for source, target in added)
+    left_out = near.difference(added)
     assert len(kept) == 2000 or not left_out
-    assert all(hops[one] + hops[other] >= farthest for one, other in left_out)
-    # fewer than the edges: those nearest to the target
+    assert all(hops[source] + hops[target] >= farthest for source, target in left_out)
+    # A limit below the number of edges returns the edges nearest to the target.
     assert pairs_near_target(space, part.hops, 5, rng()) == removed[:5]
     assert pairs_near_target(space, part.hops, 900, rng(1)) != kept[:900]
 
@@ -292,33 +294,35 @@ def ring_task() -> Task:
 def test_test_nodes_come_first_then_validation_nodes_and_never_training_nodes() -> None:
     task = ring_task()
     assert task.whole is not None
-    some = select_instances(task, 5, 0)
-    assert not any(one.from_validation for one in some)
+    few = select_instances(task, 5, 0)
+    assert not any(selected.from_validation for selected in few)
     every = select_instances(task, 1000, 0)
-    assert [one.from_validation for one in every] == [False] * 15 + [True] * 15
-    nodes = [int(one.node.nodes[0]) for one in every if one.node]
+    assert [selected.from_validation for selected in every] == [False] * 15 + [True] * 15
+    nodes = [int(selected.node.nodes[0]) for selected in every if selected.node]
     assert sorted(nodes[:15]) == task.whole.data.test.tolist()
     assert sorted(nodes[15:]) == task.whole.data.validation.tolist()
-    assert nodes[:5] == [int(one.node.nodes[0]) for one in some if one.node]
-    for one in every:
-        assert one.node is not None
-        assert one.rules == one.node.rules(EditRules(max_ratio=0.3))
+    assert nodes[:5] == [int(selected.node.nodes[0]) for selected in few if selected.node]
+    for selected in every:
+        assert selected.node is not None
+        assert selected.rules == selected.node.rules(EditRules(max_ratio=0.3))
 
 
 def test_large_node_instances_are_restricted_to_2000_pairs() -> None:
     network = nx.gnm_random_graph(160, 700, seed=3)
     edges = torch.tensor(sorted(tuple(sorted(edge)) for edge in network.edges)).T.contiguous()
-    task = node_task("ba_shapes", divided(Graph(torch.ones(160, 10), edges), torch.arange(160) % 4))
+    task = node_task(
+        "ba_shapes", split_nodes(Graph(torch.ones(160, 10), edges), torch.arange(160) % 4)
+    )
     instances = select_instances(task, 10, 0)
-    assert any(one.restricted for one in instances)
-    for one in instances:
-        assert one.node is not None
-        free = EditSpace.of(one.graph, one.node.rules(EditRules())).count
-        count = EditSpace.of(one.graph, one.rules).count
-        assert one.restricted == (free > 2000)
+    assert any(selected.restricted for selected in instances)
+    for selected in instances:
+        assert selected.node is not None
+        unrestricted = EditSpace.of(selected.graph, selected.node.rules(EditRules())).count
+        count = EditSpace.of(selected.graph, selected.rules).count
+        assert selected.restricted == (unrestricted > 2000)
         assert count <= 2000
-        assert count == free or one.restricted
-        assert is_covered(one) == (count <= 600)
+        assert count == unrestricted or selected.restricted
+        assert is_covered(selected) == (count <= 600)
 
 
 def test_toggling_pairs_keeps_the_target() -> None:
@@ -354,7 +358,7 @@ def test_fewest_edits_of_a_node_agrees_with_brute_force_on_the_whole_graph(seed:
         before = int(verify_on_whole(gnn, whole, part, part.graph, CPU).argmax())
         expected = None
         for size in (2, 1):
-            sets = [tuple(some) for some in combinations(range(space.count), size)]
+            sets = list(combinations(range(space.count), size))
             if size > space.budget or not sets:
                 continue
             after = predict(gnn, space.apply_all(sets), CPU).argmax(dim=1)
@@ -378,11 +382,11 @@ def test_answers_refuted_on_the_whole_graph_are_dropped_and_counted(
     whole = Graph(features, data.graph.edges)
     target = target_of(undecided_gnn((GinLayer(6, 6), GinLayer(6, 6)), whole), tmp_path)
 
-    def answered(max_nodes: int | None) -> tuple[int, int]:
-        """Answers that held and answers that did not."""
+    def count_answers(max_nodes: int | None) -> tuple[int, int]:
+        """Numbers of valid and refuted answers."""
         nodes = [instance(whole, node, 2, sight=2, max_nodes=max_nodes) for node in range(40)]
         rules = EditRules(max_ratio=1.0)
-        explained = [EditableInstance(one.graph, one.rules(rules), False, one) for one in nodes]
+        explained = [EditableInstance(part.graph, part.rules(rules), False, part) for part in nodes]
         run = CounterfactualRun(
             target,
             [],
@@ -403,14 +407,15 @@ def test_answers_refuted_on_the_whole_graph_are_dropped_and_counted(
                     target.gnn, whole, part, toggle_pairs(part.graph, edits), CPU
                 )
                 assert int(after.argmax()) != int(before)
-        return sum(len(one.found) for one in answers), sum(one.refuted for one in answers)
+        valid = sum(len(answer.found) for answer in answers)
+        return valid, sum(answer.refuted for answer in answers)
 
-    held, refuted = answered(None)
-    assert held
+    valid, refuted = count_answers(None)
+    assert valid
     assert refuted == 0
-    # cut off by the cap, an instance says something else than the whole graph
-    held, refuted = answered(4)
-    assert held
+    # An instance cut to 4 nodes differs from the whole graph.
+    valid, refuted = count_answers(4)
+    assert valid
     assert refuted
 
 
@@ -423,17 +428,17 @@ def test_whole_comparison_on_a_small_node_set(
     write_masked(tmp_path / "Tree_Cycle.npz", data)
     arguments = ["counterfactual", "--dataset", "tree_cycle", "--budget", "1", "--test", "18"]
     arguments += ["--method", "d4", "--method", "greedy", "--json", "rows.json", "--dump", "dump"]
-    answer = CliRunner().invoke(app, arguments, catch_exceptions=False)
-    assert answer.exit_code == 0, answer.output
-    assert "15 test nodes and 3 validation nodes; 0 answers do not flip" in answer.output
+    compared = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert compared.exit_code == 0, compared.output
+    assert "15 test nodes and 3 validation nodes; 0 answers do not flip" in compared.output
     rows = json.loads(Path("rows.json").read_text())
-    assert [one["method"] for one in rows] == ["d4", "greedy"]
-    for one in rows:
-        assert (one["n"], one["from_validation"], one["refuted_on_whole"]) == (18, 3, 0)
-        assert one["flip_rate"] > 0
+    assert [row["method"] for row in rows] == ["d4", "greedy"]
+    for row in rows:
+        assert (row["n"], row["from_validation"], row["refuted_on_whole"]) == (18, 3, 0)
+        assert row["flip_rate"] > 0
     assert rows[0]["auc_strict"] >= rows[1]["auc_strict"]
     instances = json.loads(Path("dump/instances.json").read_text())
-    assert [one["target"] for one in instances] == [0] * 18
+    assert [document["target"] for document in instances] == [0] * 18
     spec = json.loads(Path("dump/spec.json").read_text())
     assert "pool" not in {layer["type"] for layer in spec["layers"]}
 

@@ -43,10 +43,11 @@ def test_counts_match_the_readme(
     if name == "bbbp":
         pytest.importorskip("rdkit", reason="molecules need the molecules extra")
     task = load_task(name)
-    everything = [graph for part in parts_of(task) for graph in part.graphs]
-    graphs = len(everything)
-    assert sum(g.node_count for g in everything) / graphs == pytest.approx(nodes, abs=0.005)
-    assert sum(g.edge_count for g in everything) / graphs == pytest.approx(edges, abs=0.005)
+    graphs = [graph for part in parts_of(task) for graph in part.graphs]
+    mean_nodes = sum(graph.node_count for graph in graphs) / len(graphs)
+    mean_edges = sum(graph.edge_count for graph in graphs) / len(graphs)
+    assert mean_nodes == pytest.approx(nodes, abs=0.005)
+    assert mean_edges == pytest.approx(edges, abs=0.005)
     assert task.features == features
     assert class_counts(task) == classes
     assert task.skipped == (11 if name == "bbbp" else 0)
@@ -69,7 +70,7 @@ def test_published_role_features_do_not_depend_on_the_seed() -> None:
         assert torch.equal(one.features, other.features)
     values = torch.cat([graph.features for graph in first.test.graphs])
     assert 0 <= float(values.min()) < float(values.max()) <= 1
-    # every node has exactly one role, whose column is a quarter higher on average
+    # Every node has exactly one role, which adds 0.25 to one column.
     assert float(values.sum(dim=1).mean()) == pytest.approx(0.25 + 4 * 0.375, abs=0.02)
 
 
@@ -83,7 +84,7 @@ def test_without_the_published_file_ba3motif_is_generated(
     assert class_counts(task) == [1000, 1000, 1000]
 
 
-# Three graphs: a triangle with a self-loop, a single edge stored in one direction, a lone node.
+# Three graphs: a triangle with a self-loop, an edge stored in one direction, an isolated node.
 TU_FILES = {
     "A": "1, 2\n2, 1\n2, 3\n3, 2\n1, 3\n3, 1\n1, 1\n4, 5\n",
     "graph_indicator": "1\n1\n1\n2\n2\n3\n",
@@ -158,13 +159,13 @@ def test_smiles_csv_counts_skipped_rows(tmp_path: Path) -> None:
     path.write_text("SMILES,label\nCCO,1\nnonsense,1\nC,0\nCC,\n,0\nC1CC1.[Na+],0\n")
     task = load_task(str(path))
     assert (task.name, task.skipped, task.features) == ("few", 3, 9)
-    found = by_size(task)
-    assert {size: (edges, label) for size, (_, edges, label) in found.items()} == {
+    graphs = by_size(task)
+    assert {size: (edges, label) for size, (_, edges, label) in graphs.items()} == {
         3: ([[0, 1], [1, 2]], 1),
         1: ([], 0),
-        4: ([[0, 1], [0, 2], [1, 2]], 0),  # the sodium of the salt stands alone
+        4: ([[0, 1], [0, 2], [1, 2]], 0),  # the sodium ion has no bond
     }
-    assert [row[0] for row in found[3][0]] == [6, 6, 8]  # C, C, O by atomic number
+    assert [row[0] for row in graphs[3][0]] == [6, 6, 8]  # C, C, O by atomic number
 
 
 def test_csv_without_required_columns_lists_its_columns(tmp_path: Path) -> None:

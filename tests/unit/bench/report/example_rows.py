@@ -14,7 +14,7 @@ def counterfactual_row(dataset: str, method: str, **changes: Any) -> dict[str, A
         **{"flip_rate_005": 0.4, "flip_rate_01": 0.8, "mmd_sum": 0.05, "mmd_heldout": 0.04},
         **{"mmd_floor": 0.02, "alternatives": 5.0, "alternatives3": 0.9, "cpu_seconds": 0.1},
         **{"share_not_minimal": 0.01, "gnn_evaluations": 300.0, "train_seconds": 60.0},
-        **{"curve": [place / 10 for place in range(10)], "command": "python -m bench x"},
+        **{"curve": [step / 10 for step in range(10)], "command": "python -m bench x"},
         **ORIGIN,
         **changes,
     }

@@ -15,7 +15,7 @@ from bench.__main__ import app
 from bench.progress import OnProgress
 from bench.report.methods_page import NOTES
 from bench.report.missed_targets import read_missed
-from bench.report.plots import FIGURES, draw, draw_all
+from bench.report.plots import PLOTS, draw, draw_all
 from bench.report.report import write_report
 from bench.report.results_store import COMMANDS, read_results, save_rows
 from bench.report.targets.evaluate import evaluate_targets
@@ -46,7 +46,7 @@ def test_results_page_has_every_table_plot_and_verdict(tmp_path: Path) -> None:
     assert "| bbbp | 0.880 | 0.850 |" in text
     assert "| bbbp | `d4` | 1.000 | 0.800 | 0.700 | 0.900 |" in text
     assert "| bbbp | 60 | 0.900 | 0.800 | 0.950 | 0.781 | 0.500 |" in text  # with the paper's AUC
-    assert "| AUC one-edit | paper | fidelity AUC of flips |" in text
+    assert "| AUC one-edit | AUC paper | fidelity AUC of flips |" in text
     assert "| bbbp | 300 | 300 | 300 |" in text  # GNN evaluations of each method
     assert "| mutagenicity | 1 | 7 | 0.900 | 0.856 | 0.900 | 0.900 | 0.300 | 0.280 |" in text
     assert "| bbbp | Top-K accuracy 1 without noise | 1.000 | reached |  |" in text
@@ -105,7 +105,9 @@ def test_docs_show_the_saved_results(tmp_path: Path) -> None:
 def test_recorded_misses_name_existing_targets() -> None:
     """A reworded target would silently lose its post hoc mark."""
     verdicts = evaluate_targets(read_results(ROOT / "bench/results"))
-    assert read_missed(ROOT / "bench/report/missed_targets.json") <= {one.key for one in verdicts}
+    assert read_missed(ROOT / "bench/report/missed_targets.json") <= {
+        verdict.key for verdict in verdicts
+    }
 
 
 def test_missing_results_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +170,7 @@ def test_a_failing_speed_benchmark_keeps_the_results_of_the_others(
     result = CliRunner().invoke(app, ["speed", "--keep", "--json", "all.json"])
     assert result.exit_code == 1
     assert "the disk is full" in result.output
-    assert "not measured: load" in result.output
+    assert "Not measured: load" in result.output
     (row,) = json.loads(Path("all.json").read_text())
     assert (row["mmd_speedup"], row["auc"]) == (60.0, 0.5)
     assert {row["dataset"] for row in read_results().rows("speed")} == {"mmd", "large"}
@@ -202,9 +204,9 @@ def test_report_accepts_rows_of_earlier_versions(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", [".svg", ".png"])
 def test_the_same_rows_give_the_same_bytes(tmp_path: Path, suffix: str) -> None:
     for command, rows in rows_of_every_command().items():
-        if command not in FIGURES:
+        if command not in PLOTS:
             continue
-        files = [tmp_path / f"{command}-{place}{suffix}" for place in range(2)]
+        files = [tmp_path / f"{command}-{run}{suffix}" for run in range(2)]
         assert all(draw(command, rows, file) for file in files)
         assert files[0].read_bytes() == files[1].read_bytes()
 

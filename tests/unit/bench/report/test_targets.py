@@ -96,8 +96,8 @@ def test_targets_over_data_sets_are_undecided_until_enough_are_measured(
     gains: int, measured: int, reached: bool | None
 ) -> None:
     rows = []
-    for place, name in enumerate(SETS[:measured]):
-        gain = 0.02 if place < gains else 0.019
+    for index, name in enumerate(SETS[:measured]):
+        gain = 0.02 if index < gains else 0.019
         rows.append(counterfactual_row(name, "d4", auc_strict=0.7 + gain))
         rows.append(counterfactual_row(name, "greedy", auc_strict=0.7))
     verdicts = evaluate("counterfactual", rows)

@@ -60,9 +60,9 @@ def untrained_denoiser() -> Denoiser:
 def test_noise_toggles_its_share_of_the_edges_rounded_up(share: float, edits: int) -> None:
     graph = random_graph(0)
     for seed in range(5):
-        changed = add_noise(graph, share, torch.Generator().manual_seed(seed))
-        assert len(changed_pairs(graph, changed)) == edits
-        assert bool((changed.edges[0] < changed.edges[1]).all())
+        noisy = add_noise(graph, share, torch.Generator().manual_seed(seed))
+        assert len(changed_pairs(graph, noisy)) == edits
+        assert bool((noisy.edges[0] < noisy.edges[1]).all())
 
 
 def test_noise_removes_and_adds() -> None:
@@ -75,36 +75,36 @@ def test_noise_removes_and_adds() -> None:
 
 def test_noise_on_a_complete_graph_can_only_remove() -> None:
     graph = random_graph(0, nodes=4, edges=6)
-    changed = add_noise(graph, 1.0, torch.Generator().manual_seed(1))
-    assert changed.edge_count == 0
-    assert changed.edges.shape == (2, 0)
+    noisy = add_noise(graph, 1.0, torch.Generator().manual_seed(1))
+    assert noisy.edge_count == 0
+    assert noisy.edges.shape == (2, 0)
 
 
 def test_top_k_accuracy_searches_the_whole_other_ranking() -> None:
     original = [(0, 1, True), (0, 2, False), (1, 2, True), (2, 3, True)]
-    # the second is there in the other direction only, the third beyond its own place
+    # The second edit has the other direction; the third comes later in the other ranking.
     other = [(0, 1, True), (0, 2, True), (3, 4, False), (1, 2, True)]
     assert top_k_accuracy(original, other, 1) == 1.0
     assert top_k_accuracy(original, other, 2) == 0.5
     assert top_k_accuracy(original, other, 3) == 2 / 3
-    assert top_k_accuracy(original, other, 9) == 0.5  # all four that there are
+    assert top_k_accuracy(original, other, 9) == 0.5  # there are only four edits
 
 
 def test_graphs_whose_ratio_allows_no_edit_are_left_out() -> None:
     graphs = [random_graph(0, edges=4), random_graph(0, edges=5)]
     instances = [EditableInstance(graph, EditRules(), restricted=False) for graph in graphs]
-    (left,) = instances_within_ratio(instances)
-    assert left.graph is graphs[1]
-    assert left.rules.max_ratio == 0.2
+    (remaining,) = instances_within_ratio(instances)
+    assert remaining.graph is graphs[1]
+    assert remaining.rules.max_ratio == 0.2
 
 
 @pytest.mark.parametrize("name", RANKINGS)
 def test_without_noise_every_ranking_is_reproduced(name: str) -> None:
     gnn, graph = random_gnn(1), random_graph(2)
     rank = make_ranking(name, gnn, untrained_denoiser())
-    found = compare_under_noise(gnn, rank, graph, RULES, seed=3, noise_seeds=1)
-    assert [one.noise for one in found] == list(NOISE)
-    assert found[0].accuracy == 1.0
+    comparisons = compare_under_noise(gnn, rank, graph, RULES, seed=3, noise_seeds=1)
+    assert [comparison.noise for comparison in comparisons] == list(NOISE)
+    assert comparisons[0].accuracy == 1.0
 
 
 @pytest.mark.parametrize("name", RANKINGS)
@@ -123,13 +123,15 @@ def test_learned_rankings_need_a_denoiser() -> None:
 
 def test_smoothed_ranking_is_completed_to_a_flip() -> None:
     gnn, denoiser = random_gnn(1), untrained_denoiser()
-    flipped = by_greedy = 0
+    flipped = flipped_by_greedy = 0
     for seed in range(8):
         graph = random_graph(seed)
         edits = rank_by_score(gnn, denoiser, graph, RULES, seed=0, smoothing=Smoothing((0.1,)))
         flipped += flips_gnn(gnn, graph, edits)
-        by_greedy += flips_gnn(gnn, graph, make_ranking("greedy", gnn, None)(graph, RULES, 0))
-    assert flipped >= by_greedy > 0
+        flipped_by_greedy += flips_gnn(
+            gnn, graph, make_ranking("greedy", gnn, None)(graph, RULES, 0)
+        )
+    assert flipped >= flipped_by_greedy > 0
 
 
 def test_flips_gnn_checks_every_prefix() -> None:
@@ -139,7 +141,9 @@ def test_flips_gnn_checks_every_prefix() -> None:
     edit = (source, target, False)
     (after,) = predict(gnn, [replace(graph, edges=graph.edges[:, 1:])], CPU).argmax(dim=1).tolist()
     assert flips_gnn(gnn, graph, [edit]) == (after != before)
-    assert flips_gnn(gnn, graph, [edit, edit]) == (after != before)  # the second takes it back
+    assert flips_gnn(gnn, graph, [edit, edit]) == (
+        after != before
+    )  # the second edit reverts the first
     assert not flips_gnn(gnn, graph, [])
 
 
@@ -162,11 +166,15 @@ def test_each_graph_has_its_own_seed() -> None:
 
 def test_random_edits_are_not_robust() -> None:
     gnn, graph = random_gnn(1), random_graph(2, nodes=20, edges=40)
-    found = compare_under_noise(
+    comparisons = compare_under_noise(
         gnn, make_ranking("random", gnn, None), graph, RULES, seed=0, noise_seeds=5
     )
-    noisy_ones = [one.accuracy for one in found if one.noise and one.accuracy is not None]
-    assert sum(noisy_ones) / len(noisy_ones) < 0.2  # 8 of 190 pairs are chosen
+    accuracies = [
+        comparison.accuracy
+        for comparison in comparisons
+        if comparison.noise and comparison.accuracy is not None
+    ]
+    assert sum(accuracies) / len(accuracies) < 0.2  # 8 of 190 pairs are chosen
 
 
 def test_rows_count_graphs_with_unchanged_class() -> None:
@@ -194,7 +202,7 @@ def test_rows_count_graphs_with_unchanged_class() -> None:
 def test_whole_run_resumes_and_saves_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     smiles = ["CCCCCCCO", "CCCCCCO", "CCCCCCCCO", "c1ccccc1O", "c1ccccc1CO", "c1ccccc1CCO"] * 3
-    lines = [f"{text},{place % 2}" for place, text in enumerate(smiles)]
+    lines = [f"{molecule},{index % 2}" for index, molecule in enumerate(smiles)]
     Path("tiny.csv").write_text("smiles,p_np\n" + "\n".join(lines) + "\n")
     arguments = ["robustness", "--dataset", "tiny.csv", "--budget", "0.2", "--test", "1"]
     arguments += ["--method", "d4", "--method", "random", "--json", "rows.json", "--keep"]

@@ -22,7 +22,7 @@ torch.set_num_threads(1)
 CPU = torch.device("cpu")
 
 
-def around(nodes: int) -> Surroundings:
+def surroundings_in(nodes: int) -> Surroundings:
     graph = graph_with_fixed_neighbourhood(nodes, 0)
     assert abs(graph.edge_count / (5 * nodes) - 1) < 0.05
     rows = CsrGraph(graph.x, graph.starts, graph.neighbours)
@@ -30,7 +30,7 @@ def around(nodes: int) -> Surroundings:
 
 
 def test_neighbourhood_is_equal_at_every_size() -> None:
-    small, large = around(2000), around(20_000)
+    small, large = surroundings_in(2000), surroundings_in(20_000)
     assert small.complete
     assert small.part.rim == large.part.rim == NODE_SPEC.sight
     assert torch.equal(small.part.graph.edges, large.part.graph.edges)
@@ -40,10 +40,10 @@ def test_neighbourhood_is_equal_at_every_size() -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_shapes_are_connected_and_one_has_a_hub(shape: str) -> None:
     graph = SHAPES[shape](400, 0)
-    made = nx.Graph(graph.edges.T.tolist())
-    assert made.number_of_nodes() == graph.node_count == 400
-    assert nx.is_connected(made)
-    assert (max(degree for _, degree in made.degree) > 200) == (shape == "star and BA")
+    network = nx.Graph(graph.edges.T.tolist())
+    assert network.number_of_nodes() == graph.node_count == 400
+    assert nx.is_connected(network)
+    assert (max(degree for _, degree in network.degree) > 200) == (shape == "star and BA")
 
 
 def test_chain_is_near_the_decision_boundary() -> None:
@@ -60,10 +60,10 @@ def test_chain_is_near_the_decision_boundary() -> None:
     }
     gnn.load_state_dict(weights)
     pieces = [nx.path_graph(6), nx.complete_graph(6)] * 5
-    graphs = [Graph(torch.ones(6, 1), torch.tensor(list(one.edges)).T) for one in pieces]
+    graphs = [Graph(torch.ones(6, 1), torch.tensor(list(piece.edges)).T) for piece in pieces]
     chain = chain_near_boundary(gnn, graphs, 300)
     assert nx.is_connected(nx.Graph(chain.edges.T.tolist()))
     assert 300 <= chain.node_count <= 306
-    before, one_class = predict(gnn, [chain, graphs[0]], CPU)
-    assert before.argmax() == one_class.argmax()
-    assert before.max() < one_class.max() - 0.2
+    of_chain, of_path = predict(gnn, [chain, graphs[0]], CPU)
+    assert of_chain.argmax() == of_path.argmax()
+    assert of_chain.max() < of_path.max() - 0.2

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from bench.speed.api.bare_commits import read_commits, write_commits
 from bench.speed.api.load import measure_load
+from bench.speed.api.plain_commits import read_commits, write_commits
 from bench.speed.api.submitters import Submissions, submit_all
 from store.artifacts.files import Artifacts
 from store.database.tables import Explanation
@@ -28,25 +28,25 @@ def test_plain_loop_writes_the_rows_of_the_api(api: Any, tmp_path: Path) -> None
     body = {"kind": "counterfactual", "gnn": api.gnn(), "dataset": api.dataset()}
     body |= {"graph": api.graph()}
     first = api.client.post("/v1/explanations", json=body).json()
-    api.finish(first["job"]["waiting_for"])  # so that the next ones wait for nothing
+    api.finish(first["job"]["waiting_for"])  # later explanations then wait for no training
     posted = [
         api.client.post("/v1/explanations", json={**body, "seed": seed}).json()
         for seed in (1, 2, 3)
     ]
-    commits = read_commits(api.store.settings, [one["id"] for one in posted])
-    loop = write_commits(commits, tmp_path / "bare", seconds=30)
+    commits = read_commits(api.store.settings, [explanation["id"] for explanation in posted])
+    loop = write_commits(commits, tmp_path / "loop", seconds=30)
     assert loop.count == 3
     assert 0 < loop.cpu_seconds < loop.seconds
 
-    again = Settings(data_dir=tmp_path / "bare")
-    with Store.open(again) as store:
-        assert read_commits(again, [one["id"] for one in posted]) == commits
+    settings = Settings(data_dir=tmp_path / "loop")
+    with Store.open(settings) as store:
+        assert read_commits(settings, [explanation["id"] for explanation in posted]) == commits
         with store.database.reading() as session:
-            kept = session.scalars(select(Explanation)).all()
-        assert {one.id for one in kept} == {one["id"] for one in posted}
-        for one in kept:
-            expected = api.store.artifacts.get(one.request_digest)
-            assert Artifacts(again.artifacts).get(one.request_digest) == expected
+            rows = session.scalars(select(Explanation)).all()
+        assert {row.id for row in rows} == {explanation["id"] for explanation in posted}
+        for row in rows:
+            expected = api.store.artifacts.get(row.request_digest)
+            assert Artifacts(settings.artifacts).get(row.request_digest) == expected
 
 
 def test_missing_explanation_raises(api: Any) -> None:
@@ -60,33 +60,33 @@ def test_missing_explanation_raises(api: Any) -> None:
     share=st.sampled_from([0.5, 0.9, 0.99, 1.0]),
 )
 def test_quantiles_match_numpy(latencies: list[float], share: float) -> None:
-    came = Submissions(seconds=1.0, latencies=latencies, ids=[], refusals=[])
-    assert came.quantile(share) == np.quantile(latencies, share, method="inverted_cdf")
+    submissions = Submissions(seconds=1.0, latencies=latencies, ids=[], refusals=[])
+    assert submissions.quantile(share) == np.quantile(latencies, share, method="inverted_cdf")
 
 
-class Answering:
+class FakeApi:
     """A slow API that sends pieces, and can refuse requests or close connections."""
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.seconds = seconds
         self.seeds: list[int] = []
-        self.came: list[float] = []
+        self.received_at: list[float] = []
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 length = int(head.lower().partition(b"content-length: ")[2].split()[0])
                 seed = json.loads(await reader.readexactly(length))["seed"]
-                self.came.append(time.perf_counter())
+                self.received_at.append(time.perf_counter())
                 self.seeds.append(seed)
                 await asyncio.sleep(self.seconds)
                 if seed == REFUSED:
                     await self.write(writer, b"503 Service Unavailable", b"full")
-                elif seed == CUT:
+                elif seed == DROPPED:
                     return
                 else:
                     await self.write(writer, b"202 Accepted", b'{"id": "exp_%d"}' % seed)
-        except asyncio.IncompleteReadError:  # the client has gone
+        except asyncio.IncompleteReadError:  # the client closed the connection
             pass
         finally:
             writer.close()
@@ -98,7 +98,7 @@ class Answering:
             await writer.drain()
             await asyncio.sleep(0.001)
 
-    def asked(self, *, clients: int, seconds: float, rate: float | None) -> Submissions:
+    def receive(self, *, clients: int, seconds: float, rate: float | None) -> Submissions:
         async def run() -> Submissions:
             server = await asyncio.start_server(self, "127.0.0.1", 0)
             async with server:
@@ -110,31 +110,30 @@ class Answering:
         return asyncio.run(run())
 
 
-REFUSED, CUT = 3, 5
+REFUSED, DROPPED = 3, 5
 
 
 def test_clients_submit_again_after_an_answer() -> None:
-    api = Answering()
-    came = api.asked(clients=2, seconds=0.5, rate=None)
-    accepted = [seed for seed in api.seeds if seed not in (REFUSED, CUT)]
-    assert sorted(came.ids) == sorted(f"exp_{seed}" for seed in accepted)
+    api = FakeApi()
+    submissions = api.receive(clients=2, seconds=0.5, rate=None)
+    accepted = [seed for seed in api.seeds if seed not in (REFUSED, DROPPED)]
+    assert sorted(submissions.ids) == sorted(f"exp_{seed}" for seed in accepted)
     assert len(accepted) > 10
-    assert len(came.latencies) == len(accepted)
-    assert sorted(api.seeds) == list(range(len(api.seeds)))  # each once, none left out
-    assert sorted(one[:9] for one in came.refusals) == ["503: full", "no answer"]
+    assert len(submissions.latencies) == len(accepted)
+    assert sorted(api.seeds) == list(range(len(api.seeds)))  # each seed once, without gaps
+    assert sorted(refusal[:9] for refusal in submissions.refusals) == ["503: full", "no answer"]
 
 
 def test_requests_at_a_rate_are_even_and_timed_from_their_schedule() -> None:
-    quick, began = Answering(), time.perf_counter()
-    quick.asked(clients=8, seconds=1.0, rate=40)
+    quick, started = FakeApi(), time.perf_counter()
+    quick.receive(clients=8, seconds=1.0, rate=40)
     assert 20 < len(quick.seeds) <= 41
-    assert all(at - began >= number / 40 for number, at in enumerate(quick.came))
+    assert all(at - started >= number / 40 for number, at in enumerate(quick.received_at))
 
-    slow = Answering(seconds=0.2)  # one client gets five answers a second, ten are due
-    came = slow.asked(clients=1, seconds=1.0, rate=10)
-    ordered = came.latencies
-    assert ordered == sorted(ordered)  # it falls behind further and further
-    assert ordered[-1] > 0.2 + 0.1 * (len(ordered) - 1)
+    slow = FakeApi(seconds=0.2)  # one client gets 5 answers per second; 10 are scheduled
+    latencies = slow.receive(clients=1, seconds=1.0, rate=10).latencies
+    assert latencies == sorted(latencies)  # the delay grows
+    assert latencies[-1] > 0.2 + 0.1 * (len(latencies) - 1)
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ def test_small_request_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         section = requests.measure_environment(environment, 1, 3, lambda *_: None)
         together = requests.run_concurrently(environment, 3)
         assert together.edits == requests.run_concurrently(environment, 1).edits
-        assert any(together.edits)  # of nothing but empty answers the above would say nothing
+        assert any(together.edits)  # equal empty answers would prove nothing
     assert section.figures.same_answers == 1.0
     assert section.figures.many_jobs_over_one > 0
     assert section.figures.library_call_ms > 0

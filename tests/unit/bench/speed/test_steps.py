@@ -12,7 +12,7 @@ import torch
 from bench.speed.benchmarks import SPEED_BENCHMARKS
 from bench.speed.timing import fastest_times
 from bench.speed.training import learning, peak
-from bench.speed.training.products import BareProducts, products_of
+from bench.speed.training.products import ProductReplay, products_of
 from bench.speed.training.steps import DEFAULT, PAPER, Plan, growth_exponent, measure_plan
 from bench.speed.training.trainings import Setting, Steps
 from d4explain.gnn.device import CPU_ACTIVATION_BYTES
@@ -24,10 +24,10 @@ TINY = Setting(hidden=6, blocks=2, nodes=8, graphs=5)
 
 
 def operations_of_a_step(setting: Setting, features: int) -> int:
-    """Counted by hand: forward, and backward for both factors except the inputs."""
+    """Expected operations: forward, and backward for both factors except the inputs."""
     hidden, batch = setting.hidden, setting.batch
     pairs, rows = batch * setting.nodes**2, batch * setting.nodes
-    maps = 5 * hidden**2 * pairs  # three that read the state, of the paths, and the last
+    maps = 5 * hidden**2 * pairs  # three read the state, one the paths, one is the last
     paths = hidden * batch * setting.nodes**3
     head = hidden**2 * pairs + hidden * pairs
     noise = hidden**2 * batch
@@ -69,22 +69,21 @@ def test_replayed_products_equal_the_recorded_ones() -> None:
         torch.addmm(torch.zeros(3, 5), left, right.T)
         torch.bmm(batch, batch.mT)
 
-    found = products_of(computation)
-    assert [product.operations for product in found] == [2 * 3 * 4 * 5, 2 * 2 * 3 * 3 * 3]
-    assert found[0].right.strides == (1, 4)
-    again = products_of(BareProducts(found))
-    assert again == found
+    recorded = products_of(computation)
+    assert [product.operations for product in recorded] == [2 * 3 * 4 * 5, 2 * 2 * 3 * 3 * 3]
+    assert recorded[0].right.strides == (1, 4)
+    assert products_of(ProductReplay(recorded)) == recorded
     with pytest.raises(NotImplementedError, match="mv"):
         products_of(lambda: left @ torch.rand(4))
 
 
 def test_timing_is_interleaved() -> None:
     calls: list[str] = []
-    one, other = fastest_times(
-        lambda: calls.append("one"), lambda: (calls.append("other"), sum(range(10**5))), rounds=3
+    fast, slow = fastest_times(
+        lambda: calls.append("fast"), lambda: (calls.append("slow"), sum(range(10**5))), rounds=3
     )
-    assert calls == ["one", "other"] * 4
-    assert one < other
+    assert calls == ["fast", "slow"] * 4
+    assert fast < slow
 
 
 @pytest.mark.parametrize("power", [0.5, 2.0, 3.0])
@@ -110,22 +109,22 @@ def test_benchmark_measures_the_requested_figures() -> None:
     assert (PAPER.hidden, PAPER.nodes, PAPER.batch, PAPER.blocks) == (64, 35, 320, 6)
 
 
-class Speeding:
-    """A clock that becomes three times as fast, so that the estimated step count is too low."""
+class SlowingClock:
+    """Runs three times as fast at first, so that the estimated step count is too low."""
 
     def __init__(self, until: float) -> None:
         self._until = until
         self._now = 0.0
-        self._asked_at = time.process_time()
+        self._last_read = time.process_time()
 
     def __call__(self) -> float:
-        before, self._asked_at = self._asked_at, time.process_time()
-        self._now += (self._asked_at - before) * (3 if self._now < self._until else 1)
+        before, self._last_read = self._last_read, time.process_time()
+        self._now += (self._last_read - before) * (3 if self._now < self._until else 1)
         return self._now
 
 
 def test_training_lasts_at_least_the_budget() -> None:
-    training = learning.train_for(1.5, 0, Speeding(until=0.15))
+    training = learning.train_for(1.5, 0, SlowingClock(until=0.15))
     assert training.seconds >= 1.5
     assert training.auc is not None
 
@@ -134,10 +133,10 @@ def test_training_lasts_at_least_the_budget() -> None:
 def test_whole_benchmark_on_tiny_networks() -> None:
     paper = Setting(hidden=6, blocks=2, nodes=8, graphs=4, levels=3, recipe="paper")
     plan = Plan(2, 1, 1.0, TINY, paper, hidden=(4, 6), nodes=(6, 12), graphs=(2, 8))
-    said: list[tuple[int, int]] = []
-    section = measure_plan(plan, 0, lambda _, done, parts: said.append((done, parts)))
-    assert said[0][0] == 0
-    assert said[-1][0] == said[-1][1] == len(said) - 1
+    progress: list[tuple[int, int]] = []
+    section = measure_plan(plan, 0, lambda _, done, total: progress.append((done, total)))
+    assert progress[0][0] == 0
+    assert progress[-1][0] == progress[-1][1] == len(progress) - 1
     figures = section.figures
     ratios = (figures.step_over_matmul, figures.full_step_over_matmul)
     for ratio in (*ratios, figures.paper_step_over_matmul):

@@ -1,4 +1,4 @@
-"""The oracle and the search that fills it, against the GNN asked directly."""
+"""Oracle and beam search, compared with direct predictions of the GNN."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CPU = torch.device("cpu")
 LAYERS = (GcnLayer(6), ActivationLayer("tanh"), GcnLayer(6), PoolLayer("sum"), LinearLayer(3))
 
 
-def an_oracle(
+def make_oracle(
     nodes: int = 7, *, rules: EditRules | None = None, bias: float = 0.0, target: int | None = None
 ) -> CounterfactualOracle:
     rng = torch.Generator().manual_seed(nodes)
@@ -41,13 +41,13 @@ def an_oracle(
     return CounterfactualOracle(gnn, space, FlipGoal(before, target), CPU)
 
 
-def a_ranker(
+def make_ranker(
     oracle: CounterfactualOracle,
     *,
     predicts_effects: bool = False,
     effect_source: EffectSource = EffectSource.DENOISER,
 ) -> DenoiserEditRanker:
-    """Of a denoiser that finds every edit as plausible as any other."""
+    """The denoiser is untrained: all edits are equally plausible."""
     spec = oracle.gnn.spec
     shape = DenoiserShape(
         2,
@@ -62,10 +62,10 @@ def a_ranker(
     )
 
 
-def begun(
+def start_search(
     oracle: CounterfactualOracle, ranker: DenoiserEditRanker, config: SearchConfig | None = None
 ) -> tuple[BeamSearch, SingleEdits]:
-    """A search that never has enough, after its first depth."""
+    """A search after depth 1 that never has enough flips."""
     search = BeamSearch(oracle, ranker, config or SearchConfig())
     return search, search.begin()
 
@@ -74,29 +74,29 @@ def direct_margins(oracle: CounterfactualOracle, edit_sets: list[tuple[int, ...]
     with torch.no_grad():
         graphs = [oracle.space.apply(edits) for edits in edit_sets]
         logits = oracle.gnn(to_sparse(graphs))
-    wanted = [column for column in range(3) if column != oracle.goal.before]
-    return logits[:, wanted].amax(dim=1) - logits[:, oracle.goal.before]
+    others = [column for column in range(3) if column != oracle.goal.before]
+    return logits[:, others].amax(dim=1) - logits[:, oracle.goal.before]
 
 
-def test_margins_are_those_of_the_sparse_gnn_alone_or_in_company() -> None:
-    oracle = an_oracle()
+def test_margins_equal_those_of_the_sparse_gnn_in_any_batch() -> None:
+    oracle = make_oracle()
     sets = list(combinations(range(oracle.space.count), 2))
-    together = torch.tensor(oracle.margins(sets))
-    torch.testing.assert_close(together, direct_margins(oracle, sets), rtol=1e-4, atol=1e-5)
-    alone = torch.tensor([an_oracle().margins([edits])[0] for edits in sets[:20]])
-    torch.testing.assert_close(alone, together[:20], rtol=1e-5, atol=1e-6)
+    batched = torch.tensor(oracle.margins(sets))
+    torch.testing.assert_close(batched, direct_margins(oracle, sets), rtol=1e-4, atol=1e-5)
+    single = torch.tensor([make_oracle().margins([edits])[0] for edits in sets[:20]])
+    torch.testing.assert_close(single, batched[:20], rtol=1e-5, atol=1e-6)
 
 
-def test_known_margins_cost_nothing() -> None:
-    oracle = an_oracle()
+def test_cached_margins_are_not_evaluated_again() -> None:
+    oracle = make_oracle()
     oracle.margins([(0,), (1,), (0,)])
     assert oracle.evaluations == 2
     oracle.margins([(1,), (0,)])
     assert oracle.evaluations == 2
 
 
-def test_forbidden_sets_are_neither_judged_nor_flips() -> None:
-    oracle = an_oracle(rules=EditRules(max_edits=1, max_ratio=10.0))
+def test_forbidden_sets_are_not_evaluated_and_are_no_flips() -> None:
+    oracle = make_oracle(rules=EditRules(max_edits=1, max_ratio=10.0))
     assert oracle.margins([(0, 1)]) == [FORBIDDEN]
     assert oracle.verified_margins([(0, 1)]) == [FORBIDDEN]
     assert oracle.evaluations == 0
@@ -105,16 +105,16 @@ def test_forbidden_sets_are_neither_judged_nor_flips() -> None:
 
 
 @pytest.mark.parametrize("predicts_effects", [False, True])
-def test_pairs_without_a_free_valence_get_no_place_in_a_pool(predicts_effects: bool) -> None:
-    plain = an_oracle(10)
+def test_a_pool_omits_pairs_without_a_free_valence(predicts_effects: bool) -> None:
+    plain = make_oracle(10)
     edges = [tuple(edge) for edge in plain.space.graph.edges.T.tolist()]
     full = Valences(free=(0,) * 10, orders=dict.fromkeys(edges, 1))
-    oracle = an_oracle(10, rules=EditRules(max_ratio=10.0, valences=full), bias=100.0)
+    oracle = make_oracle(10, rules=EditRules(max_ratio=10.0, valences=full), bias=100.0)
     space = oracle.space
     effect_source = EffectSource.DENOISER if predicts_effects else EffectSource.SLOPES
-    ranker = a_ranker(oracle, predicts_effects=predicts_effects, effect_source=effect_source)
+    ranker = make_ranker(oracle, predicts_effects=predicts_effects, effect_source=effect_source)
     assert torch.equal(ranker.gains > FORBIDDEN, space.present)
-    _, single_edits = begun(oracle, ranker, SearchConfig(pool=6, calibrated=False))
+    _, single_edits = start_search(oracle, ranker, SearchConfig(pool=6, calibrated=False))
     assert len(single_edits.tried) >= 6
     assert all(space.present[single_edits.tried].tolist())
     first, second = next(
@@ -134,78 +134,82 @@ def _ends(space: EditSpace, pair: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("target", [None, 0, 1, 2])
-def test_a_positive_margin_is_a_flip_and_nothing_else_is(target: int | None) -> None:
+def test_margins_are_positive_for_flips_only(target: int | None) -> None:
     rng = torch.Generator().manual_seed(0)
     scores = torch.randn(200, 3, generator=rng)
     goal = FlipGoal(before=1, target=target)
     predicted = scores.argmax(dim=1)
-    met = predicted == target if target is not None else predicted != 1
-    assert torch.equal(goal.margin(scores) > 0, met)
+    flipped = predicted == target if target is not None else predicted != 1
+    assert torch.equal(goal.margin(scores) > 0, flipped)
 
 
 def test_gradients_are_slopes_of_the_margin() -> None:
-    oracle = an_oracle()
+    oracle = make_oracle()
     state = (2, 5)
     (slopes,) = oracle.gradients([state])
     step = 1e-2
     graphs = oracle.space.dense([state])
     for pair in range(oracle.space.count):
         source, target = int(oracle.space.sources[pair]), int(oracle.space.targets[pair])
-        towards = 1 - 2 * float(graphs.adjacency[0, source, target])
-        moved = []
+        direction = 1 - 2 * float(graphs.adjacency[0, source, target])
+        margins = []
         for sign in (1, -1):
             adjacency = graphs.adjacency.clone()
-            adjacency[0, source, target] += sign * towards * step
-            adjacency[0, target, source] += sign * towards * step
+            adjacency[0, source, target] += sign * direction * step
+            adjacency[0, target, source] += sign * direction * step
             with torch.no_grad():
                 logits = oracle.gnn.dense(graphs.with_adjacency(adjacency))
-            moved.append(float(oracle.goal.margin(logits)))
-        assert float(slopes[pair]) == pytest.approx((moved[0] - moved[1]) / (2 * step), abs=2e-2)
+            margins.append(float(oracle.goal.margin(logits)))
+        assert float(slopes[pair]) == pytest.approx(
+            (margins[0] - margins[1]) / (2 * step), abs=2e-2
+        )
 
 
 def test_single_effects_are_exact() -> None:
-    oracle = an_oracle()
-    _, single_edits = begun(oracle, a_ranker(oracle))
+    oracle = make_oracle()
+    _, single_edits = start_search(oracle, make_ranker(oracle))
     singles = [(pair,) for pair in range(oracle.space.count)]
     assert single_edits.tried == list(range(oracle.space.count))
     expected = direct_margins(oracle, singles) - direct_margins(oracle, [()])
     torch.testing.assert_close(single_edits.effects, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_of_too_many_pairs_edges_and_promising_ones_are_tried() -> None:
-    oracle = an_oracle(12)
+def test_with_too_many_pairs_edges_and_promising_pairs_are_tried() -> None:
+    oracle = make_oracle(12)
     plausibility = torch.linspace(0, 1, oracle.space.count)
     config = SearchConfig(full_pairs=40)
-    ranker = a_ranker(oracle)
+    ranker = make_ranker(oracle)
     ranker.plausibility = plausibility
-    _, single_edits = begun(oracle, ranker, config)
+    _, single_edits = start_search(oracle, ranker, config)
     assert len(single_edits.tried) == 40
-    assert oracle.evaluations == 42  # and the input, twice: the second time for its gradient
+    assert oracle.evaluations == 42  # plus the input, once for its margin and once for its gradient
     assert oracle.gradient_count == 1
     edges = oracle.space.present.nonzero()[:, 0].tolist()
-    gradient = an_oracle(12).gradients([()])[0]
+    gradient = make_oracle(12).gradients([()])[0]
     steepest_edges = sorted(edges, key=lambda pair: -float(gradient[pair]))[:20]
     assert {*steepest_edges, int(gradient.argmax()), oracle.space.count - 1} <= set(
         single_edits.tried
     )
 
 
-def test_an_untrained_effect_head_foretells_the_slopes() -> None:
-    oracle = an_oracle()
+def test_an_untrained_effect_head_predicts_the_slopes() -> None:
+    oracle = make_oracle()
     states = [(), (2, 5)]
-    ranker = a_ranker(oracle, predicts_effects=True)
-    slopes = an_oracle().gradients(states)
+    ranker = make_ranker(oracle, predicts_effects=True)
+    slopes = make_oracle().gradients(states)
     torch.testing.assert_close(ranker.gains, slopes[0], rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(ranker.gains_at(states), slopes, rtol=1e-4, atol=1e-5)
 
 
-def test_with_foresight_only_a_pool_is_tried() -> None:
-    oracle = an_oracle(12)
-    ranker = a_ranker(oracle, predicts_effects=True)
-    _, single_edits = begun(oracle, ranker, SearchConfig(pool=10, extend_pool=False))
+def test_with_predicted_effects_only_a_pool_is_tried() -> None:
+    oracle = make_oracle(12)
+    ranker = make_ranker(oracle, predicts_effects=True)
+    _, single_edits = start_search(oracle, ranker, SearchConfig(pool=10, extend_pool=False))
     assert len(single_edits.tried) == 10
-    assert oracle.evaluations == 11  # and the look at the input, which says its margin too
-    assert oracle.gradient_count == oracle.gnn.spec.classes - 1  # the last class follows
+    assert oracle.evaluations == 11  # plus the input, whose sensitivity includes its margin
+    assert (
+        oracle.gradient_count == oracle.gnn.spec.classes - 1
+    )  # the last class follows from the others
     assert int(ranker.gains.argmax()) in single_edits.tried
     untried = [pair for pair in range(oracle.space.count) if pair not in single_edits.tried]
     assert torch.equal(single_edits.effects[untried], ranker.gains[untried])
@@ -217,62 +221,65 @@ def test_with_foresight_only_a_pool_is_tried() -> None:
     )
 
 
-def a_bias(way: float) -> float:
-    """With which the best single edit of the GNN of 12 nodes goes so much of the way to a flip."""
-    plain = an_oracle(12)
+def bias_for(way: float) -> float:
+    """A bias for 12 nodes with which the best single edit goes this share of the way to a flip."""
+    plain = make_oracle(12)
     unedited, *edited = plain.margins([(), *((pair,) for pair in range(plain.space.count))])
     return (max(edited) - unedited) / way + unedited
 
 
 @pytest.mark.parametrize(("way", "tried"), [(0.9, 20), (0.3, 10)], ids=["near", "far"])
-def test_a_pool_without_a_flip_gets_a_second_look_unless_a_flip_is_far_away(
+def test_a_pool_without_a_flip_is_extended_unless_a_flip_is_out_of_reach(
     way: float, tried: int
 ) -> None:
-    oracle = an_oracle(12, bias=a_bias(way))
-    _, single_edits = begun(oracle, a_ranker(oracle, predicts_effects=True), SearchConfig(pool=10))
+    oracle = make_oracle(12, bias=bias_for(way))
+    _, single_edits = start_search(
+        oracle, make_ranker(oracle, predicts_effects=True), SearchConfig(pool=10)
+    )
     assert oracle.flips() == []
     assert len(single_edits.tried) == tried
 
 
-def test_where_nobody_knows_how_good_the_foresight_is_all_pairs_are_tried() -> None:
-    oracle = an_oracle(12, bias=a_bias(0.3))
-    ranker = a_ranker(oracle, predicts_effects=True)
+def test_an_uncalibrated_ranker_tries_all_pairs() -> None:
+    oracle = make_oracle(12, bias=bias_for(0.3))
+    ranker = make_ranker(oracle, predicts_effects=True)
     ranker.calibrated_pool = None
-    _, single_edits = begun(oracle, ranker, SearchConfig(pool=10))
+    _, single_edits = start_search(oracle, ranker, SearchConfig(pool=10))
     assert single_edits.tried == list(range(oracle.space.count))
 
 
-class Wrong(DenoiserEditRanker):
-    """Foretells the truth, but of one edit that it comes right after the best ones."""
+class RankerWithOneError(DenoiserEditRanker):
+    """Predicts the true gains, but ranks one pair at `rank`."""
 
-    def __init__(self, oracle: CounterfactualOracle, pair: int, place: int) -> None:
-        truth = an_oracle(12)
-        unedited, *edited = truth.margins([(), *((one,) for one in range(truth.space.count))])
+    def __init__(self, oracle: CounterfactualOracle, pair: int, rank: int) -> None:
+        truth = make_oracle(12)
+        singles = [(single,) for single in range(truth.space.count)]
+        unedited, *edited = truth.margins([(), *singles])
         self.predicts_effects = True
         self.calibrated_pool = 0
         self.plausibility = torch.zeros(truth.space.count)
         self._oracle = oracle
         self._unedited = None
         self._gains = torch.tensor(edited) - unedited
-        self._gains[pair] = self._gains.topk(place + 1).values[-1] - 1e-4
+        self._gains[pair] = self._gains.topk(rank + 1).values[-1] - 1e-4
 
 
 @pytest.mark.parametrize("extend_pool", [False, True])
-def test_a_second_look_finds_the_flip_that_a_pool_left_out(extend_pool: bool) -> None:
-    plain = an_oracle(12)
+def test_an_extended_pool_finds_a_flip_that_the_pool_missed(extend_pool: bool) -> None:
+    plain = make_oracle(12)
     margins = torch.tensor(plain.margins([(pair,) for pair in range(plain.space.count)]))
     best, bias = int(margins.argmax()), float(margins.topk(2).values.mean())
-    oracle = an_oracle(12, bias=bias)
+    oracle = make_oracle(12, bias=bias)
     config = SearchConfig(pool=10, extend_pool=extend_pool)
-    _, single_edits = begun(oracle, Wrong(oracle, best, 12), config)
+    _, single_edits = start_search(oracle, RankerWithOneError(oracle, best, 12), config)
     assert (best in single_edits.tried) == extend_pool
     assert oracle.flips() == ([(best,)] if extend_pool else [])
 
 
-def test_without_information_there_is_no_foresight() -> None:
-    oracle = an_oracle(12)
-    ranker = a_ranker(oracle, predicts_effects=True, effect_source=EffectSource.NONE)
-    _, single_edits = begun(oracle, ranker, SearchConfig(pool=10))
+def test_without_predicted_effects_all_pairs_are_tried() -> None:
+    oracle = make_oracle(12)
+    ranker = make_ranker(oracle, predicts_effects=True, effect_source=EffectSource.NONE)
+    _, single_edits = start_search(oracle, ranker, SearchConfig(pool=10))
     assert single_edits.tried == list(range(oracle.space.count))
 
 
@@ -283,9 +290,9 @@ def test_large_graphs_try_fewer_pairs() -> None:
 
 
 @pytest.mark.parametrize("predicts_effects", [True, False])
-def test_few_sets_are_tried_completely(predicts_effects: bool) -> None:
-    oracle = an_oracle(bias=50.0)
-    search, _ = begun(oracle, a_ranker(oracle, predicts_effects=predicts_effects))
+def test_if_there_are_few_sets_all_are_tried(predicts_effects: bool) -> None:
+    oracle = make_oracle(bias=50.0)
+    search, _ = start_search(oracle, make_ranker(oracle, predicts_effects=predicts_effects))
     search.deepen()
     before = oracle.evaluations
     oracle.margins(list(combinations(range(oracle.space.count), 2)))
@@ -293,9 +300,9 @@ def test_few_sets_are_tried_completely(predicts_effects: bool) -> None:
 
 
 def test_the_best_state_tries_every_pair() -> None:
-    oracle = an_oracle(bias=50.0)
+    oracle = make_oracle(bias=50.0)
     config = SearchConfig(all_sets=1)
-    search, single_edits = begun(oracle, a_ranker(oracle), config)
+    search, single_edits = start_search(oracle, make_ranker(oracle), config)
     search.deepen()
     best = int(single_edits.effects.argmax())
     before = oracle.evaluations
@@ -305,89 +312,91 @@ def test_the_best_state_tries_every_pair() -> None:
     assert oracle.evaluations == before
 
 
-def test_exchange_makes_a_set_smaller() -> None:
-    plain = an_oracle()
+def test_exchange_finds_a_smaller_flip() -> None:
+    plain = make_oracle()
     singles, pairs, triples = (
         list(combinations(range(plain.space.count), size)) for size in (1, 2, 3)
     )
-    # a bias lowers all margins alike: this one lets two edits flip, but never one
+    # With this bias some pairs of edits flip the GNN, but no single edit.
     bias = (max(plain.margins(singles)) + max(plain.margins(pairs))) / 2
-    oracle = an_oracle(bias=bias)
-    search, _ = begun(oracle, a_ranker(oracle))
-    # known flips are three edits without a flip of two among them
-    seen = an_oracle(bias=bias)
-    of_two = [set(s) for s, m in zip(pairs, seen.margins(pairs), strict=True) if m > 0]
-    of_three = [
-        edits
-        for edits, margin in zip(triples, seen.margins(triples), strict=True)
-        if margin > 0 and not any(smaller <= set(edits) for smaller in of_two)
+    oracle = make_oracle(bias=bias)
+    search, _ = start_search(oracle, make_ranker(oracle))
+    # The known flips have three edits and contain no flip of two.
+    truth = make_oracle(bias=bias)
+    flips_of_two = [
+        set(edits) for edits, margin in zip(pairs, truth.margins(pairs), strict=True) if margin > 0
     ]
-    oracle.margins(of_three[:3])
+    flips_of_three = [
+        edits
+        for edits, margin in zip(triples, truth.margins(triples), strict=True)
+        if margin > 0 and not any(smaller <= set(edits) for smaller in flips_of_two)
+    ]
+    oracle.margins(flips_of_three[:3])
     assert len(oracle.flips()[0]) == 3
     search.exchange()
     assert len(oracle.flips()[0]) == 2
 
 
-def test_exchange_leaves_flips_of_very_many_edits_alone() -> None:
-    plain = an_oracle(30)
+def test_exchange_skips_flips_of_very_many_edits() -> None:
+    plain = make_oracle(30)
     singles = [(pair,) for pair in range(plain.space.count)]
-    alone = plain.margins(singles)
-    ranked = sorted(range(plain.space.count), key=lambda pair: -alone[pair])
+    single_margins = plain.margins(singles)
+    ranked = sorted(range(plain.space.count), key=lambda pair: -single_margins[pair])
     many = tuple(sorted(ranked[:70]))
-    (together,) = plain.margins([many])
-    assert together > max(alone)
-    oracle = an_oracle(30, bias=(together + max(alone)) / 2)
-    search, _ = begun(oracle, a_ranker(oracle))
+    (margin,) = plain.margins([many])
+    assert margin > max(single_margins)
+    oracle = make_oracle(30, bias=(margin + max(single_margins)) / 2)
+    search, _ = start_search(oracle, make_ranker(oracle))
     oracle.margins([many])
     assert oracle.flips() == [many]
     before = oracle.evaluations
-    search.exchange()  # every two of 70 dropped would be 2,415 sets
+    search.exchange()  # dropping two of 70 edits would give 2,415 sets
     assert oracle.evaluations == before
 
 
-def test_stopping_interrupts_between_calls() -> None:
-    oracle = an_oracle()
+def test_a_stop_request_interrupts_margins_but_not_verification() -> None:
+    oracle = make_oracle()
     stopped = CounterfactualOracle(
         oracle.gnn, oracle.space, oracle.goal, CPU, should_stop=lambda: True
     )
     with pytest.raises(StoppedError):
         stopped.margins([(0,)])
-    assert stopped.verify([(0,)]).shape == (1, 3)  # the final verdict is still given
+    assert stopped.verify([(0,)]).shape == (1, 3)  # answers can still be verified
 
 
-def test_a_search_stops_between_portions_when_that_is_enough() -> None:
-    oracle = an_oracle(12)
-    asked: list[int] = []
+def test_a_search_stops_after_a_batch_if_there_are_enough_flips() -> None:
+    oracle = make_oracle(12)
+    depths: list[int] = []
 
     def enough(depth: int) -> bool:
-        asked.append(depth)
-        return len(asked) == 2
+        depths.append(depth)
+        return len(depths) == 2
 
-    ranker = a_ranker(oracle)
+    ranker = make_ranker(oracle)
     single_edits = BeamSearch(oracle, ranker, SearchConfig(batch_size=10), enough).begin()
-    assert asked == [1, 1]
+    assert depths == [1, 1]
     assert len(single_edits.tried) == 20
-    slopes = an_oracle(12).gradients([()])[0]
+    slopes = make_oracle(12).gradients([()])[0]
     untried = [pair for pair in range(oracle.space.count) if pair not in single_edits.tried]
     torch.testing.assert_close(single_edits.effects[untried], slopes[untried], rtol=1e-4, atol=1e-5)
 
 
-def only_best_flip(count: int) -> tuple[float, set[int]]:
-    """A bias with which so many single edits flip the GNN of 12 nodes, and their pairs."""
-    plain = an_oracle(12)
+def bias_for_flips(count: int) -> tuple[float, set[int]]:
+    """A bias for 12 nodes with which `count` single edits flip the GNN, and their pairs."""
+    plain = make_oracle(12)
     margins = torch.tensor(plain.margins([(pair,) for pair in range(plain.space.count)]))
     values, pairs = margins.topk(count + 1)
     return float(values[-2:].mean()), set(pairs[:count].tolist())
 
 
 @pytest.mark.parametrize(("flips", "more"), [(1, 24), (2, 12), (3, 8)])
-def test_the_more_flips_are_known_the_sooner_foretold_sets_without_one_end_a_depth(
-    flips: int, more: int
-) -> None:
-    bias, pairs = only_best_flip(flips)
-    oracle = an_oracle(12, bias=bias)
-    ranker = a_ranker(oracle, predicts_effects=True)
-    _, single_edits = begun(oracle, ranker, SearchConfig(pool=None, batch_size=4, stale_limit=24))
+def test_a_depth_ends_after_fewer_misses_if_more_flips_are_known(flips: int, more: int) -> None:
+    bias, pairs = bias_for_flips(flips)
+    oracle = make_oracle(12, bias=bias)
+    ranker = make_ranker(oracle, predicts_effects=True)
+    _, single_edits = start_search(
+        oracle, ranker, SearchConfig(pool=None, batch_size=4, stale_limit=24)
+    )
     assert {pair for (pair,) in oracle.flips()} == pairs
     order = ranker.gains.argsort(descending=True, stable=True).tolist()
     until_flips = 4 * (max(order.index(pair) for pair in pairs) // 4 + 1)
@@ -400,35 +409,37 @@ def test_the_more_flips_are_known_the_sooner_foretold_sets_without_one_end_a_dep
     [(None, EffectSource.DENOISER), (8, EffectSource.NONE)],
     ids=["never", "random"],
 )
-def test_without_order_or_if_never_told_to_a_depth_does_not_end(
+def test_without_a_stale_limit_or_predicted_order_a_depth_is_finished(
     stale_limit: int | None, effect_source: EffectSource
 ) -> None:
-    bias, _ = only_best_flip(1)
-    oracle = an_oracle(12, bias=bias)
-    ranker = a_ranker(oracle, predicts_effects=True, effect_source=effect_source)
-    _, single_edits = begun(
+    bias, _ = bias_for_flips(1)
+    oracle = make_oracle(12, bias=bias)
+    ranker = make_ranker(oracle, predicts_effects=True, effect_source=effect_source)
+    _, single_edits = start_search(
         oracle, ranker, SearchConfig(pool=None, batch_size=4, stale_limit=stale_limit)
     )
     assert single_edits.tried == list(range(oracle.space.count))
 
 
 def test_a_flip_of_more_edits_does_not_end_a_depth() -> None:
-    plain = an_oracle(12)
+    plain = make_oracle(12)
     singles = plain.margins([(pair,) for pair in range(plain.space.count)])
     best = sorted(range(plain.space.count), key=lambda pair: -singles[pair])
     larger = tuple(sorted(best[:3]))
-    (together,) = plain.margins([larger])
-    assert together > max(singles)
-    oracle = an_oracle(12, bias=(together + max(singles)) / 2)
+    (margin,) = plain.margins([larger])
+    assert margin > max(singles)
+    oracle = make_oracle(12, bias=(margin + max(singles)) / 2)
     oracle.margins([larger])
     assert oracle.flips() == [larger]
-    ranker = a_ranker(oracle, predicts_effects=True)
-    _, single_edits = begun(oracle, ranker, SearchConfig(pool=None, batch_size=4, stale_limit=8))
+    ranker = make_ranker(oracle, predicts_effects=True)
+    _, single_edits = start_search(
+        oracle, ranker, SearchConfig(pool=None, batch_size=4, stale_limit=8)
+    )
     assert single_edits.tried == list(range(oracle.space.count))
 
 
-def test_doubtful_margins_are_verified_and_clear_ones_are_not() -> None:
-    oracle = an_oracle()
+def test_only_margins_near_the_decision_boundary_are_verified() -> None:
+    oracle = make_oracle()
     sets = [(pair,) for pair in range(oracle.space.count)]
     dense = oracle.margins(sets)
     clear = [edits for edits, margin in zip(sets, dense, strict=True) if abs(margin) > 0.1]
@@ -439,11 +450,11 @@ def test_doubtful_margins_are_verified_and_clear_ones_are_not() -> None:
     assert oracle.evaluations == before + 1
 
 
-def test_large_sets_that_pruning_tries_are_no_flips_until_they_are_asked_for() -> None:
+def test_large_sets_that_pruning_tries_become_flips_or_misses_only_through_margins() -> None:
     large = [tuple(range(start, start + LARGE_SET + 1)) for start in range(4)]
     small = [(0,), (1, 2)]
-    truth = an_oracle(30).margins([*large, *small])
-    oracle = an_oracle(30)
+    truth = make_oracle(30).margins([*large, *small])
+    oracle = make_oracle(30)
     assert oracle.trial_margins([*large, *small, large[0]]) == [*truth, truth[0]]
     assert oracle.evaluations == 6
     assert set(oracle.misses(10)) == set(small)
@@ -453,8 +464,8 @@ def test_large_sets_that_pruning_tries_are_no_flips_until_they_are_asked_for() -
     assert set(oracle.misses(10)) == {*large, *small}
 
 
-def test_verdicts_on_large_sets_are_not_remembered() -> None:
-    oracle = an_oracle(30)
+def test_verified_probabilities_of_large_sets_are_not_cached() -> None:
+    oracle = make_oracle(30)
     large, small = tuple(range(LARGE_SET + 1)), (0, 1)
     first = oracle.verify([large, small])
     assert torch.equal(oracle.verify([small]), first[1:])

@@ -1,4 +1,4 @@
-"""Large graphs are edited at candidate pairs, of which is said what dense forms would say."""
+"""Candidate pairs of large graphs: the same graphs and figures as the dense edit space."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def rng(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def graph_of(made: nx.Graph, features: int = 1, seed: int = 0) -> Graph:
-    kinds = torch.randint(0, 2, (made.number_of_nodes(), features), generator=rng(seed))
-    edges = torch.tensor(sorted(tuple(sorted(edge)) for edge in made.edges)).view(-1, 2)
+def graph_of(network: nx.Graph, features: int = 1, seed: int = 0) -> Graph:
+    kinds = torch.randint(0, 2, (network.number_of_nodes(), features), generator=rng(seed))
+    edges = torch.tensor(sorted(tuple(sorted(edge)) for edge in network.edges)).view(-1, 2)
     return Graph(kinds.float() if features > 1 else torch.ones(len(kinds), 1), edges.T.contiguous())
 
 
@@ -54,10 +54,10 @@ def restricted(graph: Graph, rules: EditRules | None = None, seed: int = 0) -> C
 
 
 def star_and_ba(nodes: int) -> nx.Graph:
-    """Half of the nodes hang at one of the others."""
-    made = nx.barabasi_albert_graph(nodes // 2, 2, seed=0)
-    made.add_edges_from((0, leaf) for leaf in range(nodes // 2, nodes))
-    return made
+    """Half of the nodes are leaves of one hub."""
+    network = nx.barabasi_albert_graph(nodes // 2, 2, seed=0)
+    network.add_edges_from((0, leaf) for leaf in range(nodes // 2, nodes))
+    return network
 
 
 @st.composite
@@ -76,22 +76,22 @@ def graphs(draw: st.DrawFn) -> nx.Graph:
 
 
 @settings(max_examples=20, deadline=None)
-@given(made=graphs(), seed=st.integers(0, 100))
-def test_candidates_are_edges_near_pairs_and_some_far_ones(made: nx.Graph, seed: int) -> None:
-    graph = graph_of(made)
+@given(network=graphs(), seed=st.integers(0, 100))
+def test_candidates_are_edges_near_pairs_and_some_far_pairs(network: nx.Graph, seed: int) -> None:
+    graph = graph_of(network)
     space = restricted(graph, seed=seed)
     pairs = list(zip(space.sources.tolist(), space.targets.tolist(), strict=True))
     assert len(set(pairs)) == len(pairs) == space.count <= 8 * graph.edge_count
-    assert all(one < other for one, other in pairs)
-    edges = {tuple(sorted(edge)) for edge in made.edges}
-    present = {pair for pair, there in zip(pairs, space.present.tolist(), strict=True) if there}
+    assert all(source < target for source, target in pairs)
+    edges = {tuple(sorted(edge)) for edge in network.edges}
+    present = {pair for pair, is_edge in zip(pairs, space.present.tolist(), strict=True) if is_edge}
     assert present == edges
     near = {
         pair
-        for node in made
-        if made.degree(node) <= 24
-        for one in made[node]
-        for other in made[node]
+        for node in network
+        if network.degree(node) <= 24
+        for one in network[node]
+        for other in network[node]
         if (pair := (min(one, other), max(one, other))) not in edges and one != other
     }
     if len(edges) + len(near) + graph.edge_count <= 8 * graph.edge_count:
@@ -100,12 +100,11 @@ def test_candidates_are_edges_near_pairs_and_some_far_ones(made: nx.Graph, seed:
     assert torch.equal(again.sources, space.sources)
 
 
-def test_edges_keep_what_they_carry() -> None:
-    made = nx.barabasi_albert_graph(30, 2, seed=1)
-    bare = graph_of(made, features=2)
-    carried = torch.eye(2)[torch.randint(0, 2, (bare.edge_count,), generator=rng(3))]
-    usual = UsualAttributes.seen([bare.features], [bare.edges], [carried])
-    graph = replace(bare, edge_attributes=carried, usual=usual)
+def test_edges_keep_their_attributes() -> None:
+    plain = graph_of(nx.barabasi_albert_graph(30, 2, seed=1), features=2)
+    attributes = torch.eye(2)[torch.randint(0, 2, (plain.edge_count,), generator=rng(3))]
+    usual = UsualAttributes.seen([plain.features], [plain.edges], [attributes])
+    graph = replace(plain, edge_attributes=attributes, usual=usual)
     space, dense = restricted(graph), EditSpace.of(graph, EditRules())
     pairs = list(zip(dense.sources.tolist(), dense.targets.tolist(), strict=True))
     for pair in range(space.count):
@@ -124,7 +123,7 @@ def test_edges_keep_what_they_carry() -> None:
         assert part.usual is usual
 
 
-def test_rules_hold_for_candidates() -> None:
+def test_candidates_obey_the_rules() -> None:
     graph = graph_of(nx.barabasi_albert_graph(40, 2, seed=1))
     frozen = EditRules(frozen_nodes=frozenset({0, 5}), frozen_pairs=frozenset({(7, 2)}))
     space = restricted(graph, frozen)
@@ -138,14 +137,14 @@ def test_rules_hold_for_candidates() -> None:
 
 
 @settings(max_examples=20, deadline=None)
-@given(made=graphs(), seed=st.integers(0, 100), data=st.data())
-def test_edited_graphs_are_those_of_the_dense_space(
-    made: nx.Graph, seed: int, data: st.DataObject
+@given(network=graphs(), seed=st.integers(0, 100), data=st.data())
+def test_edited_graphs_equal_those_of_the_dense_space(
+    network: nx.Graph, seed: int, data: st.DataObject
 ) -> None:
-    graph = graph_of(made, features=2, seed=seed)
+    graph = graph_of(network, features=2, seed=seed)
     rules = EditRules(keep_connected=True, max_ratio=1.0)
     space, dense = restricted(graph, rules, seed), EditSpace.of(graph, rules)
-    places = {
+    dense_position = {
         pair: position
         for position, pair in enumerate(
             zip(dense.sources.tolist(), dense.targets.tolist(), strict=True)
@@ -155,7 +154,7 @@ def test_edited_graphs_are_those_of_the_dense_space(
     sets: list[EditSet] = [
         tuple(sorted(chosen)) for chosen in data.draw(st.lists(one_set, min_size=2, max_size=6))
     ]
-    same = [tuple(sorted(places[pair] for pair in space.pairs(edits))) for edits in sets]
+    same = [tuple(sorted(dense_position[pair] for pair in space.pairs(edits))) for edits in sets]
     for own, other in zip(space.apply_all(sets), dense.apply_all(same), strict=True):
         assert torch.equal(own.edges, other.edges)
     assert space.component_counts(sets) == dense.component_counts(same)
@@ -167,35 +166,34 @@ def test_edited_graphs_are_those_of_the_dense_space(
 
 
 @settings(max_examples=20, deadline=None)
-@given(made=graphs(), seed=st.integers(0, 100))
-def test_statistics_shift_is_that_of_networkx_degrees_and_clustering(
-    made: nx.Graph, seed: int
+@given(network=graphs(), seed=st.integers(0, 100))
+def test_statistics_shift_equals_that_of_networkx_degrees_and_clustering(
+    network: nx.Graph, seed: int
 ) -> None:
-    space = restricted(graph_of(made), seed=seed)
+    space = restricted(graph_of(network), seed=seed)
     chosen = torch.randperm(space.count, generator=rng(seed))[:3].tolist()
     sets: list[EditSet] = [tuple(sorted(chosen)), (chosen[0],)]
 
     def figures(graph: nx.Graph) -> tuple[list[float], list[float]]:
-        scale = max(2 * made.number_of_edges() / made.number_of_nodes(), 1)
+        scale = max(2 * network.number_of_edges() / network.number_of_nodes(), 1)
         degrees = sorted(degree / scale for _, degree in graph.degree)
         return degrees, sorted(nx.clustering(graph).values())
 
-    before = figures(made)
-    for edits, strange in zip(sets, space.statistics_shift(sets), strict=True):
-        edited = made.copy()
+    before = figures(network)
+    for edits, shift in zip(sets, space.statistics_shift(sets), strict=True):
+        edited = network.copy()
         for one, other in space.pairs(edits):
             (edited.remove_edge if edited.has_edge(one, other) else edited.add_edge)(one, other)
         gaps = [
             sum(abs(a - b) for a, b in zip(now, then, strict=True)) / len(now)
             for now, then in zip(figures(edited), before, strict=True)
         ]
-        assert strange == pytest.approx(sum(gaps), abs=1e-9)
+        assert shift == pytest.approx(sum(gaps), abs=1e-9)
 
 
 @pytest.mark.parametrize("make", [star_and_ba, lambda n: nx.barabasi_albert_graph(n, 2, seed=0)])
-def test_patches_show_every_candidate_once_and_are_few(make: Callable[[int], nx.Graph]) -> None:
-    made = make(1000)
-    space = restricted(graph_of(made))
+def test_few_patches_contain_every_candidate_once(make: Callable[[int], nx.Graph]) -> None:
+    space = restricted(graph_of(make(1000)))
     patches = list(patches_of(space, ALWAYS))
     assert sorted(pair for patch in patches for pair in patch.pairs) == list(range(space.count))
     for patch in patches:
@@ -203,7 +201,7 @@ def test_patches_show_every_candidate_once_and_are_few(make: Callable[[int], nx.
         members = set(patch.nodes)
         for one, other in (ends for pair in patch.pairs for ends in space.pairs((pair,))):
             assert {one, other} <= members
-    # hubs do not need a patch per neighbour
+    # A hub does not need a patch per neighbour.
     assert len(patches) < 300
 
 
@@ -217,7 +215,7 @@ def network(pool: str = "mean", features: int = 2, seed: int = 0) -> Gnn:
 
 
 def denoiser_for(gnn: Gnn) -> Denoiser:
-    """With effects that are more than the slopes."""
+    """A denoiser whose predicted effects differ from the slopes."""
     shape = DenoiserShape(
         gnn.spec.features, hidden=4, blocks=1, classes=3, gnn_width=gnn.spec.state_width
     )
@@ -228,29 +226,29 @@ def denoiser_for(gnn: Gnn) -> Denoiser:
     return denoiser
 
 
-def test_a_graph_that_is_one_patch_is_read_as_a_whole() -> None:
+def test_a_single_patch_gives_the_gains_of_the_whole_graph() -> None:
     graph = graph_of(nx.barabasi_albert_graph(30, 2, seed=3), features=2)
     gnn = network()
     denoiser = denoiser_for(gnn)
     goal = FlipGoal(int(predict(gnn, [graph], CPU).argmax()), None)
     space, dense = restricted(graph), EditSpace.of(graph, EditRules())
     sparse_oracle, dense_oracle = (
-        CounterfactualOracle(gnn, one, goal, CPU) for one in (space, dense)
+        CounterfactualOracle(gnn, edit_space, goal, CPU) for edit_space in (space, dense)
     )
     patches = PatchEditRanker(denoiser, sparse_oracle, space, ALWAYS, device=CPU, generator=rng(0))
     whole = DenoiserEditRanker(
         denoiser, dense_oracle, CPU, effect_source=EffectSource.DENOISER, generator=rng(0)
     )
     pairs = list(zip(dense.sources.tolist(), dense.targets.tolist(), strict=True))
-    places = [pairs.index(pair) for pair in space.pairs(tuple(range(space.count)))]
-    assert torch.allclose(patches.gains, whole.gains[places], rtol=1e-3, atol=1e-4)
-    assert torch.allclose(patches.plausibility, whole.plausibility[places], rtol=1e-3, atol=1e-4)
+    positions = [pairs.index(pair) for pair in space.pairs(tuple(range(space.count)))]
+    assert torch.allclose(patches.gains, whole.gains[positions], rtol=1e-3, atol=1e-4)
+    assert torch.allclose(patches.plausibility, whole.plausibility[positions], rtol=1e-3, atol=1e-4)
     sets = [(0,), (1, 4)]
-    same = [tuple(sorted(places[pair] for pair in edits)) for edits in sets]
+    same = [tuple(sorted(positions[pair] for pair in edits)) for edits in sets]
     assert sparse_oracle.margins(sets) == pytest.approx(dense_oracle.margins(same), abs=1e-4)
 
 
-def test_known_effects_replace_foretold_ones() -> None:
+def test_measured_gains_replace_predicted_gains() -> None:
     graph = graph_of(nx.barabasi_albert_graph(100, 2, seed=3), features=2)
     gnn = network()
     goal = FlipGoal(int(predict(gnn, [graph], CPU).argmax()), None)
@@ -263,7 +261,7 @@ def test_known_effects_replace_foretold_ones() -> None:
 
 
 def edge_counter(threshold: float) -> Gnn:
-    """Class 1 if nodes + 2·edges > threshold: what flips it is known without any search."""
+    """Class 1 if nodes + 2·edges > threshold, so the flips are known without a search."""
     layers = (GinLayer(2, 2), PoolLayer("sum"), LinearLayer(2))
     gnn = Gnn(GnnSpec(1, 2, layers)).eval()
     weights = {
@@ -280,10 +278,10 @@ def edge_counter(threshold: float) -> Gnn:
 
 
 @pytest.mark.parametrize("edits", [1, 8])
-def test_a_large_graph_is_flipped_by_as_few_edits_as_it_takes(edits: int) -> None:
+def test_a_large_graph_is_flipped_by_the_fewest_edits(edits: int) -> None:
     graph = graph_of(star_and_ba(540))
     counted = graph.node_count + 2 * graph.edge_count
-    gnn = edge_counter(counted - 2 * edits + 1.0)  # so many edges have to go
+    gnn = edge_counter(counted - 2 * edits + 1.0)  # flips without `edits` edges
     denoiser = Denoiser(DenoiserShape(1, hidden=4, blocks=1, classes=2, gnn_width=2)).eval()
     outcome = explain(gnn, denoiser, graph, EditRules(), CounterfactualConfig(), seed=0, device=CPU)
     assert outcome.candidates is not None
@@ -293,52 +291,54 @@ def test_a_large_graph_is_flipped_by_as_few_edits_as_it_takes(edits: int) -> Non
     for found in outcome.found:
         assert not any(edit.added for edit in found.edits)
         assert int(predict(gnn, [found.graph], CPU).argmax()) == 0
-        made = nx.Graph(found.graph.edges.T.tolist())
-        made.add_nodes_from(range(540))
-        assert found.connected == nx.is_connected(made)
+        network = nx.Graph(found.graph.edges.T.tolist())
+        network.add_nodes_from(range(540))
+        assert found.connected == nx.is_connected(network)
     again = explain(gnn, denoiser, graph, EditRules(), CounterfactualConfig(), seed=0, device=CPU)
-    assert [one.edits for one in again.found] == [one.edits for one in outcome.found]
+    assert [found.edits for found in again.found] == [found.edits for found in outcome.found]
 
 
-def needs_many(edits: int) -> tuple[Gnn, Graph]:
-    """A graph of which so many edges have to go."""
+def flipped_by_removals(edits: int) -> tuple[Gnn, Graph]:
+    """A graph that flips only if `edits` edges are removed."""
     graph = graph_of(star_and_ba(1100))
     return edge_counter(graph.node_count + 2 * graph.edge_count - 2 * edits + 1.0), graph
 
 
-def untrained() -> Denoiser:
+def untrained_denoiser() -> Denoiser:
     return Denoiser(DenoiserShape(1, hidden=4, blocks=1, classes=2, gnn_width=2)).eval()
 
 
 def test_a_flip_of_hundreds_of_edits_is_pruned_in_few_rounds() -> None:
     needed = LARGE_SET + 24
-    gnn, graph = needs_many(needed)
+    gnn, graph = flipped_by_removals(needed)
     config = CounterfactualConfig()
-    outcome = explain(gnn, untrained(), graph, EditRules(), config, seed=0, device=CPU)
+    outcome = explain(gnn, untrained_denoiser(), graph, EditRules(), config, seed=0, device=CPU)
     assert [len(found.edits) for found in outcome.found] == [needed] * len(outcome.found)
     assert outcome.found
     unpruned = replace(config, prune=False)
-    bundles = explain(gnn, untrained(), graph, EditRules(), unpruned, seed=0, device=CPU)
-    size = len(bundles.found[0].edits)
+    unpruned_outcome = explain(
+        gnn, untrained_denoiser(), graph, EditRules(), unpruned, seed=0, device=CPU
+    )
+    size = len(unpruned_outcome.found[0].edits)
     assert size > needed
-    # of each of three bundles a round over all edits, and one over those that are left
+    # For each of three sets: one round over all edits, and one over the remaining edits.
     most = 3 * (size + needed + 50)
-    assert outcome.gnn_evaluations - bundles.gnn_evaluations < most
+    assert outcome.gnn_evaluations - unpruned_outcome.gnn_evaluations < most
 
 
-def test_stopped_while_a_large_set_is_pruned_the_answer_is_what_was_reached() -> None:
+def test_if_pruning_of_a_large_set_is_stopped_the_smallest_set_so_far_is_returned() -> None:
     needed = LARGE_SET + 24
-    gnn, graph = needs_many(needed)
+    gnn, graph = flipped_by_removals(needed)
     sizes = []
-    for asked in (100, 140, 200):
-        calls = iter(range(asked))
+    for checks in (100, 140, 200):
+        calls = iter(range(checks))
 
         def should_stop(calls: Iterator[int] = calls) -> bool:
             return next(calls, None) is None
 
         outcome = explain(
             gnn,
-            untrained(),
+            untrained_denoiser(),
             graph,
             EditRules(),
             CounterfactualConfig(),
@@ -353,7 +353,7 @@ def test_stopped_while_a_large_set_is_pruned_the_answer_is_what_was_reached() ->
     assert sizes[0] > sizes[-1] == needed
 
 
-def test_what_the_sparse_gnn_has_said_of_candidates_is_not_asked_again() -> None:
+def test_cached_margins_of_the_sparse_gnn_are_not_verified_again() -> None:
     graph = graph_of(nx.barabasi_albert_graph(100, 2, seed=3), features=2)
     gnn = network()
     goal = FlipGoal(int(predict(gnn, [graph], CPU).argmax()), None)
@@ -368,7 +368,7 @@ def test_what_the_sparse_gnn_has_said_of_candidates_is_not_asked_again() -> None
     assert (unknown > 0) == (oracle.margins([(2, 3)])[0] > 0)
 
 
-def test_stopping_while_patches_are_read_is_said() -> None:
+def test_a_stop_while_patches_are_read_is_the_reason() -> None:
     graph = graph_of(star_and_ba(540))
     calls = iter([False, *[True] * 1000])
     gnn = edge_counter(10.0)
@@ -386,7 +386,7 @@ def test_stopping_while_patches_are_read_is_said() -> None:
     assert "stopped" in str(outcome.reason)
 
 
-def test_the_papers_sampler_takes_no_large_graphs() -> None:
+def test_the_paper_sampler_refuses_large_graphs() -> None:
     graph = graph_of(star_and_ba(40))
     config = CounterfactualConfig(sampler="paper", candidates=replace(ALWAYS, above_nodes=39))
     gnn = edge_counter(10.0)

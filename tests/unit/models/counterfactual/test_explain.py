@@ -1,4 +1,4 @@
-"""Counterfactuals against exhaustive search, NetworkX and the sparse GNN asked again."""
+"""Counterfactuals, compared with exhaustive search, NetworkX and the sparse GNN."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ torch.set_num_threads(1)
 
 CPU = torch.device("cpu")
 FEATURES = 2
-ANYTHING = EditRules(max_ratio=10.0)
+ANY_EDIT = EditRules(max_ratio=10.0)
 DEFAULTS = CounterfactualConfig()
 Pair = tuple[int, int]
 
@@ -70,13 +70,13 @@ def random_gnn(seed: int, like: Graph, classes: int = 2, *, bias: float = 0.0) -
 def tiny_denoiser(seed: int = 0) -> Denoiser:
     rng = torch.Generator().manual_seed(seed)
     denoiser = Denoiser(DenoiserShape(FEATURES, hidden=8, blocks=2), rng)
-    with torch.no_grad():  # a new denoiser says nothing before it is trained
+    with torch.no_grad():  # the head of a new denoiser is zero
         denoiser.head_out.copy_(torch.randn(denoiser.head_out.shape, generator=rng))
     return denoiser.eval()
 
 
 class FixedDenoiser(Denoiser):
-    """Always answers with one graph."""
+    """Always predicts the same graph."""
 
     def __init__(self, answer: Tensor) -> None:
         super().__init__(DenoiserShape(FEATURES, hidden=4, blocks=1))
@@ -91,7 +91,7 @@ class FixedDenoiser(Denoiser):
 def run(
     gnn: Gnn,
     graph: Graph,
-    rules: EditRules = ANYTHING,
+    rules: EditRules = ANY_EDIT,
     config: CounterfactualConfig = DEFAULTS,
     *,
     denoiser: Denoiser | None = None,
@@ -124,9 +124,9 @@ def probabilities(gnn: Gnn, graph: Graph) -> Tensor:
 
 
 def rounding(gnn: Gnn, graph: Graph) -> float:
-    """What sums in another order, as in a larger batch, may change: an epsilon of the terms.
+    """Upper bound of the rounding error if another batch changes the order of sums.
 
-    `random_gnn` stretches the logits, and with them the rounding of terms that cancel.
+    `random_gnn` scales the logits, and with them the rounding error of terms that cancel.
     """
     graphs = to_sparse([graph])
     values = graphs.features
@@ -145,7 +145,7 @@ def networkx_of(graph: Graph, edges: frozenset[Pair] | None = None) -> nx.Graph:
     return result
 
 
-def tears_apart(graph: Graph, edges: frozenset[Pair]) -> bool:
+def disconnects(graph: Graph, edges: frozenset[Pair]) -> bool:
     parts = list(nx.connected_components(networkx_of(graph, edges)))
     return any(
         not any(before <= after for after in parts)
@@ -164,7 +164,7 @@ def obeys(rules: EditRules, graph: Graph, edges: frozenset[Pair]) -> bool:
         and (rules.remove or not before - edges)
         and not any(set(pair) & rules.frozen_nodes for pair in changed)
         and not changed & frozen
-        and not (rules.keep_connected and tears_apart(graph, edges))
+        and not (rules.keep_connected and disconnects(graph, edges))
     )
 
 
@@ -177,12 +177,12 @@ def flips(before: Tensor, after: Tensor, target: int | None = None) -> bool:
 def smallest_by_exhaustion(
     gnn: Gnn, graph: Graph, rules: EditRules, target: int | None = None
 ) -> int | None:
-    """Fewest edits of all flips among all edge sets, None if there is no flip."""
+    """Fewest edits of any flip, by trying all edge sets; None if there is no flip."""
     pairs = list(combinations(range(graph.node_count), 2))
-    every = [
-        frozenset(some) for size in range(len(pairs) + 1) for some in combinations(pairs, size)
+    edge_sets = [
+        frozenset(chosen) for size in range(len(pairs) + 1) for chosen in combinations(pairs, size)
     ]
-    allowed = [edges for edges in every if obeys(rules, graph, edges)]
+    allowed = [edges for edges in edge_sets if obeys(rules, graph, edges)]
     with torch.no_grad():
         after = gnn(to_sparse([with_edges(graph, edges) for edges in allowed])).softmax(dim=1)
     before = probabilities(gnn, graph)
@@ -197,7 +197,7 @@ def smallest_by_exhaustion(
 
 
 RULES = [
-    ANYTHING,
+    ANY_EDIT,
     EditRules(max_ratio=0.5),
     EditRules(max_ratio=10.0, add=False),
     EditRules(max_ratio=10.0, remove=False),
@@ -230,15 +230,15 @@ def test_agrees_with_exhaustive_search_on_a_target_class(seed: int, target: int)
         assert "already" in (outcome.reason or "")
         return
     found = len(outcome.found[0].edits) if outcome.found else None
-    assert found == smallest_by_exhaustion(gnn, graph, ANYTHING, target)
+    assert found == smallest_by_exhaustion(gnn, graph, ANY_EDIT, target)
     assert all(int(answer.probabilities.argmax()) == target for answer in outcome.found)
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_beam_finds_what_greedy_search_finds(seed: int) -> None:
+def test_the_beam_needs_no_more_edits_than_greedy_search(seed: int) -> None:
     graph = random_graph(seed, 8, 0.35)
     gnn = random_gnn(seed, graph, bias=1.5)
-    # nothing is tried completely beyond one edit
+    # Beyond one edit, no size is searched exhaustively.
     config = CounterfactualConfig(search=SearchConfig(all_sets=1))
     outcome = run(gnn, graph, EditRules(max_ratio=0.6), config)
     greedy = _greedy_edits(gnn, graph, int(0.6 * graph.edge_count + 1e-9))
@@ -266,7 +266,7 @@ def _greedy_edits(gnn: Gnn, graph: Graph, budget: int) -> int | None:
 
 
 @st.composite
-def asked(draw: st.DrawFn) -> tuple[Graph, EditRules, CounterfactualConfig, int]:
+def explain_arguments(draw: st.DrawFn) -> tuple[Graph, EditRules, CounterfactualConfig, int]:
     nodes = draw(st.integers(1, 7))
     pairs = list(combinations(range(nodes), 2))
     edges = frozenset(draw(st.sets(st.sampled_from(pairs)))) if pairs else frozenset()
@@ -292,11 +292,11 @@ def asked(draw: st.DrawFn) -> tuple[Graph, EditRules, CounterfactualConfig, int]
 
 
 @settings(max_examples=80, deadline=None)
-@given(asked())
+@given(explain_arguments())
 def test_every_answer_is_verified_minimal_and_obeys_the_rules(
-    ask: tuple[Graph, EditRules, CounterfactualConfig, int],
+    arguments: tuple[Graph, EditRules, CounterfactualConfig, int],
 ) -> None:
-    graph, rules, config, seed = ask
+    graph, rules, config, seed = arguments
     gnn = random_gnn(seed, graph)
     outcome = run(gnn, graph, rules, config, seed=seed)
     before = probabilities(gnn, graph)
@@ -312,14 +312,14 @@ def test_every_answer_is_verified_minimal_and_obeys_the_rules(
     if outcome.closest_miss is not None:
         check_described(gnn, graph, rules, outcome.closest_miss)
         missed = outcome.closest_miss.graph
-        after, was = probabilities(gnn, missed), int(before.argmax())
-        others = torch.cat([after[:was], after[was + 1 :]])
-        # on the border alone and in a batch may differ by rounding
-        assert float(others.max() - after[was]) <= rounding(gnn, missed)
+        after, label = probabilities(gnn, missed), int(before.argmax())
+        others = torch.cat([after[:label], after[label + 1 :]])
+        # Near the decision boundary, batches of other sizes may differ by rounding.
+        assert float(others.max() - after[label]) <= rounding(gnn, missed)
 
 
 def check_described(gnn: Gnn, graph: Graph, rules: EditRules, answer: FoundCounterfactual) -> None:
-    """The answer says about its graph what is true."""
+    """The fields of the answer match its graph."""
     after = edges_of(answer.graph)
     added = {(edit.source, edit.target) for edit in answer.edits if edit.added}
     removed = {(edit.source, edit.target) for edit in answer.edits if not edit.added}
@@ -340,7 +340,7 @@ def check_described(gnn: Gnn, graph: Graph, rules: EditRules, answer: FoundCount
 
 
 def is_minimal(gnn: Gnn, graph: Graph, rules: EditRules, answer: FoundCounterfactual) -> bool:
-    """Whether no single edit can be reverted with the flip kept, by the sparse GNN."""
+    """Whether reverting any single edit loses the flip, by the sparse GNN."""
     before = probabilities(gnn, graph)
     reverted = [edges_of(answer.graph) ^ {(edit.source, edit.target)} for edit in answer.edits]
     return not any(
@@ -367,8 +367,8 @@ def test_counterfactuals_of_larger_graphs_are_minimal(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_alternatives_are_really_different(seed: int) -> None:
-    # constant features on a ring: nearly every edit has twins by symmetry
+def test_alternatives_differ_by_more_than_a_symmetry(seed: int) -> None:
+    # On a ring with constant features, nearly every edit has symmetric equivalents.
     ring = frozenset((min(i, (i + 1) % 7), max(i, (i + 1) % 7)) for i in range(7))
     graph = with_edges(random_graph(seed, 7, constant=True), ring)
     gnn = random_gnn(seed, graph, bias=0.3 * seed)
@@ -409,7 +409,7 @@ def _summary(outcome: CounterfactualOutcome) -> list[object]:
 
 
 @pytest.mark.parametrize("sampler", ["guided", "paper"])
-def test_the_seed_decides_and_nothing_else(sampler: str) -> None:
+def test_only_the_seed_affects_the_answer(sampler: str) -> None:
     graph = random_graph(3, 9, 0.3)
     gnn = random_gnn(3, graph, bias=1.0)
     config = CounterfactualConfig(sampler=sampler)  # type: ignore[arg-type]
@@ -418,7 +418,7 @@ def test_the_seed_decides_and_nothing_else(sampler: str) -> None:
     global_state = torch.get_rng_state()
     first = run(gnn, graph, EditRules(max_ratio=1.0), config, seed=5)
     assert torch.equal(torch.get_rng_state(), global_state)
-    # other work in between, other global randomness
+    # Other work and another global seed change nothing.
     run(gnn, random_graph(4, 6), config=config, seed=6)
     torch.manual_seed(2)
     again = run(gnn, graph, EditRules(max_ratio=1.0), config, seed=5)
@@ -436,16 +436,16 @@ def test_training_mode_does_not_change_the_answer() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_closest_miss_is_the_best_of_all_allowed_graphs(seed: int) -> None:
     graph = random_graph(seed, 5)
-    gnn = random_gnn(seed, graph, bias=30.0)  # nothing outweighs it
+    gnn = random_gnn(seed, graph, bias=30.0)  # no edit outweighs it
     rules = EditRules(max_edits=2, max_ratio=10.0)
     outcome = run(gnn, graph, rules)
     assert outcome.found == ()
     assert "2 edits" in (outcome.reason or "")
     assert outcome.closest_miss is not None
     pairs = list(combinations(range(5), 2))
-    every = [frozenset(some) for size in (1, 2) for some in combinations(pairs, size)]
+    edit_sets = [frozenset(chosen) for size in (1, 2) for chosen in combinations(pairs, size)]
     with torch.no_grad():
-        logits = gnn(to_sparse([with_edges(graph, edges_of(graph) ^ edits) for edits in every]))
+        logits = gnn(to_sparse([with_edges(graph, edges_of(graph) ^ edits) for edits in edit_sets]))
         miss = gnn(to_sparse([outcome.closest_miss.graph]))[0]
     best = (logits[:, 1] - logits[:, 0]).max()
     assert float(miss[1] - miss[0]) == pytest.approx(float(best), abs=1e-4)
@@ -460,7 +460,7 @@ def test_closest_miss_is_the_best_of_all_allowed_graphs(seed: int) -> None:
         (EditRules(max_ratio=1.0, add=False, remove=False), "no node pair"),
     ],
 )
-def test_impossible_asks_say_why(rules: EditRules, words: str) -> None:
+def test_impossible_requests_have_a_reason(rules: EditRules, words: str) -> None:
     graph = random_graph(0, 5)
     outcome = run(random_gnn(0, graph), graph, rules)
     assert outcome.found == ()
@@ -485,7 +485,7 @@ def test_unknown_nodes_and_classes_are_refused() -> None:
         run(gnn, graph, config=CounterfactualConfig(target_class=2))
 
 
-def test_stopped_at_once_it_says_so() -> None:
+def test_an_immediate_stop_is_the_reason() -> None:
     graph = random_graph(1, 6)
     outcome = run(random_gnn(1, graph), graph, should_stop=lambda: True)
     assert outcome.found == ()
@@ -493,12 +493,12 @@ def test_stopped_at_once_it_says_so() -> None:
 
 
 @pytest.mark.parametrize("calls", [1, 2, 3, 5, 8])
-def test_stopped_later_it_keeps_what_it_found(calls: int) -> None:
+def test_a_later_stop_keeps_the_flips_found(calls: int) -> None:
     graph = random_graph(2, 9, 0.3)
     gnn = random_gnn(2, graph, bias=1.0)
-    left = iter(range(1 + calls))  # one before it begins
+    remaining = iter(range(1 + calls))  # one check precedes the search
     rules = EditRules(max_ratio=1.0)
-    outcome = run(gnn, graph, rules, should_stop=lambda: next(left, None) is None)
+    outcome = run(gnn, graph, rules, should_stop=lambda: next(remaining, None) is None)
     assert outcome.found or outcome.closest_miss
     for answer in outcome.found:
         check_described(gnn, graph, rules, answer)
@@ -516,14 +516,14 @@ def hard_to_flip(graph: Graph) -> Gnn:
 
 
 @pytest.mark.parametrize("sampler", ["guided", "paper"])
-def test_answers_of_the_denoiser_are_told_from_those_of_the_search(sampler: str) -> None:
+def test_answers_name_denoiser_or_search_as_their_source(sampler: str) -> None:
     graph = random_graph(2, 7)
     gnn = hard_to_flip(graph)
     config = CounterfactualConfig(alternatives=4, sampler=sampler)  # type: ignore[arg-type]
     clean = to_dense([graph]).adjacency[0]
-    silent = run(gnn, graph, config=config, denoiser=FixedDenoiser(clean))
-    assert not any(answer.by_denoiser for answer in silent.found)
-    assert (silent.found == ()) == (sampler == "paper")  # the paper's sampler does not search
+    from_search = run(gnn, graph, config=config, denoiser=FixedDenoiser(clean))
+    assert not any(answer.by_denoiser for answer in from_search.found)
+    assert (from_search.found == ()) == (sampler == "paper")  # the paper's sampler does not search
 
     flipping = run(gnn, graph, config=CounterfactualConfig(alternatives=1)).found[0].graph
     answer = to_dense([flipping]).adjacency[0]
@@ -544,9 +544,9 @@ def test_a_sample_beyond_the_budget_is_projected_and_pruned() -> None:
         check_minimal(gnn, graph, rules, answer)
 
 
-def test_unpruned_flips_keep_the_edits_they_do_not_need() -> None:
+def test_unpruned_flips_keep_unnecessary_edits() -> None:
     graph = random_graph(6, 12, 0.3)
-    gnn = random_gnn(6, graph, bias=3.0)  # it takes more edits than the search combines completely
+    gnn = random_gnn(6, graph, bias=3.0)  # needs more edits than exhaustive search covers
     opposite = 1 - to_dense([graph]).adjacency[0] - torch.eye(12)
     found = {
         prune: run(
@@ -563,12 +563,12 @@ def test_unpruned_flips_keep_the_edits_they_do_not_need() -> None:
     for answer in (*found[True], *found[False]):
         assert flips(before, probabilities(gnn, answer.graph))
     assert found[True]
-    assert all(is_minimal(gnn, graph, ANYTHING, answer) for answer in found[True])
-    assert not all(is_minimal(gnn, graph, ANYTHING, answer) for answer in found[False])
+    assert all(is_minimal(gnn, graph, ANY_EDIT, answer) for answer in found[True])
+    assert not all(is_minimal(gnn, graph, ANY_EDIT, answer) for answer in found[False])
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_without_information_answers_are_as_valid(seed: int) -> None:
+def test_answers_without_predicted_effects_are_minimal(seed: int) -> None:
     graph = random_graph(seed, 8, 0.3)
     gnn = random_gnn(seed, graph, bias=1.0)
     config = CounterfactualConfig(effect_source=EffectSource.NONE)
@@ -579,10 +579,10 @@ def test_without_information_answers_are_as_valid(seed: int) -> None:
     assert first.samples == run(gnn, graph).samples
     assert first.found
     for answer in first.found:
-        check_minimal(gnn, graph, ANYTHING, answer)
+        check_minimal(gnn, graph, ANY_EDIT, answer)
 
 
-def test_scattered_samples_have_the_sizes_and_nothing_else_of_the_originals() -> None:
+def test_scattered_samples_keep_only_the_sizes_of_the_originals() -> None:
     samples = [(0, 1, 2), (), (4,), tuple(range(30))]
     rng = torch.Generator().manual_seed(0)
     scattered_samples = [scattered(samples, 30, rng) for _ in range(200)]
@@ -590,22 +590,22 @@ def test_scattered_samples_have_the_sizes_and_nothing_else_of_the_originals() ->
         assert [len(edits) for edits in drawn] == [3, 0, 1, 30]
         assert all(list(edits) == sorted(set(edits)) for edits in drawn)
     singles = {drawn[2][0] for drawn in scattered_samples}
-    assert singles == set(range(30))  # every pair is as likely
+    assert singles == set(range(30))  # every pair occurs
 
 
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("effect_source", list(EffectSource))
-def test_backward_passes_are_counted_beside_forward_ones(
+def test_backward_passes_are_counted(
     classes: int, effect_source: EffectSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     differentiated: list[int] = []  # graphs of each backward pass
     grad = torch.autograd.grad
 
-    def counted(value: Tensor, adjacency: Tensor, **options: Any) -> tuple[Tensor, ...]:
+    def counting_grad(value: Tensor, adjacency: Tensor, **options: Any) -> tuple[Tensor, ...]:
         differentiated.append(len(adjacency))
         return grad(value, adjacency, **options)
 
-    monkeypatch.setattr(torch.autograd, "grad", counted)
+    monkeypatch.setattr(torch.autograd, "grad", counting_grad)
     graph = random_graph(2, 9, 0.3)
     gnn = random_gnn(2, graph, classes, bias=1.0)
     width = gnn.spec.state_width
@@ -630,7 +630,7 @@ def test_work_is_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "build",
     [
         lambda: CounterfactualConfig(alternatives=0),
         lambda: CounterfactualConfig(sampler="greedy"),  # type: ignore[arg-type]
@@ -642,13 +642,13 @@ def test_work_is_counted() -> None:
         lambda: SearchConfig(pool=0),
     ],
 )
-def test_nonsense_settings_are_refused(wrong: Callable[[], object]) -> None:
+def test_invalid_settings_are_refused(build: Callable[[], object]) -> None:
     with pytest.raises(ValueError, match="got"):
-        wrong()
+        build()
 
 
-def test_the_input_itself_is_no_flip_where_both_forms_of_the_gnn_disagree() -> None:
-    """On the border the dense form may give the input another class than the sparse one."""
+def test_the_input_is_no_flip_even_if_dense_and_sparse_form_disagree() -> None:
+    """Near the decision boundary, the two forms may give the input different classes."""
     graph = random_graph(3, 5, 0.5)
     gnn = random_gnn(3, graph)
     other = 1 - int(probabilities(gnn, graph).argmax())

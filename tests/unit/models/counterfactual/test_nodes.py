@@ -1,4 +1,4 @@
-"""From a trained node classifier to counterfactuals that flip it on the whole graph."""
+"""Counterfactuals of a trained node classifier, verified on the whole graph."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def gnn(data: NodeDataset) -> Gnn:
         torch.manual_seed(0)
         gnn = Gnn(spec)
     optimizer = torch.optim.Adam(gnn.parameters(), lr=1e-2)
-    # at full rate a last step may undo what the batch norm's averages have learned
+    # A full learning rate at the end would make batch norm's averages stale.
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, EPOCHS)
     graphs = to_sparse([data.graph])
     for _ in range(EPOCHS):
@@ -61,7 +61,7 @@ def test_the_classifier_learned_its_task(data: NodeDataset, gnn: Gnn) -> None:
     assert float((predicted == data.labels).float().mean()) > 0.95
 
 
-# nodes of three cycles
+# Nodes of three cycles.
 @pytest.mark.parametrize("node", [511 + 6 * 10, 511 + 6 * 25 + 2, 511 + 6 * 40 + 4])
 def test_counterfactuals_of_a_node_flip_on_the_whole_graph(
     data: NodeDataset, gnn: Gnn, node: int
@@ -91,7 +91,7 @@ def test_counterfactuals_of_a_node_flip_on_the_whole_graph(
 
 
 def walk_counter(threshold: float) -> Gnn:
-    """Class 1 if more walks of two steps, of which each may stay, start at the node."""
+    """Class 1 if more than `threshold` walks of two steps start at the node; a step may stay."""
     gnn = Gnn(GnnSpec(1, 2, (GinLayer(1, 1), GinLayer(1, 1), LinearLayer(2)))).eval()
     with torch.no_grad():
         for name, value in gnn.named_parameters():
@@ -102,12 +102,12 @@ def walk_counter(threshold: float) -> Gnn:
 
 
 def ring(size: int) -> Graph:
-    places = torch.arange(size)
-    edges = torch.stack([places, (places + 1) % size]).sort(dim=0).values
+    nodes = torch.arange(size)
+    edges = torch.stack([nodes, (nodes + 1) % size]).sort(dim=0).values
     return Graph(torch.ones(size, 1), edges)
 
 
-def test_probabilities_of_a_node_are_those_of_the_whole_graph() -> None:
+def test_probabilities_of_a_node_come_from_the_whole_graph() -> None:
     gnn, whole = walk_counter(10.0), ring(8)  # nine walks start at every node
     part = instance(whole, 0, gnn.spec.convolutions, sight=gnn.spec.sight)
     outcome = explain_node(
@@ -127,8 +127,8 @@ def test_probabilities_of_a_node_are_those_of_the_whole_graph() -> None:
     assert frozen_pairs(part) == 3
 
 
-def test_an_answer_that_does_not_hold_in_the_whole_graph_is_dropped() -> None:
-    """One hop is too little: the part has 7 walks, and 9 after an edit, instead of 9 and 11."""
+def test_answers_refuted_in_the_whole_graph_are_dropped() -> None:
+    """With one hop, the instance has 7 walks and 9 after an edit, instead of 9 and 11."""
     gnn, whole = walk_counter(8.0), ring(8)
     part = instance(whole, 0, gnn.spec.convolutions, sight=gnn.spec.sight, hops=1)
     assert not part.exact
@@ -142,18 +142,20 @@ def test_an_answer_that_does_not_hold_in_the_whole_graph_is_dropped() -> None:
         device=CPU,
     )
     assert claimed.found
-    held = held_on_whole(gnn, part, claimed, whole=whole, target_class=None, device=CPU)
-    assert held.found == ()
-    assert held.reason == (
+    verified = held_on_whole(gnn, part, claimed, whole=whole, target_class=None, device=CPU)
+    assert verified.found == ()
+    assert verified.reason == (
         "the edits flip the node in its neighbourhood but not in the whole graph"
     )
-    torch.testing.assert_close(held.probabilities, torch.tensor([0.0, 1.0]).softmax(0))
-    assert held.closest_miss is not None
-    torch.testing.assert_close(held.closest_miss.probabilities, torch.tensor([0.0, 3.0]).softmax(0))
-    assert held.gnn_evaluations == claimed.gnn_evaluations + 1 + len(claimed.found)
+    torch.testing.assert_close(verified.probabilities, torch.tensor([0.0, 1.0]).softmax(0))
+    assert verified.closest_miss is not None
+    torch.testing.assert_close(
+        verified.closest_miss.probabilities, torch.tensor([0.0, 3.0]).softmax(0)
+    )
+    assert verified.gnn_evaluations == claimed.gnn_evaluations + 1 + len(claimed.found)
 
 
-def test_an_answer_of_another_class_than_asked_for_is_dropped() -> None:
+def test_answers_of_another_class_than_requested_are_dropped() -> None:
     gnn, whole = walk_counter(10.0), ring(8)
     part = instance(whole, 0, gnn.spec.convolutions, sight=gnn.spec.sight)
     claimed = explain(
@@ -166,5 +168,5 @@ def test_an_answer_of_another_class_than_asked_for_is_dropped() -> None:
         device=CPU,
     )
     for target, kept in ((1, 1), (0, 0), (None, 1)):
-        held = held_on_whole(gnn, part, claimed, whole=whole, target_class=target, device=CPU)
-        assert len(held.found) == kept
+        verified = held_on_whole(gnn, part, claimed, whole=whole, target_class=target, device=CPU)
+        assert len(verified.found) == kept

@@ -1,4 +1,4 @@
-"""What the choice among counterfactuals rests on, against NetworkX and SciPy."""
+"""Selection of counterfactuals: its figures, compared with NetworkX and SciPy."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def graphs(draw: st.DrawFn, most: int = 8) -> Graph:
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(graphs(), min_size=1, max_size=4))
-def test_components_are_those_of_networkx(some: list[Graph]) -> None:
-    found = component_counts(to_dense(some)).tolist()
-    assert found == [nx.number_connected_components(networkx_of(graph)) for graph in some]
+def test_component_counts_equal_those_of_networkx(batch: list[Graph]) -> None:
+    counts = component_counts(to_dense(batch)).tolist()
+    assert counts == [nx.number_connected_components(networkx_of(graph)) for graph in batch]
 
 
 def test_the_ends_of_a_long_path_reach_each_other() -> None:
@@ -64,23 +64,24 @@ def test_the_ends_of_a_long_path_reach_each_other() -> None:
 def test_codes_do_not_depend_on_node_order(graph: Graph, rng: object) -> None:
     order = list(range(graph.node_count))
     rng.shuffle(order)  # type: ignore[attr-defined]
-    place = {old: new for new, old in enumerate(order)}
-    edges = {(min(place[a], place[b]), max(place[a], place[b])) for a, b in graph.edges.T.tolist()}
+    new_id = {old: new for new, old in enumerate(order)}
+    renamed = [(new_id[a], new_id[b]) for a, b in graph.edges.T.tolist()]
+    edges = {(min(pair), max(pair)) for pair in renamed}
     shuffled = graph_of(graph.node_count, edges, graph.features[order, 0].tolist())
     one, other = graph_codes(to_dense([graph, shuffled]))
     assert one == other
 
 
-def test_codes_tell_all_small_graphs_apart() -> None:
+def test_codes_distinguish_all_small_graphs() -> None:
     atlas = [graph for graph in nx.graph_atlas_g() if 1 <= graph.number_of_nodes() <= 5]
-    some = [
+    graphs_of_atlas = [
         graph_of(graph.number_of_nodes(), {(min(e), max(e)) for e in graph.edges})
         for graph in atlas
     ]
-    assert len(set(graph_codes(to_dense(some)))) == len(atlas)
+    assert len(set(graph_codes(to_dense(graphs_of_atlas)))) == len(atlas)
 
 
-def test_codes_see_node_features() -> None:
+def test_codes_depend_on_node_features() -> None:
     path = {(0, 1), (1, 2)}
     ends, middle = graph_of(3, path, [1, 0, 0]), graph_of(3, path, [0, 1, 0])
     same = graph_of(3, path, [0, 0, 1])
@@ -108,7 +109,7 @@ def test_marked_codes_are_equal_for_isomorphic_edits_only(
         edge_match=lambda a, b: a["mark"] == b["mark"],
     )
     codes = marked_codes(space, [one, other])
-    # on so few nodes colour refinement misses nothing once edges are marked
+    # On so few nodes with marked edges, colour refinement is exact.
     assert (codes[0] == codes[1]) == isomorphic
 
 
@@ -130,7 +131,7 @@ def test_statistics_shift_is_the_distance_to_the_input(graph: Graph, data: st.Da
     edits = tuple(sorted(data.draw(st.sets(st.integers(0, space.count - 1), min_size=1))))
     (distance,) = space.statistics_shift([edits])
     before, after = networkx_of(graph), networkx_of(space.apply(edits))
-    parts = nx.number_connected_components(before) - nx.number_connected_components(after)
+    components = nx.number_connected_components(before) - nx.number_connected_components(after)
     mean_degree = max(1.0, float(np.mean([d for _, d in before.degree])))
     expected = sum(
         wasserstein_distance(statistic(before), statistic(after)) / scale
@@ -140,11 +141,11 @@ def test_statistics_shift_is_the_distance_to_the_input(graph: Graph, data: st.Da
             (lambda g: nx.normalized_laplacian_spectrum(g).real, 1.0),
         )
     )
-    assert distance == pytest.approx(expected + 0.02 * abs(parts), abs=1e-4)
+    assert distance == pytest.approx(expected + 0.02 * abs(components), abs=1e-4)
 
 
-def test_fewer_edits_go_first_then_natural_ones() -> None:
-    # a path 0-1-2-3: without its middle it falls apart, a chord makes a triangle, which is stranger
+def test_fewer_edits_come_first_then_small_shifts() -> None:
+    # On the path 0-1-2-3, removing the middle edge shifts the statistics less than adding a chord.
     space = EditSpace.of(graph_of(4, {(0, 1), (1, 2), (2, 3)}), EditRules(max_ratio=10.0))
     pairs = list(zip(space.sources.tolist(), space.targets.tolist(), strict=True))
     middle, chord, ends = pairs.index((1, 2)), pairs.index((0, 2)), pairs.index((0, 3))
@@ -154,7 +155,7 @@ def test_fewer_edits_go_first_then_natural_ones() -> None:
     assert choose(space, [(middle,), both, (chord,)], 1) == [(middle,)]
 
 
-def test_supersets_and_symmetric_twins_are_dropped() -> None:
+def test_supersets_and_symmetric_sets_are_dropped() -> None:
     space = EditSpace.of(graph_of(4, {(0, 1), (1, 2), (2, 3)}), EditRules(max_ratio=10.0))
     pairs = list(zip(space.sources.tolist(), space.targets.tolist(), strict=True))
     left, right = pairs.index((0, 1)), pairs.index((2, 3))
@@ -165,10 +166,10 @@ def test_supersets_and_symmetric_twins_are_dropped() -> None:
 
 
 def test_alternatives_that_share_fewer_edits_are_preferred() -> None:
-    features = list(range(8))  # all nodes differ, so that nothing is a symmetric twin
+    features = list(range(8))  # all nodes differ, so no two sets are symmetric
     ring = {(min(i, (i + 1) % 8), max(i, (i + 1) % 8)) for i in range(8)}
     space = EditSpace.of(graph_of(8, ring, features), EditRules(max_ratio=10.0))
     chords = [pair for pair in range(space.count) if not space.present[pair]]
     a, b, c, d = chords[:4]
-    near, far = (a, c), (c, d)
-    assert far in choose(space, [(a, b), near, far], 2)
+    overlapping, disjoint = (a, c), (c, d)
+    assert disjoint in choose(space, [(a, b), overlapping, disjoint], 2)

@@ -1,4 +1,4 @@
-"""GNNs without a dense form: judged, searched and steered by their sparse form alone."""
+"""GNNs without a dense form: evaluation, search and training use the sparse form alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from d4explain.gnn.network import Gnn, predict
 from d4explain.gnn.spec import GineLayer, GinLayer, GnnSpec, LinearLayer, PluggedLayer, PoolLayer
 from models.classes.explain import ClassConfig, explain_class
 from models.counterfactual.explain import CounterfactualConfig, EditRules, explain
-from models.diffusion import counterfactual_loss as steering_module
+from models.diffusion import counterfactual_loss as loss_module
 from models.diffusion.counterfactual_loss import sampled_counterfactual_loss
 from models.diffusion.denoiser import Denoiser, DenoiserShape
 from models.diffusion.gnn_sensitivity import gnn_sensitivity
@@ -33,7 +33,7 @@ CPU = torch.device("cpu")
 
 
 class Gin(nn.Module):
-    """As the vocabulary's `gin`, but only on sparse graphs."""
+    """The layer `gin` of the vocabulary, for sparse graphs only."""
 
     def __init__(self, width: int, out: int) -> None:
         super().__init__()
@@ -47,8 +47,8 @@ def sparse_gin(width: int, out: int) -> PluggedLayer:
     return PluggedLayer("sparse_gin", out, lambda: Gin(width, out), hops=1)
 
 
-def twins(features: int = 2, *, pool: bool = True) -> tuple[Gnn, Gnn]:
-    """The same GNN without and with a dense form."""
+def sparse_and_dense(features: int = 2, *, pool: bool = True) -> tuple[Gnn, Gnn]:
+    """The same GNN, without and with a dense form."""
     ending = (PoolLayer("sum"), LinearLayer(3)) if pool else (LinearLayer(3),)
     torch.manual_seed(1)
     known = Gnn(GnnSpec(features, 3, (GinLayer(4, 4), GinLayer(4, 4), *ending))).eval()
@@ -82,25 +82,25 @@ def _graph(draw: st.DrawFn, marked: bool) -> Graph:
 
 @settings(max_examples=40, deadline=None)
 @given(graph_lists())
-def test_a_batch_side_by_side_is_the_graphs_themselves(graphs: list[Graph]) -> None:
-    laid, wanted = side_by_side(to_dense(graphs)), to_sparse(graphs)
-    assert laid.count == wanted.count
-    assert torch.equal(laid.features, wanted.features)
-    assert torch.equal(laid.graph_of_node, wanted.graph_of_node)
-    assert set(zip(*laid.edge_index.tolist(), strict=True)) == set(
-        zip(*wanted.edge_index.tolist(), strict=True)
+def test_side_by_side_equals_to_sparse(graphs: list[Graph]) -> None:
+    converted, expected = side_by_side(to_dense(graphs)), to_sparse(graphs)
+    assert converted.count == expected.count
+    assert torch.equal(converted.features, expected.features)
+    assert torch.equal(converted.graph_of_node, expected.graph_of_node)
+    assert set(zip(*converted.edge_index.tolist(), strict=True)) == set(
+        zip(*expected.edge_index.tolist(), strict=True)
     )
-    if wanted.targets is None:
-        assert laid.targets is None
+    if expected.targets is None:
+        assert converted.targets is None
     else:
-        assert laid.targets is not None
-        assert torch.equal(laid.targets, wanted.targets)
+        assert converted.targets is not None
+        assert torch.equal(converted.targets, expected.targets)
 
 
 @settings(max_examples=25, deadline=None)
 @given(graph_lists())
-def test_answers_and_states_are_those_of_the_dense_form(graphs: list[Graph]) -> None:
-    plugged, known = twins(pool=graphs[0].target is None)
+def test_answers_and_states_equal_those_of_the_dense_form(graphs: list[Graph]) -> None:
+    plugged, known = sparse_and_dense(pool=graphs[0].target is None)
     dense = to_dense(graphs)
     assert not plugged.has_dense
     with torch.no_grad():
@@ -112,24 +112,24 @@ def test_answers_and_states_are_those_of_the_dense_form(graphs: list[Graph]) -> 
     assert not ours.slopes.any()
 
 
-def test_gradients_are_refused_by_name() -> None:
-    plugged, _ = twins()
+def test_the_error_names_the_layer_without_a_dense_form() -> None:
+    plugged, _ = sparse_and_dense()
     with pytest.raises(NoDenseFormError, match="sparse_gin"):
         plugged.dense(to_dense([ring(4)]))
 
 
 @pytest.mark.parametrize(
-    ("given_back", "said"),
+    ("output", "message"),
     [(lambda x: x[:1], r"\(1, 2\) from forward, expected \(4, 2\)"), (lambda x: None, "NoneType")],
 )
-def test_a_layer_that_gives_something_else_is_named(given_back: object, said: str) -> None:
+def test_the_error_names_a_layer_with_a_wrong_output(output: object, message: str) -> None:
     class Wrong(nn.Module):
         def forward(self, values: Tensor, edge_index: Tensor, batch: Tensor) -> object:
-            return given_back(values)  # type: ignore[operator]
+            return output(values)  # type: ignore[operator]
 
     layer = PluggedLayer("wrong", 2, Wrong, hops=1)
     gnn = Gnn(GnnSpec(2, 2, (layer, PoolLayer("sum"), LinearLayer(2)))).eval()
-    with pytest.raises(PluggedLayerError, match=f"'wrong' gave {said}"):
+    with pytest.raises(PluggedLayerError, match=f"'wrong' gave {message}"):
         predict(gnn, [ring(4)], CPU)
 
 
@@ -139,56 +139,58 @@ def ring(nodes: int, features: int = 2) -> Graph:
 
 
 def test_the_score_function_gradient_is_unbiased() -> None:
-    """Against the exact gradient of E[L_cf], which three nodes allow to be enumerated."""
-    plugged, _ = twins()
+    """Compares it with the exact gradient of E[L_cf], enumerated on three nodes."""
+    plugged, _ = sparse_and_dense()
     graph = Graph(torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), torch.tensor([[0], [1]]))
     graphs = to_dense([graph])
     pairs = list(combinations(range(3), 2))
-    at = torch.tensor([0.3, -0.4, 0.8], requires_grad=True)
+    pair_logits = torch.tensor([0.3, -0.4, 0.8], requires_grad=True)
     with torch.no_grad():
         predicted = plugged.answers(graphs).argmax(1)
     exact = torch.zeros(())
     for bits in range(8):
         present = torch.tensor([bits >> n & 1 for n in range(3)])
-        chosen = [pair for pair, one in zip(pairs, present.tolist(), strict=True) if one]
+        chosen = [pair for pair, is_edge in zip(pairs, present.tolist(), strict=True) if is_edge]
         with torch.no_grad():
             drawn = to_dense([replace(graph, edges=_edges(chosen))])
             loss = counterfactual_loss(plugged.answers(drawn), predicted)[0]
-        probability = torch.where(present.bool(), at.sigmoid(), 1 - at.sigmoid()).prod()
+        probability = torch.where(
+            present.bool(), pair_logits.sigmoid(), 1 - pair_logits.sigmoid()
+        ).prod()
         exact = exact + loss * probability
-    (wanted,) = torch.autograd.grad(exact, at)
+    (expected,) = torch.autograd.grad(exact, pair_logits)
 
     repeats = 4000
     many = graphs.repeat(repeats)
     logits = torch.zeros(1, 3, 3)
-    for (one, other), value in zip(pairs, at, strict=True):
+    for (one, other), value in zip(pairs, pair_logits, strict=True):
         logits = logits.index_put(
             (torch.tensor([0, 0]), torch.tensor([one, other]), torch.tensor([other, one])),
             value.expand(2),
         )
-    found = sampled_counterfactual_loss(
+    sampled = sampled_counterfactual_loss(
         plugged,
         logits.repeat(repeats, 1, 1),
         many,
         temperature=0.5,
         generator=torch.Generator().manual_seed(0),
     )
-    (estimate,) = torch.autograd.grad(found.loss.mean(), at)
-    torch.testing.assert_close(found.loss.mean(), exact, rtol=0.03, atol=0)
-    # 16,000 draws: the error of a mean is about 1 % of what single draws spread
-    assert float((estimate - wanted).norm()) < 0.06 * float(wanted.norm())
+    (estimate,) = torch.autograd.grad(sampled.loss.mean(), pair_logits)
+    torch.testing.assert_close(sampled.loss.mean(), exact, rtol=0.03, atol=0)
+    # With 16,000 draws, the standard error is about 1 % of the standard deviation.
+    assert float((estimate - expected).norm()) < 0.06 * float(expected.norm())
 
 
 def _edges(pairs: list[tuple[int, int]]) -> Tensor:
     return torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2).T.contiguous()
 
 
-def test_a_single_draw_cannot_be_its_own_baseline() -> None:
-    assert steering_module.DRAWS >= 2
+def test_the_baseline_needs_at_least_two_draws() -> None:
+    assert loss_module.DRAWS >= 2
 
 
 def test_training_without_gradients_raises_the_flip_rate() -> None:
-    """A GNN that counts edges; the switched-on denoiser learns to propose flips."""
+    """The GNN counts edges; the conditioned denoiser learns to propose flips."""
     gnn = edge_counter(threshold=8.5)
 
     def flip_rate(alpha: float) -> float:
@@ -207,7 +209,7 @@ def test_training_without_gradients_raises_the_flip_rate() -> None:
         assert last.flip_rate is not None
         return last.flip_rate
 
-    # beside the same training in which L_cf weighs nothing to speak of
+    # Compared with the same training and a negligible weight of L_cf.
     assert flip_rate(alpha=20.0) > flip_rate(alpha=1e-9) + 0.2
 
 
@@ -236,7 +238,7 @@ def denoiser(classes: int = 0) -> Denoiser:
 
 @pytest.mark.parametrize("classes", [0, 2])
 @pytest.mark.parametrize(("threshold", "edits"), [(6.5, 1), (7.5, 2), (4.5, 2)])
-def test_a_counterfactual_of_a_whole_gnn_is_as_small_as_can_be(
+def test_a_counterfactual_of_a_plugged_gnn_has_the_fewest_edits(
     classes: int, threshold: float, edits: int
 ) -> None:
     outcome = explain(
@@ -254,60 +256,60 @@ def test_a_counterfactual_of_a_whole_gnn_is_as_small_as_can_be(
     assert before.argmax() != after.argmax()
 
 
-def test_a_class_is_explained() -> None:
+def test_a_class_of_a_plugged_gnn_is_explained() -> None:
     gnn = edge_counter(4.5)
     config = ClassConfig(target_class=1, nodes=5, chains=2, candidates=6, steps=4)
-    found = explain_class(gnn, denoiser(), [ring(6), ring(7)], config, seed=0, device=CPU)
-    assert found
-    for example in found:
+    explanations = explain_class(gnn, denoiser(), [ring(6), ring(7)], config, seed=0, device=CPU)
+    assert explanations
+    for example in explanations:
         assert int(example.probabilities.argmax()) == (example.graph.edge_count > 4.5)
 
 
-def test_the_probe_says_that_the_dense_form_is_absent() -> None:
-    report = probe(twins(features=3)[0], CPU)
+def test_the_probe_reports_a_missing_dense_form() -> None:
+    report = probe(sparse_and_dense(features=3)[0], CPU)
     assert report.passed, report.checks
     assert report.dense == "absent"
     assert "dense_equals_sparse" not in [check.name for check in report.checks]
-    (sees,) = [check for check in report.checks if check.name == "sees_edges"]
-    assert "toggled" in sees.detail
-    assert probe(twins(features=3)[1], CPU).dense == "present"
+    (sees_edges,) = [check for check in report.checks if check.name == "sees_edges"]
+    assert "toggled" in sees_edges.detail
+    assert probe(sparse_and_dense(features=3)[1], CPU).dense == "present"
 
 
 @pytest.mark.parametrize("plugged", [False, True])
-def test_the_probe_gives_edges_attributes_where_they_are_read(plugged: bool) -> None:
+def test_the_probe_adds_edge_attributes_if_the_gnn_reads_them(plugged: bool) -> None:
     torch.manual_seed(2)
     second = sparse_gin(4, 4) if plugged else GinLayer(4, 4)
     layers = (GineLayer(4, 4), second, PoolLayer("mean"), LinearLayer(3))
     gnn = Gnn(GnnSpec(2, 3, layers, edge_features=2)).eval()
     sample = replace(ring(5), edge_attributes=torch.rand(5, 2))
-    (found,) = predict(gnn, [sample], CPU).argmax(dim=1).tolist()
-    report = probe(gnn, CPU, Samples([sample], [found], min_accuracy=1.0))
+    (label,) = predict(gnn, [sample], CPU).argmax(dim=1).tolist()
+    report = probe(gnn, CPU, Samples([sample], [label], min_accuracy=1.0))
     assert report.passed, report.checks
     assert report.dense == ("absent" if plugged else "present")
 
 
-class Blind(nn.Module):
+class IgnoresEdges(nn.Module):
     def forward(self, values: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
         return values
 
 
-def test_the_probe_finds_a_gnn_that_reads_no_edges_without_gradients() -> None:
-    layer = PluggedLayer("blind", 3, Blind, hops=1)
+def test_the_probe_detects_a_gnn_that_ignores_edges_without_gradients() -> None:
+    layer = PluggedLayer("ignores_edges", 3, IgnoresEdges, hops=1)
     torch.manual_seed(0)
     gnn = Gnn(GnnSpec(3, 2, (layer, PoolLayer("sum"), LinearLayer(2))))
     failed = [check.name for check in probe(gnn, CPU).checks if not check.passed]
     assert failed == ["sees_edges"]
 
 
-def test_what_a_plugged_layer_sees_is_not_taken_to_be_less_than_it_is() -> None:
+def test_the_sight_of_plugged_layers_is_not_underestimated() -> None:
     spec = GnnSpec(2, 3, (sparse_gin(2, 4), sparse_gin(4, 3)))
     assert (spec.convolutions, spec.sight, spec.classifies_nodes) == (2, 3, True)
     with pytest.raises(ValueError, match="reads the whole graph"):
-        GnnSpec(2, 3, (PluggedLayer("all", 3, Blind, hops=None),))
+        GnnSpec(2, 3, (PluggedLayer("all", 3, IgnoresEdges, hops=None),))
 
 
-def test_dense_graphs_are_what_sparse_answers_are_given_for() -> None:
-    """The answers keep the order of the batch also where it takes several passes."""
+def test_answers_keep_the_order_of_the_batch() -> None:
+    """Also if the batch takes several passes."""
     gnn = edge_counter(0.0)
     graphs: DenseGraphs = to_dense([ring(n) for n in (3, 7, 4, 6)])
     with torch.no_grad():

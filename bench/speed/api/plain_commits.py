@@ -20,7 +20,7 @@ from store.artifacts.files import Artifacts
 from store.settings import Settings
 from store.store import Store
 
-_FULL = 2
+_FULL = 2  # the value of PRAGMA synchronous
 _TABLES = {  # table: column with the job id
     "jobs": "id",
     "job_events": "job_id",
@@ -39,7 +39,7 @@ class Commit:
 def read_commits(settings: Settings, explanation_ids: Sequence[str]) -> list[Commit]:
     """Read back the rows and requests of submissions; each must exist exactly once."""
     artifacts = Artifacts(settings.artifacts)
-    found = []
+    commits = []
     connection = _connect(settings)
     try:
         connection.row_factory = sqlite3.Row
@@ -51,14 +51,16 @@ def read_commits(settings: Settings, explanation_ids: Sequence[str]) -> list[Com
             for table, column in _TABLES.items():
                 query = f"SELECT * FROM {table} WHERE {column} = ? ORDER BY 1 LIMIT 1"
                 rows[table] = dict(connection.execute(query, [explanation["job_id"]]).fetchone())
-            found.append(Commit(artifacts.get(explanation["request_digest"]), rows))
+            commits.append(Commit(artifacts.get(explanation["request_digest"]), rows))
     finally:
         connection.close()
-    return found
+    return commits
 
 
 @dataclass(frozen=True)
 class Loop:
+    """What a plain loop wrote, and its cost."""
+
     count: int
     seconds: float
     cpu_seconds: float
@@ -75,20 +77,20 @@ def write_commits(commits: Sequence[Commit], folder: Path, seconds: float) -> Lo
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute("PRAGMA synchronous=FULL")
         if connection.execute("PRAGMA synchronous").fetchone() != (_FULL,):
-            raise RuntimeError("SQLite did not take synchronous=FULL")
+            raise RuntimeError("SQLite ignored synchronous=FULL.")
         statements = {table: _insert(table, row) for table, row in commits[0].rows.items()}
-        began, cpu = time.perf_counter(), time.process_time()
-        done = 0
+        started, cpu_started = time.perf_counter(), time.process_time()
+        count = 0
         for commit in commits:
             artifacts.put(commit.request)
             connection.execute("BEGIN IMMEDIATE")
             for table, row in commit.rows.items():
                 connection.execute(statements[table], row)
             connection.execute("COMMIT")
-            done += 1
-            if time.perf_counter() - began > seconds:
+            count += 1
+            if time.perf_counter() - started > seconds:
                 break
-        return Loop(done, time.perf_counter() - began, time.process_time() - cpu)
+        return Loop(count, time.perf_counter() - started, time.process_time() - cpu_started)
     finally:
         connection.close()
 
@@ -102,5 +104,5 @@ def _connect(settings: Settings) -> sqlite3.Connection:
     connection = sqlite3.connect(settings.database_url.removeprefix("sqlite:///"), timeout=30)
     (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
     if mode != "wal":
-        raise RuntimeError(f"SQLite is in the mode {json.dumps(mode)}, not in WAL")
+        raise RuntimeError(f'SQLite uses journal mode {json.dumps(mode)}; expected "wal".')
     return connection
