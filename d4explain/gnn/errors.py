@@ -28,7 +28,7 @@ class NoDenseFormError(RefusedError):
         super().__init__(f"this GNN has no dense form: {', '.join(layers)} has only a sparse one")
 
 
-class PluggedLayerError(RefusedError):
+class PluginLayerError(RefusedError):
     """The output of an external layer differs from its declaration."""
 
     def __init__(self, name: str, form: str, got: str, wanted: tuple[int, ...]) -> None:

@@ -21,7 +21,7 @@ from d4explain.gnn.graphs import (
 from d4explain.gnn.layers.build import Add, Jump, Keep, build
 from d4explain.gnn.layers.filters import Egnn
 from d4explain.gnn.layers.forms import GraphLayer, Rowwise
-from d4explain.gnn.spec import GnnSpec, PluggedLayer
+from d4explain.gnn.spec import GnnSpec, PluginLayer
 
 # Rows (nodes and directed edges) of one sparse pass: a few tens of MB at usual widths.
 _ROWS_PER_PASS = 100_000
@@ -101,7 +101,7 @@ class Gnn(nn.Module):
 
     def _require_dense(self) -> None:
         if not self.has_dense:
-            plugged = [layer.name for layer in self.spec.layers if isinstance(layer, PluggedLayer)]
+            plugged = [layer.name for layer in self.spec.layers if isinstance(layer, PluginLayer)]
             raise NoDenseFormError(plugged)
         if self.training:
             raise RuntimeError(

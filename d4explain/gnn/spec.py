@@ -29,7 +29,7 @@ from d4explain.gnn.vocabulary import (
     LayerNormLayer,
     LayerNormMode,
     LinearLayer,
-    PluggedLayer,
+    PluginLayer,
     PnaAggregator,
     PnaLayer,
     PnaScaler,
@@ -70,7 +70,7 @@ __all__ = [
     "LayerNormLayer",
     "LayerNormMode",
     "LinearLayer",
-    "PluggedLayer",
+    "PluginLayer",
     "PnaAggregator",
     "PnaLayer",
     "PnaScaler",
@@ -126,7 +126,7 @@ class GnnSpec:
         self._check_edge_features()
         last = next((layer for layer in reversed(self.layers) if isinstance(layer, _WIDTH)), None)
         ends_in_nodes = not pools and isinstance(last, _WIDENING)
-        whole = isinstance(last, PluggedLayer) and last.pools
+        whole = isinstance(last, PluginLayer) and last.pools
         if not isinstance(last, LinearLayer) and not ends_in_nodes and not whole:
             allowed = "a linear layer" if pools else "a convolution or a linear layer"
             raise ValueError(
@@ -187,7 +187,7 @@ class GnnSpec:
         have neighbours. The others read nothing of them but their values: a mean or an
         attention divides by what the gathering node has. What a plugged layer reads is not known.
         """
-        normalised = any(isinstance(layer, _NORMALISED | PluggedLayer) for layer in self.layers)
+        normalised = any(isinstance(layer, _NORMALISED | PluginLayer) for layer in self.layers)
         return self.convolutions + normalised
 
     def widths(self) -> tuple[int, ...]:
@@ -203,7 +203,7 @@ class GnnSpec:
                     width = layer.out
                 case PnaLayer() | TagLayer() | ChebLayer() | EgnnLayer():
                     width = layer.out
-                case GatLayer() | GatV2Layer() | PluggedLayer():
+                case GatLayer() | GatV2Layer() | PluginLayer():
                     width = layer.width
                 case KeepLayer():
                     kept.append(width)
@@ -286,7 +286,7 @@ _WIDENING = (
     | GatLayer
     | GatV2Layer
     | PnaLayer
-    | PluggedLayer
+    | PluginLayer
 )
 _CONVOLUTIONS = _WIDENING | GinSumLayer | GineSumLayer
 _ON_NODES = _CONVOLUTIONS | KeepLayer | AddLayer | JumpLayer
@@ -309,18 +309,18 @@ def _looks(layer: Layer) -> int:
             return layer.k
         case ChebLayer():
             return layer.k - 1
-        case PluggedLayer():
+        case PluginLayer():
             return layer.hops or 0
         case _:
             return int(isinstance(layer, _CONVOLUTIONS))
 
 
 def _pools(layer: Layer) -> bool:
-    return isinstance(layer, PoolLayer) or (isinstance(layer, PluggedLayer) and layer.pools)
+    return isinstance(layer, PoolLayer) or (isinstance(layer, PluginLayer) and layer.pools)
 
 
 def _spans_graph(layer: Layer) -> bool:
     """Whether every node's values come from all nodes of the graph."""
-    if isinstance(layer, PluggedLayer):
+    if isinstance(layer, PluginLayer):
         return layer.hops is None and not layer.pools
     return isinstance(layer, GraphNormLayer) or layer == LayerNormLayer("graph")

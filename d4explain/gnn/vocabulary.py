@@ -318,7 +318,7 @@ class JumpLayer:
 
 
 @dataclass(frozen=True)
-class PluggedLayer:
+class PluginLayer:
     """An external layer or a whole external GNN; `make` builds its module.
 
     The module takes values, edge_index and the graph of each node, as PyG's do, and may have a
@@ -362,7 +362,7 @@ Layer: TypeAlias = (
     | KeepLayer
     | AddLayer
     | JumpLayer
-    | PluggedLayer
+    | PluginLayer
 )
 
 

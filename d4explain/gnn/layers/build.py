@@ -19,7 +19,7 @@ from d4explain.gnn.layers.edge_convolutions import Gine
 from d4explain.gnn.layers.filters import Cheb, Egnn, Tag
 from d4explain.gnn.layers.forms import GraphLayer, Rowwise
 from d4explain.gnn.layers.norms import BatchNorm, GraphNorm, layer_norm
-from d4explain.gnn.layers.plugin import Plugged
+from d4explain.gnn.layers.plugin import Plugin
 from d4explain.gnn.layers.pna import Pna
 from d4explain.gnn.layers.pools import pool
 from d4explain.gnn.spec import (
@@ -44,7 +44,7 @@ from d4explain.gnn.spec import (
     Layer,
     LayerNormLayer,
     LinearLayer,
-    PluggedLayer,
+    PluginLayer,
     PnaLayer,
     PoolLayer,
     SageLayer,
@@ -157,7 +157,7 @@ _MODULES: dict[type[Layer], Callable[[int, Any], _Module]] = {
     KeepLayer: Keep,
     AddLayer: Add,
     JumpLayer: Jump,
-    PluggedLayer: Plugged,
+    PluginLayer: Plugin,
 }
 
 # These may read edge attributes.

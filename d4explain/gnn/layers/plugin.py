@@ -6,16 +6,16 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from d4explain.gnn.errors import PluggedLayerError
+from d4explain.gnn.errors import PluginLayerError
 from d4explain.gnn.graphs import DenseGraphs, SparseGraphs
 from d4explain.gnn.layers.forms import GraphLayer
-from d4explain.gnn.spec import PluggedLayer
+from d4explain.gnn.spec import PluginLayer
 
 
-class Plugged(GraphLayer):
+class Plugin(GraphLayer):
     """Calls the module as PyG calls its own; the dense form is the module's, if it has one."""
 
-    def __init__(self, _width: int, layer: PluggedLayer) -> None:
+    def __init__(self, _width: int, layer: PluginLayer) -> None:
         super().__init__()
         self._layer = layer
         self.module: nn.Module = layer.make()
@@ -37,7 +37,7 @@ class Plugged(GraphLayer):
 
     def _checked(self, form: str, result: object, wanted: tuple[int, ...]) -> Tensor:
         if not isinstance(result, Tensor):
-            raise PluggedLayerError(self._layer.name, form, type(result).__name__, wanted)
+            raise PluginLayerError(self._layer.name, form, type(result).__name__, wanted)
         if tuple(result.shape) != wanted:
-            raise PluggedLayerError(self._layer.name, form, str(tuple(result.shape)), wanted)
+            raise PluginLayerError(self._layer.name, form, str(tuple(result.shape)), wanted)
         return result

@@ -51,7 +51,7 @@ def test_what_is_written_is_read_and_always_the_same() -> None:
 )
 def test_other_names_are_refused(name: str) -> None:
     said = refused(packed((SPEC, b"{}"), (WEIGHTS, b""), (name, b"")))
-    assert f"holds {name!r}" in said
+    assert f"contains {name!r}" in said
     assert "nothing else" in said
 
 
@@ -59,7 +59,7 @@ def test_missing_and_doubled_members_are_named() -> None:
     assert "lacks weights.safetensors" in refused(packed((SPEC, b"{}")))
     with pytest.warns(UserWarning, match="Duplicate"):
         twice = packed((SPEC, b"{}"), (SPEC, b"{}"), (WEIGHTS, b""))
-    assert "holds spec.json twice" in refused(twice)
+    assert "contains spec.json twice" in refused(twice)
 
 
 def test_other_packings_are_refused() -> None:
@@ -74,7 +74,7 @@ def central(data: bytes) -> int:
 def test_encryption_is_refused() -> None:
     data = bytearray(write_archive(MEMBERS))
     data[central(data) + 8] |= 1
-    assert "holds spec.json encrypted" in refused(bytes(data))
+    assert "contains spec.json encrypted" in refused(bytes(data))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_other_files_are_refused(data: bytes) -> None:
 
 def test_a_long_directory_is_refused_before_it_is_read() -> None:
     many = packed(*((f"{i}", b"") for i in range(5000)))
-    assert "holds 5000 files" in refused(many)
+    assert "contains 5000 files" in refused(many)
     understated = many[:-14] + struct.pack("<2H", 2, 2) + many[-10:]
     assert "nothing else" in refused(understated)
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch_geometric.nn import GINConv
 
-from d4explain.gnn.errors import NoDenseFormError, PluggedLayerError
+from d4explain.gnn.errors import NoDenseFormError, PluginLayerError
 from d4explain.gnn.graphs import DenseGraphs, Graph, side_by_side, to_dense, to_sparse
 from d4explain.gnn.network import Gnn, predict
-from d4explain.gnn.spec import GineLayer, GinLayer, GnnSpec, LinearLayer, PluggedLayer, PoolLayer
+from d4explain.gnn.spec import GineLayer, GinLayer, GnnSpec, LinearLayer, PluginLayer, PoolLayer
 from models.classes.explain import ClassConfig, explain_class
 from models.counterfactual.explain import CounterfactualConfig, EditRules, explain
 from models.diffusion import counterfactual_loss as steering_module
@@ -43,8 +43,8 @@ class Gin(nn.Module):
         return self.conv(values, edge_index)
 
 
-def sparse_gin(width: int, out: int) -> PluggedLayer:
-    return PluggedLayer("sparse_gin", out, lambda: Gin(width, out), hops=1)
+def sparse_gin(width: int, out: int) -> PluginLayer:
+    return PluginLayer("sparse_gin", out, lambda: Gin(width, out), hops=1)
 
 
 def twins(features: int = 2, *, pool: bool = True) -> tuple[Gnn, Gnn]:
@@ -127,9 +127,9 @@ def test_a_layer_that_gives_something_else_is_named(given_back: object, said: st
         def forward(self, values: Tensor, edge_index: Tensor, batch: Tensor) -> object:
             return given_back(values)  # type: ignore[operator]
 
-    layer = PluggedLayer("wrong", 2, Wrong, hops=1)
+    layer = PluginLayer("wrong", 2, Wrong, hops=1)
     gnn = Gnn(GnnSpec(2, 2, (layer, PoolLayer("sum"), LinearLayer(2)))).eval()
-    with pytest.raises(PluggedLayerError, match=f"'wrong' gave {said}"):
+    with pytest.raises(PluginLayerError, match=f"'wrong' gave {said}"):
         predict(gnn, [ring(4)], CPU)
 
 
@@ -226,7 +226,7 @@ class CountEdges(nn.Module):
 
 
 def edge_counter(threshold: float) -> Gnn:
-    layer = PluggedLayer("count", 2, lambda: CountEdges(threshold), hops=None, pools=True)
+    layer = PluginLayer("count", 2, lambda: CountEdges(threshold), hops=None, pools=True)
     return Gnn(GnnSpec(2, 2, (layer,))).eval()
 
 
@@ -292,7 +292,7 @@ class Blind(nn.Module):
 
 
 def test_the_probe_finds_a_gnn_that_reads_no_edges_without_gradients() -> None:
-    layer = PluggedLayer("blind", 3, Blind, hops=1)
+    layer = PluginLayer("blind", 3, Blind, hops=1)
     torch.manual_seed(0)
     gnn = Gnn(GnnSpec(3, 2, (layer, PoolLayer("sum"), LinearLayer(2))))
     failed = [check.name for check in probe(gnn, CPU).checks if not check.passed]
@@ -303,7 +303,7 @@ def test_what_a_plugged_layer_sees_is_not_taken_to_be_less_than_it_is() -> None:
     spec = GnnSpec(2, 3, (sparse_gin(2, 4), sparse_gin(4, 3)))
     assert (spec.convolutions, spec.sight, spec.classifies_nodes) == (2, 3, True)
     with pytest.raises(ValueError, match="reads the whole graph"):
-        GnnSpec(2, 3, (PluggedLayer("all", 3, Blind, hops=None),))
+        GnnSpec(2, 3, (PluginLayer("all", 3, Blind, hops=None),))
 
 
 def test_dense_graphs_are_what_sparse_answers_are_given_for() -> None:
