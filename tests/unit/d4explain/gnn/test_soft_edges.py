@@ -10,7 +10,7 @@ from torch import Tensor
 
 from d4explain.gnn.graphs import DenseGraphs
 from d4explain.gnn.layers import tiles
-from d4explain.gnn.layers.aggregation import gathered
+from d4explain.gnn.layers.aggregation import aggregate
 from d4explain.gnn.layers.build import build
 from d4explain.gnn.layers.forms import GraphLayer
 from d4explain.gnn.layers.pna import Pna
@@ -52,19 +52,19 @@ def test_the_soft_maximum_is_the_expectation_over_all_subsets_of_neighbours() ->
         chance = torch.where(chosen, weights, 1 - weights).prod(dim=2)  # [batch, node]
         if chosen.any():
             expected += chance[:, :, None] * values[:, chosen].amax(dim=1)[:, None]
-    torch.testing.assert_close(gathered("max", values, weights), expected)
+    torch.testing.assert_close(aggregate("max", values, weights), expected)
 
 
 def test_the_slope_of_the_maximum_is_what_a_flip_changes() -> None:
     values, adjacency = random_values(2), discrete(3)
     (slope,) = torch.autograd.functional.jacobian(
-        lambda weights: gathered("max", values, weights), (adjacency,)
+        lambda weights: aggregate("max", values, weights), (adjacency,)
     )  # [batch, node, width, batch, node, node]
     flipped = torch.empty_like(slope)
     for place in itertools.product(range(2), range(5), range(5)):
         present, absent = adjacency.clone(), adjacency.clone()
         present[place], absent[place] = 1, 0
-        change = gathered("max", values, present) - gathered("max", values, absent)
+        change = aggregate("max", values, present) - aggregate("max", values, absent)
         flipped[(..., *place)] = change
     torch.testing.assert_close(slope, flipped)
 
@@ -73,7 +73,7 @@ def test_equal_neighbours_share_no_slope() -> None:
     """Either of two equal maxima may go and nothing changes."""
     values = torch.tensor([[[0.0], [2.0], [2.0]]])
     weights = torch.tensor([[[0.0, 1, 1], [1, 0, 0], [1, 0, 0]]], requires_grad=True)
-    (slope,) = torch.autograd.grad(gathered("max", values, weights)[0, 0, 0], weights)
+    (slope,) = torch.autograd.grad(aggregate("max", values, weights)[0, 0, 0], weights)
     assert (slope == 0).all()
 
 
@@ -81,19 +81,19 @@ def test_equal_neighbours_share_no_slope() -> None:
 def test_pieces_do_not_show(numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole batch, graph by graph, two rows at a time, row by row."""
     values, soft, hard = random_values(4), random_weights(5), discrete(6)
-    expected = gathered("max", values, soft)
-    slope = torch.autograd.functional.jacobian(lambda w: gathered("max", values, w), soft)
+    expected = aggregate("max", values, soft)
+    slope = torch.autograd.functional.jacobian(lambda w: aggregate("max", values, w), soft)
     monkeypatch.setattr(tiles, "_NUMBERS", numbers)
-    torch.testing.assert_close(gathered("max", values, soft), expected)
-    again = torch.autograd.functional.jacobian(lambda w: gathered("max", values, w), soft)
+    torch.testing.assert_close(aggregate("max", values, soft), expected)
+    again = torch.autograd.functional.jacobian(lambda w: aggregate("max", values, w), soft)
     torch.testing.assert_close(again, slope)
     torch.testing.assert_close(
-        gathered("max", values, hard), gathered("max", values, hard.requires_grad_()).detach()
+        aggregate("max", values, hard), aggregate("max", values, hard.requires_grad_()).detach()
     )
 
 
 def test_a_batch_without_graphs_has_no_maximum() -> None:
-    assert gathered("max", torch.zeros(0, 4, 3), torch.zeros(0, 4, 4)).shape == (0, 4, 3)
+    assert aggregate("max", torch.zeros(0, 4, 3), torch.zeros(0, 4, 4)).shape == (0, 4, 3)
 
 
 def random_attributes(seed: int, width: int = 2) -> Tensor:

@@ -120,7 +120,7 @@ def test_gradients_are_refused_by_name() -> None:
 
 @pytest.mark.parametrize(
     ("given_back", "said"),
-    [(lambda x: x[:1], r"\(1, 2\) from forward, expected \(4, 2\)"), (lambda x: None, "NoneType")],
+    [(lambda x: x[:1], r"\(1, 2\) from forward; expected \(4, 2\)"), (lambda x: None, "NoneType")],
 )
 def test_a_layer_that_gives_something_else_is_named(given_back: object, said: str) -> None:
     class Wrong(nn.Module):
@@ -129,7 +129,7 @@ def test_a_layer_that_gives_something_else_is_named(given_back: object, said: st
 
     layer = PluginLayer("wrong", 2, Wrong, hops=1)
     gnn = Gnn(GnnSpec(2, 2, (layer, PoolLayer("sum"), LinearLayer(2)))).eval()
-    with pytest.raises(PluginLayerError, match=f"'wrong' gave {said}"):
+    with pytest.raises(PluginLayerError, match=f"'wrong' returned {said}"):
         predict(gnn, [ring(4)], CPU)
 
 
