@@ -125,14 +125,14 @@ def instance(
     # Nodes with a neighbour outside the instance.
     cut = torch.where(ends[0] >= 0, *ends)[(ends >= 0).any(dim=0) & ~inside]
     edges, order = _sorted(ends[:, inside], len(kept))
-    carried = graph.edge_attributes
+    attributes = graph.edge_attributes
     return NodeInstance(
         graph=replace(
             graph,
             features=graph.features[kept],
             edges=edges,
             target=0,
-            edge_attributes=None if carried is None else carried[inside][order],
+            edge_attributes=None if attributes is None else attributes[inside][order],
         ),
         nodes=kept,
         hops=distance[kept],
@@ -145,8 +145,8 @@ def instance(
 def editable(graphs: DenseGraphs, layers: int, sight: int) -> Tensor:
     """The pairs that an explanation may toggle: [batch, node, node] bool; all in whole graphs.
 
-    Follows `NodeInstance.rules` for instances of which only the nodes are known: an instance that
-    reaches as far as the GNN's sight is assumed to continue there.
+    It follows `NodeInstance.rules`, but the whole graph is unknown. If an instance reaches as far
+    as the GNN's sight, it is assumed to continue there.
     """
     if graphs.targets is None:
         return graphs.pair_mask
@@ -158,8 +158,8 @@ def editable(graphs: DenseGraphs, layers: int, sight: int) -> Tensor:
     if sight == layers:
         last = hops >= layers
         allowed &= ~(last[:, :, None] & last[:, None, :])
-    goes_on = (hops == sight).any(dim=1)[:, None, None]
-    return torch.where(goes_on, allowed, both)
+    continues = (hops == sight).any(dim=1)[:, None, None]
+    return torch.where(continues, allowed, both)
 
 
 def usual_rules(graph: Graph, layers: int, sight: int) -> EditRules:

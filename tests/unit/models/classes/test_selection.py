@@ -113,7 +113,7 @@ def test_what_is_drawn_again_is_the_best_one_by_the_mmd_itself(
     herding = Herding(seed, count)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("models.classes.selection._DRAWS", draws)
-        patch.setattr("models.classes.selection._DRAWS_EACH", 1)
+        patch.setattr("models.classes.selection._DRAWS_PER_ANSWER", 1)
         selected_set = _draw_with_repetition(herding.statistics.kernels.sum, herding.terms)
     places = list(range(count))
     while len(places) < draws:

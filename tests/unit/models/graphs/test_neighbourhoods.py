@@ -399,7 +399,7 @@ def test_rules_are_added_to_those_given() -> None:
 
 def test_invalid_arguments_are_refused() -> None:
     whole = WHOLE["tree-cycle"]
-    with pytest.raises(UnknownTargetError, match=r"node 871 .* nodes 0 to 870"):
+    with pytest.raises(UnknownTargetError, match=r"node 871; .* nodes 0 to 870"):
         instance(whole, 871, 2)
     with pytest.raises(ValueError, match="max_nodes must be at least 1, got 0"):
         instance(whole, 0, 2, max_nodes=0)

@@ -171,7 +171,7 @@ def test_null_distribution_comes_from_its_generator() -> None:
 @pytest.mark.parametrize("n", [0, 8, 9])
 def test_null_distribution_needs_graphs_on_both_sides(n: int) -> None:
     reference = statistics([graph_of(network) for network in random_networks(11, 8)])
-    with pytest.raises(ValueError, match=f"out of 8 .* got n = {n}"):
+    with pytest.raises(ValueError, match=f"of 8 graphs, .* got n = {n}"):
         null_distribution(reference, n, 5, torch.Generator())
 
 
