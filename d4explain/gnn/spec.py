@@ -11,8 +11,17 @@ from d4explain.gnn.spec_checks import (
     check_pools,
     check_towers,
 )
-from d4explain.gnn.vocabulary.convolutions import (
+from d4explain.gnn.vocabulary.choices import (
+    ActivationKind,
     Aggregation,
+    JumpMode,
+    LayerNormMode,
+    PnaAggregator,
+    PnaScaler,
+    PoolOp,
+    SageAggregation,
+)
+from d4explain.gnn.vocabulary.convolutions import (
     ChebLayer,
     EgnnLayer,
     GatLayer,
@@ -23,31 +32,24 @@ from d4explain.gnn.vocabulary.convolutions import (
     GinLayer,
     GinSumLayer,
     GraphConvLayer,
-    PnaAggregator,
     PnaLayer,
-    PnaScaler,
-    SageAggregation,
     SageLayer,
     TagLayer,
 )
 from d4explain.gnn.vocabulary.field_checks import require_positive
 from d4explain.gnn.vocabulary.layers import (
-    ActivationKind,
     ActivationLayer,
     AddLayer,
     BatchNormLayer,
     DropoutLayer,
     GraphNormLayer,
     JumpLayer,
-    JumpMode,
     KeepLayer,
     Layer,
     LayerNormLayer,
-    LayerNormMode,
     LinearLayer,
     PluginLayer,
     PoolLayer,
-    PoolOp,
     ShiftedReluLayer,
 )
 from d4explain.gnn.vocabulary.roles import (

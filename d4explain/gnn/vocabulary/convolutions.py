@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import TypeAlias, get_args
 
+from d4explain.gnn.vocabulary.choices import (
+    Aggregation,
+    PnaAggregator,
+    PnaScaler,
+    SageAggregation,
+)
 from d4explain.gnn.vocabulary.field_checks import (
     require_distinct,
     require_one_of,
     require_positive,
 )
-
-Aggregation: TypeAlias = Literal["add", "mean", "max"]
-SageAggregation: TypeAlias = Literal["mean", "max"]
-PnaAggregator: TypeAlias = Literal["sum", "mean", "min", "max", "std"]
-PnaScaler: TypeAlias = Literal[
-    "identity", "amplification", "attenuation", "linear", "inverse_linear"
-]
 
 
 @dataclass(frozen=True)

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, TypeAlias, TypeVar, get_args
 
+from d4explain.gnn.vocabulary.choices import ActivationKind, JumpMode, LayerNormMode, PoolOp
 from d4explain.gnn.vocabulary.convolutions import Convolution
 from d4explain.gnn.vocabulary.field_checks import require_one_of, require_positive
 
 Kept = TypeVar("Kept")
-
-ActivationKind: TypeAlias = Literal[
-    "relu", "leaky_relu", "elu", "selu", "gelu", "silu", "softplus", "tanh", "sigmoid"
-]
-PoolOp: TypeAlias = Literal["mean", "sum", "max", "attention"]
-JumpMode: TypeAlias = Literal["cat", "max"]
-LayerNormMode: TypeAlias = Literal["node", "graph"]
 
 
 @dataclass(frozen=True)
