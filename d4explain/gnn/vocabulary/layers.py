@@ -137,18 +137,16 @@ class PluginLayer:
             raise ValueError(f"{self.name}: hops must not be negative; got {self.hops!r}")
 
 
-Layer: TypeAlias = (
-    Convolution
-    | LinearLayer
+# Layers that belong to the convolution before them.
+AfterConvolution: TypeAlias = (
+    BatchNormLayer
+    | LayerNormLayer
+    | GraphNormLayer
     | ActivationLayer
     | ShiftedReluLayer
     | DropoutLayer
-    | BatchNormLayer
-    | LayerNormLayer
-    | GraphNormLayer
-    | PoolLayer
-    | KeepLayer
     | AddLayer
-    | JumpLayer
-    | PluginLayer
+)
+Layer: TypeAlias = (
+    Convolution | LinearLayer | AfterConvolution | PoolLayer | KeepLayer | JumpLayer | PluginLayer
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from d4explain.gnn.vocabulary import layers
 from d4explain.gnn.vocabulary.convolutions import (
     ChebLayer,
     Convolution,
@@ -17,21 +16,32 @@ from d4explain.gnn.vocabulary.convolutions import (
     GinSumLayer,
     TagLayer,
 )
-from d4explain.gnn.vocabulary.layers import Layer
+from d4explain.gnn.vocabulary.layers import (
+    AddLayer,
+    AfterConvolution,
+    GraphNormLayer,
+    JumpLayer,
+    KeepLayer,
+    Layer,
+    LayerNormLayer,
+    LinearLayer,
+    PluginLayer,
+    PoolLayer,
+)
 
 
 def output_width(layer: Layer, width: int, kept: Sequence[int]) -> int:
     """Values per row that the layer returns, given its input width and the kept widths."""
     match layer:
-        case GatLayer() | GatV2Layer() | layers.PluginLayer():
+        case GatLayer() | GatV2Layer() | PluginLayer():
             width = layer.width
-        case layers.JumpLayer(mode="cat"):
+        case JumpLayer(mode="cat"):
             width = sum(layer.joined(kept))
-        case layers.JumpLayer(mode="max"):
+        case JumpLayer(mode="max"):
             width = max(layer.joined(kept), default=0)
         case GinSumLayer() | GineSumLayer():
             pass
-        case _ if isinstance(layer, Convolution | layers.LinearLayer):
+        case _ if isinstance(layer, Convolution | LinearLayer):
             width = layer.out
         case _:
             pass
@@ -45,7 +55,7 @@ def hop_count(layer: Layer) -> int:
             return layer.k
         case ChebLayer():
             return layer.k - 1
-        case layers.PluginLayer():
+        case PluginLayer():
             return layer.hops or 0
         case _:
             return int(isinstance(layer, Convolution))
@@ -57,14 +67,14 @@ def reads_far_degrees(layer: Layer) -> bool:
     A normalised convolution (GCN) does. Others divide by the degree of the aggregating node only.
     Nothing is known about plug-ins.
     """
-    return isinstance(layer, GcnLayer | TagLayer | ChebLayer | EgnnLayer | layers.PluginLayer)
+    return isinstance(layer, GcnLayer | TagLayer | ChebLayer | EgnnLayer | PluginLayer)
 
 
 def reads_whole_graph(layer: Layer) -> bool:
     """Whether the values of every node depend on all nodes of the graph."""
-    if isinstance(layer, layers.PluginLayer):
+    if isinstance(layer, PluginLayer):
         return layer.hops is None and not layer.pools
-    return isinstance(layer, layers.GraphNormLayer) or layer == layers.LayerNormLayer("graph")
+    return isinstance(layer, GraphNormLayer) or layer == LayerNormLayer("graph")
 
 
 def reads_edge_attributes(layer: Layer) -> bool:
@@ -74,38 +84,25 @@ def reads_edge_attributes(layer: Layer) -> bool:
 
 
 def is_convolution(layer: Layer) -> bool:
-    return isinstance(layer, Convolution | layers.PluginLayer)
+    return isinstance(layer, Convolution | PluginLayer)
 
 
 def is_pool(layer: Layer) -> bool:
-    return isinstance(layer, layers.PoolLayer) or (
-        isinstance(layer, layers.PluginLayer) and layer.pools
-    )
+    return isinstance(layer, PoolLayer) or (isinstance(layer, PluginLayer) and layer.pools)
 
 
 def needs_nodes(layer: Layer) -> bool:
     """Whether the layer must come before the pool."""
-    uses_nodes = is_convolution(layer) or isinstance(
-        layer, layers.KeepLayer | layers.AddLayer | layers.JumpLayer
-    )
+    uses_nodes = is_convolution(layer) or isinstance(layer, KeepLayer | AddLayer | JumpLayer)
     return uses_nodes or reads_whole_graph(layer)
 
 
 def changes_width(layer: Layer) -> bool:
     if isinstance(layer, GinSumLayer | GineSumLayer):
         return False
-    return is_convolution(layer) or isinstance(layer, layers.LinearLayer | layers.JumpLayer)
+    return is_convolution(layer) or isinstance(layer, LinearLayer | JumpLayer)
 
 
 def completes_convolution(layer: Layer) -> bool:
     """Whether the layer belongs to the convolution before it, as norms and activations do."""
-    return isinstance(
-        layer,
-        layers.BatchNormLayer
-        | layers.LayerNormLayer
-        | layers.GraphNormLayer
-        | layers.ActivationLayer
-        | layers.ShiftedReluLayer
-        | layers.DropoutLayer
-        | layers.AddLayer,
-    )
+    return isinstance(layer, AfterConvolution)
