@@ -145,7 +145,7 @@ class GnnSpec:
         return sum(hop_count(layer) for layer in self.layers)
 
     @property
-    def sight(self) -> int:
+    def receptive_field(self) -> int:
         """Hops around a node that contain everything its logits depend on.
 
         One more than `convolutions` if a layer is normalised by the degrees of both ends: a GCN

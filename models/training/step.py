@@ -108,7 +108,7 @@ def add_gradients(
 
 def editable_pairs(gnn: Gnn, graphs: DenseGraphs) -> Tensor:
     """The pairs that explanations may toggle: [batch, node, node] bool."""
-    return editable(graphs, gnn.spec.convolutions, gnn.spec.sight)
+    return editable(graphs, gnn.spec.convolutions, gnn.spec.receptive_field)
 
 
 def _effect_targets(

@@ -116,4 +116,4 @@ def _rank_needed(denoiser: Denoiser, gnn: Gnn, graph: Graph, device: torch.devic
 def _space(gnn: Gnn, graph: Graph) -> EditSpace:
     """The pairs that explanations of this graph may toggle."""
     spec = gnn.spec
-    return EditSpace.of(graph, usual_rules(graph, spec.convolutions, spec.sight))
+    return EditSpace.of(graph, usual_rules(graph, spec.convolutions, spec.receptive_field))

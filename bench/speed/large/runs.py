@@ -181,7 +181,7 @@ def _explained_node(graph: CsrGraph) -> CounterfactualOutcome:
         graph,
         0,
         gnn.spec.convolutions,
-        gnn.spec.sight,
+        gnn.spec.receptive_field,
         max_nodes=Settings().max_neighbourhood_nodes,
     )
     config = CounterfactualConfig()

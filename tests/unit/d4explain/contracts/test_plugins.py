@@ -127,7 +127,7 @@ def test_what_does_not_fit_is_refused(sent: dict[str, Any], pointer: str, words:
 @pytest.mark.usefixtures("plugged")
 def test_a_node_classifier_may_end_in_a_plugged_layer() -> None:
     spec = spec_from_document(parse_spec(document({"type": "gated", "out": 2}, task="node")))
-    assert (spec.classifies_nodes, spec.convolutions, spec.sight) == (True, 1, 2)
+    assert (spec.classifies_nodes, spec.convolutions, spec.receptive_field) == (True, 1, 2)
 
 
 def install(folder: Path, points: str, code: str) -> None:

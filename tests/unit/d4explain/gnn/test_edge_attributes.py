@@ -199,7 +199,7 @@ def test_attributes_of_added_edges_must_be_known() -> None:
 def test_parts_of_graphs_keep_what_their_edges_carry(seed: int, node: int, edit: int) -> None:
     whole = editable(seed, nodes=15, density=0.15)
     truth = as_networkx(whole)
-    part = instance(whole, node, layers=2, sight=2)
+    part = instance(whole, node, layers=2, receptive_field=2)
     found = as_networkx(part.graph)
     assert nx.utils.graphs_equal(found, truth.subgraph(found))
     space = EditSpace.of(part.graph, EditRules(max_ratio=10))

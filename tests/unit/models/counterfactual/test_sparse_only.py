@@ -301,7 +301,7 @@ def test_the_probe_finds_a_gnn_that_reads_no_edges_without_gradients() -> None:
 
 def test_what_a_plugged_layer_sees_is_not_taken_to_be_less_than_it_is() -> None:
     spec = GnnSpec(2, 3, (sparse_gin(2, 4), sparse_gin(4, 3)))
-    assert (spec.convolutions, spec.sight, spec.classifies_nodes) == (2, 3, True)
+    assert (spec.convolutions, spec.receptive_field, spec.classifies_nodes) == (2, 3, True)
     with pytest.raises(ValueError, match="reads the whole graph"):
         GnnSpec(2, 3, (PluginLayer("all", 3, Blind, hops=None),))
 

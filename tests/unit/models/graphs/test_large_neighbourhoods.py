@@ -98,7 +98,7 @@ def test_a_complete_part_is_the_instance_of_the_whole_graph(
     graph, features = made
     node = data.draw(st.integers(0, graph.number_of_nodes() - 1))
     around = surroundings(rows(graph, features), node, layers, layers + more, max_nodes=1000)
-    truth = instance(whole_of(graph, features), node, layers, sight=layers + more)
+    truth = instance(whole_of(graph, features), node, layers, receptive_field=layers + more)
     assert around.complete
     assert around.exact
     assert around.part.nodes.tolist() == truth.nodes.tolist()
@@ -122,7 +122,11 @@ def test_verdicts_on_what_is_seen_are_those_of_the_whole_edited_graph(
     gnn = random_gnn(convs, seed)
     node = seed % graph.number_of_nodes()
     around = surroundings(
-        rows(graph, features), node, gnn.spec.convolutions, gnn.spec.sight, max_nodes=max_nodes
+        rows(graph, features),
+        node,
+        gnn.spec.convolutions,
+        gnn.spec.receptive_field,
+        max_nodes=max_nodes,
     )
     assert around.exact
     assert around.part.graph.node_count <= max_nodes
