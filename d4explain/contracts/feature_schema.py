@@ -32,7 +32,7 @@ class FeatureSchemaDocument(SpecModel):
 
 @dataclass(frozen=True)
 class OneHotGroup:
-    """Columns of which every node has exactly one at 1 and the others at 0."""
+    """Columns in which every node has exactly one 1; its other values there are 0."""
 
     name: str
     columns: tuple[int, ...]

@@ -142,10 +142,10 @@ class Gnn(nn.Module):
         return logits, states
 
     def _collecting(self, seen: list[Tensor]) -> Watch:
-        wanted = set(self.spec.state_positions)
+        positions = set(self.spec.state_positions)
 
         def watch(position: int, values: Tensor) -> None:
-            if position in wanted:
+            if position in positions:
                 seen.append(values)
 
         return watch

@@ -233,9 +233,9 @@ def _dense_hops(graphs: DenseGraphs, radius: int) -> Tensor:
     return hops
 
 
-def _pairs(wanted: Tensor) -> frozenset[tuple[int, int]]:
+def _pairs(mask: Tensor) -> frozenset[tuple[int, int]]:
     """The pairs at which a [node, node] mask is true, each once."""
-    return frozenset(map(tuple, torch.triu(wanted, diagonal=1).nonzero().tolist()))
+    return frozenset(map(tuple, torch.triu(mask, diagonal=1).nonzero().tolist()))
 
 
 def _sorted(ends: Tensor, nodes: int) -> tuple[Tensor, Tensor]:

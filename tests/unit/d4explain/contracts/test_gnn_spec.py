@@ -184,7 +184,7 @@ def test_a_node_classifier_ends_in_a_linear_layer_or_a_convolution(
     assert {name: tuple(value.shape) for name, value in gnn.state_dict().items()} == expected
 
 
-def test_a_spec_that_says_its_task_is_the_same_gnn_as_before() -> None:
+def test_an_explicit_default_task_does_not_change_the_hash() -> None:
     silent, said = parse_spec(document()), parse_spec(document(task="graph"))
     assert silent == said
     # what was registered before there were tasks keeps its denoisers
@@ -435,7 +435,7 @@ def test_pointers_start_where_the_spec_is() -> None:
     assert refused.value.pointer == "/spec/layers/0/out"
 
 
-def test_what_edges_have_is_said_only_where_they_have_something() -> None:
+def test_specs_without_edge_attributes_keep_their_hash() -> None:
     """So that GNNs without edge attributes keep the hash that they had."""
     assert "edge" not in parse_spec(document(*LAYERS["gat"])).model_dump_json()
     spec = parse_spec(document(*LAYERS["gat with edges"], edge_features=2))

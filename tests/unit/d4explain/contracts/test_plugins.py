@@ -80,7 +80,7 @@ def test_defaults_are_written_out() -> None:
 
 @pytest.mark.usefixtures("plugged")
 @pytest.mark.parametrize(("name", "conv"), [("gated", ResGatedGraphConv), ("extrema", LEConv)])
-def test_a_plugged_layer_computes_what_pyg_does(name: str, conv: type) -> None:
+def test_a_plugin_layer_equals_pyg(name: str, conv: type) -> None:
     spec = parse_spec(document({"type": name, "out": 3}, *HEAD, features=2))
     gnn = built(spec)
     truth = conv(2, 3)
@@ -117,7 +117,7 @@ def test_an_unknown_type_is_refused_with_the_known_ones() -> None:
         (document({"type": "gated", "out": 3}, task="node"), "/layers/0/out", "classes is 2"),
     ],
 )
-def test_what_does_not_fit_is_refused(sent: dict[str, Any], pointer: str, words: str) -> None:
+def test_invalid_plugin_layers_are_refused(sent: dict[str, Any], pointer: str, words: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         parse_spec(sent)
     faults = {fault.pointer: fault.detail for fault in refused.value.faults}
@@ -125,7 +125,7 @@ def test_what_does_not_fit_is_refused(sent: dict[str, Any], pointer: str, words:
 
 
 @pytest.mark.usefixtures("plugged")
-def test_a_node_classifier_may_end_in_a_plugged_layer() -> None:
+def test_a_node_classifier_may_end_in_a_plugin_layer() -> None:
     spec = spec_from_document(parse_spec(document({"type": "gated", "out": 2}, task="node")))
     assert (spec.classifies_nodes, spec.convolutions, spec.receptive_field) == (True, 1, 2)
 
@@ -140,7 +140,7 @@ def install(folder: Path, points: str, code: str) -> None:
 
 
 @pytest.mark.usefixtures("plugged")
-def test_what_a_plugin_says_about_widths_is_the_senders_to_read(
+def test_width_errors_of_a_plugin_reach_the_sender(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = layer_code() + (
@@ -346,7 +346,7 @@ def rings(store: Store) -> Dataset:
 @pytest.mark.parametrize(
     ("sent", "form"), [(GATED, "sparse"), (WHOLE, "sparse"), (EXTREMA, "dense")]
 )
-def test_a_plugged_gnn_is_explained_and_the_answer_says_by_which_form(
+def test_a_plugin_gnn_is_explained_and_the_receipt_names_its_form(
     opened_store: Store, sent: dict[str, Any], form: str
 ) -> None:
     store = opened_store

@@ -55,7 +55,7 @@ def test_the_soft_maximum_is_the_expectation_over_all_subsets_of_neighbours() ->
     torch.testing.assert_close(aggregate("max", values, weights), expected)
 
 
-def test_the_slope_of_the_maximum_is_what_a_flip_changes() -> None:
+def test_the_gradient_of_the_maximum_is_the_change_by_a_flip() -> None:
     values, adjacency = random_values(2), discrete(3)
     (slope,) = torch.autograd.functional.jacobian(
         lambda weights: aggregate("max", values, weights), (adjacency,)
@@ -78,7 +78,7 @@ def test_equal_neighbours_share_no_slope() -> None:
 
 
 @pytest.mark.parametrize("numbers", [2**24, 4 * 5 * 5 * 3, 4 * 2 * 5 * 3, 1])
-def test_pieces_do_not_show(numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tiles_do_not_change_the_maximum(numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole batch, graph by graph, two rows at a time, row by row."""
     values, soft, hard = random_values(4), random_weights(5), discrete(6)
     expected = aggregate("max", values, soft)
@@ -133,7 +133,7 @@ def test_a_soft_edge_is_a_weight_of_its_message() -> None:
     ids=str,
 )
 @pytest.mark.parametrize("shared", [False, True])
-def test_pieces_of_edges_do_not_show(
+def test_tiles_do_not_change_edge_convolutions(
     layer: Layer, numbers: int, shared: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = edge_module(layer)
@@ -153,7 +153,7 @@ def test_pieces_of_edges_do_not_show(
     torch.testing.assert_close(torch.autograd.functional.jacobian(found, soft), slope)
 
 
-def test_a_loop_carries_the_mean_of_its_node_s_edges() -> None:
+def test_a_self_loop_gets_the_mean_of_its_node_s_edges() -> None:
     """With one edge of weight w, half of nothing and half of the edge at w = 1/2."""
     module = edge_module(GatLayer(3, edges=True))
     values = random_values(7, batch=1, nodes=2)
@@ -226,7 +226,7 @@ def test_logits_of_any_size_leave_attention_finite(
 
 
 @pytest.mark.parametrize("layer", ATTENTIONS, ids=str)
-def test_pieces_of_attention_do_not_show(layer: Layer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tiles_do_not_change_attention(layer: Layer, monkeypatch: pytest.MonkeyPatch) -> None:
     module, values, soft = attention_module(layer), random_values(11), random_weights(12)
     mask = torch.ones(2, 5, dtype=torch.bool)
 

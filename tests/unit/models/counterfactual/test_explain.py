@@ -409,7 +409,7 @@ def _summary(outcome: CounterfactualOutcome) -> list[object]:
 
 
 @pytest.mark.parametrize("sampler", ["guided", "paper"])
-def test_the_seed_decides_and_nothing_else(sampler: str) -> None:
+def test_the_seed_alone_decides_the_answers(sampler: str) -> None:
     graph = random_graph(3, 9, 0.3)
     gnn = random_gnn(3, graph, bias=1.0)
     config = CounterfactualConfig(sampler=sampler)  # type: ignore[arg-type]

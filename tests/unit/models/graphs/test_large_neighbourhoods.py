@@ -115,7 +115,7 @@ def test_a_complete_part_is_the_instance_of_the_whole_graph(
     max_nodes=st.integers(2, 60),
     seed=st.integers(0, 1000),
 )
-def test_verdicts_on_what_is_seen_are_those_of_the_whole_edited_graph(
+def test_logits_on_the_surroundings_are_those_of_the_whole_edited_graph(
     made: tuple[nx.Graph, torch.Tensor], convs: list[Layer], max_nodes: int, seed: int
 ) -> None:
     graph, features = made
@@ -141,7 +141,7 @@ def test_verdicts_on_what_is_seen_are_those_of_the_whole_edited_graph(
     assert torch.allclose(local, truth, rtol=1e-9, atol=1e-9)
 
 
-def test_what_is_seen_of_a_hub_is_cut_and_said_to_be() -> None:
+def test_the_surroundings_of_a_hub_are_marked_as_incomplete() -> None:
     star = nx.star_graph(300)
     features = torch.ones(301, 1)
     around = surroundings(rows(star, features), 7, 2, 2, max_nodes=10, verified_nodes=50)

@@ -154,7 +154,7 @@ def test_a_gnn_that_reads_no_degrees_needs_one_hop_less(
     assert difference(gnn, whole, part, edited) < 1e-6
 
 
-def test_norms_of_nodes_and_residuals_are_seen_no_farther() -> None:
+def test_norms_and_residuals_do_not_extend_the_receptive_field() -> None:
     whole = WHOLE["tree-cycle"]
     block = (KeepLayer(), GatLayer(4), LayerNormLayer("node"), AddLayer())
     gnn = Gnn(GnnSpec(FEATURES, 3, (*block * 2, LinearLayer(3)))).double().eval()
@@ -177,7 +177,7 @@ def test_norms_of_nodes_and_residuals_are_seen_no_farther() -> None:
     ],
     ids=str,
 )
-def test_layers_of_many_hops_are_seen_as_far_as_they_look(
+def test_layers_of_many_hops_extend_the_receptive_field(
     layers: tuple[Layer, ...], hops: int, receptive_field: int
 ) -> None:
     whole = WHOLE["tree-cycle"]
@@ -190,7 +190,7 @@ def test_layers_of_many_hops_are_seen_as_far_as_they_look(
         assert difference(gnn, whole, part, edited) < 1e-6
 
 
-def test_a_normalised_gnn_sees_one_hop_more_than_it_has_layers() -> None:
+def test_a_normalised_gnn_reads_one_hop_more_than_it_has_layers() -> None:
     assert random_gnn([GcnLayer(5), GinLayer(5, 6)], 0).spec.receptive_field == 3
     assert not instance(WHOLE["tree-cycle"], 3, 2, hops=2).exact
     assert instance(WHOLE["tree-cycle"], 3, 2, receptive_field=2).exact
@@ -302,7 +302,7 @@ def test_nodes_come_by_hops_and_number_and_edges_with_them(
     assert part.exact == all(far > layers for far in cut)
 
 
-def test_a_cap_on_hubs_keeps_the_instance_connected_and_says_that_it_is_inexact() -> None:
+def test_a_capped_instance_stays_connected_and_is_not_exact() -> None:
     whole = WHOLE["ba"]
     hub = int(torch.bincount(whole.edges.flatten()).argmax())
     part = instance(whole, hub, 3, max_nodes=40)
@@ -352,7 +352,7 @@ def random_tree_with_extra_edges(nodes: int, generator: torch.Generator) -> Grap
     return Graph(torch.ones(nodes, FEATURES), edges)
 
 
-def test_edits_are_carried_to_the_whole_graph() -> None:
+def test_edits_are_applied_to_the_whole_graph() -> None:
     whole = WHOLE["tree-cycle"]
     part = instance(whole, 5, 2)
     edited = random_edits(part, part.rules(ANYTHING), 2, 0)
