@@ -1,4 +1,4 @@
-"""What the explainers refuse, each with what they got and what they accept."""
+"""Errors of the explainers; each message says what was sent and what is accepted."""
 
 from __future__ import annotations
 
@@ -6,41 +6,41 @@ from d4explain.gnn.errors import RefusedError
 
 
 class UnknownNodeError(RefusedError):
-    """Rules name a node that the graph does not have."""
+    """The edit rules name a node that the graph does not have."""
 
     def __init__(self, node: int, nodes: int) -> None:
-        super().__init__(f"rules freeze node {node}; the graph has nodes 0 to {nodes - 1}")
+        super().__init__(f"the rules freeze node {node}; the graph has nodes 0 to {nodes - 1}")
 
 
 class UnknownTargetError(RefusedError):
-    """A node is to be explained that the graph does not have."""
+    """The node to explain is not in the graph."""
 
     def __init__(self, node: int, nodes: int) -> None:
-        super().__init__(f"node {node} was asked for; the graph has nodes 0 to {nodes - 1}")
+        super().__init__(f"unknown node {node}; the graph has nodes 0 to {nodes - 1}")
 
 
 class UnknownClassError(RefusedError):
-    """A class is asked for that the GNN does not know."""
+    """The target class is not a class of the GNN."""
 
-    def __init__(self, asked: int, classes: int) -> None:
-        super().__init__(f"class {asked} was asked for; the GNN knows classes 0 to {classes - 1}")
+    def __init__(self, target_class: int, classes: int) -> None:
+        super().__init__(f"unknown class {target_class}; the GNN has classes 0 to {classes - 1}")
 
 
 class NoReferenceGraphsError(RefusedError):
-    """A class explanation takes its node features from reference graphs and got none."""
+    """A class explanation got no reference graphs to take node features from."""
 
     def __init__(self, target_class: int) -> None:
         super().__init__(
-            f"no reference graph to draw node features from for class {target_class}; "
-            "pass graphs that the GNN gives this class, or all reference graphs"
+            f"no reference graphs with node features for class {target_class}; "
+            "pass graphs of this class according to the GNN, or all reference graphs"
         )
 
 
 class TooLargeError(RefusedError):
-    """A sampler that works on all node pairs is given a graph that has too many."""
+    """The graph is too large for a sampler that works on all node pairs."""
 
     def __init__(self, nodes: int, allowed: int) -> None:
         super().__init__(
-            f"the graph has {nodes} nodes; the sampler 'paper' takes at most {allowed}, "
-            "larger graphs are explained by the sampler 'guided'"
+            f"the graph has {nodes} nodes; the sampler 'paper' takes at most {allowed}; "
+            "use the sampler 'guided' for larger graphs"
         )

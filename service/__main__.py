@@ -18,7 +18,7 @@ import uvicorn
 from sqlalchemy.exc import SQLAlchemyError
 
 from d4explain.contracts.errors import PluginError
-from d4explain.contracts.gnn_layers import check_plugins
+from d4explain.contracts.spec_checks.layer_types import check_plugins
 from service.app import create_app
 from service.context import CONNECTIONS, Context
 from service.http.admission import Capacity

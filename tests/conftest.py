@@ -446,7 +446,7 @@ def plugged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     from d4explain.contracts import plugins  # noqa: PLC0415
 
     monkeypatch.syspath_prepend(str(Path(__file__).parent / "plugins"))
-    plugins.installed.cache_clear()
+    plugins.installed_plugins.cache_clear()
     yield
     monkeypatch.undo()
-    plugins.installed.cache_clear()
+    plugins.installed_plugins.cache_clear()

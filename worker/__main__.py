@@ -14,7 +14,7 @@ from celery.exceptions import CPendingDeprecationWarning, SecurityWarning
 from sqlalchemy.exc import SQLAlchemyError
 
 from d4explain.contracts.errors import PluginError
-from d4explain.contracts.gnn_layers import check_plugins
+from d4explain.contracts.spec_checks.layer_types import check_plugins
 from store import logs
 from store.database import schema
 from store.errors import SchemaMismatch, SettingsError

@@ -51,7 +51,7 @@ def with_neighbourhoods(name: str, data: NodeData) -> WholeGraph:
 
     def instances_of(nodes: Tensor) -> tuple[NodeInstance, ...]:
         return tuple(
-            instance(data.graph, node, spec.convolutions, sight=spec.sight)
+            instance(data.graph, node, spec.convolutions, receptive_field=spec.receptive_field)
             for node in nodes.tolist()
         )
 

@@ -1,4 +1,4 @@
-"""Errors about invalid input, with the places of their faults; the store adds its own errors."""
+"""Errors about invalid input, with the place of each fault; the store adds its own errors."""
 
 # ruff: noqa: N818 - a domain error is named for what happened
 
@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-MAX_SHOWN = 64  # characters of a sent key or id that a message repeats
+MAX_SHOWN = 64  # characters of a key or id that a message repeats
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class DomainError(Exception):
 
 
 class InvalidInput(DomainError):
-    """The input is invalid; `faults` lists each place."""
+    """The input is invalid; `faults` lists every fault and its place."""
 
     def __init__(
         self,
@@ -42,8 +42,8 @@ class InvalidInput(DomainError):
 class PluginError(DomainError):
     """A plug-in is missing or cannot be used."""
 
-    def __init__(self, name: str, why: str) -> None:
-        super().__init__(f"plug-in {name[:80]!r}: {why}")
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"plug-in {name[:80]!r}: {reason}")
         self.name = name
 
 

@@ -12,27 +12,27 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from d4explain.contracts.errors import Fault
-from d4explain.contracts.gnn_layers import Spec
+from d4explain.contracts.gnn_layers import SpecModel
 
-Word = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Label = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
-class FeatureDocument(Spec):
+class FeatureDocument(SpecModel):
     """One column; columns with the same `group` form a one-hot group."""
 
-    name: Word
-    group: Word | None = None
+    name: Label
+    group: Label | None = None
 
 
-class FeatureSchemaDocument(Spec):
-    """Every column in its order."""
+class FeatureSchemaDocument(SpecModel):
+    """All feature columns, in order."""
 
     features: Annotated[list[FeatureDocument], Field(min_length=1)]
 
 
 @dataclass(frozen=True)
 class OneHotGroup:
-    """Columns in which every node has exactly one 1 and otherwise 0."""
+    """Columns in which every node has exactly one 1; its other values there are 0."""
 
     name: str
     columns: tuple[int, ...]
@@ -44,20 +44,20 @@ class BrokenRow:
     detail: str
 
 
-def schema_faults(schema: FeatureSchemaDocument, features: int, at: str) -> list[Fault]:
+def schema_faults(schema: FeatureSchemaDocument, features: int, place: str) -> list[Fault]:
     listed = schema.features
     if len(listed) != features:
         detail = f"describes {len(listed)} features; the GNN takes {features}"
-        return [Fault(f"{at}/features", detail)]
+        return [Fault(f"{place}/features", detail)]
     names = Counter(feature.name for feature in listed)
     faults = [
-        Fault(f"{at}/features/{i}/name", f"{feature.name!r} is the name of several features")
+        Fault(f"{place}/features/{i}/name", f"{feature.name!r} is the name of several features")
         for i, feature in enumerate(listed)
         if names[feature.name] > 1
     ]
     faults += [
         Fault(
-            f"{at}/features/{group.columns[0]}/group",
+            f"{place}/features/{group.columns[0]}/group",
             f"the group {group.name!r} has one column; a one-hot group has at least two",
         )
         for group in groups_of(schema)
@@ -71,7 +71,7 @@ def groups_of(schema: FeatureSchemaDocument | None) -> tuple[OneHotGroup, ...]:
     for position, feature in enumerate(schema.features if schema else []):
         if feature.group is not None:
             columns.setdefault(feature.group, []).append(position)
-    return tuple(OneHotGroup(name, tuple(found)) for name, found in columns.items())
+    return tuple(OneHotGroup(name, tuple(positions)) for name, positions in columns.items())
 
 
 def broken_rows(
@@ -81,8 +81,8 @@ def broken_rows(
     """Every node whose features violate a group, in order."""
     for group in groups:
         values = x[:, group.columns]
-        sound = ((values == 0) | (values == 1)).all(axis=1) & (values.sum(axis=1) == 1)
-        for row in np.flatnonzero(~sound):
+        valid = ((values == 0) | (values == 1)).all(axis=1) & (values.sum(axis=1) == 1)
+        for row in np.flatnonzero(~valid):
             yield BrokenRow(int(row), _detail(group, values[row]))
 
 
@@ -91,4 +91,6 @@ def _detail(group: OneHotGroup, values: NDArray[np.floating]) -> str:
     ones = int((values == 1).sum())
     found = f"the value {others[0]:.6g}" if len(others) else f"{ones or 'no'} ones"
     span = f"columns {group.columns[0]} to {group.columns[-1]}"
-    return f"the one-hot group {group.name!r} ({span}) should be one 1 and else 0; it has {found}"
+    return (
+        f"the one-hot group {group.name!r} ({span}) must have one 1 and otherwise 0; it has {found}"
+    )

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field
 
 from d4explain.contracts.errors import Fault
-from d4explain.contracts.gnn_layers import Spec
+from d4explain.contracts.gnn_layers import SpecModel
 
 ELEMENTS = frozenset(
     """
@@ -24,21 +24,21 @@ OTHER = "*"  # the SMILES symbol of an unspecified element
 BondKind = Literal["single", "double", "triple", "aromatic"]
 
 
-class SmilesFeaturiser(Spec):
-    """Atoms of a SMILES as nodes; their features say one-hot which element they are."""
+class SmilesFeaturiser(SpecModel):
+    """Makes each atom of a SMILES a node; its features are its element, one-hot."""
 
     kind: Literal["smiles"]
     atoms: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=2)]],
         Field(min_length=1, max_length=len(ELEMENTS)),
     ] = Field(description="Element symbols, in the order of the feature columns.")
-    other: bool = Field(False, description="A last column for all other elements.")
-    hydrogens: bool = Field(False, description="Whether hydrogens are nodes, too.")
+    other: bool = Field(False, description="Whether a last column stands for all other elements.")
+    hydrogens: bool = Field(False, description="Whether hydrogens are nodes.")
     bonds: list[BondKind] = Field(
         [],
         max_length=len(get_args(BondKind)),
-        description="Kinds of bonds, in the order of the edge attributes' columns, which say "
-        "one-hot what a bond is. Without `aromatic`, aromatic rings are read in one Kekulé form.",
+        description="Kinds of bonds, in the order of the edge attributes, which are one-hot. "
+        "Without `aromatic`, aromatic rings are read in a Kekulé form.",
         exclude_if=lambda bonds: not bonds,
     )
 
@@ -65,18 +65,18 @@ class SmilesFeaturiser(Spec):
         return self.atoms[columns[0]] if columns[0] < len(self.atoms) else OTHER
 
 
-def bond_faults(featuriser: SmilesFeaturiser, edge_features: int, at: str) -> list[Fault]:
+def bond_faults(featuriser: SmilesFeaturiser, edge_features: int, place: str) -> list[Fault]:
     bonds = featuriser.bonds
     faults = [
-        Fault(f"{at}/bonds/{i}", f"{bond!r} is already at position {bonds.index(bond)}")
+        Fault(f"{place}/bonds/{i}", f"{bond!r} is already at position {bonds.index(bond)}")
         for i, bond in enumerate(bonds)
         if bonds.index(bond) < i
     ]
     if len(bonds) != edge_features:
-        said = f"has {len(bonds)} kinds of bonds"
-        faults.append(Fault(f"{at}/bonds", f"{said}; the GNN takes {edge_features} edge features"))
+        detail = f"has {len(bonds)} kinds of bonds; the GNN takes {edge_features} edge features"
+        faults.append(Fault(f"{place}/bonds", detail))
     if bonds and "single" not in bonds:
-        faults.append(Fault(f"{at}/bonds", "lacks 'single', the kind of added bonds"))
+        faults.append(Fault(f"{place}/bonds", "lacks 'single', the kind of added bonds"))
     return faults
 
 
@@ -86,20 +86,20 @@ def featuriser_of(spec: Mapping[str, Any]) -> SmilesFeaturiser | None:
     return None if declared is None else SmilesFeaturiser.model_validate(declared)
 
 
-def featuriser_faults(featuriser: SmilesFeaturiser, features: int, at: str) -> list[Fault]:
+def featuriser_faults(featuriser: SmilesFeaturiser, features: int, place: str) -> list[Fault]:
     atoms = featuriser.atoms
     faults = [
-        Fault(f"{at}/atoms/{i}", f"{atom!r} is not the symbol of an element")
+        Fault(f"{place}/atoms/{i}", f"{atom!r} is not the symbol of an element")
         for i, atom in enumerate(atoms)
         if atom not in ELEMENTS
     ]
     faults += [
-        Fault(f"{at}/atoms/{i}", f"{atom!r} is already at position {atoms.index(atom)}")
+        Fault(f"{place}/atoms/{i}", f"{atom!r} is already at position {atoms.index(atom)}")
         for i, atom in enumerate(atoms)
         if atoms.index(atom) < i
     ]
     if featuriser.width != features:
         other = " and one for others" if featuriser.other else ""
-        said = f"{len(atoms)} elements{other} are {featuriser.width} features"
-        faults.append(Fault(f"{at}/atoms", f"{said}; the GNN takes {features}"))
+        columns = f"{len(atoms)} elements{other} are {featuriser.width} features"
+        faults.append(Fault(f"{place}/atoms", f"{columns}; the GNN takes {features}"))
     return faults

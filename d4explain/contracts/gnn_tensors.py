@@ -1,4 +1,4 @@
-"""The tensors that a GNN of the vocabulary must have."""
+"""The tensors that the weights of a GNN must contain."""
 
 from __future__ import annotations
 
@@ -18,20 +18,22 @@ from d4explain.contracts.gnn_layers import (
     GraphNormDocument,
     LayerNormDocument,
     LinearDocument,
-    PluggedDocument,
     PnaDocument,
     PoolDocument,
     SageDocument,
     ShiftedReluDocument,
-    SpecLayer,
     TagDocument,
 )
-from d4explain.contracts.gnn_spec import GnnSpecDocument, outputs_of, widths_of
+from d4explain.contracts.gnn_spec import GnnSpecDocument
 from d4explain.contracts.plugins import LayerPlugin, TensorShape
+from d4explain.contracts.spec_checks.layer_types import PluginDocument, SpecLayer
+from d4explain.contracts.spec_checks.widths import outputs_of, widths_of
+
+Shapes = dict[str, tuple[int, ...]]
 
 
 def expected_tensors(spec: GnnSpecDocument) -> dict[str, TensorShape]:
-    """Exactly the state_dict() of the GNN that the worker builds from this spec."""
+    """Names and shapes of the state_dict() of the GNN that the worker builds from this spec."""
     return {
         f"layers.{i}.{name}": tensor
         for i, (layer, width) in enumerate(zip(spec.layers, widths_of(spec), strict=False))
@@ -40,10 +42,10 @@ def expected_tensors(spec: GnnSpecDocument) -> dict[str, TensorShape]:
 
 
 def _tensors(layer: SpecLayer, width: int, spec: GnnSpecDocument) -> dict[str, TensorShape]:
-    """Those of one layer that gets `width` numbers per row; most have none."""
-    if isinstance(layer, PluggedDocument):
-        plugged = plugged_tensors(layer, width, outputs_of(spec))
-        return {f"module.{name}": tensor for name, tensor in plugged.items()}
+    """Tensors of one layer with the input width `width`."""
+    if isinstance(layer, PluginDocument):
+        own = plugin_tensors(layer, width, outputs_of(spec))
+        return {f"module.{name}": tensor for name, tensor in own.items()}
     if isinstance(layer, ConvolutionDocument):
         shapes = _convolution(layer, width, spec.edge_features)
         return {f"conv.{name}": _floats(*shape) for name, shape in shapes.items()}
@@ -70,8 +72,8 @@ def _tensors(layer: SpecLayer, width: int, spec: GnnSpecDocument) -> dict[str, T
     return tensors
 
 
-def plugged_tensors(layer: PluggedDocument, width: int, outputs: int) -> dict[str, TensorShape]:
-    """Those of a plug-in's module, by its own names."""
+def plugin_tensors(layer: PluginDocument, width: int, outputs: int) -> dict[str, TensorShape]:
+    """Tensors of a plug-in's module, by their names in the module."""
     plugin, fields = layer.plugin, layer.fields
     if isinstance(plugin, LayerPlugin):
         tensors = plugin.tensors(fields, width)
@@ -83,10 +85,8 @@ def plugged_tensors(layer: PluggedDocument, width: int, outputs: int) -> dict[st
     }
 
 
-def _convolution(
-    layer: ConvolutionDocument, width: int, edge_features: int
-) -> dict[str, tuple[int, ...]]:
-    shapes: dict[str, tuple[int, ...]]
+def _convolution(layer: ConvolutionDocument, width: int, edge_features: int) -> Shapes:
+    shapes: Shapes
     match layer:
         case GcnDocument(out=out):
             shapes = {"lin.weight": (out, width), "bias": (out,)}
@@ -118,8 +118,8 @@ def _gin(
     layer: GinDocument | GinSumDocument | GineDocument | GineSumDocument,
     width: int,
     edge_features: int,
-) -> dict[str, tuple[int, ...]]:
-    shapes: dict[str, tuple[int, ...]] = {"eps": (1,)}  # PyG keeps it also when it is not trained
+) -> Shapes:
+    shapes: Shapes = {"eps": (1,)}  # PyG stores it even if it is not trained
     if isinstance(layer, GinDocument | GineDocument):
         shapes["nn.0.weight"] = (layer.hidden, width)
         shapes["nn.0.bias"] = (layer.hidden,)
@@ -131,29 +131,27 @@ def _gin(
     return shapes
 
 
-def _attention(
-    layer: GatDocument | GatV2Document, width: int, edge_features: int
-) -> dict[str, tuple[int, ...]]:
-    heads, wide = layer.heads, layer.heads * layer.out
-    shapes: dict[str, tuple[int, ...]] = {"bias": (layer.width,)}
+def _attention(layer: GatDocument | GatV2Document, width: int, edge_features: int) -> Shapes:
+    heads, all_heads = layer.heads, layer.heads * layer.out
+    shapes: Shapes = {"bias": (layer.width,)}
     if layer.edges:
-        shapes["lin_edge.weight"] = (wide, edge_features)
+        shapes["lin_edge.weight"] = (all_heads, edge_features)
     if isinstance(layer, GatDocument):
         if layer.edges:
             shapes["att_edge"] = (1, heads, layer.out)
-        shapes["lin.weight"] = (wide, width)
+        shapes["lin.weight"] = (all_heads, width)
         shapes["att_src"] = shapes["att_dst"] = (1, heads, layer.out)
     else:
         shapes["att"] = (1, heads, layer.out)
         for side in ("lin_l", "lin_r"):
-            shapes |= {f"{side}.weight": (wide, width), f"{side}.bias": (wide,)}
+            shapes |= {f"{side}.weight": (all_heads, width), f"{side}.bias": (all_heads,)}
     return shapes
 
 
-def _pna(layer: PnaDocument, width: int) -> dict[str, tuple[int, ...]]:
-    each, out = layer.tower_width(width), layer.out // layer.towers
-    gathered = (len(layer.aggregators) * len(layer.scalers) + 1) * each
-    shapes: dict[str, tuple[int, ...]] = {
+def _pna(layer: PnaDocument, width: int) -> Shapes:
+    each, out = layer.tower_width(width), layer.out // layer.towers  # of one tower
+    aggregated = (len(layer.aggregators) * len(layer.scalers) + 1) * each
+    shapes: Shapes = {
         "aggr_module.avg_deg_lin": (1,),
         "aggr_module.avg_deg_log": (1,),
         "lin.weight": (layer.out, layer.out),
@@ -162,7 +160,7 @@ def _pna(layer: PnaDocument, width: int) -> dict[str, tuple[int, ...]]:
     for tower in range(layer.towers):
         shapes[f"pre_nns.{tower}.0.weight"] = (each, 2 * each)
         shapes[f"pre_nns.{tower}.0.bias"] = (each,)
-        shapes[f"post_nns.{tower}.0.weight"] = (out, gathered)
+        shapes[f"post_nns.{tower}.0.weight"] = (out, aggregated)
         shapes[f"post_nns.{tower}.0.bias"] = (out,)
     return shapes
 

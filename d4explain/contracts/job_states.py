@@ -1,4 +1,4 @@
-"""The words a job is described with."""
+"""States and kinds of jobs, GNNs and denoisers, as they appear in the API."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class JobState(StrEnum):
 
 
 class Queue(StrEnum):
-    """Queues by need: long on the device, short on the device, CPU only."""
+    """One queue per kind of load: long device jobs, short device jobs, CPU jobs."""
 
     TRAIN = "train"
     SAMPLE = "sample"

@@ -79,7 +79,7 @@ def _looks_suspicious(data: bytes) -> bool:
 
 
 def _faults(document: object) -> Iterator[Fault]:
-    """Every value that the reader refuses although Python's parser accepts it.
+    """Values that Python's parser accepts but strict JSON rejects.
 
     An explicit stack avoids recursion: the document may be as deep as the parser allows.
     """

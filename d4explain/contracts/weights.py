@@ -1,4 +1,4 @@
-"""Checks untrusted weights: safetensors only, with exactly the tensors of the spec."""
+"""Checks untrusted weights: a safetensors file with exactly the tensors of the spec."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from d4explain.contracts.strict_json import MalformedJsonError, parse_json
 _DTYPES = {"F32": "float32", "I64": "int64"}
 _SIZES = {"float32": 4, "int64": 8}
 _OTHER_FORMATS = {
-    b"PK\x03\x04": "a zip file, as PyTorch's .pt, .pt2 and TorchScript are",
+    b"PK\x03\x04": "a zip file, like PyTorch's .pt, .pt2 and TorchScript files",
     b"\x80": "a pickle",
 }
-_SHOWN = 5  # faults of one kind that a message lists
+_MAX_LISTED = 5  # faults of one kind in a message
 
 
 @dataclass(frozen=True)
@@ -44,17 +44,17 @@ def check_weights(
     """Raises InvalidInput unless the file has exactly the tensors of the spec, all finite."""
     limits = limits or WeightLimits()
     header = _header(data, limits, pointer)
-    _match(header, expected_tensors(spec), pointer)
+    _compare(header, expected_tensors(spec), pointer)
     try:
         tensors = safetensors.numpy.load(data)  # checks every offset against shape and file
     except SafetensorError as error:
         raise InvalidInput(f"not a valid safetensors file: {error}", pointer) from None
-    unsound = [name for name, values in tensors.items() if not np.isfinite(values).all()]
-    if unsound:
+    bad = [name for name, values in tensors.items() if not np.isfinite(values).all()]
+    if bad:
         raise InvalidInput(
-            f"weights must be finite; NaN or infinity in {_list(unsound)}",
+            f"weights must be finite; NaN or infinity in {_list(bad)}",
             pointer,
-            faults=[Fault(pointer, f"{name} has values that are not finite") for name in unsound],
+            faults=[Fault(pointer, f"{name} has values that are not finite") for name in bad],
         )
 
 
@@ -68,9 +68,9 @@ def _header(data: bytes, limits: WeightLimits, pointer: str) -> dict[str, Tensor
         )
     size = int.from_bytes(data[:8], "little")
     if len(data) < 8 or size > len(data) - 8:
-        looks = [name for start, name in _OTHER_FORMATS.items() if data.startswith(start)]
-        said = f"it is {looks[0]}" if looks else "it ends before its header does"
-        raise InvalidInput(f"not a safetensors file: {said}", pointer)
+        formats = [name for start, name in _OTHER_FORMATS.items() if data.startswith(start)]
+        reason = f"it is {formats[0]}" if formats else "it ends within its header"
+        raise InvalidInput(f"not a safetensors file: {reason}", pointer)
     if size > limits.max_header_bytes:
         raise InvalidInput(
             f"the header of the safetensors file has {size} bytes; at most "
@@ -96,13 +96,13 @@ def _header(data: bytes, limits: WeightLimits, pointer: str) -> dict[str, Tensor
 def _entry(name: str, entry: object, pointer: str) -> TensorShape:
     if isinstance(entry, dict):
         shape, dtype = entry.get("shape"), entry.get("dtype")
-        whole = isinstance(shape, list) and all(type(size) is int for size in shape)
-        if whole and isinstance(shape, list) and isinstance(dtype, str):
+        is_shape = isinstance(shape, list) and all(type(size) is int for size in shape)
+        if is_shape and isinstance(shape, list) and isinstance(dtype, str):
             return TensorShape(tuple(shape), _DTYPES.get(dtype, dtype[:20]))
     raise InvalidInput(f"the safetensors header has no shape and dtype for {name[:80]!r}", pointer)
 
 
-def _match(found: dict[str, TensorShape], expected: dict[str, TensorShape], pointer: str) -> None:
+def _compare(found: dict[str, TensorShape], expected: dict[str, TensorShape], pointer: str) -> None:
     missing = [name for name in expected if name not in found]
     unexpected = [name for name in found if name not in expected]
     different = [name for name in expected if name in found and found[name] != expected[name]]
@@ -112,21 +112,23 @@ def _match(found: dict[str, TensorShape], expected: dict[str, TensorShape], poin
     if unexpected:
         parts.append(f"unexpected: {_list(unexpected)}")
     if different:
-        said = [f"{name} is {_say(found[name])}, not {_say(expected[name])}" for name in different]
-        parts.append(f"different: {_list(said)}")
+        details = [
+            f"{name} is {_text(found[name])}, not {_text(expected[name])}" for name in different
+        ]
+        parts.append(f"different: {_list(details)}")
     if parts:
         raise InvalidInput(
-            "the weights are not those of the spec; " + "; ".join(parts),
+            "the weights do not match the spec; " + "; ".join(parts),
             pointer,
             faults=[Fault(pointer, part) for part in parts],
         )
 
 
-def _say(tensor: TensorShape) -> str:
+def _text(tensor: TensorShape) -> str:
     return f"{tensor.dtype}{list(tensor.shape)[:8]}"
 
 
 def _list(names: list[str]) -> str:
-    shown = ", ".join(name[:120] for name in names[:_SHOWN])
-    more = len(names) - _SHOWN
+    shown = ", ".join(name[:120] for name in names[:_MAX_LISTED])
+    more = len(names) - _MAX_LISTED
     return f"{shown} and {more} more" if more > 0 else shown

@@ -1,1 +1,1 @@
-"""The vocabulary of GNNs that can be explained: each layer in a sparse and an equal dense form."""
+"""Graphs, GNN specs and GNNs; every layer has a sparse and an equal dense form."""

@@ -1,4 +1,4 @@
-"""Which device a computation runs on, and how it is used there."""
+"""The device of a computation, and how much of it a training uses."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-# A CPU computes fastest where a block's activations stay in its last cache: of one activation
-# [channel, pair of all graphs] they are some eight.
+# A CPU is fastest if the activations of a block, about eight of [channel, pair of all graphs], stay
+# in its last-level cache.
 CPU_ACTIVATION_BYTES = 3 * 2**20
-CUDA_SHARE = 0.25  # of its memory, for what a pass keeps: as much again comes and goes
+CUDA_SHARE = 0.25  # of the memory, for kept activations; temporary ones need as much again
 
 
-# What a pass frees the next one needs again. The C library would give it back to the kernel and
-# get it anew page by page, in every pass of every step.
-_KEPT_WHEN_FREED = 256 * 2**20
-_LARGEST_FROM_HEAP = 32 * 2**20  # more than this the GNU library does not take
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of its malloc.h
+# The next pass needs the memory that a pass frees. By default, the C library returns it to the
+# kernel and gets it back page by page, in every pass of every step.
+_TRIM_THRESHOLD = 256 * 2**20
+_MMAP_THRESHOLD = 32 * 2**20  # the maximum that the GNU C library accepts
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # constants of malloc.h
 
 
 def keep_freed_memory() -> bool:
-    """For processes that compute: freed memory stays with them; False where it cannot be told so.
-
-    Only the GNU C library is told; others do as they always do.
-    """
-    tell = getattr(ctypes.CDLL(None), "mallopt", None)
-    if tell is None:
+    """Makes this process keep freed memory; returns False if the C library is not GNU's."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
         return False
-    told = tell(_M_MMAP_THRESHOLD, _LARGEST_FROM_HEAP), tell(_M_TRIM_THRESHOLD, _KEPT_WHEN_FREED)
-    return all(told)
+    results = (
+        mallopt(_M_MMAP_THRESHOLD, _MMAP_THRESHOLD),
+        mallopt(_M_TRIM_THRESHOLD, _TRIM_THRESHOLD),
+    )
+    return all(results)
 
 
 def choose_device(name: str) -> torch.device:
@@ -53,7 +53,7 @@ def choose_device(name: str) -> torch.device:
 
 
 def moved(tensor: Tensor, device: torch.device) -> Tensor:
-    """The tensor on that device; copies to CUDA go by page-locked memory and are not waited for."""
+    """The tensor on that device; copies to CUDA use page-locked memory and are asynchronous."""
     if device.type == "cuda" and tensor.device.type == "cpu":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
@@ -61,15 +61,15 @@ def moved(tensor: Tensor, device: torch.device) -> Tensor:
 
 @dataclass(frozen=True)
 class DeviceUse:
-    """How a training uses its device; what explains and judges is always computed in full."""
+    """How a training uses its device; explanations always use full precision."""
 
     kind: str  # the device's type
-    activation_bytes: int  # of one activation in a pass, at most
-    products: torch.dtype | None  # of the denoiser's products; None: that of its weights
+    activation_bytes: int  # maximum size of one activation in a pass
+    products: torch.dtype | None  # of the denoiser's products; None means that of its weights
 
     @staticmethod
     def of(device: torch.device, kept: int) -> DeviceUse:
-        """For a network that keeps so many activations per pass."""
+        """For a network that keeps `kept` activations per pass."""
         if device.type != "cuda":
             return DeviceUse(device.type, CPU_ACTIVATION_BYTES, None)
         memory = torch.cuda.get_device_properties(device).total_memory
@@ -77,19 +77,19 @@ class DeviceUse:
 
     @staticmethod
     def of_cuda(kept: int, memory: int, *, bfloat16: bool) -> DeviceUse:
-        """By all of its memory, not by what is free now: the same trainings add up alike."""
+        """Uses the total memory, not the free memory, so that equal trainings have equal passes."""
         products = torch.bfloat16 if bfloat16 else None
         return DeviceUse("cuda", int(CUDA_SHARE * memory) // kept, products)
 
     def passes(self, graphs: int, bytes_per_graph: int) -> list[slice]:
-        """Ranges of a batch's graphs, as equal as can be, each small enough for one pass."""
+        """Ranges of a batch's graphs of nearly equal length, each small enough for one pass."""
         most = max(1, self.activation_bytes // max(bytes_per_graph, 1))
         count = -(-graphs // most)
         ends = [graphs * number // count for number in range(count + 1)]
         return [slice(*pair) for pair in pairwise(ends)]
 
     def fast_products(self) -> AbstractContextManager[object]:
-        """Around a forward pass whose matrix products may be of less precision."""
+        """Context of a forward pass whose matrix products may have less precision."""
         if self.products is None:
             return nullcontext()
         return torch.autocast(self.kind, self.products)

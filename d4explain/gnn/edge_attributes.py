@@ -1,4 +1,4 @@
-"""What an edge would carry that is not there: the usual attributes between two such nodes."""
+"""Attributes of added edges: the most frequent attributes between nodes of the same types."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class UsualAttributes:
-    """The attributes that edges between nodes of two types have most often.
+    """The most frequent attributes of edges between nodes of two types.
 
-    A node's type is the column of its largest feature, the first of equal ones: what a one-hot
-    feature says. Between types that no edge was seen of, it is what edges have most often at all.
+    The type of a node is the column of its largest feature (the first, if several are equal), as in
+    one-hot features. Pairs of types without an edge get the most frequent attributes of all edges.
     """
 
     pairs: Tensor  # [known pair] int64, ascending codes of two types
-    rows: Tensor  # [known pair + 1, attribute], the last for all other pairs
+    rows: Tensor  # [known pair + 1, attribute]; the last row is for all other pairs
 
     @classmethod
     def seen(
         cls, features: Sequence[Tensor], edges: Sequence[Tensor], attributes: Sequence[Tensor]
     ) -> UsualAttributes:
-        """Counted over graphs: [node, feature], [2, edge] and [edge, attribute] of each.
+        """Counts over graphs, each given by [node, feature], [2, edge] and [edge, attribute].
 
-        Of attributes that are equally frequent, the first in the order of their values.
+        If attributes are equally frequent, the smallest values win.
         """
         codes = torch.cat([_codes(x, *ends) for x, ends in zip(features, edges, strict=True)])
         distinct, kind = torch.unique(torch.cat(list(attributes)), dim=0, return_inverse=True)
@@ -35,25 +35,25 @@ class UsualAttributes:
             return cls.always(attributes[0].new_zeros(attributes[0].shape[1]))
         overall = int(torch.bincount(kind).argmax())
         counted, counts = np.unique(torch.stack([codes, kind]).numpy(), axis=1, return_counts=True)
-        # by code, the most frequent first; np.unique has left equal counts in the values' order
+        # Sorted by code, the most frequent first; np.unique left equal counts sorted by value.
         order = np.lexsort((-counts, counted[0]))
         pairs, first = np.unique(counted[0][order], return_index=True)
-        most = torch.from_numpy(counted[1][order][first])
-        rows = torch.cat([distinct[most], distinct[overall][None]])
+        most_frequent = torch.from_numpy(counted[1][order][first])
+        rows = torch.cat([distinct[most_frequent], distinct[overall][None]])
         return cls(torch.from_numpy(pairs), rows)
 
     @classmethod
     def always(cls, row: Tensor) -> UsualAttributes:
-        """The same [attribute] between all nodes."""
+        """The same [attribute] for all pairs."""
         return cls(torch.empty(0, dtype=torch.int64), row[None])
 
     def between(self, features: Tensor) -> Tensor:
-        """Of all pairs of nodes with these [node, feature]: [node, node, attribute]."""
+        """Attributes of all pairs of nodes with these [node, feature]: [node, node, attribute]."""
         nodes = torch.arange(len(features), device=features.device)
         return self.of_pairs(features, nodes[:, None], nodes[None, :])
 
     def of_pairs(self, features: Tensor, one: Tensor, other: Tensor) -> Tensor:
-        """Of some pairs, given by the positions of their ends: [pair, attribute]."""
+        """Attributes of some pairs, given by the positions of their ends: [pair, attribute]."""
         codes = _codes(features, one, other)
         pairs, rows = self.pairs.to(features.device), self.rows.to(features)
         if not len(pairs):
@@ -63,7 +63,7 @@ class UsualAttributes:
 
 
 def _codes(features: Tensor, one: Tensor, other: Tensor) -> Tensor:
-    """One number for the types of two nodes, whichever comes first."""
-    types = features.argmax(dim=1)  # the first of equal ones
+    """One number per unordered pair of node types."""
+    types = features.argmax(dim=1)  # the first, if several are equal
     first, second = types[one], types[other]
     return torch.minimum(first, second) * features.shape[1] + torch.maximum(first, second)

@@ -8,7 +8,7 @@ class RefusedError(ValueError):
 
 
 class NoMarkedNodeError(ValueError):
-    """A marked node is needed, but the graphs have none."""
+    """The graphs lack the marked node that is needed."""
 
     def __init__(self, who: str) -> None:
         super().__init__(f"{who} needs a marked node in every graph; set Graph.target")
@@ -18,18 +18,20 @@ class NoEdgeAttributesError(RefusedError):
     """The GNN reads edge attributes, but the graphs have none."""
 
     def __init__(self) -> None:
-        super().__init__("this GNN reads edge attributes and the graphs have none")
+        super().__init__("this GNN reads edge attributes, but the graphs have none")
 
 
 class NoDenseFormError(RefusedError):
     """Gradients are needed, but the GNN has layers without a dense form."""
 
     def __init__(self, layers: list[str]) -> None:
-        super().__init__(f"this GNN has no dense form: {', '.join(layers)} has only a sparse one")
+        super().__init__(
+            f"this GNN has no dense form; layers with a sparse form only: {', '.join(layers)}"
+        )
 
 
-class PluggedLayerError(RefusedError):
-    """The output of an external layer differs from its declaration."""
+class PluginLayerError(RefusedError):
+    """The output of a plug-in layer differs from its declaration."""
 
-    def __init__(self, name: str, form: str, got: str, wanted: tuple[int, ...]) -> None:
-        super().__init__(f"the plugged layer {name!r} gave {got} from {form}, expected {wanted}")
+    def __init__(self, name: str, form: str, got: str, expected: tuple[int, ...]) -> None:
+        super().__init__(f"plug-in layer {name!r} returned {got} from {form}; expected {expected}")

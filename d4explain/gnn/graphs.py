@@ -62,20 +62,20 @@ class Graph:
     def with_edges(self, edges: Tensor) -> Graph:
         """The same nodes with other [2, edge] edges, source < target.
 
-        Existing edges keep their attributes; new edges get those of added edges. Memory grows with
-        the edges, not with the square of the nodes.
+        Existing edges keep their attributes; new edges get `usual` ones. Memory grows with the
+        edges, not with the square of the nodes.
         """
         if self.edge_attributes is None:
             return replace(self, edges=edges)
         if self.usual is None:
-            raise ValueError("the edges have attributes, but what an added one carries is not said")
+            raise ValueError("the edges have attributes, but those of an added edge are unknown")
         known, order = (self.edges[0] * self.node_count + self.edges[1]).sort()
         codes = edges[0] * self.node_count + edges[1]
-        carried = self.usual.of_pairs(self.features, edges[0], edges[1]).clone()
-        was_there = torch.isin(codes, known)
-        place = torch.searchsorted(known, codes[was_there])
-        carried[was_there] = self.edge_attributes[order[place]]
-        return replace(self, edges=edges, edge_attributes=carried)
+        attributes = self.usual.of_pairs(self.features, edges[0], edges[1]).clone()
+        existed = torch.isin(codes, known)
+        place = torch.searchsorted(known, codes[existed])
+        attributes[existed] = self.edge_attributes[order[place]]
+        return replace(self, edges=edges, edge_attributes=attributes)
 
     def cpu(self) -> Graph:
         return replace(
@@ -110,13 +110,13 @@ class SparseGraphs:
 
 @dataclass(frozen=True)
 class DenseGraphs:
-    """A padded batch; the adjacency may be soft, is symmetric and zero on diagonal and padding."""
+    """A padded batch; the adjacency is symmetric, 0 on diagonal and padding, and may be soft."""
 
     adjacency: Tensor  # [batch, node, node]
     features: Tensor  # [batch, node, feature], zero on padding
     mask: Tensor  # [batch, node] bool, True where a node is real
     targets: Tensor | None = None  # [batch] int64, the marked nodes
-    # [batch, node, node, attribute], symmetric; absent edges have those they would get
+    # [batch, node, node, attribute], symmetric; absent edges have the attributes of added edges
     edge_attributes: Tensor | None = None
 
     @property
@@ -125,7 +125,7 @@ class DenseGraphs:
 
     @property
     def pair_mask(self) -> Tensor:
-        """Which ordered pairs are two different real nodes: [batch, node, node] bool."""
+        """True for ordered pairs of two different real nodes: [batch, node, node] bool."""
         both = self.mask[:, :, None] & self.mask[:, None, :]
         return both & ~torch.eye(self.mask.shape[1], dtype=torch.bool, device=self.mask.device)
 
@@ -218,36 +218,36 @@ def _padded_pair_attributes(graphs: Sequence[Graph], nodes: int) -> Tensor | Non
     padded = known[0].new_zeros(len(graphs), nodes, nodes, known[0].shape[1])
     for position, graph in enumerate(graphs):
         own = graph.pair_attributes
-        assert own is not None  # as it has attributes
+        assert own is not None
         padded[position, : graph.node_count, : graph.node_count] = own
     return padded
 
 
 def side_by_side(graphs: DenseGraphs) -> SparseGraphs:
-    """A batch whose adjacency is 0/1 in the form PyG layers take."""
+    """A batch with a 0/1 adjacency as one disjoint union, the input of PyG layers."""
     sizes = graphs.mask.sum(dim=1)
-    # where each real node is among the nodes of all graphs: [batch, node]
+    # [batch, node], position of each real node among the nodes of all graphs
     place = (graphs.mask.flatten().cumsum(0) - 1).view_as(graphs.mask)
     graph, source, target = (graphs.adjacency > 0.5).nonzero(as_tuple=True)
     index = torch.arange(graphs.count, device=graphs.mask.device)
-    carried = graphs.edge_attributes
+    attributes = graphs.edge_attributes
     return SparseGraphs(
         features=graphs.features[graphs.mask],
         edge_index=torch.stack([place[graph, source], place[graph, target]]),
         graph_of_node=torch.repeat_interleave(index, sizes),
         count=graphs.count,
         targets=None if graphs.targets is None else place[index, graphs.targets],
-        edge_attributes=None if carried is None else carried[graph, source, target],
+        edge_attributes=None if attributes is None else attributes[graph, source, target],
     )
 
 
 def from_dense(graphs: DenseGraphs) -> list[Graph]:
-    """The discrete graphs of a batch whose adjacency is 0/1 and whose padding comes last."""
+    """The discrete graphs of a batch with a 0/1 adjacency; padding must come last."""
     result = []
-    marked = [None] * graphs.count if graphs.targets is None else graphs.targets.tolist()
-    carried = [None] * graphs.count if graphs.edge_attributes is None else graphs.edge_attributes
+    targets = [None] * graphs.count if graphs.targets is None else graphs.targets.tolist()
+    pairs = [None] * graphs.count if graphs.edge_attributes is None else graphs.edge_attributes
     for adjacency, features, mask, target, attributes in zip(
-        graphs.adjacency, graphs.features, graphs.mask, marked, carried, strict=True
+        graphs.adjacency, graphs.features, graphs.mask, targets, pairs, strict=True
     ):
         size = int(mask.sum())
         edges = torch.triu(adjacency[:size, :size] > 0.5, diagonal=1).nonzero().T.contiguous()
@@ -257,7 +257,7 @@ def from_dense(graphs: DenseGraphs) -> list[Graph]:
 
 
 def _targets(graphs: Sequence[Graph]) -> Tensor | None:
-    """The marked nodes [graph], None where no graph has one; a mixture is a mistake."""
+    """The marked nodes [graph], or None if no graph has one; a mixture is an error."""
     marked = [graph.target for graph in graphs if graph.target is not None]
     if not marked:
         return None
@@ -269,7 +269,7 @@ def _targets(graphs: Sequence[Graph]) -> Tensor | None:
 
 
 def _attributes(graphs: Sequence[Graph]) -> list[Tensor] | None:
-    """Those of each graph's edges, None where no graph has any; a mixture is a mistake."""
+    """The edge attributes of each graph, or None if no graph has any; a mixture is an error."""
     known = [graph.edge_attributes for graph in graphs if graph.edge_attributes is not None]
     if not known:
         return None
@@ -281,10 +281,10 @@ def _attributes(graphs: Sequence[Graph]) -> list[Tensor] | None:
 
 
 def like_sized(sizes: Sequence[int], pair_budget: int) -> list[list[int]]:
-    """Indices in batches of like size whose padded pairs stay within the budget.
+    """Batches of indices of graphs of similar size; the padded pairs of a batch fit the budget.
 
-    Graphs are taken by ascending size, so little of a batch is padding; a graph that alone
-    exceeds the budget is a batch of its own.
+    Graphs come by ascending size, so batches have little padding. A graph that alone exceeds the
+    budget is a batch of its own.
     """
     batches: list[list[int]] = []
     for index in sorted(range(len(sizes)), key=lambda i: (sizes[i], i)):

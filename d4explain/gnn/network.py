@@ -18,16 +18,17 @@ from d4explain.gnn.graphs import (
     side_by_side,
     to_sparse,
 )
-from d4explain.gnn.layers.build import Add, Jump, Keep, build
+from d4explain.gnn.layers.build import build
 from d4explain.gnn.layers.filters import Egnn
 from d4explain.gnn.layers.forms import GraphLayer, Rowwise
-from d4explain.gnn.spec import GnnSpec, PluggedLayer
+from d4explain.gnn.layers.skip_connections import Add, Jump, Keep
+from d4explain.gnn.spec import GnnSpec, PluginLayer
 
-# Rows (nodes and directed edges) of one sparse pass: a few tens of MB at usual widths.
+# Rows (nodes and directed edges) of one sparse pass; they need tens of MB at usual widths.
 _ROWS_PER_PASS = 100_000
 
-# Numbers of one layer's output in a dense pass on the CPU: half a MB, so that values stay in the
-# cache between layers. Measured twice as fast as thousands of graphs at once.
+# Numbers of one layer's output in a dense pass on the CPU. Half a MB stays in the cache between
+# layers, which is twice as fast as thousands of graphs at once.
 _VALUES_PER_CPU_PASS = 130_000
 
 
@@ -52,12 +53,12 @@ class Gnn(nn.Module):
             build(layer, width, spec.edge_features)
             for layer, width in zip(spec.layers, spec.widths()[:-1], strict=True)
         )
-        # Without a dense form there are no gradients; external layers may lack one.
+        # Without a dense form there are no gradients; plug-ins may lack one.
         graph_layers = [layer for layer in self.layers if isinstance(layer, GraphLayer)]
         self.has_dense = all(layer.has_dense for layer in graph_layers)
 
     def forward(self, graphs: SparseGraphs) -> Tensor:
-        """Logits [graph, class] by PyG's own layers, which decide for every discrete graph."""
+        """Logits [graph, class] by PyG's own layers; they are the truth for discrete graphs."""
         rows = self._rows(graphs)
         return rows[_marked(graphs.targets)] if self.spec.classifies_nodes else rows
 
@@ -81,8 +82,8 @@ class Gnn(nn.Module):
         is that of the message j → i alone; an undirected edge's gradient is the sum of both.
         """
         self._require_dense()
-        # Edited versions of one graph share its features. Layers before the first convolution give
-        # the same values for all, and with many features they are nearly all the work.
+        # Edited versions of one graph share its features. Layers before the first convolution
+        # give the same values for all; with many features, they take most of the time.
         leading = self._leading() if is_shared(graphs.features) else []
         first = len(leading)
         if leading:
@@ -101,8 +102,8 @@ class Gnn(nn.Module):
 
     def _require_dense(self) -> None:
         if not self.has_dense:
-            plugged = [layer.name for layer in self.spec.layers if isinstance(layer, PluggedLayer)]
-            raise NoDenseFormError(plugged)
+            names = [layer.name for layer in self.spec.layers if isinstance(layer, PluginLayer)]
+            raise NoDenseFormError(names)
         if self.training:
             raise RuntimeError(
                 "the dense form is defined for eval mode only; this GNN is in training mode"
@@ -129,20 +130,22 @@ class Gnn(nn.Module):
         return logits, torch.cat([empty, *seen], dim=2)
 
     def sparse_states(self, graphs: DenseGraphs) -> tuple[Tensor, Tensor]:
-        """As `dense_states` for 0/1 graphs, by the sparse form without gradients; padding is 0."""
-        laid = side_by_side(graphs)
+        """As `dense_states`, for 0/1 graphs by the sparse form without gradients; padding is 0."""
+        union = side_by_side(graphs)
         seen: list[Tensor] = []
-        rows = self._rows(laid, self._collecting(seen))
-        logits = rows[_marked(laid.targets)] if self.spec.classifies_nodes else rows
+        rows = self._rows(union, self._collecting(seen))
+        logits = rows[_marked(union.targets)] if self.spec.classifies_nodes else rows
         states = graphs.features.new_zeros(*graphs.mask.shape, self.spec.state_width)
-        states[graphs.mask] = torch.cat([laid.features.new_empty(len(laid.features), 0), *seen], 1)
+        states[graphs.mask] = torch.cat(
+            [union.features.new_empty(len(union.features), 0), *seen], 1
+        )
         return logits, states
 
     def _collecting(self, seen: list[Tensor]) -> Watch:
-        wanted = set(self.spec.state_positions)
+        positions = set(self.spec.state_positions)
 
         def watch(position: int, values: Tensor) -> None:
-            if position in wanted:
+            if position in positions:
                 seen.append(values)
 
         return watch
@@ -207,7 +210,7 @@ def predict(gnn: Gnn, graphs: Sequence[Graph], device: torch.device) -> Tensor:
 
 
 def predict_nodes(gnn: Gnn, graph: Graph, device: torch.device) -> Tensor:
-    """A node classifier's probabilities of all nodes [node, class] on the CPU, in eval mode."""
+    """Class probabilities of all nodes [node, class] by a node classifier, on the CPU."""
     was_training = gnn.training
     gnn.eval()
     try:

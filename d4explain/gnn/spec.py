@@ -1,17 +1,28 @@
-"""What a GNN is made of: a closed list of layers that checks itself when it is built."""
+"""The spec of a GNN: a list of layers that is validated when it is built."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from d4explain.gnn.vocabulary import (
+from d4explain.gnn.spec_checks import (
+    check_edge_features,
+    check_kept,
+    check_output,
+    check_pools,
+    check_towers,
+)
+from d4explain.gnn.vocabulary.choices import (
     ActivationKind,
-    ActivationLayer,
-    AddLayer,
     Aggregation,
-    BatchNormLayer,
+    JumpMode,
+    LayerNormMode,
+    PnaAggregator,
+    PnaScaler,
+    PoolOp,
+    SageAggregation,
+)
+from d4explain.gnn.vocabulary.convolutions import (
     ChebLayer,
-    DropoutLayer,
     EgnnLayer,
     GatLayer,
     GatV2Layer,
@@ -21,29 +32,36 @@ from d4explain.gnn.vocabulary import (
     GinLayer,
     GinSumLayer,
     GraphConvLayer,
+    PnaLayer,
+    SageLayer,
+    TagLayer,
+)
+from d4explain.gnn.vocabulary.field_checks import require_positive
+from d4explain.gnn.vocabulary.layers import (
+    ActivationLayer,
+    AddLayer,
+    BatchNormLayer,
+    DropoutLayer,
     GraphNormLayer,
     JumpLayer,
-    JumpMode,
     KeepLayer,
     Layer,
     LayerNormLayer,
-    LayerNormMode,
     LinearLayer,
-    PluggedLayer,
-    PnaAggregator,
-    PnaLayer,
-    PnaScaler,
+    PluginLayer,
     PoolLayer,
-    PoolOp,
-    SageAggregation,
-    SageLayer,
     ShiftedReluLayer,
-    TagLayer,
-    reads_edge_attributes,
-    require_positive,
+)
+from d4explain.gnn.vocabulary.roles import (
+    completes_convolution,
+    hop_count,
+    is_convolution,
+    is_pool,
+    output_width,
+    reads_far_degrees,
 )
 
-# The vocabulary is a part of the spec and is imported from here.
+# Users of a spec import its layers from here.
 __all__ = [
     "ActivationKind",
     "ActivationLayer",
@@ -70,7 +88,7 @@ __all__ = [
     "LayerNormLayer",
     "LayerNormMode",
     "LinearLayer",
-    "PluggedLayer",
+    "PluginLayer",
     "PnaAggregator",
     "PnaLayer",
     "PnaScaler",
@@ -87,8 +105,8 @@ __all__ = [
 class GnnSpec:
     """A classifier: `features` numbers per node in, `classes` logits per graph out.
 
-    With a pool it classifies graphs; without, the marked node of each graph. Two classes may come
-    from one value z: their logits are 0 and z.
+    With a pool it classifies graphs. Without a pool it classifies the marked node of each graph.
+    Two classes may come from one value z; their logits are 0 and z.
     """
 
     features: int
@@ -105,222 +123,63 @@ class GnnSpec:
                 raise ValueError(
                     f"layers[{position}]: not a layer of the vocabulary; got {layer!r}"
                 )
-        pools = [i for i, layer in enumerate(self.layers) if _pools(layer)]
-        if len(pools) > 1:
-            raise ValueError(f"layers: at most one may be a pool; got {len(pools)} (at {pools})")
-        for position, layer in enumerate(self.layers):
-            if not isinstance(layer, _ON_NODES) and not _spans_graph(layer):
-                continue
-            if pools and position > pools[0]:
-                raise ValueError(
-                    f"layers[{position}]: {type(layer).__name__} needs nodes, "
-                    f"but layers[{pools[0]}] has pooled them"
-                )
-            if not pools and _spans_graph(layer):
-                raise ValueError(
-                    f"layers[{position}]: {layer!r} reads the whole graph; a node classifier, "
-                    "which has no pool, must answer from a node's neighbourhood"
-                )
-        self._check_kept()
-        self._check_towers()
-        self._check_edge_features()
-        last = next((layer for layer in reversed(self.layers) if isinstance(layer, _WIDTH)), None)
-        ends_in_nodes = not pools and isinstance(last, _WIDENING)
-        whole = isinstance(last, PluggedLayer) and last.pools
-        if not isinstance(last, LinearLayer) and not ends_in_nodes and not whole:
-            allowed = "a linear layer" if pools else "a convolution or a linear layer"
-            raise ValueError(
-                f"layers: the last one that sets the width must be {allowed}; got "
-                f"{type(last).__name__ if last else 'none at all'}"
-            )
-        width = self.widths()[-1]
-        if width != self.classes and not self.binary:
-            raise ValueError(
-                f"layers: the last {type(last).__name__} must give {self.classes} classes; "
-                f"got {width}"
-            )
+        check_pools(self.layers)
+        widths = self.widths()
+        check_kept(self.layers, widths)
+        check_towers(self.layers, widths)
+        check_edge_features(self.layers, widths, self.edge_features)
+        check_output(self.layers, widths[-1], self.classes)
 
     @property
     def classifies_nodes(self) -> bool:
-        return not any(_pools(layer) for layer in self.layers)
+        return not any(is_pool(layer) for layer in self.layers)
 
     @property
     def binary(self) -> bool:
-        """Whether one value is the logit of class 1, and that of class 0 is 0."""
+        """Whether one value is the logit of class 1, and the logit of class 0 is 0."""
         return self.classes == 2 and self.widths()[-1] == 1
 
     @property
     def convolutions(self) -> int:
-        """How often neighbours are looked at, hence how many hops away an answer comes from.
+        """Total hops of all layers; a polynomial counts as often as its degree."""
+        return sum(hop_count(layer) for layer in self.layers)
 
-        Once by most layers; a polynomial looks as often as its degree says.
+    @property
+    def receptive_field(self) -> int:
+        """Hops around a node that contain everything its logits depend on.
+
+        One more than `convolutions` if a layer is normalised by the degrees of both ends: a GCN
+        reads the degrees of the farthest nodes, so it depends on their neighbours.
         """
-        return sum(_looks(layer) for layer in self.layers)
+        return self.convolutions + any(reads_far_degrees(layer) for layer in self.layers)
 
     @property
     def state_positions(self) -> tuple[int, ...]:
-        """The layers that get what a convolution made of the nodes, normed and activated.
+        """Positions of the layers whose inputs are node states.
 
-        With a residual connection, what it was added to.
+        A node state is the output of a convolution after its norm, activation and residual.
         """
         positions = []
-        fresh = False
+        after_convolution = False
         for position, layer in enumerate(self.layers):
-            if fresh and not isinstance(layer, _FINISHING):
+            if after_convolution and not completes_convolution(layer):
                 positions.append(position)
-                fresh = False
-            fresh = fresh or isinstance(layer, _CONVOLUTIONS)
+                after_convolution = False
+            after_convolution = after_convolution or is_convolution(layer)
         return tuple(positions)
 
     @property
     def state_width(self) -> int:
-        """Numbers that all convolutions together say about a node."""
+        """Width of all node states together."""
         widths = self.widths()
         return sum(widths[position] for position in self.state_positions)
 
-    @property
-    def sight(self) -> int:
-        """Hops around a node that hold all its logits depend on.
-
-        As many as there are convolutions, and one more where one of them is normalised by both
-        ends' degrees: a GCN reads the degrees of the farthest nodes it sees, hence whether they
-        have neighbours. The others read nothing of them but their values: a mean or an
-        attention divides by what the gathering node has. What a plugged layer reads is not known.
-        """
-        normalised = any(isinstance(layer, _NORMALISED | PluggedLayer) for layer in self.layers)
-        return self.convolutions + normalised
-
     def widths(self) -> tuple[int, ...]:
-        """How many numbers enter each layer, and at the end how many leave the last one."""
+        """The input width of each layer, then the output width of the last one."""
         widths = [self.features]
         kept: list[int] = []
         for layer in self.layers:
-            width = widths[-1]
-            match layer:
-                case GcnLayer() | GinLayer() | SageLayer() | GraphConvLayer() | LinearLayer():
-                    width = layer.out
-                case GineLayer():
-                    width = layer.out
-                case PnaLayer() | TagLayer() | ChebLayer() | EgnnLayer():
-                    width = layer.out
-                case GatLayer() | GatV2Layer() | PluggedLayer():
-                    width = layer.width
-                case KeepLayer():
-                    kept.append(width)
-                case JumpLayer(mode="cat"):
-                    width = sum(layer.joined(kept))
-                case JumpLayer(mode="max"):
-                    width = layer.joined(kept)[0]
-                case _:
-                    pass
-            widths.append(width)
-        return tuple(widths)
-
-    def _check_towers(self) -> None:
-        for position, (layer, width) in enumerate(zip(self.layers, self.widths(), strict=False)):
-            if isinstance(layer, PnaLayer) and layer.divide_input and width % layer.towers:
-                raise ValueError(
-                    f"layers[{position}]: {layer.towers} towers cannot divide {width} values"
-                )
-
-    def _check_edge_features(self) -> None:
-        if self.edge_features < 0:
-            raise ValueError(f"edge_features must not be negative; got {self.edge_features!r}")
-        reads = [reads_edge_attributes(layer) for layer in self.layers]
-        if any(reads) != bool(self.edge_features):
-            names = "no layer reads" if self.edge_features else f"layers[{reads.index(True)}] reads"
-            raise ValueError(f"{names} edge attributes, but edge_features is {self.edge_features}")
-        for position, (layer, width) in enumerate(zip(self.layers, self.widths(), strict=False)):
-            added = isinstance(layer, GineLayer | GineSumLayer) and not layer.project
-            if added and width != self.edge_features:
-                raise ValueError(
-                    f"layers[{position}]: {self.edge_features} edge attributes cannot be added to "
-                    f"{width} values without project"
-                )
-
-    def _check_kept(self) -> None:
-        """What reads kept values finds them, of widths that can be joined."""
-        kept: list[int] = []
-        for position, layer in enumerate(self.layers):
             if isinstance(layer, KeepLayer):
-                kept.append(position)
-            if not isinstance(layer, JumpLayer | AddLayer | EgnnLayer):
-                continue
-            name = type(layer).__name__
-            if not kept:
-                raise ValueError(f"layers[{position}]: {name} has no KeepLayer before it")
-            widths = [self.widths()[keep] for keep in kept]
-            if isinstance(layer, AddLayer) and widths[-1] != self.widths()[position]:
-                raise ValueError(
-                    f"layers[{position}]: {name} gets {self.widths()[position]} values per node "
-                    f"but {widths[-1]} were kept last"
-                )
-            if isinstance(layer, EgnnLayer) and widths[0] != self.widths()[position]:
-                raise ValueError(
-                    f"layers[{position}]: {name} gets {self.widths()[position]} values per node "
-                    f"but {widths[0]} were kept first"
-                )
-            if isinstance(layer, JumpLayer):
-                self._check_jump(position, layer, widths)
-
-    def _check_jump(self, position: int, layer: JumpLayer, kept: list[int]) -> None:
-        if layer.last is not None and layer.last > len(kept):
-            raise ValueError(
-                f"layers[{position}]: the last {layer.last} kept values are joined, "
-                f"but {len(kept)} were kept"
-            )
-        widths = layer.joined(kept)
-        if layer.mode == "max" and len(set(widths)) > 1:
-            raise ValueError(
-                f"layers[{position}]: the maximum needs kept values of one width; got {widths}"
-            )
-
-
-_NORMALISED = GcnLayer | TagLayer | ChebLayer | EgnnLayer
-_WIDENING = (
-    _NORMALISED
-    | GinLayer
-    | GineLayer
-    | SageLayer
-    | GraphConvLayer
-    | GatLayer
-    | GatV2Layer
-    | PnaLayer
-    | PluggedLayer
-)
-_CONVOLUTIONS = _WIDENING | GinSumLayer | GineSumLayer
-_ON_NODES = _CONVOLUTIONS | KeepLayer | AddLayer | JumpLayer
-_WIDTH = _WIDENING | LinearLayer | JumpLayer
-# What may follow a convolution before its values are called finished.
-_FINISHING = (
-    BatchNormLayer
-    | LayerNormLayer
-    | GraphNormLayer
-    | ActivationLayer
-    | ShiftedReluLayer
-    | DropoutLayer
-    | AddLayer
-)
-
-
-def _looks(layer: Layer) -> int:
-    match layer:
-        case TagLayer():
-            return layer.k
-        case ChebLayer():
-            return layer.k - 1
-        case PluggedLayer():
-            return layer.hops or 0
-        case _:
-            return int(isinstance(layer, _CONVOLUTIONS))
-
-
-def _pools(layer: Layer) -> bool:
-    return isinstance(layer, PoolLayer) or (isinstance(layer, PluggedLayer) and layer.pools)
-
-
-def _spans_graph(layer: Layer) -> bool:
-    """Whether every node's values come from all nodes of the graph."""
-    if isinstance(layer, PluggedLayer):
-        return layer.hops is None and not layer.pools
-    return isinstance(layer, GraphNormLayer) or layer == LayerNormLayer("graph")
+                kept.append(widths[-1])
+            widths.append(output_width(layer, widths[-1], kept))
+        return tuple(widths)

@@ -13,8 +13,8 @@ from models.classes.regularisers import DegreeLimits
 from models.graphs.subgraphs import connected_subgraph, neighbours_of
 from models.metrics.recurrence import are_categories
 
-_TRIES = 8
-_SIZED_PARTS = 64
+_TRIES = 8  # parts drawn in search of one that is large enough
+_SIZED_PARTS = 64  # parts for the typical size
 
 
 class ClassParts:

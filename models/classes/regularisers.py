@@ -64,14 +64,13 @@ NO_LIMITS = DegreeLimits(torch.empty(0, dtype=torch.float64), torch.empty(0))
 class ReferenceShape:
     """Statistics of connected subgraphs of the class's reference graphs, by number of nodes."""
 
-    edges: Tensor  # [nodes + 1] their mean edges
-    log_likelihood: Tensor  # [nodes + 1] their mean log-likelihood per node under the denoiser
+    edges: Tensor  # [nodes + 1] mean number of edges
+    log_likelihood: Tensor  # [nodes + 1] mean log-likelihood per node under the denoiser
     largest: int  # largest allowed number of nodes
     limits: DegreeLimits = NO_LIMITS
-    frequency: Mapping[int, float] = field(
-        default_factory=dict
-    )  # code → share among subgraphs of that size
-    kinds: bool = True  # feature rows are node kinds and are part of the codes
+    # code → share among subgraphs of that size
+    frequency: Mapping[int, float] = field(default_factory=dict)
+    kinds: bool = True  # whether feature rows are node kinds and part of the codes
 
     @staticmethod
     def of(
@@ -229,11 +228,11 @@ def regularisers_for(
     weights: Mapping[RegulariserName, float] | None = None,
 ) -> tuple[Regulariser, ...]:
     """The guided sampler's regularisers with the given weights; weight 0 removes one."""
-    asked = DEFAULT_WEIGHTS | dict(weights or {})
-    unknown = sorted(set(asked) - set(_KINDS))
+    chosen = DEFAULT_WEIGHTS | dict(weights or {})
+    unknown = sorted(set(chosen) - set(_KINDS))
     if unknown:
         raise ValueError(f"unknown regulariser {unknown[0]!r}; known: {sorted(_KINDS)}")
-    return tuple(_KINDS[name](weight) for name, weight in asked.items() if weight)
+    return tuple(_KINDS[name](weight) for name, weight in chosen.items() if weight)
 
 
 def regularised(
@@ -249,7 +248,7 @@ def regularised(
 def faults_of(candidates: Candidates, regularisers: Sequence[Regulariser]) -> Tensor:
     """-Σ weight · score without likelihood and recurrence: [batch], in nats.
 
-    Those two are judged for a set of answers; the others hold for each answer.
+    Those two count for a set of answers; the others must hold for each answer.
     """
     total = candidates.graphs.adjacency.new_zeros(candidates.graphs.count)
     for regulariser in regularisers:

@@ -26,11 +26,11 @@ from models.diffusion.denoiser import Denoiser
 from models.diffusion.noise import NoiseLevel, add_noise, symmetric_uniform
 from models.graphs.isomorphism import graph_codes
 
-_KEPT = 4  # best candidates of a chain and step that may become answers
+_KEPT = 4  # best candidates per chain and step that may become answers
 _PARTS_PER_SIZE = 16  # reference subgraphs per size that the regularisers compare with
 _PARTS_COUNTED = 400  # reference subgraphs per size in which a graph's recurrence is counted
-_NUMBERS_PER_PAIR = 8  # numbers per pair that the regularisers need
-_CELLS_PER_PASS = 2**22  # numbers in one pass of either network
+_NUMBERS_PER_PAIR = 8  # that the regularisers need
+_NUMBERS_PER_PASS = 2**22  # in one pass of either network
 
 
 @dataclass(frozen=True)
@@ -117,9 +117,9 @@ class Chains:
             logits = self._denoiser(
                 contexts.to(self._device), _level(flip, contexts).to(self._device)
             ).cpu()  # [chain · context, node, node]
-        turn = torch.arange(self._config.candidates) % per_chain
-        which = (torch.arange(noisy.count)[:, None] * per_chain + turn).flatten()
-        candidates, logits = contexts.select(which), logits[which]
+        context = torch.arange(self._config.candidates) % per_chain  # candidates alternate
+        chosen = (torch.arange(noisy.count)[:, None] * per_chain + context).flatten()
+        candidates, logits = contexts.select(chosen), logits[chosen]
         drawn = symmetric_uniform(logits, self._generator) < logits.sigmoid()
         candidates = candidates.with_adjacency(
             (drawn & candidates.pair_mask).to(candidates.adjacency.dtype)
@@ -146,14 +146,14 @@ class Chains:
         other = to_dense([self._parts.draw(size) for size in sizes], nodes=width)
         other = add_noise(other, _level(flip, other), self._generator)
         contexts = noisy.repeat(3)
-        carried = [batch.edge_attributes for batch in (noisy, fresh, other)]
-        known = [attributes for attributes in carried if attributes is not None]
+        batches = (noisy, fresh, other)
+        attributes = [one.edge_attributes for one in batches if one.edge_attributes is not None]
         return replace(
             contexts,
-            features=_in_turn(noisy.features, fresh.features, other.features),
-            adjacency=_in_turn(noisy.adjacency, noisy.adjacency, other.adjacency),
+            features=_interleaved(noisy.features, fresh.features, other.features),
+            adjacency=_interleaved(noisy.adjacency, noisy.adjacency, other.adjacency),
             # Edge attributes depend on the nodes, so they come with the features.
-            edge_attributes=_in_turn(*known) if known else None,
+            edge_attributes=_interleaved(*attributes) if attributes else None,
         )
 
     def _measured_reference(self, sizes: Sequence[int]) -> ReferenceShape:
@@ -223,8 +223,8 @@ class Chains:
     @staticmethod
     def _passes(graphs: DenseGraphs, numbers_per_pair: int) -> tuple[Tensor, ...]:
         """Positions of graphs in batches that fit one pass."""
-        cells = max(1, graphs.mask.shape[1] ** 2 * numbers_per_pair)
-        return torch.split(torch.arange(graphs.count), max(1, _CELLS_PER_PASS // cells))
+        numbers = max(1, graphs.mask.shape[1] ** 2 * numbers_per_pair)
+        return torch.split(torch.arange(graphs.count), max(1, _NUMBERS_PER_PASS // numbers))
 
 
 def _log_likelihood(graphs: DenseGraphs, logits: Tensor) -> Tensor:
@@ -237,18 +237,18 @@ def _level(flip: float, graphs: DenseGraphs) -> NoiseLevel:
     return NoiseLevel.symmetric(graphs.adjacency.new_full((graphs.count,), flip))
 
 
-def _in_turn(*batches: Tensor) -> Tensor:
+def _interleaved(*batches: Tensor) -> Tensor:
     """Row 0 of each, row 1 of each, …"""
     return torch.stack(batches, dim=1).flatten(0, 1)
 
 
 def _joined(batches: Sequence[DenseGraphs]) -> DenseGraphs:
     targets = [batch.targets for batch in batches if batch.targets is not None]
-    carried = [batch.edge_attributes for batch in batches if batch.edge_attributes is not None]
+    attributes = [batch.edge_attributes for batch in batches if batch.edge_attributes is not None]
     return DenseGraphs(
         torch.cat([batch.adjacency for batch in batches]),
         torch.cat([batch.features for batch in batches]),
         torch.cat([batch.mask for batch in batches]),
         torch.cat(targets) if targets else None,
-        torch.cat(carried) if carried else None,
+        torch.cat(attributes) if attributes else None,
     )

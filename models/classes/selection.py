@@ -6,10 +6,10 @@ The selection is greedy. It minimises over sets S of graphs
 
 as in kernel herding (Chen, Welling and Smola 2010), here without repetition. The own gap of a graph
 is log .995 - log f, at least 0, with a small weight. The confidence gap of S is the same for the
-mean of log f over S, with a large weight: a typical graph may be a little less confident if others
-are more so. If the GNN is hardly confident of any graph, the target is slightly below its most
-confident graph. Answers are added while S stays far closer to the class than random graphs are, or
-near its smallest distance.
+mean of log f over S, with a large weight: the GNN may be less confident of a typical graph if it is
+more confident of others. If the GNN is hardly confident of any graph, the target is slightly below
+its most confident graph. Answers are added while S stays far closer to the class than random graphs
+are, or near its smallest distance.
 
 Classes have few typical patterns and many rare ones, so a set without repetition resembles the
 class less the larger it is. The selection therefore goes on with repetition: the share of the draws
@@ -37,15 +37,15 @@ _FAULT_TOLERANCE = 1.9
 # Nats that the log f of an answer, and the mean over the answers, may be below the highest log f.
 _CONFIDENCE_TOLERANCE = 0.1
 _MEAN_CONFIDENCE_TOLERANCE = 0.004
-_MAX_ELIGIBLE = 6_000  # eligible graphs
+_MAX_ELIGIBLE = 6_000  # graphs
 _SELF_KERNEL = 3.0  # sum of a graph's three kernels with itself
 # In units of MMD² per nat.
 _GAP_WEIGHT = 1_000.0
 _OWN_GAP_WEIGHT = 3.0
 _REGULARISER_WEIGHT = 0.05
 _SHARE_REGULARISER_WEIGHT = 0.5  # typical graphs get the larger share
-_DRAWS = 400  # draws with repetition, at least one per answer; more if there are many answers
-_DRAWS_EACH = 4
+_DRAWS = 400  # draws with repetition, or more if there are many answers
+_DRAWS_PER_ANSWER = 4
 # Answers are added while MMD² plus confidence gap is below this share of the MMD² of random graphs,
 # or within this tolerance of its minimum.
 _RANDOM_SHARE = 1 / 8
@@ -205,7 +205,7 @@ def _draw_with_repetition(kernels: Tensor, objective: _Objective) -> _SelectedSe
     selected = _SelectedSet(objective)
     for position, own in enumerate(kernels):
         selected.add(position, own)
-    while selected.size < max(_DRAWS, _DRAWS_EACH * len(kernels)):
+    while selected.size < max(_DRAWS, _DRAWS_PER_ANSWER * len(kernels)):
         best = int(selected.objectives().argmin())
         selected.add(best, kernels[best])
     return selected

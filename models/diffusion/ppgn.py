@@ -36,7 +36,7 @@ class PpgnBlock(nn.Module):
     def forward(self, state: Tensor, sizes: Tensor) -> Tensor:
         """state is [channel, batch, node, node]; sizes [batch] are the real node counts.
 
-        Under autocast the products and what is kept of them have its type, the state its own.
+        Under autocast, the products and stored activations have its dtype; the state keeps its own.
         """
         kind = state.device.type
         cast = torch.is_autocast_enabled(kind)

@@ -12,7 +12,7 @@ from d4explain.gnn.graphs import Graph
 from d4explain.gnn.spec import GnnSpec
 from models.diffusion.denoiser import CLEAN_FLIP, DenoiserShape
 
-_USUAL_PAIRS = 435  # node pairs of a graph of 30 nodes, for which the noise was tuned
+_TUNED_PAIRS = 435  # node pairs of a graph of 30 nodes, for which the noise was tuned
 
 
 class Objective(Enum):
@@ -22,45 +22,45 @@ class Objective(Enum):
 
 @dataclass(frozen=True)
 class Recipe:
-    name: str
-    objective: Objective
+    """The defaults are the recipe `default` of the counterfactual objective."""
+
+    name: str = "default"
+    objective: Objective = Objective.COUNTERFACTUAL
     # network
-    hidden: int
-    blocks: int
-    residual: bool  # closed-form residual: the network learns f, Bayes' rule adds the observation
-    # noise
-    noise: Literal["paper", "density"]
-    # losses
-    weighting: Literal["paper", "uniform"]  # of noise levels in L_dist
-    normalisation: Literal["pair", "edge"]  # divisor of a graph's cross-entropy
-    alpha: float  # L = L_dist + alpha·L_cf
-    counterfactual_share: float  # share of the steps, at the end, that have L_cf
-    conditioned: bool  # L_cf trains only the half of each batch with the switch on
-    effect_weight: float  # of the effect head's loss; 0 means no effect head
-    # optimisation
-    steps: int
-    learning_rate: float
-    decay: Literal["cosine", "exponential"]
-    ema: float  # 0 keeps the last weights
-    batch_graphs: int
-    # class objective
-    subgraph_share: float  # share of the batches that are small connected subgraphs
-    batch_subgraphs: int = 64
-    subgraph_nodes: tuple[int, int] = (4, 12)
-    # noise, continued: only the density noise has a range, the paper's is [0, 1/2]
+    hidden: int = 32
+    blocks: int = 4
+    residual: bool = True  # the network learns f, and Bayes' rule adds the observation
+    # noise; the paper's is uniform in [0, 1/2] and has no range
+    noise: Literal["paper", "density"] = "density"
     noise_low: float = 0.004
     noise_high: float = 0.4
     symmetric_share: float = 0.4
-    # losses, continued
+    clean_flip: float = CLEAN_FLIP  # the noise level at which a clean graph is read
+    # losses
+    weighting: Literal["paper", "uniform"] = "uniform"  # of noise levels in L_dist
     diffusion_steps: int = 50  # T in the paper's weight 1 - 2·flip + 1/T
+    normalisation: Literal["pair", "edge"] = "edge"  # divisor of a graph's cross-entropy
+    alpha: float = 0.2  # L = L_dist + alpha·L_cf
+    counterfactual_share: float = 0.25  # share of the steps, at the end, that have L_cf
+    conditioned: bool = True  # L_cf trains only the half of each batch with the switch on
     temperature: float = 0.5  # of the Concrete sample, λ
+    effect_weight: float = 1.0  # of the effect head's loss; 0 means no effect head
     effect_toggles: int = 32  # per graph, of edges and of absent pairs each
     effect_noise: float = 0.06  # the effect head does not learn from noisier graphs
-    # stopping: training ends after this many measurements in a row without an improvement
-    patience: int = 4  # 0 means that it takes all its steps
+    # optimisation
+    steps: int = 1000
+    learning_rate: float = 2e-3
+    decay: Literal["cosine", "exponential"] = "cosine"
+    ema: float = 0.99  # 0 keeps the last weights
+    batch_graphs: int = 24
+    # early stopping: after this many measurements in a row without an improvement
+    patience: int = 4  # 0 disables it
     validity_ratio: float = 0.1  # edits per edge that validity may use to flip a graph
-    clean_flip: float = CLEAN_FLIP  # the noise level at which a clean graph is read
-    # memory: a batch holds at most this many padded node pairs, a graph at most this many nodes
+    # class objective
+    subgraph_share: float = 0.0  # share of the batches that are small connected subgraphs
+    batch_subgraphs: int = 64
+    subgraph_nodes: tuple[int, int] = (4, 12)
+    # memory: maximum number of padded node pairs of a batch, and of nodes of a graph
     pair_budget: int = 40_000
     max_nodes: int = 128
 
@@ -91,8 +91,8 @@ class Recipe:
     def shape(
         self, features: int, *, marked: bool = False, gnn: GnnSpec | None = None
     ) -> DenoiserShape:
-        """Of a denoiser for graphs of so many features, to be used with this GNN if any."""
-        predicted = gnn if self.effect_weight else None
+        """The shape of a denoiser for graphs with that many features, and for a GNN if given."""
+        effect_gnn = gnn if self.effect_weight else None
         return DenoiserShape(
             features=features,
             hidden=self.hidden,
@@ -100,17 +100,17 @@ class Recipe:
             residual=self.residual,
             steered=self.conditioned and self.counterfactual_start < self.steps,
             marked=marked,
-            classes=predicted.classes if predicted else 0,
+            classes=effect_gnn.classes if effect_gnn else 0,
             clean_flip=self.clean_flip,
-            gnn_width=predicted.state_width if predicted else 0,
+            gnn_width=effect_gnn.state_width if effect_gnn else 0,
         )
 
     def fitted(self, graphs: Sequence[Graph]) -> Recipe:
-        """The recipe for these graphs: as many pairs flip in large ones as in those of 30 nodes."""
+        """Scales the noise, so that as many pairs flip in large graphs as in graphs of 30 nodes."""
         if self.noise == "paper" or self.objective is Objective.CLASS:
             return self
         sizes = [min(graph.node_count, self.max_nodes) for graph in graphs]
-        scale = min(1.0, _USUAL_PAIRS / max(1.0, median(size * (size - 1) / 2 for size in sizes)))
+        scale = min(1.0, _TUNED_PAIRS / max(1.0, median(size * (size - 1) / 2 for size in sizes)))
         return replace(
             self,
             noise_low=self.noise_low * scale,
@@ -126,31 +126,11 @@ class Recipe:
         return self.steps - round(self.steps * self.counterfactual_share)
 
 
-_DEFAULT = Recipe(
-    name="default",
-    objective=Objective.COUNTERFACTUAL,
-    hidden=32,
-    blocks=4,
-    residual=True,
-    noise="density",
-    weighting="uniform",
-    normalisation="edge",
-    alpha=0.2,
-    counterfactual_share=0.25,
-    conditioned=True,
-    effect_weight=1.0,
-    steps=1000,
-    learning_rate=2e-3,
-    decay="cosine",
-    ema=0.99,
-    batch_graphs=24,
-    subgraph_share=0.0,
-)
+_DEFAULT = Recipe()
 
 # The paper's losses and noise, with the middle of its table of sizes (appendix, model parameters).
 _PAPER = Recipe(
     name="paper",
-    objective=Objective.COUNTERFACTUAL,
     hidden=64,
     blocks=6,
     residual=False,
@@ -166,14 +146,13 @@ _PAPER = Recipe(
     decay="exponential",
     ema=0.0,
     batch_graphs=32,
-    subgraph_share=0.0,
     patience=0,
 )
 
 _RECIPES: dict[tuple[Objective, str], Recipe] = {
     (Objective.COUNTERFACTUAL, "default"): _DEFAULT,
     (Objective.COUNTERFACTUAL, "paper"): _PAPER,
-    # Class explanations start from ER(N, 1/2), so that noise reaches 1/2.
+    # Class explanations start from ER(N, 1/2), so the noise reaches 1/2.
     (Objective.CLASS, "default"): replace(
         _DEFAULT,
         objective=Objective.CLASS,
@@ -196,11 +175,11 @@ def recipe_for(
     blocks: int | None = None,
     alpha: float | None = None,
 ) -> Recipe:
-    """A recipe by name; `None` leaves a value to the recipe."""
+    """A recipe by name; None keeps the value of the recipe."""
     try:
         recipe = _RECIPES[objective, name]
     except KeyError:
         known = sorted({known for _, known in _RECIPES})
         raise ValueError(f"unknown recipe {name!r}; known recipes: {known}") from None
-    chosen = {"steps": steps, "hidden": hidden, "blocks": blocks, "alpha": alpha}
-    return replace(recipe, **{key: value for key, value in chosen.items() if value is not None})  # type: ignore[arg-type]
+    changes = {"steps": steps, "hidden": hidden, "blocks": blocks, "alpha": alpha}
+    return replace(recipe, **{key: value for key, value in changes.items() if value is not None})  # type: ignore[arg-type]

@@ -29,7 +29,7 @@ class Ball:
 
 @dataclass(frozen=True)
 class Inside:
-    """The edges inside a set of nodes."""
+    """The edges between nodes of a set."""
 
     edges: Numbers  # [2, edge] positions in the set, source < target, in order
     cut: NDArray[np.bool_]  # [node] whether some neighbour is not in the set

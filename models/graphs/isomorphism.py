@@ -25,7 +25,7 @@ from models.graphs.hashing import hashed as _hashed
 if TYPE_CHECKING:
     from models.graphs.edits import EditSpace
 
-_ROUNDS = 16  # enough for a colour to travel through every graph of usual diameter
+_ROUNDS = 16  # enough for colours to spread through graphs of usual diameter
 _CELLS_PER_PASS = 2**20
 _LOW_BITS = np.uint64(2**24 - 1)
 
@@ -56,7 +56,7 @@ def marked_codes(space: EditSpace, edit_sets: Sequence[EditSet]) -> list[int]:
 
 
 def graph_codes(graphs: DenseGraphs, *, features: bool = True) -> list[int]:
-    """One code per graph of a padded batch, independent of the batch; optionally of edges alone."""
+    """One code per graph of a padded batch, independent of the batch; with or without features."""
     codes: list[int] = _refined_colours(graphs, features=features).sum(axis=1).tolist()
     return codes
 
@@ -88,10 +88,10 @@ def isomorphism_classes(graphs: DenseGraphs) -> list[int]:
 
 
 def _network(graphs: DenseGraphs, position: int, kinds: Tensor, colours: Words) -> nx.Graph:
-    """One graph of a batch; its nodes and edges carry what has to match as `label`."""
+    """One graph of a batch; the `label` of nodes and edges is what has to match."""
     size = int(graphs.mask[position].sum())
     marked = None if graphs.targets is None else int(graphs.targets[position])
-    # refined colours are no needed part of the label, but spare the matcher wrong turns
+    # The matcher needs no refined colours in the labels, but they make it faster.
     labels = zip(kinds[:size].tolist(), colours[:size].tolist(), strict=True)
     network = nx.Graph()
     network.add_nodes_from(
@@ -99,8 +99,10 @@ def _network(graphs: DenseGraphs, position: int, kinds: Tensor, colours: Words) 
     )
     adjacency = graphs.adjacency[position, :size, :size] > 0.5
     source, target = torch.triu(adjacency, diagonal=1).nonzero(as_tuple=True)
-    carried = graphs.edge_attributes
-    rows = [[]] * len(source) if carried is None else carried[position, source, target].tolist()
+    attributes = graphs.edge_attributes
+    rows: list[list[float]] = [[]] * len(source)
+    if attributes is not None:
+        rows = attributes[position, source, target].tolist()
     network.add_edges_from(
         (one, other, {"label": row})
         for one, other, row in zip(source.tolist(), target.tolist(), rows, strict=True)
@@ -115,7 +117,7 @@ def _isomorphic(one: nx.Graph, other: nx.Graph) -> bool:
 
 
 def _refined_colours(graphs: DenseGraphs, *, features: bool) -> Words:
-    """A colour per [graph, node] that says where in its graph the node is, 0 on padding."""
+    """A colour per [graph, node] that describes the node's place in its graph; 0 on padding."""
     keys = row_keys(graphs.features)
     colours = (keys if features else torch.zeros_like(keys)).numpy().view(np.uint64)
     if graphs.targets is not None:
@@ -124,12 +126,12 @@ def _refined_colours(graphs: DenseGraphs, *, features: bool) -> Words:
         colours = _hashed(colours) + marked
     real = graphs.mask.numpy()
     edges = graphs.adjacency.numpy() > 0.5
-    carried = graphs.edge_attributes if features else None
+    attributes = graphs.edge_attributes if features else None
     per_pass = max(1, _CELLS_PER_PASS // max(graphs.mask.shape[1], 1) ** 2)
     refined = [np.zeros((0, graphs.mask.shape[1]), dtype=np.uint64)]
     for start in range(0, graphs.count, per_pass):
         some = slice(start, start + per_pass)
-        weights = _attribute_weights(None if carried is None else carried[some])
+        weights = _attribute_weights(None if attributes is None else attributes[some])
         refined.append(_refined(colours[some], [weights * edges[some]]))
     return np.where(real, np.concatenate(refined), np.uint64(0))
 

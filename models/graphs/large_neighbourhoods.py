@@ -20,14 +20,14 @@ VERIFIED_NODES = 50_000
 class Surroundings:
     """The part to edit, and the larger part to verify on.
 
-    `part.rules` never bring a node nearer. Everything in sight after edits was in sight before. If
-    `exact`, the sparse GNN on `seen` therefore gives the logits of the whole graph, edited or not.
+    Edits under `part.rules` bring no node nearer, so no node enters the receptive field. So if
+    `exact`, the sparse GNN on `seen` gives the logits of the whole graph, edited or not.
     """
 
     part: NodeInstance  # node ids are those of the large graph
     seen: Graph  # the part's nodes come first; node 0 is marked
-    exact: bool  # whether nothing in sight is missing from `seen`
-    complete: bool  # whether nothing in sight is missing from `part`
+    exact: bool  # whether `seen` contains the whole receptive field
+    complete: bool  # whether `part` contains the whole receptive field
 
     @property
     def within(self) -> NodeInstance:
@@ -39,27 +39,31 @@ def surroundings(
     graph: CsrGraph,
     node: int,
     layers: int,
-    sight: int,
+    receptive_field: int,
     *,
     max_nodes: int,
     verified_nodes: int = VERIFIED_NODES,
 ) -> Surroundings:
-    """Collects the nodes within `sight` hops; the part to edit has at most `max_nodes` nodes."""
+    """Collects the receptive field of a node; the part to edit has at most `max_nodes` nodes."""
     if not 0 <= node < graph.node_count:
         raise UnknownTargetError(node, graph.node_count)
     if not 1 <= max_nodes <= verified_nodes:
         raise ValueError(
             f"max_nodes must be from 1 to verified_nodes, {verified_nodes}, got {max_nodes}"
         )
-    ball = graph.ball(node, sight, verified_nodes)
+    ball = graph.ball(node, receptive_field, verified_nodes)
     complete = ball.complete and len(ball.nodes) <= max_nodes
-    part = _instance(graph, ball, max_nodes, layers, sight)
-    seen = part if len(ball.nodes) <= max_nodes else _instance(graph, ball, None, layers, sight)
+    part = _instance(graph, ball, max_nodes, layers, receptive_field)
+    seen = (
+        part
+        if len(ball.nodes) <= max_nodes
+        else _instance(graph, ball, None, layers, receptive_field)
+    )
     return Surroundings(part, seen.graph, exact=seen.exact, complete=complete)
 
 
 def _instance(
-    graph: CsrGraph, ball: Ball, count: int | None, layers: int, sight: int
+    graph: CsrGraph, ball: Ball, count: int | None, layers: int, receptive_field: int
 ) -> NodeInstance:
     """The first nodes of the ball with all edges between them."""
     nodes, hops = ball.nodes[:count], ball.hops[:count]
@@ -71,6 +75,6 @@ def _instance(
         nodes=torch.from_numpy(nodes),
         hops=torch.from_numpy(hops),
         layers=layers,
-        sight=sight,
+        receptive_field=receptive_field,
         rim=int(cut.min()) if len(cut) else None,
     )

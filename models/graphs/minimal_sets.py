@@ -1,4 +1,4 @@
-"""Edit sets none of which contains another."""
+"""Collects edit sets such that none contains another."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
 """The neighbourhood of one node as an instance of its own: the part that its class depends on.
 
 A GNN of L convolutions reads nodes up to L hops away. Normalised convolutions (GCN) also read the
-degrees of nodes L hops away, and so their neighbours one hop further. This range, L or L + 1 hops,
-is the GNN's sight. The subgraph within the sight gives the node the logits of the whole graph.
+degrees of nodes L hops away, and so their neighbours one hop further. These L or L + 1 hops are the
+GNN's receptive field. Inside the subgraph of the receptive field, the node has the logits that it
+has in the whole graph.
 
 Edits preserve this if they touch only nodes within L hops and add no shortcuts. A shortcut is an
-edge from near to far: it pulls nodes into sight whose neighbours were left out. An edge between
-nodes whose hops differ by at most one is no shortcut, because no set of such edges brings any node
-nearer.
+edge from near to far: it can bring nodes into the receptive field whose neighbours were left out.
+An edge between nodes whose hops differ by at most one is no shortcut, because no set of such edges
+brings any node nearer.
 """
 
 from __future__ import annotations
@@ -31,17 +32,17 @@ class NodeInstance:
     nodes: Tensor  # [node] int64, ids in the whole graph
     hops: Tensor  # [node] int64, from node 0
     layers: int  # convolutions of the GNN
-    sight: int  # hops that the logits depend on: layers, plus one if the GNN reads degrees
+    receptive_field: int  # in hops: layers, plus one if the GNN reads degrees
     rim: int | None  # hops of the nearest node with missing neighbours; None if there is none
 
     @property
     def exact(self) -> bool:
         """Whether node 0 gets the logits that it has in the whole graph.
 
-        Nodes nearer than the sight must have all their neighbours, because the GNN reads their
+        Nodes inside the receptive field must have all their neighbours, because the GNN reads their
         degrees or aggregates their neighbours.
         """
-        return self.rim is None or self.rim >= self.sight
+        return self.rim is None or self.rim >= self.receptive_field
 
     @property
     def frozen_nodes(self) -> frozenset[int]:
@@ -50,10 +51,10 @@ class NodeInstance:
 
     @property
     def shortcuts(self) -> frozenset[tuple[int, int]]:
-        """Pairs whose edge might pull the rim into sight; never an edge of the graph.
+        """Absent pairs whose edge might bring the rim into the receptive field.
 
-        Their rings differ by more than one. Rings within the spare hops (between sight and rim)
-        count as one, because pulling them to the centre leaves the rim out of sight.
+        Their rings differ by more than one. Rings within the spare hops, between receptive field
+        and rim, count as one: edges from them to the centre keep the rim outside.
         """
         if self.rim is None:
             return frozenset()
@@ -66,14 +67,14 @@ class NodeInstance:
 
         A GNN that reads no degrees aggregates nothing at nodes `layers` hops away.
         """
-        if self.rim is None or self.sight > self.layers:
+        if self.rim is None or self.receptive_field > self.layers:
             return frozenset()
         last = self._rings(self.rim) >= self.layers
         return _pairs(last[None, :] & last[:, None])
 
     def _rings(self, rim: int) -> Tensor:
         """Ring of each editable node, ascending; only shortcuts skip a ring: [node]."""
-        spare = max(rim - self.sight, 0)
+        spare = max(rim - self.receptive_field, 0)
         return (self.hops[self.hops <= self.layers] - spare).clamp(min=0)
 
     def rules(self, rules: EditRules, *, shortcuts: bool = False) -> EditRules:
@@ -94,25 +95,28 @@ def instance(
     node: int,
     layers: int,
     *,
-    sight: int | None = None,
+    receptive_field: int | None = None,
     hops: int | None = None,
     max_nodes: int | None = None,
 ) -> NodeInstance:
     """The part of a large graph that a GNN of `layers` convolutions reads around a node.
 
-    `sight` is `GnnSpec.sight`, by default layers + 1, which is enough for every GNN. `hops` is the
-    sight by default; with layers - 1 more hops there are no shortcuts. If hubs make the part too
-    large, the first `max_nodes` nodes by (hops, number) stay, so it stays connected. Time and
-    memory grow with nodes plus edges.
+    `receptive_field` is that of the GNN's spec, by default layers + 1, which is enough for every
+    GNN. `hops` is the receptive field by default; with layers - 1 more hops there are no shortcuts.
+    If hubs make the part too large, the first `max_nodes` nodes by (hops, number) stay, so it stays
+    connected. Time and memory grow with nodes plus edges.
     """
-    sight = layers + 1 if sight is None else sight
-    radius = sight if hops is None else hops
+    receptive_field = layers + 1 if receptive_field is None else receptive_field
+    radius = receptive_field if hops is None else hops
     if not 0 <= node < graph.node_count:
         raise UnknownTargetError(node, graph.node_count)
     if layers < 0 or radius < 0:
         raise ValueError(f"layers and hops must not be negative, got {layers} and {radius}")
-    if sight < layers:
-        raise ValueError(f"sight must be at least the number of layers, {layers}, got {sight}")
+    if receptive_field < layers:
+        raise ValueError(
+            f"receptive_field must be at least the number of layers, {layers}, "
+            f"got {receptive_field}"
+        )
     if max_nodes is not None and max_nodes < 1:
         raise ValueError(f"max_nodes must be at least 1, got {max_nodes}")
     distance = _hops_from(graph, node, radius)
@@ -125,49 +129,51 @@ def instance(
     # Nodes with a neighbour outside the instance.
     cut = torch.where(ends[0] >= 0, *ends)[(ends >= 0).any(dim=0) & ~inside]
     edges, order = _sorted(ends[:, inside], len(kept))
-    carried = graph.edge_attributes
+    attributes = graph.edge_attributes
     return NodeInstance(
         graph=replace(
             graph,
             features=graph.features[kept],
             edges=edges,
             target=0,
-            edge_attributes=None if carried is None else carried[inside][order],
+            edge_attributes=None if attributes is None else attributes[inside][order],
         ),
         nodes=kept,
         hops=distance[kept],
         layers=layers,
-        sight=sight,
+        receptive_field=receptive_field,
         rim=int(distance[kept][cut].min()) if len(cut) else None,
     )
 
 
-def editable(graphs: DenseGraphs, layers: int, sight: int) -> Tensor:
+def editable(graphs: DenseGraphs, layers: int, receptive_field: int) -> Tensor:
     """The pairs that an explanation may toggle: [batch, node, node] bool; all in whole graphs.
 
-    Follows `NodeInstance.rules` for instances of which only the nodes are known: an instance that
-    reaches as far as the GNN's sight is assumed to continue there.
+    It follows `NodeInstance.rules`, but the whole graph is unknown. If an instance reaches as far
+    as the receptive field of the GNN, it is assumed to continue there.
     """
     if graphs.targets is None:
         return graphs.pair_mask
-    hops = _dense_hops(graphs, sight)
+    hops = _dense_hops(graphs, receptive_field)
     near = hops <= layers
     both = graphs.pair_mask & near[:, :, None] & near[:, None, :]
     gap = (hops[:, :, None] - hops[:, None, :]).abs()
     allowed = both & (gap <= 1)
-    if sight == layers:
+    if receptive_field == layers:
         last = hops >= layers
         allowed &= ~(last[:, :, None] & last[:, None, :])
-    goes_on = (hops == sight).any(dim=1)[:, None, None]
-    return torch.where(goes_on, allowed, both)
+    continues = (hops == receptive_field).any(dim=1)[:, None, None]
+    return torch.where(continues, allowed, both)
 
 
-def usual_rules(graph: Graph, layers: int, sight: int) -> EditRules:
+def usual_rules(graph: Graph, layers: int, receptive_field: int) -> EditRules:
     """The rules of `editable` for one graph."""
     if graph.target is None:
         return EditRules()
     dense = to_dense([graph])
-    return EditRules(frozen_pairs=_pairs(dense.pair_mask[0] & ~editable(dense, layers, sight)[0]))
+    return EditRules(
+        frozen_pairs=_pairs(dense.pair_mask[0] & ~editable(dense, layers, receptive_field)[0])
+    )
 
 
 def edited_whole(whole: Graph, instance: NodeInstance, edited: Graph) -> Graph:
@@ -227,9 +233,9 @@ def _dense_hops(graphs: DenseGraphs, radius: int) -> Tensor:
     return hops
 
 
-def _pairs(wanted: Tensor) -> frozenset[tuple[int, int]]:
+def _pairs(mask: Tensor) -> frozenset[tuple[int, int]]:
     """The pairs at which a [node, node] mask is true, each once."""
-    return frozenset(map(tuple, torch.triu(wanted, diagonal=1).nonzero().tolist()))
+    return frozenset(map(tuple, torch.triu(mask, diagonal=1).nonzero().tolist()))
 
 
 def _sorted(ends: Tensor, nodes: int) -> tuple[Tensor, Tensor]:

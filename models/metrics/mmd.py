@@ -1,17 +1,17 @@
-"""How far two sets of graphs are apart: MMD of degrees, clustering and Laplacian spectra.
+"""Distance of two sets of graphs: MMD of degrees, clustering coefficients and Laplacian spectra.
 
-Conventions of GraphRNN (You et al. 2018) for degree and clustering, and of DiGress's evaluation
-(Vignac et al. 2022, the earth mover's option) for the spectrum:
+The conventions are those of GraphRNN (You et al. 2018) for degree and clustering, and those of the
+evaluation of DiGress (Vignac et al. 2022, the earth mover's option) for the spectrum:
 
-- per graph one normalised histogram of its nodes' degrees (bins 0, 1, 2, …), of its local
-  clustering coefficients (100 bins over [0, 1]) and of the eigenvalues of its normalised
-  Laplacian (200 bins over [-1e-5, 2]; values outside by rounding go to the end bins);
-- kernel exp(-EMD² / (2 sigma²)). Degree: neighbouring bins are 1 apart, sigma 1. Clustering:
-  neighbouring bins are 1/100 apart, sigma 1/10. Spectrum: neighbouring bins are 1 apart, sigma 1;
-- the biased estimate of MMD² with the diagonal included, mean k(a, a') + mean k(b, b')
-  - 2 mean k(a, b), neither its root nor its absolute value.
+- Each graph has three normalised histograms: the degrees of its nodes (bins 0, 1, 2, …), its local
+  clustering coefficients (100 bins over [0, 1]) and the eigenvalues of its normalised Laplacian
+  (200 bins over [-1e-5, 2]; the end bins also get values that rounding moved outside).
+- The kernel is exp(-EMD² / (2 sigma²)). Degree and spectrum: neighbouring bins are 1 apart, sigma
+  is 1. Clustering: neighbouring bins are 1/100 apart, sigma is 1/10.
+- The result is the biased estimate of MMD², with the diagonal: mean k(a, a') + mean k(b, b')
+  - 2 mean k(a, b). It is neither rooted nor made absolute.
 
-On the line EMD is the L1 distance of the cumulated histograms, so no transport is solved.
+In one dimension, EMD is the L1 distance of the cumulative histograms.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CLUSTERING_BINS = 100
 _SPECTRUM_BINS = 200
 _SPECTRUM_LOW, _SPECTRUM_HIGH = -1e-5, 2.0
 
-_KEPT_NULLS = 64
+_MAX_CACHED_NULLS = 64
 _PAIRS_PER_BATCH = 2_000_000  # entries of one adjacency batch, 16 MB in float64
 
 
@@ -50,12 +50,12 @@ class GraphStatistics:
 
     @cached_property
     def kernels(self) -> Kernels:
-        """Of the set with itself, computed once however often the set is compared."""
+        """Kernels of the set with itself, computed once for all comparisons."""
         return kernels_between(self, self)
 
     @cached_property
     def own(self) -> MmdScore:
-        """What the set is worth in every comparison: the means of its kernels."""
+        """Means of the set's own kernels, a term of every comparison."""
         kernels = self.kernels
         return MmdScore(
             degree=float(kernels.degree.mean()),
@@ -64,10 +64,10 @@ class GraphStatistics:
         )
 
     def null(self, n: int, draws: int, seed: int, shares: Tensor | None = None) -> Tensor:
-        """`null_distribution` of a seed: [draws], kept for the next set of as many graphs."""
+        """`null_distribution` for a seed: [draws], cached for the next set of the same size."""
         key = (n, draws, seed, None if shares is None else tuple(shares.tolist()))
         if key not in self._nulls:
-            if len(self._nulls) == _KEPT_NULLS:
+            if len(self._nulls) == _MAX_CACHED_NULLS:
                 self._nulls.pop(next(iter(self._nulls)))
             generator = torch.Generator().manual_seed(seed)
             self._nulls[key] = null_distribution(self, n, draws, generator, shares)
@@ -103,7 +103,7 @@ class Kernels:
 
 
 def statistics(graphs: Sequence[Graph]) -> GraphStatistics:
-    """The histograms of every graph; eigenvalues are found in batches of equal size."""
+    """The histograms of every graph; graphs of equal size share a batch."""
     if not graphs:
         raise ValueError("statistics need at least one graph; got none")
     by_size: dict[int, list[int]] = {}
@@ -139,9 +139,9 @@ def statistics(graphs: Sequence[Graph]) -> GraphStatistics:
 
 
 def mmd(a: GraphStatistics, b: GraphStatistics, shares: Tensor | None = None) -> MmdScore:
-    """`shares` [graph of a] add up to 1; None: its graphs count alike."""
+    """MMD² of each statistic; `shares` [graph of a] weight the graphs of a and add up to 1."""
     between = kernels_between(a, b)
-    own = a.own if shares is None else _shared(a.kernels, shares)
+    own = a.own if shares is None else _weighted_means(a.kernels, shares)
 
     def squared(own: float, other: float, cross: Tensor) -> float:
         mean = cross.mean() if shares is None else (shares.double() @ cross).mean()
@@ -154,8 +154,8 @@ def mmd(a: GraphStatistics, b: GraphStatistics, shares: Tensor | None = None) ->
     )
 
 
-def _shared(kernels: Kernels, shares: Tensor) -> MmdScore:
-    """Means of kernels of a set with itself, in which graphs have these shares."""
+def _weighted_means(kernels: Kernels, shares: Tensor) -> MmdScore:
+    """Means of the kernels of a set with itself, weighted by the shares of its graphs."""
     weights = shares.double()
 
     def mean(kernel: Tensor) -> float:
@@ -171,30 +171,30 @@ def null_distribution(
     generator: torch.Generator,
     shares: Tensor | None = None,
 ) -> Tensor:
-    """Sums of MMD that the reference has to itself: `n` graphs drawn from it against the rest.
+    """Sums of MMD² between `n` graphs drawn from the reference and its m other graphs: [draws].
 
-    [draws], float64. With s marking the drawn graphs and K the sum of the three kernels:
-    sᵀKs/n² + (1-s)ᵀK(1-s)/m² - 2 sᵀK(1-s)/(nm), m the number of the rest. With `shares` [n], which
-    add up to 1, the drawn graphs count by them instead of 1/n each.
+    With s marking the drawn graphs and K the sum of the three kernels, it is
+    sᵀKs/n² + (1-s)ᵀK(1-s)/m² - 2 sᵀK(1-s)/(nm), in float64. `shares` [n], which add up to 1,
+    replace the weights 1/n of the drawn graphs.
     """
     if not 1 <= n < reference.count:
         raise ValueError(
-            f"the null distribution draws n graphs out of {reference.count} and needs some left; "
+            f"the null distribution draws n of {reference.count} graphs, at least one and not all; "
             f"got n = {n}"
         )
     total = reference.kernels.sum  # [graph, graph]
     order = torch.rand(draws, reference.count, generator=generator).argsort(dim=1)
     weights = torch.full_like(order, 0, dtype=torch.float64)  # s/n - (1-s)/m per draw
-    each = torch.full((n,), 1 / n, dtype=torch.float64) if shares is None else shares.double()
-    weights.scatter_(1, order[:, :n], each.expand(draws, n))
+    drawn = torch.full((n,), 1 / n, dtype=torch.float64) if shares is None else shares.double()
+    weights.scatter_(1, order[:, :n], drawn.expand(draws, n))
     weights.scatter_(1, order[:, n:], -1 / (reference.count - n))
     return ((weights @ total) * weights).sum(dim=1)
 
 
 def kernels_between(a: GraphStatistics, b: GraphStatistics) -> Kernels:
-    width = max(a.degree.shape[1], b.degree.shape[1])
+    bins = max(a.degree.shape[1], b.degree.shape[1])
     degree_a, degree_b = (
-        torch.nn.functional.pad(part.degree, (0, width - part.degree.shape[1])) for part in (a, b)
+        torch.nn.functional.pad(part.degree, (0, bins - part.degree.shape[1])) for part in (a, b)
     )
     return Kernels(
         degree=_gaussian_emd(degree_a, degree_b, bin_width=1.0, sigma=1.0),
@@ -224,7 +224,7 @@ def _clustering(adjacency: Tensor, degrees: Tensor) -> Tensor:
 
 
 def _laplacian_eigenvalues(adjacency: Tensor, degrees: Tensor) -> Tensor:
-    """Of I - D^(-1/2) A D^(-1/2), with an isolated node's row zero as in NetworkX."""
+    """Eigenvalues of I - D^(-1/2) A D^(-1/2); the row of an isolated node is 0, as in NetworkX."""
     scale = degrees.clamp(min=1).rsqrt()
     laplacian = torch.diag_embed((degrees > 0).double()) - (
         scale[:, :, None] * adjacency * scale[:, None, :]
@@ -234,10 +234,10 @@ def _laplacian_eigenvalues(adjacency: Tensor, degrees: Tensor) -> Tensor:
 
 
 def _bins(values: Tensor, low: float, high: float, count: int) -> Tensor:
-    """Which bin each value is in, with exactly the edges that numpy.histogram uses.
+    """The bin of each value, with exactly the bin edges of numpy.histogram.
 
-    Clustering coefficients such as 1/10 lie on an edge, so a differently rounded edge would move
-    them to the next bin.
+    Clustering coefficients such as 1/10 lie on an edge, and an edge that is rounded differently
+    would move them to another bin.
     """
     edges = torch.arange(count + 1, dtype=torch.float64) * ((high - low) / count) + low
     edges[-1] = high

@@ -1,4 +1,4 @@
-"""Recurrence of a pattern: the number of graphs that contain it as a subgraph, with features."""
+"""Recurrence of a pattern: the number of graphs that contain it as a subgraph with features."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from torch import Tensor
 from d4explain.gnn.graphs import Graph
 from models.graphs.subgraphs import Neighbours, neighbours_of
 
-# Most placements of single nodes. A pattern of a dozen nodes needs hundreds in a sparse graph; in a
-# dense graph without features, a search without a limit could take hours.
-_PER_GRAPH = 20_000
+# Maximum placements of single nodes. A pattern of a dozen nodes needs hundreds in a sparse graph.
+# In a dense graph without features, an unlimited search could take hours.
+_PLACEMENTS_PER_GRAPH = 20_000
 
 
 @dataclass
 class _Effort:
+    """The placements that a search may still try."""
+
     placements: int
 
     @property
@@ -27,8 +29,10 @@ class _Effort:
 
 @dataclass(frozen=True)
 class _Host:
+    """A graph to search; the colour of a node is the index of its feature row."""
+
     neighbours: list[set[int]]
-    with_colour: dict[int, list[int]]
+    nodes_of_colour: dict[int, list[int]]
     colours: list[int]
     target: int | None
 
@@ -64,7 +68,7 @@ class SubgraphIndex:
         search = self._search(pattern)
         if search is None:
             return 0
-        left = _Effort(_PER_GRAPH * self.count if effort is None else effort)
+        left = _Effort(_PLACEMENTS_PER_GRAPH * self.count if effort is None else effort)
         found = sum(search.occurs_in(host, left) for host in self._hosts)
         return None if left.is_spent else found
 
@@ -72,7 +76,7 @@ class SubgraphIndex:
         """Whether a bounded search finds the pattern in any of the graphs."""
         search = self._search(pattern)
         return search is not None and any(
-            search.occurs_in(host, _Effort(_PER_GRAPH)) for host in self._hosts
+            search.occurs_in(host, _Effort(_PLACEMENTS_PER_GRAPH)) for host in self._hosts
         )
 
     def _search(self, pattern: Graph) -> _Search | None:
@@ -97,7 +101,7 @@ class _Search:
     @staticmethod
     def of(pattern: Graph, colours: list[int]) -> _Search:
         neighbours = neighbours_of(pattern)
-        order = _placing_order(neighbours, pattern.target)
+        order = _placement_order(neighbours, pattern.target)
         place = {node: position for position, node in enumerate(order)}
         return _Search(
             colours=[colours[node] for node in order],
@@ -110,29 +114,29 @@ class _Search:
         )
 
     def occurs_in(self, host: _Host, left: _Effort) -> bool:
-        return len(host.colours) >= len(self.colours) and self._placed([], host, left)
+        return len(host.colours) >= len(self.colours) and self._place_next([], host, left)
 
-    def _placed(self, taken: list[int], host: _Host, left: _Effort) -> bool:
+    def _place_next(self, taken: list[int], host: _Host, left: _Effort) -> bool:
         position = len(taken)
         if position == len(self.colours):
             return True
-        for node in self._choices(position, taken, host):
+        for node in self._candidates(position, taken, host):
             left.placements -= 1
             if left.is_spent:
                 return False
             if self._fits(position, node, taken, host):
                 taken.append(node)
-                if self._placed(taken, host, left):
+                if self._place_next(taken, host, left):
                     return True
                 taken.pop()
         return False
 
-    def _choices(self, position: int, taken: list[int], host: _Host) -> Sequence[int]:
+    def _candidates(self, position: int, taken: list[int], host: _Host) -> Sequence[int]:
         if position == self.target and host.target is not None:
             return [host.target]
         if self.before[position]:
             return list(host.neighbours[taken[self.before[position][0]]])
-        return host.with_colour.get(self.colours[position], [])
+        return host.nodes_of_colour.get(self.colours[position], [])
 
     def _fits(self, position: int, node: int, taken: list[int], host: _Host) -> bool:
         return (
@@ -150,14 +154,14 @@ def are_categories(rows: Tensor) -> bool:
 
 
 def _host(graph: Graph, colours: list[int]) -> _Host:
-    with_colour: dict[int, list[int]] = {}
+    nodes_of_colour: dict[int, list[int]] = {}
     for node, colour in enumerate(colours):
-        with_colour.setdefault(colour, []).append(node)
+        nodes_of_colour.setdefault(colour, []).append(node)
     neighbours = [set(nodes) for nodes in neighbours_of(graph)]
-    return _Host(neighbours, with_colour, colours, graph.target)
+    return _Host(neighbours, nodes_of_colour, colours, graph.target)
 
 
-def _placing_order(neighbours: Neighbours, first: int | None) -> list[int]:
+def _placement_order(neighbours: Neighbours, first: int | None) -> list[int]:
     """Nodes with the most placed neighbours first, then those with the most neighbours."""
     order: list[int] = [] if first is None else [first]
     left = set(range(len(neighbours))).difference(order)

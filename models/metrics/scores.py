@@ -14,8 +14,8 @@ from models.graphs.connectivity import component_counts
 
 Pair = tuple[int, int]
 
-# r = linspace(0, 0.3, 10) = k / 30, kept as fractions so that rounding never forbids an edit count
-# that is exactly allowed.
+# r = linspace(0, 0.3, 10) = k / 30, as fractions: rounding must not forbid an edit count that is
+# exactly allowed.
 _CURVE_POINTS = 10
 _CURVE_DENOMINATOR = 30
 
@@ -49,12 +49,12 @@ def cf_acc_curve(instances: Sequence[Instance], rule: CurveRule = CurveRule.STRI
 
 
 def cf_acc_auc(curve: Tensor) -> float:
-    """Area under the curve by trapezoids over 0.3, so that a curve of ones has area 1."""
+    """Area under the curve by the trapezoidal rule, divided by 0.3: a curve of ones has area 1."""
     return float(torch.trapezoid(curve) / (curve.shape[0] - 1))
 
 
 def ceiling(edges: Sequence[int], rule: CurveRule = CurveRule.STRICT) -> float:
-    """The area if one edit always sufficed; under the strict rule it is below 1."""
+    """The area if one edit always flipped the GNN; under the strict rule it is below 1."""
     return cf_acc_auc(cf_acc_curve([Instance(count, 1) for count in edges], rule))
 
 
@@ -73,7 +73,7 @@ def fidelity(before: Tensor, after: Tensor) -> float:
 
 
 def changed_pairs(before: Graph, after: Graph) -> frozenset[Pair]:
-    """The undirected pairs that are an edge in exactly one of the graphs."""
+    """The undirected pairs that are edges in exactly one of the graphs."""
     return frozenset(_pairs(before) ^ _pairs(after))
 
 
@@ -83,7 +83,7 @@ def modification_ratio(before: Graph, after: Graph) -> float:
 
 
 def density(graph: Graph) -> float:
-    """The paper's |E| / |V|², each edge counted in both directions, so that a 5-cycle has .4.
+    """The paper's |E| / |V|² with each edge counted in both directions: a 5-cycle has .4.
 
     With each edge counted once, no graph could reach the .5 that the paper reports for XGNN.
     """

@@ -1,4 +1,4 @@
-"""The split into held-out and training graphs, and the stream of training batches."""
+"""The split into held-out and training graphs, the stream of training batches and their noise."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ import torch
 from torch import Tensor
 
 from d4explain.gnn.graphs import DenseGraphs, Graph, to_dense
+from models.diffusion.noise import NoiseLevel, density_noise, uniform_noise
 from models.diffusion.recipes import Recipe
 from models.graphs.subgraphs import connected_subgraph, neighbours_of
 
-# Graphs whose sizes differ by up to this factor may swap places, so that rounds differ.
+# Graphs whose sizes differ by up to this factor are shuffled, so that rounds differ.
 SIZE_JITTER = 1.15
 HELD_OUT_DIVISOR = 10  # every tenth graph is held out
-HELD_OUT_PAIRS = 20_000  # node pairs of the graphs for frequent measurements
+HELD_OUT_PAIRS = 20_000  # node pairs of the graphs that are measured during training
 CALIBRATING_PAIRS = 200_000  # node pairs of the graphs for the calibration at the end
-CALIBRATING_GRAPHS = 60  # least number of calibration graphs, if as many are held out
+CALIBRATING_GRAPHS = 60  # minimum number of calibration graphs, if as many are held out
 
 
 class Batches:
-    """An endless stream: every graph once per round, like-sized graphs together.
+    """An endless stream of batches: every graph once per round, similar sizes together.
 
-    It depends only on the generator and on the pending batches of the round.
+    Its state is the generator and the pending batches of the round.
     """
 
     def __init__(self, graphs: Sequence[Graph], recipe: Recipe, generator: torch.Generator) -> None:
@@ -55,7 +56,7 @@ class Batches:
         self._pending = [list(islice(indices, size)) for size in sizes]
 
     def _round(self) -> list[list[int]]:
-        """Every graph once, or as often as one full batch needs, in batches in random order."""
+        """Batches in random order with every graph once, or more often to fill one batch."""
         copies = math.ceil(self._recipe.batch_graphs / len(self._graphs))
         indices = list(range(len(self._graphs))) * copies
         sizes = [min(graph.node_count, self._recipe.max_nodes) for graph in self._graphs] * copies
@@ -102,31 +103,48 @@ class Batches:
         return float(torch.rand((), generator=self._generator))
 
 
+def training_noise(clean: DenseGraphs, recipe: Recipe, generator: torch.Generator) -> NoiseLevel:
+    """Draws the noise level of each graph of a batch."""
+    if recipe.noise == "paper":
+        return uniform_noise(clean.count, generator)
+    pairs = clean.pair_mask.sum((1, 2)).clamp(min=1)
+    density = clean.adjacency.sum((1, 2)) / pairs
+    return density_noise(
+        density,
+        low=recipe.noise_low,
+        high=recipe.noise_high,
+        symmetric_share=recipe.symmetric_share,
+        generator=generator,
+    )
+
+
 class Split(NamedTuple):
     training: list[Graph]
     held_out: list[Graph]  # for measurements during training
-    calibrating: list[Graph]  # these and more, for the calibration at the end
+    calibrating: list[Graph]  # the held-out graphs and more, for the calibration at the end
 
 
 def split(graphs: Sequence[Graph], max_nodes: int, generator: torch.Generator) -> Split:
-    """Holds out a tenth of the graphs; in a small set the graphs serve for both.
+    """Holds out a tenth of the graphs; a small set is used for both training and measurement.
 
-    Graphs of one node are left out: they have no pair to learn from.
+    Graphs of one node are omitted, because they have no pair to learn from.
     """
     usable = [graph for graph in graphs if graph.node_count > 1] or list(graphs)
     usable = [_single_precision(graph.cpu()) for graph in usable]
     order = torch.randperm(len(usable), generator=generator).tolist()
     share = len(usable) // HELD_OUT_DIVISOR
-    apart = order[: share or None]
-    pairs = torch.tensor([min(usable[index].node_count, max_nodes) ** 2 for index in apart])
+    candidates = order[: share or None]
+    pairs = torch.tensor([min(usable[index].node_count, max_nodes) ** 2 for index in candidates])
     total = pairs.cumsum(0)
-    often = max(1, int((total <= HELD_OUT_PAIRS).sum()))
-    once = max(CALIBRATING_GRAPHS, int((total <= CALIBRATING_PAIRS).sum()))
-    kept_away = set(apart[:once] if share else [])
-    calibrating = [_within(usable[index], max_nodes, generator) for index in apart[:once]]
+    held_out = max(1, int((total <= HELD_OUT_PAIRS).sum()))
+    calibrated = max(CALIBRATING_GRAPHS, int((total <= CALIBRATING_PAIRS).sum()))
+    excluded = set(candidates[:calibrated] if share else [])
+    calibrating = [
+        _within(usable[index], max_nodes, generator) for index in candidates[:calibrated]
+    ]
     return Split(
-        training=[graph for index, graph in enumerate(usable) if index not in kept_away],
-        held_out=calibrating[:often],
+        training=[graph for index, graph in enumerate(usable) if index not in excluded],
+        held_out=calibrating[:held_out],
         calibrating=calibrating,
     )
 

@@ -1,4 +1,4 @@
-"""Training metric: how well a denoiser tells flipped pairs from untouched ones."""
+"""Training metric: how well a denoiser detects flipped pairs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from models.diffusion.denoiser import Denoiser
 from models.diffusion.noise import NoiseLevel, add_noise
 
 DETECTION_FLIPS = (0.01, 0.02)
-PAIRS_DRAWN = 40_000  # small sets are drawn more often, for a stable number
-MOST_DRAWS = 64
+PAIRS_DRAWN = 40_000  # small sets are drawn repeatedly, for a stable result
+MAX_DRAWS = 64
 
 
 def detection_auc(
@@ -26,12 +26,12 @@ def detection_auc(
 ) -> float | None:
     """Area under the ROC curve of the posterior flip log-odds over all pairs of noisy graphs.
 
-    Graphs get few symmetric flips, with probability .01 to .02. `None` if no pair was flipped.
+    The probability of a flip is .01 to .02. None if no pair was flipped.
     """
     scores, flipped = [], []
     low, high = DETECTION_FLIPS
     sizes = [graph.node_count for graph in graphs]
-    draws = min(MOST_DRAWS, max(1, PAIRS_DRAWN // sum(size**2 for size in sizes)))
+    draws = min(MAX_DRAWS, max(1, PAIRS_DRAWN // sum(size**2 for size in sizes)))
     for indices in like_sized(sizes, pair_budget // draws):
         clean = to_dense([graphs[index] for index in indices]).repeat(draws)
         flip = low + (high - low) * torch.rand(clean.count, generator=generator)
@@ -47,7 +47,7 @@ def detection_auc(
 
 
 def area_under_roc(scores: Tensor, positive: Tensor) -> float | None:
-    """P(score of a positive > score of a negative), ties count half; `None` if one kind is absent.
+    """P(score of a positive > score of a negative), ties count half; None if a kind is absent.
 
     By rank sums (Mann-Whitney): AUC = (Σ ranks of positives - P(P + 1)/2) / (P·N).
     """

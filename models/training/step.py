@@ -1,7 +1,7 @@
 """The gradient of one training step, in several passes if the batch is too large for one.
 
-The loss of a batch is a sum over its graphs. Passes over parts of the batch therefore add up to the
-same gradient, and memory holds the activations of one pass only.
+The loss of a batch is a sum over its graphs. So the gradients of passes over parts of the batch add
+up to the gradient of the batch, and memory holds the activations of one pass only.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class NoisyBatch:
     clean: DenseGraphs
     noisy: DenseGraphs
     noise: NoiseLevel
-    conditioned: Tensor  # [batch] bool, graphs with the switch and L_cf on
+    conditioned: Tensor  # [batch] bool, True for graphs with the switch and L_cf on
 
     def select(self, part: slice) -> NoisyBatch:
         return NoisyBatch(
@@ -85,7 +85,7 @@ def add_gradients(
 ) -> StepLosses:
     """Adds the gradient of L_dist + alpha·L_cf + the effect head's loss to the weights' gradient.
 
-    Without alpha, L_cf is left out.
+    If alpha is None, the loss has no L_cf.
     """
     effect_targets = None
     if gnn is not None and model.shape.classes:
@@ -93,7 +93,7 @@ def add_gradients(
     step = _Step(model, gnn, recipe, batch, effect_targets, alpha, use, generator)
     nodes = batch.clean.mask.shape[1]
     plane = model.shape.hidden * nodes**2 * batch.clean.adjacency.element_size()
-    passes = [step.taken(part) for part in use.passes(batch.clean.count, plane)]
+    passes = [step.run(part) for part in use.passes(batch.clean.count, plane)]
     total, dist, cf = (
         float(sum(getattr(one, name) for one in passes)) for name in ("total", "dist", "cf")
     )
@@ -108,23 +108,23 @@ def add_gradients(
 
 def editable_pairs(gnn: Gnn, graphs: DenseGraphs) -> Tensor:
     """The pairs that explanations may toggle: [batch, node, node] bool."""
-    return editable(graphs, gnn.spec.convolutions, gnn.spec.sight)
+    return editable(graphs, gnn.spec.convolutions, gnn.spec.receptive_field)
 
 
 def _effect_targets(
     gnn: Gnn, recipe: Recipe, batch: NoisyBatch, generator: torch.Generator
 ) -> _EffectTargets:
-    """Single toggles of the graphs with little noise, which are close to real graphs."""
+    """Toggles single pairs of graphs with little noise, which are close to real graphs."""
     index = (batch.noise.remove <= recipe.effect_noise).nonzero()[:, 0]
     sensitivity = gnn_sensitivity(gnn, batch.noisy)
     if not len(index):
         return _EffectTargets(sensitivity, Toggles(index, index, index), sensitivity.logits[:0])
-    near = batch.noisy.select(index)
+    nearly_clean = batch.noisy.select(index)
     allowed = editable_pairs(gnn, batch.clean.select(index))
-    toggles = drawn_toggles(near, allowed, recipe.effect_toggles, generator)
-    change = logit_changes(gnn, near, toggles)
-    whole = Toggles(index[toggles.graph], toggles.source, toggles.target)
-    return _EffectTargets(sensitivity, whole, change)
+    toggles = drawn_toggles(nearly_clean, allowed, recipe.effect_toggles, generator)
+    change = logit_changes(gnn, nearly_clean, toggles)
+    of_batch = Toggles(index[toggles.graph], toggles.source, toggles.target)
+    return _EffectTargets(sensitivity, of_batch, change)
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class _Step:
     use: DeviceUse
     generator: torch.Generator
 
-    def taken(self, part: slice) -> _PassLosses:
+    def run(self, part: slice) -> _PassLosses:
         """A forward and a backward pass over some of the graphs."""
         some, recipe = self.batch.select(part), self.recipe
         logits, effects = self._forward(some, part)
@@ -157,7 +157,7 @@ class _Step:
             cf, flips = per_graph.sum(), flip_rate * len(index)
             loss = loss + self.alpha * cf
         if effects is not None:
-            loss = loss + recipe.effect_weight * self._missed(effects, part)
+            loss = loss + recipe.effect_weight * self._effect_loss(effects, part)
         (loss / self.batch.clean.count).backward()  # type: ignore[no-untyped-call]
         return _PassLosses(loss.detach(), dist.detach(), cf.detach(), flips)
 
@@ -168,10 +168,10 @@ class _Step:
             sensitivity = self.effect_targets.sensitivity.select(part)
             return self.model.with_effects(some.noisy, some.noise, some.conditioned, sensitivity)
 
-    def _missed(self, effects: Tensor, part: slice) -> Tensor:
+    def _effect_loss(self, effects: Tensor, part: slice) -> Tensor:
         """The effect head's loss, scaled as a sum over the batch."""
         assert self.effect_targets is not None
         toggles, inside = self.effect_targets.toggles.within(part)
         change = self.effect_targets.change
-        missed = effect_loss(toggles.of(effects), change[inside], self.model.effect_scale)
-        return missed.sum() * (self.batch.clean.count / max(len(change), 1))
+        losses = effect_loss(toggles.of(effects), change[inside], self.model.effect_scale)
+        return losses.sum() * (self.batch.clean.count / max(len(change), 1))

@@ -15,25 +15,23 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from d4explain.gnn.device import DeviceUse
 from d4explain.gnn.errors import NoMarkedNodeError
-from d4explain.gnn.graphs import DenseGraphs, Graph, to_dense
+from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn
 from models.diffusion.denoiser import Denoiser
-from models.diffusion.gnn_sensitivity import Toggles, drawn_toggles, logit_changes
-from models.diffusion.noise import NoiseLevel, add_noise, density_noise, uniform_noise
+from models.diffusion.noise import add_noise
 from models.diffusion.ppgn import KEPT_PER_BLOCK
 from models.diffusion.recipes import Recipe
-from models.training.batches import Batches, split
-from models.training.detection import detection_auc
+from models.training.batches import Batches, split, training_noise
 from models.training.early_stopping import Plateau
-from models.training.step import NoisyBatch, StepLosses, add_gradients, editable_pairs
-from models.training.validation import pool_needed, predicted_share, predicted_validity
+from models.training.held_out import HeldOutGraphs
+from models.training.step import NoisyBatch, StepLosses, add_gradients
+from models.training.validation import pool_needed
 
-MEASUREMENTS = 10  # on held-out graphs, per training
-SHORTEST = 20  # least number of steps between two measurements
-SMOOTHING = 0.95
-GRADIENT_NORM = 1.0
-MEASURED_GRAPHS = 16  # held-out graphs for the scale of single toggles' effects
-RESTART = 0.5  # factor of the learning rate when L_cf starts
+MEASUREMENTS = 10  # per training, on held-out graphs
+MIN_INTERVAL = 20  # steps between two measurements
+SMOOTHING = 0.95  # of the reported losses
+MAX_GRADIENT_NORM = 1.0
+RESTART_FACTOR = 0.5  # of the learning rate when L_cf starts
 
 
 class NonFiniteGradientError(ArithmeticError):
@@ -53,14 +51,14 @@ class TrainingProgress:
     flip_rate: float | None  # share of the denoiser's samples that change the GNN's class
     detection_auc: float | None  # last measurement on held-out graphs, like validity
     validity: float | None  # share of the graphs that the predicted edits flip
-    seconds: float  # of training, over all attempts
+    seconds: float  # of training, summed over all attempts
 
 
 class Trainer:
     """Trains one denoiser; the seed decides initial weights, batches and noise.
 
-    Draws from its own generator only. `state()` is a flat dict of tensors; a trainer built from
-    the same arguments that loads it ends with bit-identical weights on the same machine.
+    It draws from its own generator only. `state()` is a flat dict of tensors. A trainer that has
+    the same arguments and loads this state ends with bit-identical weights on the same machine.
     """
 
     def __init__(
@@ -88,7 +86,6 @@ class Trainer:
         self.step = 0
         self.steps = recipe.steps
         self._recipe = recipe
-        self._seed = seed
         self._device = device
         # A copy, because the caller's GNN keeps its mode and its gradients.
         self._gnn = None if gnn is None else _frozen(gnn, device)
@@ -100,20 +97,20 @@ class Trainer:
         )
         self._model = Denoiser(shape, self._generator)
         self._model.to(device)
-        self._use = DeviceUse.of(device, KEPT_PER_BLOCK * shape.blocks)
+        self._device_use = DeviceUse.of(device, KEPT_PER_BLOCK * shape.blocks)
         parts = split(graphs, recipe.max_nodes, self._generator)
-        self._held_out = parts.held_out
+        self._held_out = HeldOutGraphs(parts.held_out, self._gnn, recipe, seed, device)
         self._calibrating = parts.calibrating
         self._batches = Batches(parts.training, recipe, self._generator)
         if shape.classes:
-            self._measure_effects()
+            self._model.effect_scale.data.copy_(self._held_out.effect_scale())
         self._average = {name: value.detach().clone() for name, value in self._parameters()}
         self._optimizer = torch.optim.Adam(
             self._model.parameters(), lr=recipe.learning_rate, fused=True
         )
         self._smoothed: dict[str, float] = {}
         self._seconds = 0.0
-        self._start = recipe.counterfactual_start  # earlier if the first stage reaches a plateau
+        self._cf_start = recipe.counterfactual_start  # or earlier, at a plateau
         self._plateau = Plateau(recipe.patience)
 
     @property
@@ -130,7 +127,7 @@ class Trainer:
     def run(
         self, *, should_stop: Callable[[], bool] = lambda: False, until: int | None = None
     ) -> Iterator[TrainingProgress]:
-        """Takes steps until it is finished, reaches step `until` or is told to stop."""
+        """Takes steps until the training is finished, at step `until`, or stopped."""
         end = math.inf if until is None else until
         while self.step < end and not self.finished and not should_stop():
             started = time.perf_counter()
@@ -139,15 +136,15 @@ class Trainer:
             if losses.cf is not None and losses.flip_rate is not None:
                 self._smooth("cf", losses.cf)
                 self._smooth("flip_rate", losses.flip_rate)
-            if self._is_measured():
+            if self._measures_now():
                 self._measure()
             self._begin_last_stage()
             self._seconds += time.perf_counter() - started
             yield self._progress()
 
     def denoiser(self) -> Denoiser:
-        """The best measured averaged weights, or the current ones; in eval mode, on the CPU."""
-        denoiser = self._with(self._plateau.best or self._average)
+        """The denoiser with the best averaged weights so far; in eval mode, on the CPU."""
+        denoiser = self._denoiser_of(self._plateau.best or self._average)
         if self._gnn is not None and denoiser.shape.classes:
             needed = pool_needed(denoiser, self._gnn, self._calibrating, self._device)
             denoiser.shape = replace(denoiser.shape, pool=needed)
@@ -158,7 +155,7 @@ class Trainer:
             "step": torch.tensor(self.step),
             "generator": self._generator.get_state(),
             "seconds": torch.tensor(self._seconds, dtype=torch.float64),
-            "start": torch.tensor(self._start),
+            "start": torch.tensor(self._cf_start),
             "steps": torch.tensor(self.steps),
         }
         tensors |= {f"plateau.{name}": value for name, value in self._plateau.state().items()}
@@ -176,26 +173,27 @@ class Trainer:
         self.step = int(tensors["step"])
         self._seconds = float(tensors["seconds"])
         self._generator.set_state(tensors["generator"].cpu())
-        self._batches.load_state(_under("batches.", tensors))
+        self._batches.load_state(_with_prefix("batches.", tensors))
         self._smoothed = {
-            name: float(value) for name, value in _under("smoothed.", tensors).items()
+            name: float(value) for name, value in _with_prefix("smoothed.", tensors).items()
         }
-        self._model.load_state_dict(_under("weights.", tensors))
-        self._start, self.steps = int(tensors["start"]), int(tensors["steps"])
-        self._plateau.load_state(_under("plateau.", tensors), self._device)
+        self._model.load_state_dict(_with_prefix("weights.", tensors))
+        self._cf_start, self.steps = int(tensors["start"]), int(tensors["steps"])
+        self._plateau.load_state(_with_prefix("plateau.", tensors), self._device)
         self._average = {
-            name: value.to(self._device) for name, value in _under("average.", tensors).items()
+            name: value.to(self._device)
+            for name, value in _with_prefix("average.", tensors).items()
         }
         named = dict(self._parameters())
         self._optimizer.state.clear()
-        for key, value in _under("adam.", tensors).items():
+        for key, value in _with_prefix("adam.", tensors).items():
             moment, name = key.split(".", 1)
             self._optimizer.state[named[name]][moment] = value.to(self._device)
 
     def _take_step(self) -> StepLosses:
         recipe = self._recipe
         clean = self._batches.draw()
-        noise = self._draw_noise(clean)
+        noise = training_noise(clean, recipe, self._generator)
         noisy = add_noise(clean, noise, self._generator).to(self._device)
         batch = NoisyBatch(
             clean.to(self._device), noisy, noise.to(self._device), self._conditioned(clean.count)
@@ -206,11 +204,11 @@ class Trainer:
             self._gnn,
             recipe,
             batch,
-            alpha=self._alpha() if self.step >= self._start else None,
-            use=self._use,
+            alpha=self._alpha() if self.step >= self._cf_start else None,
+            use=self._device_use,
             generator=self._generator,
         )
-        norm = clip_grad_norm_(self._model.parameters(), GRADIENT_NORM, foreach=True)
+        norm = clip_grad_norm_(self._model.parameters(), MAX_GRADIENT_NORM, foreach=True)
         if not torch.isfinite(norm):
             raise NonFiniteGradientError(self.step, losses.total)
         for group in self._optimizer.param_groups:
@@ -230,14 +228,14 @@ class Trainer:
         return self._recipe.alpha / max(1.0, float(self._model.effect_scale))
 
     def _begin_last_stage(self) -> None:
-        """Starts L_cf, earlier than planned if the first stage has reached a plateau."""
-        if self._start >= self.steps or self.step > self._start:
+        """Starts L_cf, earlier than planned if the first stage reached a plateau."""
+        if self._cf_start >= self.steps or self.step > self._cf_start:
             return
         if self._plateau.reached:
-            self.steps -= self._start - self.step
-            self._start = self.step
-        if self.step == self._start:
-            self._plateau.forget()
+            self.steps -= self._cf_start - self.step
+            self._cf_start = self.step
+        if self.step == self._cf_start:
+            self._plateau.reset()
 
     def _decay(self) -> float:
         """The factor of the learning rate.
@@ -247,88 +245,39 @@ class Trainer:
         """
         if self._recipe.decay == "exponential":
             return float(0.01 ** (self.step / self.steps))
-        if self.step < self._start:
-            return (1 + math.cos(math.pi * self.step / self._start)) / 2
-        left = (self.step - self._start) / (self.steps - self._start)
-        return RESTART * (1 + math.cos(math.pi * left)) / 2
-
-    def _measure_effects(self) -> None:
-        """Sets the scale of the effect head to the root mean square of single toggles' effects."""
-        assert self._gnn is not None
-        size = logit_changes(self._gnn, *self._measured_toggles()).square().mean().sqrt()
-        # The scale must not be 0 if no toggle moves the logits.
-        self._model.effect_scale.data.copy_(size if size > 0 else torch.ones(()))
-
-    def _measured_toggles(self) -> tuple[DenseGraphs, Toggles]:
-        """Single toggles of held-out graphs, the same at every call."""
-        generator = torch.Generator().manual_seed(self._seed)
-        graphs = to_dense(self._held_out[:MEASURED_GRAPHS]).to(self._device)
-        wanted = self._recipe.effect_toggles
-        assert self._gnn is not None
-        allowed = editable_pairs(self._gnn, graphs)
-        return graphs, drawn_toggles(graphs, allowed, wanted, generator)
+        if self.step < self._cf_start:
+            return (1 + math.cos(math.pi * self.step / self._cf_start)) / 2
+        progress = (self.step - self._cf_start) / (self.steps - self._cf_start)
+        return RESTART_FACTOR * (1 + math.cos(math.pi * progress)) / 2
 
     def _conditioned(self, count: int) -> Tensor:
         """The graphs of a batch with the switch and L_cf on: [batch] bool."""
-        if self.step < self._start:
+        if self.step < self._cf_start:
             return torch.zeros(count, dtype=torch.bool, device=self._device)
         every = 2 if self._recipe.conditioned else 1
         return torch.arange(count, device=self._device) % every == 0
 
-    def _draw_noise(self, clean: DenseGraphs) -> NoiseLevel:
-        recipe = self._recipe
-        if recipe.noise == "paper":
-            return uniform_noise(clean.count, self._generator)
-        pairs = clean.pair_mask.sum((1, 2)).clamp(min=1)
-        density = clean.adjacency.sum((1, 2)) / pairs
-        return density_noise(
-            density,
-            low=recipe.noise_low,
-            high=recipe.noise_high,
-            symmetric_share=recipe.symmetric_share,
-            generator=self._generator,
-        )
-
     def _update_average(self) -> None:
-        # The average forgets early weights faster, because they are far from the result.
+        # Early weights are far from the result, so the average forgets them faster.
         keep = min(self._recipe.ema, self.step / (self.step + 10))
         named = dict(self._parameters())
         averages = [self._average[name] for name in named]
         average = get_ema_multi_avg_fn(keep)  # type: ignore[no-untyped-call]
         average(averages, list(named.values()), self.step)
 
-    def _is_measured(self) -> bool:
-        every = max(SHORTEST, self._recipe.steps // MEASUREMENTS)
+    def _measures_now(self) -> bool:
+        every = max(MIN_INTERVAL, self._recipe.steps // MEASUREMENTS)
         return self.step == self.steps or self.step % every == 0
 
     def _measure(self) -> None:
         """Measures the averaged weights on held-out graphs and keeps the best."""
-        denoiser = self._with(self._average)
-        # Its own generator gives the same noise every time and leaves the training's draws alone.
-        auc = detection_auc(
-            denoiser,
-            self._held_out,
-            torch.Generator().manual_seed(self._seed),
-            device=self._device,
-            pair_budget=self._recipe.pair_budget,
-        )
-        if auc is not None:
-            self._smoothed["detection_auc"] = auc
-        if self._gnn is None or not self._model.shape.classes:
-            return
-        validity = predicted_validity(
-            denoiser,
-            self._gnn,
-            self._held_out,
-            ratio=self._recipe.validity_ratio,
-            device=self._device,
-        )
-        share = predicted_share(denoiser, self._gnn, *self._measured_toggles())
-        if validity is not None:
-            self._smoothed["validity"] = validity
-        # Few graphs are held out, so validity alone is too coarse to show progress.
-        score = sum(value for value in (validity, auc, share) if value is not None)
-        self._plateau.measured(score, self._average)
+        metrics = self._held_out.measure(self._denoiser_of(self._average))
+        if metrics.detection_auc is not None:
+            self._smoothed["detection_auc"] = metrics.detection_auc
+        if metrics.validity is not None:
+            self._smoothed["validity"] = metrics.validity
+        if self._gnn is not None and self._model.shape.classes:
+            self._plateau.measured(metrics.score, self._average)
 
     def _smooth(self, name: str, value: float) -> None:
         before = self._smoothed.get(name, value)
@@ -348,7 +297,7 @@ class Trainer:
             seconds=self._seconds,
         )
 
-    def _with(self, weights: Mapping[str, Tensor]) -> Denoiser:
+    def _denoiser_of(self, weights: Mapping[str, Tensor]) -> Denoiser:
         denoiser = Denoiser(self._model.shape)
         denoiser.load_state_dict(weights)
         return denoiser.to(self._device).eval()
@@ -361,7 +310,8 @@ def _frozen(gnn: Gnn, device: torch.device) -> Gnn:
     return copy.deepcopy(gnn).to(device).eval().requires_grad_(False)
 
 
-def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Copies of the tensors whose names start with the prefix, under names without it."""
     return {
         name.removeprefix(prefix): value.clone()
         for name, value in tensors.items()

@@ -1,4 +1,4 @@
-"""Quality of a denoiser's predicted effects on held-out graphs, for early stopping."""
+"""Quality of the effects that a denoiser predicts for held-out graphs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from models.diffusion.gnn_sensitivity import Toggles, gnn_sensitivity, logit_cha
 from models.graphs.edits import EditSpace
 from models.graphs.neighbourhoods import usual_rules
 
-NEARLY = 0.8  # share of the best toggle's effect that counts as nearly as good
-COVERED = 0.98  # share of new graphs for which a pool must be as good as all pairs
+NEARLY_BEST = 0.8  # share of the best toggle's effect that counts as nearly as good
+COVERAGE = 0.98  # share of new graphs for which a pool must be as good as all pairs
 _BATCH_SIZE = 64  # pairs evaluated between two checks for a flip
 
 
@@ -30,7 +30,7 @@ def predicted_validity(
 ) -> float | None:
     """Share of the graphs that the best predicted edits flip, as discrete graphs.
 
-    It tries the best pair, the best two, … up to ratio·|E| pairs, at least one. `None` if no graph
+    It tries the best pair, the best two, … up to ratio·|E| pairs, at least one. None if no graph
     has a pair to toggle.
     """
     flipped: list[bool] = []
@@ -45,9 +45,9 @@ def predicted_validity(
         if effects is None:
             return None
         predicted = sensitivity.logits + space.of_pairs(effects[:, 0]).T  # [pair, class]
-        most = min(space.count, max(1, int(ratio * graph.edge_count)))
-        best = goal.margin(predicted).argsort(descending=True, stable=True)[:most].tolist()
-        prefixes = [tuple(sorted(best[: length + 1])) for length in range(most)]
+        max_edits = min(space.count, max(1, int(ratio * graph.edge_count)))
+        best = goal.margin(predicted).argsort(descending=True, stable=True)[:max_edits].tolist()
+        prefixes = [tuple(sorted(best[: length + 1])) for length in range(max_edits)]
         with torch.inference_mode():
             margins = goal.margin(gnn.answers(space.dense(prefixes).to(device)))
         flipped.append(bool((margins > 0).any()))
@@ -70,11 +70,11 @@ def predicted_share(
 def pool_needed(
     denoiser: Denoiser, gnn: Gnn, graphs: Sequence[Graph], device: torch.device
 ) -> int | None:
-    """The pool size that contains a decisive pair for a share COVERED of new graphs.
+    """The pool size that contains a decisive pair for a share COVERAGE of new graphs.
 
     A pair is decisive if its toggle flips the GNN. If no pair does, a pair that moves the margin
     nearly as far as the best one is decisive. The size is the conformal quantile of the ranks of
-    the first decisive pairs. `None` if there are too few graphs: then no pair can be left out.
+    the first decisive pairs. None if there are too few graphs; then no pair can be omitted.
     """
     if _quantile_place(len(graphs)) > len(graphs):
         return None
@@ -86,7 +86,8 @@ def pool_needed(
 
 
 def _quantile_place(count: int) -> int:
-    return math.ceil(COVERED * (count + 1))
+    """The rank, from 1, of the conformal quantile among `count` values."""
+    return math.ceil(COVERAGE * (count + 1))
 
 
 def _rank_needed(denoiser: Denoiser, gnn: Gnn, graph: Graph, device: torch.device) -> int | None:
@@ -107,12 +108,12 @@ def _rank_needed(denoiser: Denoiser, gnn: Gnn, graph: Graph, device: torch.devic
         margins += oracle.margins([(pair,) for pair in order[start : start + _BATCH_SIZE]])
         if max(margins) > 0:
             return 1 + next(rank for rank, margin in enumerate(margins) if margin > 0)
-    farthest = max(margins)
-    short = (1 - NEARLY) * abs(farthest - float(goal.margin(sensitivity.logits)))
-    return 1 + next(rank for rank, margin in enumerate(margins) if margin >= farthest - short)
+    best = max(margins)
+    tolerance = (1 - NEARLY_BEST) * abs(best - float(goal.margin(sensitivity.logits)))
+    return 1 + next(rank for rank, margin in enumerate(margins) if margin >= best - tolerance)
 
 
 def _space(gnn: Gnn, graph: Graph) -> EditSpace:
     """The pairs that explanations of this graph may toggle."""
     spec = gnn.spec
-    return EditSpace.of(graph, usual_rules(graph, spec.convolutions, spec.sight))
+    return EditSpace.of(graph, usual_rules(graph, spec.convolutions, spec.receptive_field))

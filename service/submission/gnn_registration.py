@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from d4explain.contracts.defaults import MIB
 from d4explain.contracts.gnn_archive import SAMPLES, SPEC, WEIGHTS, GnnArchive
-from d4explain.contracts.gnn_spec import AskedSpecDocument, GnnSpecDocument, parse_spec
+from d4explain.contracts.gnn_spec import BlackBoxSpecDocument, GnnSpecDocument, parse_spec
 from d4explain.contracts.plugins import BLACK_BOX
 from d4explain.contracts.requests import ProbeRequest
 from d4explain.contracts.weights import WeightLimits, check_weights
@@ -28,7 +28,7 @@ from store.settings import Settings
 _NAME: TypeAdapter[str] = TypeAdapter(GnnName)
 _DESCRIPTION: TypeAdapter[str] = TypeAdapter(Description)
 _TAGS: TypeAdapter[dict[str, str]] = TypeAdapter(Tags)
-_OF_LAYERS = GnnSpecDocument.model_fields.keys() - AskedSpecDocument.model_fields.keys()
+_OF_LAYERS = GnnSpecDocument.model_fields.keys() - BlackBoxSpecDocument.model_fields.keys()
 _BINARY = {"type": "string", "format": "binary"}
 
 FORM: dict[str, Any] = {
@@ -57,7 +57,9 @@ FORM: dict[str, Any] = {
                         "maxProperties": MAX_TAGS,
                         "additionalProperties": {"type": "string", "maxLength": 200},
                     },
-                    "spec": {"anyOf": [schema_of(GnnSpecDocument), schema_of(AskedSpecDocument)]},
+                    "spec": {
+                        "anyOf": [schema_of(GnnSpecDocument), schema_of(BlackBoxSpecDocument)]
+                    },
                     "weights": _BINARY,
                     "archive": _BINARY,
                     "predict_url": {"type": "string", "maxLength": 2000},

@@ -124,7 +124,7 @@ class GoldenData:
         if self.task.whole is None:
             return None
         graph = self.task.whole.data.graph
-        return instance(graph, identity, spec.convolutions, sight=spec.sight)
+        return instance(graph, identity, spec.convolutions, receptive_field=spec.receptive_field)
 
     def graph(self, identity: int, spec: GnnSpec) -> Graph:
         part = self.node_instance(identity, spec)

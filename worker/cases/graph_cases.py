@@ -88,7 +88,7 @@ class NodeCase(Case):
     def node(self) -> ExplainedNode:
         return ExplainedNode(
             id=self.document.node_ids[0],
-            hops=self.part.sight,
+            hops=self.part.receptive_field,
             node_count=self.graph.node_count,
             edge_count=self.graph.edge_count,
             frozen_pair_count=frozen_pairs(self.part),
@@ -122,7 +122,13 @@ def cases_of(
             )
             continue
         for node in request.nodes or ():
-            part = instance(graph, node, spec.convolutions, sight=spec.sight, max_nodes=max_nodes)
+            part = instance(
+                graph,
+                node,
+                spec.convolutions,
+                receptive_field=spec.receptive_field,
+                max_nodes=max_nodes,
+            )
             molecule = EditableMolecule.of(document, part.nodes.tolist())
             yield NodeCase(
                 document=part_of(document, part),

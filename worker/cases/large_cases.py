@@ -29,7 +29,9 @@ def large_cases(
 ) -> Iterator[LargeNodeCase]:
     """Yields cases in the order of the request; `sha256` is the hash of the large graph."""
     for node in request.nodes or ():
-        around = surroundings(graph, node, spec.convolutions, spec.sight, max_nodes=max_nodes)
+        around = surroundings(
+            graph, node, spec.convolutions, spec.receptive_field, max_nodes=max_nodes
+        )
         part = around.part
         yield LargeNodeCase(
             document=CanonicalGraph(

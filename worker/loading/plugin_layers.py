@@ -9,15 +9,15 @@ from typing import Any
 from torch import Tensor, nn
 
 from d4explain.contracts.errors import PluginError
-from d4explain.contracts.gnn_layers import BUILT_IN, PluggedDocument
-from d4explain.contracts.gnn_tensors import plugged_tensors
-from d4explain.contracts.plugins import ArchitecturePlugin, LayerPlugin, TensorShape, missing
-from d4explain.gnn.spec import PluggedLayer
+from d4explain.contracts.gnn_tensors import plugin_tensors
+from d4explain.contracts.plugins import ArchitecturePlugin, LayerPlugin, TensorShape, missing_types
+from d4explain.contracts.spec_checks.layer_types import BUILT_IN, PluginDocument
+from d4explain.gnn.spec import PluginLayer
 
 
 def require_plugins(spec: Mapping[str, Any]) -> None:
     """Raises PluginError unless this worker has every plug-in that a stored spec names."""
-    for name in missing(spec, BUILT_IN):
+    for name in missing_types(spec, BUILT_IN):
         raise PluginError(
             name,
             "the GNN has a layer of this type, but this worker has no such plug-in; install the "
@@ -25,18 +25,18 @@ def require_plugins(spec: Mapping[str, Any]) -> None:
         )
 
 
-def plugin_layer(document: PluggedDocument, width: int, outputs: int) -> PluggedLayer:
+def plugin_layer(document: PluginDocument, width: int, outputs: int) -> PluginLayer:
     """A layer that receives `width` values, in a GNN that returns `outputs` values."""
     plugin, fields = document.plugin, document.fields
     name = document.type
-    expected = plugged_tensors(document, width, outputs)
+    expected = plugin_tensors(document, width, outputs)
     if isinstance(plugin, LayerPlugin):
         arguments: tuple[Any, ...] = (fields, width)
         output_width = plugin.width(fields, width)
     else:
         arguments = (fields, width, outputs)
         output_width = outputs
-    return PluggedLayer(
+    return PluginLayer(
         name=name,
         width=output_width,
         make=lambda: _build_module(name, plugin.module, arguments, expected),

@@ -34,7 +34,13 @@ def sample_neighbourhoods(
     used_bytes = 0
     for index in _fixed_choice(len(nodes), count):
         graph, node = nodes[index]
-        part = instance(graph, node, spec.convolutions, sight=spec.sight, max_nodes=max_nodes).graph
+        part = instance(
+            graph,
+            node,
+            spec.convolutions,
+            receptive_field=spec.receptive_field,
+            max_nodes=max_nodes,
+        ).graph
         used_bytes += graph_bytes(part)
         if used_bytes > _MAX_NEIGHBOURHOOD_BYTES and sampled:
             break
@@ -53,7 +59,7 @@ def sample_large_neighbourhoods(
             graph,
             node,
             spec.convolutions,
-            spec.sight,
+            spec.receptive_field,
             max_nodes=max_nodes,
             verified_nodes=max_nodes,
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from d4explain.contracts import gnn_layers, gnn_spec
+from d4explain.contracts.gnn_spec import GnnSpecDocument
+from d4explain.contracts.spec_checks.layer_types import PluginDocument, SpecLayer
+from d4explain.contracts.spec_checks.widths import outputs_of, widths_of
 from d4explain.gnn import spec as layers
 from d4explain.gnn.spec import GnnSpec, Layer
 from store.database import tables
@@ -39,12 +41,12 @@ _LAYERS: dict[str, type[Layer]] = {
 def spec_of(row: tables.Gnn) -> GnnSpec:
     """The spec of a stored GNN; raises PluginError if this worker lacks one of its plug-ins."""
     require_plugins(row.spec)
-    return spec_from_document(gnn_spec.GnnSpecDocument.model_validate(row.spec))
+    return spec_from_document(GnnSpecDocument.model_validate(row.spec))
 
 
-def spec_from_document(document: gnn_spec.GnnSpecDocument) -> GnnSpec:
-    outputs = gnn_spec.outputs_of(document)
-    widths = gnn_spec.widths_of(document)
+def spec_from_document(document: GnnSpecDocument) -> GnnSpec:
+    outputs = outputs_of(document)
+    widths = widths_of(document)
     return GnnSpec(
         features=document.features,
         edge_features=document.edge_features,
@@ -56,9 +58,9 @@ def spec_from_document(document: gnn_spec.GnnSpecDocument) -> GnnSpec:
     )
 
 
-def _layer(document: gnn_layers.SpecLayer, width: int, outputs: int) -> Layer:
+def _layer(document: SpecLayer, width: int, outputs: int) -> Layer:
     """Documents and layers have the same fields; each validates its own."""
-    if isinstance(document, gnn_layers.PluggedDocument):
+    if isinstance(document, PluginDocument):
         return plugin_layer(document, width, outputs)
     fields = document.model_dump(exclude={"type"})
     # Layers must be hashable, so lists become tuples.

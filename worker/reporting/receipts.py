@@ -39,7 +39,7 @@ def receipt(
         seed=seed,
         device=str(context.library.device),
         versions=dict(versions())
-        | {used.package: used.version for used in plugins.used(inputs.gnn.spec)},
+        | {used.package: used.version for used in plugins.used_plugins(inputs.gnn.spec)},
         gnn_form=_form(gnn),
         objective_fallback=(inputs.denoiser.metrics or {}).get("objective_fallback"),
         work=dict(work),

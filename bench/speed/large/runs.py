@@ -178,7 +178,7 @@ def _explain_node(graph: CsrGraph) -> CounterfactualOutcome:
         graph,
         0,
         gnn.spec.convolutions,
-        gnn.spec.sight,
+        gnn.spec.receptive_field,
         max_nodes=Settings().max_neighbourhood_nodes,
     )
     config = CounterfactualConfig()

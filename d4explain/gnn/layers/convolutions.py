@@ -1,4 +1,4 @@
-"""Convolutions: PyG's own on sparse graphs, and the same function of a soft adjacency."""
+"""Convolutions without edge attributes: GCN, GIN, GraphSAGE and GraphConv."""
 
 from __future__ import annotations
 
@@ -6,20 +6,13 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv, GINConv, GraphConv, SAGEConv
 
-from d4explain.gnn.graphs import DenseGraphs, SparseGraphs
-from d4explain.gnn.layers.aggregation import gathered
-from d4explain.gnn.layers.forms import GraphLayer
-from d4explain.gnn.spec import (
-    Aggregation,
-    GcnLayer,
-    GinLayer,
-    GinSumLayer,
-    GraphConvLayer,
-    SageLayer,
-)
+from d4explain.gnn.graphs import DenseGraphs
+from d4explain.gnn.layers.aggregation import aggregate
+from d4explain.gnn.layers.forms import Convolution
+from d4explain.gnn.spec import GcnLayer, GinLayer, GinSumLayer, GraphConvLayer, SageLayer
 
 
-def smoothed(values: Tensor, adjacency: Tensor) -> Tensor:
+def gcn_propagate(values: Tensor, adjacency: Tensor) -> Tensor:
     """P X with P = D^(-1/2) (A + I) D^(-1/2), D the weighted degrees of A + I.
 
     D is at least 1, so the gradient is finite at every soft adjacency.
@@ -30,32 +23,24 @@ def smoothed(values: Tensor, adjacency: Tensor) -> Tensor:
     return torch.baddbmm(scaled, adjacency, scaled) * scale
 
 
-class Gcn(GraphLayer):
+class Gcn(Convolution):
     def __init__(self, width: int, layer: GcnLayer) -> None:
         super().__init__()
         self.conv = GCNConv(width, layer.out)
 
-    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
-        result: Tensor = self.conv(values, graphs.edge_index)
-        return result
-
     def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
         """P X W + b."""
-        result: Tensor = smoothed(self.conv.lin(values), graphs.adjacency) + self.conv.bias
+        result: Tensor = gcn_propagate(self.conv.lin(values), graphs.adjacency) + self.conv.bias
         return result
 
 
-class Gin(GraphLayer):
+class Gin(Convolution):
     def __init__(self, width: int, layer: GinLayer) -> None:
         super().__init__()
         inner = nn.Sequential(
             nn.Linear(width, layer.hidden), nn.ReLU(), nn.Linear(layer.hidden, layer.out)
         )
         self.conv = GINConv(inner, train_eps=layer.train_eps)
-
-    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
-        result: Tensor = self.conv(values, graphs.edge_index)
-        return result
 
     def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
         """MLP((A + (1 + eps) I) X)."""
@@ -64,49 +49,37 @@ class Gin(GraphLayer):
         return result
 
 
-class GinSum(GraphLayer):
+class GinSum(Convolution):
     def __init__(self, _width: int, layer: GinSumLayer) -> None:
         super().__init__()
         self.conv = GINConv(nn.Identity(), train_eps=layer.train_eps)
-
-    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
-        result: Tensor = self.conv(values, graphs.edge_index)
-        return result
 
     def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
         """(A + (1 + eps) I) X."""
         return torch.baddbmm(values * (1 + self.conv.eps), graphs.adjacency, values)
 
 
-class Sage(GraphLayer):
+class Sage(Convolution):
     def __init__(self, width: int, layer: SageLayer) -> None:
         super().__init__()
         self.conv = SAGEConv(width, layer.out, aggr=layer.aggr, bias=layer.bias)
-        self.aggr: Aggregation = layer.aggr
-
-    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
-        result: Tensor = self.conv(values, graphs.edge_index)
-        return result
+        self._layer = layer
 
     def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
-        """W_l · what is gathered from the neighbours + b + W_r · own values."""
-        around = gathered(self.aggr, values, graphs.adjacency)
-        result: Tensor = self.conv.lin_l(around) + self.conv.lin_r(values)
+        """W_l · aggregated neighbours + b + W_r · own values."""
+        aggregated = aggregate(self._layer.aggr, values, graphs.adjacency)
+        result: Tensor = self.conv.lin_l(aggregated) + self.conv.lin_r(values)
         return result
 
 
-class GraphConvolution(GraphLayer):
+class GraphConvolution(Convolution):
     def __init__(self, width: int, layer: GraphConvLayer) -> None:
         super().__init__()
         self.conv = GraphConv(width, layer.out, aggr=layer.aggr, bias=layer.bias)
-        self.aggr: Aggregation = layer.aggr
-
-    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
-        result: Tensor = self.conv(values, graphs.edge_index)
-        return result
+        self._layer = layer
 
     def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
-        """W_rel · what is gathered from the neighbours + b + W_root · own values."""
-        around = gathered(self.aggr, values, graphs.adjacency)
-        result: Tensor = self.conv.lin_rel(around) + self.conv.lin_root(values)
+        """W_rel · aggregated neighbours + b + W_root · own values."""
+        aggregated = aggregate(self._layer.aggr, values, graphs.adjacency)
+        result: Tensor = self.conv.lin_rel(aggregated) + self.conv.lin_root(values)
         return result

@@ -1,4 +1,4 @@
-"""Convolutions that read edge attributes: PyG's own, and the same function of a soft adjacency."""
+"""GINE, a convolution that reads edge attributes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import GINEConv, Linear
 
 from d4explain.gnn.graphs import DenseGraphs, SparseGraphs, is_shared
-from d4explain.gnn.layers.forms import GraphLayer, required
+from d4explain.gnn.layers.forms import GraphLayer, require_edge_attributes
 from d4explain.gnn.layers.tiles import tiled
 from d4explain.gnn.spec import GineLayer, GineSumLayer
 
@@ -24,24 +24,25 @@ class Gine(GraphLayer):
                 nn.Linear(width, layer.hidden), nn.ReLU(), nn.Linear(layer.hidden, layer.out)
             )
         self.conv = GINEConv(inner, train_eps=layer.train_eps)
-        if layer.project:  # given by edge_dim, PyG could not tell the width of an identity
+        if layer.project:  # PyG's edge_dim needs a width, which an identity does not have
             self.conv.lin = Linear(edge_features, width)
 
     def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
-        attributes = required(graphs.edge_attributes)
+        attributes = require_edge_attributes(graphs.edge_attributes)
         result: Tensor = self.conv(values, graphs.edge_index, attributes)
         return result
 
     def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
         """nn((1 + eps) x_i + Σ_j w_ij · message from j)."""
-        follows_edges = torch.is_grad_enabled() and graphs.adjacency.requires_grad
-        told = self._of_all_pairs if follows_edges else self._of_edges
-        around = told(values, graphs.adjacency, required(graphs.edge_attributes))
-        result: Tensor = self.conv.nn(values * (1 + self.conv.eps) + around)
+        needs_gradient = torch.is_grad_enabled() and graphs.adjacency.requires_grad
+        sum_messages = self._sum_over_pairs if needs_gradient else self._sum_over_edges
+        attributes = require_edge_attributes(graphs.edge_attributes)
+        messages = sum_messages(values, graphs.adjacency, attributes)
+        result: Tensor = self.conv.nn(values * (1 + self.conv.eps) + messages)
         return result
 
-    def _of_all_pairs(self, values: Tensor, adjacency: Tensor, attributes: Tensor) -> Tensor:
-        """Also of absent edges, which have a slope: [batch, node, width]."""
+    def _sum_over_pairs(self, values: Tensor, adjacency: Tensor, attributes: Tensor) -> Tensor:
+        """Includes absent edges, which have a gradient: [batch, node, width]."""
         shared = is_shared(attributes)
 
         def tile(some: slice, rows: slice) -> Tensor:
@@ -52,14 +53,15 @@ class Gine(GraphLayer):
 
         return tiled(tile, *values.shape)
 
-    def _of_edges(self, values: Tensor, adjacency: Tensor, attributes: Tensor) -> Tensor:
-        """Of the edges alone, of which there are few: [batch, node, width]."""
+    def _sum_over_edges(self, values: Tensor, adjacency: Tensor, attributes: Tensor) -> Tensor:
+        """Computes messages of present edges only: [batch, node, width]."""
         graph, target, source = adjacency.nonzero(as_tuple=True)
-        told = F.relu(values[graph, source] + self._projected(attributes[graph, target, source]))
-        told = told * adjacency[graph, target, source, None]
+        projected = self._projected(attributes[graph, target, source])
+        messages = F.relu(values[graph, source] + projected)
+        messages = messages * adjacency[graph, target, source, None]
         rows = torch.zeros_like(values).flatten(0, 1)
         place = graph * values.shape[1] + target
-        return rows.index_add(0, place, told).view_as(values)
+        return rows.index_add(0, place, messages).view_as(values)
 
     def _projected(self, attributes: Tensor) -> Tensor:
         result: Tensor = attributes if self.conv.lin is None else self.conv.lin(attributes)

@@ -1,4 +1,4 @@
-"""Convolutions by polynomials of a normalised adjacency, and the energetic GNN's."""
+"""Convolutions by polynomials of a normalised adjacency, and that of the energetic GNN."""
 
 from __future__ import annotations
 
@@ -6,52 +6,45 @@ from torch import Tensor, nn
 from torch_geometric.nn import ChebConv, GCNConv, TAGConv
 
 from d4explain.gnn.graphs import DenseGraphs, SparseGraphs
-from d4explain.gnn.layers.convolutions import smoothed
-from d4explain.gnn.layers.forms import GraphLayer
+from d4explain.gnn.layers.convolutions import gcn_propagate
+from d4explain.gnn.layers.forms import Convolution, GraphLayer
 from d4explain.gnn.spec import ChebLayer, EgnnLayer, TagLayer
 
 
-class Tag(GraphLayer):
+class Tag(Convolution):
     def __init__(self, width: int, layer: TagLayer) -> None:
         super().__init__()
         self.conv = TAGConv(width, layer.out, K=layer.k, bias=layer.bias)
-
-    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
-        result: Tensor = self.conv(values, graphs.edge_index)
-        return result
 
     def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
         """Σ W_n P^n X + b."""
         first, *others = self.conv.lins
         result: Tensor = first(values)
         for linear in others:
-            values = _spread(values, graphs.adjacency)
+            values = _propagate(values, graphs.adjacency)
             result = result + linear(values)
         return result if self.conv.bias is None else result + self.conv.bias
 
 
-class Cheb(GraphLayer):
+class Cheb(Convolution):
     def __init__(self, width: int, layer: ChebLayer) -> None:
         super().__init__()
         self.conv = ChebConv(width, layer.out, K=layer.k, bias=layer.bias)
 
-    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
-        result: Tensor = self.conv(values, graphs.edge_index)
-        return result
-
     def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
         """Σ W_n T_n(-P) X + b with T_n = 2 (-P) T_(n-1) - T_(n-2)."""
         first, second, *others = self.conv.lins
-        before, now = values, -_spread(values, graphs.adjacency)
-        result: Tensor = first(before) + second(now)
+        previous, current = values, -_propagate(values, graphs.adjacency)
+        result: Tensor = first(previous) + second(current)
         for linear in others:
-            before, now = now, -2 * _spread(now, graphs.adjacency) - before
-            result = result + linear(now)
+            next_term = -2 * _propagate(current, graphs.adjacency) - previous
+            previous, current = current, next_term
+            result = result + linear(current)
         return result if self.conv.bias is None else result + self.conv.bias
 
 
 class Egnn(GraphLayer):
-    """Zhou et al. 2021 without their activation; what they add of the first values is `start`."""
+    """Zhou et al. 2021 without their activation; the network adds `start` of the first values."""
 
     def __init__(self, width: int, layer: EgnnLayer) -> None:
         super().__init__()
@@ -64,11 +57,11 @@ class Egnn(GraphLayer):
 
     def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
         own = self.conv.lin(values)
-        return self._mixed(smoothed(own, graphs.adjacency), own)
+        return self._mixed(gcn_propagate(own, graphs.adjacency), own)
 
-    def _mixed(self, around: Tensor, own: Tensor) -> Tensor:
+    def _mixed(self, propagated: Tensor, own: Tensor) -> Tensor:
         """[(1 - alpha - beta) P X + alpha X] W."""
-        return (1 - self.alpha - self.beta) * around + self.alpha * own
+        return (1 - self.alpha - self.beta) * propagated + self.alpha * own
 
     def start(self, first: Tensor) -> Tensor:
         """beta X_0 W, in either form."""
@@ -76,10 +69,10 @@ class Egnn(GraphLayer):
         return result
 
 
-def _spread(values: Tensor, adjacency: Tensor) -> Tensor:
-    """P X with P = D^(-1/2) A D^(-1/2), D the weighted degrees, of less than one edge taken as 1.
+def _propagate(values: Tensor, adjacency: Tensor) -> Tensor:
+    """P X with P = D^(-1/2) A D^(-1/2), D = max(weighted degree, 1).
 
-    So P fades to the 0 of a lone node and has a slope there, where A / D would jump.
+    The minimum of 1 makes P continuous at an isolated node, where it is 0, with a finite gradient.
     """
     scale = adjacency.sum(dim=2, keepdim=True).clamp(min=1).rsqrt()  # [batch, node, 1]
     return (adjacency @ (values * scale)) * scale

@@ -1,8 +1,9 @@
-"""The base of all layers: one set of weights with a sparse and an equal dense form."""
+"""Base classes of all layers: one set of weights with a sparse and an equal dense form."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -10,32 +11,41 @@ from d4explain.gnn.errors import NoEdgeAttributesError
 from d4explain.gnn.graphs import DenseGraphs, SparseGraphs
 
 
-def required(edge_attributes: Tensor | None) -> Tensor:
-    """The edge attributes of the graphs, for a layer that reads them."""
+def require_edge_attributes(edge_attributes: Tensor | None) -> Tensor:
     if edge_attributes is None:
         raise NoEdgeAttributesError
     return edge_attributes
 
 
 class GraphLayer(nn.Module, ABC):
-    """One layer with shared weights in two forms, equal wherever the adjacency is 0/1."""
+    """One layer in two forms with shared weights; they are equal where the adjacency is 0/1."""
 
     @property
     def has_dense(self) -> bool:
-        """Whether the layer has a dense form; external layers may lack it."""
+        """Whether the layer has a dense form; plug-ins may lack it."""
         return True
 
     @abstractmethod
     def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
-        """[node of all graphs, width] → the same; [graph, width] behind the pool."""
+        """[node of all graphs, width] → the same; [graph, width] after the pool."""
 
     @abstractmethod
     def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
-        """[batch, node, width] → the same; [batch, width] behind the pool."""
+        """[batch, node, width] → the same; [batch, width] after the pool."""
+
+
+class Convolution(GraphLayer):
+    """A layer whose sparse form is a PyG convolution without edge attributes."""
+
+    conv: Any
+
+    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
+        result: Tensor = self.conv(values, graphs.edge_index)
+        return result
 
 
 class Rowwise(GraphLayer):
-    """A layer that treats every row alone, so that both forms are the same."""
+    """A layer that maps each row separately, so both forms are the same."""
 
     @abstractmethod
     def rows(self, values: Tensor) -> Tensor:

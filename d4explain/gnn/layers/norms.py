@@ -1,4 +1,4 @@
-"""Norms: of a batch's statistics that training kept, of a node's values, of a graph's."""
+"""Norms over a batch, over the values of a node and over a graph."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class BatchNorm(Rowwise):
         self.norm = nn.BatchNorm1d(width)
 
     def rows(self, values: Tensor) -> Tensor:
-        # BatchNorm1d wants channels second; rows of all graphs are one long batch to it.
+        # BatchNorm1d expects channels second, so the rows of all graphs become one batch.
         result: Tensor = self.norm(values.reshape(-1, values.shape[-1]))
         return result.reshape(values.shape)
 
@@ -41,7 +41,7 @@ class LayerNormOfGraphs(GraphLayer):
         return result
 
     def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
-        """(x - mean) / sqrt(variance + eps) of all values of the real nodes together."""
+        """(x - mean) / sqrt(variance + eps), over all values of all real nodes."""
         mean = _mean_of_nodes(values, graphs.mask).mean(dim=2, keepdim=True)
         centred = values - mean
         variance = _mean_of_nodes(centred.square(), graphs.mask).mean(dim=2, keepdim=True)
@@ -60,7 +60,7 @@ class GraphNorm(GraphLayer):
         return result
 
     def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
-        """(x - a · mean) / sqrt(mean of that squared + eps), each value over the real nodes."""
+        """y / sqrt(mean of y² + eps) with y = x - a · mean, each value over the real nodes."""
         shifted = values - _mean_of_nodes(values, graphs.mask) * self.norm.mean_scale
         square = _mean_of_nodes(shifted.square(), graphs.mask)
         scaled = shifted * (square + self.norm.eps).rsqrt()
@@ -73,6 +73,6 @@ def layer_norm(width: int, layer: LayerNormLayer) -> LayerNormOfNodes | LayerNor
 
 
 def _mean_of_nodes(values: Tensor, mask: Tensor) -> Tensor:
-    """Over the real nodes; a slot without any gives zeros: [batch, 1, width]."""
+    """Mean over the real nodes; a graph without nodes gives zeros: [batch, 1, width]."""
     total = values.masked_fill(~mask[:, :, None], 0).sum(dim=1, keepdim=True)
     return total / mask.sum(dim=1).clamp(min=1)[:, None, None]

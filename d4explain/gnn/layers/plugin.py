@@ -1,4 +1,4 @@
-"""An external layer, or a whole external GNN, that is not in the vocabulary."""
+"""A layer or a whole GNN of a plug-in."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from d4explain.gnn.errors import PluggedLayerError
+from d4explain.gnn.errors import PluginLayerError
 from d4explain.gnn.graphs import DenseGraphs, SparseGraphs
 from d4explain.gnn.layers.forms import GraphLayer
-from d4explain.gnn.spec import PluggedLayer
+from d4explain.gnn.spec import PluginLayer
 
 
-class Plugged(GraphLayer):
-    """Calls the module as PyG calls its own; the dense form is the module's, if it has one."""
+class Plugin(GraphLayer):
+    """Calls the plug-in's module like a PyG layer, and its method `dense` if it has one."""
 
-    def __init__(self, _width: int, layer: PluggedLayer) -> None:
+    def __init__(self, _width: int, layer: PluginLayer) -> None:
         super().__init__()
         self._layer = layer
         self.module: nn.Module = layer.make()
@@ -30,14 +30,14 @@ class Plugged(GraphLayer):
         return self._checked("forward", result, (rows, self._layer.width))
 
     def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
-        form: Any = self.module.dense
-        result = form(values, graphs.adjacency, graphs.mask)
+        dense: Any = self.module.dense
+        result = dense(values, graphs.adjacency, graphs.mask)
         rows = graphs.mask.shape[:1] if self._layer.pools else graphs.mask.shape
         return self._checked("dense", result, (*rows, self._layer.width))
 
-    def _checked(self, form: str, result: object, wanted: tuple[int, ...]) -> Tensor:
+    def _checked(self, form: str, result: object, expected: tuple[int, ...]) -> Tensor:
         if not isinstance(result, Tensor):
-            raise PluggedLayerError(self._layer.name, form, type(result).__name__, wanted)
-        if tuple(result.shape) != wanted:
-            raise PluggedLayerError(self._layer.name, form, str(tuple(result.shape)), wanted)
+            raise PluginLayerError(self._layer.name, form, type(result).__name__, expected)
+        if tuple(result.shape) != expected:
+            raise PluginLayerError(self._layer.name, form, str(tuple(result.shape)), expected)
         return result

@@ -1,4 +1,4 @@
-"""From nodes to graphs: PyG's pooling, and the same over the real nodes of a padded batch."""
+"""Pools nodes into graphs, in the dense form over the real nodes of a padded batch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PlainPool(GraphLayer):
         return pooled
 
     def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
-        """Over real nodes only; a slot without any gives zeros, as PyG does."""
+        """Pools real nodes only; a graph without nodes gives zeros, as in PyG."""
         padding = ~graphs.mask[:, :, None]  # [batch, node, 1]
         if self.op == "max":
             empty = padding.all(dim=1)  # [batch, 1]
@@ -51,11 +51,11 @@ class AttentionPool(GraphLayer):
         return pooled
 
     def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
-        """Σ softmax(gate(x)) · x over real nodes only; a slot without any gives zeros."""
+        """Σ softmax(gate(x)) · x over real nodes only; a graph without nodes gives zeros."""
         padding = ~graphs.mask[:, :, None]  # [batch, node, 1]
-        # A softmax of nothing but -inf has no value; where all is padding its shares are 0 anyway.
-        outside = padding & ~padding.all(dim=1, keepdim=True)
-        shares = self.pool.gate_nn(values).masked_fill(outside, -torch.inf).softmax(dim=1)
+        # The softmax of all -inf is NaN. If all rows are padding, their shares are set to 0 below.
+        excluded = padding & ~padding.all(dim=1, keepdim=True)
+        shares = self.pool.gate_nn(values).masked_fill(excluded, -torch.inf).softmax(dim=1)
         pooled: Tensor = (shares.masked_fill(padding, 0) * values).sum(dim=1)
         return pooled
 

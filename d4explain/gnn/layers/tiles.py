@@ -1,4 +1,4 @@
-"""Work on every (graph, node, neighbour, number) in pieces that memory holds."""
+"""Computes values of all (graph, node, neighbour, number) in tiles that fit into memory."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-# Numbers that may be alive at once, and how many arrays of a tile's size the work on it holds.
-_NUMBERS = 2**24
-_ARRAYS = 4
+_NUMBERS = 2**24  # that may be in memory at once
+_ARRAYS = 4  # of a tile's size that its computation needs
 
 Tile = Callable[[slice, slice], Tensor]  # graphs, rows of them → [graph, row, …]
 
 
 def tiled(tile: Tile, batch: int, nodes: int, width: int) -> Tensor:
-    """The tiles of [batch, node, …] put together: whole graphs, or rows of one where it is large.
+    """Joins tiles to [batch, node, …]; a tile is some graphs, or some rows of a large graph.
 
-    A tile works on [graph, row, nodes, width] numbers. Behind a gradient it is computed again in
-    the backward pass, since what autograd would keep of all tiles is what they are there to avoid.
+    A tile computes [graph, row, nodes, width] numbers. With gradients, the backward pass computes
+    each tile again: autograd would otherwise keep the arrays of all tiles.
     """
     limit = _NUMBERS // _ARRAYS
     graphs = max(limit // (nodes * nodes * width), 1)
@@ -29,12 +28,12 @@ def tiled(tile: Tile, batch: int, nodes: int, width: int) -> Tensor:
     parts = []
     for start in range(0, batch, graphs):
         some = slice(start, start + graphs)
-        across = [_later(tile, some, slice(row, row + rows)) for row in range(0, nodes, rows)]
-        parts.append(torch.cat(across, dim=1))
+        of_rows = [_checkpointed(tile, some, slice(r, r + rows)) for r in range(0, nodes, rows)]
+        parts.append(torch.cat(of_rows, dim=1))
     return torch.cat(parts)
 
 
-def _later(tile: Tile, graphs: slice, rows: slice) -> Tensor:
+def _checkpointed(tile: Tile, graphs: slice, rows: slice) -> Tensor:
     if not torch.is_grad_enabled():
         return tile(graphs, rows)
     result: Tensor = checkpoint(tile, graphs, rows, use_reentrant=False, preserve_rng_state=False)

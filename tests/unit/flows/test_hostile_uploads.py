@@ -95,7 +95,7 @@ def empty_tensors(count):
 
 WEIGHTS_FILES = {
     "pickle": (lambda good: pickle.dumps(Bomb()), "it is a pickle"),
-    "torch .pt": (lambda good: torch_file(), "it is a zip file, as PyTorch's .pt"),
+    "torch .pt": (lambda good: torch_file(), "it is a zip file, like PyTorch's .pt"),
     ".pt2": (lambda good: pt2_file(), "it is a zip file"),
     "TorchScript": (lambda good: torchscript_file(), "it is a zip file"),
     "duplicate key": (doubled, "appears more than once"),
@@ -109,10 +109,10 @@ WEIGHTS_FILES = {
     "infinity": (lambda good: valued(good, -np.inf), "not finite"),
     "float64": (lambda good: valued(good, 0, np.float64), "is F64[2], not float32[2]"),
     "int64": (lambda good: valued(good, 0, np.int64), "is int64[2], not float32[2]"),
-    "huge header length": (lambda good: struct.pack("<Q", 2**63) + good[8:], "ends before"),
+    "huge header length": (lambda good: struct.pack("<Q", 2**63) + good[8:], "ends within"),
     "long header": (lambda good: with_header(b" " * 2**21), "at most 1048576"),
     "truncated": (lambda good: good[:-1], "not a valid safetensors"),
-    "truncated header": (lambda good: good[:40], "ends before"),
+    "truncated header": (lambda good: good[:40], "ends within"),
     "overlap": (lambda good: moved(good, [0, 8]), "not a valid safetensors"),
     "offsets beyond the end": (lambda good: moved(good, [10**15, 10**15 + 8]), "not a valid"),
     "trailing bytes": (lambda good: good + b"\0", "not a valid safetensors"),
@@ -129,7 +129,7 @@ WEIGHTS_FILES = {
         lambda good: with_header(b'{"x": {"dtype": "F32", "shape": [' + b"9" * 9999 + b"]}}"),
         "thousands of digits",
     ),
-    "empty": (lambda good: b"", "ends before"),
+    "empty": (lambda good: b"", "ends within"),
 }
 SPECS = {
     "duplicate key": ('{"features": 1, "features": 2}', "more than once"),
@@ -177,19 +177,19 @@ ARCHIVES = {
     ),
     "traversal": (
         lambda api: zipped([("../../spec.json", b"{}"), (WEIGHTS, b"")]),
-        "holds '../../spec.json'",
+        "contains '../../spec.json'",
     ),
     "a pickle beside": (
         lambda api: zipped([(SPEC, b"{}"), (WEIGHTS, b""), ("data.pkl", pickle.dumps(Bomb()))]),
-        "holds 'data.pkl'",
+        "contains 'data.pkl'",
     ),
     "5,000 members": (
         lambda api: zipped([(str(i), b"") for i in range(5000)], zipfile.ZIP_STORED),
-        "holds 5000 files",
+        "contains 5000 files",
     ),
-    "torch .pt": (lambda api: torch_file(), "as PyTorch's files are"),
-    ".pt2": (lambda api: pt2_file(), "holds"),
-    "TorchScript": (lambda api: torchscript_file(), "holds"),
+    "torch .pt": (lambda api: torch_file(), "like PyTorch files"),
+    ".pt2": (lambda api: pt2_file(), "contains"),
+    "TorchScript": (lambda api: torchscript_file(), "contains"),
     "pickle": (lambda api: pickle.dumps(Bomb()), "is not a zip file"),
     "truncated": (lambda api: archive_of(api)[:-30], "is not a zip file"),
     "duplicate key in the spec": (

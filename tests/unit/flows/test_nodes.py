@@ -504,7 +504,7 @@ def test_a_nodes_part_is_what_networkx_cuts_out(seed: int, node: int, hops: int)
     document = CanonicalGraph(
         node_ids=ids, x=[[float(i)] for i in range(12)], edges=sorted(drawn.edges)
     )
-    part = instance(graph_of(document), node, hops, sight=hops)
+    part = instance(graph_of(document), node, hops, receptive_field=hops)
     found = part_of(document, part)
     ego = nx.ego_graph(nx.relabel_nodes(drawn, dict(enumerate(ids))), ids[node], radius=hops)
     assert found.node_ids[0] == ids[node]
@@ -518,7 +518,7 @@ def test_rules_are_carried_into_the_part() -> None:
     document = CanonicalGraph(
         node_ids=list("abcdef"), x=[[1.0]] * 6, edges=[(i, i + 1) for i in range(5)]
     )
-    part = instance(graph_of(document), 3, 1, sight=1)  # d, c, e
+    part = instance(graph_of(document), 3, 1, receptive_field=1)  # d, c, e
     constraints = Constraints(
         max_edits=3,
         max_ratio=0.4,

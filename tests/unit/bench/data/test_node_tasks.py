@@ -258,7 +258,7 @@ def large_instance(node: int = 0) -> NodeInstance:
     """A node of a random graph in which three hops reach thousands of pairs."""
     network = nx.gnm_random_graph(160, 700, seed=3)
     edges = torch.tensor(sorted(tuple(sorted(edge)) for edge in network.edges)).T.contiguous()
-    return instance(Graph(torch.ones(160, 10), edges), node, 3, sight=3)
+    return instance(Graph(torch.ones(160, 10), edges), node, 3, receptive_field=3)
 
 
 def test_candidates_of_large_node_instances_are_edges_and_pairs_near_the_target() -> None:
@@ -352,7 +352,7 @@ def test_fewest_edits_of_a_node_agrees_with_brute_force_on_the_whole_graph(seed:
     gnn = undecided_gnn((SageLayer(6), GinLayer(6, 6)), whole, seed)
     checked = set()
     for node in range(0, 60, 7):
-        part = instance(whole, node, 2, sight=2)
+        part = instance(whole, node, 2, receptive_field=2)
         explained = EditableInstance(part.graph, part.rules(EditRules(max_ratio=0.5)), False, part)
         space = EditSpace.of(explained.graph, explained.rules)
         before = int(verify_on_whole(gnn, whole, part, part.graph, CPU).argmax())
@@ -384,7 +384,9 @@ def test_answers_refuted_on_the_whole_graph_are_dropped_and_counted(
 
     def count_answers(max_nodes: int | None) -> tuple[int, int]:
         """Numbers of valid and refuted answers."""
-        nodes = [instance(whole, node, 2, sight=2, max_nodes=max_nodes) for node in range(40)]
+        nodes = [
+            instance(whole, node, 2, receptive_field=2, max_nodes=max_nodes) for node in range(40)
+        ]
         rules = EditRules(max_ratio=1.0)
         explained = [EditableInstance(part.graph, part.rules(rules), False, part) for part in nodes]
         run = CounterfactualRun(

@@ -26,13 +26,13 @@ def surroundings_in(nodes: int) -> Surroundings:
     graph = graph_with_fixed_neighbourhood(nodes, 0)
     assert abs(graph.edge_count / (5 * nodes) - 1) < 0.05
     rows = CsrGraph(graph.x, graph.starts, graph.neighbours)
-    return surroundings(rows, 0, NODE_SPEC.convolutions, NODE_SPEC.sight, max_nodes=128)
+    return surroundings(rows, 0, NODE_SPEC.convolutions, NODE_SPEC.receptive_field, max_nodes=128)
 
 
 def test_neighbourhood_is_equal_at_every_size() -> None:
     small, large = surroundings_in(2000), surroundings_in(20_000)
     assert small.complete
-    assert small.part.rim == large.part.rim == NODE_SPEC.sight
+    assert small.part.rim == large.part.rim == NODE_SPEC.receptive_field
     assert torch.equal(small.part.graph.edges, large.part.graph.edges)
     assert torch.equal(small.part.graph.features, large.part.graph.features)
 

@@ -9,7 +9,7 @@ from d4explain.contracts.feature_schema import FeatureSchemaDocument, broken_row
 GROUPS = ("atom", "charge", None)
 
 
-def test_groups_are_columns_of_one_name_wherever_they_stand() -> None:
+def test_a_group_has_all_columns_with_its_name() -> None:
     listed = [("C", "atom"), ("+", "charge"), ("mass", None), ("N", "atom"), ("-", "charge")]
     features = [{"name": name, "group": group} for name, group in listed]
     schema = FeatureSchemaDocument.model_validate({"features": features})
@@ -22,7 +22,7 @@ def test_groups_are_columns_of_one_name_wherever_they_stand() -> None:
 
 @settings(deadline=None)
 @given(st.data())
-def test_a_row_is_broken_if_some_group_has_not_exactly_one_one(data: st.DataObject) -> None:
+def test_a_row_is_broken_unless_every_group_has_exactly_one_1(data: st.DataObject) -> None:
     width = data.draw(st.integers(2, 6))
     of = data.draw(st.lists(st.sampled_from(GROUPS), min_size=width, max_size=width))
     features = [{"name": str(i), "group": group} for i, group in enumerate(of)]

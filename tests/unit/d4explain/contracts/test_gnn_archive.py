@@ -31,13 +31,13 @@ def refused(data: bytes) -> str:
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_members_come_back(method: int) -> None:
+def test_members_are_read_unchanged(method: int) -> None:
     archive = GnnArchive(packed(*MEMBERS.items(), method=method))
     assert archive.has_samples
     assert {name: archive.read(name, 1000) for name in MEMBERS} == MEMBERS
 
 
-def test_what_is_written_is_read_and_always_the_same() -> None:
+def test_written_archives_are_readable_and_reproducible() -> None:
     two = {name: MEMBERS[name] for name in (WEIGHTS, SPEC)}
     data = write_archive(two)
     assert data == write_archive(two)
@@ -51,18 +51,18 @@ def test_what_is_written_is_read_and_always_the_same() -> None:
 )
 def test_other_names_are_refused(name: str) -> None:
     said = refused(packed((SPEC, b"{}"), (WEIGHTS, b""), (name, b"")))
-    assert f"holds {name!r}" in said
+    assert f"contains {name!r}" in said
     assert "nothing else" in said
 
 
-def test_missing_and_doubled_members_are_named() -> None:
+def test_missing_and_duplicate_members_are_named() -> None:
     assert "lacks weights.safetensors" in refused(packed((SPEC, b"{}")))
     with pytest.warns(UserWarning, match="Duplicate"):
         twice = packed((SPEC, b"{}"), (SPEC, b"{}"), (WEIGHTS, b""))
-    assert "holds spec.json twice" in refused(twice)
+    assert "contains spec.json twice" in refused(twice)
 
 
-def test_other_packings_are_refused() -> None:
+def test_other_compression_methods_are_refused() -> None:
     assert "method 12" in refused(packed(*MEMBERS.items(), method=zipfile.ZIP_BZIP2))
     assert "method 14" in refused(packed(*MEMBERS.items(), method=zipfile.ZIP_LZMA))
 
@@ -74,7 +74,7 @@ def central(data: bytes) -> int:
 def test_encryption_is_refused() -> None:
     data = bytearray(write_archive(MEMBERS))
     data[central(data) + 8] |= 1
-    assert "holds spec.json encrypted" in refused(bytes(data))
+    assert "contains spec.json encrypted" in refused(bytes(data))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_other_files_are_refused(data: bytes) -> None:
 
 def test_a_long_directory_is_refused_before_it_is_read() -> None:
     many = packed(*((f"{i}", b"") for i in range(5000)))
-    assert "holds 5000 files" in refused(many)
+    assert "contains 5000 files" in refused(many)
     understated = many[:-14] + struct.pack("<2H", 2, 2) + many[-10:]
     assert "nothing else" in refused(understated)
 
@@ -123,7 +123,7 @@ def test_a_member_that_inflates_beyond_what_it_declares_is_refused() -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_no_change_of_the_file_gives_another_error(data: st.DataObject) -> None:
+def test_a_corrupted_archive_raises_only_invalid_input(data: st.DataObject) -> None:
     good = bytearray(write_archive(MEMBERS))
     for _ in range(data.draw(st.integers(1, 6))):
         place = data.draw(st.integers(0, len(good) - 1))

@@ -184,7 +184,7 @@ def test_a_node_classifier_ends_in_a_linear_layer_or_a_convolution(
     assert {name: tuple(value.shape) for name, value in gnn.state_dict().items()} == expected
 
 
-def test_a_spec_that_says_its_task_is_the_same_gnn_as_before() -> None:
+def test_an_explicit_default_task_does_not_change_the_hash() -> None:
     silent, said = parse_spec(document()), parse_spec(document(task="graph"))
     assert silent == said
     # what was registered before there were tasks keeps its denoisers
@@ -201,7 +201,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "unknown layer": (document({"type": "transformer", "out": 8}), "/layers/0", "transformer"),
     "pna of nothing": (document(pna(aggregators=[])), "/layers/0/aggregators", "at least 1"),
     "unknown aggregator": (document(pna(aggregators=["var"])), "/layers/0/aggregators/0", "'std'"),
-    "a scaler twice": (document(pna(scalers=["linear"] * 2)), "/layers/0/scalers", "each may be"),
+    "a scaler twice": (document(pna(scalers=["linear"] * 2)), "/layers/0/scalers", "may appear"),
     "towers without a share": (
         document(pna(towers=3)), "/layers/0/towers", "3 towers cannot share the 8 values of out",
     ),
@@ -213,7 +213,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "more than all": (
         document(KEEP, {"type": "egnn", "out": 4, "alpha": 0.7, "beta": 0.5}),
         "/layers/1/beta",
-        "alpha 0.7 and beta 0.5 are together more than 1",
+        "alpha 0.7 + beta 0.5 is more than 1",
     ),
     "egnn without keep": (
         document({"type": "egnn", "out": 4, "alpha": 0.1, "beta": 0.1}), "/layers/0", "no keep",
@@ -234,7 +234,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
         document(head="binary", classes=2), "/layers/1/out", "3 values; a binary head gives 1",
     ),
     "one logit unsaid": (
-        {**document(classes=2), "layers": ONE}, "/layers/1/out", 'say "head": "binary"',
+        {**document(classes=2), "layers": ONE}, "/layers/1/out", 'set "head": "binary"',
     ),
     "too many heads": (document({"type": "gat", "out": 2, "heads": 33}), "/layers/0/heads", "32"),
     "heads too wide together": (
@@ -294,8 +294,8 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "no pool": (
         {**document(), "layers": [{"type": "gcn", "out": 4}, HEAD[1]]},
         "/layers",
-        'has 0 pool layers; a graph classifier has exactly one; for a node classifier, which has '
-        'none, say "task": "node"',
+        'has 0 pool layers; a graph classifier has exactly one; a node classifier has none and '
+        'needs "task": "node"',
     ),
     "unknown task": (document(task="edge"), "/task", "'graph' or 'node' (sent: 'edge')"),
     "pool of a node classifier": (of_nodes({"type": "gcn", "out": 4}, *HEAD), "/layers/1", "pool"),
@@ -344,12 +344,12 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
         document({"type": "keep"}, {"type": "gcn", "out": 4}, {"type": "keep"},
                  {"type": "jump", "mode": "max"}),
         "/layers/3/mode",
-        "the widths are 5, 4",
+        "one width; got 5, 4",
     ),
     "jumps that grow without end": (
         document({"type": "gcn", "out": 1024}, *[KEEP, CAT] * 9),
         "/layers/10",
-        "1024, 1024, 2048, 4096, 8192 give 16384 values per node; a jump gives at most 8192",
+        "8192 add up to 16384 values per node; a jump returns at most 8192",
     ),
     "jump after the pool": (
         {**document(), "layers": [KEEP, HEAD[0], CAT, HEAD[1]]},
@@ -435,7 +435,7 @@ def test_pointers_start_where_the_spec_is() -> None:
     assert refused.value.pointer == "/spec/layers/0/out"
 
 
-def test_what_edges_have_is_said_only_where_they_have_something() -> None:
+def test_specs_without_edge_attributes_keep_their_hash() -> None:
     """So that GNNs without edge attributes keep the hash that they had."""
     assert "edge" not in parse_spec(document(*LAYERS["gat"])).model_dump_json()
     spec = parse_spec(document(*LAYERS["gat with edges"], edge_features=2))

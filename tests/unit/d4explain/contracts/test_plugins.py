@@ -16,12 +16,12 @@ from torch_geometric.nn import LEConv, ResGatedGraphConv
 
 from d4explain.contracts import plugins
 from d4explain.contracts.errors import InvalidInput, PluginError
-from d4explain.contracts.gnn_layers import check_plugins
 from d4explain.contracts.gnn_spec import GnnSpecDocument, parse_spec
 from d4explain.contracts.gnn_tensors import expected_tensors
 from d4explain.contracts.job_states import GnnState, JobState
 from d4explain.contracts.requests import CanonicalGraph, CounterfactualRequest, DenoiserConfig
 from d4explain.contracts.results import CounterfactualResult
+from d4explain.contracts.spec_checks.layer_types import check_plugins
 from d4explain.contracts.weights import check_weights
 from d4explain.gnn.graphs import Graph, to_dense, to_sparse
 from d4explain.gnn.network import Gnn, predict
@@ -80,7 +80,7 @@ def test_defaults_are_written_out() -> None:
 
 @pytest.mark.usefixtures("plugged")
 @pytest.mark.parametrize(("name", "conv"), [("gated", ResGatedGraphConv), ("extrema", LEConv)])
-def test_a_plugged_layer_computes_what_pyg_does(name: str, conv: type) -> None:
+def test_a_plugin_layer_equals_pyg(name: str, conv: type) -> None:
     spec = parse_spec(document({"type": name, "out": 3}, *HEAD, features=2))
     gnn = built(spec)
     truth = conv(2, 3)
@@ -117,7 +117,7 @@ def test_an_unknown_type_is_refused_with_the_known_ones() -> None:
         (document({"type": "gated", "out": 3}, task="node"), "/layers/0/out", "classes is 2"),
     ],
 )
-def test_what_does_not_fit_is_refused(sent: dict[str, Any], pointer: str, words: str) -> None:
+def test_invalid_plugin_layers_are_refused(sent: dict[str, Any], pointer: str, words: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         parse_spec(sent)
     faults = {fault.pointer: fault.detail for fault in refused.value.faults}
@@ -125,9 +125,9 @@ def test_what_does_not_fit_is_refused(sent: dict[str, Any], pointer: str, words:
 
 
 @pytest.mark.usefixtures("plugged")
-def test_a_node_classifier_may_end_in_a_plugged_layer() -> None:
+def test_a_node_classifier_may_end_in_a_plugin_layer() -> None:
     spec = spec_from_document(parse_spec(document({"type": "gated", "out": 2}, task="node")))
-    assert (spec.classifies_nodes, spec.convolutions, spec.sight) == (True, 1, 2)
+    assert (spec.classifies_nodes, spec.convolutions, spec.receptive_field) == (True, 1, 2)
 
 
 def install(folder: Path, points: str, code: str) -> None:
@@ -140,7 +140,7 @@ def install(folder: Path, points: str, code: str) -> None:
 
 
 @pytest.mark.usefixtures("plugged")
-def test_what_a_plugin_says_about_widths_is_the_senders_to_read(
+def test_width_errors_of_a_plugin_reach_the_sender(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = layer_code() + (
@@ -153,7 +153,7 @@ def test_what_a_plugin_says_about_widths_is_the_senders_to_read(
     install(tmp_path, points, code)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "other_plugin", raising=False)
-    plugins.installed.cache_clear()
+    plugins.installed_plugins.cache_clear()
     gated = {"type": "gated", "out": 3}
     for layer, words in (("half", "half: 3 values cannot be halved"), ("wide", "gives 5000")):
         with pytest.raises(InvalidInput, match=words) as refused:
@@ -181,11 +181,15 @@ def layer_code(**changes: str) -> str:
     [
         ("[d4explain.layers]\nsame = other_plugin:made", "1 / 0", "ZeroDivisionError"),
         ("[d4explain.layers]\nsame = other_plugin:absent", "", "AttributeError"),
-        ("[d4explain.layers]\nsame = other_plugin:made", "made = 3", "takes a LayerPlugin"),
+        ("[d4explain.layers]\nsame = other_plugin:made", "made = 3", "expects a LayerPlugin"),
         ("[d4explain.architectures]\nsame = other_plugin:made", layer_code(), "is a LayerPlugin"),
         ("[d4explain.layers]\nSa-me = other_plugin:made", layer_code(), "lower-case"),
-        ("[d4explain.layers]\ngcn = other_plugin:made", layer_code(), "vocabulary has this name"),
-        ("[d4explain.layers]\ngated = other_plugin:made", layer_code(), "both have it"),
+        (
+            "[d4explain.layers]\ngcn = other_plugin:made",
+            layer_code(),
+            "a built-in layer has this name",
+        ),
+        ("[d4explain.layers]\ngated = other_plugin:made", layer_code(), "provide it"),
         (
             "[d4explain.layers]\nsame = other_plugin:made",
             layer_code(module="other_plugin.Same"),
@@ -194,7 +198,7 @@ def layer_code(**changes: str) -> str:
         (
             "[d4explain.layers]\nsame = other_plugin:made",
             layer_code(field="type: int = 1"),
-            "called type",
+            "field name 'type' is reserved",
         ),
         ("[d4explain.layers]\nsame = other_plugin:made", layer_code(fields="dict"), "subclass of"),
     ],
@@ -206,7 +210,7 @@ def test_a_broken_plugin_is_named(
     install(tmp_path, points, code)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "other_plugin", raising=False)
-    plugins.installed.cache_clear()
+    plugins.installed_plugins.cache_clear()
     with pytest.raises(PluginError, match=re.escape(words)):
         check_plugins()
 
@@ -239,7 +243,7 @@ def test_a_module_that_is_not_as_described_is_named(
     install(tmp_path, points, layer_code(**changes) + SAME)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "other_plugin", raising=False)
-    plugins.installed.cache_clear()
+    plugins.installed_plugins.cache_clear()
     spec = parse_spec(document({"type": "same"}, *HEAD))
     with pytest.raises(PluginError, match=re.escape(words)):
         built(spec)
@@ -251,7 +255,7 @@ def test_tensors_may_be_whole_numbers(tmp_path: Path, monkeypatch: pytest.Monkey
     install(tmp_path, "[d4explain.layers]\nsame = other_plugin:made", code)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "other_plugin", raising=False)
-    plugins.installed.cache_clear()
+    plugins.installed_plugins.cache_clear()
     spec = parse_spec(document({"type": "same"}, *HEAD))
     check_weights(safetensors.torch.save(built(spec).state_dict()), spec)
 
@@ -262,13 +266,13 @@ def test_descriptions_are_read_without_torch_and_those_that_import_it_are_refuse
     check = (
         "import sys\n"
         f"sys.path.insert(0, {str(EXAMPLE)!r})\n"
-        "from d4explain.contracts.gnn_layers import check_plugins\n"
-        "from d4explain.contracts.plugins import installed\n"
+        "from d4explain.contracts.spec_checks.layer_types import check_plugins\n"
+        "from d4explain.contracts.plugins import installed_plugins\n"
         "check_plugins()\n"
         "assert 'torch' not in sys.modules\n"
-        "assert installed().keys() >= {'extrema', 'gated', 'two_pools'}, installed()\n"
+        "assert installed_plugins().keys() >= {'extrema', 'gated', 'two_pools'}\n"
         f"sys.path.insert(0, {str(tmp_path)!r})\n"
-        "installed.cache_clear()\n"
+        "installed_plugins.cache_clear()\n"
         "try:\n    check_plugins()\nexcept Exception as error:\n    print(error)\n"
     )
     # a torch of our own, which costs nothing to import
@@ -279,7 +283,7 @@ def test_descriptions_are_read_without_torch_and_those_that_import_it_are_refuse
         [sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert ran.returncode == 0, ran.stderr
-    assert "imports torch, which only its module may do" in ran.stdout
+    assert "imports torch; only its module may do so" in ran.stdout
 
 
 def test_the_page_shows_the_example_package() -> None:
@@ -342,7 +346,7 @@ def rings(store: Store) -> Dataset:
 @pytest.mark.parametrize(
     ("sent", "form"), [(GATED, "sparse"), (WHOLE, "sparse"), (EXTREMA, "dense")]
 )
-def test_a_plugged_gnn_is_explained_and_the_answer_says_by_which_form(
+def test_a_plugin_gnn_is_explained_and_the_receipt_names_its_form(
     opened_store: Store, sent: dict[str, Any], form: str
 ) -> None:
     store = opened_store
@@ -397,7 +401,7 @@ def test_a_worker_without_the_plugin_fails_the_job_by_name(
 ) -> None:
     gnn, probing = registered(opened_store, GATED)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry != str(EXAMPLE)])
-    plugins.installed.cache_clear()
+    plugins.installed_plugins.cache_clear()
     job = run(opened_store, probing.id)
     assert job.state is JobState.FAILED
     assert job.error is not None
@@ -424,7 +428,7 @@ def test_over_http(api: Any, plugged: None, monkeypatch: pytest.MonkeyPatch) -> 
     assert "layers.0.module.conv.lin_rel.weight" in refused.text
 
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry != str(EXAMPLE)])
-    plugins.installed.cache_clear()
+    plugins.installed_plugins.cache_clear()
     shown = api.client.get(made.headers["location"])
     assert shown.status_code == 200
     assert shown.json()["spec"]["layers"] == [{"type": "two_pools", "hidden": 16}]

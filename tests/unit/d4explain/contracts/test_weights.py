@@ -80,7 +80,7 @@ def test_values_that_are_not_finite_are_refused(value: float) -> None:
     assert "layers.0.conv.lin.weight" in message(safetensors.numpy.save(tensors))
 
 
-def test_limits_are_said() -> None:
+def test_messages_contain_the_limits() -> None:
     data = safetensors.numpy.save(sound())
     assert "at most 100" in message(data, WeightLimits(max_bytes=100))
     assert "at most 64" in message(data, WeightLimits(max_header_bytes=64))
@@ -138,7 +138,7 @@ def test_other_files_are_refused(data: bytes) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.data())
-def test_no_change_of_the_file_gets_past_the_gate_as_another_error(data: st.DataObject) -> None:
+def test_corrupted_weights_raise_only_invalid_input(data: st.DataObject) -> None:
     good = bytearray(safetensors.numpy.save(sound()))
     for _ in range(data.draw(st.integers(1, 4))):
         place = data.draw(st.integers(0, len(good) - 1))

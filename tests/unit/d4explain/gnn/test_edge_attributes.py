@@ -71,7 +71,7 @@ def random_edits(space: EditSpace, seed: int, count: int = 3) -> tuple[int, ...]
 
 @settings(max_examples=40, deadline=None)
 @given(seed=seeds)
-def test_added_edges_carry_what_is_most_frequent_between_such_nodes(seed: int) -> None:
+def test_added_edges_get_the_most_frequent_attributes(seed: int) -> None:
     graphs = [random_graph(seed + i, density=0.15) for i in range(3)]
     seen: dict[tuple[int, int], Counter[tuple[float, ...]]] = {}
     overall: Counter[tuple[float, ...]] = Counter()
@@ -94,14 +94,14 @@ def test_added_edges_carry_what_is_most_frequent_between_such_nodes(seed: int) -
             assert tuple(found[one, other].tolist()) == most(counts)
 
 
-def test_without_any_edge_added_ones_carry_zeros() -> None:
+def test_added_edges_get_zeros_if_no_edge_is_known() -> None:
     found = counted([random_graph(0, density=0.0)])
     assert found.between(torch.eye(2, 4)).tolist() == [[[0.0] * 3] * 2] * 2
 
 
 @settings(max_examples=30, deadline=None)
 @given(seed=seeds)
-def test_batches_carry_what_pyg_s_do(seed: int) -> None:
+def test_batches_have_the_edge_attributes_of_pyg(seed: int) -> None:
     graphs = [random_graph(seed, nodes=5), random_graph(seed + 1, nodes=8)]
     sparse, dense = to_sparse(graphs), to_dense(graphs)
     by_pyg = to_dense_adj(sparse.edge_index, sparse.graph_of_node, edge_attr=sparse.edge_attributes)
@@ -142,7 +142,7 @@ def by_pyg(gnn: Gnn, graph: Graph) -> Tensor:
 
 @settings(max_examples=30, deadline=None)
 @given(seed=seeds)
-def test_edited_graphs_carry_theirs_and_the_usual_ones(seed: int) -> None:
+def test_edited_graphs_keep_attributes_and_get_usual_ones(seed: int) -> None:
     graph = editable(seed)
     space = EditSpace.of(graph, EditRules(max_ratio=10))
     edit_sets = [(), *(random_edits(space, seed + i) for i in range(4))]
@@ -173,7 +173,7 @@ def test_edited_graphs_carry_theirs_and_the_usual_ones(seed: int) -> None:
         torch.testing.assert_close(gnn(side_by_side(dense)).softmax(dim=1), truth)
 
 
-def test_slopes_of_absent_edges_are_those_of_the_usual_attributes() -> None:
+def test_gradients_of_absent_edges_use_the_usual_attributes() -> None:
     """A sum is linear in every edge: the slope is exactly what an edit changes."""
     layers = (GineSumLayer(), PoolLayer("sum"), LinearLayer(2))
     gnn = Gnn(GnnSpec(4, 2, layers, edge_features=3)).eval().requires_grad_(False)
@@ -196,10 +196,10 @@ def test_attributes_of_added_edges_must_be_known() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(seed=seeds, node=st.integers(0, 14), edit=seeds)
-def test_parts_of_graphs_keep_what_their_edges_carry(seed: int, node: int, edit: int) -> None:
+def test_subgraphs_keep_edge_attributes(seed: int, node: int, edit: int) -> None:
     whole = editable(seed, nodes=15, density=0.15)
     truth = as_networkx(whole)
-    part = instance(whole, node, layers=2, sight=2)
+    part = instance(whole, node, layers=2, receptive_field=2)
     found = as_networkx(part.graph)
     assert nx.utils.graphs_equal(found, truth.subgraph(found))
     space = EditSpace.of(part.graph, EditRules(max_ratio=10))
@@ -214,7 +214,7 @@ def test_parts_of_graphs_keep_what_their_edges_carry(seed: int, node: int, edit:
     assert grown.usual is whole.usual is part.graph.usual
 
 
-def test_graphs_that_differ_in_attributes_alone_are_told_apart() -> None:
+def test_graphs_that_differ_only_in_attributes_are_not_isomorphic() -> None:
     graph = random_graph(1)
     order = torch.randperm(8, generator=torch.Generator().manual_seed(0))
     place = torch.argsort(order)

@@ -15,7 +15,10 @@ from torch import Tensor, nn
 
 from d4explain.gnn.device import choose_device
 from d4explain.gnn.graphs import DenseGraphs, Graph, side_by_side, to_dense, to_sparse
-from d4explain.gnn.layers.build import Activation, Gin, GraphLayer, build
+from d4explain.gnn.layers.build import build
+from d4explain.gnn.layers.convolutions import Gin
+from d4explain.gnn.layers.forms import GraphLayer
+from d4explain.gnn.layers.row_wise import Activation
 from d4explain.gnn.network import Gnn, predict
 from d4explain.gnn.spec import (
     ActivationLayer,
@@ -404,7 +407,7 @@ def test_states_come_with_the_same_logits(spec: GnnSpec, seed: int) -> None:
     assert len(spec.state_positions) == sum(isinstance(x, convolving) for x in spec.layers)
 
 
-def test_states_are_what_every_convolution_made_of_the_nodes() -> None:
+def test_states_are_the_outputs_of_all_convolutions() -> None:
     layers = (GcnLayer(4), BatchNormLayer(), ActivationLayer("tanh"), GinLayer(3, 6))
     rest = (KeepLayer(), JumpLayer("cat"), PoolLayer("sum"), LinearLayer(2))
     gnn = random_gnn(GnnSpec(2, 2, (*layers, *rest)), 5, torch.float64)
@@ -584,7 +587,7 @@ def test_a_stack_with_jumping_knowledge_is_pyg_s_own(mode: str) -> None:
         assert_equal_logits(gnn(graphs), expected)
 
 
-def test_a_jump_joins_everything_kept_so_far_and_nothing_else() -> None:
+def test_a_jump_joins_exactly_the_kept_values() -> None:
     layers = (KeepLayer(), LinearLayer(2), JumpLayer("cat"), LinearLayer(3), KeepLayer())
     spec = GnnSpec(4, 2, (*layers, JumpLayer("cat"), PoolLayer("sum"), LinearLayer(2)))
     assert spec.widths() == (4, 4, 2, 4, 3, 3, 7, 7, 2)
@@ -599,7 +602,7 @@ def test_a_jump_joins_everything_kept_so_far_and_nothing_else() -> None:
         assert_equal_logits(gnn.dense(to_dense([graph])), expected)
 
 
-def test_an_addition_takes_what_was_kept_last() -> None:
+def test_add_uses_the_last_kept_values() -> None:
     layers = (KeepLayer(), LinearLayer(3), KeepLayer(), LinearLayer(3), AddLayer(), AddLayer())
     spec = GnnSpec(4, 2, (*layers, PoolLayer("sum"), LinearLayer(2)))
     assert spec.widths() == (4, 4, 3, 3, 3, 3, 3, 3, 2)
@@ -741,7 +744,7 @@ def test_a_large_dense_batch_equals_its_parts() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(spec=specs(), seed=seeds, with_gradient=st.booleans())
-def test_shared_features_are_read_once_and_that_does_not_show(
+def test_shared_features_are_computed_once_with_equal_results(
     spec: GnnSpec, seed: int, with_gradient: bool
 ) -> None:
     gnn = random_gnn(spec, seed, torch.float64).requires_grad_(False)
@@ -805,7 +808,7 @@ def test_tensors_have_the_names_and_shapes_of_the_vocabulary() -> None:
     assert "layers.1.conv.eps" not in trainable
 
 
-def test_predictions_are_in_order_whatever_the_batches() -> None:
+def test_predictions_keep_the_order_of_the_graphs() -> None:
     spec = GnnSpec(2, 3, (GinLayer(4, 4), DropoutLayer(0.5), PoolLayer("mean"), LinearLayer(3)))
     gnn = random_gnn(spec, 0, torch.float64).train()
     some = random_graphs(0, 2, torch.float64) + random_graphs(1, 2, torch.float64)
@@ -928,7 +931,7 @@ POOLED = (PoolLayer("sum"), LinearLayer(2))
         (lambda: JumpLayer("cat", 0), r"jump: last"),
         (
             lambda: GnnSpec(1, 2, (KeepLayer(), JumpLayer("cat", 2), *POOLED)),
-            r"layers\[1\]: the last 2 kept values are joined, but 1 were kept",
+            r"layers\[1\]: JumpLayer joins the last 2 kept values, but 1 were kept",
         ),
         (lambda: GnnSpec(1, 2, (JumpLayer("cat"), *POOLED)), r"layers\[0\]: .* no KeepLayer"),
         (
@@ -958,12 +961,12 @@ POOLED = (PoolLayer("sum"), LinearLayer(2))
         ),
         (lambda: GnnSpec(1, 2, (*POOLED, GcnLayer(2))), r"layers\[2\]: GcnLayer .* layers\[0\]"),
         (lambda: GnnSpec(1, 2, (GcnLayer(2), PoolLayer("sum"))), r"linear layer; got GcnLayer"),
-        (lambda: GnnSpec(1, 2, (PoolLayer("sum"),)), r"got none at all"),
+        (lambda: GnnSpec(1, 2, (PoolLayer("sum"),)), r"got none"),
         (lambda: GnnSpec(1, 3, POOLED), r"must give 3 classes; got 2"),
         (lambda: GnnSpec(1, 3, (*POOLED[:1], LinearLayer(1))), r"must give 3 classes; got 1"),
         (lambda: GnnSpec(1, 2, ("pool", *POOLED)), r"layers\[0\].* got 'pool'"),
     ],
 )
-def test_a_spec_that_makes_no_sense_says_what_it_got(make: object, message: str) -> None:
+def test_an_invalid_spec_names_the_value(make: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()  # type: ignore[operator]

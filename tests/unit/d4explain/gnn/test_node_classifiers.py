@@ -84,7 +84,7 @@ def marked_denoiser(seed: int = 0) -> Denoiser:
     return denoiser.eval()
 
 
-def test_a_spec_says_what_it_classifies_and_how_far_it_looks() -> None:
+def test_a_spec_knows_its_task_and_its_hops() -> None:
     nodes = node_gnn(0).spec
     assert nodes.classifies_nodes
     assert nodes.convolutions == 2
@@ -193,7 +193,7 @@ def path(target: int | None) -> Graph:
     return Graph(torch.ones(4, 1), torch.tensor([[0, 1, 2], [1, 2, 3]]), target)
 
 
-def test_symmetries_that_move_the_mark_are_none() -> None:
+def test_symmetries_keep_the_mark() -> None:
     """On a path, cutting off either end is the same edit, unless one of the ends is marked."""
     removals = EditRules(max_ratio=1.0, add=False)
     ends = [(0,), (2,)]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from d4explain.gnn.graphs import DenseGraphs
 from d4explain.gnn.layers import tiles
-from d4explain.gnn.layers.aggregation import gathered
+from d4explain.gnn.layers.aggregation import aggregate
 from d4explain.gnn.layers.build import build
 from d4explain.gnn.layers.forms import GraphLayer
 from d4explain.gnn.layers.pna import Pna
@@ -52,19 +52,19 @@ def test_the_soft_maximum_is_the_expectation_over_all_subsets_of_neighbours() ->
         chance = torch.where(chosen, weights, 1 - weights).prod(dim=2)  # [batch, node]
         if chosen.any():
             expected += chance[:, :, None] * values[:, chosen].amax(dim=1)[:, None]
-    torch.testing.assert_close(gathered("max", values, weights), expected)
+    torch.testing.assert_close(aggregate("max", values, weights), expected)
 
 
-def test_the_slope_of_the_maximum_is_what_a_flip_changes() -> None:
+def test_the_gradient_of_the_maximum_is_the_change_by_a_flip() -> None:
     values, adjacency = random_values(2), discrete(3)
     (slope,) = torch.autograd.functional.jacobian(
-        lambda weights: gathered("max", values, weights), (adjacency,)
+        lambda weights: aggregate("max", values, weights), (adjacency,)
     )  # [batch, node, width, batch, node, node]
     flipped = torch.empty_like(slope)
     for place in itertools.product(range(2), range(5), range(5)):
         present, absent = adjacency.clone(), adjacency.clone()
         present[place], absent[place] = 1, 0
-        change = gathered("max", values, present) - gathered("max", values, absent)
+        change = aggregate("max", values, present) - aggregate("max", values, absent)
         flipped[(..., *place)] = change
     torch.testing.assert_close(slope, flipped)
 
@@ -73,27 +73,27 @@ def test_equal_neighbours_share_no_slope() -> None:
     """Either of two equal maxima may go and nothing changes."""
     values = torch.tensor([[[0.0], [2.0], [2.0]]])
     weights = torch.tensor([[[0.0, 1, 1], [1, 0, 0], [1, 0, 0]]], requires_grad=True)
-    (slope,) = torch.autograd.grad(gathered("max", values, weights)[0, 0, 0], weights)
+    (slope,) = torch.autograd.grad(aggregate("max", values, weights)[0, 0, 0], weights)
     assert (slope == 0).all()
 
 
 @pytest.mark.parametrize("numbers", [2**24, 4 * 5 * 5 * 3, 4 * 2 * 5 * 3, 1])
-def test_pieces_do_not_show(numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tiles_do_not_change_the_maximum(numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole batch, graph by graph, two rows at a time, row by row."""
     values, soft, hard = random_values(4), random_weights(5), discrete(6)
-    expected = gathered("max", values, soft)
-    slope = torch.autograd.functional.jacobian(lambda w: gathered("max", values, w), soft)
+    expected = aggregate("max", values, soft)
+    slope = torch.autograd.functional.jacobian(lambda w: aggregate("max", values, w), soft)
     monkeypatch.setattr(tiles, "_NUMBERS", numbers)
-    torch.testing.assert_close(gathered("max", values, soft), expected)
-    again = torch.autograd.functional.jacobian(lambda w: gathered("max", values, w), soft)
+    torch.testing.assert_close(aggregate("max", values, soft), expected)
+    again = torch.autograd.functional.jacobian(lambda w: aggregate("max", values, w), soft)
     torch.testing.assert_close(again, slope)
     torch.testing.assert_close(
-        gathered("max", values, hard), gathered("max", values, hard.requires_grad_()).detach()
+        aggregate("max", values, hard), aggregate("max", values, hard.requires_grad_()).detach()
     )
 
 
 def test_a_batch_without_graphs_has_no_maximum() -> None:
-    assert gathered("max", torch.zeros(0, 4, 3), torch.zeros(0, 4, 4)).shape == (0, 4, 3)
+    assert aggregate("max", torch.zeros(0, 4, 3), torch.zeros(0, 4, 4)).shape == (0, 4, 3)
 
 
 def random_attributes(seed: int, width: int = 2) -> Tensor:
@@ -133,7 +133,7 @@ def test_a_soft_edge_is_a_weight_of_its_message() -> None:
     ids=str,
 )
 @pytest.mark.parametrize("shared", [False, True])
-def test_pieces_of_edges_do_not_show(
+def test_tiles_do_not_change_edge_convolutions(
     layer: Layer, numbers: int, shared: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = edge_module(layer)
@@ -153,7 +153,7 @@ def test_pieces_of_edges_do_not_show(
     torch.testing.assert_close(torch.autograd.functional.jacobian(found, soft), slope)
 
 
-def test_a_loop_carries_the_mean_of_its_node_s_edges() -> None:
+def test_a_self_loop_gets_the_mean_of_its_node_s_edges() -> None:
     """With one edge of weight w, half of nothing and half of the edge at w = 1/2."""
     module = edge_module(GatLayer(3, edges=True))
     values = random_values(7, batch=1, nodes=2)
@@ -226,7 +226,7 @@ def test_logits_of_any_size_leave_attention_finite(
 
 
 @pytest.mark.parametrize("layer", ATTENTIONS, ids=str)
-def test_pieces_of_attention_do_not_show(layer: Layer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tiles_do_not_change_attention(layer: Layer, monkeypatch: pytest.MonkeyPatch) -> None:
     module, values, soft = attention_module(layer), random_values(11), random_weights(12)
     mask = torch.ones(2, 5, dtype=torch.bool)
 

@@ -102,7 +102,7 @@ def test_explanations_are_more_confident_than_random_graphs(sampler: str, target
 
 
 @pytest.mark.parametrize("sampler", ["guided", "paper"])
-def test_answers_say_what_is_true_and_are_ranked(sampler: str) -> None:
+def test_answers_are_correct_and_ranked(sampler: str) -> None:
     gnn = a_gnn()
     found = run(ClassConfig(1, nodes=6, sampler=sampler, **SMALL), gnn=gnn)  # type: ignore[arg-type]
     assert 1 <= len(found) <= SMALL["chains"]
@@ -138,7 +138,7 @@ def _summary(found: list[ClassGraph]) -> list[object]:
     ]
 
 
-def test_the_seed_decides_and_nothing_else() -> None:
+def test_the_seed_alone_decides_the_answers() -> None:
     config = ClassConfig(0, **SMALL)  # type: ignore[arg-type]
     torch.manual_seed(1)
     global_state = torch.get_rng_state()
@@ -170,7 +170,7 @@ def test_more_nodes_than_any_reference_graph_has_are_possible() -> None:
     assert all(answer.graph.node_count == 20 for answer in found)
 
 
-def test_wrong_asks_are_refused() -> None:
+def test_invalid_requests_are_refused() -> None:
     with pytest.raises(NoReferenceGraphsError, match="class 0"):
         explain_class(a_gnn(), a_denoiser(), [], ClassConfig(0), seed=0, device=CPU)
     with pytest.raises(UnknownClassError, match="class 2"):
@@ -199,7 +199,7 @@ def test_progress_counts_up_to_its_total(nodes: int | None) -> None:
 
 
 @pytest.mark.parametrize(("asked", "found_any"), [(0, False), (1, True), (7, True)])
-def test_stopped_it_returns_the_best_so_far(asked: int, found_any: bool) -> None:
+def test_a_stopped_run_returns_the_best_so_far(asked: int, found_any: bool) -> None:
     left = iter(range(asked))
     found = explain_class(
         a_gnn(),
@@ -214,7 +214,7 @@ def test_stopped_it_returns_the_best_so_far(asked: int, found_any: bool) -> None
     assert len(found) <= SMALL["chains"]
 
 
-def test_chains_of_the_paper_s_sampler_may_meet() -> None:
+def test_chains_of_the_paper_sampler_may_return_isomorphic_graphs() -> None:
     few_nodes = ClassConfig(0, nodes=2, sampler="paper", repeats=True, **SMALL)  # type: ignore[arg-type]
     reference = [Graph(torch.ones_like(graph.features), graph.edges) for graph in REFERENCE]
     found = explain_class(a_gnn(), a_denoiser(), reference, few_nodes, seed=0, device=CPU)
@@ -231,7 +231,7 @@ class FewEdges:
         return -candidates.edges
 
 
-def test_regularisers_of_ones_own_can_be_plugged_in() -> None:
+def test_custom_regularisers_are_accepted() -> None:
     def mean_edges(weight: float) -> float:
         config = ClassConfig(0, nodes=7, regularisers=(FewEdges(weight),), **SMALL)  # type: ignore[arg-type]
         found = run(config)
@@ -271,7 +271,7 @@ def _coloured(edges: list[tuple[int, int]], kinds: list[int]) -> Graph:
     return Graph(torch.eye(FEATURES)[kinds], torch.tensor(edges).view(-1, 2).T.contiguous())
 
 
-def test_valence_is_the_edges_beyond_the_most_that_a_kind_was_seen_with() -> None:
+def test_valence_counts_edges_beyond_the_largest_degree_of_a_kind() -> None:
     path = _coloured([(0, 1), (1, 2)], [0, 1, 0])  # kind 0 has one edge at most, kind 1 two
     star = _coloured([(0, 1), (0, 2), (0, 3)], [0, 1, 1, 0])
     unknown = Graph(torch.full((4, FEATURES), 7.0), star.edges)
@@ -281,7 +281,7 @@ def test_valence_is_the_edges_beyond_the_most_that_a_kind_was_seen_with() -> Non
     assert measured.excess(to_dense([erdos_renyi(0, 9, 1.0)])).tolist() == [0]
 
 
-def test_recurrence_is_the_log_of_how_often_a_part_is_this_graph() -> None:
+def test_recurrence_is_the_log_frequency_among_parts() -> None:
     path, star = _coloured([(0, 1), (1, 2)], [0, 1, 0]), _coloured([(0, 1), (0, 2)], [0, 0, 0])
     turned = _coloured([(0, 2), (1, 2)], [0, 0, 1])  # the path, its nodes numbered otherwise
     shape = ReferenceShape.of(
@@ -308,7 +308,7 @@ def test_patterns_without_kinds_of_nodes_recur_by_their_edges() -> None:
         assert score.exp().tolist() == pytest.approx([expected] * 2)
 
 
-def test_edges_alone_leave_out_what_edges_carry() -> None:
+def test_codes_of_edges_alone_ignore_edge_attributes() -> None:
     path, features = torch.tensor([[0, 1], [1, 2]]), torch.ones(3, 1)
     carried = [
         Graph(features, path, edge_attributes=torch.tensor(attributes))
@@ -363,14 +363,14 @@ def test_terms_are_weighted_and_added_to_the_log_confidence() -> None:
     torch.testing.assert_close(regularised(confidence.log(), candidates, some), expected)
 
 
-def test_faults_are_what_all_but_likeness_costs() -> None:
+def test_faults_are_all_costs_but_likelihood_and_recurrence() -> None:
     candidates = _candidates([erdos_renyi(seed, 9, 0.2) for seed in range(5)])
     terms = (Likelihood(3.0), Connectivity(2.0), Recurrence(3.0), Size(0.5))
     expected = -2 * terms[1].score(candidates) - 0.5 * terms[3].score(candidates)
     torch.testing.assert_close(faults_of(candidates, terms), expected)
 
 
-def test_regularisers_go_by_name() -> None:
+def test_regularisers_are_chosen_by_name() -> None:
     chosen = regularisers_for({"likelihood": 0.0, "size": 1.5})
     kept = (Connectivity(2.0), Valence(2.0), Recurrence(DEFAULT_WEIGHTS["recurrence"]))
     assert chosen == (*kept, Size(1.5))

@@ -107,13 +107,13 @@ def test_each_addition_is_the_best_one_by_the_mmd_itself(seed: int, count: int) 
 
 @settings(max_examples=10, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 50), count=st.integers(1, 5), draws=st.integers(1, 12))
-def test_what_is_drawn_again_is_the_best_one_by_the_mmd_itself(
+def test_each_repetition_is_the_best_one_by_the_mmd_itself(
     seed: int, count: int, draws: int
 ) -> None:
     herding = Herding(seed, count)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("models.classes.selection._DRAWS", draws)
-        patch.setattr("models.classes.selection._DRAWS_EACH", 1)
+        patch.setattr("models.classes.selection._DRAWS_PER_ANSWER", 1)
         selected_set = _draw_with_repetition(herding.statistics.kernels.sum, herding.terms)
     places = list(range(count))
     while len(places) < draws:
@@ -131,7 +131,7 @@ def test_many_answers_have_more_draws(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 200), count=st.integers(1, 9))
-def test_shares_add_up_to_one_and_nobody_has_none(seed: int, count: int) -> None:
+def test_shares_are_positive_and_add_up_to_one(seed: int, count: int) -> None:
     own = list(random_graphs(9, seed))
     selected = select_graphs(distinct_pool(own), random_graphs(5, seed + 1, 0.3), RANDOM, count)
     assert 1 <= selected.pool.graphs.count == len(selected.shares) <= count
@@ -144,7 +144,7 @@ def distinct_pool(graphs: list[Graph]) -> Pool:
     return pool_of(different, [0.999] * len(different))
 
 
-def test_what_most_of_the_class_looks_like_has_the_greatest_share() -> None:
+def test_the_most_typical_graph_has_the_largest_share() -> None:
     parts = [TREES[0]] * 6 + [TREES[3]] * 3 + [TREES[5]]
     selected = select_graphs(pool_of(TREES, [0.999] * 6), parts, RANDOM, 6)
     share = dict(zip(edges_of(selected.pool), selected.shares.tolist(), strict=True))
@@ -158,7 +158,7 @@ def edges_of(pool: Pool) -> list[str]:
     return [str(graph.edges.tolist()) for graph in from_dense(pool.graphs)]
 
 
-def test_of_graphs_that_look_alike_the_wished_one_has_the_greater_share() -> None:
+def test_regularisers_decide_the_shares_of_similar_graphs() -> None:
     twin = replace(TREES[0], features=torch.full((6, 1), 2.0))
     regulariser_scores = [0.0, 1.0] + [0.0] * 5
     selected = select_graphs(
@@ -181,7 +181,7 @@ def test_kernel_sums_add_up_to_the_mmd() -> None:
     assert float(terms[0] + terms[1] - 2 * terms[2]) == pytest.approx(mmd(some, others).sum)
 
 
-def test_sure_graphs_that_are_unlike_the_class_are_left_out() -> None:
+def test_confident_graphs_unlike_the_class_are_omitted() -> None:
     found = select_graphs(pool_of(CLIQUES + TREES, [0.999] * 9), TREES, RANDOM, 9)
     assert edge_counts(found)[:6] == [5] * 6  # the trees, all of them
     assert max(edge_counts(found)) < CLIQUES[1].edge_count  # of cliques at most the smallest
@@ -189,14 +189,14 @@ def test_sure_graphs_that_are_unlike_the_class_are_left_out() -> None:
     assert len(edge_counts(alone)) >= 1  # where there is nothing better, there is an answer
 
 
-def test_doubt_counts_more_than_likeness_but_not_among_the_sure() -> None:
+def test_low_confidence_outweighs_similarity_but_not_above_the_target() -> None:
     doubtful = select_graphs(pool_of(CLIQUES[:1] + TREES[:1], [0.999, 0.92]), TREES, RANDOM, 1)
     assert edge_counts(doubtful) == [CLIQUES[0].edge_count]
     sure = select_graphs(pool_of(CLIQUES[:1] + TREES[:1], [0.9999, 0.996]), TREES, RANDOM, 1)
     assert edge_counts(sure) == [5]
 
 
-def test_a_typical_graph_may_be_less_sure_where_others_are_surer() -> None:
+def test_a_typical_graph_may_be_less_confident_than_others() -> None:
     doubtful = 0.985
     among_surer = select_graphs(pool_of(TREES, [0.9999] * 5 + [doubtful]), TREES, RANDOM, 6)
     assert among_surer.pool.graphs.count == 6
@@ -210,7 +210,7 @@ def test_a_typical_graph_may_be_less_sure_where_others_are_surer() -> None:
     assert float(far_below.pool.log_confidence.exp().min()) > 0.5
 
 
-def test_where_the_gnn_is_sure_of_nothing_answers_are_about_as_sure_as_the_surest() -> None:
+def test_answers_of_an_unconfident_gnn_are_near_its_most_confident_graph() -> None:
     unsure = select_graphs(pool_of(TREES, [0.95] + [0.947] * 5), TREES, RANDOM, 6)
     assert unsure.pool.graphs.count == 6
     doubtful = select_graphs(pool_of(TREES, [0.95] + [0.9] * 5), TREES, RANDOM, 6)
@@ -218,7 +218,7 @@ def test_where_the_gnn_is_sure_of_nothing_answers_are_about_as_sure_as_the_sures
     assert mean >= float(torch.tensor(0.95).log()) - 0.006
 
 
-def test_what_has_more_faults_than_others_is_no_answer() -> None:
+def test_graphs_with_more_faults_are_not_eligible() -> None:
     found = select_graphs(pool_of(TREES, [0.999] * 6, faults=[0.0] * 5 + [2.0]), TREES, RANDOM, 6)
     assert found.pool.graphs.count == 5  # 2 nats, as a second component costs
     everywhere = select_graphs(pool_of(TREES, [0.999] * 6, faults=[2.0] * 6), TREES, RANDOM, 6)
@@ -227,9 +227,7 @@ def test_what_has_more_faults_than_others_is_no_answer() -> None:
 
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 1_000), liked=st.integers(0, 300))
-def test_more_graphs_that_score_better_take_no_other_out_of_the_choice(
-    seed: int, liked: int
-) -> None:
+def test_better_scores_of_others_do_not_make_a_graph_ineligible(seed: int, liked: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     confidence = (0.5 + 0.5 * torch.rand(6, generator=generator)).tolist()
     few = pool_of(TREES, confidence)
@@ -240,19 +238,19 @@ def test_more_graphs_that_score_better_take_no_other_out_of_the_choice(
     assert [place for place in _eligible(more).tolist() if place < 6] == _eligible(few).tolist()
 
 
-def test_too_many_are_thinned_out_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_eligible_graphs_are_thinned_out_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("models.classes.selection._MAX_ELIGIBLE", 3)
     assert _eligible(pool_of(TREES[:5], [0.999] * 5)).tolist() == [0, 2, 4]
 
 
-def test_how_many_are_given_depends_on_how_far_random_graphs_are() -> None:
+def test_the_number_of_answers_depends_on_the_distance_of_random_graphs() -> None:
     pool = pool_of(TREES + CLIQUES, [0.999] * 9)
     near = select_graphs(pool, TREES, TREES, 9).pool.graphs.count
     far = select_graphs(pool, TREES, [graph_of(nx.complete_graph(6))], 9).pool.graphs.count
     assert near < far
 
 
-def test_no_more_are_given_than_were_asked_for() -> None:
+def test_there_are_at_most_as_many_answers_as_requested() -> None:
     assert select_graphs(pool_of(TREES, [0.999] * 6), TREES, RANDOM, 4).pool.graphs.count == 4
 
 
@@ -265,7 +263,7 @@ def test_of_isomorphic_graphs_the_first_is_kept() -> None:
     ]
 
 
-def test_sizes_are_compared_by_their_best() -> None:
+def test_sizes_are_compared_by_their_best_graphs() -> None:
     pool = pool_of([*TREES[:3], graph_of(nx.path_graph(4))], [0.9, 0.5, 0.1, 0.2])
     expected = (torch.tensor(0.9).log() + torch.tensor(0.5).log()) / 2
     assert pool.mean_best(6, 2) == pytest.approx(float(expected))

@@ -109,7 +109,7 @@ def ring(size: int) -> Graph:
 
 def test_probabilities_of_a_node_come_from_the_whole_graph() -> None:
     gnn, whole = walk_counter(10.0), ring(8)  # nine walks start at every node
-    part = instance(whole, 0, gnn.spec.convolutions, sight=gnn.spec.sight)
+    part = instance(whole, 0, gnn.spec.convolutions, receptive_field=gnn.spec.receptive_field)
     outcome = explain_node(
         gnn,
         Denoiser(DenoiserShape(1, hidden=4, blocks=1, marked=True)),
@@ -130,7 +130,9 @@ def test_probabilities_of_a_node_come_from_the_whole_graph() -> None:
 def test_answers_refuted_in_the_whole_graph_are_dropped() -> None:
     """With one hop, the instance has 7 walks and 9 after an edit, instead of 9 and 11."""
     gnn, whole = walk_counter(8.0), ring(8)
-    part = instance(whole, 0, gnn.spec.convolutions, sight=gnn.spec.sight, hops=1)
+    part = instance(
+        whole, 0, gnn.spec.convolutions, receptive_field=gnn.spec.receptive_field, hops=1
+    )
     assert not part.exact
     claimed = explain(
         gnn,
@@ -157,7 +159,7 @@ def test_answers_refuted_in_the_whole_graph_are_dropped() -> None:
 
 def test_answers_of_another_class_than_requested_are_dropped() -> None:
     gnn, whole = walk_counter(10.0), ring(8)
-    part = instance(whole, 0, gnn.spec.convolutions, sight=gnn.spec.sight)
+    part = instance(whole, 0, gnn.spec.convolutions, receptive_field=gnn.spec.receptive_field)
     claimed = explain(
         gnn,
         Denoiser(DenoiserShape(1, hidden=4, blocks=1, marked=True)),

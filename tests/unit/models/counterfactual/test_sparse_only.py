@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch_geometric.nn import GINConv
 
-from d4explain.gnn.errors import NoDenseFormError, PluggedLayerError
+from d4explain.gnn.errors import NoDenseFormError, PluginLayerError
 from d4explain.gnn.graphs import DenseGraphs, Graph, side_by_side, to_dense, to_sparse
 from d4explain.gnn.network import Gnn, predict
-from d4explain.gnn.spec import GineLayer, GinLayer, GnnSpec, LinearLayer, PluggedLayer, PoolLayer
+from d4explain.gnn.spec import GineLayer, GinLayer, GnnSpec, LinearLayer, PluginLayer, PoolLayer
 from models.classes.explain import ClassConfig, explain_class
 from models.counterfactual.explain import CounterfactualConfig, EditRules, explain
 from models.diffusion import counterfactual_loss as loss_module
@@ -43,8 +43,8 @@ class Gin(nn.Module):
         return self.conv(values, edge_index)
 
 
-def sparse_gin(width: int, out: int) -> PluggedLayer:
-    return PluggedLayer("sparse_gin", out, lambda: Gin(width, out), hops=1)
+def sparse_gin(width: int, out: int) -> PluginLayer:
+    return PluginLayer("sparse_gin", out, lambda: Gin(width, out), hops=1)
 
 
 def sparse_and_dense(features: int = 2, *, pool: bool = True) -> tuple[Gnn, Gnn]:
@@ -120,16 +120,16 @@ def test_the_error_names_the_layer_without_a_dense_form() -> None:
 
 @pytest.mark.parametrize(
     ("output", "message"),
-    [(lambda x: x[:1], r"\(1, 2\) from forward, expected \(4, 2\)"), (lambda x: None, "NoneType")],
+    [(lambda x: x[:1], r"\(1, 2\) from forward; expected \(4, 2\)"), (lambda x: None, "NoneType")],
 )
 def test_the_error_names_a_layer_with_a_wrong_output(output: object, message: str) -> None:
     class Wrong(nn.Module):
         def forward(self, values: Tensor, edge_index: Tensor, batch: Tensor) -> object:
             return output(values)  # type: ignore[operator]
 
-    layer = PluggedLayer("wrong", 2, Wrong, hops=1)
+    layer = PluginLayer("wrong", 2, Wrong, hops=1)
     gnn = Gnn(GnnSpec(2, 2, (layer, PoolLayer("sum"), LinearLayer(2)))).eval()
-    with pytest.raises(PluggedLayerError, match=f"'wrong' gave {message}"):
+    with pytest.raises(PluginLayerError, match=f"'wrong' returned {message}"):
         predict(gnn, [ring(4)], CPU)
 
 
@@ -228,7 +228,7 @@ class CountEdges(nn.Module):
 
 
 def edge_counter(threshold: float) -> Gnn:
-    layer = PluggedLayer("count", 2, lambda: CountEdges(threshold), hops=None, pools=True)
+    layer = PluginLayer("count", 2, lambda: CountEdges(threshold), hops=None, pools=True)
     return Gnn(GnnSpec(2, 2, (layer,))).eval()
 
 
@@ -294,18 +294,18 @@ class IgnoresEdges(nn.Module):
 
 
 def test_the_probe_detects_a_gnn_that_ignores_edges_without_gradients() -> None:
-    layer = PluggedLayer("ignores_edges", 3, IgnoresEdges, hops=1)
+    layer = PluginLayer("ignores_edges", 3, IgnoresEdges, hops=1)
     torch.manual_seed(0)
     gnn = Gnn(GnnSpec(3, 2, (layer, PoolLayer("sum"), LinearLayer(2))))
     failed = [check.name for check in probe(gnn, CPU).checks if not check.passed]
     assert failed == ["sees_edges"]
 
 
-def test_the_sight_of_plugged_layers_is_not_underestimated() -> None:
+def test_the_receptive_field_of_plugin_layers_is_not_underestimated() -> None:
     spec = GnnSpec(2, 3, (sparse_gin(2, 4), sparse_gin(4, 3)))
-    assert (spec.convolutions, spec.sight, spec.classifies_nodes) == (2, 3, True)
+    assert (spec.convolutions, spec.receptive_field, spec.classifies_nodes) == (2, 3, True)
     with pytest.raises(ValueError, match="reads the whole graph"):
-        GnnSpec(2, 3, (PluggedLayer("all", 3, IgnoresEdges, hops=None),))
+        GnnSpec(2, 3, (PluginLayer("all", 3, IgnoresEdges, hops=None),))
 
 
 def test_answers_keep_the_order_of_the_batch() -> None:

@@ -66,7 +66,7 @@ def test_logits_follow_the_order_of_the_nodes(nodes: int, seed: int, residual: b
     seed=st.integers(0, 10_000),
 )
 @settings(max_examples=40, deadline=None)
-def test_padding_and_batch_mates_change_nothing(
+def test_logits_do_not_depend_on_padding_or_the_batch(
     nodes: int, padding: int, mate: int, seed: int
 ) -> None:
     denoiser = random_denoiser(seed, steered=True)
@@ -202,7 +202,7 @@ def test_logits_stay_finite_without_noise(residual: bool) -> None:
     assert torch.isfinite(denoiser(graphs, level(1.0, 1.0))).all()
 
 
-def test_huge_features_do_not_drown_the_edges() -> None:
+def test_huge_features_do_not_hide_the_edges() -> None:
     graphs = to_dense([random_graph(6, 1)])
     huge = DenseGraphs(graphs.adjacency, graphs.features * 1e6, graphs.mask)
     fewer = huge.with_adjacency(torch.zeros_like(graphs.adjacency))

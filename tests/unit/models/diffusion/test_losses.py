@@ -59,7 +59,7 @@ def test_distribution_loss_is_the_cross_entropy_over_unordered_pairs(
     torch.testing.assert_close(found, torch.stack(expected))
 
 
-def test_distribution_loss_does_not_see_padding() -> None:
+def test_distribution_loss_ignores_padding() -> None:
     graphs = triangle_and_path()
     logits = symmetric_logits(graphs)
     wider = F.pad(logits, (0, 3, 0, 3), value=50.0)

@@ -111,7 +111,7 @@ def test_graphs_with_equal_codes_that_are_not_isomorphic_are_all_kept(
     assert distinct_count(graphs) == 2
 
 
-def test_what_edges_carry_tells_graphs_with_equal_codes_apart() -> None:
+def test_edge_attributes_distinguish_graphs_with_equal_codes() -> None:
     """In a 6-cycle the two odd bonds are opposite; in two triangles there is one in each."""
     cycle, triangles = REGULAR[:2]
     bonds = dict.fromkeys(combinations(range(NODES), 2), 1)

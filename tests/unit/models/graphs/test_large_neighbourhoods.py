@@ -98,7 +98,7 @@ def test_a_complete_part_is_the_instance_of_the_whole_graph(
     graph, features = made
     node = data.draw(st.integers(0, graph.number_of_nodes() - 1))
     around = surroundings(rows(graph, features), node, layers, layers + more, max_nodes=1000)
-    truth = instance(whole_of(graph, features), node, layers, sight=layers + more)
+    truth = instance(whole_of(graph, features), node, layers, receptive_field=layers + more)
     assert around.complete
     assert around.exact
     assert around.part.nodes.tolist() == truth.nodes.tolist()
@@ -115,14 +115,18 @@ def test_a_complete_part_is_the_instance_of_the_whole_graph(
     max_nodes=st.integers(2, 60),
     seed=st.integers(0, 1000),
 )
-def test_verdicts_on_what_is_seen_are_those_of_the_whole_edited_graph(
+def test_logits_on_the_surroundings_are_those_of_the_whole_edited_graph(
     made: tuple[nx.Graph, torch.Tensor], convs: list[Layer], max_nodes: int, seed: int
 ) -> None:
     graph, features = made
     gnn = random_gnn(convs, seed)
     node = seed % graph.number_of_nodes()
     around = surroundings(
-        rows(graph, features), node, gnn.spec.convolutions, gnn.spec.sight, max_nodes=max_nodes
+        rows(graph, features),
+        node,
+        gnn.spec.convolutions,
+        gnn.spec.receptive_field,
+        max_nodes=max_nodes,
     )
     assert around.exact
     assert around.part.graph.node_count <= max_nodes
@@ -137,7 +141,7 @@ def test_verdicts_on_what_is_seen_are_those_of_the_whole_edited_graph(
     assert torch.allclose(local, truth, rtol=1e-9, atol=1e-9)
 
 
-def test_what_is_seen_of_a_hub_is_cut_and_said_to_be() -> None:
+def test_the_surroundings_of_a_hub_are_marked_as_incomplete() -> None:
     star = nx.star_graph(300)
     features = torch.ones(301, 1)
     around = surroundings(rows(star, features), 7, 2, 2, max_nodes=10, verified_nodes=50)

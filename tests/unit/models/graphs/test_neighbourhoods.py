@@ -142,10 +142,10 @@ def test_a_gnn_that_reads_no_degrees_needs_one_hop_less(
     convs = convs[:2] if whole is WHOLE["ba"] else convs
     gnn = random_gnn(convs, seed)
     layers = gnn.spec.convolutions
-    assert gnn.spec.sight == layers
+    assert gnn.spec.receptive_field == layers
     node = data.draw(st.integers(0, whole.node_count - 1))
     hops = None if whole is WHOLE["ba"] else layers + spare
-    part = instance(whole, node, layers, sight=gnn.spec.sight, hops=hops)
+    part = instance(whole, node, layers, receptive_field=gnn.spec.receptive_field, hops=hops)
     assert part.exact
     if hops is not None and spare >= layers - 1:
         assert part.shortcuts == frozenset()
@@ -154,20 +154,20 @@ def test_a_gnn_that_reads_no_degrees_needs_one_hop_less(
     assert difference(gnn, whole, part, edited) < 1e-6
 
 
-def test_norms_of_nodes_and_residuals_are_seen_no_farther() -> None:
+def test_norms_and_residuals_do_not_extend_the_receptive_field() -> None:
     whole = WHOLE["tree-cycle"]
     block = (KeepLayer(), GatLayer(4), LayerNormLayer("node"), AddLayer())
     gnn = Gnn(GnnSpec(FEATURES, 3, (*block * 2, LinearLayer(3)))).double().eval()
-    assert gnn.spec.sight == gnn.spec.convolutions == 2
+    assert gnn.spec.receptive_field == gnn.spec.convolutions == 2
     for node in range(0, whole.node_count, 67):
-        part = instance(whole, node, 2, sight=2)
+        part = instance(whole, node, 2, receptive_field=2)
         assert part.exact
         edited = random_edits(part, part.rules(ANYTHING), 6, node)
         assert difference(gnn, whole, part, edited) < 1e-6
 
 
 @pytest.mark.parametrize(
-    ("layers", "hops", "sight"),
+    ("layers", "hops", "receptive_field"),
     [
         ((TagLayer(4, 2),), 2, 3),
         ((ChebLayer(4, 3),), 2, 3),
@@ -177,30 +177,30 @@ def test_norms_of_nodes_and_residuals_are_seen_no_farther() -> None:
     ],
     ids=str,
 )
-def test_layers_of_many_hops_are_seen_as_far_as_they_look(
-    layers: tuple[Layer, ...], hops: int, sight: int
+def test_layers_of_many_hops_extend_the_receptive_field(
+    layers: tuple[Layer, ...], hops: int, receptive_field: int
 ) -> None:
     whole = WHOLE["tree-cycle"]
     gnn = Gnn(GnnSpec(FEATURES, 3, (*layers, LinearLayer(3)))).double().eval()
-    assert (gnn.spec.convolutions, gnn.spec.sight) == (hops, sight)
+    assert (gnn.spec.convolutions, gnn.spec.receptive_field) == (hops, receptive_field)
     for node in range(0, whole.node_count, 97):
-        part = instance(whole, node, hops, sight=sight)
+        part = instance(whole, node, hops, receptive_field=receptive_field)
         assert part.exact
         edited = random_edits(part, part.rules(ANYTHING), 6, node)
         assert difference(gnn, whole, part, edited) < 1e-6
 
 
-def test_a_normalised_gnn_sees_one_hop_more_than_it_has_layers() -> None:
-    assert random_gnn([GcnLayer(5), GinLayer(5, 6)], 0).spec.sight == 3
+def test_a_normalised_gnn_reads_one_hop_more_than_it_has_layers() -> None:
+    assert random_gnn([GcnLayer(5), GinLayer(5, 6)], 0).spec.receptive_field == 3
     assert not instance(WHOLE["tree-cycle"], 3, 2, hops=2).exact
-    assert instance(WHOLE["tree-cycle"], 3, 2, sight=2).exact
+    assert instance(WHOLE["tree-cycle"], 3, 2, receptive_field=2).exact
     assert instance(WHOLE["tree-cycle"], 3, 2).idle_pairs == frozenset()
 
 
 @pytest.mark.parametrize("layer", READ_NO_DEGREES, ids=str)
 def test_idle_pairs_change_nothing(layer: Layer) -> None:
     whole, gnn = WHOLE["tree-cycle"], random_gnn([layer] * 2, 0)
-    part = instance(whole, 3, 2, sight=2)
+    part = instance(whole, 3, 2, receptive_field=2)
     assert part.idle_pairs
     everything = EditSpace.of(part.graph, part.rules(ANYTHING, shortcuts=True))
     idle = [
@@ -302,7 +302,7 @@ def test_nodes_come_by_hops_and_number_and_edges_with_them(
     assert part.exact == all(far > layers for far in cut)
 
 
-def test_a_cap_on_hubs_keeps_the_instance_connected_and_says_that_it_is_inexact() -> None:
+def test_a_capped_instance_stays_connected_and_is_not_exact() -> None:
     whole = WHOLE["ba"]
     hub = int(torch.bincount(whole.edges.flatten()).argmax())
     part = instance(whole, hub, 3, max_nodes=40)
@@ -331,14 +331,14 @@ def test_the_usual_rules_of_an_instance_are_its_own(seed: int, layers: int, degr
     size = int(torch.randint(2, 30, (1,), generator=generator))
     whole = with_random_features(random_tree_with_extra_edges(size, generator))
     node = int(torch.randint(whole.node_count, (1,), generator=generator))
-    sight = layers + degrees
-    part = instance(whole, node, layers, sight=sight)
+    receptive_field = layers + degrees
+    part = instance(whole, node, layers, receptive_field=receptive_field)
     own = EditSpace.of(part.graph, part.rules(ANYTHING))
-    usual = EditSpace.of(part.graph, usual_rules(part.graph, layers, sight))
+    usual = EditSpace.of(part.graph, usual_rules(part.graph, layers, receptive_field))
     wanted, found = (
         set(zip(s.sources.tolist(), s.targets.tolist(), strict=True)) for s in (own, usual)
     )
-    if part.rim is None and sight in part.hops.tolist():
+    if part.rim is None and receptive_field in part.hops.tolist():
         assert found <= wanted  # that nothing was left out cannot be seen
     else:
         assert found == wanted
@@ -352,7 +352,7 @@ def random_tree_with_extra_edges(nodes: int, generator: torch.Generator) -> Grap
     return Graph(torch.ones(nodes, FEATURES), edges)
 
 
-def test_edits_are_carried_to_the_whole_graph() -> None:
+def test_edits_are_applied_to_the_whole_graph() -> None:
     whole = WHOLE["tree-cycle"]
     part = instance(whole, 5, 2)
     edited = random_edits(part, part.rules(ANYTHING), 2, 0)
@@ -399,12 +399,12 @@ def test_rules_are_added_to_those_given() -> None:
 
 def test_invalid_arguments_are_refused() -> None:
     whole = WHOLE["tree-cycle"]
-    with pytest.raises(UnknownTargetError, match=r"node 871 .* nodes 0 to 870"):
+    with pytest.raises(UnknownTargetError, match=r"node 871; .* nodes 0 to 870"):
         instance(whole, 871, 2)
     with pytest.raises(ValueError, match="max_nodes must be at least 1, got 0"):
         instance(whole, 0, 2, max_nodes=0)
     with pytest.raises(ValueError, match="at least the number of layers, 2, got 1"):
-        instance(whole, 0, 2, sight=1)
+        instance(whole, 0, 2, receptive_field=1)
     with pytest.raises(ValueError, match="-1"):
         instance(whole, 0, -1)
     part = instance(whole, 0, 1)

@@ -112,7 +112,7 @@ def test_a_set_is_at_distance_zero_from_itself_and_distance_is_symmetric() -> No
     assert mmd(a, b).sum == pytest.approx(mmd(b, a).sum, abs=1e-12)
 
 
-def test_neither_order_of_graphs_nor_of_nodes_matters() -> None:
+def test_mmd_ignores_the_order_of_graphs_and_nodes() -> None:
     networks = random_networks(7, 12)
     rng = np.random.default_rng(0)
     relabelled = [
@@ -171,13 +171,13 @@ def test_null_distribution_comes_from_its_generator() -> None:
 @pytest.mark.parametrize("n", [0, 8, 9])
 def test_null_distribution_needs_graphs_on_both_sides(n: int) -> None:
     reference = statistics([graph_of(network) for network in random_networks(11, 8)])
-    with pytest.raises(ValueError, match=f"out of 8 .* got n = {n}"):
+    with pytest.raises(ValueError, match=f"of 8 graphs, .* got n = {n}"):
         null_distribution(reference, n, 5, torch.Generator())
 
 
 @settings(max_examples=10, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 100), times=st.lists(st.integers(1, 4), min_size=1, max_size=4))
-def test_shares_count_as_repetitions_would(seed: int, times: list[int]) -> None:
+def test_shares_equal_repetitions(seed: int, times: list[int]) -> None:
     own = [graph_of(network) for network in random_networks(seed, len(times))]
     others = statistics([graph_of(network) for network in random_networks(seed + 1, 3)])
     repeated = [graph for graph, count in zip(own, times, strict=True) for _ in range(count)]
@@ -191,7 +191,7 @@ def test_shares_count_as_repetitions_would(seed: int, times: list[int]) -> None:
         assert getattr(by_shares, name) == expected
 
 
-def test_statistics_refuse_what_has_none() -> None:
+def test_statistics_refuse_empty_sets_and_empty_graphs() -> None:
     with pytest.raises(ValueError, match="at least one graph"):
         statistics([])
     nothing = Graph(torch.ones(0, 1), torch.zeros(2, 0, dtype=torch.int64))

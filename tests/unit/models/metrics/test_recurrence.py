@@ -47,7 +47,7 @@ def test_counts_are_those_of_networkx(target: int | None) -> None:
     assert 0 < sum(counted) < 12 * 30
 
 
-def test_measured_features_do_not_count() -> None:
+def test_unique_feature_rows_are_ignored() -> None:
     rng = torch.Generator().manual_seed(0)
     hosts = [
         Graph(torch.rand(9, 2, generator=rng), random_graph(i, 9, 0.3).edges) for i in range(6)
@@ -64,6 +64,6 @@ def test_a_kind_of_node_that_no_graph_has_occurs_nowhere() -> None:
     assert (hosts.containing(strange), hosts.contain(strange)) == (0, False)
 
 
-def test_too_much_effort_is_no_answer() -> None:
+def test_a_search_that_exceeds_its_effort_returns_none() -> None:
     hosts = SubgraphIndex([random_graph(seed, 9, 0.5) for seed in range(3)])
     assert hosts.containing(random_graph(9, 4, 0.5), effort=2) is None

@@ -83,7 +83,7 @@ def test_no_explainer_is_above_the_ceiling(explained: list[Instance]) -> None:
         assert area <= ceiling([instance.edges for instance in explained], rule) + 1e-12
 
 
-def test_a_curve_of_nothing_is_refused() -> None:
+def test_a_curve_without_instances_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one instance"):
         cf_acc_curve([])
 

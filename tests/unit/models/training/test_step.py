@@ -124,7 +124,7 @@ def test_counterfactual_loss_is_the_same_in_any_number_of_passes(graphs_per_pass
     assert expected["switch"].abs().max() > 0
 
 
-def test_a_batch_of_noisy_graphs_alone_teaches_nothing_about_effects() -> None:
+def test_noisy_graphs_do_not_train_the_effect_head() -> None:
     model, noisy = denoiser(RECIPE), batch()
     noisy = replace(noisy, noise=NoiseLevel.symmetric(noisy.noise.add + RECIPE.effect_noise))
     losses = add_gradients(
@@ -137,7 +137,7 @@ def test_a_batch_of_noisy_graphs_alone_teaches_nothing_about_effects() -> None:
 
 
 @given(graphs=st.integers(1, 400), size=st.integers(1, 10_000), room=st.integers(1, 100_000))
-def test_passes_share_a_batch_evenly_within_what_there_is_room_for(
+def test_passes_split_a_batch_evenly_within_the_memory_limit(
     graphs: int, size: int, room: int
 ) -> None:
     passes = DeviceUse("cpu", room, None).passes(graphs, size)
@@ -168,7 +168,7 @@ def test_a_block_keeps_as_many_activations_as_memory_is_planned_with() -> None:
     assert sum(large) == KEPT_PER_BLOCK * activation
 
 
-def test_a_gpu_gets_larger_passes_and_cheaper_products_where_it_has_them() -> None:
+def test_cuda_gets_larger_passes_and_bfloat16_if_supported() -> None:
     memory, kept = 16 * 2**30, 20
     use = DeviceUse.of_cuda(kept, memory, bfloat16=True)
     assert use.products is torch.bfloat16
@@ -221,7 +221,7 @@ if keep_freed_memory():
 """
 
 
-def test_what_a_pass_frees_the_next_one_gets_without_asking_the_kernel() -> None:
+def test_freed_memory_is_reused_without_page_faults() -> None:
     told = subprocess.run(
         [sys.executable, "-c", FAULTS_OF_LATER_PASSES], capture_output=True, text=True, check=True
     ).stdout

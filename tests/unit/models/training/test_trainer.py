@@ -156,7 +156,7 @@ def test_the_global_generator_is_left_alone() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_training_stops_when_told_and_goes_on_later() -> None:
+def test_training_stops_on_request_and_resumes() -> None:
     recipe = small(Objective.COUNTERFACTUAL)
     training = trainer(recipe)
     seen = 0
@@ -170,13 +170,13 @@ def test_training_stops_when_told_and_goes_on_later() -> None:
     assert_same(finished(training), finished(trainer(recipe)))
 
 
-def test_training_that_is_told_at_once_takes_no_step() -> None:
+def test_training_stopped_at_once_takes_no_step() -> None:
     training = trainer(small(Objective.CLASS))
     assert list(training.run(should_stop=lambda: True)) == []
     assert training.step == 0
 
 
-def test_counterfactual_loss_sets_in_at_the_end_of_the_default_recipe() -> None:
+def test_the_default_recipe_has_the_counterfactual_loss_at_the_end() -> None:
     recipe = small(Objective.COUNTERFACTUAL)
     progress = list(trainer(recipe).run())
     assert 0 < recipe.counterfactual_start < recipe.steps
@@ -188,7 +188,7 @@ def test_counterfactual_loss_sets_in_at_the_end_of_the_default_recipe() -> None:
     assert last.loss == pytest.approx(last.loss_dist + recipe.alpha * last.loss_cf)
 
 
-def test_paper_has_the_counterfactual_loss_all_along() -> None:
+def test_the_paper_recipe_has_the_counterfactual_loss_in_every_step() -> None:
     progress = next(trainer(small(Objective.COUNTERFACTUAL, "paper")).run())
     assert progress.loss_cf is not None
 
@@ -218,7 +218,7 @@ def test_the_result_is_the_average_and_not_the_last_weights() -> None:
     assert not torch.equal(state["average.planes"], state["weights.planes"])
 
 
-def test_a_training_stops_when_measuring_gains_nothing_and_keeps_the_best() -> None:
+def test_training_stops_at_a_plateau_with_the_best_weights() -> None:
     recipe = replace(small(Objective.COUNTERFACTUAL, steps=400), patience=2, learning_rate=1e-9)
     training = trainer(recipe)
     state = finished(training)
@@ -237,7 +237,7 @@ def test_a_training_stops_when_measuring_gains_nothing_and_keeps_the_best() -> N
     assert sum(1 for _ in patient.run()) == 20
 
 
-def test_what_measured_best_survives_a_resumption() -> None:
+def test_the_best_weights_survive_a_resumption() -> None:
     recipe = replace(small(Objective.COUNTERFACTUAL, steps=60), patience=2)
     first = trainer(recipe)
     for _ in first.run(until=30):
@@ -260,7 +260,7 @@ def test_large_graphs_get_as_many_flips_as_small_ones() -> None:
     assert paper.fitted([cycle(100)]) == paper
 
 
-def test_validity_counts_flips_by_foretold_edits() -> None:
+def test_validity_counts_flips_by_predicted_edits() -> None:
     graphs = cycles()
     training = trainer(small(Objective.COUNTERFACTUAL))
     denoiser, gnn = training.denoiser(), small_gnn()
@@ -278,7 +278,7 @@ def test_validity_counts_flips_by_foretold_edits() -> None:
     assert measured == pytest.approx(sum(by_hand) / len(by_hand))
 
 
-def test_a_pool_holds_what_matters_on_all_but_two_of_a_hundred_graphs() -> None:
+def test_a_pool_contains_a_decisive_pair_for_98_percent_of_graphs() -> None:
     rng = torch.Generator().manual_seed(0)
     # features that differ, so that no two toggles are alike
     graphs = [
@@ -306,7 +306,7 @@ def test_a_pool_holds_what_matters_on_all_but_two_of_a_hundred_graphs() -> None:
     assert denoiser.shape.pool is None  # trained on too few to know
 
 
-def test_too_few_graphs_say_nothing_about_the_pool() -> None:
+def test_too_few_graphs_give_no_pool_size() -> None:
     gnn, denoiser = small_gnn(), trainer(small(Objective.COUNTERFACTUAL)).denoiser()
     graphs = (cycles() * 49)[:49]
     assert pool_needed(denoiser, gnn, graphs, CPU) is not None
@@ -314,9 +314,7 @@ def test_too_few_graphs_say_nothing_about_the_pool() -> None:
 
 
 @pytest.mark.parametrize(("nodes", "calibrating"), [(12, 80), (64, 60)])
-def test_large_graphs_too_are_enough_to_say_how_large_a_pool_must_be(
-    nodes: int, calibrating: int
-) -> None:
+def test_large_graphs_give_a_pool_size(nodes: int, calibrating: int) -> None:
     graphs = [cycle(nodes) for _ in range(800)]
     parts = split(graphs, 128, torch.Generator().manual_seed(0))
     assert len(parts.calibrating) == calibrating
@@ -359,7 +357,7 @@ def test_an_empty_reference_set_is_refused() -> None:
         Trainer([], None, small(Objective.CLASS), seed=0, device=CPU)
 
 
-def test_a_gnn_that_overflows_fails_the_training_and_says_where() -> None:
+def test_a_gnn_that_overflows_fails_the_training_with_the_step() -> None:
     gnn = small_gnn()
     with torch.no_grad():
         for parameter in gnn.parameters():
@@ -449,7 +447,7 @@ def test_recipes_by_name_and_what_can_be_chosen() -> None:
     ("field", "value"),
     [("steps", 0), ("alpha", -1.0), ("ema", 1.0), ("subgraph_share", 1.5), ("noise_high", 0.6)],
 )
-def test_recipes_refuse_nonsense(field: str, value: float) -> None:
+def test_recipes_refuse_invalid_values(field: str, value: float) -> None:
     with pytest.raises(ValueError, match=str(value)):
         replace(recipe_for(Objective.CLASS), **{field: value})  # type: ignore[arg-type]
 

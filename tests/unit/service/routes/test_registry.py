@@ -569,7 +569,9 @@ def test_graphs_that_break_a_group_are_refused(api, row, found):
     registered(api, **with_schema(api, ATOMS))
     broken = molecule((1, 0, 0), row)
     dataset = api.client.post("/v1/datasets", json={"name": "s", "graphs": [SOUND]}).json()["id"]
-    said = f"the one-hot group 'atom' (columns 0 to 1) should be one 1 and else 0; it has {found}"
+    said = (
+        f"the one-hot group 'atom' (columns 0 to 1) must have one 1 and otherwise 0; it has {found}"
+    )
 
     answer = api.client.post("/v1/gnns/motifs/predictions", json={"graphs": [SOUND, broken]})
     (error,) = problem(answer, 422)["errors"]

@@ -366,7 +366,7 @@ def test_invalid_input_fails_at_once_with_the_reason(store: Store) -> None:
     assert (failed.state, failed.attempt) == (JobState.FAILED, 1)
     assert failed.error is not None
     assert failed.error["type"] == "invalid"
-    assert failed.error["message"] == "class 7 was asked for; the GNN knows classes 0 to 2"
+    assert failed.error["message"] == "unknown class 7; the GNN has classes 0 to 2"
 
 
 def test_shutdown_releases_the_job_without_counting_the_attempt(store: Store) -> None:

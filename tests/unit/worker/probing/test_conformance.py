@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from d4explain.gnn.graphs import Graph, SparseGraphs
-from d4explain.gnn.layers.build import Linear, build
+from d4explain.gnn.layers.build import build
 from d4explain.gnn.layers.norms import GraphNorm
+from d4explain.gnn.layers.row_wise import Linear
 from d4explain.gnn.network import Gnn
 from d4explain.gnn.spec import (
     ActivationLayer,

@@ -1,0 +1,159 @@
+"""Checks that the layers of a spec form a classifier."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from d4explain.contracts.errors import Fault
+from d4explain.contracts.feature_schema import schema_faults
+from d4explain.contracts.featurisers import bond_faults, featuriser_faults
+from d4explain.contracts.gnn_layers import MAX_WIDTH, LayerNormDocument
+from d4explain.contracts.plugins import ArchitecturePlugin
+from d4explain.contracts.spec_checks.layer_fields import edge_faults, field_faults, kept_faults
+from d4explain.contracts.spec_checks.layer_types import PluginDocument, SpecLayer
+from d4explain.contracts.spec_checks.widths import widths_of
+
+if TYPE_CHECKING:
+    from d4explain.contracts.gnn_spec import GnnSpecDocument
+
+_CONVOLUTIONS = (
+    "gcn", "gin", "gine", "sage", "graph_conv", "gat", "gatv2", "pna", "tag", "cheb", "egnn",
+)  # fmt: skip
+_NEED_NODES = (*_CONVOLUTIONS, "gin_sum", "gine_sum", "keep", "add", "jump")
+_CHANGE_WIDTH = (*_CONVOLUTIONS, "linear", "jump")
+
+
+def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
+    """Why valid layers do not form a classifier; empty if they do."""
+    plugins = [layer for layer in spec.layers if isinstance(layer, PluginDocument)]
+    if not all(layer.is_installed for layer in plugins):
+        return []  # only a stored spec has such layers, and it was checked at registration
+    if faults := _plugin_faults(spec):
+        return faults
+    faults = _graph_faults(spec) if spec.task == "graph" else _node_faults(spec)
+    faults += field_faults(spec)
+    faults += kept_faults(spec)
+    faults += _output_faults(spec)
+    faults += edge_faults(spec)
+    if spec.class_names is not None and len(spec.class_names) != spec.classes:
+        faults.append(
+            Fault("/class_names", f"has {len(spec.class_names)} names for {spec.classes} classes")
+        )
+    if spec.feature_schema is not None:
+        faults += schema_faults(spec.feature_schema, spec.features, "/feature_schema")
+    if spec.featuriser is not None:
+        faults += featuriser_faults(spec.featuriser, spec.features, "/featuriser")
+        faults += bond_faults(spec.featuriser, spec.edge_features, "/featuriser")
+    return faults
+
+
+def _plugin_faults(spec: GnnSpecDocument) -> list[Fault]:
+    """Widths that plug-ins reject or that are too large, and misplaced whole GNNs."""
+    faults = []
+    for i, layer in enumerate(spec.layers):
+        place = f"/layers/{i}"
+        if not isinstance(layer, PluginDocument):
+            continue
+        if isinstance(layer.plugin, ArchitecturePlugin):
+            if len(spec.layers) > 1:
+                detail = f"{layer.type} is a whole GNN; it must be the only layer"
+                faults.append(Fault(place, detail))
+            elif layer.plugin.task != spec.task:
+                detail = f"is {spec.task}, but {layer.type} classifies {layer.plugin.task}s"
+                faults.append(Fault("/task", detail))
+            continue
+        try:
+            width = widths_of(spec.model_copy(update={"layers": spec.layers[: i + 1]}))[-1]
+        except ValueError as error:
+            return [*faults, Fault(place, f"{layer.type}: {error}")]
+        if not 1 <= width <= MAX_WIDTH:
+            detail = f"{layer.type} gives {width} values per node; 1 to {MAX_WIDTH} are accepted"
+            faults.append(Fault(place, detail))
+    return faults
+
+
+def _graph_faults(spec: GnnSpecDocument) -> list[Fault]:
+    pools = _pools(spec)
+    faults = []
+    if len(pools) != 1:
+        hint = "" if pools else '; a node classifier has none and needs "task": "node"'
+        detail = f"has {len(pools)} pool layers; a graph classifier has exactly one{hint}"
+        faults.append(Fault("/layers", detail))
+    for i, layer in enumerate(spec.layers):
+        if (_needs_nodes(layer) or _reads_whole_graph(layer)) and pools and i > pools[0]:
+            detail = f"{layer.type} at position {i} comes after the pool; it must come before it"
+            faults.append(Fault(f"/layers/{i}", detail))
+    return faults
+
+
+def _node_faults(spec: GnnSpecDocument) -> list[Fault]:
+    faults = [
+        Fault(f"/layers/{i}", "is a pool; the task is node, and a node classifier has no pool")
+        for i in _pools(spec)
+    ]
+    for i, layer in enumerate(spec.layers):
+        if _reads_whole_graph(layer):
+            reads = f"{layer.type} at position {i} reads the whole graph"
+            rule = "a node classifier may read only the neighbourhood of a node"
+            faults.append(Fault(f"/layers/{i}", f"{reads}; {rule}"))
+    return faults
+
+
+def _output_faults(spec: GnnSpecDocument) -> list[Fault]:
+    """The last layer that changes the width must have an allowed type and return the classes."""
+    positions = [i for i, layer in enumerate(spec.layers) if _changes_width(layer)]
+    allowed = "linear or a convolution" if spec.task == "node" else "linear"
+    if not positions:
+        detail = f"the last layer that changes the width is missing; it must be {allowed}"
+        return [Fault("/layers", detail)]
+    position = positions[-1]
+    last = spec.layers[position]
+    if isinstance(last, PluginDocument) and last.is_architecture:
+        return []
+    is_convolution = isinstance(last, PluginDocument) or last.type in _CONVOLUTIONS
+    if last.type != "linear" and not (spec.task == "node" and is_convolution):
+        detail = f"the last layer that changes the width is {last.type}; it must be {allowed}"
+        return [Fault(f"/layers/{position}", detail)]
+    return _class_faults(spec, last.type, f"/layers/{position}/out")
+
+
+def _class_faults(spec: GnnSpecDocument, last: str, place: str) -> list[Fault]:
+    """The layer `last` must return one value per class, or one value for a binary head."""
+    width = widths_of(spec)[-1]
+    returns = f"the last {last} layer gives {width} values"
+    if spec.head == "binary":
+        if spec.classes != 2:
+            return [Fault("/classes", f"is {spec.classes}; a binary head has 2 classes")]
+        if width != 1:
+            return [Fault(place, f"{returns}; a binary head gives 1")]
+    elif width != spec.classes:
+        hint = '; for one logit of two classes, set "head": "binary"' if width == 1 else ""
+        rule = f"{returns} but classes is {spec.classes}; the numbers must be equal"
+        return [Fault(place, rule + hint)]
+    return []
+
+
+def _pools(spec: GnnSpecDocument) -> list[int]:
+    return [i for i, layer in enumerate(spec.layers) if _is_pool(layer)]
+
+
+def _is_pool(layer: SpecLayer) -> bool:
+    if isinstance(layer, PluginDocument):
+        return isinstance(layer.plugin, ArchitecturePlugin) and layer.plugin.task == "graph"
+    return layer.type == "pool"
+
+
+def _changes_width(layer: SpecLayer) -> bool:
+    return layer.type in _CHANGE_WIDTH or isinstance(layer, PluginDocument)
+
+
+def _needs_nodes(layer: SpecLayer) -> bool:
+    return layer.type in _NEED_NODES or isinstance(layer, PluginDocument)
+
+
+def _reads_whole_graph(layer: SpecLayer) -> bool:
+    if isinstance(layer, PluginDocument):
+        return layer.plugin.hops(layer.fields) is None
+    if isinstance(layer, LayerNormDocument):
+        return layer.mode == "graph"
+    return layer.type == "graph_norm"
