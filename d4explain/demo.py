@@ -95,6 +95,7 @@ class Demo:
             with self._step("Train a GNN on generated BA-3Motif graphs"):
                 self._train_gnn()
             subject = self._register(client)
+            self._explain_without_denoiser(client, subject)
             denoisers = self._train_denoisers(client, subject)
             result = self._explain_graphs(client, subject)
             verification = self._verify(client, subject, result)
@@ -140,6 +141,20 @@ class Demo:
             self._say(f"{dataset.id}: {dataset.graph_count} graphs")
         heldout = json.loads((folder / "heldout.json").read_text())["graphs"]
         return Subject(gnn, dataset.id, heldout[: self._options.graphs])
+
+    def _explain_without_denoiser(self, client: Client, subject: Subject) -> None:
+        with self._step("Explain a graph without a denoiser: explainer=search"):
+            explanation = client.explain_counterfactual(
+                subject.gnn.id,
+                subject.dataset_id,
+                subject.heldout[:1],
+                explainer="search",
+                constraints={"max_ratio": MAX_RATIO},
+            )
+            with self._bars() as bars:
+                result = client.result(explanation, on_progress=bars)
+            assert isinstance(result, CounterfactualResult)
+            self._console.print(counterfactual_table(result, subject.class_names))
 
     def _train_denoisers(self, client: Client, subject: Subject) -> dict[str, Denoiser]:
         with self._step("Train the denoiser: POST /v1/denoisers"), self._bars() as bars:
@@ -255,7 +270,7 @@ class Demo:
         )
         self._say(
             f"edits: {result.summary.edits_by_denoiser} proposed by the denoiser, "
-            f"{result.summary.edits_by_search} found by trying all pairs"
+            f"{result.summary.edits_by_search} found by the search"
         )
         drawings = len(list((out / "svg").glob("*.svg")))
         self._say(f"results: {drawings} drawings in {out / 'svg'}")

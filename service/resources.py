@@ -156,7 +156,7 @@ class ExplanationSummary(Resource):
     kind: Literal["counterfactual", "class"]
     gnn: str
     dataset: str
-    denoiser: str
+    denoiser: str | None = Field(description="Null for the explainer `search`, which needs none.")
     state: JobState
     summary: dict[str, Any] | None
     job: JobResource

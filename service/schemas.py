@@ -15,7 +15,13 @@ from pydantic import (
     Tag,
 )
 
-from d4explain.contracts.requests import DenoiserConfig, Explainer, Preset, RegulariserName
+from d4explain.contracts.requests import (
+    ClassExplainer,
+    DenoiserConfig,
+    Explainer,
+    Preset,
+    RegulariserName,
+)
 from service.graph_io.schemas import MAX_LABEL, MAX_SAFE_INTEGER, GraphIn, NodeIdIn
 from store.catalogue.gnn_labels import MAX_TAGS
 from store.catalogue.gnn_names import (
@@ -69,13 +75,6 @@ ResourceId = Annotated[str, Field(min_length=1, max_length=64)]
 ClassIndex = Annotated[int, Field(ge=0, le=MAX_LABEL)]
 Seed = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)]
 Seconds = Annotated[float, Field(gt=0, le=3600)]
-ExplainerIn = Annotated[
-    Explainer,
-    Field(
-        description="`d4`: the denoiser proposes, a search over node pairs improves, the GNN "
-        "verifies. `d4-paper`: the sampler of the D4Explainer paper."
-    ),
-]
 
 
 class Body(BaseModel):
@@ -189,7 +188,13 @@ class CounterfactualIn(Body):
     alternatives: Annotated[int, Field(ge=1, le=16)] = 3
     # a factory: pydantic copies a default object, which is several times slower
     constraints: ConstraintsIn = Field(default_factory=ConstraintsIn)
-    explainer: ExplainerIn = "d4"
+    explainer: Explainer = Field(
+        "d4",
+        description="`d4`: the denoiser proposes edits, a search improves them, the GNN verifies "
+        "them. `d4-paper`: the sampler of the D4Explainer paper. `search`: our verified search "
+        "without the diffusion model; no training, first answer in a second; no likelihoods. "
+        "`search` accepts no `denoiser`.",
+    )
     preset: Preset = Field(
         "balanced",
         description="How much to search. "
@@ -197,7 +202,7 @@ class CounterfactualIn(Body):
         "`balanced` tries a larger pool and goes on from more edited graphs. "
         "`thorough` tries every pair at the start, so that no flip by a single edit is missed (of "
         "more than 2,000 pairs only the most promising are tried), and has the widest beam. "
-        "`d4-paper` does not search and takes the default only.",
+        "`d4-paper` does not search and accepts the default only.",
     )
     seed: Seed = 0
     time_budget: Seconds | None = Field(None, description="Seconds for the whole job.")
@@ -207,7 +212,9 @@ class CounterfactualIn(Body):
         "given.",
     )
     denoiser: DenoiserChoice | None = Field(
-        None, description="A denoiser's id, or how to train one; the default recipe if not given."
+        None,
+        description="A denoiser's id, or how to train one; the default recipe if not given. Not "
+        "for the explainer `search`.",
     )
 
 
@@ -239,7 +246,11 @@ class ClassIn(Body):
         RegulariserName,
         Annotated[float, Field(ge=0, le=1e6)],
     ] = {}
-    explainer: ExplainerIn = "d4"
+    explainer: ClassExplainer = Field(
+        "d4",
+        description="`d4`: our sampler, which also chooses and weights the examples. `d4-paper`: "
+        "the sampler of the D4Explainer paper.",
+    )
     seed: Seed = 0
     time_budget: Seconds | None = Field(None, description="Seconds for the whole job.")
     denoiser: DenoiserChoice | None = None

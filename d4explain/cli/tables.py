@@ -86,7 +86,7 @@ def summary_lines(result: CounterfactualResult) -> list[str]:
         f"fidelity {format_number(summary.mean_fidelity)}, "
         f"confidence {format_number(summary.mean_confidence)}",
         f"edits proposed by the denoiser {summary.edits_by_denoiser}, "
-        f"found by trying all pairs {summary.edits_by_search}",
+        f"found by the search {summary.edits_by_search}",
     ]
 
 

@@ -241,8 +241,8 @@ class Client:
     ) -> Explanation:
         """Ask for the smallest realistic edits that change the prediction.
 
-        `options` are those of POST /v1/explanations, such as preset="fast" or
-        explainer="d4-paper". A GNN that classifies
+        `options` are those of POST /v1/explanations, such as preset="fast". explainer="search"
+        trains no denoiser, so the answer comes at once, without likelihoods. A GNN that classifies
         nodes needs one graph and node="a" or nodes=["a", "b"]. If the reference set is one large
         graph, give no graph and the numbers of its nodes. max_queries=500 limits a black box.
         """

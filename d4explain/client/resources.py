@@ -137,7 +137,7 @@ class Explanation(Resource):
     kind: str
     gnn: str
     dataset: str
-    denoiser: str
+    denoiser: str | None  # None for the explainer `search`
     state: JobState
     job: Job
     result: CounterfactualResult | ClassResult | None = Field(None, discriminator="kind")

@@ -13,7 +13,9 @@ from d4explain.contracts.results import NodeId
 
 Pair = tuple[int, int]
 Preset = Literal["fast", "balanced", "thorough"]  # how much work an answer is worth
-Explainer = Literal["d4", "d4-paper"]  # our guided search, or the paper's sampler
+# Our search with a denoiser, the paper's sampler, or our search without a denoiser.
+Explainer = Literal["d4", "d4-paper", "search"]
+ClassExplainer = Literal["d4", "d4-paper"]
 _OLD_SAMPLERS = {"guided": "d4", "paper": "d4-paper"}
 
 
@@ -26,9 +28,7 @@ def _renamed(name: str, old_name: str, default: Any) -> Any:
     return Field(default, validation_alias=AliasChoices(name, old_name))
 
 
-_StoredExplainer = Annotated[
-    Explainer, BeforeValidator(lambda name: _OLD_SAMPLERS.get(str(name), name))
-]
+_FROM_OLD_NAME = BeforeValidator(lambda name: _OLD_SAMPLERS.get(str(name), name))
 
 
 class Smiles(Asked):
@@ -78,8 +78,8 @@ class CounterfactualRequest(Asked):
     target_class: int | None = None
     alternatives: Annotated[int, Field(ge=1, le=16)] = 3
     constraints: Constraints = Constraints()
-    explainer: _StoredExplainer = _renamed("explainer", "sampler", "d4")
-    preset: Preset = "balanced"  # how wide `d4` searches
+    explainer: Annotated[Explainer, _FROM_OLD_NAME] = _renamed("explainer", "sampler", "d4")
+    preset: Preset = "balanced"  # how wide `d4` and `search` search
     time_budget: Annotated[float, Field(gt=0, le=3600)] | None = None  # seconds, whole job
     max_queries: int | None = None  # of a black box
     seed: int = 0
@@ -99,7 +99,7 @@ class ClassRequest(Asked):
     candidates: Annotated[int, Field(ge=1, le=200)] | None = None  # K; None: by the preset
     steps: Annotated[int, Field(ge=1, le=1000)] | None = None  # T; None: by the preset
     regularisers: dict[RegulariserName, float] = {}
-    explainer: _StoredExplainer = _renamed("explainer", "sampler", "d4")
+    explainer: Annotated[ClassExplainer, _FROM_OLD_NAME] = _renamed("explainer", "sampler", "d4")
     time_budget: Annotated[float, Field(gt=0, le=3600)] | None = None
     seed: int = 0
 

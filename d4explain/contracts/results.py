@@ -13,10 +13,10 @@ NodeId = int | str
 Finder = Annotated[
     Literal["denoiser", "search"],
     Field(
-        description="`denoiser`: the edits are those of a denoiser sample, or were chosen among "
-        "the node pairs that the denoiser foretold to move the GNN most, as no others were tried. "
-        "`search`: all pairs were tried, as on small graphs, with the preset `thorough` and with "
-        "denoisers that estimate_cost nothing. All edits of one counterfactual say the same."
+        description="`denoiser`: the edits come from a denoiser sample, or from a pool of node "
+        "pairs that the denoiser ranked first. `search`: the search evaluated all pairs (on small "
+        "graphs, with the preset `thorough`, or if the denoiser predicts no effects), or the "
+        "explainer is `search`. All edits of one counterfactual have the same value."
     ),
 ]
 
@@ -75,7 +75,8 @@ class Edit(Document):
     action: Literal["add", "remove"]
     source: NodeId
     target: NodeId
-    plausibility: float  # log-odds the denoiser gives this edit on the input graph
+    # Log-odds that the denoiser gives this edit on the input graph; None without a denoiser.
+    plausibility: float | None
     proposed_by: Finder
     edge_attr: EdgeAttributes = None
 
@@ -145,7 +146,7 @@ class Counterfactual(Document):
     edits: list[Edit]
     prediction: Prediction  # of the edited graph, by the sparse GNN
     confidence: float  # the GNN's probability of the new class
-    denoiser_likelihood: float  # mean plausibility of the edits
+    denoiser_likelihood: float | None  # mean plausibility of the edits; None without a denoiser
     fidelity: float  # p_before[y] − p_after[y], y the class before
     modification_ratio: float  # edits / edges of the input
     connected: bool
@@ -293,8 +294,8 @@ class Receipt(Document):
     gnn: str | None = None  # its id, whatever name or alias the request had; None in old receipts
     gnn_sha256: str
     dataset_sha256: str
-    denoiser_sha256: str
-    denoiser_key: str  # hash of (GNN, reference set, objective, config)
+    denoiser_sha256: str | None  # None for the explainer `search`
+    denoiser_key: str | None  # hash of (GNN, reference set, objective, config); None for `search`
     config: dict[str, object]  # the explainer and its resolved settings
     seed: int
     device: str

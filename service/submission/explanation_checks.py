@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from d4explain.contracts.requests import ClassRequest, CounterfactualRequest, DenoiserConfig
 from service.graph_io.features import check_groups
 from service.http.bodies import PostedBody
-from service.http.faults import reject
+from service.http.faults import reject, shown
 from service.http.idempotency import Created, Submission, find_created
 from service.http.json_bodies import parse_model
 from service.schemas import ClassIn, CounterfactualIn, ExplanationIn
@@ -45,14 +45,15 @@ class CheckedExplanation:
     kind: ExplanationKind
     gnn: Gnn  # as read during the check
     dataset: Dataset
-    config: DenoiserConfig
+    config: DenoiserConfig | None  # None for an explanation without a denoiser
     request_digest: str
     seed: int
 
     @property
     def denoiser_key(self) -> tuple[str, ...]:
         """Equal for requests that share a denoiser."""
-        return (self.gnn.id, self.dataset.id, self.kind, self.config.model_dump_json())
+        config = "" if self.config is None else self.config.model_dump_json()
+        return (self.gnn.id, self.dataset.id, self.kind, config)
 
 
 CheckResult = CheckedExplanation | Created  # `Created` if an earlier request had the same key
@@ -123,8 +124,9 @@ def estimate_cost(store: Store, body: PostedBody) -> Estimate:
     with store.database.reading() as session:
         gnn, dataset = find_gnn_and_dataset(session, asked.gnn, asked.dataset)
         config = _affordable_config(session, asked, gnn, dataset, store.settings)
-        identity = denoisers.key(gnn.sha256, dataset.sha256, asked.kind, config)
-        trains = not denoisers.is_ready(session, identity)
+        trains = config is not None and not denoisers.is_ready(
+            session, denoisers.key(gnn.sha256, dataset.sha256, asked.kind, config)
+        )
     check_groups(store, gnn, dataset)
     request = _job_request(asked, gnn, dataset, store.settings)
     if not isinstance(request, CounterfactualRequest):
@@ -153,8 +155,14 @@ def _affordable_config(
     gnn: Gnn,
     dataset: Dataset,
     settings: Settings,
-) -> DenoiserConfig:
-    """The denoiser's config; rejects a denoiser that would take too long to train."""
+) -> DenoiserConfig | None:
+    """The denoiser's config; rejects a denoiser that would take too long to train.
+
+    None for the explainer `search`, which has no denoiser.
+    """
+    if asked.explainer == "search":
+        _reject_denoiser(asked.denoiser)
+        return None
     config = _denoiser_config(session, asked, gnn, dataset)
     check_training(
         session,
@@ -166,6 +174,17 @@ def _affordable_config(
         settings=settings,
     )
     return config
+
+
+def _reject_denoiser(given: str | DenoiserConfig | None) -> None:
+    if given is None:
+        return
+    sent = shown(given) if isinstance(given, str) else given.model_dump_json(exclude_unset=True)
+    reject(
+        "/denoiser",
+        f"is {sent}; the explainer 'search' uses no denoiser. Omit `denoiser`, or set `explainer` "
+        "to 'd4' or 'd4-paper'",
+    )
 
 
 def _denoiser_config(

@@ -317,7 +317,7 @@ def test_the_summary_tells_denoiser_and_search_apart() -> None:
     flips, edits = summary_lines(result())
     assert "1 of 2 graphs (50%)" in flips
     assert "denoiser 1" in edits
-    assert "all pairs 1" in edits
+    assert "the search 1" in edits
 
 
 def test_node_ids_are_never_taken_for_markup() -> None:
