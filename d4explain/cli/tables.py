@@ -8,6 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
+from d4explain.contracts.probe_reports import ProbeReport
 from d4explain.contracts.results import (
     ClassResult,
     Counterfactual,
@@ -16,7 +17,6 @@ from d4explain.contracts.results import (
     Edit,
     Mmd,
     Prediction,
-    ProbeReport,
 )
 
 MAX_EDITS_SHOWN = 8

@@ -7,12 +7,12 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from d4explain.contracts.job_states import DenoiserState, GnnState, JobKind, JobState
+from d4explain.contracts.probe_reports import ProbeReport
 from d4explain.contracts.results import (
     ClassResult,
     CounterfactualResult,
     NodePredictions,
     Prediction,
-    ProbeReport,
 )
 
 
