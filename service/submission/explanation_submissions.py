@@ -32,7 +32,7 @@ from store.store import Store
 
 @dataclass(frozen=True)
 class Committed:
-    """The explanation that a request created, now or earlier."""
+    """The explanation that this request or an earlier one with the same key created."""
 
     created: Created
     resource: ExplanationResource | None  # None if created earlier: it may have changed since
@@ -70,8 +70,8 @@ class Submissions:
 def commit_all(store: Store, batch: Sequence[CheckedExplanation]) -> list[Committed]:
     """Writes all in one transaction, or none if one of them fails.
 
-    The results are built before the commit, since after an error all would be written again. Locks
-    are taken by idempotency key, then by denoiser, so that processes cannot deadlock.
+    It builds the results before the commit, because after an error the caller writes all of them
+    again. It takes locks by idempotency key, then by denoiser, so that processes cannot deadlock.
     """
     created: dict[int, Created] = {}
     with store.database.transaction() as session:

@@ -1,4 +1,4 @@
-"""Explains counterfactually: one answer per graph or node, independent of the others."""
+"""Finds counterfactuals: one answer per graph or node, independent of the others."""
 
 from __future__ import annotations
 

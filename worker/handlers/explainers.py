@@ -1,4 +1,4 @@
-"""Which sampler of `models` an explainer uses."""
+"""Maps explainers to the samplers of `models`."""
 
 from __future__ import annotations
 

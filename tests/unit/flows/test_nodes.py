@@ -496,7 +496,9 @@ def test_answers_stay_as_large_as_bodies() -> None:
 def test_predictions_stay_within_what_a_job_holds() -> None:
     gnn = GnnRow(id="gnn_1", spec={**SPEC, "classes": 256})
     graphs = [ring(500)] * 8
-    with pytest.raises(InvalidRequestError, match=r"about 4,000 nodes; of 256 .* at most 3,906"):
+    with pytest.raises(
+        InvalidRequestError, match=r"about 4,000 nodes; at most 3,906 .* 256 classes"
+    ):
         prediction_request(PredictionsIn(graphs=graphs), gnn, Settings())
     assert len(prediction_request(PredictionsIn(graphs=graphs[1:]), gnn, Settings()).graphs) == 7
 
