@@ -60,16 +60,12 @@ class EditRanker(ABC):
         return [sets[position] for position in order]
 
 
-class SlopeEditRanker(EditRanker):
-    """Ranks all pairs by the GNN's slopes; a GNN without gradients predicts no effects."""
-
-    calibrated_pool: int | None = None
+class AllPairsEditRanker(EditRanker):
+    """Ranks all pairs of a small graph; by default the GNN's slopes are the predicted gains."""
 
     def __init__(self, oracle: CounterfactualOracle, generator: torch.Generator) -> None:
         self._oracle = oracle
         self._generator = generator
-        self.predicts_effects = oracle.gnn.has_dense
-        self.plausibility = equal_plausibility((oracle.space.count,), generator)
         self._gains: Tensor | None = None
         self._unedited: float | None = None
 
@@ -94,7 +90,18 @@ class SlopeEditRanker(EditRanker):
         return gains if ledger is None else gains.masked_fill(~ledger.affordable(states), FORBIDDEN)
 
 
-class DenoiserEditRanker(SlopeEditRanker):
+class SlopeEditRanker(AllPairsEditRanker):
+    """Ranks without a denoiser; for a GNN without gradients it predicts no effects."""
+
+    calibrated_pool = None
+
+    def __init__(self, oracle: CounterfactualOracle, generator: torch.Generator) -> None:
+        super().__init__(oracle, generator)
+        self.predicts_effects = oracle.gnn.has_dense
+        self.plausibility = equal_plausibility((oracle.space.count,), generator)
+
+
+class DenoiserEditRanker(AllPairsEditRanker):
     """Ranks all pairs of a graph in dense form.
 
     A denoiser with an effect head corrects the GNN's slopes. Without an effect head the slopes
@@ -110,19 +117,16 @@ class DenoiserEditRanker(SlopeEditRanker):
         effect_source: EffectSource,
         generator: torch.Generator,
     ) -> None:
+        super().__init__(oracle, generator)
         space = oracle.space.dense_form
         if space is None:
             raise ValueError("the denoiser ranks edits of graphs in dense form only")
         self._space = space
         self._denoiser = denoiser
-        self._oracle = oracle
         self._device = device
-        self._generator = generator
         self._reads_effects = effect_source is EffectSource.DENOISER and denoiser.shape.classes > 0
         self.predicts_effects = self._reads_effects or effect_source is EffectSource.SLOPES
         self.calibrated_pool = denoiser.shape.pool if self._reads_effects else 0
-        self._gains: Tensor | None = None
-        self._unedited: float | None = None
         if self._reads_effects:
             gains, plausibility = self._read([()])
             self._gains, self.plausibility = self._possible([()], gains)[0], plausibility[0]
