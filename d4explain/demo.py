@@ -95,6 +95,7 @@ class Demo:
             with self._step("Train a GNN on generated BA-3Motif graphs"):
                 self._train_gnn()
             inputs = self._register(client)
+            self._explain_without_denoiser(client, inputs)
             denoisers = self._train_denoisers(client, inputs)
             result = self._explain_graphs(client, inputs)
             verification = self._verify(client, inputs, result)
@@ -140,6 +141,20 @@ class Demo:
             self._print(f"{dataset.id}: {dataset.graph_count} graphs")
         heldout = json.loads((folder / "heldout.json").read_text())["graphs"]
         return DemoInputs(gnn, dataset.id, heldout[: self._options.graphs])
+
+    def _explain_without_denoiser(self, client: Client, inputs: DemoInputs) -> None:
+        with self._step("Explain a graph without a denoiser: explainer=search"):
+            explanation = client.explain_counterfactual(
+                inputs.gnn.id,
+                inputs.dataset_id,
+                inputs.heldout[:1],
+                explainer="search",
+                constraints={"max_ratio": MAX_RATIO},
+            )
+            with self._bars() as bars:
+                result = client.result(explanation, on_progress=bars)
+            assert isinstance(result, CounterfactualResult)
+            self._console.print(counterfactual_table(result, inputs.class_names))
 
     def _train_denoisers(self, client: Client, inputs: DemoInputs) -> dict[str, Denoiser]:
         with self._step("Train the denoiser: POST /v1/denoisers"), self._bars() as bars:
@@ -254,7 +269,7 @@ class Demo:
         )
         self._print(
             f"edits: {result.summary.edits_by_denoiser} proposed by the denoiser, "
-            f"{result.summary.edits_by_search} found by trying all pairs"
+            f"{result.summary.edits_by_search} found by the search"
         )
         drawings = len(list((out / "svg").glob("*.svg")))
         self._print(f"results: {drawings} drawings in {out / 'svg'}")

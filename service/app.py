@@ -58,6 +58,7 @@ GNN (*class explanation*).
 1. `POST /v1/gnns`: register a GNN as a layer spec and safetensors weights.
 2. `POST /v1/datasets`: store graphs of the distribution it was trained on.
 3. `POST /v1/explanations`: ask; a denoiser is trained on the way if there is none yet.
+   `explainer: search` needs none and answers at once.
 
 Work is asynchronous: 202 with `Location` and `Retry-After`, `Prefer: wait=n` to wait, server-sent
 events to follow. Errors are `application/problem+json` with JSON pointers. Offline, this

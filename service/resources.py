@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from d4explain.contracts.gnn_spec import GnnSpecDocument, stored_spec
 from d4explain.contracts.job_states import DenoiserState, GnnState, JobKind, JobState, Queue
+from d4explain.contracts.probe_reports import ProbeReport
 from d4explain.contracts.requests import DenoiserConfig
 from d4explain.contracts.results import (
     ClassResult,
@@ -17,7 +18,6 @@ from d4explain.contracts.results import (
     NodePredictions,
     Prediction,
     PredictionResult,
-    ProbeReport,
 )
 from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job
 
@@ -156,7 +156,7 @@ class ExplanationSummary(Resource):
     kind: Literal["counterfactual", "class"]
     gnn: str
     dataset: str
-    denoiser: str
+    denoiser: str | None = Field(description="Null for the explainer `search`, which needs none.")
     state: JobState
     summary: dict[str, Any] | None
     job: JobResource

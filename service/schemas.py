@@ -15,7 +15,13 @@ from pydantic import (
     Tag,
 )
 
-from d4explain.contracts.requests import DenoiserConfig, Explainer, Preset, RegulariserName
+from d4explain.contracts.requests import (
+    ClassExplainer,
+    DenoiserConfig,
+    Explainer,
+    Preset,
+    RegulariserName,
+)
 from service.graph_io.schemas import MAX_LABEL, MAX_SAFE_INTEGER, GraphIn, NodeIdIn
 from store.catalogue.gnn_labels import MAX_TAGS
 from store.catalogue.gnn_names import (
@@ -25,11 +31,11 @@ from store.catalogue.gnn_names import (
     name_fault,
 )
 
-# `graph_io` parses graphs, since that needs the deployment's limits and the GNN's features; here
-# they only define the OpenAPI schema.
+# These types only define the OpenAPI schema. `graph_io` parses graphs, because that needs the
+# deployment's limits and the GNN's features.
 PostedGraph = Annotated[GraphIn, SkipValidation]
 PostedGraphs = Annotated[list[PostedGraph], Field(min_length=1)]
-AskedNodes = Annotated[list[NodeIdIn], Field(min_length=1)]
+NodeIds = Annotated[list[NodeIdIn], Field(min_length=1)]
 
 
 def printable(text: str) -> str:
@@ -69,13 +75,6 @@ ResourceId = Annotated[str, Field(min_length=1, max_length=64)]
 ClassIndex = Annotated[int, Field(ge=0, le=MAX_LABEL)]
 Seed = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)]
 Seconds = Annotated[float, Field(gt=0, le=3600)]
-ExplainerIn = Annotated[
-    Explainer,
-    Field(
-        description="`d4`: the denoiser proposes, a search over node pairs improves, the GNN "
-        "verifies. `d4-paper`: the sampler of the D4Explainer paper."
-    ),
-]
 
 
 class Body(BaseModel):
@@ -95,15 +94,15 @@ class DatasetIn(Body):
 
 
 class SamplesIn(Body):
-    """Labelled graphs that tell whether a GNN does what it should; a reference set's body fits.
+    """Labelled graphs to measure a GNN's accuracy; the body of a dataset is accepted as well.
 
-    For a GNN that classifies nodes, their labels: `label` of the nodes, or `y` of a PyG dict with
-    one entry per node. Nodes without one, or with null, are not asked about.
+    For a GNN that classifies nodes, the nodes have labels: `label` of a node, or `y` of a PyG dict
+    with one entry per node. Nodes without a label, or with null, are ignored.
     """
 
     graphs: PostedGraphs
     min_accuracy: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        None, description="Share that has to come out as labelled; 1 / classes if not given."
+        None, description="Smallest accepted accuracy; 1 / classes if not given."
     )
     name: Name | None = Field(None, description="Ignored.")
 
@@ -144,31 +143,31 @@ DenoiserChoice = Annotated[
 
 
 class ConstraintsIn(Body):
-    """What a counterfactual may change.
+    """Limits for the edits of a counterfactual.
 
-    `frozen_nodes` and `frozen_edges` are lists of node ids and id pairs for a single `graph`, and
-    one such list per graph for `graphs`.
+    For a single `graph`, `frozen_nodes` is a list of node ids and `frozen_edges` a list of pairs of
+    node ids. For `graphs`, each is a list with one such list per graph.
     """
 
     max_edits: Annotated[int, Field(ge=1, le=64)] | None = None
     max_ratio: Annotated[float, Field(gt=0, le=1)] = Field(
         0.3,
-        description="Most edits, as a share of the graph's edges; of a node's explanation, of the "
-        "edges within `node.hops` of it.",
+        description="Largest ratio of edits to edges of the graph; for a node, to edges within "
+        "`node.hops` of it.",
     )
     actions: Literal["both", "add", "remove"] = "both"
     keep_connected: bool = False
     valid_molecule: bool = Field(
         False,
-        description="For graphs posted as SMILES: no atom gets more bonds than its valence allows, "
-        "where an added bond is single and hydrogens give way.",
+        description="For graphs posted as SMILES: no atom gets more bonds than its valence allows. "
+        "An added bond is single and replaces hydrogens.",
     )
     frozen_nodes: Annotated[list[NodeIdIn] | list[list[NodeIdIn]], SkipValidation] = []
     frozen_edges: Annotated[list[list[NodeIdIn]] | list[list[list[NodeIdIn]]], SkipValidation] = []
 
 
 class CounterfactualIn(Body):
-    """What is the smallest realistic change that makes the GNN answer differently?"""
+    """Asks for the smallest realistic change that changes the GNN's prediction."""
 
     kind: Literal["counterfactual"]
     gnn: GnnReference
@@ -177,42 +176,51 @@ class CounterfactualIn(Body):
     graphs: PostedGraphs | None = None
     node: NodeIdIn | None = Field(
         None,
-        description="For GNNs that classify nodes: the node of `graph` to explain, or without "
-        "`graph` that of the large graph `dataset`; or give `nodes`.",
+        description="For GNNs that classify nodes: the node of `graph` to explain. Without "
+        "`graph`, a node of `dataset`, which must be one large graph. Or give `nodes`.",
     )
-    nodes: AskedNodes | None = Field(
-        None, description="Several nodes of `graph`, each explained by itself."
+    nodes: NodeIds | None = Field(
+        None, description="Several nodes of `graph`; each is explained separately."
     )
     target_class: ClassIndex | None = Field(
-        None, description="The class to reach; any other than the present one if not given."
+        None, description="The class to reach; any but the predicted class if not given."
     )
     alternatives: Annotated[int, Field(ge=1, le=16)] = 3
-    # a factory: pydantic copies a default object, which is several times slower
+    # A factory, because pydantic copies a default object, which is several times slower.
     constraints: ConstraintsIn = Field(default_factory=ConstraintsIn)
-    explainer: ExplainerIn = "d4"
+    explainer: Explainer = Field(
+        "d4",
+        description="`d4`: the denoiser proposes edits, a search improves them, the GNN verifies "
+        "them. `d4-paper`: the sampler of the D4Explainer paper. `search`: our verified search "
+        "without the diffusion model; no training, first answer in a second; no likelihoods. "
+        "`search` accepts no `denoiser`.",
+    )
     preset: Preset = Field(
         "balanced",
         description="How much to search. "
-        "`fast` tries a small pool of node pairs, for dashboards and many graphs. "
-        "`balanced` tries a larger pool and goes on from more edited graphs. "
-        "`thorough` tries every pair at the start, so that no flip by a single edit is missed (of "
-        "more than 2,000 pairs only the most promising are tried), and has the widest beam. "
-        "`d4-paper` does not search and takes the default only.",
+        "`fast` evaluates a small pool of node pairs, for dashboards and many graphs. "
+        "`balanced` evaluates a larger pool and has a wider beam; with the explainer `search` it "
+        "evaluates all pairs. `thorough` evaluates all pairs, so that it misses no flip by a "
+        "single edit, and has the widest beam. Of more than 2,000 pairs, only the most promising "
+        "are evaluated. "
+        "`d4-paper` does not search and accepts the default only.",
     )
     seed: Seed = 0
     time_budget: Seconds | None = Field(None, description="Seconds for the whole job.")
     max_queries: Annotated[int, Field(ge=1, le=MAX_SAFE_INTEGER)] | None = Field(
         None,
-        description="For GNNs behind a URL: most graphs to send; the deployment's limit if not "
-        "given.",
+        description="For GNNs behind a URL: the largest number of graphs to send; the deployment's "
+        "limit if not given.",
     )
     denoiser: DenoiserChoice | None = Field(
-        None, description="A denoiser's id, or how to train one; the default recipe if not given."
+        None,
+        description="A denoiser's id, or how to train one; the default recipe if not given. Not "
+        "for the explainer `search`.",
     )
 
 
 class ClassIn(Body):
-    """What does a typical graph of this class look like to the GNN?"""
+    """Asks for graphs that are typical of a class to the GNN."""
 
     kind: Literal["class"]
     gnn: GnnReference
@@ -224,7 +232,7 @@ class ClassIn(Body):
     example_count: Annotated[int, Field(ge=1, le=64)] = 8
     preset: Preset = Field(
         "balanced",
-        description="Sets `candidates` and `steps` where they are not given. "
+        description="Sets `candidates` and `steps` if they are not given. "
         "`fast`: 10 candidates, 10 steps, for a first look. "
         "`balanced`: 20 candidates, 30 steps. "
         "`thorough`: 30 candidates, 50 steps, for classes that are hard to reach.",
@@ -239,7 +247,11 @@ class ClassIn(Body):
         RegulariserName,
         Annotated[float, Field(ge=0, le=1e6)],
     ] = {}
-    explainer: ExplainerIn = "d4"
+    explainer: ClassExplainer = Field(
+        "d4",
+        description="`d4`: our sampler, which also chooses and weights the examples. `d4-paper`: "
+        "the sampler of the D4Explainer paper.",
+    )
     seed: Seed = 0
     time_budget: Seconds | None = Field(None, description="Seconds for the whole job.")
     denoiser: DenoiserChoice | None = None
@@ -250,9 +262,9 @@ class PredictionsIn(Body):
 
     graph: PostedGraph | None = Field(None, description="One graph; or give `graphs`.")
     graphs: PostedGraphs | None = None
-    nodes: AskedNodes | None = Field(
+    nodes: NodeIds | None = Field(
         None,
-        description="For GNNs that classify nodes: those of `graph` to answer for; all if not "
+        description="For GNNs that classify nodes: the nodes of `graph` to classify; all if not "
         "given.",
     )
 

@@ -54,7 +54,7 @@ class Deployment:
 
     def gnn(self, features: int = 1, classes: int = 2, *, state: str = "ready") -> str:
         """Creates a GNN that is already probed, without HTTP."""
-        from d4explain.contracts.results import ProbeCheck, ProbeReport  # noqa: PLC0415
+        from d4explain.contracts.probe_reports import ProbeCheck, ProbeReport  # noqa: PLC0415
         from store import jobs  # noqa: PLC0415
         from store.catalogue import gnns  # noqa: PLC0415
 
@@ -145,7 +145,7 @@ class Deployment:
 
     def finish(self, job_id: str, result: Any = None) -> None:
         """Claims the job and ends it as the handler of its kind would."""
-        from d4explain.contracts.results import ProbeCheck, ProbeReport  # noqa: PLC0415
+        from d4explain.contracts.probe_reports import ProbeCheck, ProbeReport  # noqa: PLC0415
         from store import jobs  # noqa: PLC0415
         from store.catalogue import denoisers, explanations, gnns  # noqa: PLC0415
 

@@ -8,6 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
+from d4explain.contracts.probe_reports import ProbeReport
 from d4explain.contracts.results import (
     ClassResult,
     Counterfactual,
@@ -16,7 +17,6 @@ from d4explain.contracts.results import (
     Edit,
     Mmd,
     Prediction,
-    ProbeReport,
 )
 
 MAX_EDITS_SHOWN = 8
@@ -86,7 +86,7 @@ def summary_lines(result: CounterfactualResult) -> list[str]:
         f"fidelity {format_number(summary.mean_fidelity)}, "
         f"confidence {format_number(summary.mean_confidence)}",
         f"edits proposed by the denoiser {summary.edits_by_denoiser}, "
-        f"found by trying all pairs {summary.edits_by_search}",
+        f"found by the search {summary.edits_by_search}",
     ]
 
 

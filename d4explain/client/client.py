@@ -232,10 +232,11 @@ class Client:
     ) -> Explanation:
         """Ask for the smallest realistic edits that change the prediction.
 
-        `options` are fields of POST /v1/explanations, such as preset="fast" or
-        explainer="d4-paper". A node classifier needs one graph and node="a" or nodes=["a", "b"].
-        If the reference set is one large graph, give no graph and the numbers of its nodes.
-        max_queries=500 limits the graphs that are sent to a black box.
+        `options` are fields of POST /v1/explanations, such as preset="fast". explainer="search"
+        trains no denoiser: the answer comes at once, without likelihoods. A node classifier needs
+        one graph and node="a" or nodes=["a", "b"]. If the reference set is one large graph, give
+        no graph and the numbers of its nodes. max_queries=500 limits the graphs that are sent to a
+        black box.
         """
         body = counterfactual_body(gnn_id, dataset_id, graphs, options)
         return request_explanation(self._transport, body)

@@ -8,12 +8,12 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from d4explain.contracts.job_states import DenoiserState, GnnState, JobKind, JobState
+from d4explain.contracts.probe_reports import ProbeReport
 from d4explain.contracts.results import (
     ClassResult,
     CounterfactualResult,
     NodePredictions,
     Prediction,
-    ProbeReport,
 )
 
 GraphJson = Mapping[str, Any]  # node-link JSON, a PyG dict or {"smiles": …}
@@ -140,7 +140,7 @@ class Explanation(Resource):
     kind: str
     gnn: str
     dataset: str
-    denoiser: str
+    denoiser: str | None  # None for the explainer `search`
     state: JobState
     job: Job
     result: CounterfactualResult | ClassResult | None = Field(None, discriminator="kind")

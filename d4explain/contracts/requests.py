@@ -1,54 +1,49 @@
-"""What a job is asked to do: validated by the service, stored beside the job, read by the worker.
+"""Requests of jobs: the service validates and stores them, the worker reads them.
 
-Graphs are in canonical form here: `edges` holds positions into `node_ids`, each edge once.
+Graphs are in canonical form: `edges` holds positions in `node_ids`, each edge once.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from d4explain.contracts.results import NodeId
+from d4explain.contracts.results import NodeId, renamed_field
 
 Pair = tuple[int, int]
-Preset = Literal["fast", "balanced", "thorough"]  # how much work an answer is worth
-Explainer = Literal["d4", "d4-paper"]  # our guided search, or the paper's sampler
+Preset = Literal["fast", "balanced", "thorough"]  # how much to search
+# Our search with a denoiser, the paper's sampler, or our search without a denoiser.
+Explainer = Literal["d4", "d4-paper", "search"]
+ClassExplainer = Literal["d4", "d4-paper"]
 _OLD_SAMPLERS = {"guided": "d4", "paper": "d4-paper"}
 
 
-class Asked(BaseModel):
+class RequestDocument(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-def _renamed(name: str, old_name: str, default: Any) -> Any:
-    """A field that stored requests of version 0.1 have under another name."""
-    return Field(default, validation_alias=AliasChoices(name, old_name))
+_FROM_OLD_NAME = BeforeValidator(lambda name: _OLD_SAMPLERS.get(str(name), name))
 
 
-_StoredExplainer = Annotated[
-    Explainer, BeforeValidator(lambda name: _OLD_SAMPLERS.get(str(name), name))
-]
-
-
-class Smiles(Asked):
-    """A molecule; its atoms in the order in which they are written are the nodes."""
+class Smiles(RequestDocument):
+    """A molecule; its nodes are its atoms, in the order of the text."""
 
     text: str
-    hydrogens: bool  # whether they are nodes; those that are not written come last
+    hydrogens: bool  # whether hydrogens are nodes; implicit hydrogens come last
 
 
-class CanonicalGraph(Asked):
+class CanonicalGraph(RequestDocument):
     node_ids: list[NodeId]
     x: list[list[float]]  # [node][feature]
     edges: list[Pair]  # positions, source < target, sorted, distinct
     label: int | None = None
-    molecule: Smiles | None = None  # what the graph was made from
+    molecule: Smiles | None = None  # None if the graph was not posted as SMILES
     edge_attr: list[list[float]] | None = None  # [edge][attribute]
 
 
-class DenoiserConfig(Asked):
-    """How a denoiser is trained; part of its identity. `None` leaves the choice to the recipe."""
+class DenoiserConfig(RequestDocument):
+    """How a denoiser is trained; part of its identity. None means the recipe's value."""
 
     recipe: Literal["default", "paper"] = "default"
     steps: Annotated[int, Field(ge=1, le=100_000)] | None = None
@@ -58,7 +53,7 @@ class DenoiserConfig(Asked):
     seed: Annotated[int, Field(ge=0, lt=2**53)] = 0
 
 
-class Constraints(Asked):
+class Constraints(RequestDocument):
     """What a counterfactual may change; node pairs are positions."""
 
     max_edits: Annotated[int, Field(ge=1, le=64)] | None = None
@@ -70,51 +65,57 @@ class Constraints(Asked):
     valid_molecule: bool = False  # no atom gets more bonds than its valence allows
 
 
-class CounterfactualRequest(Asked):
+class CounterfactualRequest(RequestDocument):
     kind: Literal["counterfactual"] = "counterfactual"
-    # One, if nodes of it are asked about; none, if they are the reference set's, a large graph.
+    # One graph if nodes are explained; none if they are nodes of a large graph, the reference set.
     graphs: list[CanonicalGraph]
-    nodes: list[int] | None = None  # of a node classifier: positions, each explained by itself
+    nodes: list[int] | None = None  # positions of the nodes to explain; None explains the graphs
     target_class: int | None = None
     alternatives: Annotated[int, Field(ge=1, le=16)] = 3
     constraints: Constraints = Constraints()
-    explainer: _StoredExplainer = _renamed("explainer", "sampler", "d4")
-    preset: Preset = "balanced"  # how wide `d4` searches
-    time_budget: Annotated[float, Field(gt=0, le=3600)] | None = None  # seconds, whole job
-    max_queries: int | None = None  # of a black box
+    explainer: Annotated[Explainer, _FROM_OLD_NAME] = renamed_field("explainer", "sampler", "d4")
+    preset: Preset = "balanced"  # how wide `d4` and `search` search
+    time_budget: Annotated[float, Field(gt=0, le=3600)] | None = None  # seconds for the whole job
+    max_queries: int | None = None  # graphs that may be sent to a black box
     seed: int = 0
 
 
 RegulariserName = Literal["likelihood", "connectivity", "valence", "recurrence", "sparsity", "size"]
 
 
-class ClassRequest(Asked):
+class ClassRequest(RequestDocument):
     kind: Literal["class"] = "class"
     target_class: int
-    # None: chosen automatically
-    node_count: Annotated[int, Field(ge=2, le=128)] | None = _renamed("node_count", "nodes", None)
-    # R chains
-    example_count: Annotated[int, Field(ge=1, le=64)] = _renamed("example_count", "examples", 8)
+    # None means chosen automatically.
+    node_count: Annotated[int, Field(ge=2, le=128)] | None = renamed_field(
+        "node_count", "nodes", None
+    )
+    # R in the paper: the number of chains.
+    example_count: Annotated[int, Field(ge=1, le=64)] = renamed_field(
+        "example_count", "examples", 8
+    )
     preset: Preset = "balanced"
-    candidates: Annotated[int, Field(ge=1, le=200)] | None = None  # K; None: by the preset
-    steps: Annotated[int, Field(ge=1, le=1000)] | None = None  # T; None: by the preset
+    candidates: Annotated[int, Field(ge=1, le=200)] | None = None  # K; None means the preset's
+    steps: Annotated[int, Field(ge=1, le=1000)] | None = None  # T; None means the preset's
     regularisers: dict[RegulariserName, float] = {}
-    explainer: _StoredExplainer = _renamed("explainer", "sampler", "d4")
+    explainer: Annotated[ClassExplainer, _FROM_OLD_NAME] = renamed_field(
+        "explainer", "sampler", "d4"
+    )
     time_budget: Annotated[float, Field(gt=0, le=3600)] | None = None
     seed: int = 0
 
 
-class PredictionRequest(Asked):
+class PredictionRequest(RequestDocument):
     kind: Literal["prediction"] = "prediction"
     graphs: list[CanonicalGraph]
-    nodes: list[int] | None = None  # of a node classifier and one graph; None: all nodes
+    nodes: list[int] | None = None  # nodes of the one graph, for a node classifier; None means all
 
 
-class ProbeRequest(Asked):
-    """Labelled samples that a GNN is registered with, and the share it has to get right."""
+class ProbeRequest(RequestDocument):
+    """Labelled samples of a registration, and the accuracy that the GNN must reach."""
 
     kind: Literal["probe"] = "probe"
     graphs: list[CanonicalGraph]
-    nodes: list[list[int]] | None = None  # of a node classifier: per graph those with a label
-    labels: list[int]  # one per graph, or per node of `nodes`
+    nodes: list[list[int]] | None = None  # labelled nodes per graph, for a node classifier
+    labels: list[int]  # one per graph, or one per node in `nodes`
     min_accuracy: Annotated[float, Field(ge=0, le=1)]

@@ -1,6 +1,6 @@
-"""What a finished explanation says: written by the worker, read by the service and the client.
+"""Results of explanations and predictions: the worker writes them, service and client read them.
 
-Node ids are the caller's own everywhere.
+Node ids are those of the caller.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ NodeId = int | str
 Finder = Annotated[
     Literal["denoiser", "search"],
     Field(
-        description="`denoiser`: the edits are those of a denoiser sample, or were chosen among "
-        "the node pairs that the denoiser foretold to move the GNN most, as no others were tried. "
-        "`search`: all pairs were tried, as on small graphs, with the preset `thorough` and with "
-        "denoisers that estimate_cost nothing. All edits of one counterfactual say the same."
+        description="`denoiser`: the edits come from a denoiser sample, or from a pool of node "
+        "pairs that the denoiser ranked first. `search`: the search evaluated all pairs (on small "
+        "graphs, with the preset `thorough`, or if the denoiser predicts no effects), or the "
+        "explainer is `search`. All edits of one counterfactual have the same value."
     ),
 ]
 
@@ -25,8 +25,8 @@ class Document(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-def _renamed(name: str, old_name: str, default: Any = ...) -> Any:
-    """A field that stored results of version 0.1 have under another name."""
+def renamed_field(name: str, old_name: str, default: Any = ...) -> Any:
+    """A field that has another name in documents that version 0.1 stored."""
     return Field(default, validation_alias=AliasChoices(name, old_name))
 
 
@@ -40,7 +40,7 @@ class NodePrediction(Prediction):
 
 
 class NodePredictions(Document):
-    """What a node classifier says about nodes of one graph."""
+    """A node classifier's predictions for nodes of one graph."""
 
     nodes: list[NodePrediction]
 
@@ -53,8 +53,8 @@ class ResultNode(Document):
 EdgeAttributes = Annotated[
     list[float] | None,
     Field(
-        description="Left out where edges have no attributes. An added edge has those that are "
-        "most frequent in the reference set between nodes of such types; an added bond is single.",
+        description="Omitted if edges have no attributes. An added edge gets the most frequent "
+        "attributes of reference edges between nodes of the same types; an added bond is single.",
         exclude_if=lambda attributes: attributes is None,
     ),
 ]
@@ -75,7 +75,8 @@ class Edit(Document):
     action: Literal["add", "remove"]
     source: NodeId
     target: NodeId
-    plausibility: float  # log-odds the denoiser gives this edit on the input graph
+    # Log-odds that the denoiser gives this edit on the input graph; None without a denoiser.
+    plausibility: float | None
     proposed_by: Finder
     edge_attr: EdgeAttributes = None
 
@@ -95,7 +96,7 @@ class Molecule(Document):
     """A molecule as it was posted."""
 
     smiles: str
-    hydrogens: bool  # whether they are nodes
+    hydrogens: bool  # whether hydrogens are nodes
     atoms: list[Atom]
     bonds: list[Bond]
 
@@ -103,41 +104,38 @@ class Molecule(Document):
 class ValenceViolation(Document):
     node: NodeId
     element: str
-    valence: int  # of its bonds
+    valence: int  # sum of its bond orders
     allowed: int
 
 
 class EditedMolecule(Document):
-    """What a molecule becomes by edits; added bonds are single, hydrogens fill what is left open.
+    """A molecule after edits: added bonds are single, and hydrogens fill free valences."""
 
-    Without a SMILES if valences are broken: nobody could read it.
-    """
-
-    smiles: str | None
+    smiles: str | None  # None if the molecule is not valid
     valid: bool
     valence_violations: list[ValenceViolation]
 
 
 class GeneratedMolecule(EditedMolecule):
-    """What the atoms of a generated graph make, if all its edges are single bonds.
-
-    The GNN knows no other bonds; hydrogens fill what is left open.
-    """
+    """A generated graph read as a molecule of single bonds; hydrogens fill free valences."""
 
     atoms: list[Atom]  # "*" for an element that the featuriser has no column for
 
 
 class Mmd(Document):
-    """Distance of a set of graphs to the reference set, and what the reference has to itself."""
+    """MMD of a set of graphs to the reference set, and the null distribution of the MMD.
+
+    The null distribution comes from sets of the same size drawn from the reference set.
+    """
 
     degree: float
     clustering: float
     spectrum: float
     sum: float
     null_quantiles: dict[str, float]  # of the sum, e.g. {"0.05": …, "0.5": …, "0.95": …}
-    p_value: float  # share of null draws at least as far away
-    graph_count: int = _renamed("graph_count", "n")  # graphs compared
-    reference_count: int = _renamed("reference_count", "n_reference")
+    p_value: float  # share of null draws that are at least as large
+    graph_count: int = renamed_field("graph_count", "n")  # graphs compared
+    reference_count: int = renamed_field("reference_count", "n_reference")
 
 
 class Counterfactual(Document):
@@ -145,65 +143,64 @@ class Counterfactual(Document):
     edits: list[Edit]
     prediction: Prediction  # of the edited graph, by the sparse GNN
     confidence: float  # the GNN's probability of the new class
-    denoiser_likelihood: float  # mean plausibility of the edits
+    denoiser_likelihood: float | None  # mean plausibility of the edits; None without a denoiser
     fidelity: float  # p_before[y] − p_after[y], y the class before
     modification_ratio: float  # edits / edges of the input
     connected: bool
     found_by: Finder
-    molecule: EditedMolecule | None = None  # None if the posted graph is no molecule
+    molecule: EditedMolecule | None = None  # None if the graph was not posted as SMILES
 
 
 class ClosestMiss(Document):
-    """The edited graph nearest to a flip when none was found within the budget."""
+    """The edited graph nearest to a flip, if no flip was found within the budget."""
 
     edits: list[Edit]
     prediction: Prediction
     fidelity: float
     modification_ratio: float
-    molecule: EditedMolecule | None = None  # None if the posted graph is no molecule
+    molecule: EditedMolecule | None = None  # None if the graph was not posted as SMILES
 
 
 class ExplainedNode(Document):
-    """The node that an answer is about, and the part of the posted graph that was edited for it."""
+    """The explained node, and the size of the neighbourhood in which edges were edited."""
 
     id: NodeId
-    hops: int  # from the node to the farthest that its class depends on
-    # Sizes of the part within these hops. No edit touches its frozen pairs, besides those that the
-    # caller froze.
-    node_count: int = _renamed("node_count", "nodes")
-    edge_count: int = _renamed("edge_count", "edges")
-    frozen_pair_count: int = _renamed("frozen_pair_count", "frozen_pairs")
+    hops: int  # distance of the farthest nodes that the prediction depends on
+    node_count: int = renamed_field("node_count", "nodes")
+    edge_count: int = renamed_field("edge_count", "edges")
+    # Pairs that no edit touches, without those that the caller froze.
+    frozen_pair_count: int = renamed_field("frozen_pair_count", "frozen_pairs")
     complete: bool = Field(
         True,
-        description="Whether the part has all nodes within `hops`; of hubs' neighbourhoods in "
-        "large graphs the nearest nodes stay, and edits of others are not looked for.",
+        description="Whether the neighbourhood has all nodes within `hops`. If it is too large, "
+        "it has only the nearest nodes, and only these are edited.",
     )
     exact: bool = Field(
         True,
-        description="Whether predictions are surely those in the whole graph: not where even what "
-        "answers are verified on had to be cut.",
+        description="Whether answers were verified on all nodes that the prediction depends on. "
+        "If not, predictions may differ in the whole graph.",
     )
 
 
 class Restriction(Document):
-    """A large graph is not edited at all node pairs."""
+    """The node pairs to which the edits of a large graph are restricted."""
 
-    # Pairs that were tried: edges, pairs near each other, some far apart.
-    candidate_count: int = _renamed("candidate_count", "candidates")
-    pair_count: int = _renamed("pair_count", "of_pairs")  # all pairs of the graph
+    # Edges, pairs of nearby nodes and some pairs of distant nodes.
+    candidate_count: int = renamed_field("candidate_count", "candidates")
+    pair_count: int = renamed_field("pair_count", "of_pairs")  # all pairs of the graph
 
 
 class CounterfactualAnswer(Document):
-    """All that was found for one posted graph, or for one node of it; best first.
+    """The counterfactuals of one posted graph, or of one node of it, best first.
 
-    About a node, graphs hold the nodes within `node.hops`, edits are relative to their edges, and
-    predictions are those of the node in the whole graph.
+    For a node, `graph` is its neighbourhood (`node.hops`), ratios refer to the edges of the
+    neighbourhood, and predictions are those of the node in the whole graph.
     """
 
-    graph: ResultGraph  # as it was posted
-    molecule: Molecule | None = None  # all of it, if the graph was posted as SMILES
+    graph: ResultGraph  # as posted
+    molecule: Molecule | None = None  # the whole molecule, if the graph was posted as SMILES
     node: ExplainedNode | None = None  # None if the GNN classifies graphs
-    restricted: Restriction | None = None  # None if all pairs were looked at
+    restricted: Restriction | None = None  # None if all pairs were searched
     prediction: Prediction
     found: bool
     reason: str | None  # why nothing was found
@@ -211,14 +208,14 @@ class CounterfactualAnswer(Document):
     closest_miss: ClosestMiss | None
     diversity: float | None  # mean Jaccard distance of the alternatives' edit sets
     gnn_evaluations: Annotated[
-        int, Field(description="Graphs that went through the GNN, in forward passes.")
+        int, Field(description="Number of graphs that the GNN evaluated in forward passes.")
     ]
     gnn_gradients: Annotated[
         int | None,
         Field(
-            description="Graphs that went backward through the GNN, once for each number that was "
-            "differentiated: these passes come on top of `gnn_evaluations`. Null in results from "
-            "before they were counted."
+            description="Number of graphs in backward passes through the GNN, once per "
+            "differentiated number; not part of `gnn_evaluations`. Null in old results, which did "
+            "not count them."
         ),
     ] = None
     seconds: float
@@ -237,20 +234,21 @@ class ClassExample(Document):
         ),
     ]
     connected: bool
-    # of the class, as far as the GNN is sure of it: counted so, the examples together look like the
-    # class, with a preference for what recurs; None with the explainer `d4-paper`
+    # The example's weight in the class: the weighted examples are closest to the class in MMD, with
+    # a preference for patterns that recur. None for the explainer `d4-paper`.
     share: float | None = None
-    # share of the class's reference graphs that contain it; None if counting takes too long
+    # Share of the class's reference graphs that contain the example; None if counting takes too
+    # long.
     recurrence: float | None = None
-    node: NodeId | None = None  # of a node classifier: the node that prediction and class are about
-    molecule: GeneratedMolecule | None = None  # if the GNN has a featuriser for SMILES
+    node: NodeId | None = None  # the classified node; None if the GNN classifies graphs
+    molecule: GeneratedMolecule | None = None  # None if the GNN has no featuriser for SMILES
 
 
 class Summary(Document):
-    """Figures over all graphs, or nodes, of one counterfactual explanation."""
+    """Counts and means over all graphs, or nodes, of one counterfactual explanation."""
 
-    graph_count: int = _renamed("graph_count", "graphs")
-    found_count: int = _renamed("found_count", "found")
+    graph_count: int = renamed_field("graph_count", "graphs")
+    found_count: int = renamed_field("found_count", "found")
     flip_rate: float
     mean_edits: float | None
     mean_modification_ratio: float | None
@@ -269,19 +267,20 @@ class Timings(Document):
 GnnForm = Annotated[
     Literal["dense", "sparse", "black_box"],
     Field(
-        description="How candidates were judged: `dense`, in batches that also give gradients; "
-        "`sparse`, by PyG's form alone, as the GNN has a plug-in without a dense form; "
-        "`black_box`, by asking its URL. Answers are verified by the sparse form in the first two "
-        "cases, by asking in the last."
+        description="The form of the GNN that evaluated candidates. `dense`: in batches, with "
+        "gradients. `sparse`: PyG's form alone, because the GNN has a plug-in without a dense "
+        "form. `black_box`: requests to its URL. The sparse form verifies answers in the first two "
+        "cases, the URL in the last."
     ),
 ]
 ObjectiveFallback = Annotated[
     Literal["score_function", "distribution"],
     Field(
-        description="What took the place of the GNN's gradient in the denoiser's counterfactual "
-        "loss, and `null` if nothing did. `score_function`: the score-function estimate from drawn "
-        "graphs; the effect head then starts without the GNN's slopes. `distribution`: nothing, "
-        "since the denoiser of a black box has neither that loss nor an effect head."
+        description="The training without the GNN's gradient. `null`: the denoiser's "
+        "counterfactual loss used the gradient, or there is no denoiser. `score_function`: the "
+        "loss was estimated from sampled graphs, and the effect head started without the GNN's "
+        "slopes. `distribution`: the denoiser of a black box has neither that loss nor an effect "
+        "head."
     ),
 ]
 
@@ -290,18 +289,18 @@ class Receipt(Document):
     """Everything needed to check and repeat an explanation."""
 
     request_sha256: str
-    gnn: str | None = None  # its id, whatever name or alias the request had; None in old receipts
+    gnn: str | None = None  # its id, also if the request had a name or alias; None in old receipts
     gnn_sha256: str
     dataset_sha256: str
-    denoiser_sha256: str
-    denoiser_key: str  # hash of (GNN, reference set, objective, config)
+    denoiser_sha256: str | None  # None for the explainer `search`
+    denoiser_key: str | None  # hash of (GNN, reference set, objective, config); None for `search`
     config: dict[str, object]  # the explainer and its resolved settings
     seed: int
     device: str
-    versions: dict[str, str]  # those of plug-ins among them
+    versions: dict[str, str]  # of packages and plug-ins
     gnn_form: GnnForm = "dense"
     objective_fallback: ObjectiveFallback | None = None
-    work: dict[str, int | float]  # samples, GNN evaluations and gradients, depth reached …
+    work: dict[str, int | float]  # samples, GNN evaluations and gradients, search depth, …
 
 
 class CounterfactualResult(Document):
@@ -317,53 +316,11 @@ class CounterfactualResult(Document):
 class ClassResult(Document):
     kind: Literal["class"] = "class"
     target_class: int
-    examples: list[ClassExample]  # those with the greatest share of the class first
+    examples: list[ClassExample]  # largest share first
     mmd: Mmd | None
     timings: Timings
     receipt: Receipt
     warnings: list[str]
-
-
-class ProbeExample(Document):
-    """A graph that a check failed on."""
-
-    sample: int | None  # its position among the samples; None: the probe drew it itself
-    graph: str  # "graph 3 of the samples, 17 nodes and 19 edges"
-    expected: str
-    came_out: str
-
-
-class ProbeCheck(Document):
-    name: str
-    passed: bool
-    detail: str
-    example: ProbeExample | None = None
-
-
-class SampledClass(Document):
-    """How the samples of one class came out."""
-
-    labelled: int  # samples, graphs or nodes, with this label
-    predicted: int  # samples that the GNN gives this class
-    correct: int
-
-
-class SampleFigures(Document):
-    """What the GNN makes of the labelled samples it was registered with."""
-
-    graph_count: int = _renamed("graph_count", "graphs")
-    # labelled nodes of these graphs; None if the GNN classifies graphs
-    node_count: int | None = _renamed("node_count", "nodes", None)
-    accuracy: float
-    min_accuracy: float
-    classes: list[SampledClass]  # one per class of the GNN
-
-
-class ProbeReport(Document):
-    passed: bool
-    checks: list[ProbeCheck]
-    dense: Literal["present", "absent"] = "present"  # the form of the GNN that gives gradients
-    samples: SampleFigures | None = None
 
 
 class PredictionResult(Document):

@@ -14,6 +14,8 @@ from models.counterfactual.oracle import FORBIDDEN, CounterfactualOracle
 from models.diffusion.denoiser import Denoiser
 from models.graphs.base_edit_space import EditSet
 
+_TIE_BREAK = 1e-6  # far below every plausibility that a denoiser gives
+
 # Limits on N³ per denoiser pass and per search depth, because its matrix products grow with N³. If
 # a depth needs more, the ranker uses the GNN's slopes for the remaining states.
 _TRIPLES_PER_PASS = 2**21
@@ -58,7 +60,48 @@ class EditRanker(ABC):
         return [sets[position] for position in order]
 
 
-class DenoiserEditRanker(EditRanker):
+class AllPairsEditRanker(EditRanker):
+    """Ranks all pairs of a small graph; by default the GNN's slopes are the predicted gains."""
+
+    def __init__(self, oracle: CounterfactualOracle, generator: torch.Generator) -> None:
+        self._oracle = oracle
+        self._generator = generator
+        self._gains: Tensor | None = None
+        self._unedited: float | None = None
+
+    @property
+    def unedited_margin(self) -> float:
+        if self._unedited is None:
+            (self._unedited,) = self._oracle.margins([()])
+        return self._unedited
+
+    @property
+    def gains(self) -> Tensor:
+        if self._gains is None:
+            self._gains = self._possible([()], self._oracle.gradients([()]))[0]
+        return self._gains
+
+    def gains_at(self, states: Sequence[EditSet]) -> Tensor:
+        return self._possible(states, self._oracle.gradients(states))
+
+    def _possible(self, states: Sequence[EditSet], gains: Tensor) -> Tensor:
+        """Gains in which edits that exceed a node's valence are forbidden."""
+        ledger = self._oracle.space.ledger
+        return gains if ledger is None else gains.masked_fill(~ledger.affordable(states), FORBIDDEN)
+
+
+class SlopeEditRanker(AllPairsEditRanker):
+    """Ranks without a denoiser; for a GNN without gradients it predicts no effects."""
+
+    calibrated_pool = None
+
+    def __init__(self, oracle: CounterfactualOracle, generator: torch.Generator) -> None:
+        super().__init__(oracle, generator)
+        self.predicts_effects = oracle.gnn.has_dense
+        self.plausibility = equal_plausibility((oracle.space.count,), generator)
+
+
+class DenoiserEditRanker(AllPairsEditRanker):
     """Ranks all pairs of a graph in dense form.
 
     A denoiser with an effect head corrects the GNN's slopes. Without an effect head the slopes
@@ -74,19 +117,16 @@ class DenoiserEditRanker(EditRanker):
         effect_source: EffectSource,
         generator: torch.Generator,
     ) -> None:
+        super().__init__(oracle, generator)
         space = oracle.space.dense_form
         if space is None:
             raise ValueError("the denoiser ranks edits of graphs in dense form only")
         self._space = space
         self._denoiser = denoiser
-        self._oracle = oracle
         self._device = device
-        self._generator = generator
         self._reads_effects = effect_source is EffectSource.DENOISER and denoiser.shape.classes > 0
         self.predicts_effects = self._reads_effects or effect_source is EffectSource.SLOPES
         self.calibrated_pool = denoiser.shape.pool if self._reads_effects else 0
-        self._gains: Tensor | None = None
-        self._unedited: float | None = None
         if self._reads_effects:
             gains, plausibility = self._read([()])
             self._gains, self.plausibility = self._possible([()], gains)[0], plausibility[0]
@@ -97,32 +137,15 @@ class DenoiserEditRanker(EditRanker):
             order = torch.randperm(space.count, generator=generator)
             self.plausibility = self.plausibility[order]
 
-    @property
-    def unedited_margin(self) -> float:
-        if self._unedited is None:
-            (self._unedited,) = self._oracle.margins([()])
-        return self._unedited
-
-    @property
-    def gains(self) -> Tensor:
-        if self._gains is None:
-            self._gains = self._possible([()], self._oracle.gradients([()]))[0]
-        return self._gains
-
     def gains_at(self, states: Sequence[EditSet]) -> Tensor:
         if not self._reads_effects:
-            return self._possible(states, self._oracle.gradients(states))
+            return super().gains_at(states)
         nodes = self._space.graph.node_count
         count = min(len(states), _TRIPLES_PER_DEPTH // nodes**3)
         rows = [self._read(states[:count])[0]] if count else []
         if count < len(states):
             rows.append(self._oracle.gradients(states[count:]))
         return self._possible(states, torch.cat(rows))
-
-    def _possible(self, states: Sequence[EditSet], gains: Tensor) -> Tensor:
-        """The gains, with FORBIDDEN for edits that exceed a node's valence."""
-        ledger = self._space.ledger
-        return gains if ledger is None else gains.masked_fill(~ledger.affordable(states), FORBIDDEN)
 
     def _read(self, states: Sequence[EditSet]) -> tuple[Tensor, Tensor]:
         """Gains and plausibilities: [state, pair] each."""
@@ -143,3 +166,22 @@ class DenoiserEditRanker(EditRanker):
             gains.append(after - before[:, None])
             plausible.append(space.of_pairs(reading.plausibility.cpu()))
         return torch.cat(gains), torch.cat(plausible)
+
+
+def equal_plausibility(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    """Plausibilities without a denoiser: equal, in random order.
+
+    Exactly equal values would make the search prefer the pairs of the first nodes.
+    """
+    return _TIE_BREAK * torch.rand(shape, generator=generator)
+
+
+def top_k_edit_sets(ranker: EditRanker, present: Tensor, count: int) -> list[EditSet]:
+    """The `count` edits with the largest positive gains: of all edits, removals, additions."""
+    gains = ranker.gains
+    edit_sets = []
+    for kind in (torch.ones_like(present), present, ~present):
+        ranked = gains.masked_fill(~kind, FORBIDDEN).argsort(descending=True, stable=True)
+        best = ranked[:count]
+        edit_sets.append(tuple(sorted(best[gains[best] > 0].tolist())))
+    return [edits for edits in edit_sets if edits]

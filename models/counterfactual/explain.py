@@ -1,7 +1,8 @@
 """Counterfactual explanation of one graph: rank edits, search, prune, verify, select.
 
 The sampler `guided` is ours: a search over edits that the denoiser ranks, plus denoiser samples.
-The sampler `paper` is D4Explainer as printed: noise, denoise, draw, verify.
+Without a denoiser the same search uses the GNN's slopes. The sampler `paper` is D4Explainer as
+printed: noise, denoise, draw, verify.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from models.counterfactual.edit_ranking import EditRanker, EffectSource
 from models.counterfactual.modes import SearchMode, search_mode
 from models.counterfactual.oracle import CounterfactualOracle, FlipGoal, StoppedError
 from models.counterfactual.paper_sampler import sample_counterfactuals
+from models.counterfactual.proposers import EditProposer, edit_proposer
 from models.counterfactual.result import (
     CounterfactualOutcome,
     FoundCounterfactual,
@@ -47,7 +49,7 @@ _STOPPED = "stopped before a counterfactual was found"
 
 def explain(
     gnn: Gnn,
-    denoiser: Denoiser,
+    denoiser: Denoiser | None,
     graph: Graph,
     rules: EditRules,
     config: CounterfactualConfig,
@@ -58,14 +60,15 @@ def explain(
 ) -> CounterfactualOutcome:
     """Finds edited graphs that the GNN gives another class, with as few edits as possible.
 
-    The result depends on the arguments and the seed alone, unless it is stopped.
+    Without a denoiser the answers have no plausibilities. The result depends on the arguments and
+    the seed alone, unless it is stopped.
     """
     if config.target_class is not None and not 0 <= config.target_class < gnn.spec.classes:
         raise UnknownClassError(config.target_class, gnn.spec.classes)
     started = time.perf_counter()
     generator = torch.Generator().manual_seed(seed)
     gnn.eval()
-    denoiser.eval()
+    proposer = edit_proposer(denoiser, config, generator)
 
     # Edit space: the pairs that may be toggled, and the definition of a flip.
     mode = search_mode(graph.cpu(), rules, config, seed)
@@ -80,14 +83,14 @@ def explain(
 
     # Ranking: predicted effect and plausibility of every edit.
     try:
-        ranker = mode.rank_edits(denoiser, oracle, generator, device)
+        ranker = mode.rank_edits(proposer, oracle, generator, device)
     except StoppedError:
         return _empty_outcome(before, _STOPPED, oracle, started)
 
     # Search, prune, verify, select; the paper's sampler has no search and no pruning.
     if config.sampler == "paper":
         selection, drawn = sample_counterfactuals(
-            mode, denoiser, oracle, ranker, generator=generator, device=device
+            mode, proposer, oracle, ranker, generator=generator, device=device
         )
         search = SearchReport(samples=drawn)
     else:
@@ -98,7 +101,7 @@ def explain(
             min_flips=mode.search.min_flips,
         )
         search = search_flips(
-            mode, denoiser, oracle, ranker, shortlist, generator=generator, device=device
+            mode, proposer, oracle, ranker, shortlist, generator=generator, device=device
         )
         selection = select_counterfactuals(
             oracle,
@@ -113,6 +116,7 @@ def explain(
         selection=selection,
         search=search,
         mode=mode,
+        proposer=proposer,
         oracle=oracle,
         ranker=ranker,
         started=started,
@@ -154,6 +158,7 @@ def _outcome(
     selection: Selection,
     search: SearchReport,
     mode: SearchMode,
+    proposer: EditProposer,
     oracle: CounterfactualOracle,
     ranker: EditRanker,
     started: float,
@@ -162,8 +167,12 @@ def _outcome(
     answers = [*selection.chosen]
     if selection.closest_miss is not None:
         answers.append(selection.closest_miss)
-    by_denoiser = [used_pool or edits in selection.by_denoiser for edits in answers]
-    described = describe(answers, oracle, ranker.plausibility, by_denoiser)
+    by_denoiser = [
+        proposer.has_denoiser and (used_pool or edits in selection.from_samples)
+        for edits in answers
+    ]
+    plausibility = ranker.plausibility if proposer.has_denoiser else None
+    described = describe(answers, oracle, plausibility, by_denoiser)
     chosen = len(selection.chosen)
     return CounterfactualOutcome(
         probabilities=before,
@@ -180,7 +189,7 @@ def _outcome(
 
 
 def _uses_denoiser_pool(mode: SearchMode, ranker: EditRanker) -> bool:
-    """Whether the search tried only pairs that the denoiser ranked first."""
+    """Whether the search tried only the pairs that the denoiser ranked first, if there is one."""
     config = mode.config
     return (
         config.sampler == "guided"

@@ -9,23 +9,14 @@ import torch
 
 from d4explain.gnn.graphs import Graph
 from models.counterfactual.config import CounterfactualConfig, search_of_large_graphs
-from models.counterfactual.denoiser_proposals import draw, scattered
-from models.counterfactual.edit_ranking import DenoiserEditRanker, EditRanker, EffectSource
+from models.counterfactual.edit_ranking import EditRanker, top_k_edit_sets
 from models.counterfactual.large.candidate_space import CandidateSpace
-from models.counterfactual.large.patches import PatchEditRanker, top_k_edit_sets
+from models.counterfactual.large.patches import PatchEditRanker
 from models.counterfactual.oracle import CounterfactualOracle
+from models.counterfactual.proposers import EditProposer, Samples
 from models.counterfactual.search_config import SearchConfig
-from models.diffusion.denoiser import Denoiser
 from models.errors import TooLargeError
-from models.graphs.edits import BaseEditSpace, EditRules, EditSet, EditSpace
-
-
-@dataclass(frozen=True)
-class Samples:
-    """Non-empty edit sets that the search prunes to flips."""
-
-    edit_sets: list[EditSet]
-    drawn: int  # graphs drawn from the denoiser, unedited ones included
+from models.graphs.edits import BaseEditSpace, EditRules, EditSpace
 
 
 class SearchMode(Protocol):
@@ -50,7 +41,7 @@ class SearchMode(Protocol):
 
     def rank_edits(
         self,
-        denoiser: Denoiser,
+        proposer: EditProposer,
         oracle: CounterfactualOracle,
         generator: torch.Generator,
         device: torch.device,
@@ -58,7 +49,7 @@ class SearchMode(Protocol):
 
     def sample(
         self,
-        denoiser: Denoiser,
+        proposer: EditProposer,
         ranker: EditRanker,
         generator: torch.Generator,
         device: torch.device,
@@ -87,27 +78,21 @@ class AllPairs:
 
     def rank_edits(
         self,
-        denoiser: Denoiser,
+        proposer: EditProposer,
         oracle: CounterfactualOracle,
         generator: torch.Generator,
         device: torch.device,
     ) -> EditRanker:
-        return DenoiserEditRanker(
-            denoiser, oracle, device, effect_source=self.config.effect_source, generator=generator
-        )
+        return proposer.rank_edits(oracle, generator, device)
 
     def sample(
         self,
-        denoiser: Denoiser,
+        proposer: EditProposer,
         ranker: EditRanker,
         generator: torch.Generator,
         device: torch.device,
     ) -> Samples:
-        proposals = self.config.resolved_proposals
-        drawn = draw(denoiser, self.space, proposals, generator, device)
-        if self.config.effect_source is not EffectSource.DENOISER:
-            drawn = scattered(drawn, self.space.count, generator)
-        return Samples([edits for edits in drawn if edits], len(drawn))
+        return proposer.sample(self.space, ranker, generator, device)
 
 
 @dataclass(frozen=True)
@@ -131,13 +116,13 @@ class CandidatePairs:
 
     def rank_edits(
         self,
-        denoiser: Denoiser,
+        proposer: EditProposer,
         oracle: CounterfactualOracle,
         generator: torch.Generator,
         device: torch.device,
     ) -> EditRanker:
         return PatchEditRanker(
-            denoiser,
+            proposer,
             oracle,
             self.space,
             self.config.candidates,
@@ -147,7 +132,7 @@ class CandidatePairs:
 
     def sample(
         self,
-        denoiser: Denoiser,
+        proposer: EditProposer,
         ranker: EditRanker,
         generator: torch.Generator,
         device: torch.device,

@@ -21,7 +21,7 @@ _REFUTED = "the edits flip the node in its neighbourhood but not in the whole gr
 
 def explain_node(
     gnn: Gnn,
-    denoiser: Denoiser,
+    denoiser: Denoiser | None,
     part: NodeInstance,
     rules: EditRules,
     config: CounterfactualConfig,

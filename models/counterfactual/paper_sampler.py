@@ -7,13 +7,13 @@ import torch
 from models.counterfactual.edit_ranking import EditRanker
 from models.counterfactual.modes import SearchMode
 from models.counterfactual.oracle import CounterfactualOracle
+from models.counterfactual.proposers import EditProposer
 from models.counterfactual.selection import Selection, choose, closest_miss, verified_flips
-from models.diffusion.denoiser import Denoiser
 
 
 def sample_counterfactuals(
     mode: SearchMode,
-    denoiser: Denoiser,
+    proposer: EditProposer,
     oracle: CounterfactualOracle,
     ranker: EditRanker,
     *,
@@ -21,7 +21,7 @@ def sample_counterfactuals(
     device: torch.device,
 ) -> tuple[Selection, int]:
     """Verifies the drawn edit sets as they are and selects the smallest; and the number drawn."""
-    samples = mode.sample(denoiser, ranker, generator, device)
+    samples = mode.sample(proposer, ranker, generator, device)
     distinct = list(dict.fromkeys(samples.edit_sets))
     chosen = choose(oracle.space, verified_flips(oracle, distinct), mode.config.alternatives)
     miss = None if chosen else closest_miss(oracle, distinct)

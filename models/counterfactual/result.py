@@ -17,7 +17,7 @@ class FoundEdit:
     source: int
     target: int
     added: bool
-    plausibility: float  # log-odds that the denoiser gives this edit on the input
+    plausibility: float | None  # log-odds that the denoiser gives this edit on the input
     # Whether the edit set comes from a denoiser sample or from a pool that the denoiser ranked.
     by_denoiser: bool
     attributes: tuple[float, ...] | None = None  # of the edge, if edges have any
@@ -28,7 +28,7 @@ class FoundCounterfactual:
     graph: Graph
     edits: tuple[FoundEdit, ...]
     probabilities: Tensor  # [class], by the sparse GNN
-    likelihood: float  # mean plausibility of the edits
+    likelihood: float | None  # mean plausibility of the edits; None without a denoiser
     connected: bool
     by_denoiser: bool
 
@@ -52,7 +52,7 @@ class CounterfactualOutcome:
 def describe(
     edit_sets: Sequence[EditSet],
     oracle: CounterfactualOracle,
-    plausibility: Tensor,  # [pair]
+    plausibility: Tensor | None,  # [pair]; None without a denoiser
     by_denoiser: Sequence[bool],  # of each edit set
 ) -> tuple[FoundCounterfactual, ...]:
     """The edited graphs with their edits and the sparse GNN's probabilities."""
@@ -73,7 +73,7 @@ def describe(
                 source=int(space.sources[pair]),
                 target=int(space.targets[pair]),
                 added=not space.present[pair],
-                plausibility=float(plausibility[pair]),
+                plausibility=None if plausibility is None else float(plausibility[pair]),
                 by_denoiser=proposed,
                 attributes=space.attributes_of(pair),
             )
@@ -84,9 +84,14 @@ def describe(
                 graph=graph,
                 edits=described,
                 probabilities=probabilities,
-                likelihood=sum(edit.plausibility for edit in described) / len(described),
+                likelihood=_mean([edit.plausibility for edit in described]),
                 connected=components == 1,
                 by_denoiser=proposed,
             )
         )
     return tuple(answers)
+
+
+def _mean(plausibilities: Sequence[float | None]) -> float | None:
+    known = [plausibility for plausibility in plausibilities if plausibility is not None]
+    return sum(known) / len(known) if known else None

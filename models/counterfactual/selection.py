@@ -20,7 +20,7 @@ class Selection:
 
     chosen: list[EditSet]
     closest_miss: EditSet | None  # only if nothing was chosen
-    by_denoiser: frozenset[EditSet]  # sets that come from denoiser samples
+    from_samples: frozenset[EditSet]  # sets that come from samples
 
 
 def select_counterfactuals(
@@ -37,7 +37,7 @@ def select_counterfactuals(
     The dense and the sparse form differ by rounding only, so sets are chosen first and then
     verified. If the sparse GNN refutes a set, the next best is verified.
     """
-    space, by_denoiser = oracle.space, set(from_samples)
+    space, sampled = oracle.space, set(from_samples)
     # Because of rounding, the closest miss may be a flip of the sparse GNN.
     left = shortlist.flips(stopped=stopped) or oracle.misses(_CHECKED_MISSES)
     code_of = dict(zip(left, shortlist.codes(left), strict=True))
@@ -47,14 +47,14 @@ def select_counterfactuals(
         flips = verified_flips(oracle, best)
         pruned = prune_verified(flips, oracle, stopped=stopped) if minimal else flips
         for edits, smaller in zip(flips, pruned, strict=True):
-            if edits in by_denoiser:
-                by_denoiser.add(smaller)
+            if edits in sampled:
+                sampled.add(smaller)
         kept = choose(space, [*kept, *pruned], alternatives)
         # Symmetric sets get the same verdict.
         decided = {code_of[edits] for edits in best}
         left = [edits for edits in left if code_of[edits] not in decided]
     miss = None if kept else closest_miss(oracle, oracle.misses(_CHECKED_MISSES))
-    return Selection(kept, miss, frozenset(by_denoiser))
+    return Selection(kept, miss, frozenset(sampled))
 
 
 def verified_flips(oracle: CounterfactualOracle, edit_sets: Sequence[EditSet]) -> list[EditSet]:

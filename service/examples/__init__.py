@@ -22,6 +22,7 @@ from service.examples.explanations import (
     MANY_IN,
     NODES_IN,
     PYG,
+    SEARCH_IN,
     SVG,
     WAITING_EXPLANATION,
 )
@@ -83,6 +84,7 @@ __all__ = [
     "PYG",
     "READY",
     "RETRY_JOB",
+    "SEARCH_IN",
     "SVG",
     "TRAINING_DENOISER",
     "TRAIN_JOB",

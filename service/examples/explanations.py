@@ -29,6 +29,13 @@ COUNTERFACTUAL_IN: Example = {
     "constraints": {"max_ratio": 0.3, "frozen_nodes": ["tail"], "frozen_edges": [["a", "b"]]},
     "seed": 7,
 }
+SEARCH_IN: Example = {
+    "kind": "counterfactual",
+    "gnn": GNN_ID,
+    "dataset": SET_ID,
+    "graph": NODE_LINK_GRAPH,
+    "explainer": "search",
+}
 MANY_IN: Example = {
     "kind": "counterfactual",
     "gnn": GNN_ID,

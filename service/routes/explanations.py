@@ -94,8 +94,9 @@ class FormatQuery(BaseModel):
     "the whole graph. Without `graph` they are nodes of `dataset`, if that is one large graph. "
     "`kind: class`: what a typical graph, or neighbourhood of a node, of a class looks like to the "
     "GNN. "
-    "A denoiser that does not exist yet is trained first; the job then says `waiting_for`. A graph "
-    "for which nothing is found within the budget is a success that says so.",
+    "A denoiser that does not exist yet is trained first; the job then says `waiting_for`. "
+    "`explainer: search` needs no denoiser, so its job starts at once. A graph for which nothing "
+    "is found within the budget is a success that says so.",
     status_code=202,
     responses={
         200: either(
@@ -112,6 +113,7 @@ class FormatQuery(BaseModel):
         ExplanationIn,
         {
             "counterfactual": examples.COUNTERFACTUAL_IN,
+            "without a denoiser": examples.SEARCH_IN,
             "many graphs": examples.MANY_IN,
             "nodes": examples.NODES_IN,
             "a node of a large graph": examples.LARGE_NODE_IN,

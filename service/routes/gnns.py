@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from d4explain.contracts.job_states import GnnState
-from d4explain.contracts.results import ProbeCheck
+from d4explain.contracts.probe_reports import ProbeCheck
 from service import examples
 from service.context import Context, ContextOf, in_thread, reading_body
 from service.http.bodies import FormParts, json_body

@@ -1,4 +1,4 @@
-"""Checks a posted explanation and turns it into what the job is asked; writes no rows."""
+"""Checks a posted explanation and converts it to the request of its job; writes no rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from d4explain.contracts.requests import ClassRequest, CounterfactualRequest, DenoiserConfig
 from service.graph_io.features import check_groups
 from service.http.bodies import PostedBody
-from service.http.faults import reject
+from service.http.faults import reject, shown
 from service.http.idempotency import Created, Submission, find_created
 from service.http.json_bodies import parse_model
 from service.schemas import ClassIn, CounterfactualIn, ExplanationIn
@@ -39,20 +39,21 @@ class PostedExplanation:
 
 @dataclass(frozen=True)
 class CheckedExplanation:
-    """A valid request; its job's input is stored as an artifact."""
+    """A valid request; the request of its job is stored as an artifact."""
 
     submission: Submission
     kind: ExplanationKind
     gnn: Gnn  # as read during the check
     dataset: Dataset
-    config: DenoiserConfig
+    config: DenoiserConfig | None  # None for an explanation without a denoiser
     request_digest: str
     seed: int
 
     @property
     def denoiser_key(self) -> tuple[str, ...]:
         """Equal for requests that share a denoiser."""
-        return (self.gnn.id, self.dataset.id, self.kind, self.config.model_dump_json())
+        config = "" if self.config is None else self.config.model_dump_json()
+        return (self.gnn.id, self.dataset.id, self.kind, config)
 
 
 CheckResult = CheckedExplanation | Created  # `Created` if an earlier request had the same key
@@ -69,7 +70,7 @@ def check(store: Store, posted: PostedExplanation) -> CheckResult:
 def check_all(store: Store, batch: Sequence[PostedExplanation]) -> list[CheckResult | Exception]:
     """Checks requests in one database session; an error belongs to one request."""
     results: list[CheckResult | Exception] = []
-    inputs: list[bytes] = []
+    job_requests: list[bytes] = []
     with store.database.reading() as session:
         pairs: dict[tuple[str, str], tuple[Gnn, Dataset]] = {}
 
@@ -84,15 +85,15 @@ def check_all(store: Store, batch: Sequence[PostedExplanation]) -> list[CheckRes
                 if created is not None:
                     results.append(created)
                     continue
-                checked, job_input = _check(store, session, posted, find_pair)
+                checked, job_request = _check(store, session, posted, find_pair)
             except SQLAlchemyError:  # the session may be unusable for the rest of the batch
                 raise
             except Exception as error:
                 results.append(error)
             else:
                 results.append(checked)
-                inputs.append(job_input)
-    store.artifacts.put_all(inputs)
+                job_requests.append(job_request)
+    store.artifacts.put_all(job_requests)
     return results
 
 
@@ -100,43 +101,44 @@ def _check(
     store: Store, session: Session, posted: PostedExplanation, find_pair: FindPair
 ) -> tuple[CheckedExplanation, bytes]:
     store.require_room()
-    asked = parse_model(posted.body.read(), ExplanationIn).root
-    gnn, dataset = find_pair(asked.gnn, asked.dataset)
-    config = _affordable_config(session, asked, gnn, dataset, store.settings)
+    body = parse_model(posted.body.read(), ExplanationIn).root
+    gnn, dataset = find_pair(body.gnn, body.dataset)
+    config = _affordable_config(session, body, gnn, dataset, store.settings)
     check_groups(store, gnn, dataset)
-    job_input = _job_request(asked, gnn, dataset, store.settings).model_dump_json().encode()
+    job_request = _job_request(body, gnn, dataset, store.settings).model_dump_json().encode()
     checked = CheckedExplanation(
         submission=posted.submission,
-        kind=asked.kind,
+        kind=body.kind,
         gnn=gnn,
         dataset=dataset,
         config=config,
-        request_digest=digest_of(job_input),
-        seed=asked.seed,
+        request_digest=digest_of(job_request),
+        seed=body.seed,
     )
-    return checked, job_input
+    return checked, job_request
 
 
-def estimate_cost(store: Store, body: PostedBody) -> Estimate:
+def estimate_cost(store: Store, posted: PostedBody) -> Estimate:
     """Checks a request as usual and estimates its cost; writes nothing."""
-    asked = parse_model(body.read(), ExplanationIn).root
+    body = parse_model(posted.read(), ExplanationIn).root
     with store.database.reading() as session:
-        gnn, dataset = find_gnn_and_dataset(session, asked.gnn, asked.dataset)
-        config = _affordable_config(session, asked, gnn, dataset, store.settings)
-        identity = denoisers.key(gnn.sha256, dataset.sha256, asked.kind, config)
-        trains = not denoisers.is_ready(session, identity)
+        gnn, dataset = find_gnn_and_dataset(session, body.gnn, body.dataset)
+        config = _affordable_config(session, body, gnn, dataset, store.settings)
+        trains = config is not None and not denoisers.is_ready(
+            session, denoisers.key(gnn.sha256, dataset.sha256, body.kind, config)
+        )
     check_groups(store, gnn, dataset)
-    request = _job_request(asked, gnn, dataset, store.settings)
+    request = _job_request(body, gnn, dataset, store.settings)
     if not isinstance(request, CounterfactualRequest):
         reject("dry_run", "is for requests of the kind 'counterfactual'", "query")
     return estimate(request, dataset, store.settings, trains=trains)
 
 
 def _job_request(
-    asked: CounterfactualIn | ClassIn, gnn: Gnn, dataset: Dataset, settings: Settings
+    body: CounterfactualIn | ClassIn, gnn: Gnn, dataset: Dataset, settings: Settings
 ) -> CounterfactualRequest | ClassRequest:
-    if isinstance(asked, CounterfactualIn):
-        return counterfactual_request(asked, gnn, settings, dataset)
+    if isinstance(body, CounterfactualIn):
+        return counterfactual_request(body, gnn, settings, dataset)
     limit = settings.exact_nodes
     if dataset.max_nodes > limit and not gnns.classifies_nodes(gnn):
         reject(
@@ -144,46 +146,63 @@ def _job_request(
             f"the largest graph of {dataset.id} has {dataset.max_nodes:,} nodes; class "
             f"explanations accept datasets whose graphs have at most {limit:,}",
         )
-    return class_request(asked, gnn)
+    return class_request(body, gnn)
 
 
 def _affordable_config(
     session: Session,
-    asked: CounterfactualIn | ClassIn,
+    body: CounterfactualIn | ClassIn,
     gnn: Gnn,
     dataset: Dataset,
     settings: Settings,
-) -> DenoiserConfig:
-    """The denoiser's config; rejects a denoiser that would take too long to train."""
-    config = _denoiser_config(session, asked, gnn, dataset)
+) -> DenoiserConfig | None:
+    """The denoiser's config; rejects a denoiser that would take too long to train.
+
+    None for the explainer `search`, which has no denoiser.
+    """
+    if body.explainer == "search":
+        _reject_denoiser(body.denoiser)
+        return None
+    config = _denoiser_config(session, body, gnn, dataset)
     check_training(
         session,
         "/denoiser",
         gnn=gnn,
         dataset=dataset,
-        objective=asked.kind,
+        objective=body.kind,
         config=config,
         settings=settings,
     )
     return config
 
 
+def _reject_denoiser(given: str | DenoiserConfig | None) -> None:
+    if given is None:
+        return
+    sent = shown(given) if isinstance(given, str) else given.model_dump_json(exclude_unset=True)
+    reject(
+        "/denoiser",
+        f"is {sent}; the explainer 'search' uses no denoiser. Omit `denoiser`, or set `explainer` "
+        "to 'd4' or 'd4-paper'",
+    )
+
+
 def _denoiser_config(
-    session: Session, asked: CounterfactualIn | ClassIn, gnn: Gnn, dataset: Dataset
+    session: Session, body: CounterfactualIn | ClassIn, gnn: Gnn, dataset: Dataset
 ) -> DenoiserConfig:
     """The posted config, or that of the denoiser with the posted id, which must fit."""
-    if not isinstance(asked.denoiser, str):
-        return asked.denoiser or DenoiserConfig()
+    if not isinstance(body.denoiser, str):
+        return body.denoiser or DenoiserConfig()
     with report_at("/denoiser"):
-        denoiser = denoisers.get(session, checked_id("denoiser", asked.denoiser))
-    if denoiser.objective != asked.kind:
+        denoiser = denoisers.get(session, checked_id("denoiser", body.denoiser))
+    if denoiser.objective != body.kind:
         reject(
             "/denoiser",
             f"{denoiser.id} was trained for the objective {denoiser.objective}; "
-            f"a {asked.kind} explanation needs {asked.kind}",
+            f"a {body.kind} explanation needs {body.kind}",
         )
     config = DenoiserConfig.model_validate(denoiser.config)
-    if denoisers.key(gnn.sha256, dataset.sha256, asked.kind, config) != denoiser.key:
+    if denoisers.key(gnn.sha256, dataset.sha256, body.kind, config) != denoiser.key:
         reject(
             "/denoiser",
             f"{denoiser.id} was trained for {denoiser.gnn_id} and {denoiser.dataset_id}, "

@@ -1,4 +1,4 @@
-"""Converts a posted body to a job request: ids to positions, defaults set, all checked."""
+"""Converts a posted body to a checked job request: ids become positions."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from service.http.faults import Faults, kind_of, reject, shown
 from service.schemas import ClassIn, ConstraintsIn, CounterfactualIn, PredictionsIn
 from service.submission.cost_estimates import check_affordable
 from service.submission.node_requests import (
-    NumberedNodes,
-    asks_large,
-    check_explained,
-    check_predicted,
+    NodeNumbers,
+    check_names_nodes,
+    check_prediction_nodes,
     explained_nodes,
-    large_nodes,
+    names_nodes_of_dataset,
+    nodes_of_dataset,
     predicted_nodes,
 )
 from store.catalogue.black_boxes import is_black_box
@@ -38,32 +38,34 @@ Read = TypeVar("Read")
 
 
 def counterfactual_request(
-    asked: CounterfactualIn, gnn: Gnn, settings: Settings, dataset: Dataset | None = None
+    body: CounterfactualIn, gnn: Gnn, settings: Settings, dataset: Dataset | None = None
 ) -> CounterfactualRequest:
-    if asked.target_class is not None:
-        check_class(asked.target_class, gnn)
-    if asked.explainer == "d4-paper" and asked.preset != "balanced":
+    if body.target_class is not None:
+        check_class(body.target_class, gnn)
+    if body.explainer == "d4-paper" and body.preset != "balanced":
         reject(
             "/preset",
-            f"is {shown(asked.preset)}; the explainer 'd4-paper' does not search and accepts "
+            f"is {shown(body.preset)}; the explainer 'd4-paper' does not search and accepts "
             "'balanced' only",
         )
-    _check_queries(asked, gnn, settings)
-    check_explained(asked, gnn)
-    if dataset is not None and asks_large(asked, dataset):
+    _check_queries(body, gnn, settings)
+    check_names_nodes(body, gnn)
+    if dataset is not None and names_nodes_of_dataset(body, dataset):
         graphs: list[CanonicalGraph] = []
-        nodes: list[int] | None = large_nodes(asked, dataset, settings)
-        places: list[_Position] = [NumberedNodes(dataset.max_nodes)]
-        if asked.constraints.valid_molecule:
-            reject("/constraints/valid_molecule", f"is for molecules; {dataset.id} is none")
+        nodes: list[int] | None = nodes_of_dataset(body, dataset, settings)
+        positions: list[_PositionOf] = [NodeNumbers(dataset.max_nodes)]
+        if body.constraints.valid_molecule:
+            reject(
+                "/constraints/valid_molecule", f"is for molecules; {dataset.id} is one large graph"
+            )
     else:
-        graphs = posted_graphs(asked, gnn, settings)
-        nodes = explained_nodes(asked, graphs, settings)
-        places = [{node: i for i, node in enumerate(graph.node_ids)} for graph in graphs]
+        graphs = posted_graphs(body, gnn, settings)
+        nodes = explained_nodes(body, graphs, settings)
+        positions = [{node: i for i, node in enumerate(graph.node_ids)} for graph in graphs]
     for index, graph in enumerate(graphs):
-        at = "/graph" if asked.graph is not None else f"/graphs/{index}"
+        at = "/graph" if body.graph is not None else f"/graphs/{index}"
         too_large = nodes is None and len(graph.node_ids) > settings.exact_nodes
-        if too_large and asked.explainer == "d4-paper":
+        if too_large and body.explainer == "d4-paper":
             reject(
                 "/explainer",
                 f"is 'd4-paper', which adds noise to all node pairs and accepts graphs of at most "
@@ -71,137 +73,139 @@ def counterfactual_request(
             )
         if not graph.edges:
             reject(at, "the graph has no edges; edits are limited to a share of the edges")
-    if asked.constraints.valid_molecule:
-        _check_molecules(asked, graphs)
+    if body.constraints.valid_molecule:
+        _check_molecules(body, graphs)
     return CounterfactualRequest(
         graphs=graphs,
         nodes=nodes,
-        target_class=asked.target_class,
-        alternatives=asked.alternatives,
-        constraints=_constraints(asked.constraints, places, single=asked.graphs is None),
-        explainer=asked.explainer,
-        preset=asked.preset,
-        time_budget=asked.time_budget,
-        max_queries=asked.max_queries,
-        seed=asked.seed,
+        target_class=body.target_class,
+        alternatives=body.alternatives,
+        constraints=_constraints(body.constraints, positions, single=body.graphs is None),
+        explainer=body.explainer,
+        preset=body.preset,
+        time_budget=body.time_budget,
+        max_queries=body.max_queries,
+        seed=body.seed,
     )
 
 
-def _check_queries(asked: CounterfactualIn, gnn: Gnn, settings: Settings) -> None:
-    if asked.max_queries is None:
+def _check_queries(body: CounterfactualIn, gnn: Gnn, settings: Settings) -> None:
+    if body.max_queries is None:
         return
     if not is_black_box(gnn):
         reject("/max_queries", f"is for GNNs behind a URL; {gnn.id} has weights")
     most = settings.black_box_queries
-    if asked.max_queries > most:
-        reject("/max_queries", f"is {asked.max_queries:,}; this deployment allows {most:,}")
+    if body.max_queries > most:
+        reject("/max_queries", f"is {body.max_queries:,}; this deployment allows {most:,}")
 
 
-def class_request(asked: ClassIn, gnn: Gnn) -> ClassRequest:
+def class_request(body: ClassIn, gnn: Gnn) -> ClassRequest:
     if is_black_box(gnn):
         reject(
             "/gnn",
-            f"{gnn.id} is behind a URL; class explanations need a GNN with weights, since they "
+            f"{gnn.id} is behind a URL; class explanations need a GNN with weights, because they "
             "classify the whole dataset",
         )
-    check_class(asked.target_class, gnn)
-    settled = asked.model_dump(exclude={"gnn", "dataset", "denoiser"})
-    return ClassRequest.model_validate(settled)
+    check_class(body.target_class, gnn)
+    return ClassRequest.model_validate(body.model_dump(exclude={"gnn", "dataset", "denoiser"}))
 
 
-def prediction_request(asked: PredictionsIn, gnn: Gnn, settings: Settings) -> PredictionRequest:
-    check_predicted(asked, gnn)
-    graphs = posted_graphs(asked, gnn, settings)
-    return PredictionRequest(graphs=graphs, nodes=predicted_nodes(asked, gnn, graphs))
+def prediction_request(body: PredictionsIn, gnn: Gnn, settings: Settings) -> PredictionRequest:
+    check_prediction_nodes(body, gnn)
+    graphs = posted_graphs(body, gnn, settings)
+    return PredictionRequest(graphs=graphs, nodes=predicted_nodes(body, gnn, graphs))
 
 
 def check_class(target: int, gnn: Gnn) -> None:
     classes = gnn.spec["classes"]
     if target >= classes:
         names = gnn.spec.get("class_names")
-        said = f" ({', '.join(shown(name) for name in names[:20])})" if names else ""
+        listed = f" ({', '.join(shown(name) for name in names[:20])})" if names else ""
         reject(
             "/target_class",
-            f"is {target}; the classes of {gnn.id} are 0 to {classes - 1}{said}",
+            f"is {target}; the classes of {gnn.id} are 0 to {classes - 1}{listed}",
         )
 
 
 def posted_graphs(
-    asked: CounterfactualIn | PredictionsIn, gnn: Gnn, settings: Settings
+    body: CounterfactualIn | PredictionsIn, gnn: Gnn, settings: Settings
 ) -> list[CanonicalGraph]:
     """The graphs of a request that gives one `graph` or many `graphs`."""
     features = features_of(gnn)
-    if isinstance(asked, CounterfactualIn):
-        for at, raw in _raw_graphs(asked):
+    if isinstance(body, CounterfactualIn):
+        for at, raw in _raw_graphs(body):
             check_affordable(raw, at, settings)
-    if (asked.graph is None) == (asked.graphs is None):
+    if (body.graph is None) == (body.graphs is None):
         reject("/graph", "give either `graph` or `graphs`")
-    if asked.graphs is None:
-        return [read_graph(asked.graph, "/graph", settings, features)]
+    if body.graphs is None:
+        return [read_graph(body.graph, "/graph", settings, features)]
     most = settings.max_graphs_per_request
-    if len(asked.graphs) > most:
+    if len(body.graphs) > most:
         reject(
             "/graphs",
-            f"the request has {len(asked.graphs):,} graphs; "
+            f"the request has {len(body.graphs):,} graphs; "
             f"this deployment accepts at most {most:,} at once",
         )
-    return read_graphs(asked.graphs, "/graphs", settings, features)
+    return read_graphs(body.graphs, "/graphs", settings, features)
 
 
-def _raw_graphs(asked: CounterfactualIn) -> list[tuple[str, object]]:
-    one: list[tuple[str, object]] = [] if asked.graph is None else [("/graph", asked.graph)]
-    return one + [(f"/graphs/{i}", graph) for i, graph in enumerate(asked.graphs or [])]
+def _raw_graphs(body: CounterfactualIn) -> list[tuple[str, object]]:
+    """The posted graphs by their pointers."""
+    single: list[tuple[str, object]] = [] if body.graph is None else [("/graph", body.graph)]
+    return single + [(f"/graphs/{i}", graph) for i, graph in enumerate(body.graphs or [])]
 
 
-def _check_molecules(asked: CounterfactualIn, graphs: Sequence[CanonicalGraph]) -> None:
+def _check_molecules(body: CounterfactualIn, graphs: Sequence[CanonicalGraph]) -> None:
     for index, graph in enumerate(graphs):
         if graph.molecule is None:
-            which = "the graph" if asked.graph is not None else f"graph {index}"
+            which = "the graph" if body.graph is not None else f"graph {index}"
             reject(
                 "/constraints/valid_molecule",
                 f'is for molecules, which are posted as {{"smiles": …}}; {which} is not one',
             )
 
 
-def _constraints(asked: ConstraintsIn, places: Sequence[_Position], *, single: bool) -> Constraints:
-    settled = asked.model_dump(exclude={"frozen_nodes", "frozen_edges"})
-    nodes: Any = asked.frozen_nodes
-    edges: Any = asked.frozen_edges
+_PositionOf = dict[int | str, int] | NodeNumbers  # of a graph's node ids
+
+
+def _constraints(
+    body: ConstraintsIn, positions: Sequence[_PositionOf], *, single: bool
+) -> Constraints:
+    unchanged = body.model_dump(exclude={"frozen_nodes", "frozen_edges"})
+    nodes: Any = body.frozen_nodes
+    edges: Any = body.frozen_edges
     return Constraints(
-        frozen_nodes=_per_graph(nodes, places, "/constraints/frozen_nodes", single, _node),
-        frozen_edges=_per_graph(edges, places, "/constraints/frozen_edges", single, _pair),
-        **settled,
+        frozen_nodes=_per_graph(nodes, positions, "/constraints/frozen_nodes", single, _read_node),
+        frozen_edges=_per_graph(edges, positions, "/constraints/frozen_edges", single, _read_pair),
+        **unchanged,
     )
-
-
-_Position = dict[int | str, int] | NumberedNodes
 
 
 def _per_graph(
     listed: object,
-    places: Sequence[_Position],
+    positions: Sequence[_PositionOf],
     at: str,
     single: bool,
-    read: Callable[[object, _Position, str, Faults], Read | None],
+    read: Callable[[object, _PositionOf, str, Faults], Read | None],
 ) -> list[list[Read]]:
-    """Frozen things by position: one list for a single graph, one per graph for many."""
+    """Frozen nodes or pairs of each graph; the body has one flat list for a single graph."""
     if listed == []:
         return []
     faults = Faults()
-    lists = [(at, listed)] if single else _one_each(listed, len(places), at)
-    found = []
-    for position, (place, entries) in zip(places, lists, strict=True):
+    lists = [(at, listed)] if single else _list_per_graph(listed, len(positions), at)
+    frozen = []
+    for position_of, (pointer, entries) in zip(positions, lists, strict=True):
         if not isinstance(entries, list):
-            reject(place, f"should be an array, is {kind_of(entries)}")
+            reject(pointer, f"should be an array, is {kind_of(entries)}")
         read_entries = [
-            read(entry, position, f"{place}/{i}", faults) for i, entry in enumerate(entries)
+            read(entry, position_of, f"{pointer}/{i}", faults) for i, entry in enumerate(entries)
         ]
-        found.append([entry for entry in read_entries if entry is not None])
+        frozen.append([entry for entry in read_entries if entry is not None])
     faults.raise_if_any()
-    return found
+    return frozen
 
 
-def _one_each(listed: object, graphs: int, at: str) -> list[tuple[str, object]]:
+def _list_per_graph(listed: object, graphs: int, at: str) -> list[tuple[str, object]]:
     if not isinstance(listed, list):
         reject(at, f"should be an array, is {kind_of(listed)}")
     if len(listed) != graphs:
@@ -209,23 +213,23 @@ def _one_each(listed: object, graphs: int, at: str) -> list[tuple[str, object]]:
     return [(f"{at}/{i}", entries) for i, entries in enumerate(listed)]
 
 
-def _node(entry: object, position: _Position, at: str, faults: Faults) -> int | None:
+def _read_node(entry: object, position_of: _PositionOf, at: str, faults: Faults) -> int | None:
     try:
         node_id = checked_node_id(entry)
     except PydanticCustomError as error:
         faults.add(at, str(error))
         return None
-    if node_id not in position:
+    if node_id not in position_of:
         faults.add(at, f"there is no node with the id {shown(node_id)}")
         return None
-    return position[node_id]
+    return position_of[node_id]
 
 
-def _pair(entry: object, position: _Position, at: str, faults: Faults) -> Pair | None:
+def _read_pair(entry: object, position_of: _PositionOf, at: str, faults: Faults) -> Pair | None:
     if not isinstance(entry, list) or len(entry) != 2:
         faults.add(at, "should be an array of two node ids")
         return None
-    ends = [_node(end, position, f"{at}/{i}", faults) for i, end in enumerate(entry)]
+    ends = [_read_node(end, position_of, f"{at}/{i}", faults) for i, end in enumerate(entry)]
     source, target = ends
     if source is None or target is None:
         return None

@@ -20,6 +20,7 @@ from service.submission.explanation_checks import (
 from service.submission.resource_ids import report_at
 from store.catalogue import denoisers, explanations
 from store.catalogue.explanations import NewExplanation
+from store.catalogue.input_locks import lock_inputs
 from store.database.identifiers import new_id
 from store.database.sessions import OUTAGES
 from store.database.tables import Denoiser, Explanation, Job
@@ -31,7 +32,7 @@ from store.store import Store
 
 @dataclass(frozen=True)
 class Committed:
-    """The explanation that a request created, now or earlier."""
+    """The explanation that this request or an earlier one with the same key created."""
 
     created: Created
     resource: ExplanationResource | None  # None if created earlier: it may have changed since
@@ -69,8 +70,8 @@ class Submissions:
 def commit_all(store: Store, batch: Sequence[CheckedExplanation]) -> list[Committed]:
     """Writes all in one transaction, or none if one of them fails.
 
-    The results are built before the commit, since after an error all would be written again. Locks
-    are taken by idempotency key, then by denoiser, so that processes cannot deadlock.
+    It builds the results before the commit, because after an error the caller writes all of them
+    again. It takes locks by idempotency key, then by denoiser, so that processes cannot deadlock.
     """
     created: dict[int, Created] = {}
     with store.database.transaction() as session:
@@ -112,9 +113,14 @@ def _committed(created: Created, explanation: Explanation, job: Job) -> Committe
     return Committed(created, resource, () if job.waiting_for else (Announcement.of(job),))
 
 
-def _get_denoiser(session: Session, checked: CheckedExplanation) -> tuple[Denoiser, Job | None]:
-    """The denoiser, and its training job if that has to run first."""
+def _get_denoiser(
+    session: Session, checked: CheckedExplanation
+) -> tuple[Denoiser | None, Job | None]:
+    """The denoiser, if the explainer needs one, and its training job if that has to run first."""
     try:
+        if checked.config is None:
+            lock_inputs(session, checked.gnn, checked.dataset)
+            return None, None
         return denoisers.get_or_create(
             session,
             gnn=checked.gnn,

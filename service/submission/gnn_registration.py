@@ -1,4 +1,4 @@
-"""What a registration form holds, checked as far as that needs no torch."""
+"""Reads and checks a registration form, as far as this needs no torch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from store.settings import Settings
 _NAME: TypeAdapter[str] = TypeAdapter(GnnName)
 _DESCRIPTION: TypeAdapter[str] = TypeAdapter(Description)
 _TAGS: TypeAdapter[dict[str, str]] = TypeAdapter(Tags)
-_OF_LAYERS = GnnSpecDocument.model_fields.keys() - BlackBoxSpecDocument.model_fields.keys()
+_LAYER_FIELDS = GnnSpecDocument.model_fields.keys() - BlackBoxSpecDocument.model_fields.keys()
 _BINARY = {"type": "string", "format": "binary"}
 
 FORM: dict[str, Any] = {
@@ -95,14 +95,14 @@ class Registration:
 
 @dataclass(frozen=True)
 class Places:
-    """Where the parts stand: fields of the form, or files of its archive."""
+    """Pointers to the parts of a registration: fields of the form, or files of its archive."""
 
     spec: str = "/spec"
     weights: str = "/weights"
     samples: str = "/samples"
 
 
-_ASKED_BY_URL = Places(weights="/predict_url")
+_OF_BLACK_BOX = Places(weights="/predict_url")
 _IN_ARCHIVE = Places(f"/archive/{SPEC}", f"/archive/{WEIGHTS}", f"/archive/{SAMPLES}")
 
 
@@ -114,34 +114,34 @@ async def registration_form(request: Request) -> FormParts:
     given = form.texts.keys() | form.files.keys()
     if "predict_url" in given:
         for name in sorted({"weights", "archive"} & given):
-            faults.add(f"/{name}", "is given beside a `predict_url`, which takes its place")
+            faults.add(f"/{name}", "must not be given together with `predict_url`")
         if "spec" not in given:
-            faults.add("/spec", "is required: `features` and `classes`")
+            faults.add("/spec", "is required; it has `features` and `classes`")
     elif "archive" not in given:
         for name in sorted({"spec", "weights"} - given):
-            faults.add(f"/{name}", "is required, unless there is an `archive`")
+            faults.add(f"/{name}", "is required if there is no `archive`")
     in_archive = {"spec", "weights", "samples"} if "archive" in given else set()
     for name in sorted(set() if "predict_url" in given else in_archive & given):
-        faults.add(f"/{name}", "is given beside an `archive`, which should hold it")
+        faults.add(f"/{name}", "must not be given together with `archive`; put it into the archive")
     faults.raise_if_any()
     return form
 
 
 def places_of(form: FormParts) -> Places:
     if "predict_url" in form.texts:
-        return _ASKED_BY_URL
+        return _OF_BLACK_BOX
     return _IN_ARCHIVE if "archive" in form.files else Places()
 
 
 def read_registration(form: FormParts, settings: Settings) -> Registration:
-    """Everything is checked before anything is written."""
+    """Reads the form and checks all of it; writes nothing."""
     places = places_of(form)
     limits = WeightLimits(settings.max_weights_bytes)
     name = _checked(_NAME, _text(form.texts["name"], "/name"), "/name")
     description, tags = form.texts.get("description"), form.texts.get("tags")
     samples = form.files.get("samples")
     if "predict_url" in form.texts:
-        spec, weights = _asked_by_url(form, settings, places.spec), b""
+        spec, weights = _black_box_spec(form, settings, places.spec), b""
     elif "archive" in form.files:
         archive = GnnArchive(form.files["archive"], "/archive")
         spec = _spec(archive.read(SPEC, MIB), settings, places.spec)
@@ -170,19 +170,22 @@ def read_registration(form: FormParts, settings: Settings) -> Registration:
 def _spec(text: bytes, settings: Settings, at: str) -> GnnSpecDocument:
     spec = parse_spec(_json(text, at), max_features=settings.max_features, pointer=at)
     if spec.layers[0].type == BLACK_BOX:
-        reject(f"{at}/layers/0", "a GNN that is asked by URL is registered by `predict_url`")
+        reject(f"{at}/layers/0", "is a black box; register a GNN behind a URL by `predict_url`")
     return spec
 
 
-def _asked_by_url(form: FormParts, settings: Settings, at: str) -> GnnSpecDocument:
-    """The spec of a black box: what goes in and what comes out."""
+def _black_box_spec(form: FormParts, settings: Settings, at: str) -> GnnSpecDocument:
+    """The spec of a black box: its inputs and outputs."""
     url = _text(form.texts["predict_url"], "/predict_url")
     check_url(url, settings, "/predict_url")
     sent = _json(form.texts["spec"], at)
     if not isinstance(sent, dict):
         reject(at, "should be an object with `features` and `classes`")
-    for name in sorted(_OF_LAYERS & sent.keys()):
-        reject(f"{at}/{name}", "is for GNNs with weights; a black box gives classes of graphs")
+    for name in sorted(_LAYER_FIELDS & sent.keys()):
+        reject(
+            f"{at}/{name}",
+            "is for GNNs with weights; a black box classifies graphs and has no layers",
+        )
     document = {**sent, "layers": [{"type": BLACK_BOX, "url": url}]}
     return parse_spec(document, max_features=settings.max_features, pointer=at)
 
@@ -191,8 +194,8 @@ def _samples(data: bytes, spec: GnnSpecDocument, settings: Settings, at: str) ->
     if len(data) > settings.max_body_bytes:
         most = settings.max_body_bytes
         reject(at, f"has {len(data):,} bytes; this deployment accepts at most {most:,}")
-    asked = _checked(TypeAdapter(SamplesIn), _json(data, at), at)
-    return probe_request(asked, spec, settings, at)
+    samples = _checked(TypeAdapter(SamplesIn), _json(data, at), at)
+    return probe_request(samples, spec, settings, at)
 
 
 def _text(data: bytes, at: str) -> str:

@@ -1,4 +1,4 @@
-"""Looks up the GNNs and datasets that paths and bodies name."""
+"""Finds the GNNs and datasets that paths and bodies refer to."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What training a denoiser will take, as an order of magnitude, before it is queued.
+"""Estimates the training time of a denoiser, as an order of magnitude.
 
-Seconds are those of one CPU core. The constants were fitted to steps of 8 to 256 channels and 10 to
-128 nodes on a core of an AMD EPYC virtual machine, where the estimate was 0.9 to 1.8 times the
-measured time. A GPU is faster.
+The estimate is for one CPU core; a GPU is faster. The constants are fitted to steps with 8 to 256
+channels and 10 to 128 nodes on a core of an AMD EPYC virtual machine. There the estimate was 0.9 to
+1.8 times the measured time.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from store.database.tables import Dataset, Gnn
 from store.settings import Settings
 
 _SECONDS_PER_STEP = 0.01
-_SECONDS_PER_CHANNEL = 4e-8  # and node pair and block
-_SECONDS_PER_CHANNEL_SQUARED = 4.5e-10  # and node pair and block
-_MOST_NODES = 128  # of a graph in a batch; of larger ones a part is taken
-_MOST_PAIRS = 40_000  # of a batch
-_SUBGRAPH_PAIRS = 64 * 12**2  # of a batch of small subgraphs
+_SECONDS_PER_CHANNEL = 4e-8  # per node pair and block
+_SECONDS_PER_CHANNEL_SQUARED = 4.5e-10  # per node pair and block
+_MAX_NODES = 128  # training takes parts of larger graphs
+_MAX_PAIRS = 40_000  # per batch
+_SUBGRAPH_PAIRS = 64 * 12**2  # in a batch of small subgraphs
 
 
 @dataclass(frozen=True)
 class RecipeSize:
-    """What decides a recipe's cost; `models.diffusion.recipes` itself needs torch."""
+    """The fields of a recipe that determine its cost; `models.diffusion.recipes` needs torch."""
 
     steps: int
     hidden: int
@@ -47,8 +47,8 @@ RECIPE_SIZES = {
 def training_seconds(objective: str, config: DenoiserConfig, dataset: Dataset) -> float:
     size = RECIPE_SIZES[objective, config.recipe]
     channels = config.hidden or size.hidden
-    nodes = min(dataset.max_nodes, _MOST_NODES)
-    whole = min(size.batch_graphs * nodes**2, _MOST_PAIRS)
+    nodes = min(dataset.max_nodes, _MAX_NODES)
+    whole = min(size.batch_graphs * nodes**2, _MAX_PAIRS)
     pairs = size.subgraph_share * _SUBGRAPH_PAIRS + (1 - size.subgraph_share) * whole
     per_pair = channels * (_SECONDS_PER_CHANNEL + _SECONDS_PER_CHANNEL_SQUARED * channels)
     per_step = _SECONDS_PER_STEP + pairs * (config.blocks or size.blocks) * per_pair
@@ -65,7 +65,7 @@ def check_training(
     config: DenoiserConfig,
     settings: Settings,
 ) -> None:
-    """Refuses a training that would hold a worker for too long."""
+    """Rejects a denoiser whose training would occupy a worker for too long."""
     seconds, most = training_seconds(objective, config, dataset), settings.max_training_seconds
     if seconds <= most:
         return

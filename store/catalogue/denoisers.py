@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import DenoiserState, JobKind, JobState
 from d4explain.contracts.requests import DenoiserConfig
+from store.catalogue.input_locks import lock_inputs
 from store.database.identifiers import new_id
 from store.database.paging import Page, page_of
 from store.database.tables import Dataset, Denoiser, Gnn, Job, JsonObject
@@ -18,16 +19,12 @@ from store.errors import NotFound
 from store.jobs.claims import Claim, held
 from store.jobs.submission import locked, submit
 
-# Built once: every submission runs these, and building one takes as long as running it.
+# Built once: every submission runs it, and building it takes as long as running it.
 _BY_KEY = (
     select(Denoiser)
     .where(Denoiser.tenant_id == bindparam("tenant"), Denoiser.key == bindparam("key"))
     .execution_options(populate_existing=True)
 )
-_LOCK_SHARED = {
-    kind: select(column).where(column == bindparam("id")).with_for_update(read=True, key_share=True)
-    for kind, column in (("gnn", Gnn.id), ("dataset", Dataset.id))
-}
 
 
 def key(gnn_sha: str, dataset_sha: str, objective: str, config: DenoiserConfig) -> str:
@@ -49,7 +46,7 @@ def get_or_create(
 
     Joins a running training, and restarts one that failed or was canceled.
     """
-    _lock_shared(session, gnn, dataset)
+    lock_inputs(session, gnn, dataset)
     identity = key(gnn.sha256, dataset.sha256, objective, config)
     denoiser = _by_key(session, identity, tenant)
     if denoiser is not None:
@@ -203,10 +200,3 @@ def _submit_training(session: Session, denoiser: Denoiser, retry_of: str | None 
 
 def _by_key(session: Session, identity: str, tenant: str) -> Denoiser | None:
     return session.scalar(_BY_KEY, {"tenant": tenant, "key": identity})
-
-
-def _lock_shared(session: Session, gnn: Gnn, dataset: Dataset) -> None:
-    """Prevents the deletion of both until the transaction ends."""
-    for kind, id_ in (("gnn", gnn.id), ("dataset", dataset.id)):
-        if session.connection().execute(_LOCK_SHARED[kind], {"id": id_}).scalar() is None:
-            raise NotFound(kind, id_)

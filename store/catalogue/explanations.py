@@ -33,7 +33,7 @@ class NewExplanation(TypedDict, total=False):
     kind: Required[ExplanationKind]
     gnn: Required[Gnn]
     dataset: Required[Dataset]
-    denoiser: Required[Denoiser]
+    denoiser: Required[Denoiser | None]  # None for the explainer `search`
     train_job: Required[Job | None]
     request_digest: Required[str]
     summary: JsonObject | None
@@ -45,7 +45,7 @@ def create(session: Session, **new: Unpack[NewExplanation]) -> tuple[Explanation
     """Creates the explanation and its job, which waits for `train_job`.
 
     Call it in the transaction of `denoisers.get_or_create`: its locks prevent the training from
-    ending before the job is written.
+    ending before the job is written. Without a denoiser, call `lock_inputs` instead.
     """
     ((written, job),) = create_all(session, [new])
     tenant = written.tenant_id
@@ -70,7 +70,7 @@ def create_all(
                 subject_id=id_,
                 gnn_id=new["gnn"].id,
                 dataset_id=new["dataset"].id,
-                denoiser_id=new["denoiser"].id,
+                denoiser_id=new["denoiser"].id if new["denoiser"] else None,
                 request_digest=new["request_digest"],
                 waiting_for=new["train_job"].id if new["train_job"] else None,
                 seed=new.get("seed", 0),
@@ -86,7 +86,7 @@ def create_all(
             "kind": new["kind"],
             "gnn_id": new["gnn"].id,
             "dataset_id": new["dataset"].id,
-            "denoiser_id": new["denoiser"].id,
+            "denoiser_id": job.denoiser_id,
             "job_id": job.id,
             "request_digest": new["request_digest"],
             "result_digest": None,

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from d4explain.contracts.gnn_spec import GnnSpecDocument
 from d4explain.contracts.job_states import GnnState, JobKind, JobState
-from d4explain.contracts.results import ProbeReport
+from d4explain.contracts.probe_reports import ProbeReport
 from store.catalogue import denoisers
 from store.catalogue.gnn_names import Reference, parse_reference
 from store.database.identifiers import new_id

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from d4explain.contracts.job_states import GnnState, JobKind, JobState
 from d4explain.contracts.requests import DenoiserConfig
 from store.catalogue import denoisers
+from store.catalogue.input_locks import lock_inputs
 from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job
 from store.errors import Conflict
 from store.jobs.submission import locked, submit
@@ -54,15 +55,21 @@ def _retry_training(session: Session, job: Job) -> Job:
 
 def _retry_explanation(session: Session, job: Job) -> Job:
     explanation = _existing(session, Explanation, job.subject_id, job)
-    denoiser = _existing(session, Denoiser, explanation.denoiser_id, job)
-    denoiser, training = denoisers.get_or_create(
-        session,
-        gnn=_existing(session, Gnn, explanation.gnn_id, job),
-        dataset=_existing(session, Dataset, explanation.dataset_id, job),
-        objective=denoiser.objective,
-        config=DenoiserConfig.model_validate(denoiser.config),
-        tenant=job.tenant_id,
-    )
+    gnn = _existing(session, Gnn, explanation.gnn_id, job)
+    dataset = _existing(session, Dataset, explanation.dataset_id, job)
+    training = None
+    if explanation.denoiser_id is None:
+        lock_inputs(session, gnn, dataset)
+    else:
+        denoiser = _existing(session, Denoiser, explanation.denoiser_id, job)
+        _, training = denoisers.get_or_create(
+            session,
+            gnn=gnn,
+            dataset=dataset,
+            objective=denoiser.objective,
+            config=DenoiserConfig.model_validate(denoiser.config),
+            tenant=job.tenant_id,
+        )
     again = _copy(session, job, waiting_for=training.id if training else None)
     explanation.job_id = again.id
     session.flush()

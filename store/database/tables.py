@@ -267,7 +267,7 @@ class Explanation(Resource):
     # No foreign keys: an explanation outlives the resources that it used.
     gnn_id: Mapped[str] = mapped_column(_ID)
     dataset_id: Mapped[str] = mapped_column(_ID)
-    denoiser_id: Mapped[str] = mapped_column(_ID)
+    denoiser_id: Mapped[str | None] = mapped_column(_ID)  # None for the explainer `search`
     job_id: Mapped[str] = mapped_column(_ID, ForeignKey("jobs.id"))
     request_digest: Mapped[str] = mapped_column(_DIGEST)
     result_digest: Mapped[str | None] = mapped_column(_DIGEST)

@@ -6,7 +6,7 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import DenoiserState, GnnState, JobKind, JobState
-from d4explain.contracts.results import ProbeCheck, ProbeReport
+from d4explain.contracts.probe_reports import ProbeCheck, ProbeReport
 from store.database import job_totals
 from store.database.sessions import read_clock
 from store.database.tables import Denoiser, Gnn, Job, JsonObject

@@ -61,9 +61,9 @@ def explain(
     deployed_gnn: tuple[Client, str, str], *graphs: dict[str, Any], **options: Any
 ) -> CounterfactualResult:
     client, gnn, dataset = deployed_gnn
-    explanation = client.explain_counterfactual(
-        gnn, dataset, graphs, denoiser=QUICK, preset="fast", **options
-    )
+    if options.get("explainer") != "search":
+        options["denoiser"] = QUICK
+    explanation = client.explain_counterfactual(gnn, dataset, graphs, preset="fast", **options)
     result = client.result(explanation, timeout=100)
     assert isinstance(result, CounterfactualResult)
     return result
@@ -83,11 +83,12 @@ def check(graph: dict[str, Any], answer: CounterfactualAnswer, needed: int) -> N
         assert removed <= edges
 
 
+@pytest.mark.parametrize("explainer", ["d4", "search"])
 def test_large_graphs_are_explained_with_few_and_with_hundreds_of_edits(
-    deployed_gnn: tuple[Client, str, str], stack: Stack
+    deployed_gnn: tuple[Client, str, str], stack: Stack, explainer: str
 ) -> None:
     children = {child.pid for child in stack.workers[0].children()}
-    result = explain(deployed_gnn, EASY, HARD)
+    result = explain(deployed_gnn, EASY, HARD, explainer=explainer)
     easy, hard = result.answers
     check(EASY, easy, FEW)
     check(HARD, hard, MANY)

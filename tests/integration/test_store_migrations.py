@@ -16,7 +16,7 @@ import store.database.migrations
 from d4explain.contracts.gnn_spec import parse_spec
 from d4explain.contracts.job_states import JobKind, JobState
 from store import jobs
-from store.catalogue import gnn_labels, gnns
+from store.catalogue import explanations, gnn_labels, gnns
 from store.database import job_totals
 from store.database.sessions import Database
 from store.database.tables import Table
@@ -43,6 +43,11 @@ DATASET = {
     **{"id": "set_1", "tenant_id": "default", "name": "s", "sha256": "4" * 64},
     **{"graphs_digest": "5" * 64, "graph_count": 1, "features": 1, "label_counts": "{}"},
     **{"max_nodes": 1, "mean_nodes": 1.0, "mean_edges": 0.0, "created_at": 1.0},
+}
+EXPLANATION = {
+    **{"id": "exp_1", "tenant_id": "default", "kind": "class", "gnn_id": "gnn_b"},
+    **{"dataset_id": "set_1", "denoiser_id": "den_1", "job_id": "job_2"},
+    **{"request_digest": "7" * 64, "created_at": 1.0},
 }
 DENOISER = {
     **{"id": "den_1", "tenant_id": "default", "key": "6" * 64, "gnn_id": "gnn_b"},
@@ -81,6 +86,7 @@ def test_gnns_of_the_first_schema_become_versions_of_their_names(first_schema: D
             insert(connection, "gnns", {**GNN, "id": id_, "name": name, "created_at": created_at})
         insert(connection, "datasets", DATASET)
         insert(connection, "denoisers", DENOISER)
+        insert(connection, "explanations", EXPLANATION)
 
     first_schema.migrate()
 
@@ -106,6 +112,13 @@ def test_gnns_of_the_first_schema_become_versions_of_their_names(first_schema: D
             (JobKind.CLASS, JobState.SUCCEEDED): 1,
         }
         assert jobs.get(session, "job_2").kind is JobKind.CLASS
+        assert explanations.get(session, "exp_1").denoiser_id == "den_1"
+        insert(
+            session.connection(),
+            "explanations",
+            {**EXPLANATION, "id": "exp_2", "denoiser_id": None},
+        )
+        assert explanations.get(session, "exp_2").denoiser_id is None
         new, _ = gnns.create(session, name="motifs", spec=SPEC, weights_digest="3" * 64)
         assert new.version == 3
         gnn_labels.set_alias(session, "production", old)

@@ -17,8 +17,8 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.gnn_spec import parse_spec
+from d4explain.contracts.probe_reports import ProbeReport
 from d4explain.contracts.requests import DenoiserConfig
-from d4explain.contracts.results import ProbeReport
 from store import jobs
 from store.artifacts.files import Artifacts
 from store.catalogue import datasets, denoisers, explanations, gnn_labels, gnns, idempotency

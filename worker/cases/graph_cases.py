@@ -38,7 +38,7 @@ class Case:
     def explain(
         self,
         gnn: Gnn,
-        denoiser: Denoiser,
+        denoiser: Denoiser | None,
         config: CounterfactualConfig,
         device: torch.device,
         should_stop: Callable[[], bool],
@@ -68,7 +68,7 @@ class NodeCase(Case):
     def explain(
         self,
         gnn: Gnn,
-        denoiser: Denoiser,
+        denoiser: Denoiser | None,
         config: CounterfactualConfig,
         device: torch.device,
         should_stop: Callable[[], bool],

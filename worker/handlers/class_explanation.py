@@ -47,7 +47,7 @@ def handle_class_explanation(context: HandlerContext) -> HandlerOutput:
 def class_result(context: HandlerContext, request: ClassRequest, started: float) -> ClassResult:
     inputs = read_inputs(context.store, context.claim)
     library = context.library
-    gnn, denoiser = library.gnn(inputs.gnn), library.denoiser(inputs.denoiser)
+    gnn, denoiser = library.gnn(inputs.gnn), library.denoiser(inputs.required_denoiser)
     reference = _class_reference(context, inputs, request.target_class)
     config = _class_config(request)
     loaded = time.monotonic()

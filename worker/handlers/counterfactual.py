@@ -1,4 +1,4 @@
-"""Explains counterfactually: one answer per graph or node, independent of the others."""
+"""Finds counterfactuals: one answer per graph or node, independent of the others."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def counterfactual_result(
     inputs = read_inputs(context.store, context.claim)
     library = context.library
     gnn = open_gnn(library, context.store.settings, inputs.gnn, max_queries=request.max_queries)
-    denoiser = library.denoiser(inputs.denoiser)
+    denoiser = None if inputs.denoiser is None else library.denoiser(inputs.denoiser)
     box = black_box_of(gnn)
     config = CounterfactualConfig(
         target_class=request.target_class,
@@ -127,7 +127,7 @@ def _explain_cases(
     cases: Sequence[Case],
     *,
     gnn: Gnn,
-    denoiser: Denoiser,
+    denoiser: Denoiser | None,
     config: CounterfactualConfig,
     budget: _TimeBudget,
 ) -> list[CounterfactualOutcome]:
@@ -156,6 +156,8 @@ def _resolved_config(
     """The full configuration with its defaults; frozen nodes and edges stay in the request."""
     settings = asdict(config) | {"proposals": asdict(config.resolved_proposals)}
     del settings["sampler"]  # the explainer names it
+    if request.explainer == "search":
+        del settings["proposals"], settings["effect_source"]  # settings of the denoiser
     constraints = request.constraints.model_dump(
         mode="json", exclude={"frozen_nodes", "frozen_edges"}
     )

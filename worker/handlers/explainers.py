@@ -1,4 +1,4 @@
-"""Which sampler of `models` an explainer uses."""
+"""Maps explainers to the samplers of `models`."""
 
 from __future__ import annotations
 
@@ -6,4 +6,8 @@ from typing import Literal
 
 from d4explain.contracts.requests import Explainer
 
-SAMPLERS: dict[Explainer, Literal["guided", "paper"]] = {"d4": "guided", "d4-paper": "paper"}
+SAMPLERS: dict[Explainer, Literal["guided", "paper"]] = {
+    "d4": "guided",
+    "d4-paper": "paper",
+    "search": "guided",  # without a denoiser
+}

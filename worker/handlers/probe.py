@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.errors import PluginError
+from d4explain.contracts.probe_reports import ProbeCheck, ProbeReport
 from d4explain.contracts.requests import CanonicalGraph, ProbeRequest
-from d4explain.contracts.results import ProbeCheck, ProbeReport
 from store.catalogue import gnns
 from store.database.tables import Gnn
 from worker.execution.failures import failure_of

@@ -54,7 +54,7 @@ def handle_training(context: HandlerContext) -> HandlerOutput:
     }
     if trainer.without_gradient:
         metrics["objective_fallback"] = "score_function"
-    if is_black_box(inputs.gnn) and inputs.denoiser.objective == "counterfactual":
+    if is_black_box(inputs.gnn) and inputs.required_denoiser.objective == "counterfactual":
         metrics["objective_fallback"] = "distribution"
 
     def record(session: Session) -> None:
@@ -66,7 +66,9 @@ def handle_training(context: HandlerContext) -> HandlerOutput:
             metrics=metrics,
         )
 
-    return HandlerOutput(result={"kind": "training", "denoiser": inputs.denoiser.id}, record=record)
+    return HandlerOutput(
+        result={"kind": "training", "denoiser": inputs.required_denoiser.id}, record=record
+    )
 
 
 def _run_training(context: HandlerContext, trainer: Trainer) -> TrainingProgress:
@@ -98,8 +100,8 @@ def _run_training(context: HandlerContext, trainer: Trainer) -> TrainingProgress
 
 
 def _make_trainer(context: HandlerContext, inputs: JobInputs) -> Trainer:
-    config = DenoiserConfig.model_validate(inputs.denoiser.config)
-    recipe = _recipe(inputs.denoiser.objective, config)
+    config = DenoiserConfig.model_validate(inputs.required_denoiser.config)
+    recipe = _recipe(inputs.required_denoiser.objective, config)
     graphs = context.library.training_graphs(inputs.gnn, inputs.dataset)
     if is_black_box(inputs.gnn):  # a loss with the GNN would query it at every step
         recipe = replace(recipe, alpha=0.0, effect_weight=0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import select
+from sqlalchemy import and_, select
 
 from store.catalogue import datasets, denoisers, gnns
 from store.database.tables import Dataset, Denoiser, Gnn
@@ -16,7 +16,13 @@ from store.store import Store
 class JobInputs:
     gnn: Gnn
     dataset: Dataset
-    denoiser: Denoiser
+    denoiser: Denoiser | None  # None for the explainer `search`
+
+    @property
+    def required_denoiser(self) -> Denoiser:
+        """The denoiser of a job that cannot run without one."""
+        assert self.denoiser is not None
+        return self.denoiser
 
 
 def read_gnn(store: Store, claim: Claim) -> Gnn:
@@ -27,26 +33,22 @@ def read_gnn(store: Store, claim: Claim) -> Gnn:
 def read_inputs(store: Store, claim: Claim) -> JobInputs:
     """Reads GNN, reference set and denoiser in one query."""
     gnn_id, dataset_id = claim.gnn_id or "", claim.dataset_id or ""
-    denoiser_id = claim.denoiser_id or ""
+    denoiser_id = claim.denoiser_id
+    is_named = and_(Denoiser.tenant_id == Gnn.tenant_id, Denoiser.id == denoiser_id)
     with store.database.reading() as session:
         rows = session.execute(
             select(Gnn, Dataset, Denoiser)
             .join(Dataset, Dataset.tenant_id == Gnn.tenant_id)
-            .join(Denoiser, Denoiser.tenant_id == Gnn.tenant_id)
-            .where(
-                Gnn.tenant_id == claim.tenant,
-                Gnn.id == gnn_id,
-                Dataset.id == dataset_id,
-                Denoiser.id == denoiser_id,
-            )
+            .outerjoin(Denoiser, is_named)
+            .where(Gnn.tenant_id == claim.tenant, Gnn.id == gnn_id, Dataset.id == dataset_id)
         ).one_or_none()
-        if rows is not None:
+        if rows is not None and (denoiser_id is None or rows.Denoiser is not None):
             return JobInputs(*rows)
         # At least one row is missing; these calls raise an error that names it.
         return JobInputs(
             gnn=gnns.get(session, gnn_id, claim.tenant),
             dataset=datasets.get(session, dataset_id, claim.tenant),
-            denoiser=denoisers.get(session, denoiser_id, claim.tenant),
+            denoiser=denoisers.get(session, denoiser_id or "", claim.tenant),
         )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from d4explain.contracts.results import ProbeExample
+from d4explain.contracts.probe_reports import ProbeExample
 from d4explain.gnn.graphs import Graph, to_dense
 from worker.probing.labelled_samples import format_values
 from worker.probing.probe_subject import ProbeSubject, sparse_logits

@@ -11,7 +11,7 @@ from typing import Literal
 
 import torch
 
-from d4explain.contracts.results import ProbeCheck, ProbeReport
+from d4explain.contracts.probe_reports import ProbeCheck, ProbeReport
 from d4explain.gnn.network import Gnn
 from worker.execution.failures import failure_of
 from worker.probing.checks import CHECKS, Verdict

@@ -7,13 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from d4explain.contracts.results import (
-    NodeId,
-    ProbeCheck,
-    ProbeExample,
-    SampledClass,
-    SampleFigures,
-)
+from d4explain.contracts.probe_reports import ProbeCheck, ProbeExample, SampledClass, SampleFigures
+from d4explain.contracts.results import NodeId
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn, predict, predict_nodes
 

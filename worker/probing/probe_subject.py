@@ -8,7 +8,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from d4explain.contracts.results import ProbeExample
+from d4explain.contracts.probe_reports import ProbeExample
 from d4explain.gnn.graphs import Graph, to_sparse
 from d4explain.gnn.network import Gnn
 from d4explain.gnn.spec import GraphNormLayer

@@ -94,7 +94,7 @@ def counterfactual_answer(
             _counterfactual(document, before, found, molecule) for found in outcome.found
         ],
         closest_miss=None if miss is None else _closest_miss(document, before, miss, molecule),
-        diversity=None if diversity is None else rounded(diversity),
+        diversity=_rounded_if_known(diversity),
         gnn_evaluations=outcome.gnn_evaluations,
         gnn_gradients=outcome.gnn_gradients,
         seconds=rounded(outcome.seconds),
@@ -120,7 +120,7 @@ def _counterfactual(
         edits=[_edit(document, edit) for edit in found.edits],
         prediction=after,
         confidence=after.probabilities[after.predicted_class],
-        denoiser_likelihood=rounded(found.likelihood),
+        denoiser_likelihood=_rounded_if_known(found.likelihood),
         fidelity=rounded(fidelity(before, found.probabilities)),
         modification_ratio=_ratio(document, found),
         connected=found.connected,
@@ -149,7 +149,7 @@ def _edit(document: CanonicalGraph, edit: FoundEdit) -> Edit:
         action="add" if edit.added else "remove",
         source=document.node_ids[edit.source],
         target=document.node_ids[edit.target],
-        plausibility=rounded(edit.plausibility),
+        plausibility=_rounded_if_known(edit.plausibility),
         proposed_by="denoiser" if edit.by_denoiser else "search",
         edge_attr=None if edit.attributes is None else _rounded_all(edit.attributes),
     )
@@ -169,6 +169,10 @@ def _attributes(graph: Graph) -> list[list[float]] | None:
     if graph.edge_attributes is None:
         return None
     return [_rounded_all(row) for row in graph.edge_attributes.tolist()]
+
+
+def _rounded_if_known(value: float | None) -> float | None:
+    return None if value is None else rounded(value)
 
 
 def _rounded_all(values: Sequence[float]) -> list[float]:
@@ -202,8 +206,8 @@ def class_example(
         denoiser_likelihood=rounded(found.likelihood),
         density=rounded(density(found.graph)),
         connected=found.connected,
-        share=None if found.share is None else rounded(found.share),
-        recurrence=None if recurrence is None else rounded(recurrence),
+        share=_rounded_if_known(found.share),
+        recurrence=_rounded_if_known(recurrence),
         node=found.graph.target,
         molecule=generated_molecule(found.graph, featuriser),
     )

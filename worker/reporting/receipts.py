@@ -9,8 +9,9 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from d4explain.contracts import plugins
-from d4explain.contracts.results import GnnForm, Receipt, Timings
+from d4explain.contracts.results import GnnForm, ObjectiveFallback, Receipt, Timings
 from d4explain.gnn.network import Gnn
+from store.database.tables import Denoiser
 from worker.execution.handler_api import HandlerContext
 from worker.loading.job_inputs import JobInputs
 from worker.loading.open_gnn import black_box_of
@@ -28,20 +29,21 @@ def receipt(
     config: dict[str, object],
     work: Mapping[str, int | float],
 ) -> Receipt:
+    denoiser = inputs.denoiser
     return Receipt(
         request_sha256=context.claim.request_digest or "",
         gnn=inputs.gnn.id,
         gnn_sha256=inputs.gnn.sha256,
         dataset_sha256=inputs.dataset.sha256,
-        denoiser_sha256=inputs.denoiser.weights_sha256 or "",
-        denoiser_key=inputs.denoiser.key,
+        denoiser_sha256=None if denoiser is None else denoiser.weights_sha256,
+        denoiser_key=None if denoiser is None else denoiser.key,
         config=config,
         seed=seed,
         device=str(context.library.device),
         versions=dict(versions())
         | {used.package: used.version for used in plugins.used_plugins(inputs.gnn.spec)},
         gnn_form=_form(gnn),
-        objective_fallback=(inputs.denoiser.metrics or {}).get("objective_fallback"),
+        objective_fallback=_objective_fallback(denoiser),
         work=dict(work),
     )
 
@@ -53,6 +55,11 @@ def timings(started: float, loaded: float, explained: float) -> Timings:
         explain_seconds=rounded(explained - loaded),
         mmd_seconds=rounded(time.monotonic() - explained),
     )
+
+
+def _objective_fallback(denoiser: Denoiser | None) -> ObjectiveFallback | None:
+    metrics = None if denoiser is None else denoiser.metrics
+    return (metrics or {}).get("objective_fallback")
 
 
 def _form(gnn: Gnn) -> GnnForm:

@@ -50,7 +50,11 @@ def explain(
     max_ratio: Annotated[float, typer.Option(help="Largest ratio of edits to edges.")] = 0.3,
     preset: Annotated[Preset, typer.Option(help="How much time to spend.")] = "balanced",
     explainer: Annotated[
-        Explainer, typer.Option(help="The method; d4-paper is the sampler of the paper.")
+        Explainer,
+        typer.Option(
+            help="The method: d4 trains a denoiser first; search needs none, but gives no "
+            "likelihoods and explains no classes; d4-paper is the sampler of the paper."
+        ),
     ] = "d4",
     seed: Annotated[int, typer.Option(min=0)] = 0,
     dry_run: Annotated[

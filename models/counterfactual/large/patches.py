@@ -1,7 +1,8 @@
 """Ranks the candidate edits of a large graph in overlapping local patches.
 
 A patch is an induced subgraph of at most 64 nodes. The denoiser reads plausibility and predicted
-effects of its pairs as it does for the small graphs of its training. The effect in a patch differs
+effects of its pairs as it does for the small graphs of its training. Without a denoiser the GNN's
+slopes are the effects. The effect in a patch differs
 from the effect in the whole graph: a mean over nodes dilutes it, and the rest of the graph is
 missing. The effects therefore give a ranking, and measured effects of some edits give the scale.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -19,7 +21,8 @@ from d4explain.gnn.graphs import DenseGraphs, Graph, to_dense
 from models.counterfactual.edit_ranking import EditRanker
 from models.counterfactual.large.candidate_space import CandidateConfig, CandidateSpace
 from models.counterfactual.oracle import FORBIDDEN, CounterfactualOracle
-from models.diffusion.denoiser import Denoiser
+from models.diffusion.denoiser import Reading
+from models.diffusion.gnn_sensitivity import Sensitivity
 from models.graphs.base_edit_space import EditSet
 from models.graphs.csr_graph import CsrGraph, rows_of
 
@@ -27,6 +30,12 @@ _PATCHES_PER_PASS = 8
 _CONTEXT_DIVISOR = 4  # a quarter of a patch is the surroundings of its first pair
 _PART_HOPS = 64  # more than a part needs, unless its component is long
 _MIN_SCALE = 1e-3  # positive, so that the ranking stays if measurements contradict it
+
+
+class PatchReader(Protocol):
+    """Reads plausibility and effects of all toggles of patches; a denoiser is one."""
+
+    def read(self, graphs: DenseGraphs, sensitivity: Sensitivity | None = None) -> Reading: ...
 
 
 @dataclass(frozen=True)
@@ -47,7 +56,7 @@ class PatchEditRanker(EditRanker):
 
     def __init__(
         self,
-        denoiser: Denoiser,
+        reader: PatchReader,
         oracle: CounterfactualOracle,
         space: CandidateSpace,
         config: CandidateConfig,
@@ -55,7 +64,7 @@ class PatchEditRanker(EditRanker):
         device: torch.device,
         generator: torch.Generator,
     ) -> None:
-        self._denoiser = denoiser
+        self._reader = reader
         self._oracle = oracle
         self._space = space
         self._device = device
@@ -94,7 +103,7 @@ class PatchEditRanker(EditRanker):
             sensitivity = None
             if self._oracle.gnn.has_dense:  # otherwise there are no slopes
                 sensitivity = self._oracle.sensitivity(graphs)
-            reading = self._denoiser.read(graphs, sensitivity)
+            reading = self._reader.read(graphs, sensitivity)
             effects = reading.effects
             if effects is None and sensitivity is not None:
                 effects = sensitivity.slopes
@@ -133,17 +142,6 @@ class PatchEditRanker(EditRanker):
         predicted = self._predicted[pairs]
         size = float(predicted.square().sum())
         return max(float(true @ predicted) / size, _MIN_SCALE) if size else 1.0
-
-
-def top_k_edit_sets(ranker: EditRanker, present: Tensor, count: int) -> list[EditSet]:
-    """The `count` edits with the largest positive gains: of all edits, removals, additions."""
-    gains = ranker.gains
-    edit_sets = []
-    for kind in (torch.ones_like(present), present, ~present):
-        ranked = gains.masked_fill(~kind, FORBIDDEN).argsort(descending=True, stable=True)
-        best = ranked[:count]
-        edit_sets.append(tuple(sorted(best[gains[best] > 0].tolist())))
-    return [edits for edits in edit_sets if edits]
 
 
 def patches_of(space: CandidateSpace, config: CandidateConfig) -> Iterator[Patch]:

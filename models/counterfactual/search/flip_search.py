@@ -1,4 +1,4 @@
-"""The search stage: single edits, then the beam, and denoiser samples where both fail."""
+"""The search stage: single edits, then the beam, and samples where both fail."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from models.counterfactual.denoiser_proposals import pruned_flips
 from models.counterfactual.edit_ranking import EditRanker
 from models.counterfactual.modes import SearchMode
 from models.counterfactual.oracle import CounterfactualOracle, StoppedError
+from models.counterfactual.proposers import EditProposer
 from models.counterfactual.search.beam_search import BeamSearch
 from models.counterfactual.search.shortlist import Shortlist
 from models.counterfactual.search.single_edits import SingleEdits
-from models.diffusion.denoiser import Denoiser
 from models.graphs.base_edit_space import EditSet
 
-_DEPTH_BEFORE_SAMPLES = 2  # the search tries this many edits before it samples from the denoiser
+_DEPTH_BEFORE_SAMPLES = 2  # the search tries this many edits before it samples
 
 
 @dataclass
@@ -31,7 +31,7 @@ class SearchReport:
 
 def search_flips(
     mode: SearchMode,
-    denoiser: Denoiser,
+    proposer: EditProposer,
     oracle: CounterfactualOracle,
     ranker: EditRanker,
     shortlist: Shortlist,
@@ -43,7 +43,7 @@ def search_flips(
     report = SearchReport()
 
     def sample_flips(single_edits: SingleEdits) -> None:
-        samples = mode.sample(denoiser, ranker, generator, device)
+        samples = mode.sample(proposer, ranker, generator, device)
         report.samples = samples.drawn
         flips = pruned_flips(
             samples.edit_sets,

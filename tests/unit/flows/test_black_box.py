@@ -41,8 +41,9 @@ def register(api: Any, url: str, samples: list[dict[str, Any]] | None = None) ->
     return found
 
 
+@pytest.mark.parametrize("explainer", ["d4", "search"])
 def test_a_black_box_is_registered_and_explained(
-    api: Any, predict_server: Callable[..., Any]
+    api: Any, predict_server: Callable[..., Any], explainer: str
 ) -> None:
     server = predict_server()
     gnn = register(api, server.url, [ring(5, label=0), ring(8, label=1), ring(9, label=0)])
@@ -67,9 +68,11 @@ def test_a_black_box_is_registered_and_explained(
         "gnn": "remote",
         "dataset": dataset["id"],
         "graph": ring(6),
-        "denoiser": QUICK,
+        "explainer": explainer,
         "max_queries": 300,
     }
+    if explainer == "d4":
+        body["denoiser"] = QUICK
     before = len(server.asked)
     posted = api.client.post("/v1/explanations", json=body)
     assert posted.status_code == 202, posted.text

@@ -276,8 +276,9 @@ class Road:
         return str(found["id"])
 
     def ask(self, gnn: str, dataset: str, **body: Any) -> Any:
-        config = {"steps": 12, "hidden": 4, "blocks": 1}
-        known = {"kind": "counterfactual", "gnn": gnn, "dataset": dataset, "denoiser": config}
+        known: dict[str, Any] = {"kind": "counterfactual", "gnn": gnn, "dataset": dataset}
+        if body.get("explainer") != "search":
+            known["denoiser"] = {"steps": 12, "hidden": 4, "blocks": 1}
         return self.api.client.post("/v1/explanations", json={**known, **body})
 
 
@@ -339,14 +340,15 @@ def walks(graph: nx.Graph) -> dict[int, float]:
     return dict(enumerate((steps @ steps).sum(axis=1).tolist()))
 
 
-def test_nodes_of_a_large_graph_are_explained_by_their_numbers(road: Road) -> None:
+@pytest.mark.parametrize("explainer", ["d4", "search"])
+def test_nodes_of_a_large_graph_are_explained_by_their_numbers(road: Road, explainer: str) -> None:
     gnn, graph = road.gnn(), hub()
     index = np.array(graph.edges).T
     answer = road.upload(npz(edge_index=index, x=np.ones((len(graph), 1))), NPZ)
     assert answer.status_code == 201, answer.text
     dataset = answer.json()["id"]
     nodes = [46, 50, 20]
-    asked = road.ask(gnn, dataset, nodes=nodes, constraints={"max_ratio": 1.0})
+    asked = road.ask(gnn, dataset, nodes=nodes, constraints={"max_ratio": 1.0}, explainer=explainer)
     assert asked.status_code == 202, asked.text
     road.work()
     found = road.api.client.get(asked.headers["location"]).json()
@@ -433,6 +435,10 @@ def test_a_dry_run_says_what_it_would_take_and_writes_nothing(road: Road) -> Non
     config = {"denoiser": {"steps": 5}}
     again = road.api.client.post("/v1/explanations?dry_run=true", json={**body, **config})
     assert again.json()["trains_denoiser"] is False
+    search = road.api.client.post(
+        "/v1/explanations?dry_run=true", json={**body, "explainer": "search"}
+    )
+    assert search.json() == {**found, "trains_denoiser": False}
     of_class = {"kind": "class", "gnn": gnn, "dataset": dataset, "target_class": 0}
     refused = road.api.client.post("/v1/explanations?dry_run=true", json=of_class)
     assert refused.status_code == 422
@@ -460,13 +466,16 @@ def test_what_is_too_large_is_refused_with_an_estimate(road: Road) -> None:
     assert "MB and" in error["detail"]
 
 
-def test_a_graph_above_the_limit_is_edited_at_candidates_and_says_so(road: Road) -> None:
+@pytest.mark.parametrize("explainer", ["d4", "search"])
+def test_a_graph_above_the_limit_is_edited_at_candidates_and_says_so(
+    road: Road, explainer: str
+) -> None:
     graph = nx.barabasi_albert_graph(20, 1, seed=0)
     body = {"edge_index": np.array(graph.edges).T.tolist(), "x": [[1.0]] * 20}
     references = {"name": "large ones", "graphs": [body, posted(20), posted(18)]}
     answer = road.api.client.post("/v1/datasets", json=references)
     dataset = answer.json()["id"]
-    asked = road.ask(road.api.gnn(), dataset, graph=body)
+    asked = road.ask(road.api.gnn(), dataset, graph=body, explainer=explainer)
     assert asked.status_code == 202, asked.text
     road.work()
     found = road.api.client.get(asked.headers["location"]).json()
@@ -476,7 +485,7 @@ def test_a_graph_above_the_limit_is_edited_at_candidates_and_says_so(road: Road)
     assert 19 <= one["restricted"]["candidate_count"] <= 8 * 19
     assert any("1 of 1 graphs are too large" in said for said in found["result"]["warnings"])
     assert found["result"]["receipt"]["config"]["candidates"]["above_nodes"] == 16
-    small = road.ask(road.api.gnn(), dataset, graph=posted(16))
+    small = road.ask(road.api.gnn(), dataset, graph=posted(16), explainer=explainer)
     road.work()
     found = road.api.client.get(small.headers["location"]).json()
     assert found["result"]["answers"][0]["restricted"] is None

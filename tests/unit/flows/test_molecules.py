@@ -94,12 +94,13 @@ class Road:
         )
 
     def post(self, **body: Any) -> Any:
-        known = {
+        known: dict[str, Any] = {
             "kind": "counterfactual",
             "gnn": self.gnn,
             "dataset": self.dataset,
-            "denoiser": {"steps": 8, "hidden": 4, "blocks": 1},
         }
+        if body.get("explainer") != "search":
+            known["denoiser"] = {"steps": 8, "hidden": 4, "blocks": 1}
         return self.api.client.post("/v1/explanations", json={**known, **body})
 
     def explained(self, **body: Any) -> dict[str, Any]:
@@ -209,7 +210,7 @@ def test_counterfactuals_say_which_valences_they_break(road: Road) -> None:
     assert not all(verdicts)
 
 
-@pytest.mark.parametrize("explainer", ["d4", "d4-paper"])
+@pytest.mark.parametrize("explainer", ["d4", "d4-paper", "search"])
 def test_valid_molecules_can_be_asked_for(road: Road, explainer: str) -> None:
     """One bond more flips the GNN: between carbons it is valid, at fluorine it is one too many."""
     smiles = "FC(F)CCC"

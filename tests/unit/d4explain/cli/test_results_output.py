@@ -112,7 +112,7 @@ def test_the_summary_counts_edits_by_denoiser_and_by_search() -> None:
     flips, edits = summary_lines(result())
     assert "1 of 2 graphs (50%)" in flips
     assert "denoiser 1" in edits
-    assert "all pairs 1" in edits
+    assert "the search 1" in edits
 
 
 def test_node_ids_are_not_interpreted_as_markup() -> None:

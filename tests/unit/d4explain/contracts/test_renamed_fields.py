@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from d4explain.contracts.probe_reports import SampleFigures
 from d4explain.contracts.requests import ClassRequest, CounterfactualRequest
-from d4explain.contracts.results import ExplainedNode, Restriction, SampleFigures
+from d4explain.contracts.results import ExplainedNode, Restriction
 
 
 def test_old_requests_are_read() -> None:

@@ -25,8 +25,9 @@ from models.counterfactual.explain import (
     FoundCounterfactual,
     explain,
 )
+from models.counterfactual.large.candidate_space import CandidateConfig
 from models.counterfactual.oracle import CounterfactualOracle, FlipGoal
-from models.counterfactual.search_config import SearchConfig
+from models.counterfactual.search_config import PRESETS, SearchConfig
 from models.diffusion.denoiser import Denoiser, DenoiserShape
 from models.diffusion.noise import NoiseLevel
 from models.errors import UnknownClassError, UnknownNodeError
@@ -108,6 +109,13 @@ def run(
         device=CPU,
         should_stop=should_stop,
     )
+
+
+def run_search(
+    gnn: Gnn, graph: Graph, rules: EditRules = ANY_EDIT, config: CounterfactualConfig = DEFAULTS
+) -> CounterfactualOutcome:
+    """Explains without a denoiser."""
+    return explain(gnn, None, graph, rules, config, seed=0, device=CPU)
 
 
 def edges_of(graph: Graph) -> frozenset[Pair]:
@@ -216,6 +224,59 @@ def test_agrees_with_exhaustive_search_on_five_nodes(seed: int, rules: EditRules
     truth = smallest_by_exhaustion(gnn, graph, rules)
     found = len(outcome.found[0].edits) if outcome.found else None
     assert found == truth
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("rules", RULES)
+def test_the_search_without_a_denoiser_agrees_with_exhaustive_search(
+    seed: int, rules: EditRules
+) -> None:
+    graph = random_graph(seed, 5)
+    gnn = random_gnn(seed, graph, bias=0.5 * (seed % 3))
+    outcome = run_search(gnn, graph, rules)
+    found = len(outcome.found[0].edits) if outcome.found else None
+    assert found == smallest_by_exhaustion(gnn, graph, rules)
+    assert all(obeys(rules, graph, edges_of(answer.graph)) for answer in outcome.found)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("target", range(3))
+def test_the_search_without_a_denoiser_reaches_the_target_class(seed: int, target: int) -> None:
+    graph = random_graph(seed, 5)
+    gnn = random_gnn(seed, graph, classes=3)
+    outcome = run_search(gnn, graph, config=CounterfactualConfig(target_class=target))
+    if int(outcome.probabilities.argmax()) != target:
+        found = len(outcome.found[0].edits) if outcome.found else None
+        assert found == smallest_by_exhaustion(gnn, graph, ANY_EDIT, target)
+    assert all(int(answer.probabilities.argmax()) == target for answer in outcome.found)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("above_nodes", [512, 4])  # all pairs, candidate pairs
+def test_the_search_without_a_denoiser_reports_no_plausibilities(
+    preset: str, above_nodes: int
+) -> None:
+    graph = random_graph(3, 12, 0.3)
+    gnn = random_gnn(3, graph)
+    config = CounterfactualConfig(
+        search=PRESETS[preset], candidates=CandidateConfig(above_nodes=above_nodes)
+    )
+    outcome = run_search(gnn, graph, config=config)
+    assert outcome.found
+    assert outcome.samples == 0
+    assert (outcome.candidates is None) == (above_nodes == 512)
+    for answer in outcome.found:
+        assert flips(outcome.probabilities, probabilities(gnn, answer.graph))
+        assert (answer.likelihood, answer.by_denoiser) == (None, False)
+        assert {(edit.plausibility, edit.by_denoiser) for edit in answer.edits} == {(None, False)}
+    again = run_search(gnn, graph, config=config)
+    assert [answer.edits for answer in again.found] == [answer.edits for answer in outcome.found]
+
+
+def test_the_papers_sampler_needs_a_denoiser() -> None:
+    graph = random_graph(0, 5)
+    with pytest.raises(ValueError, match="needs a denoiser"):
+        run_search(random_gnn(0, graph), graph, config=CounterfactualConfig(sampler="paper"))
 
 
 @pytest.mark.parametrize("seed", range(4))

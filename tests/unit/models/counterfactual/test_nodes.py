@@ -63,15 +63,16 @@ def test_the_classifier_learned_its_task(data: NodeDataset, gnn: Gnn) -> None:
 
 # Nodes of three cycles.
 @pytest.mark.parametrize("node", [511 + 6 * 10, 511 + 6 * 25 + 2, 511 + 6 * 40 + 4])
+@pytest.mark.parametrize("has_denoiser", [True, False])
 def test_counterfactuals_of_a_node_flip_on_the_whole_graph(
-    data: NodeDataset, gnn: Gnn, node: int
+    data: NodeDataset, gnn: Gnn, node: int, has_denoiser: bool
 ) -> None:
     part = instance(data.graph, node, gnn.spec.convolutions)
     assert part.graph.node_count < 100
     denoiser = Denoiser(DenoiserShape(10, hidden=8, blocks=2, marked=True))
     outcome = explain(
         gnn,
-        denoiser,
+        denoiser if has_denoiser else None,
         part.graph,
         part.rules(EditRules(max_edits=4, max_ratio=1.0)),
         CounterfactualConfig(),

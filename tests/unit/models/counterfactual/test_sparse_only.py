@@ -236,14 +236,14 @@ def denoiser(classes: int = 0) -> Denoiser:
     return Denoiser(DenoiserShape(features=2, hidden=4, blocks=1, classes=classes, pool=None))
 
 
-@pytest.mark.parametrize("classes", [0, 2])
+@pytest.mark.parametrize("classes", [0, 2, None])
 @pytest.mark.parametrize(("threshold", "edits"), [(6.5, 1), (7.5, 2), (4.5, 2)])
-def test_a_counterfactual_of_a_plugged_gnn_has_the_fewest_edits(
-    classes: int, threshold: float, edits: int
+def test_a_counterfactual_of_a_plugin_gnn_has_the_fewest_edits(
+    classes: int | None, threshold: float, edits: int
 ) -> None:
     outcome = explain(
         edge_counter(threshold),
-        denoiser(classes),
+        None if classes is None else denoiser(classes),
         ring(6),
         EditRules(max_ratio=1.0),
         CounterfactualConfig(),

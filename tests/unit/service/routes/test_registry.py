@@ -476,7 +476,7 @@ def test_an_archive_comes_alone(shared_api, beside):
     (error,) = problem(shared_api.client.post("/v1/gnns", files=form), 422)["errors"]
     assert error == {
         "pointer": f"/{beside}",
-        "detail": "is given beside an `archive`, which should hold it",
+        "detail": "must not be given together with `archive`; put it into the archive",
     }
 
 

@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session
 from d4explain.contracts.errors import InvalidInput
 from d4explain.contracts.feature_schema import FeatureSchemaDocument
 from d4explain.contracts.gnn_spec import GnnSpecDocument, parse_spec
+from d4explain.contracts.probe_reports import ProbeReport
 from d4explain.contracts.requests import DenoiserConfig
-from d4explain.contracts.results import ProbeReport
 from store import jobs
 from store.catalogue import datasets, denoisers, explanations, gnn_labels, gnns, retries
 from store.database.sessions import Database

@@ -424,3 +424,14 @@ def test_of_jobs_that_ended_long_ago_only_the_states_are_kept(database: Database
         delete_progress(session, ended_before=read_clock(session) + 1)
         assert [event.type for event in jobs.events(session, ended)] == ["state"] * 3
         assert "progress" in [event.type for event in jobs.events(session, running)]
+
+
+def test_jobs_without_a_denoiser_are_reserved_together(database: Database) -> None:
+    kind = JobKind.COUNTERFACTUAL
+    with database.transaction() as session:
+        first, second = (jobs.submit(session, kind=kind).id for _ in range(2))
+        jobs.submit(session, kind=kind, denoiser_id="den_1")
+    claim = claimed(database, first)
+    with database.transaction() as session:
+        reserved = jobs.reserve_matching(session, claim, 60, 8)
+    assert [one.job_id for one in reserved] == [second]

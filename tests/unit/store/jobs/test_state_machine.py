@@ -16,8 +16,8 @@ from sqlalchemy import event, select, text, update
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.gnn_spec import parse_spec
+from d4explain.contracts.probe_reports import ProbeReport
 from d4explain.contracts.requests import DenoiserConfig
-from d4explain.contracts.results import ProbeReport
 from store import jobs
 from store.catalogue import datasets, denoisers, explanations, gnns, retries
 from store.database.job_policy import JobPolicy

@@ -476,8 +476,8 @@ def form(url: str, **changes: Any) -> dict[str, Any]:
     ("changes", "pointer", "message"),
     [
         ({}, "/predict_url", "set D4_BLACK_BOX=on"),
-        ({"weights": ("w", b"x")}, "/weights", "takes its place"),
-        ({"archive": ("a", b"x")}, "/archive", "takes its place"),
+        ({"weights": ("w", b"x")}, "/weights", "together with `predict_url`"),
+        ({"archive": ("a", b"x")}, "/archive", "together with `predict_url`"),
         ({"spec": None}, "/spec", "`features` and `classes`"),
         (
             {
