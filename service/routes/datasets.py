@@ -12,8 +12,9 @@ from starlette.responses import Response
 
 from service import examples
 from service.context import ContextOf, in_thread, reading_body
-from service.graph_io.features import features_of
-from service.graph_io.graph_reader import FeatureSize, read_graphs
+from service.graph_io.expected_features import ExpectedFeatures
+from service.graph_io.features import expected_features
+from service.graph_io.graph_reader import read_graphs
 from service.http.bodies import PostedBody, posted_json
 from service.http.faults import reject
 from service.http.idempotency import Created, Submission, known, once, submission_of
@@ -137,11 +138,11 @@ def create(store: Store, body: PostedBody, submission: Submission) -> Created:
     return once(store, submission, make)
 
 
-def _features(store: Store, gnn: str | None) -> FeatureSize | None:
+def _features(store: Store, gnn: str | None) -> ExpectedFeatures | None:
     if gnn is None:
         return None
     with store.database.reading() as session, report_at("/gnn"):
-        return features_of(gnns.find(session, gnn))
+        return expected_features(gnns.find(session, gnn))
 
 
 def read_dataset(store: Store, dataset_id: str) -> DatasetResource:

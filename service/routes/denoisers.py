@@ -12,7 +12,7 @@ from starlette.responses import Response
 from d4explain.contracts.job_states import DenoiserState
 from service import examples
 from service.context import ContextOf, in_thread, reading_body
-from service.graph_io.features import check_groups
+from service.graph_io.features import check_one_hot_groups
 from service.http.bodies import json_body
 from service.http.idempotency import Created, Submission, known, once, submission_of
 from service.http.json_bodies import parse_model
@@ -117,7 +117,7 @@ def create(store: Store, body: bytes, submission: Submission) -> Created:
     asked = parse_model(body, DenoiserIn)
     with store.database.reading() as session:
         chosen, graphs = find_gnn_and_dataset(session, asked.gnn, asked.dataset)
-    check_groups(store, chosen, graphs)
+    check_one_hot_groups(store, chosen, graphs)
 
     def make(session: Session) -> str:
         gnn, dataset = find_gnn_and_dataset(session, chosen.id, graphs.id, lock=True)

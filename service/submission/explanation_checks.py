@@ -9,7 +9,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.requests import ClassRequest, CounterfactualRequest, DenoiserConfig
-from service.graph_io.features import check_groups
+from service.graph_io.features import check_one_hot_groups
 from service.http.bodies import PostedBody
 from service.http.faults import reject
 from service.http.idempotency import Created, Submission, find_created
@@ -103,7 +103,7 @@ def _check(
     asked = parse_model(posted.body.read(), ExplanationIn).root
     gnn, dataset = find_pair(asked.gnn, asked.dataset)
     config = _affordable_config(session, asked, gnn, dataset, store.settings)
-    check_groups(store, gnn, dataset)
+    check_one_hot_groups(store, gnn, dataset)
     job_input = _job_request(asked, gnn, dataset, store.settings).model_dump_json().encode()
     checked = CheckedExplanation(
         submission=posted.submission,
@@ -125,7 +125,7 @@ def estimate_cost(store: Store, body: PostedBody) -> Estimate:
         config = _affordable_config(session, asked, gnn, dataset, store.settings)
         identity = denoisers.key(gnn.sha256, dataset.sha256, asked.kind, config)
         trains = not denoisers.is_ready(session, identity)
-    check_groups(store, gnn, dataset)
+    check_one_hot_groups(store, gnn, dataset)
     request = _job_request(asked, gnn, dataset, store.settings)
     if not isinstance(request, CounterfactualRequest):
         reject("dry_run", "is for requests of the kind 'counterfactual'", "query")

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.graph_io.edge_reader import EdgeSize
-from service.graph_io.graph_reader import FeatureSize, read_graph, read_graphs
+from service.graph_io.expected_features import ExpectedEdgeAttributes, ExpectedFeatures
+from service.graph_io.graph_reader import read_graph, read_graphs
 from service.http.faults import InvalidRequestError, pointer
 from service.http.json_bodies import MalformedJsonError, parse_json, parse_model
 from service.schemas import ExplanationIn
@@ -36,7 +36,7 @@ def test_what_networkx_writes_is_read(seed, key):
     nx.set_node_attributes(graph, "red", "colour")
     nx.set_edge_attributes(graph, 2.5, "weight")
     document = json.loads(json.dumps(nx.node_link_data(graph, edges=key)))
-    found = read(document, FeatureSize(2, "the GNN"))
+    found = read(document, ExpectedFeatures(2, "the GNN"))
     assert found.node_ids == list(graph.nodes)
     assert found.edges == canonical_edges(graph)
     assert found.x == [[float(i), 1.0] for i in range(12)]
@@ -70,8 +70,8 @@ def attributed(*rows, key="edges"):
     return {"nodes": [{"id": node} for node in "abc"], key: edges}
 
 
-TWO_PER_EDGE = FeatureSize(1, "the GNN", edges=EdgeSize(2, "the GNN takes"))
-NONE_PER_EDGE = FeatureSize(1, "the GNN", edges=EdgeSize(0, "the GNN takes"))
+TWO_PER_EDGE = ExpectedFeatures(1, "the GNN", edges=ExpectedEdgeAttributes(2, "the GNN takes"))
+NONE_PER_EDGE = ExpectedFeatures(1, "the GNN", edges=ExpectedEdgeAttributes(0, "the GNN takes"))
 
 
 def test_edge_attributes_are_read_in_both_forms():
@@ -94,9 +94,14 @@ def test_edge_attributes_are_read_in_both_forms():
         (attributed([1, 2], [1]), None, "/edges/1/edge_attr", "has 1 attributes; the first edge"),
         (attributed([1], key="links"), TWO_PER_EDGE, "/links/0/edge_attr", "the GNN takes 2"),
         (attributed([1]), NONE_PER_EDGE, "/edges/0/edge_attr", "takes none: leave them out"),
-        (attributed([]), None, "/edges/0/edge_attr", "has 0 attributes; allowed are 1 to 64"),
+        (attributed([]), None, "/edges/0/edge_attr", "has 0 attributes; expected 1 to 64"),
         (attributed([0] * 65), None, "/edges/0/edge_attr", "has 65 attributes"),
-        (attributed([1], [2], [3]), None, "/edges/2/edge_attr", "the other way, which is edge 1"),
+        (
+            attributed([1], [2], [3]),
+            None,
+            "/edges/2/edge_attr",
+            "differs from edge 1, the same edge",
+        ),
         (attributed([1e39]), None, "/edges/0/edge_attr/0", "less than or equal"),
         ({"edge_index": [[0], [1]], "edge_attr": [[1], [1]]}, None, "/edge_attr", "has 2 rows"),
         ({"edge_index": [[0], [1]], "edge_attr": [[1]]}, TWO_PER_EDGE, "/edge_attr/0", "takes 2"),

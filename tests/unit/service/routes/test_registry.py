@@ -10,7 +10,7 @@ import safetensors.numpy
 import torch
 
 from d4explain.contracts.gnn_archive import SAMPLES, SPEC, WEIGHTS, write_archive
-from service.graph_io.features import check_groups
+from service.graph_io.features import check_one_hot_groups
 from worker.execution.runner import Runner
 from worker.handlers import HANDLERS
 from worker.loading.library import Library
@@ -228,9 +228,9 @@ def test_a_name_that_moves_while_a_question_is_checked_changes_nothing(api, monk
 
     def meanwhile(*arguments):
         api.client.put("/v1/gnns/motifs/aliases/production", json={"version": 2})
-        return check_groups(*arguments)
+        return check_one_hot_groups(*arguments)
 
-    monkeypatch.setattr("service.submission.explanation_checks.check_groups", meanwhile)
+    monkeypatch.setattr("service.submission.explanation_checks.check_one_hot_groups", meanwhile)
     asked = api.explanation(gnn="motifs@production", dataset=dataset)
     assert get(api, "motifs@production").json()["id"] == second["id"]
     assert asked["gnn"] == asked["job"]["subject"]["gnn"] == first["id"]
