@@ -10,7 +10,7 @@ from typing import NamedTuple
 from fastapi import Request
 from starlette.responses import Response
 
-from service.context import Context, in_thread
+from service.context import Context, run_in_thread
 from service.drawing.drawing_queue import Drawing, get_unless_disconnected
 from service.drawing.svg import to_svg
 from service.explanation_documents import ExplanationDocument
@@ -43,7 +43,7 @@ class DrawingKey(NamedTuple):
     class_names: tuple[str, ...] | None
 
 
-async def drawing_reply(
+async def drawing_response(
     request: Request,
     context: Context,
     document: ExplanationDocument,
@@ -53,7 +53,7 @@ async def drawing_reply(
     if document.result_digest is None:
         summary = document.summary
         raise Conflict(f"explanation {summary.id} is {summary.state}; it has no graph to show")
-    names = await in_thread(_class_names, context.store, document.summary.gnn)
+    names = await run_in_thread(_class_names, context.store, document.summary.gnn)
     key = DrawingKey(document.result_digest, wanted, names)
     draw = partial(render, context.store, key)
     drawing = await get_unless_disconnected(request, context.drawings, key, draw)

@@ -121,8 +121,8 @@ def _node_count(graph: PygGraph, at: str, limits: Settings, faults: Faults) -> i
     }
     counts = {name: count for name, count in posted.items() if count is not None}
     if len(set(counts.values())) > 1:
-        listed = ", ".join(f"{shown(count)} by {name}" for name, count in counts.items())
-        faults.add(at, f"the numbers of nodes differ: {listed}")
+        listed = ", ".join(f"{name}: {shown(count)}" for name, count in counts.items())
+        faults.add(at, f"the numbers of nodes differ ({listed})")
         return None
     # PyG's own rule for data without x and num_nodes: the largest index plus 1.
     sources, targets = graph.edge_index

@@ -1,4 +1,4 @@
-"""As many database connections as threads that use them, so that none waits for another's."""
+"""There is one database connection per thread, so that no thread waits for one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_there_are_as_many_connections_as_threads(opened_store):
     assert anyio.run(threads) <= CONNECTIONS
 
 
-def test_all_of_them_can_be_used_at_once(tmp_path):
+def test_all_connections_can_be_used_concurrently(tmp_path):
     together = threading.Barrier(CONNECTIONS)
     waited = []
 

@@ -1,4 +1,4 @@
-"""The whole document of an explanation: stored bytes, passed on."""
+"""Explanations contain the stored bytes of their result."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def file_of(api, digest):
 
 @pytest.mark.parametrize("words", [0, WORDS])
 @pytest.mark.parametrize("artifacts", ["", "memory://documents"])
-def test_the_result_is_that_which_was_stored(deployed, words, artifacts):
+def test_the_result_is_the_stored_one(deployed, words, artifacts):
     api = deployed(artifacts=artifacts)
     address, result, digest = answered(api, words)
     answer = api.client.get(address)
@@ -42,7 +42,7 @@ def test_the_result_is_that_which_was_stored(deployed, words, artifacts):
     assert answer.json() == {**listed, "result": answer.json()["result"]}
 
 
-def test_a_known_document_is_not_read_again(api):
+def test_a_304_reads_no_result(api):
     address, _, digest = answered(api, WORDS)
     tag = api.client.get(address).headers["etag"]
     file_of(api, digest).unlink()
@@ -83,7 +83,7 @@ def test_waiting_for_a_large_result_gives_the_same_document(api):
     assert again.content == api.client.get(again.headers["location"]).content
 
 
-def test_a_file_is_closed_when_the_client_has_gone(served):
+def test_the_file_is_closed_when_the_client_disconnects(served):
     address, _, digest = answered(served, 20 * WORDS)
     with served.client.stream("GET", address) as stream:
         chunks = stream.iter_raw()  # kept: the connection closes with it

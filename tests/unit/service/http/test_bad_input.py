@@ -1,4 +1,4 @@
-"""Each kind of bad input: a 4xx that names the place and the limit, and nothing is written."""
+"""Each kind of invalid input gets a 4xx with the place and the limit; nothing is written."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ BAD_GRAPHS = {
     "pyg: self-loop": (pyg(edge_index=[[0, 1], [1, 1]]), "/edge_index/0/1", "self-loop"),
     "pyg: edge twice": (pyg(edge_index=[[0, 0], [1, 1]]), "/edge_index/0/1", "already listed"),
     "pyg: no nodes": (pyg(x=None, edge_index=[[], []]), "/edge_index", "no nodes"),
-    "pyg: counts differ": (pyg(num_nodes=4), "", "x says 3, num_nodes says 4"),
+    "pyg: counts differ": (pyg(num_nodes=4), "", "x: 3, num_nodes: 4"),
     "pyg: too many": (pyg(x=None, num_nodes=10**9), "/num_nodes", "at most 20"),
     "pyg: labels of too few nodes": (pyg(y=[0, 1]), "/y", "one for each of its 3 nodes"),
     "pyg: id twice": (pyg(node_ids=["a", "b", "a"]), "/node_ids/2", "already"),
 }
-# Wrong for the GNN below, which takes one feature.
+# Invalid for the GNN below, which takes one feature.
 BAD_FOR_GNN = {
     "wrong features": (graph(nodes=nodes(*"abcd", x=[1.0, 2.0])), "/nodes/0/x", "has 2 features"),
     "wrong features, pyg": (pyg(x=[[1.0, 2.0]] * 3), "/x/0", "has 2 features"),
@@ -148,7 +148,7 @@ def test_bad_graphs_of_predictions(api, bad, pointer, words):
     named(refused(api, before, answer), f"/graph{pointer}", words)
 
 
-def test_a_graph_without_features_for_a_gnn_that_wants_some(api):
+def test_a_graph_without_features_for_a_gnn_with_features(api):
     gnn = api.gnn(features=3)
     before = api.written()
     bare = graph(nodes=[{"id": name} for name in "abc"])
@@ -449,7 +449,7 @@ def test_a_gnn_that_is_not_ready_cannot_be_used(api, state, route):
 
 
 @pytest.mark.parametrize("route", ["explanations", "denoisers"])
-def test_a_reference_set_of_other_features_is_refused(api, route):
+def test_a_reference_set_with_other_features_is_rejected(api, route):
     body = explanation(api, dataset=api.dataset(features=3))
     if route == "denoisers":
         body = {"gnn": body["gnn"], "dataset": body["dataset"], "objective": "class"}
@@ -458,13 +458,13 @@ def test_a_reference_set_of_other_features_is_refused(api, route):
     named(problem, "/dataset", "have 3 features per node; the GNN")
 
 
-def test_a_target_class_names_the_classes(api):
+def test_an_unknown_target_class_gets_the_known_classes(api):
     body = explanation(api, target_class=5)
     problem = refused(api, api.written(), api.client.post("/v1/explanations", json=body))
     named(problem, "/target_class", f"is 5; the classes of {body['gnn']} are 0 to 1")
 
 
-def test_a_denoiser_has_to_fit(api):
+def test_a_denoiser_must_fit_the_request(api):
     posted = api.explanation()
     other_gnn = api.gnn(classes=3)
     other_set = api.dataset(features=1)
@@ -479,7 +479,7 @@ def test_a_denoiser_has_to_fit(api):
         before = api.written()
         problem = refused(api, before, api.client.post("/v1/explanations", json=body))
         named(problem, "/denoiser", words)
-    # A set with the same content is as good as the same set.
+    # A set with the same content counts as the same set.
     body = explanation(api, gnn=posted["gnn"], dataset=other_set, denoiser=posted["denoiser"])
     assert api.client.post("/v1/explanations", json=body).status_code == 202
 
@@ -560,5 +560,5 @@ def test_unknown_addresses_and_methods(api, method, address, status):
     ("address", "methods"),
     [("/v1/gnns", "GET, POST"), ("/v1/gnns/gnn_1", "DELETE, GET, PATCH"), ("/v1/jobs", "GET")],
 )
-def test_a_refused_method_is_told_all_that_are_taken(api, address, methods):
+def test_a_405_lists_all_allowed_methods(api, address, methods):
     assert api.client.put(address).headers["allow"] == methods
