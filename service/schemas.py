@@ -95,15 +95,15 @@ class DatasetIn(Body):
 
 
 class SamplesIn(Body):
-    """Labelled graphs that tell whether a GNN does what it should; a reference set's body fits.
+    """Labelled graphs to check a GNN's predictions; the body of a reference set works, too.
 
-    For a GNN that classifies nodes, their labels: `label` of the nodes, or `y` of a PyG dict with
-    one entry per node. Nodes without one, or with null, are not asked about.
+    For a GNN that classifies nodes, give the labels of nodes: `label` of each node, or `y` of a PyG
+    dict with one entry per node. Nodes without a label, or with null, are not checked.
     """
 
     graphs: PostedGraphs
     min_accuracy: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        None, description="Share that has to come out as labelled; 1 / classes if not given."
+        None, description="Required share of correct predictions; 1 / classes if not given."
     )
     name: Name | None = Field(None, description="Ignored.")
 

@@ -16,7 +16,7 @@ from service.graph_io.chosen_graph import ChosenGraph
 _MAX_LABELLED_NODES = 36  # more labels would cover the graph; tooltips remain
 _MIN_RADIUS, _MAX_RADIUS = 3.5, 15.0
 _MAX_SCALE = 96.0  # pixels per unit of the layout
-_MAX_COLOURS = 6  # more could not be told apart
+_MAX_COLOURS = 6  # more would be hard to distinguish
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ def draw_graph(chosen: ChosenGraph, check: Callable[[], None]) -> tuple[list[str
 def _canvas(points: Positions) -> _Canvas:
     low, high = points.min(axis=0), points.max(axis=0)
     extent = np.maximum(high - low, 1e-9)
-    room = np.array([WIDTH - 2 * MARGIN - 40, 440.0])
-    scale = min(float((room / extent).min()), _MAX_SCALE)
+    available = np.array([WIDTH - 2 * MARGIN - 40, 440.0])
+    scale = min(float((available / extent).min()), _MAX_SCALE)
     scaled = (points - (low + high) / 2) * scale
     height = max(float(extent[1]) * scale + 76, 200.0)
     # Distances outside these bounds do not change the radius.

@@ -29,7 +29,9 @@ GRAPHML = "application/graphml+xml"
 _SVG_HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
 
 
-class WantedGraph(NamedTuple):
+class GraphSelection(NamedTuple):
+    """The graph that a request asks for, and its format."""
+
     format: Format
     graph: int
     alternative: int
@@ -39,7 +41,7 @@ class DrawingKey(NamedTuple):
     """Everything that a drawing depends on."""
 
     result_digest: str
-    wanted: WantedGraph
+    selection: GraphSelection
     class_names: tuple[str, ...] | None
 
 
@@ -47,14 +49,14 @@ async def drawing_response(
     request: Request,
     context: Context,
     document: ExplanationDocument,
-    wanted: WantedGraph,
+    selection: GraphSelection,
     headers: Mapping[str, str],
 ) -> Response:
     if document.result_digest is None:
         summary = document.summary
         raise Conflict(f"explanation {summary.id} is {summary.state}; it has no graph to show")
     names = await run_in_thread(_class_names, context.store, document.summary.gnn)
-    key = DrawingKey(document.result_digest, wanted, names)
+    key = DrawingKey(document.result_digest, selection, names)
     draw = partial(render, context.store, key)
     drawing = await get_unless_disconnected(request, context.drawings, key, draw)
     tag = entity_tag(drawing.digest.encode())
@@ -69,7 +71,7 @@ async def drawing_response(
 def render(store: Store, key: DrawingKey, check: Callable[[], None]) -> Drawing:
     """Reads one graph of the result and writes it; `check` may raise to end the work."""
     check()
-    format_, graph, alternative = key.wanted
+    format_, graph, alternative = key.selection
     chosen = chosen_graph(store.artifacts.get(key.result_digest), graph, alternative)
     check()
     if format_ is Format.SVG:

@@ -64,7 +64,7 @@ async def posted_json(request: Request) -> AsyncIterator[PostedBody]:
 
 @asynccontextmanager
 async def spooled_body(request: Request) -> AsyncIterator[PostedBody]:
-    """The body, of which at most `LARGE_BODY_BYTES` are in memory."""
+    """The body; a body larger than `LARGE_BODY_BYTES` goes to a temporary file."""
     digest = hashlib.sha256()
     size = 0
     chunks: list[bytes] = []
@@ -118,29 +118,29 @@ async def form_body(
         raise ProblemError(HTTPStatus.BAD_REQUEST, "malformed-form", detail) from error
     try:
         faults = Faults()
-        found: dict[str, bytes] = {}
+        parts: dict[str, bytes] = {}
         for name, value in form.multi_items():
             if name not in texts | files:
                 faults.add(pointer(name), "is not a known field")
-            elif name in found:
+            elif name in parts:
                 faults.add(pointer(name), "is given more than once")
             elif isinstance(value, UploadFile):
-                found[name] = await value.read()
-                if name in texts and len(found[name]) > MAX_TEXT_PART:
+                parts[name] = await value.read()
+                if name in texts and len(parts[name]) > MAX_TEXT_PART:
                     faults.add(pointer(name), f"is longer than {MAX_TEXT_PART:,} bytes")
             elif name in files:
                 faults.add(pointer(name), "should be a file")
-                found[name] = b""
+                parts[name] = b""
             else:
-                found[name] = value.encode("utf-8", "replace")
-        for name in sorted((texts | files) - optional - found.keys()):
+                parts[name] = value.encode("utf-8", "replace")
+        for name in sorted((texts | files) - optional - parts.keys()):
             faults.add(pointer(name), "is required")
         faults.raise_if_any()
     finally:
         await form.close()
     return FormParts(
-        {name: found[name] for name in texts & found.keys()},
-        {name: found[name] for name in files & found.keys()},
+        {name: parts[name] for name in texts & parts.keys()},
+        {name: parts[name] for name in files & parts.keys()},
     )
 
 

@@ -127,7 +127,7 @@ def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
 
 
 class UnhandledErrors:
-    """Outermost middleware: logs an uncaught error and answers 500 as a problem."""
+    """Middleware that logs an uncaught error and answers 500 as a problem."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -223,7 +223,7 @@ async def _on_http(
 
 
 def _methods_at(request: Request, routes: Sequence[BaseRoute]) -> list[str]:
-    """Methods of all routes at this path; Starlette names those of the first route only."""
+    """Methods of all routes at this path; Starlette only lists those of the first route."""
     methods: set[str] = set()
     for route in routes:
         match, _ = route.matches(request.scope)
@@ -236,10 +236,10 @@ async def _on_validation(_: Request, error: Exception) -> JSONResponse:
     """Errors in query parameters and headers; `json_bodies` handles bodies."""
     assert isinstance(error, RequestValidationError)
     faults = []
-    for found in error.errors()[:MAX_FAULTS]:
-        source, *path = found["loc"]
-        detail = str(found["msg"]).replace("Input should", "should")
-        if found["type"] == "extra_forbidden":
+    for invalid in error.errors()[:MAX_FAULTS]:
+        source, *path = invalid["loc"]
+        detail = str(invalid["msg"]).replace("Input should", "should")
+        if invalid["type"] == "extra_forbidden":
             detail = "is not a known parameter"
         place: Place = source if source in {"query", "header"} else "body"
         at = pointer(*path)

@@ -34,7 +34,7 @@ _WAIT = re.compile(r'wait\s*=\s*"?([0-9]{1,9})"?')
 
 @dataclass(frozen=True)
 class Preference:
-    """How long the client wants to wait, and what to confirm (RFC 7240)."""
+    """How long to wait, and the value of `Preference-Applied` (RFC 7240)."""
 
     seconds: int
     applied: str | None
@@ -51,9 +51,9 @@ def parse_prefer(header: str | None, default: int) -> Preference:
     """Reads `Prefer`; ignores unknown preferences, as the RFC asks."""
     tokens = [token.strip().lower() for token in (header or "").split(",")]
     for token in tokens:
-        found = _WAIT.fullmatch(token.split(";")[0].strip())
-        if found:
-            seconds = min(int(found[1]), MAX_WAIT_SECONDS)
+        match = _WAIT.fullmatch(token.split(";")[0].strip())
+        if match:
+            seconds = min(int(match[1]), MAX_WAIT_SECONDS)
             return Preference(seconds, f"wait={seconds}")
     if "respond-async" in tokens:
         return Preference(0, "respond-async")

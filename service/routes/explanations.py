@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from service import examples
 from service.context import Context, ContextOf, context_of, handle_body, run_in_thread
-from service.drawing.rendering import GRAPHML, SVG, WantedGraph, drawing_response
+from service.drawing.rendering import GRAPHML, SVG, GraphSelection, drawing_response
 from service.explanation_documents import document_response, read_document
 from service.graph_io.graph_writers import CytoscapeDocument, Format, PygDocument
 from service.http.bodies import posted_json
@@ -61,7 +61,7 @@ class ExplanationsQuery(PageQuery):
 
 
 class CreateQuery(BaseModel):
-    """OpenAPI has it as `DRY_RUN`."""
+    """The OpenAPI document describes it with `DRY_RUN`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -209,8 +209,8 @@ async def get_explanation(
         wait = await wait_for_job(request, context, job.id, wait)
         document = await run_in_thread(read_document, store, explanation_id)
     if query.format is not Format.JSON:
-        wanted = WantedGraph(query.format, query.graph or 0, query.alternative or 0)
-        return await drawing_response(request, context, document, wanted, wait.headers)
+        selection = GraphSelection(query.format, query.graph or 0, query.alternative or 0)
+        return await drawing_response(request, context, document, selection, wait.headers)
     _reject_graph_parameters(query)
     polling = {} if document.summary.job.finished_at else poll_headers(job)
     tag = document.etag
@@ -236,7 +236,7 @@ def _parse_query(request: Request) -> CreateQuery:
         return CreateQuery.model_validate(dict(request.query_params))
     except ValidationError as error:
         raise RequestValidationError(
-            [{**found, "loc": ("query", *found["loc"])} for found in error.errors()]
+            [{**invalid, "loc": ("query", *invalid["loc"])} for invalid in error.errors()]
         ) from error
 
 

@@ -16,7 +16,7 @@ from service.context import CONNECTIONS
 from store.settings import Settings
 from store.store import Store
 
-ALONE = ("submissions", "job-watch", "dispatcher", "cleanup")  # one thread each
+SINGLE_THREADS = ("submissions", "job-watch", "dispatcher", "cleanup")
 
 
 def test_there_are_as_many_connections_as_threads(opened_store):
@@ -25,7 +25,7 @@ def test_there_are_as_many_connections_as_threads(opened_store):
         limiters = [getattr(context, field.name) for field in fields(context)]
         limiters = [one for one in limiters if isinstance(one, CapacityLimiter)]
         limiters.append(anyio.to_thread.current_default_thread_limiter())
-        return sum(int(limiter.total_tokens) for limiter in limiters) + len(ALONE)
+        return sum(int(limiter.total_tokens) for limiter in limiters) + len(SINGLE_THREADS)
 
     assert anyio.run(threads) <= CONNECTIONS
 
@@ -35,11 +35,11 @@ def test_all_connections_can_be_used_concurrently(tmp_path):
     waited = []
 
     def read(store: Store) -> None:
-        began = time.monotonic()
+        started = time.monotonic()
         with store.database.reading() as session:
             session.execute(text("SELECT 1"))
-            waited.append(time.monotonic() - began)
-            together.wait(timeout=20)  # nobody gives a connection back before all have one
+            waited.append(time.monotonic() - started)
+            together.wait(timeout=20)  # no thread releases its connection before all have one
 
     with Store.open(Settings(data_dir=tmp_path), connections=CONNECTIONS) as store:
         threads = [threading.Thread(target=read, args=(store,)) for _ in range(CONNECTIONS)]

@@ -120,7 +120,7 @@ def test_graphs_of_a_set_have_equally_many_edge_attributes():
     assert [graph.edge_attr for graph in found] == [[], [[1.0]], []]
     assert graph_sets.unpack(graph_sets.pack(found)) == found
     assert graph_sets.describe(found).edge_features == 1
-    for first, second, said in (
+    for first, second, detail in (
         (attributed([1]), attributed([1, 2]), "has 2 attributes; the graph at /graphs/1 has 1"),
         (attributed(None), attributed([1]), "the graph at /graphs/1 has none"),
         (attributed([1]), attributed(None), "the graph at /graphs/1 has 1 attributes per edge"),
@@ -128,7 +128,7 @@ def test_graphs_of_a_set_have_equally_many_edge_attributes():
         with pytest.raises(InvalidRequestError) as rejected:
             read_graphs([lone, first, second], "/graphs", LIMITS, None)
         assert rejected.value.faults[0].at == "/graphs/2/edges/0/edge_attr"
-        assert said in rejected.value.faults[0].detail
+        assert detail in rejected.value.faults[0].detail
 
 
 def test_edge_attributes_are_part_of_the_hash():

@@ -118,11 +118,11 @@ def test_models_and_the_graph_reader_accept_example_bodies(document):
         assert values(media)
         for example in values(media):
             body = model.model_validate(example, strict=True)
-            asked = body.root if isinstance(body, ExplanationIn) else body
+            posted = body.root if isinstance(body, ExplanationIn) else body
             assert isinstance(
-                asked, CounterfactualIn | ClassIn | DatasetIn | DenoiserIn | PredictionsIn
+                posted, CounterfactualIn | ClassIn | DatasetIn | DenoiserIn | PredictionsIn
             )
-            graphs = [*(getattr(asked, "graphs", None) or []), getattr(asked, "graph", None)]
+            graphs = [*(getattr(posted, "graphs", None) or []), getattr(posted, "graph", None)]
             for graph in graphs:
                 if graph is not None:
                     assert read_graph(graph, "/graph", settings, None).edges

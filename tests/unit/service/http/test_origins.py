@@ -37,9 +37,9 @@ def test_only_known_hosts_and_the_own_origin_are_accepted(
     assert answer.status_code == status
     if status == 403:
         assert answer.headers["content-type"] == "application/problem+json"
-        refused = "Host" if headers.get("Host", "127.0.0.1") != "127.0.0.1" else "Origin"
-        assert f"{refused} header {headers.get(refused)!r}" in answer.json()["detail"]
-        assert ("D4_ALLOWED_HOSTS" in answer.json()["detail"]) == (refused == "Host")
+        rejected = "Host" if headers.get("Host", "127.0.0.1") != "127.0.0.1" else "Origin"
+        assert f"{rejected} header {headers.get(rejected)!r}" in answer.json()["detail"]
+        assert ("D4_ALLOWED_HOSTS" in answer.json()["detail"]) == (rejected == "Host")
         posted = api.client.post("/v1/datasets", json={"name": "a", "graphs": []}, headers=headers)
         assert posted.status_code == 403
     assert api.written() == before

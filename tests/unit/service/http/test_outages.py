@@ -21,10 +21,10 @@ class Disk(DiskSpace):
 
     def __init__(self) -> None:
         super().__init__({})
-        self.words: str | None = None
+        self.shortage_text: str | None = None
 
     def shortage(self) -> str | None:
-        return self.words or super().shortage()
+        return self.shortage_text or super().shortage()
 
 
 class Files(Artifacts):
@@ -44,13 +44,13 @@ def opened_store(opened_store):
 
 
 @contextmanager
-def commits_answered_with(api, error, *, done: bool) -> Iterator[None]:
+def failing_commits(api, error, *, committed: bool) -> Iterator[None]:
     """Makes COMMIT raise an error, whether or not it was executed."""
     dialect = api.store.database.engine.dialect
     commit = dialect.do_commit
 
     def fail(connection) -> None:
-        if done:
+        if committed:
             commit(connection)
         raise error
 
@@ -61,8 +61,8 @@ def commits_answered_with(api, error, *, done: bool) -> Iterator[None]:
         del dialect.do_commit
 
 
-def sqlite_error(words: str, code: int) -> sqlite3.OperationalError:
-    error = sqlite3.OperationalError(words)
+def sqlite_error(message: str, code: int) -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError(message)
     error.sqlite_errorcode = code
     return error
 
@@ -71,11 +71,11 @@ def body(api) -> dict[str, object]:
     return {"name": "a set", "graphs": [api.graph()]}
 
 
-@pytest.mark.parametrize("done", [True, False], ids=["committed", "not committed"])
-def test_an_unknown_outcome_is_reported_and_a_retry_with_the_key_resolves_it(api, done):
+@pytest.mark.parametrize("committed", [True, False], ids=["committed", "not committed"])
+def test_an_unknown_outcome_is_reported_and_a_retry_with_the_key_resolves_it(api, committed):
     before = api.written()["datasets"]
     lost = sqlite_error("disk I/O error", sqlite3.SQLITE_IOERR_FSYNC)
-    with commits_answered_with(api, lost, done=done):
+    with failing_commits(api, lost, committed=committed):
         answer = api.client.post("/v1/datasets", json=body(api), headers=KEY)
     assert answer.status_code == 503
     assert answer.json()["type"].endswith("outcome-unknown")
@@ -85,7 +85,7 @@ def test_an_unknown_outcome_is_reported_and_a_retry_with_the_key_resolves_it(api
 
     again = api.client.post("/v1/datasets", json=body(api), headers=KEY)
     assert again.status_code == 201
-    assert ("idempotency-replayed" in again.headers) is done
+    assert ("idempotency-replayed" in again.headers) is committed
     assert api.written()["datasets"] == before + 1
 
 
@@ -93,7 +93,7 @@ def test_explanations_in_one_transaction_all_get_the_unknown_outcome(api):
     posted = {"kind": "counterfactual", "gnn": api.gnn(), "dataset": api.dataset()}
     posted["graph"] = api.graph()
     lost = sqlite_error("disk I/O error", sqlite3.SQLITE_IOERR_WRITE)
-    with commits_answered_with(api, lost, done=True):
+    with failing_commits(api, lost, committed=True):
         answer = api.client.post("/v1/explanations", json=posted, headers=KEY)
     assert answer.json()["type"].endswith("outcome-unknown")
     again = api.client.post("/v1/explanations", json=posted, headers=KEY)
@@ -103,7 +103,7 @@ def test_explanations_in_one_transaction_all_get_the_unknown_outcome(api):
 
 def test_without_a_key_the_response_advises_to_check_first(api):
     lost = sqlite_error("disk I/O error", sqlite3.SQLITE_IOERR_FSYNC)
-    with commits_answered_with(api, lost, done=True):
+    with failing_commits(api, lost, committed=True):
         answer = api.client.post("/v1/datasets", json=body(api))
     assert "Check whether it was executed" in answer.json()["detail"]
 
@@ -111,7 +111,7 @@ def test_without_a_key_the_response_advises_to_check_first(api):
 def test_a_commit_that_the_database_rejected_is_not_unknown(api):
     before = api.written()
     busy = sqlite_error("database is locked", sqlite3.SQLITE_BUSY)
-    with commits_answered_with(api, busy, done=False):
+    with failing_commits(api, busy, committed=False):
         answer = api.client.post("/v1/datasets", json=body(api), headers=KEY)
     assert answer.status_code == 503
     assert answer.json()["type"].endswith("database-unavailable")
@@ -125,7 +125,7 @@ def test_a_commit_that_the_database_rejected_is_not_unknown(api):
 def test_a_database_on_a_full_disk_is_507_and_not_ready(api):
     before = api.written()
     full = sqlite_error("database or disk is full", sqlite3.SQLITE_FULL)
-    with commits_answered_with(api, full, done=False):
+    with failing_commits(api, full, committed=False):
         answer = api.client.post("/v1/datasets", json=body(api), headers=KEY)
     assert answer.status_code == 507
     assert answer.headers["content-type"] == "application/problem+json"
@@ -140,14 +140,14 @@ def test_a_database_on_a_full_disk_is_507_and_not_ready(api):
 
 def test_new_work_is_rejected_before_writes_and_old_keys_still_work(api):
     disk, gnn = api.store.disk, api.gnn()
-    made = api.client.post("/v1/datasets", json=body(api), headers=KEY).json()["id"]
+    dataset = api.client.post("/v1/datasets", json=body(api), headers=KEY).json()["id"]
     before = api.written()
-    disk.words = "only 0.0 MiB are free for artifacts"
-    asked = {"kind": "counterfactual", "gnn": gnn, "dataset": made, "graph": api.graph()}
+    disk.shortage_text = "only 0.0 MiB are free for artifacts"
+    explanation = {"kind": "counterfactual", "gnn": gnn, "dataset": dataset, "graph": api.graph()}
     requests = {
         "/v1/datasets": {"name": "another", "graphs": [api.graph()]},
-        "/v1/denoisers": {"gnn": gnn, "dataset": made, "objective": "counterfactual"},
-        "/v1/explanations": asked,
+        "/v1/denoisers": {"gnn": gnn, "dataset": dataset, "objective": "counterfactual"},
+        "/v1/explanations": explanation,
         f"/v1/gnns/{gnn}/predictions": {"graphs": [api.graph()]},
     }
     for address, sent in requests.items():
@@ -159,10 +159,10 @@ def test_new_work_is_rejected_before_writes_and_old_keys_still_work(api):
         )
     assert api.written() == before
     again = api.client.post("/v1/datasets", json=body(api), headers=KEY)
-    assert (again.status_code, again.json()["id"]) == (201, made)
+    assert (again.status_code, again.json()["id"]) == (201, dataset)
 
-    disk.words = None  # room was made
-    assert api.client.post("/v1/explanations", json=asked).status_code == 202
+    disk.shortage_text = None  # there is space again
+    assert api.client.post("/v1/explanations", json=explanation).status_code == 202
 
 
 def test_artifacts_on_a_full_disk_are_507(api):

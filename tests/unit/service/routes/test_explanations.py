@@ -9,7 +9,7 @@ from d4explain.contracts.requests import ClassRequest, CounterfactualRequest, Pr
 from store.catalogue import explanations
 
 
-def question(api, explanation_id):
+def job_request(api, explanation_id):
     """The request that the worker reads."""
     with api.store.database.reading() as session:
         row = explanations.get(session, explanation_id)
@@ -71,26 +71,26 @@ def test_the_worker_reads_positions_and_the_callers_ids(api):
             "frozen_edges": [[[5, "z"]], [["r", "q"]]],
         },
     )
-    asked = CounterfactualRequest.model_validate(question(api, posted["id"]))
+    request = CounterfactualRequest.model_validate(job_request(api, posted["id"]))
 
-    first, second = asked.graphs
+    first, second = request.graphs
     assert (first.node_ids, first.edges, first.x) == (["z", 5, "a"], [(0, 1), (0, 2)], [[1.0]] * 3)
     assert (second.node_ids, second.edges) == (["p", "q", "r"], [(0, 1), (1, 2)])
-    assert asked.constraints.frozen_nodes == [[2], []]
-    assert asked.constraints.frozen_edges == [[(0, 1)], [(1, 2)]]
-    assert asked.constraints.max_edits == 4
-    assert asked.constraints.actions == "remove"
-    assert asked.constraints.keep_connected
-    assert (asked.target_class, asked.alternatives, asked.explainer) == (1, 2, "d4-paper")
-    assert (asked.time_budget, asked.seed) == (30.0, 11)
+    assert request.constraints.frozen_nodes == [[2], []]
+    assert request.constraints.frozen_edges == [[(0, 1)], [(1, 2)]]
+    assert request.constraints.max_edits == 4
+    assert request.constraints.actions == "remove"
+    assert request.constraints.keep_connected
+    assert (request.target_class, request.alternatives, request.explainer) == (1, 2, "d4-paper")
+    assert (request.time_budget, request.seed) == (30.0, 11)
 
 
 def test_constraints_of_a_single_graph_are_flat_lists(api):
     constraints = {"frozen_nodes": ["d"], "frozen_edges": [["b", "a"]]}
     posted = api.explanation(constraints=constraints)
-    asked = CounterfactualRequest.model_validate(question(api, posted["id"]))
-    assert asked.constraints.frozen_nodes == [[3]]
-    assert asked.constraints.frozen_edges == [[(0, 1)]]
+    request = CounterfactualRequest.model_validate(job_request(api, posted["id"]))
+    assert request.constraints.frozen_nodes == [[3]]
+    assert request.constraints.frozen_edges == [[(0, 1)]]
 
 
 def test_a_class_request_gets_its_defaults(api):
@@ -103,24 +103,24 @@ def test_a_class_request_gets_its_defaults(api):
         "regularisers": {"sparsity": 0.5},
     }
     posted = api.client.post("/v1/explanations", json=body).json()
-    asked = ClassRequest.model_validate(question(api, posted["id"]))
-    assert asked == ClassRequest(target_class=1, node_count=6, regularisers={"sparsity": 0.5})
+    request = ClassRequest.model_validate(job_request(api, posted["id"]))
+    assert request == ClassRequest(target_class=1, node_count=6, regularisers={"sparsity": 0.5})
     assert posted["job"]["kind"] == "class"
 
 
 def test_presets_reach_the_worker(api):
     gnn, dataset = api.gnn(), api.dataset()
     posted = api.explanation(gnn=gnn, dataset=dataset, preset="fast")
-    assert CounterfactualRequest.model_validate(question(api, posted["id"])).preset == "fast"
+    assert CounterfactualRequest.model_validate(job_request(api, posted["id"])).preset == "fast"
     # d4-paper ignores presets but accepts the default
     posted = api.explanation(gnn=gnn, dataset=dataset, explainer="d4-paper", preset="balanced")
-    assert CounterfactualRequest.model_validate(question(api, posted["id"])).preset == "balanced"
+    assert CounterfactualRequest.model_validate(job_request(api, posted["id"])).preset == "balanced"
 
     body = {"kind": "class", "gnn": gnn, "dataset": dataset, "target_class": 1}
     body |= {"explainer": "d4-paper", "preset": "thorough", "steps": 7, "candidates": None}
     posted = api.client.post("/v1/explanations", json=body).json()
-    asked = ClassRequest.model_validate(question(api, posted["id"]))
-    assert (asked.preset, asked.steps, asked.candidates) == ("thorough", 7, None)
+    request = ClassRequest.model_validate(job_request(api, posted["id"]))
+    assert (request.preset, request.steps, request.candidates) == ("thorough", 7, None)
 
 
 def test_equal_requests_share_one_training(api):
@@ -216,8 +216,8 @@ def test_slow_predictions_get_202_with_a_location(api):
     assert answer.headers["location"] == f"/v1/jobs/{job['id']}"
     assert answer.json()["predictions"] is None
     claim = api.claim(job["id"])
-    asked = PredictionRequest.model_validate_json(api.store.artifacts.get(claim.request_digest))
-    assert [graph.node_ids for graph in asked.graphs] == [list("abcd")] * 2
+    request = PredictionRequest.model_validate_json(api.store.artifacts.get(claim.request_digest))
+    assert [graph.node_ids for graph in request.graphs] == [list("abcd")] * 2
 
 
 @pytest.mark.parametrize("route", ["datasets", "explanations", "denoisers", "predictions"])

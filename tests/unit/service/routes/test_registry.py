@@ -70,8 +70,8 @@ def test_version_numbers_are_never_reused(api):
     second = registered(api)
     assert api.client.delete(f"/v1/gnns/{second['id']}").status_code == 204
     assert registered(api)["version"] == 3
-    said = problem(get(api, "motifs@2"), 404)["detail"]
-    assert said == "The gnn 'motifs' has no version 2; its newest: 3, 1"
+    detail = problem(get(api, "motifs@2"), 404)["detail"]
+    assert detail == "The gnn 'motifs' has no version 2; its newest: 3, 1"
 
 
 def test_a_name_refers_to_its_newest_ready_version(api):
@@ -100,7 +100,7 @@ def test_ambiguous_names_are_rejected(api, name):
 
 
 @pytest.mark.parametrize(
-    ("reference", "said"),
+    ("reference", "expected"),
     [
         ("nobody", "there is no gnn called 'nobody'"),
         ("nobody@1", "there is no gnn called 'nobody'"),
@@ -114,12 +114,12 @@ def test_ambiguous_names_are_rejected(api, name):
         ("gnn_00000000000000000000", "there is no gnn"),
     ],
 )
-def test_unknown_references_get_the_known_ones(shared_api, reference, said):
+def test_unknown_references_get_the_known_ones(shared_api, reference, expected):
     if not shared_api.client.get("/v1/gnns?name=motifs").json()["items"]:
         registered(shared_api)
         shared_api.client.put("/v1/gnns/motifs/aliases/beta", json={"version": 1})
     detail = problem(get(shared_api, reference), 404)["detail"]
-    assert said.lower() in detail.lower()
+    assert expected.lower() in detail.lower()
 
 
 # Aliases
@@ -194,11 +194,11 @@ def test_requests_by_name_keep_their_gnn(api):
     at = "/v1/gnns/motifs/aliases/production"
     api.client.put(at, json={"version": 1})
 
-    asked = api.explanation(gnn="motifs@production")
-    assert asked["gnn"] == asked["job"]["subject"]["gnn"] == first["id"]
+    explanation = api.explanation(gnn="motifs@production")
+    assert explanation["gnn"] == explanation["job"]["subject"]["gnn"] == first["id"]
     trained = api.client.post(
         "/v1/denoisers",
-        json={"gnn": "motifs@1", "dataset": asked["dataset"], "objective": "class"},
+        json={"gnn": "motifs@1", "dataset": explanation["dataset"], "objective": "class"},
     ).json()
     assert trained["gnn"] == first["id"]
     predicted = api.client.post(
@@ -209,8 +209,8 @@ def test_requests_by_name_keep_their_gnn(api):
     assert predicted["gnn"] == second["id"]
 
     api.client.put(at, json={"version": 2})
-    assert api.client.get(f"/v1/explanations/{asked['id']}").json()["gnn"] == first["id"]
-    for noun, expected in (("explanations", asked["id"]), ("denoisers", trained["id"])):
+    assert api.client.get(f"/v1/explanations/{explanation['id']}").json()["gnn"] == first["id"]
+    for noun, expected in (("explanations", explanation["id"]), ("denoisers", trained["id"])):
         found = api.client.get(f"/v1/{noun}?gnn=motifs@1").json()["items"]
         assert expected in [item["id"] for item in found]
         assert api.client.get(f"/v1/{noun}?gnn=motifs@production").json()["items"] == []
@@ -231,9 +231,9 @@ def test_an_alias_that_moves_during_the_check_changes_nothing(api, monkeypatch):
         return check_one_hot_groups(*arguments)
 
     monkeypatch.setattr("service.submission.explanation_checks.check_one_hot_groups", meanwhile)
-    asked = api.explanation(gnn="motifs@production", dataset=dataset)
+    explanation = api.explanation(gnn="motifs@production", dataset=dataset)
     assert get(api, "motifs@production").json()["id"] == second["id"]
-    assert asked["gnn"] == asked["job"]["subject"]["gnn"] == first["id"]
+    assert explanation["gnn"] == explanation["job"]["subject"]["gnn"] == first["id"]
 
 
 # Descriptions and tags
@@ -310,15 +310,15 @@ def test_forms_with_bad_tags_or_descriptions_are_rejected(shared_api, part, text
 
 def test_deleting_a_gnn_in_use_is_rejected_and_names_the_users(api):
     gnn = registered(api)
-    asked = api.explanation(gnn=gnn["id"])
+    explanation = api.explanation(gnn=gnn["id"])
     detail = problem(api.client.delete(f"/v1/gnns/{gnn['id']}"), 409)["detail"]
-    training = asked["job"]["waiting_for"]
-    assert f"train job {training} of denoiser {asked['denoiser']} (queued)" in detail
-    assert f"counterfactual job {asked['job']['id']} (queued)" in detail
+    training = explanation["job"]["waiting_for"]
+    assert f"train job {training} of denoiser {explanation['denoiser']} (queued)" in detail
+    assert f"counterfactual job {explanation['job']['id']} (queued)" in detail
 
-    api.finish_explanation(asked)
+    api.finish_explanation(explanation)
     assert api.client.delete("/v1/gnns/motifs@1").status_code == 204
-    assert api.client.get(f"/v1/explanations/{asked['id']}").json()["state"] == "succeeded"
+    assert api.client.get(f"/v1/explanations/{explanation['id']}").json()["state"] == "succeeded"
 
 
 def test_a_gnn_with_an_alias_or_by_name_only_is_not_deleted(api):
@@ -328,8 +328,8 @@ def test_a_gnn_with_an_alias_or_by_name_only_is_not_deleted(api):
     )
     api.client.put("/v1/gnns/motifs/aliases/production", json={"version": 1})
     problem(api.client.delete("/v1/gnns/motifs@production"), 422)
-    said = problem(api.client.delete("/v1/gnns/motifs@1"), 409)["detail"]
-    assert f"GNN {gnn['id']} has the alias production" in said
+    detail = problem(api.client.delete("/v1/gnns/motifs@1"), 409)["detail"]
+    assert f"GNN {gnn['id']} has the alias production" in detail
     api.client.delete("/v1/gnns/motifs/aliases/production")
     assert api.client.delete("/v1/gnns/motifs@1").status_code == 204
 
@@ -569,12 +569,14 @@ def test_graphs_that_violate_a_one_hot_group_are_rejected(api, row, found):
     registered(api, **with_schema(api, ATOMS))
     broken = molecule((1, 0, 0), row)
     dataset = api.client.post("/v1/datasets", json={"name": "s", "graphs": [SOUND]}).json()["id"]
-    said = f"the one-hot group 'atom' (columns 0 to 1) should be one 1 and else 0; it has {found}"
+    expected = (
+        f"the one-hot group 'atom' (columns 0 to 1) should be one 1 and else 0; it has {found}"
+    )
 
     answer = api.client.post("/v1/gnns/motifs/predictions", json={"graphs": [SOUND, broken]})
     (error,) = problem(answer, 422)["errors"]
     assert error["pointer"] == "/graphs/1/x/1"
-    assert said in error["detail"]
+    assert expected in error["detail"]
     body = {"kind": "counterfactual", "gnn": "motifs", "dataset": dataset, "graph": broken}
     (error,) = problem(api.client.post("/v1/explanations", json=body), 422)["errors"]
     assert error["pointer"] == "/graph/x/1"
