@@ -31,7 +31,7 @@ PREFER = {
     "name": "Prefer",
     "in": "header",
     "required": False,
-    "description": f"`wait=n`: wait until the job has ended, at most n seconds (n ≤ "
+    "description": "`wait=n`: wait until the job has ended, or for n seconds (at most "
     f"{MAX_WAIT_SECONDS}). `respond-async`: do not wait.",
     "schema": {"type": "string", "maxLength": 100},
     "example": "wait=10",

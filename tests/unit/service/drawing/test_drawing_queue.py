@@ -82,24 +82,24 @@ def test_a_full_queue_answers_503_with_retry_after(renderer):
         drawings = Drawings(threads=1, max_waiting=2)
         requests = [request(drawings, renderer, str(i)) for i in range(3)]
         await asyncio.sleep(0)
-        with pytest.raises(ProblemError) as refused:
+        with pytest.raises(ProblemError) as rejected:
             await drawings.get("more", renderer.draw("more"))
         renderer.finish.set()
         await asyncio.gather(*requests)
-        return refused.value
+        return rejected.value
 
-    refused = asyncio.run(run())
-    assert refused.status == 503
-    assert int(refused.headers["Retry-After"]) > 0
+    rejected = asyncio.run(run())
+    assert rejected.status == 503
+    assert int(rejected.headers["Retry-After"]) > 0
 
 
 def test_a_slow_drawing_times_out_and_is_abandoned(renderer):
     async def run():
         drawings = Drawings(threads=1, timeout_seconds=0.1)
-        with pytest.raises(ProblemError) as refused:
+        with pytest.raises(ProblemError) as rejected:
             await drawings.get("a", renderer.draw("a"))
         await until(lambda: renderer.abandoned == ["a"])
-        return refused.value
+        return rejected.value
 
     assert asyncio.run(run()).status == 503
 

@@ -108,7 +108,7 @@ BAD_FOR_GNN = {
 }
 
 
-def refused(api, before, answer, status=422):
+def check_rejected(api, before, answer, status=422):
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.headers["x-content-type-options"] == "nosniff"
@@ -122,7 +122,7 @@ def refused(api, before, answer, status=422):
     return problem
 
 
-def named(problem, pointer, words):
+def check_error_at(problem, pointer, words):
     found = [error for error in problem["errors"] if error.get("pointer") == pointer]
     assert found, problem["errors"]
     assert any(words in error["detail"] for error in found), found
@@ -132,7 +132,7 @@ def named(problem, pointer, words):
 def test_bad_graphs_of_a_reference_set(api, bad, pointer, words):
     before = api.written()
     answer = api.client.post("/v1/datasets", json={"name": "n", "graphs": [GRAPH, bad]})
-    named(refused(api, before, answer), f"/graphs/1{pointer}", words)
+    check_error_at(check_rejected(api, before, answer), f"/graphs/1{pointer}", words)
 
 
 BAD_FOR_EXPLANATION = BAD_GRAPHS | BAD_FOR_GNN
@@ -145,7 +145,7 @@ def test_bad_graphs_of_predictions(api, bad, pointer, words):
     gnn = api.gnn()
     before = api.written()
     answer = api.client.post(f"/v1/gnns/{gnn}/predictions", json={"graph": bad})
-    named(refused(api, before, answer), f"/graph{pointer}", words)
+    check_error_at(check_rejected(api, before, answer), f"/graph{pointer}", words)
 
 
 def test_a_graph_without_features_for_a_gnn_with_features(api):
@@ -153,16 +153,16 @@ def test_a_graph_without_features_for_a_gnn_with_features(api):
     before = api.written()
     bare = graph(nodes=[{"id": name} for name in "abc"])
     answer = api.client.post(f"/v1/gnns/{gnn}/predictions", json={"graphs": [bare]})
-    problem = refused(api, before, answer)
-    named(problem, "/graphs/0/nodes/0/x", f"the GNN {gnn} takes 3 per node")
+    problem = check_rejected(api, before, answer)
+    check_error_at(problem, "/graphs/0/nodes/0/x", f"the GNN {gnn} takes 3 per node")
 
 
 def test_graphs_of_one_reference_set_have_equal_features(api):
     before = api.written()
     wide = graph(nodes=nodes(*"abcd", x=[1.0, 2.0]))
     answer = api.client.post("/v1/datasets", json={"name": "n", "graphs": [GRAPH, wide]})
-    named(
-        refused(api, before, answer),
+    check_error_at(
+        check_rejected(api, before, answer),
         "/graphs/1/nodes/0/x",
         "has 2 features; the graph at /graphs/0 takes 1",
     )
@@ -172,19 +172,27 @@ def test_too_many_graphs(api):
     gnn = api.gnn()
     before = api.written()
     answer = api.client.post("/v1/datasets", json={"name": "n", "graphs": [GRAPH] * 6})
-    named(refused(api, before, answer), "/graphs", "6 graphs; this deployment accepts at most 5")
+    check_error_at(
+        check_rejected(api, before, answer),
+        "/graphs",
+        "6 graphs; this deployment accepts at most 5",
+    )
     answer = api.client.post(f"/v1/gnns/{gnn}/predictions", json={"graphs": [GRAPH] * 5})
-    named(refused(api, before, answer), "/graphs", "5 graphs; this deployment accepts at most 4")
+    check_error_at(
+        check_rejected(api, before, answer),
+        "/graphs",
+        "5 graphs; this deployment accepts at most 4",
+    )
 
 
 def test_errors_are_capped_and_never_echo_the_input(api):
     before = api.written()
     huge = "<script>" * 1000
     bad = {"name": "n", "graphs": [graph(edges=edges(*((huge[:60], huge[:60]),) * 50))]}
-    problem = refused(api, before, api.client.post("/v1/datasets", json=bad))
+    problem = check_rejected(api, before, api.client.post("/v1/datasets", json=bad))
     assert len(problem["errors"]) == 20
     answer = api.client.post("/v1/datasets", json={"name": "n", "graphs": [GRAPH], huge: huge})
-    (error,) = refused(api, before, answer)["errors"]
+    (error,) = check_rejected(api, before, answer)["errors"]
     assert len(error["pointer"]) < 100
 
 
@@ -256,11 +264,11 @@ def test_bad_json(api, body, status, pointer, words):
     before = api.written()
     headers = {"Content-Type": "application/json"}
     answer = api.client.post("/v1/datasets", content=body, headers=headers)
-    problem = refused(api, before, answer, status)
+    problem = check_rejected(api, before, answer, status)
     if pointer is None:
         assert words.lower() in problem["detail"].lower(), problem
     else:
-        named(problem, pointer, words)
+        check_error_at(problem, pointer, words)
 
 
 @pytest.mark.parametrize(
@@ -276,7 +284,7 @@ def test_other_content_types(api, headers, header):
     before = api.written()
     body = json.dumps({"name": "n", "graphs": [GRAPH]}).encode()
     answer = api.client.post("/v1/datasets", content=body, headers=headers)
-    (error,) = refused(api, before, answer, 415)["errors"]
+    (error,) = check_rejected(api, before, answer, 415)["errors"]
     assert error["header"] == header
 
 
@@ -416,7 +424,7 @@ def test_bad_explanations(api, changes, pointer, words):
     body = explanation(api, **changes)
     before = api.written()
     answer = api.client.post("/v1/explanations", json=body)
-    named(refused(api, before, answer), pointer, words)
+    check_error_at(check_rejected(api, before, answer), pointer, words)
 
 
 @pytest.mark.parametrize("noun", ["gnn", "dataset", "denoiser"])
@@ -425,7 +433,7 @@ def test_unknown_ids_in_bodies_are_named(api, noun, unknown):
     body = explanation(api, **{noun: unknown})
     before = api.written()
     answer = api.client.post("/v1/explanations", json=body)
-    problem = refused(api, before, answer, 404)
+    problem = check_rejected(api, before, answer, 404)
     assert [error["pointer"] for error in problem["errors"]] == [f"/{noun}"]
     assert noun in problem["detail"]
 
@@ -443,7 +451,7 @@ def test_a_gnn_that_is_not_ready_cannot_be_used(api, state, route):
         "predictions": (f"/v1/gnns/{gnn}/predictions", {"graph": GRAPH}),
     }[route]
     before = api.written()
-    problem = refused(api, before, api.client.post(address, json=body), 409)
+    problem = check_rejected(api, before, api.client.post(address, json=body), 409)
     assert problem["type"].endswith("gnn-not-ready")
     assert state in problem["detail"]
 
@@ -454,14 +462,14 @@ def test_a_reference_set_with_other_features_is_rejected(api, route):
     if route == "denoisers":
         body = {"gnn": body["gnn"], "dataset": body["dataset"], "objective": "class"}
     before = api.written()
-    problem = refused(api, before, api.client.post(f"/v1/{route}", json=body))
-    named(problem, "/dataset", "have 3 features per node; the GNN")
+    problem = check_rejected(api, before, api.client.post(f"/v1/{route}", json=body))
+    check_error_at(problem, "/dataset", "have 3 features per node; the GNN")
 
 
 def test_an_unknown_target_class_gets_the_known_classes(api):
     body = explanation(api, target_class=5)
-    problem = refused(api, api.written(), api.client.post("/v1/explanations", json=body))
-    named(problem, "/target_class", f"is 5; the classes of {body['gnn']} are 0 to 1")
+    problem = check_rejected(api, api.written(), api.client.post("/v1/explanations", json=body))
+    check_error_at(problem, "/target_class", f"is 5; the classes of {body['gnn']} are 0 to 1")
 
 
 def test_a_denoiser_must_fit_the_request(api):
@@ -477,8 +485,8 @@ def test_a_denoiser_must_fit_the_request(api):
             denoiser=posted["denoiser"],
         )  # fmt: skip
         before = api.written()
-        problem = refused(api, before, api.client.post("/v1/explanations", json=body))
-        named(problem, "/denoiser", words)
+        problem = check_rejected(api, before, api.client.post("/v1/explanations", json=body))
+        check_error_at(problem, "/denoiser", words)
     # A set with the same content counts as the same set.
     body = explanation(api, gnn=posted["gnn"], dataset=other_set, denoiser=posted["denoiser"])
     assert api.client.post("/v1/explanations", json=body).status_code == 202
@@ -506,7 +514,7 @@ def test_unknown_ids_in_addresses(api, method, address, unknown):
     before = api.written()
     body = {"json": {"graph": GRAPH}} if method == "POST" else {}
     answer = api.client.request(method, address.format(unknown), **body)
-    refused(api, before, answer, 404)
+    check_rejected(api, before, answer, 404)
 
 
 @pytest.mark.parametrize(
@@ -528,7 +536,7 @@ def test_unknown_ids_in_addresses(api, method, address, unknown):
     ],
 )
 def test_bad_parameters(api, address, parameter):
-    (error,) = refused(api, api.written(), api.client.get(address))["errors"]
+    (error,) = check_rejected(api, api.written(), api.client.get(address))["errors"]
     assert error["parameter"] == parameter
 
 
@@ -537,7 +545,7 @@ def test_bad_idempotency_keys(api, key):
     before = api.written()
     body = {"name": "n", "graphs": [GRAPH]}
     answer = api.client.post("/v1/datasets", json=body, headers={"Idempotency-Key": key})
-    (error,) = refused(api, before, answer)["errors"]
+    (error,) = check_rejected(api, before, answer)["errors"]
     assert error["header"] == "Idempotency-Key"
 
 
@@ -553,7 +561,7 @@ def test_bad_idempotency_keys(api, key):
     ],
 )
 def test_unknown_addresses_and_methods(api, method, address, status):
-    refused(api, api.written(), api.client.request(method, address), status)
+    check_rejected(api, api.written(), api.client.request(method, address), status)
 
 
 @pytest.mark.parametrize(

@@ -258,9 +258,9 @@ def test_the_same_key_and_body_give_the_same_resource(api, route):
     assert sum("idempotency-replayed" in answer.headers for answer in answers) == 7
 
     written = api.written()
-    refused = post(other)
-    assert refused.status_code == 422
-    assert refused.json()["type"].endswith("idempotency-mismatch")
+    rejected = post(other)
+    assert rejected.status_code == 422
+    assert rejected.json()["type"].endswith("idempotency-mismatch")
     assert api.written() == written
 
     elsewhere = api.client.post(

@@ -414,17 +414,17 @@ def test_wrong_samples_are_a_422_with_an_example(api):
     form = {"name": (None, "motifs"), "archive": ("gnn.zip", write_archive(members))}
     answer = api.client.post("/v1/gnns", files=form, headers={"Prefer": "wait=60"})
     worker.join()
-    refusal = problem(answer, 422)
-    (error,) = refusal["errors"]
+    rejection = problem(answer, 422)
+    (error,) = rejection["errors"]
     assert error["pointer"] == "/archive/samples.json/graphs/3"
     assert "samples_accuracy: 3 of 4 samples are predicted as labelled" in error["detail"]
     assert (
         "graph 3 of the samples, 4 nodes and 3 edges: expected class 0, got class 1"
         in (error["detail"])
     )
-    failed = next(check for check in refusal["gnn"]["report"]["checks"] if not check["passed"])
+    failed = next(check for check in rejection["gnn"]["report"]["checks"] if not check["passed"])
     assert failed["example"]["sample"] == 3
-    assert refusal["gnn"]["state"] == "rejected"
+    assert rejection["gnn"]["state"] == "rejected"
 
 
 @pytest.mark.parametrize(
