@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-# NumPy's libraries look at these once, when they are loaded. Their threads would take the cores
-# from the event loop, and the matrices of drawings are too small to gain from them.
+# NumPy's libraries read these when they are loaded. Their threads would compete with the event
+# loop, and the matrices of drawings are too small to profit.
 os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
 import argparse
@@ -34,18 +34,18 @@ from store.store import Store
 
 log = logging.getLogger("service")
 
-_GRACE_SECONDS = 5
+_SHUTDOWN_SECONDS = 5
 
 
 class Server(uvicorn.Server):
-    """Lets those who wait and follow go first, so that stopping does not wait for them."""
+    """Ends waiting requests and event streams first, so that shutdown does not wait for them."""
 
     def __init__(self, config: uvicorn.Config, context: Context) -> None:
         super().__init__(config)
         self._context = context
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._context.watch.stop()
+        self._context.job_watcher.stop()
         await super().shutdown(sockets)
 
 
@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--limit-concurrency",
         type=int,
         default=Capacity.requests,
-        help="requests served at once; beyond it 503 (default %(default)s)",
+        help="limit of concurrent requests; further requests get 503 (default %(default)s)",
     )
     options = parser.parse_args(arguments)
     try:
@@ -66,20 +66,20 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     configure("service", settings.log_level)
     try:
-        opened = Store.open(settings, connections=CONNECTIONS)
+        opened_store = Store.open(settings, connections=CONNECTIONS)
     except SchemaMismatch as error:
         print(f"service: {error}", file=sys.stderr)
         return schema.EXIT_CODE
     except (SQLAlchemyError, OSError) as error:
-        print(f"service: the database cannot be opened: {error}", file=sys.stderr)
+        print(f"service: cannot open the database: {error}", file=sys.stderr)
         return 1
-    with opened as store:
-        doorbell = QueuePublisher(settings.redis_url) if settings.redis_url else None
+    with opened_store as store:
+        publisher = QueuePublisher(settings.redis_url) if settings.redis_url else None
         app = create_app(
             store,
-            dispatcher=Dispatcher(store.database, doorbell, settings),
+            dispatcher=Dispatcher(store.database, publisher, settings),
             notifications=JobNotifications(settings.redis_url) if settings.redis_url else None,
-            broker_answers=doorbell.ping if doorbell else None,
+            ping_broker=publisher.ping if publisher else None,
             capacity=Capacity(requests=options.limit_concurrency),
         )
         config = uvicorn.Config(
@@ -90,16 +90,16 @@ def main(arguments: list[str] | None = None) -> int:
             log_config=None,
             access_log=False,  # `service.telemetry` writes one line per request
             server_header=False,
-            timeout_graceful_shutdown=_GRACE_SECONDS,
+            timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         )
-        # What was loaded stays: to look through it again for garbage would make requests wait.
+        # Loaded modules stay in memory: scanning them again would only delay requests.
         gc.collect()
         gc.freeze()
         try:
             Server(config, app.state.context).run()
         finally:
-            if doorbell is not None:
-                doorbell.close()
+            if publisher is not None:
+                publisher.close()
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The composition root: one store in, one ASGI application out."""
+"""Builds the application from a store: routes, middleware and the shared context."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from service.context import Context
 from service.http import problems
 from service.http.admission import Admission, Capacity
 from service.http.body_limits import BodyLimit, BodyMemory
-from service.http.openapi import describe
-from service.http.origins import OwnOrigin, hosts_of
+from service.http.openapi import install_openapi
+from service.http.origins import OriginCheck, allowed_hosts
 from service.http.waiting import JobWatcher
 from service.routes import (
     datasets,
@@ -35,9 +35,9 @@ from store.queue.job_notifications import JobNotifications
 from store.store import Store
 
 _ROUTERS = [
-    noun.router
-    for noun in (
-        explanations,  # first, since it is asked most: a request is held against each in turn
+    module.router
+    for module in (
+        explanations,  # first, since it gets most requests: Starlette tries the routes in order
         gnns,
         gnn_aliases,
         predictions,
@@ -49,22 +49,22 @@ _ROUTERS = [
         landing,
     )
 ]
-_GRAPHS_AT = frozenset({"/v1/datasets", "/v1/explanations"})
+_GRAPH_PATHS = frozenset({"/v1/datasets", "/v1/explanations"})
 _DESCRIPTION = """
 Explains trained graph neural networks: the smallest realistic change to a graph that changes the
-GNN's answer (*counterfactual explanation*), and what a typical graph of a class looks like to the
-GNN (*class explanation*).
+GNN's prediction (*counterfactual explanation*), and the patterns that are typical of a class
+(*class explanation*).
 
 1. `POST /v1/gnns`: register a GNN as a layer spec and safetensors weights.
 2. `POST /v1/datasets`: store graphs of the distribution it was trained on.
-3. `POST /v1/explanations`: ask; a denoiser is trained on the way if there is none yet.
+3. `POST /v1/explanations`: request an explanation; the first request trains a denoiser.
    `explainer: search` needs none and answers at once.
 
-Work is asynchronous: 202 with `Location` and `Retry-After`, `Prefer: wait=n` to wait, server-sent
-events to follow. Errors are `application/problem+json` with JSON pointers. Offline, this
-description is at `/openapi.json`.
+Work is asynchronous: requests return 202 with `Location` and `Retry-After`. `Prefer: wait=n` waits
+for the result; server-sent events report progress. Errors are `application/problem+json` with JSON
+pointers. `/docs` needs internet access; `/openapi.json` does not.
 
-| this deployment accepts at most | |
+| limits of this deployment | |
 |---|---|
 | nodes of a graph | {max_nodes:,} |
 | edges of a graph | {max_edges:,} |
@@ -83,12 +83,12 @@ def create_app(
     *,
     dispatcher: Dispatcher | None = None,
     notifications: JobNotifications | None = None,
-    broker_answers: Callable[[], bool] | None = None,
+    ping_broker: Callable[[], bool] | None = None,
     capacity: Capacity | None = None,
     heartbeat_seconds: float = 15.0,
 ) -> FastAPI:
-    """The application; with a dispatcher it also announces jobs for as long as it runs."""
-    watch = JobWatcher(store.database, notifications)
+    """The application; a dispatcher, if given, runs as long as the application."""
+    job_watcher = JobWatcher(store.database, notifications)
     submissions = Submissions(store)
 
     @asynccontextmanager
@@ -98,7 +98,7 @@ def create_app(
         try:
             yield
         finally:
-            watch.stop()
+            job_watcher.stop()
             submissions.close()
             app.state.context.close()
             if dispatcher is not None:
@@ -113,15 +113,15 @@ def create_app(
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
         lifespan=lifespan,
-        # Those of `service.telemetry` are enough; to ask for others takes time with every request.
+        # `service.telemetry` suffices; FastAPI's own telemetry would slow every request.
         telemetry={"metrics": False, "logs": False},
     )
     app.state.context = Context(
         store=store,
         submissions=submissions,
-        watch=watch,
+        job_watcher=job_watcher,
         wake_dispatcher=dispatcher.notify if dispatcher is not None else lambda *_: None,
-        broker_answers=broker_answers,
+        ping_broker=ping_broker,
         heartbeat_seconds=heartbeat_seconds,
     )
     app.state.registry = CollectorRegistry()
@@ -129,32 +129,34 @@ def create_app(
     for router in _ROUTERS:
         app.include_router(router)
     problems.install(app, [*app.routes, *(route for router in _ROUTERS for route in router.routes)])
-    describe(app, _ROUTERS)
-    # The last one added is the outermost.
+    install_openapi(app, _ROUTERS)
+    # The middleware added last is the outermost.
     app.add_middleware(
         BodyLimit,
         limit_for=_body_limits(store),
         memory=BodyMemory(2 * store.settings.max_body_bytes),
         on_disk=frozenset({large_graphs.PATH}),
     )
-    app.add_middleware(OwnOrigin, hosts=hosts_of(store.settings.allowed_hosts, store.settings.host))
+    app.add_middleware(
+        OriginCheck, hosts=allowed_hosts(store.settings.allowed_hosts, store.settings.host)
+    )
     app.add_middleware(Admission, capacity=capacity or Capacity(), upload_path=large_graphs.PATH)
-    app.add_middleware(problems.LastResort)
+    app.add_middleware(problems.UnhandledErrors)
     app.add_middleware(Telemetry, metrics=RequestMetrics(app.state.registry))
     return app
 
 
 def _body_limits(store: Store) -> Callable[[str], int]:
     settings = store.settings
-    # Weights and samples come with a name and a spec in one form.
-    with_weights = settings.max_weights_bytes + settings.max_body_bytes + 2 * MIB
+    # A registration has weights, samples, a name and a spec in one form.
+    registration_bytes = settings.max_weights_bytes + settings.max_body_bytes + 2 * MIB
 
     def limit_for(path: str) -> int:
         if path == large_graphs.PATH:
             return settings.max_large_bytes
         if path == "/v1/gnns":
-            return with_weights
-        takes_graphs = path in _GRAPHS_AT or path.endswith("/predictions")
-        return settings.max_body_bytes if takes_graphs else min(MIB, settings.max_body_bytes)
+            return registration_bytes
+        has_graphs = path in _GRAPH_PATHS or path.endswith("/predictions")
+        return settings.max_body_bytes if has_graphs else min(MIB, settings.max_body_bytes)
 
     return limit_for

@@ -18,9 +18,9 @@ from service.http.waiting import JobWatcher
 from service.submission.explanation_submissions import Submissions
 from store.store import Store
 
-# Threads that may use the database at once: anyio's own 40, those that read bodies and draw, two
-# for submissions, and one each for waiting requests, the dispatcher and housekeeping. With as many
-# connections, no request waits for a connection.
+# One connection for each thread that may use the database, so that no request waits for one:
+# anyio's 40, the threads that read bodies and draw, two for submissions, and one each for the job
+# watcher, the dispatcher and housekeeping.
 CONNECTIONS = 60
 
 Arguments = ParamSpec("Arguments")
@@ -31,18 +31,18 @@ Result = TypeVar("Result")
 class Context:
     store: Store
     submissions: Submissions
-    watch: JobWatcher
-    wake_dispatcher: Callable[..., None]  # jobs were queued: those passed, or any
-    broker_answers: Callable[[], bool] | None  # None without a broker
+    job_watcher: JobWatcher
+    wake_dispatcher: Callable[..., None]  # call it with the queued jobs, or without arguments
+    ping_broker: Callable[[], bool] | None  # None without a broker
     heartbeat_seconds: float = 15.0  # between comments on an idle event stream
-    readers: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
+    body_threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
     # Health routes have their own threads, so that busy routes cannot block them.
     health_threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(2))
     # Two processes: a large graph takes minutes and must not block JSON bodies.
     body_process: ReadingProcess = field(default_factory=ReadingProcess)
     upload_process: ReadingProcess = field(default_factory=ReadingProcess)
-    # Stored results are hashed before they are sent, which is slow for large ones.
-    result_readers: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
+    # Results are hashed before they are sent, which is slow for large ones.
+    result_threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
     drawings: Drawings = field(default_factory=Drawings)
 
     def close(self) -> None:
@@ -61,7 +61,7 @@ async def context_of(request: Request) -> Context:
 ContextOf = Annotated[Context, Depends(context_of)]
 
 
-async def in_thread(
+async def run_in_thread(
     function: Callable[Arguments, Result],
     *args: Arguments.args,
     **kwargs: Arguments.kwargs,
@@ -70,34 +70,34 @@ async def in_thread(
     return await anyio.to_thread.run_sync(partial(function, *args, **kwargs))
 
 
-async def in_health_thread(context: Context, function: Callable[[], Result]) -> Result:
-    """Like `in_thread`, with the threads of the health routes."""
+async def run_in_health_thread(context: Context, function: Callable[[], Result]) -> Result:
+    """Like `run_in_thread`, with the threads of the health routes."""
     return await anyio.to_thread.run_sync(function, limiter=context.health_threads)
 
 
-async def reading_body(
+async def handle_body(
     context: Context,
     size: int,
     function: Callable[Concatenate[Store, Arguments], Result],
     *args: Arguments.args,
     **kwargs: Arguments.kwargs,
 ) -> Result:
-    """Parses a posted body of `size` bytes in a thread, or in a process if it is large."""
-    return await _read(context, context.body_process, size, function, *args, **kwargs)
+    """Runs `function(store, …)` on a body of `size` bytes: in a thread, or a process if large."""
+    return await _run_by_size(context, context.body_process, size, function, *args, **kwargs)
 
 
-async def reading_upload(
+async def handle_upload(
     context: Context,
     size: int,
     function: Callable[Concatenate[Store, Arguments], Result],
     *args: Arguments.args,
     **kwargs: Arguments.kwargs,
 ) -> Result:
-    """Like `reading_body`, for the file of a large graph."""
-    return await _read(context, context.upload_process, size, function, *args, **kwargs)
+    """Like `handle_body`, for the file of a large graph."""
+    return await _run_by_size(context, context.upload_process, size, function, *args, **kwargs)
 
 
-async def _read(
+async def _run_by_size(
     context: Context,
     process: ReadingProcess,
     size: int,
@@ -108,5 +108,5 @@ async def _read(
     if size > LARGE_BODY_BYTES:
         return await process.run(context.store.settings, function, *args, **kwargs)
     return await anyio.to_thread.run_sync(
-        partial(function, context.store, *args, **kwargs), limiter=context.readers
+        partial(function, context.store, *args, **kwargs), limiter=context.body_threads
     )

@@ -1,4 +1,4 @@
-"""The whole document of an explanation: its result's stored bytes are passed on as they are."""
+"""Sends explanations with their results; the stored JSON of a result is not parsed."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from typing import BinaryIO
 import anyio.to_thread
 from starlette.responses import Response, StreamingResponse
 
-from service.context import Context, in_thread
+from service.context import Context, run_in_thread
 from service.http.responses import entity_tag
-from service.resources import ExplanationSummary, explanation_summary
+from service.resource_builders import explanation_summary
+from service.resources import ExplanationSummary
 from store import jobs
 from store.artifacts.files import Artifacts
 from store.catalogue import explanations
 from store.store import Store
 
-_SMALL = 2**20  # bytes that are sent at once
-_CHUNK = 2**18
+_MAX_UNCHUNKED_BYTES = 2**20
+_CHUNK_BYTES = 2**18
 _JSON = "application/json"
 
 
 class ExplanationDocument:
-    """An explanation as it is stored: all but its result, and where that is."""
+    """An explanation without its result, and the digest of the result."""
 
     def __init__(self, summary: ExplanationSummary, result_digest: str | None) -> None:
         self.summary = summary
@@ -47,29 +48,33 @@ def read_document(store: Store, explanation_id: str) -> ExplanationDocument:
         return ExplanationDocument(summary, explanation.result_digest)
 
 
-async def document_reply(
+async def document_response(
     context: Context,
     document: ExplanationDocument,
     status: int = 200,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """The document; a large result is sent in chunks, neither parsed nor held in memory."""
+    """The whole document; a large result is sent in chunks from its file."""
     if document.result_digest is None:
         return Response(document.head + b"null}", status, headers, media_type=_JSON)
     result = await anyio.to_thread.run_sync(
-        _checked, context.store.artifacts, document.result_digest, limiter=context.result_readers
+        _open_result,
+        context.store.artifacts,
+        document.result_digest,
+        limiter=context.result_threads,
     )
     if isinstance(result, bytes):
         return Response(document.head + result + b"}", status, headers, media_type=_JSON)
     length = len(document.head) + _size(result) + 1
-    sized = {**(headers or {}), "Content-Length": str(length)}
-    return StreamingResponse(_chunks(document.head, result), status, sized, media_type=_JSON)
+    all_headers = {**(headers or {}), "Content-Length": str(length)}
+    chunks = _chunks(document.head, result)
+    return StreamingResponse(chunks, status, all_headers, media_type=_JSON)
 
 
-def _checked(artifacts: Artifacts, digest: str) -> bytes | BinaryIO:
-    """The artifact, checked against its digest; the caller closes the file of a large one."""
+def _open_result(artifacts: Artifacts, digest: str) -> bytes | BinaryIO:
+    """The result, verified against its digest: its bytes, or an open file if it is large."""
     file = artifacts.open_large(digest)
-    if _size(file) > _SMALL:
+    if _size(file) > _MAX_UNCHUNKED_BYTES:
         return file
     with file:
         return file.read()
@@ -78,7 +83,7 @@ def _checked(artifacts: Artifacts, digest: str) -> bytes | BinaryIO:
 async def _chunks(head: bytes, file: BinaryIO) -> AsyncIterator[bytes]:
     with file:
         yield head
-        while chunk := await in_thread(file.read, _CHUNK):
+        while chunk := await run_in_thread(file.read, _CHUNK_BYTES):
             yield chunk
     yield b"}"
 

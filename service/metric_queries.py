@@ -1,4 +1,4 @@
-"""Numbers about the whole deployment, read from the database when somebody asks."""
+"""Counts jobs and workers for `/metrics` and `/readyz`."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from store.database import job_totals
 from store.database.tables import Job, Worker
 from store.jobs import workers
 
-# An index begins with the state, so that this costs nothing for the many that have ended.
+# An index starts with the state, so ended jobs cost nothing.
 _IS_LIVE = Job.state.in_((JobState.QUEUED, JobState.RUNNING))
 
 
 @dataclass(frozen=True)
 class QueueCounts:
     queued: int  # ready to run
-    waiting: int  # queued behind a training
+    waiting: int  # queued until a training ends
     running: int
 
 
 def jobs_by_kind_and_state(session: Session) -> dict[tuple[JobKind, JobState], int]:
-    """All jobs there ever were; combinations without a job are 0.
+    """Counts of all jobs ever submitted, including zeros.
 
-    Only jobs that have not ended are looked at; of the others there are totals.
+    Counts live jobs; totals of ended jobs are stored.
     """
-    found = {(kind, state): 0 for kind in JobKind for state in JobState}
-    found |= job_totals.read(session)
+    counts = {(kind, state): 0 for kind in JobKind for state in JobState}
+    counts |= job_totals.read(session)
     rows = session.execute(
         select(Job.kind, Job.state, func.count()).where(_IS_LIVE).group_by(Job.kind, Job.state)
     )
     for kind, state, count in rows:
-        found[kind, state] = count
-    return found
+        counts[kind, state] = count
+    return counts
 
 
-def queues(session: Session) -> dict[Queue, QueueCounts]:
-    waits = case((Job.waiting_for.is_not(None), 1), else_=0)
+def queue_counts(session: Session) -> dict[Queue, QueueCounts]:
+    is_waiting = case((Job.waiting_for.is_not(None), 1), else_=0)
     rows = session.execute(
-        select(Job.queue, Job.state, waits, func.count())
+        select(Job.queue, Job.state, is_waiting, func.count())
         .where(_IS_LIVE)
-        .group_by(Job.queue, Job.state, waits)
+        .group_by(Job.queue, Job.state, is_waiting)
     )
     counts = {(queue, state, bool(wait)): count for queue, state, wait, count in rows}
     return {
@@ -60,7 +60,7 @@ def live_workers(session: Session) -> list[Worker]:
     return workers.live(session)
 
 
-def served_queues(alive: list[Worker]) -> dict[Queue, int]:
-    """How many live workers serve each queue."""
-    listed = [worker.queues.split(",") for worker in alive]
-    return {queue: sum(queue.value in served for served in listed) for queue in Queue}
+def served_queues(live: list[Worker]) -> dict[Queue, int]:
+    """Number of live workers per queue."""
+    queues_by_worker = [worker.queues.split(",") for worker in live]
+    return {queue: sum(queue.value in queues for queues in queues_by_worker) for queue in Queue}

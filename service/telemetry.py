@@ -1,4 +1,4 @@
-"""Prometheus metrics, one line of log per request, and the headers that every answer has."""
+"""Prometheus metrics, a log line per request, and headers of every response."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from prometheus_client.registry import Collector
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.metric_queries import jobs_by_kind_and_state, live_workers, queues, served_queues
+from service.metric_queries import jobs_by_kind_and_state, live_workers, queue_counts, served_queues
 from store.database.sessions import Database
 
 log = logging.getLogger("service.access")
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-_QUIET = {"/livez", "/readyz", "/metrics"}
+_DEBUG_PATHS = {"/livez", "/readyz", "/metrics"}
 
 
 class RequestMetrics:
-    """Counts per route template: the addresses themselves hold ids and would never end."""
+    """Metrics per route template; paths contain ids, which would give unlimited labels."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.requests = Counter(
@@ -31,32 +31,30 @@ class RequestMetrics:
         )
         self.seconds = Histogram(
             "d4_http_request_seconds",
-            "Time until an answer starts.",
+            "Time until the response starts.",
             ["method", "route"],
             buckets=_BUCKETS,
             registry=registry,
         )
-        self.running = Gauge(
-            "d4_http_requests_running", "Requests being served.", registry=registry
-        )
+        self.running = Gauge("d4_http_requests_running", "Requests in progress.", registry=registry)
 
 
 class JobMetrics(Collector):
-    """What the database says at the moment of the scrape."""
+    """Metrics of jobs, queues and workers, read from the database at each scrape."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def describe(self) -> list[Metric]:
-        return []  # or the registry would ask the database when this is registered
+        return []  # otherwise registration would call `collect`
 
     def collect(self) -> Iterator[Metric]:
-        up = GaugeMetricFamily("d4_database_up", "1 if the database answers.")
+        up = GaugeMetricFamily("d4_database_up", "1 if the database is available.")
         try:
             with self._database.reading() as session:
                 by_state = jobs_by_kind_and_state(session)
-                by_queue = queues(session)
-                serving = served_queues(live_workers(session))
+                by_queue = queue_counts(session)
+                workers_by_queue = served_queues(live_workers(session))
         except Exception:
             log.warning("database unavailable during a scrape", exc_info=True)
             up.add_metric([], 0)
@@ -66,26 +64,28 @@ class JobMetrics(Collector):
         yield up
         jobs = GaugeMetricFamily(
             "d4_jobs",
-            "Jobs by state; ended jobs are counted since the beginning.",
+            "Jobs by state, including all ended jobs.",
             labels=["kind", "state"],
         )
         for (kind, state), count in by_state.items():
             jobs.add_metric([kind.value, state.value], count)
         yield jobs
-        depth = GaugeMetricFamily("d4_queue_depth", "Jobs not ended.", labels=["queue", "state"])
-        for queue, figures in by_queue.items():
-            depth.add_metric([queue.value, "queued"], figures.queued)
-            depth.add_metric([queue.value, "waiting"], figures.waiting)
-            depth.add_metric([queue.value, "running"], figures.running)
+        depth = GaugeMetricFamily(
+            "d4_queue_depth", "Jobs that have not ended.", labels=["queue", "state"]
+        )
+        for queue, counts in by_queue.items():
+            depth.add_metric([queue.value, "queued"], counts.queued)
+            depth.add_metric([queue.value, "waiting"], counts.waiting)
+            depth.add_metric([queue.value, "running"], counts.running)
         yield depth
         workers = GaugeMetricFamily("d4_workers", "Live workers.", labels=["queue"])
-        for queue, count in serving.items():
+        for queue, count in workers_by_queue.items():
             workers.add_metric([queue.value], count)
         yield workers
 
 
 class Telemetry:
-    """Middleware around everything, so that refusals are counted and headed like answers."""
+    """Outermost middleware: counts every response, also rejections, and adds headers."""
 
     def __init__(self, app: ASGIApp, metrics: RequestMetrics) -> None:
         self.app = app
@@ -95,13 +95,13 @@ class Telemetry:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        began = time.perf_counter()
-        status, answered = 0, 0.0
+        started = time.perf_counter()
+        status, seconds = 0, 0.0
 
-        async def headed(message: Message) -> None:
-            nonlocal status, answered
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status, seconds
             if message["type"] == "http.response.start":
-                status, answered = message["status"], time.perf_counter() - began
+                status, seconds = message["status"], time.perf_counter() - started
                 headers = MutableHeaders(scope=message)
                 headers.setdefault("X-Content-Type-Options", "nosniff")
                 headers.setdefault("Cache-Control", "no-store")
@@ -109,18 +109,18 @@ class Telemetry:
 
         self.metrics.running.inc()
         try:
-            await self.app(scope, receive, headed)
+            await self.app(scope, receive, send_with_headers)
         finally:
             self.metrics.running.dec()
             method = scope["method"] if scope["method"] in _METHODS else "OTHER"
             route = getattr(scope.get("route"), "path", "unmatched")
             self.metrics.requests.labels(method, route, str(status)).inc()
-            self.metrics.seconds.labels(method, route).observe(answered)
+            self.metrics.seconds.labels(method, route).observe(seconds)
             log.log(
-                logging.DEBUG if scope["path"] in _QUIET else logging.INFO,
+                logging.DEBUG if scope["path"] in _DEBUG_PATHS else logging.INFO,
                 "%s %s %d",
                 method,
                 scope["path"],
                 status,
-                extra={"status": status, "seconds": round(answered, 4)},
+                extra={"status": status, "seconds": round(seconds, 4)},
             )

@@ -428,7 +428,7 @@ def served(opened_store: Store) -> Iterator[Deployment]:
         with httpx.Client(base_url=address, timeout=20) as client:
             yield Deployment(opened_store, client)
     finally:
-        app.state.context.watch.stop()
+        app.state.context.job_watcher.stop()
         server.should_exit = True
         thread.join(timeout=10)
         listener.close()

@@ -1,4 +1,7 @@
-"""Drawings of results: few at once, each computed once, ended when nobody waits for it any more."""
+"""Computes drawings in a few threads and caches them.
+
+Requests for the same drawing share the work. Work is abandoned when all its clients have left.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +22,17 @@ from starlette.requests import ClientDisconnect
 from service.http.problems import ProblemError
 from service.http.waiting import until_disconnected
 
-# A drawing is mostly computed in Python, of which only one thread runs at a time.
-_AT_ONCE = 2
-_MOST_WAITING = 64
-_MOST_SECONDS = 8.0
-_RETRY_AFTER = "5"  # seconds
+# More threads would not help: drawing is mostly Python code, and one thread runs at a time.
+_THREADS = 2
+_MAX_WAITING = 64
+_TIMEOUT_SECONDS = 8.0
+_RETRY_AFTER_SECONDS = "5"
 _CACHE_BYTES = 32 * 2**20
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """One graph of a result, written in one format."""
+    """One graph of a result in one format, not only SVG."""
 
     content: bytes
     media_type: str
@@ -39,17 +42,17 @@ class Drawing:
         return hashlib.sha256(self.content).hexdigest()
 
 
-class DrawingAbandoned(Exception):  # noqa: N818 - it ends a computation, nothing is wrong
-    """Nobody waits for the drawing any more."""
+class DrawingAbandoned(Exception):  # noqa: N818 - not an error
+    """All clients have left; the computation ends."""
 
 
-Check = Callable[[], None]  # raises `DrawingAbandoned` in a computation that is to end
+Check = Callable[[], None]  # raises `DrawingAbandoned` if the computation should end
 Draw = Callable[[Check], Drawing]
 
 
 @dataclass
 class _Pending:
-    """A drawing that is computed, or waits for its turn."""
+    """A drawing that is queued or being computed."""
 
     clients: int = 0
     drawing: Drawing | None = None
@@ -64,52 +67,52 @@ class _Pending:
 
     def abandon(self) -> None:
         self.abandoned.set()
-        self.scope.cancel()  # leaves the queue; a running thread ends by `check`
+        self.scope.cancel()  # leaves the queue; `check` ends a running thread
 
 
 class Drawings:
-    """Draws in threads of its own, so that other requests never wait for one."""
+    """Draws in its own threads, so that other requests do not wait for drawings."""
 
     def __init__(
         self,
-        at_once: int = _AT_ONCE,
-        most_waiting: int = _MOST_WAITING,
-        most_seconds: float = _MOST_SECONDS,
+        threads: int = _THREADS,
+        max_waiting: int = _MAX_WAITING,
+        timeout_seconds: float = _TIMEOUT_SECONDS,
         cache_bytes: int = _CACHE_BYTES,
     ) -> None:
-        self._limiter = CapacityLimiter(at_once)
-        self._most = at_once + most_waiting
-        self._most_seconds = most_seconds
+        self._limiter = CapacityLimiter(threads)
+        self._max_pending = threads + max_waiting
+        self._timeout_seconds = timeout_seconds
         self._pending: dict[Hashable, _Pending] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._cache = _Cache(cache_bytes)
 
     async def get(self, key: Hashable, draw: Draw) -> Drawing:
-        """The drawing `key`, from memory or by `draw`; requests for the same one share it."""
-        known = self._cache.get(key)
-        if known is not None:
-            return known
-        pending = self._pending.get(key) or self._begin(key, draw)
+        """The drawing `key` from the cache, or from a computation that requests share."""
+        cached = self._cache.get(key)
+        if cached is not None:
+            return cached
+        pending = self._pending.get(key) or self._start(key, draw)
         pending.clients += 1
         try:
-            with anyio.move_on_after(self._most_seconds):
+            with anyio.move_on_after(self._timeout_seconds):
                 await pending.done.wait()
         finally:
             pending.clients -= 1
             if pending.clients == 0 and not pending.done.is_set():
-                self._forget(key, pending)
+                self._remove(key, pending)
                 pending.abandon()
         if pending.error is not None:
             raise pending.error
         if pending.drawing is None:
-            raise _overloaded(f"No drawing within {self._most_seconds:g} seconds")
+            raise _overloaded(f"The drawing took more than {self._timeout_seconds:g} seconds")
         return pending.drawing
 
-    def _begin(self, key: Hashable, draw: Draw) -> _Pending:
-        if len(self._pending) >= self._most:
-            raise _overloaded(f"{self._most} drawings are being computed or wait already")
+    def _start(self, key: Hashable, draw: Draw) -> _Pending:
+        if len(self._pending) >= self._max_pending:
+            raise _overloaded(f"The service already has {self._max_pending} drawings to compute")
         pending = self._pending[key] = _Pending()
-        # A task of its own: the client who asked first may go before the others.
+        # A separate task: the client that asked first may leave before the others.
         task = asyncio.create_task(self._run(key, draw, pending))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -121,38 +124,38 @@ class Drawings:
                 drawing = await anyio.to_thread.run_sync(draw, pending.check, limiter=self._limiter)
                 self._cache.put(key, drawing)
                 pending.drawing = drawing
-        except Exception as error:  # for the clients, who raise it
+        except Exception as error:  # `get` raises it for each client
             pending.error = error
         finally:
-            self._forget(key, pending)
+            self._remove(key, pending)
             pending.done.set()
 
-    def _forget(self, key: Hashable, pending: _Pending) -> None:
+    def _remove(self, key: Hashable, pending: _Pending) -> None:
         if self._pending.get(key) is pending:
             del self._pending[key]
 
 
 class _Cache:
-    """The drawings used last, up to a number of bytes."""
+    """The most recently used drawings, up to `max_bytes`."""
 
-    def __init__(self, most_bytes: int) -> None:
-        self._most_bytes = most_bytes
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
         self._bytes = 0
-        self._kept: OrderedDict[Hashable, Drawing] = OrderedDict()
+        self._drawings: OrderedDict[Hashable, Drawing] = OrderedDict()
 
     def get(self, key: Hashable) -> Drawing | None:
-        found = self._kept.get(key)
-        if found is not None:
-            self._kept.move_to_end(key)
-        return found
+        drawing = self._drawings.get(key)
+        if drawing is not None:
+            self._drawings.move_to_end(key)
+        return drawing
 
     def put(self, key: Hashable, drawing: Drawing) -> None:
-        if key in self._kept or len(drawing.content) > self._most_bytes:
+        if key in self._drawings or len(drawing.content) > self._max_bytes:
             return
-        self._kept[key] = drawing
+        self._drawings[key] = drawing
         self._bytes += len(drawing.content)
-        while self._bytes > self._most_bytes:
-            _, oldest = self._kept.popitem(last=False)
+        while self._bytes > self._max_bytes:
+            _, oldest = self._drawings.popitem(last=False)
             self._bytes -= len(oldest.content)
 
 
@@ -160,22 +163,22 @@ def _overloaded(reason: str) -> ProblemError:
     return ProblemError(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "overloaded",
-        f"{reason}; try again in {_RETRY_AFTER} seconds.",
-        headers={"Retry-After": _RETRY_AFTER},
+        f"{reason}; try again in {_RETRY_AFTER_SECONDS} seconds.",
+        headers={"Retry-After": _RETRY_AFTER_SECONDS},
     )
 
 
-async def drawn_unless_disconnected(
+async def get_unless_disconnected(
     request: Request, drawings: Drawings, key: Hashable, draw: Draw
 ) -> Drawing:
-    """As `Drawings.get`; raises `ClientDisconnect` if the client leaves before."""
+    """Like `Drawings.get`, but raises `ClientDisconnect` if the client leaves first."""
     drawing = asyncio.ensure_future(drawings.get(key, draw))
-    left = asyncio.ensure_future(until_disconnected(request))
+    disconnected = asyncio.ensure_future(until_disconnected(request))
     try:
-        await asyncio.wait({drawing, left}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({drawing, disconnected}, return_when=asyncio.FIRST_COMPLETED)
         if not drawing.done():
             raise ClientDisconnect
         return drawing.result()
     finally:
         drawing.cancel()
-        left.cancel()
+        disconnected.cancel()

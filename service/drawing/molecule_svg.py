@@ -1,4 +1,4 @@
-"""A molecule as RDKit draws it, with the bonds that edits add and remove in their own look."""
+"""Draws molecules with RDKit; added and removed bonds have the style of edited edges."""
 
 from __future__ import annotations
 
@@ -11,82 +11,84 @@ from d4explain.contracts.requests import Pair, Smiles
 from d4explain.contracts.results import Atom, Edit, GeneratedMolecule, Molecule, NodeId
 from store.gnn_files.molecules import ReadMolecule, chem, of_single_bonds
 
-_BOND = 44.0  # pixels
-_LEAST_HEIGHT, _MOST_HEIGHT = 200, 440
+_BOND_PIXELS = 44.0
+_RDKIT_BOND_LENGTH = 1.5
+_MIN_HEIGHT, _MAX_HEIGHT = 200, 440
 _END_OF_HEADER = "<!-- END OF HEADER -->"
 
 
 def draw_molecule(
-    molecule: Molecule, edits: tuple[Edit, ...], ring: NodeId | None, width: int
+    molecule: Molecule, edits: tuple[Edit, ...], explained: NodeId | None, width: int
 ) -> tuple[list[str], int]:
-    """SVG elements and their height; the atoms are where the posted molecule has them."""
+    """SVG elements and their height; the layout is that of the posted molecule."""
     read = ReadMolecule(Smiles(text=molecule.smiles, hydrogens=molecule.hydrogens))
-    return _drawn(chem().RWMol(read.kekulised), molecule.atoms, edits, ring, width)
+    return _draw(chem().RWMol(read.kekulised), molecule.atoms, edits, explained, width)
 
 
 def draw_generated(
-    molecule: GeneratedMolecule, bonds: Iterable[Pair], ring: NodeId | None, width: int
+    molecule: GeneratedMolecule, bonds: Iterable[Pair], explained: NodeId | None, width: int
 ) -> tuple[list[str], int]:
-    bonded = of_single_bonds([atom.element for atom in molecule.atoms], bonds)
-    return _drawn(bonded, molecule.atoms, (), ring, width)
+    """The same for a generated molecule, whose bonds are all single."""
+    rdkit_molecule = of_single_bonds([atom.element for atom in molecule.atoms], bonds)
+    return _draw(rdkit_molecule, molecule.atoms, (), explained, width)
 
 
-def _drawn(
-    drawn: Any,  # rdkit.Chem.RWMol
+def _draw(
+    molecule: Any,  # rdkit.Chem.RWMol
     atoms: Sequence[Atom],
     edits: tuple[Edit, ...],
-    ring: NodeId | None,
+    explained: NodeId | None,
     width: int,
 ) -> tuple[list[str], int]:
     from rdkit.Chem import rdDepictor  # noqa: PLC0415
     from rdkit.Chem.Draw import rdMolDraw2D  # noqa: PLC0415
 
-    rdDepictor.Compute2DCoords(drawn)
-    height = _height(drawn)
-    position = {atom.node: place for place, atom in enumerate(atoms)}
-    looks = {}
+    rdDepictor.Compute2DCoords(molecule)
+    height = _height(molecule)
+    positions = {atom.node: position for position, atom in enumerate(atoms)}
+    styles = {}
     for edit in edits:
-        ends = position[edit.source], position[edit.target]
+        ends = positions[edit.source], positions[edit.target]
         if edit.action == "add":
-            drawn.AddBond(*ends, chem().BondType.SINGLE)
-        bond = drawn.GetBondBetweenAtoms(*ends).GetIdx()
-        looks[bond] = "added" if edit.action == "add" else "removed"
-    # RDKit counts the hydrogens that it shows; not strictly, for edits may break valences
-    drawn.UpdatePropertyCache(strict=False)
+            molecule.AddBond(*ends, chem().BondType.SINGLE)
+        bond = molecule.GetBondBetweenAtoms(*ends).GetIdx()
+        styles[bond] = "added" if edit.action == "add" else "removed"
+    # RDKit needs this to count the hydrogens it shows; edits may exceed valences, so not strict.
+    molecule.UpdatePropertyCache(strict=False)
     canvas = rdMolDraw2D.MolDraw2DSVG(width, height)
     options: Any = canvas.drawOptions()
     options.useBWAtomPalette()
     options.clearBackground = False
-    options.prepareMolsBeforeDrawing = False  # which refuses atoms with too many bonds
-    options.fixedBondLength = _BOND
-    canvas.DrawMolecule(drawn)
+    options.prepareMolsBeforeDrawing = False  # it rejects atoms with too many bonds
+    options.fixedBondLength = _BOND_PIXELS
+    canvas.DrawMolecule(molecule)
     canvas.FinishDrawing()
-    lines = _styled(canvas.GetDrawingText(), looks)
-    return [*lines, *_marks(canvas, atoms, ring)], height
+    elements = _restyled(canvas.GetDrawingText(), styles)
+    return [*elements, *_atom_marks(canvas, atoms, explained)], height
 
 
-def _height(drawn: Any) -> int:
-    places = drawn.GetConformer().GetPositions()[:, 1]
-    tall = float(places.max() - places.min()) * _BOND / 1.5  # RDKit's bonds are 1.5 long
-    return int(min(max(tall + 60, _LEAST_HEIGHT), _MOST_HEIGHT))
+def _height(molecule: Any) -> int:
+    y = molecule.GetConformer().GetPositions()[:, 1]
+    height = float(y.max() - y.min()) * _BOND_PIXELS / _RDKIT_BOND_LENGTH
+    return int(min(max(height + 60, _MIN_HEIGHT), _MAX_HEIGHT))
 
 
-def _styled(text: str, looks: dict[int, str]) -> list[str]:
-    """RDKit's lines in the colour of the text, those of edited bonds as edges are drawn."""
-    inside = text.split(_END_OF_HEADER)[1].rsplit("</svg>", 1)[0].replace("#000000", "currentColor")
-    for bond, look in looks.items():
-        inside = re.sub(
-            rf"class='bond-{bond} [^']*' (d='[^']*') style='[^']*'", rf"class='{look}' \1", inside
+def _restyled(svg: str, styles: dict[int, str]) -> list[str]:
+    """RDKit's SVG elements with our text colour and with the styles of edited bonds."""
+    body = svg.split(_END_OF_HEADER)[1].rsplit("</svg>", 1)[0].replace("#000000", "currentColor")
+    for bond, style in styles.items():
+        body = re.sub(
+            rf"class='bond-{bond} [^']*' (d='[^']*') style='[^']*'", rf"class='{style}' \1", body
         )
-    return inside.strip().splitlines()
+    return body.strip().splitlines()
 
 
-def _marks(canvas: Any, atoms: Sequence[Atom], ring: NodeId | None) -> Iterator[str]:
-    """Names to point at, and a ring around the explained node."""
-    for place, atom in enumerate(atoms):
-        point = canvas.GetDrawCoords(place)
+def _atom_marks(canvas: Any, atoms: Sequence[Atom], explained: NodeId | None) -> Iterator[str]:
+    """Tooltips of the atoms, and a ring around the explained node."""
+    for position, atom in enumerate(atoms):
+        point = canvas.GetDrawCoords(position)
         at = f'cx="{point.x:.1f}" cy="{point.y:.1f}"'
         name = escape(f"node {atom.node} ({atom.element})")
         yield f'<circle class="spot" {at} r="10"><title>{name}</title></circle>'
-        if atom.node == ring:
+        if atom.node == explained:
             yield f'<circle class="ring" {at} r="14"/>'

@@ -1,4 +1,4 @@
-"""Examples of the OpenAPI document: one small story, from registration to explanation."""
+"""Examples in the OpenAPI document; together they follow one GNN from registration on."""
 
 from __future__ import annotations
 

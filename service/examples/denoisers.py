@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.examples.jobs import PROGRESS, TRAIN_JOB, training
+from service.examples.jobs import PROGRESS, TRAIN_JOB, train_job
 from service.examples.shared import CREATED, DENOISER_ID, GNN_ID, SET_ID, SHA, Example
 
 DENOISER_IN: Example = {
@@ -36,5 +36,5 @@ DENOISER: Example = {
     "state": "ready",
     "weights_sha256": SHA,
     "metrics": {"loss": 0.118, "flip_rate": 0.91, "detection_auc": 0.97},
-    "job": training("succeeded", {**PROGRESS, "step": 2000}),
+    "job": train_job("succeeded", {**PROGRESS, "step": 2000}),
 }

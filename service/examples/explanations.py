@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.examples.jobs import explaining
+from service.examples.jobs import explanation_job
 from service.examples.shared import (
     AFTER,
     BEFORE,
@@ -166,7 +166,7 @@ EXPLANATION: Example = {
     "denoiser": DENOISER_ID,
     "state": "succeeded",
     "summary": _SUMMARY,
-    "job": explaining("succeeded"),
+    "job": explanation_job("succeeded"),
     "created_at": CREATED,
     "links": {
         "self": f"/v1/explanations/{EXPLANATION_ID}",
@@ -180,7 +180,7 @@ WAITING_EXPLANATION: Example = {
     **EXPLANATION,
     "state": "queued",
     "summary": None,
-    "job": explaining("queued", waiting_for=TRAIN_JOB_ID),
+    "job": explanation_job("queued", waiting_for=TRAIN_JOB_ID),
     "links": {**EXPLANATION["links"], "svg": None},
     "result": None,
 }
@@ -188,9 +188,9 @@ LISTED_EXPLANATION: Example = {k: v for k, v in EXPLANATION.items() if k != "res
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="760" height="520">…</svg>'
 GRAPHML = '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">…</graphml>'
 _EDITS = _RESULT["answers"][0]["counterfactuals"][0]["edits"]
-_FACTS: Example = {"predicted_class": 1, "confidence": 0.83, "predicted_class_before": 0}
+_PREDICTIONS: Example = {"predicted_class": 1, "confidence": 0.83, "predicted_class_before": 0}
 CYTOSCAPE: Example = {
-    "data": {**_FACTS, "edits": _EDITS},
+    "data": {**_PREDICTIONS, "edits": _EDITS},
     "directed": False,
     "multigraph": False,
     "elements": {
@@ -214,5 +214,5 @@ PYG: Example = {
     "y": [1],
     "node_ids": ["a", "b", "c", "d", "roof", "tail"],
     "edits": _EDITS,
-    **_FACTS,
+    **_PREDICTIONS,
 }

@@ -54,7 +54,7 @@ ARCHIVE_IN: Example = {
     "name": "motif classifier",
     "description": "Trained on 800 graphs, seed 1.",
     "tags": {"dataset": "BA-3Motif"},
-    "archive": "(a zip file with spec.json, weights.safetensors and perhaps samples.json)",
+    "archive": "(a zip file with spec.json, weights.safetensors and, optionally, samples.json)",
 }
 GNN_PATCH: Example = {"description": "The first one.", "tags": {"stage": "beta", "seed": None}}
 ALIAS_IN: Example = {"version": 3}

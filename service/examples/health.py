@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from service.examples.shared import DONE, Example
 
-_NO_ROOM = (
+_DISK_FULL = (
     "only 3.1 MiB are free for artifacts; 32 MiB are kept for running jobs; "
-    "new work is refused until there is room"
+    "the API rejects new work until there is space"
 )
 READY: Example = {
     "status": "ready",
     "accepts_submissions": True,
     "reasons": [],
     "checks": {
-        "database": {"ok": True, "detail": "answers"},
-        "disk": {"ok": True, "detail": "has room"},
-        "broker": {"ok": True, "detail": "answers"},
-        "workers": {"ok": True, "detail": "every queue is served"},
+        "database": {"ok": True, "detail": "available"},
+        "disk": {"ok": True, "detail": "has space"},
+        "broker": {"ok": True, "detail": "available"},
+        "workers": {"ok": True, "detail": "every queue has a worker"},
     },
     "workers": [
         {
@@ -32,6 +32,6 @@ NOT_READY: Example = {
     **READY,
     "status": "not ready",
     "accepts_submissions": False,
-    "reasons": [f"disk: {_NO_ROOM}"],
-    "checks": {**READY["checks"], "disk": {"ok": False, "detail": _NO_ROOM}},
+    "reasons": [f"disk: {_DISK_FULL}"],
+    "checks": {**READY["checks"], "disk": {"ok": False, "detail": _DISK_FULL}},
 }

@@ -18,7 +18,7 @@ from service.examples.shared import (
 )
 
 
-def job(id_: str, kind: str, queue: str, answer: str, state: str, **changes: Any) -> Example:
+def job(id_: str, kind: str, queue: str, result_link: str, state: str, **changes: Any) -> Example:
     at = f"/v1/jobs/{id_}"
     ended = state not in ("queued", "running")
     example = {
@@ -43,27 +43,29 @@ def job(id_: str, kind: str, queue: str, answer: str, state: str, **changes: Any
             "events": f"{at}/events",
             "cancel": None if ended else f"{at}/cancel",
             "retry": f"{at}/retry" if ended and state != "succeeded" else None,
-            "result": answer,
+            "result": result_link,
         },
     }
     return {**example, **changes}
 
 
-def training(state: str, progress: Example | None) -> Example:
+def train_job(state: str, progress: Example | None) -> Example:
     subject = {"gnn": GNN_ID, "dataset": SET_ID, "denoiser": DENOISER_ID, "explanation": None}
-    address = f"/v1/denoisers/{DENOISER_ID}"
-    return job(TRAIN_JOB_ID, "train", "train", address, state, subject=subject, progress=progress)
+    result_link = f"/v1/denoisers/{DENOISER_ID}"
+    return job(
+        TRAIN_JOB_ID, "train", "train", result_link, state, subject=subject, progress=progress
+    )
 
 
-def explaining(state: str, **changes: Any) -> Example:
+def explanation_job(state: str, **changes: Any) -> Example:
     subject = {
         "gnn": GNN_ID,
         "dataset": SET_ID,
         "denoiser": DENOISER_ID,
         "explanation": EXPLANATION_ID,
     }
-    address = f"/v1/explanations/{EXPLANATION_ID}"
-    return job(JOB_ID, "counterfactual", "sample", address, state, subject=subject, **changes)
+    result_link = f"/v1/explanations/{EXPLANATION_ID}"
+    return job(JOB_ID, "counterfactual", "sample", result_link, state, subject=subject, **changes)
 
 
 PROGRESS: Example = {
@@ -72,10 +74,10 @@ PROGRESS: Example = {
     "total": 2000,
     "metrics": {"loss": 0.231, "flip_rate": 0.64},
 }
-TRAIN_JOB = training("running", PROGRESS)
-CANCELED_JOB = {**explaining("canceled"), "cancel_requested": True}
+TRAIN_JOB = train_job("running", PROGRESS)
+CANCELED_JOB = {**explanation_job("canceled"), "cancel_requested": True}
 RETRY_JOB = {
-    **explaining("queued", retry_of=JOB_ID),
+    **explanation_job("queued", retry_of=JOB_ID),
     "id": "job_01kaajx2c8w6r5n1t9zq",
     "links": {
         "self": "/v1/jobs/job_01kaajx2c8w6r5n1t9zq",

@@ -19,9 +19,9 @@ PREDICTIONS_LATER: Example = {
 }
 
 NODE_PREDICTIONS_IN: Example = {"graph": NODE_LINK_GRAPH, "nodes": ["roof", "tail"]}
-_OF_NODES: list[Example] = [{"nodes": [{"node": "roof", **BEFORE}, {"node": "tail", **AFTER}]}]
+_NODE_ANSWERS: list[Example] = [{"nodes": [{"node": "roof", **BEFORE}, {"node": "tail", **AFTER}]}]
 NODE_PREDICTIONS: Example = {
     "gnn": GNN_ID,
-    "job": {**_PREDICT_JOB, "result": {"kind": "prediction", "predictions": _OF_NODES}},
-    "predictions": _OF_NODES,
+    "job": {**_PREDICT_JOB, "result": {"kind": "prediction", "predictions": _NODE_ANSWERS}},
+    "predictions": _NODE_ANSWERS,
 }

@@ -35,7 +35,7 @@ SPEC: Example = {
         {"type": "linear", "out": 2},
     ],
 }
-# A house (square with a roof) whose roof hangs at one more node.
+# A house (a square with a roof) and one more node at the roof.
 NODE_LINK_GRAPH: Example = {
     "nodes": [{"id": name, "x": [1.0]} for name in ("a", "b", "c", "d", "roof", "tail")],
     "edges": [

@@ -1,4 +1,4 @@
-"""One graph of a stored result, read without the rest of it."""
+"""Reads one graph of a stored result without parsing the rest."""
 
 from __future__ import annotations
 
@@ -24,70 +24,70 @@ from service.http.faults import reject
 
 Value = TypeVar("Value")
 
-_BATCH = 2**16  # bytes; a parser holds the interpreter until it is done
+_BATCH_BYTES = 2**16  # the parser blocks other threads during a batch
 _NODES = TypeAdapter(list[ResultNode])
 _EDGES = TypeAdapter(list[ResultEdge])
 _EDITS = TypeAdapter(list[Edit])
-_EXPLAINED = TypeAdapter[ExplainedNode | None](ExplainedNode | None)
+_EXPLAINED_NODE = TypeAdapter[ExplainedNode | None](ExplainedNode | None)
 _MOLECULE = TypeAdapter[Molecule | None](Molecule | None)
-_GENERATED = TypeAdapter[GeneratedMolecule | None](GeneratedMolecule | None)
-_MISS = TypeAdapter[ClosestMiss | None](ClosestMiss | None)
-_ID = TypeAdapter[NodeId | None](NodeId | None)
+_GENERATED_MOLECULE = TypeAdapter[GeneratedMolecule | None](GeneratedMolecule | None)
+_CLOSEST_MISS = TypeAdapter[ClosestMiss | None](ClosestMiss | None)
+_NODE_ID = TypeAdapter[NodeId | None](NodeId | None)
 _SHARE = TypeAdapter[float | None](float | None)
 
 
 @dataclass(frozen=True)
 class ChosenGraph:
-    """A graph of a result with what is known about it."""
+    """A graph of a result with its edits and predictions."""
 
     title: str
     subtitle: str
     graph: ResultGraph  # after the edits
     edits: tuple[Edit, ...]
-    before: Prediction | None  # None for class explanations, which start from nothing
+    before: Prediction | None  # None for class explanations, which edit no graph
     after: Prediction
-    is_answer: bool  # False: only the closest miss
-    node: NodeId | None = None  # the explained one, if the GNN classifies nodes
-    # as it was posted, or what a class example makes; None for other graphs
+    is_answer: bool  # False for the closest miss, or the posted graph if there is none
+    node: NodeId | None = None  # the explained node, if the GNN classifies nodes
+    # of a graph posted as SMILES, or of a class example
     molecule: Molecule | GeneratedMolecule | None = None
 
     @property
     def positions(self) -> dict[NodeId, int]:
         return {node.id: position for position, node in enumerate(self.graph.nodes)}
 
-    def pairs(self) -> list[tuple[int, int]]:
-        """The edited graph's edges by position."""
-        position = self.positions
-        return [(position[edge.source], position[edge.target]) for edge in self.graph.edges]
+    def edge_pairs(self) -> list[tuple[int, int]]:
+        """The edges after the edits, by node position."""
+        positions = self.positions
+        return [(positions[edge.source], positions[edge.target]) for edge in self.graph.edges]
 
-    def edited(self, action: str) -> list[tuple[int, int]]:
-        position = self.positions
+    def edited_pairs(self, action: str) -> list[tuple[int, int]]:
+        positions = self.positions
         return [
-            (position[edit.source], position[edit.target])
+            (positions[edit.source], positions[edit.target])
             for edit in self.edits
             if edit.action == action
         ]
 
 
 def chosen_graph(result: bytes, graph: int, alternative: int) -> ChosenGraph:
-    """Graph `graph` of a stored result: its counterfactual `alternative`, or a class example."""
+    """Counterfactual `alternative` of graph `graph`; of a class explanation, example `graph`."""
     members = JsonPart.whole(result).members()
     if "examples" in members:
-        return _example(members, graph, alternative)
+        return _class_example(members, graph, alternative)
     answers = members["answers"].elements()
     _check_index("graph", graph, len(answers), "graphs")
     answer = answers[graph].members()
-    node = _optional(_EXPLAINED, answer, "node")
+    node = _optional(_EXPLAINED_NODE, answer, "node")
     molecule = _optional(_MOLECULE, answer, "molecule")
     before = _prediction(answer)
-    place = f"{'node' if node else 'graph'} {graph + 1} of {len(answers)}"
+    number = f"{'node' if node else 'graph'} {graph + 1} of {len(answers)}"
     counterfactuals = answer["counterfactuals"].elements()
     if not counterfactuals:
-        miss = _optional(_MISS, answer, "closest_miss")
+        miss = _optional(_CLOSEST_MISS, answer, "closest_miss")
         posted = _graph(answer)
         return ChosenGraph(
             title="No counterfactual within the budget",
-            subtitle=f"{place}, " + ("closest miss" if miss else "as it was posted"),
+            subtitle=f"{number}, " + ("closest miss" if miss else "as posted"),
             graph=_apply(posted, miss.edits) if miss else posted,
             edits=tuple(miss.edits) if miss else (),
             before=before,
@@ -97,26 +97,26 @@ def chosen_graph(result: bytes, graph: int, alternative: int) -> ChosenGraph:
             molecule=molecule,
         )
     _check_index("alternative", alternative, len(counterfactuals), "counterfactuals")
-    found = counterfactuals[alternative].members()
+    counterfactual = counterfactuals[alternative].members()
     return ChosenGraph(
         title="Counterfactual",
-        subtitle=f"{place}, alternative {alternative + 1} of {len(counterfactuals)}",
-        graph=_graph(found),
-        edits=tuple(_EDITS.validate_json(found["edits"].text)),
+        subtitle=f"{number}, alternative {alternative + 1} of {len(counterfactuals)}",
+        graph=_graph(counterfactual),
+        edits=tuple(_EDITS.validate_json(counterfactual["edits"].text)),
         before=before,
-        after=_prediction(found),
+        after=_prediction(counterfactual),
         is_answer=True,
         node=node.id if node else None,
         molecule=molecule,
     )
 
 
-def _example(result: dict[str, JsonPart], graph: int, alternative: int) -> ChosenGraph:
+def _class_example(result: dict[str, JsonPart], graph: int, alternative: int) -> ChosenGraph:
     examples = result["examples"].elements()
     _check_index("graph", graph, len(examples), "examples")
-    _check_index("alternative", alternative, 1, "alternative of an example")
+    _check_index("alternative", alternative, 1, "alternative per example")
     example = examples[graph].members()
-    node, share = _optional(_ID, example, "node"), _optional(_SHARE, example, "share")
+    node, share = _optional(_NODE_ID, example, "node"), _optional(_SHARE, example, "share")
     return ChosenGraph(
         title=f"Typical {'graph' if node is None else 'node'} of class "
         f"{int(result['target_class'].text)}",
@@ -128,13 +128,13 @@ def _example(result: dict[str, JsonPart], graph: int, alternative: int) -> Chose
         after=_prediction(example),
         is_answer=True,
         node=node,
-        molecule=_optional(_GENERATED, example, "molecule"),
+        molecule=_optional(_GENERATED_MOLECULE, example, "molecule"),
     )
 
 
 def _graph(owner: dict[str, JsonPart]) -> ResultGraph:
     members = owner["graph"].members()
-    nodes, edges = members["nodes"].batches(_BATCH), members["edges"].batches(_BATCH)
+    nodes, edges = members["nodes"].batches(_BATCH_BYTES), members["edges"].batches(_BATCH_BYTES)
     return ResultGraph(
         nodes=[node for batch in nodes for node in _NODES.validate_json(batch)],
         edges=[edge for batch in edges for edge in _EDGES.validate_json(batch)],
@@ -162,5 +162,5 @@ def _apply(graph: ResultGraph, edits: list[Edit]) -> ResultGraph:
 
 def _check_index(name: str, index: int, count: int, what: str) -> None:
     if index >= count:
-        allowed = f"0 to {count - 1}" if count > 1 else "only 0" if count else "none"
-        reject(name, f"is {index}; of the {count} {what}, allowed is {allowed}", "query")
+        expected = f"; expected {f'0 to {count - 1}' if count > 1 else 0}" if count else ""
+        reject(name, f"is {index}, but the result has {count} {what}{expected}", "query")

@@ -1,76 +1,100 @@
-"""Attributes of posted edges: all have as many, and both directions of an edge have the same."""
+"""Checks posted edges and their attributes; both directions of a pair are one edge."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from d4explain.contracts.gnn_spec import MAX_EDGE_FEATURES
 from d4explain.contracts.requests import Pair
-from service.http.faults import Faults
+from d4explain.contracts.results import NodeId
+from service.graph_io.expected_features import ExpectedEdgeAttributes
+from service.graph_io.parsed_graph import EdgeEnd, ParsedGraph
+from service.graph_io.size_limits import too_many
+from service.http.faults import Faults, shown
 
 Row = list[float]
 
 
-@dataclass(frozen=True)
-class EdgeSize:
-    """How many attributes each edge must have, and who says so."""
-
-    size: int
-    owner: str  # "the GNN gnn_… takes"
-
-    @property
-    def said(self) -> str:
-        return f"{self.owner} {self.size or 'none'}"
-
-
-@dataclass(frozen=True)
-class ListedEdges:
-    """What was posted about edges, and where."""
-
-    rows: Sequence[Row | None]  # of every listed edge
-    places: Mapping[Pair, int]  # positions of both ends → where the edge was listed
-    pointer: Callable[[int], str]  # to the attributes of an edge
-
-    def of(self, ends: Pair, faults: Faults) -> Row:
-        """What an edge carries; it may have been listed once per direction."""
-        one, other = ends
-        found = [self.places[pair] for pair in ((one, other), (other, one)) if pair in self.places]
-        first, last = min(found), max(found)
-        if self.rows[first] != self.rows[last]:
-            said = f"differs from that of the same edge the other way, which is edge {first}"
-            faults.add(self.pointer(last), f"{said}; graphs are undirected")
-        return self.rows[first] or []
+def read_edges(
+    graph: ParsedGraph, positions: Mapping[NodeId, int], max_edges: int, faults: Faults
+) -> tuple[list[Pair], dict[Pair, int]]:
+    """Undirected edges by node position, and the index of each ordered pair in `graph.edges`."""
+    pointers = graph.pointers
+    index_of: dict[Pair, int] = {}
+    for edge, (source, target) in enumerate(graph.edges):
+        if source not in positions or target not in positions:
+            end: EdgeEnd = "target" if source in positions else "source"
+            unknown = target if source in positions else source
+            detail = f"there is no node with the id {shown(unknown)}"
+            faults.add(pointers.edge_end(edge, end), detail)
+            continue
+        pair = (positions[source], positions[target])
+        if pair[0] == pair[1]:
+            faults.add(pointers.edge(edge), f"is a self-loop of node {shown(source)}")
+        elif pair in index_of:
+            faults.add(
+                pointers.edge(edge),
+                f"the edge from {shown(source)} to {shown(target)} is already listed, "
+                f"as edge {index_of[pair]}",
+            )
+        index_of.setdefault(pair, edge)
+    edges = sorted({(min(pair), max(pair)) for pair in index_of})
+    if len(edges) > max_edges:
+        faults.add(pointers.edges, too_many(len(edges), "edges", max_edges))
+    return edges, index_of
 
 
-def edge_attributes(
-    listed: ListedEdges, edges: Sequence[Pair], expected: EdgeSize | None, faults: Faults
+def read_edge_attributes(
+    graph: ParsedGraph,
+    edges: Sequence[Pair],
+    index_of: Mapping[Pair, int],
+    expected: ExpectedEdgeAttributes | None,
+    faults: Faults,
 ) -> list[Row] | None:
-    """[edge][attribute], None if the edges have none, which is for `expected` to allow."""
-    if not listed.rows:
+    """[edge][attribute]; None if the edges have no attributes."""
+    pointer = graph.pointers.edge_attributes
+    if not graph.edge_attr:
         return [] if expected and expected.size else None
     first, row = next(
-        ((edge, row) for edge, row in enumerate(listed.rows) if row is not None), (0, None)
+        ((edge, row) for edge, row in enumerate(graph.edge_attr) if row is not None), (0, None)
     )
     if row is None:
         if expected and expected.size:
-            faults.add(listed.pointer(0), f"is missing; {expected.said} attributes per edge")
+            faults.add(pointer(0), f"is missing; {expected.requirement} attributes per edge")
         return None
     if expected is None and not 1 <= len(row) <= MAX_EDGE_FEATURES:
-        said = f"an edge has {len(row):,} attributes; allowed are 1 to {MAX_EDGE_FEATURES}"
-        faults.add(listed.pointer(first), said)
+        faults.add(
+            pointer(first),
+            f"an edge has {len(row):,} attributes; expected 1 to {MAX_EDGE_FEATURES}",
+        )
         return None
-    expected = expected or EdgeSize(len(row), "the first edge has")
+    expected = expected or ExpectedEdgeAttributes(len(row), "the first edge has")
     if not expected.size:
-        said = f"has {len(row):,} attributes; {expected.said}: leave them out"
-        faults.add(listed.pointer(first), said)
+        detail = f"has {len(row):,} attributes; {expected.requirement}: leave them out"
+        faults.add(pointer(first), detail)
         return None
     before = len(faults)
-    for edge, own in enumerate(listed.rows):
-        if own is None:
-            faults.add(listed.pointer(edge), "is missing, while other edges have attributes")
-        elif len(own) != expected.size:
-            faults.add(listed.pointer(edge), f"has {len(own):,} attributes; {expected.said}")
+    for edge, posted in enumerate(graph.edge_attr):
+        if posted is None:
+            faults.add(pointer(edge), "is missing, while other edges have attributes")
+        elif len(posted) != expected.size:
+            faults.add(pointer(edge), f"has {len(posted):,} attributes; {expected.requirement}")
     if len(faults) > before:
         return None
-    return [listed.of(ends, faults) for ends in edges]
+    return [_attributes_of(graph, pair, index_of, faults) for pair in edges]
+
+
+def _attributes_of(
+    graph: ParsedGraph, pair: Pair, index_of: Mapping[Pair, int], faults: Faults
+) -> Row:
+    """The attributes of one edge; if both directions are listed, they must agree."""
+    one, other = pair
+    listed = [index_of[ends] for ends in ((one, other), (other, one)) if ends in index_of]
+    first, last = min(listed), max(listed)
+    if graph.edge_attr[first] != graph.edge_attr[last]:
+        faults.add(
+            graph.pointers.edge_attributes(last),
+            f"differs from edge {first}, the same edge in the other direction; graphs are "
+            "undirected",
+        )
+    return graph.edge_attr[first] or []

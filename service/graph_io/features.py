@@ -1,4 +1,4 @@
-"""What features of nodes and edges a GNN takes, and whether a reference set has them."""
+"""The features that a GNN expects, and whether a reference set has them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from d4explain.contracts.feature_schema import (
     groups_of,
 )
 from d4explain.contracts.featurisers import featuriser_of
-from service.graph_io.edge_reader import EdgeSize
-from service.graph_io.graph_reader import FeatureSize
+from service.graph_io.expected_features import ExpectedEdgeAttributes, ExpectedFeatures
 from service.http.faults import reject
 from store.artifacts import graph_sets, large_graphs
 from store.artifacts.files import Artifacts
@@ -23,32 +22,34 @@ from store.database.tables import Dataset, Gnn
 from store.store import Store
 
 
-def features_of(gnn: Gnn) -> FeatureSize:
-    owner = f"the GNN {gnn.id}"
-    return FeatureSize(
+def expected_features(gnn: Gnn) -> ExpectedFeatures:
+    source = f"the GNN {gnn.id}"
+    return ExpectedFeatures(
         gnn.spec["features"],
-        owner,
-        _groups(gnn),
+        source,
+        _one_hot_groups(gnn),
         featuriser_of(gnn.spec),
-        EdgeSize(gnns.edge_features(gnn), f"{owner} takes"),
+        ExpectedEdgeAttributes(gnns.edge_features(gnn), f"{source} takes"),
     )
 
 
-def check_groups(store: Store, gnn: Gnn, dataset: Dataset) -> None:
-    """Refuses a reference set that breaks the one-hot groups of the GNN's feature schema."""
-    look = _first_broken_row if dataset.large else _first_broken
-    broken = look(store.artifacts, dataset.graphs_digest, _groups(gnn))
-    if broken is not None:
-        reject("/dataset", f"{broken} of {dataset.id}, so it does not fit the GNN {gnn.id}")
+def check_one_hot_groups(store: Store, gnn: Gnn, dataset: Dataset) -> None:
+    """Rejects a reference set that violates the one-hot groups of the GNN's feature schema."""
+    find = _first_violation_in_large_graph if dataset.large else _first_violation
+    violation = find(store.artifacts, dataset.graphs_digest, _one_hot_groups(gnn))
+    if violation is not None:
+        reject("/dataset", f"{violation} of {dataset.id}, so it does not fit the GNN {gnn.id}")
 
 
-def _groups(gnn: Gnn) -> tuple[OneHotGroup, ...]:
+def _one_hot_groups(gnn: Gnn) -> tuple[OneHotGroup, ...]:
     schema = gnn.spec.get("feature_schema")
     return groups_of(None if schema is None else FeatureSchemaDocument.model_validate(schema))
 
 
-@lru_cache(maxsize=256)  # digests name their content, so what was found once stays true
-def _first_broken(artifacts: Artifacts, digest: str, groups: tuple[OneHotGroup, ...]) -> str | None:
+@lru_cache(maxsize=256)  # a digest identifies its content, so a cached result stays valid
+def _first_violation(
+    artifacts: Artifacts, digest: str, groups: tuple[OneHotGroup, ...]
+) -> str | None:
     if not groups:
         return None
     packed = graph_sets.arrays(artifacts.get(digest))
@@ -61,10 +62,9 @@ def _first_broken(artifacts: Artifacts, digest: str, groups: tuple[OneHotGroup, 
 
 
 @lru_cache(maxsize=256)
-def _first_broken_row(
+def _first_violation_in_large_graph(
     artifacts: Artifacts, digest: str, groups: tuple[OneHotGroup, ...]
 ) -> str | None:
-    """The same for one large graph."""
     if not groups:
         return None
     with artifacts.open_large(digest) as file:

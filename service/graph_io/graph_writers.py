@@ -1,4 +1,4 @@
-"""A graph of a result, written in the form a caller asked for."""
+"""Writes one graph of a result as GraphML, Cytoscape JSON or a PyG dict."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from service.graph_io.chosen_graph import ChosenGraph
 from service.http.faults import reject
 from store.errors import Conflict
 
-_MOST_GRAPHML_VALUES = 1_000_000  # some 30 bytes each
+_MAX_GRAPHML_VALUES = 1_000_000  # about 30 bytes each
+_PIXELS_PER_UNIT = 80.0  # the layout's unit is about the length of an edge
 
 
 class Format(StrEnum):
@@ -28,7 +29,7 @@ class Format(StrEnum):
 
 
 class CytoscapeDocument(BaseModel):
-    """What `to_cytoscape` writes."""
+    """The output of `to_cytoscape`."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -39,7 +40,7 @@ class CytoscapeDocument(BaseModel):
 
 
 class PygDocument(BaseModel):
-    """What `to_pyg` writes; a posted graph may have this form."""
+    """The output of `to_pyg`; it can be posted as a graph."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -55,11 +56,13 @@ class PygDocument(BaseModel):
     predicted_class: int
     confidence: float
     predicted_class_before: int | None = None
-    node: NodeId | None = Field(None, description="The explained node, of a node classifier.")
+    node: NodeId | None = Field(
+        None, description="The explained node, if the GNN classifies nodes."
+    )
 
 
 def require_answer(chosen: ChosenGraph) -> None:
-    """Only a drawing may show a miss: in other forms it would be taken for a counterfactual."""
+    """Rejects a miss: only a drawing marks it, other formats would show it as a counterfactual."""
     if not chosen.is_answer:
         raise Conflict(
             "no counterfactual was found for this graph within the budget; "
@@ -68,50 +71,53 @@ def require_answer(chosen: ChosenGraph) -> None:
 
 
 def to_graphml(chosen: ChosenGraph, check: Callable[[], None] = lambda: None) -> str:
-    """GraphML: features as x0, x1 …, edge attributes as e0, e1 …
+    """GraphML with features x0, x1 … and edge attributes e0, e1 …
 
-    Edges say whether they were added, nodes whether they are explained. It is written line by line:
-    a tree of elements would take a hundred times the memory of the text.
+    Writes text line by line: an element tree would take a hundred times the memory.
     """
     values = sum(len(node.x) for node in chosen.graph.nodes)
-    if values > _MOST_GRAPHML_VALUES:
-        said = f"is graphml, which writes at most {_MOST_GRAPHML_VALUES:,} node features; "
-        reject("format", f"{said}the graph has {values:,}: pyg and cytoscape write them", "query")
+    if values > _MAX_GRAPHML_VALUES:
+        reject(
+            "format",
+            f"is graphml, which allows at most {_MAX_GRAPHML_VALUES:,} node features; the graph "
+            f"has {values:,}; use pyg or cytoscape",
+            "query",
+        )
     keys: dict[tuple[str, str], str] = {}
-    declared: list[str] = []
+    declarations: list[str] = []
 
     def data(owner: str, name: str, value: str | float) -> str:
-        place = owner, name
-        if place not in keys:  # GraphML wants every attribute declared before the graph
-            keys[place] = f"d{len(keys)}"
+        attribute = owner, name
+        if attribute not in keys:  # GraphML declares every attribute before the graph
+            keys[attribute] = key = f"d{len(keys)}"
             kind = {str: "string", int: "long", bool: "boolean"}.get(type(value), "double")
-            declared.append(
-                f'  <key id="{keys[place]}" for="{owner}" attr.name="{name}" attr.type="{kind}"/>'
+            declarations.append(
+                f'  <key id="{key}" for="{owner}" attr.name="{name}" attr.type="{kind}"/>'
             )
         text = str(value).lower() if isinstance(value, bool) else escape(str(value))
-        return f'<data key="{keys[place]}">{text}</data>'
+        return f'<data key="{keys[attribute]}">{text}</data>'
 
-    lines = [f"    {data('graph', name, value)}" for name, value in _facts(chosen).items()]
-    lines.append(f"    {data('graph', 'edits', json.dumps(_edit_list(chosen)))}")
+    lines = [f"    {data('graph', name, value)}" for name, value in _predictions(chosen).items()]
+    lines.append(f"    {data('graph', 'edits', json.dumps(_edits(chosen)))}")
     for node in chosen.graph.nodes:
         check()
-        marks = [data("node", name, value) for name, value in _mark(chosen, node).items()]
-        features = [data("node", f"x{place}", value) for place, value in enumerate(node.x)]
-        held = "".join(marks + features)
-        lines.append(f"    <node id={quoteattr(str(node.id))}>{held}</node>")
-    added = _pair_set(chosen, "add")
+        flags = [data("node", name, value) for name, value in _node_flags(chosen, node).items()]
+        features = [data("node", f"x{column}", value) for column, value in enumerate(node.x)]
+        content = "".join(flags + features)
+        lines.append(f"    <node id={quoteattr(str(node.id))}>{content}</node>")
+    added = _added_edges(chosen)
     for edge in chosen.graph.edges:
         check()
         is_added = frozenset((edge.source, edge.target)) in added
-        held = data("edge", "edit", "added" if is_added else "kept")
-        for place, attribute in enumerate(edge.edge_attr or []):
-            held += data("edge", f"e{place}", attribute)
+        content = data("edge", "edit", "added" if is_added else "kept")
+        for column, value in enumerate(edge.edge_attr or []):
+            content += data("edge", f"e{column}", value)
         ends = f"source={quoteattr(str(edge.source))} target={quoteattr(str(edge.target))}"
-        lines.append(f"    <edge {ends}>{held}</edge>")
+        lines.append(f"    <edge {ends}>{content}</edge>")
     return "\n".join(
         [
             '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">',
-            *declared,
+            *declarations,
             '  <graph edgedefault="undirected">',
             *lines,
             "  </graph>",
@@ -121,10 +127,10 @@ def to_graphml(chosen: ChosenGraph, check: Callable[[], None] = lambda: None) ->
 
 
 def to_cytoscape(chosen: ChosenGraph, check: Callable[[], None] = lambda: None) -> dict[str, Any]:
-    """Cytoscape.js elements with positions; `networkx.cytoscape_graph` reads it too."""
-    added = _pair_set(chosen, "add")
-    pairs = chosen.pairs() + chosen.edited("remove")
-    places = (layout(len(chosen.graph.nodes), pairs, check) * 80.0).round(2).tolist()  # pixels
+    """Cytoscape.js elements with positions; `networkx.cytoscape_graph` can read them."""
+    added = _added_edges(chosen)
+    pairs = chosen.edge_pairs() + chosen.edited_pairs("remove")
+    positions = layout(len(chosen.graph.nodes), pairs, check) * _PIXELS_PER_UNIT
     nodes = [
         {
             "data": {
@@ -132,16 +138,16 @@ def to_cytoscape(chosen: ChosenGraph, check: Callable[[], None] = lambda: None) 
                 "value": node.id,
                 "name": str(node.id),
                 "x": node.x,
-                **_mark(chosen, node),
+                **_node_flags(chosen, node),
             },
             "position": {"x": x, "y": y},
         }
-        for node, (x, y) in zip(chosen.graph.nodes, places, strict=True)
+        for node, (x, y) in zip(chosen.graph.nodes, positions.round(2).tolist(), strict=True)
     ]
     edges = [
         {
             "data": {
-                # The caller's ids: NetworkX wants them so, Cytoscape.js makes strings of them.
+                # Not as strings: NetworkX needs the original ids; Cytoscape.js converts them.
                 "source": edge.source,
                 "target": edge.target,
                 "edit": "added" if frozenset((edge.source, edge.target)) in added else "kept",
@@ -151,7 +157,7 @@ def to_cytoscape(chosen: ChosenGraph, check: Callable[[], None] = lambda: None) 
         for edge in chosen.graph.edges
     ]
     return {
-        "data": {**_facts(chosen), "edits": _edit_list(chosen)},
+        "data": {**_predictions(chosen), "edits": _edits(chosen)},
         "directed": False,
         "multigraph": False,
         "elements": {"nodes": nodes, "edges": edges},
@@ -159,45 +165,45 @@ def to_cytoscape(chosen: ChosenGraph, check: Callable[[], None] = lambda: None) 
 
 
 def to_pyg(chosen: ChosenGraph) -> dict[str, Any]:
-    """A PyG `Data` as lists, both directions of each edge; it can be posted again as it is."""
-    pairs = chosen.pairs()
-    carried = [edge.edge_attr for edge in chosen.graph.edges if edge.edge_attr is not None]
+    """A PyG `Data` as lists, with both directions of each edge; it can be posted unchanged."""
+    pairs = chosen.edge_pairs()
+    edge_attr = [edge.edge_attr for edge in chosen.graph.edges if edge.edge_attr is not None]
     return {
         "x": [node.x for node in chosen.graph.nodes],
         "edge_index": [
             [s for s, _ in pairs] + [t for _, t in pairs],
             [t for _, t in pairs] + [s for s, _ in pairs],
         ],
-        **({"edge_attr": carried + carried} if carried else {}),
+        **({"edge_attr": edge_attr + edge_attr} if edge_attr else {}),
         "num_nodes": len(chosen.graph.nodes),
         "y": [chosen.after.predicted_class],
         "node_ids": [node.id for node in chosen.graph.nodes],
-        "edits": _edit_list(chosen),
-        **_facts(chosen),
+        "edits": _edits(chosen),
+        **_predictions(chosen),
     }
 
 
-def _facts(chosen: ChosenGraph) -> dict[str, NodeId | float]:
+def _predictions(chosen: ChosenGraph) -> dict[str, NodeId | float]:
     after = chosen.after.predicted_class
-    facts: dict[str, NodeId | float] = {
+    predictions: dict[str, NodeId | float] = {
         "predicted_class": after,
         "confidence": chosen.after.probabilities[after],
     }
     if chosen.before is not None:
-        facts["predicted_class_before"] = chosen.before.predicted_class
+        predictions["predicted_class_before"] = chosen.before.predicted_class
     if chosen.node is not None:
-        facts["node"] = chosen.node
-    return facts
+        predictions["node"] = chosen.node
+    return predictions
 
 
-def _mark(chosen: ChosenGraph, node: ResultNode) -> dict[str, bool]:
-    """Whether it is the explained node, where there is one."""
+def _node_flags(chosen: ChosenGraph, node: ResultNode) -> dict[str, bool]:
+    """Whether this is the explained node, if the GNN classifies nodes."""
     return {} if chosen.node is None else {"explained": node.id == chosen.node}
 
 
-def _edit_list(chosen: ChosenGraph) -> list[dict[str, Any]]:
+def _edits(chosen: ChosenGraph) -> list[dict[str, Any]]:
     return [edit.model_dump(mode="json") for edit in chosen.edits]
 
 
-def _pair_set(chosen: ChosenGraph, action: str) -> set[frozenset[NodeId]]:
-    return {frozenset((e.source, e.target)) for e in chosen.edits if e.action == action}
+def _added_edges(chosen: ChosenGraph) -> set[frozenset[NodeId]]:
+    return {frozenset((e.source, e.target)) for e in chosen.edits if e.action == "add"}

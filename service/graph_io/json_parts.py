@@ -1,7 +1,7 @@
-"""Parts of a JSON document, found without parsing the rest of it.
+"""Finds parts of a JSON document without parsing the rest.
 
-A parser holds the interpreter while it reads, and a result may have tens of megabytes; NumPy finds
-the borders of a part while other threads go on.
+A result may have tens of megabytes, and Python's parser blocks all other threads. NumPy finds the
+boundaries of a part while other threads run.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-_CHUNK = 2**18
+_CHUNK_BYTES = 2**18
 _QUOTE, _BACKSLASH, _COMMA = b'"\\,'
-# With this bit set, [ is { and ] is }.
-_BRACE_BIT, _OPENED, _CLOSED = 0x20, ord("{"), ord("}")
+# This bit turns [ into { and ] into }.
+_BRACE_BIT, _OPENING, _CLOSING = 0x20, ord("{"), ord("}")
 
 
 @dataclass(frozen=True)
@@ -37,30 +37,30 @@ class JsonPart:
         return self.data[self.start : self.end]
 
     def elements(self) -> list[JsonPart]:
-        """Of an array."""
-        borders = [self.start, *self._commas(), self.end - 1]
-        parts = [self._stripped(before + 1, after) for before, after in pairwise(borders)]
+        """The elements of an array."""
+        separators = [self.start, *self._commas(), self.end - 1]
+        parts = [self._stripped(before + 1, after) for before, after in pairwise(separators)]
         return [] if len(parts) == 1 and parts[0].start == parts[0].end else parts
 
     def batches(self, size: int) -> Iterator[bytes]:
-        """An array as several shorter ones, each of about `size` bytes or of one element."""
-        borders = np.array([self.start, *self._commas(), self.end - 1])
+        """Splits an array into shorter arrays of about `size` bytes, or of one element."""
+        separators = np.array([self.start, *self._commas(), self.end - 1])
         first = 0
-        while first < len(borders) - 1:
-            reach = int(np.searchsorted(borders, borders[first] + size, side="right")) - 1
-            last = max(reach, first + 1)
-            yield b"[" + self.data[borders[first] + 1 : borders[last]] + b"]"
+        while first < len(separators) - 1:
+            fitting = int(np.searchsorted(separators, separators[first] + size, side="right")) - 1
+            last = max(fitting, first + 1)
+            yield b"[" + self.data[separators[first] + 1 : separators[last]] + b"]"
             first = last
 
     def members(self) -> dict[str, JsonPart]:
-        """Of an object whose names have no escapes."""
-        found = {}
+        """The members of an object; their names must not contain escapes."""
+        parts = {}
         for member in self.elements():
-            closing = self.data.index(b'"', member.start + 1)
-            colon = self.data.index(b":", closing)
-            name = self.data[member.start + 1 : closing].decode()
-            found[name] = self._stripped(colon + 1, member.end)
-        return found
+            quote = self.data.index(b'"', member.start + 1)
+            colon = self.data.index(b":", quote)
+            name = self.data[member.start + 1 : quote].decode()
+            parts[name] = self._stripped(colon + 1, member.end)
+        return parts
 
     def _stripped(self, start: int, end: int) -> JsonPart:
         while start < end and self.data[start : start + 1].isspace():
@@ -70,20 +70,20 @@ class JsonPart:
         return JsonPart(self.data, start, end)
 
     def _commas(self) -> Iterator[int]:
-        """Where those between the elements of this array or object are."""
+        """Positions of the commas between the elements of this array or object."""
         characters = np.frombuffer(self.data, dtype=np.uint8)
         depth, in_string = 0, 0
         first = self.start
         while first < self.end:
-            last = min(first + _CHUNK, self.end)
+            last = min(first + _CHUNK_BYTES, self.end)
             while last < self.end and characters[last - 1] == _BACKSLASH:
-                last += 1  # an escape is not to be cut
+                last += 1  # do not split an escape sequence
             chunk = characters[first:last]
             quotes = chunk == _QUOTE
             quotes[_escaped(chunk)] = False
             strings = (np.cumsum(quotes, dtype=np.int32) + in_string) & 1
             braces = chunk | _BRACE_BIT
-            steps = (braces == _OPENED).view(np.int8) - (braces == _CLOSED).view(np.int8)
+            steps = (braces == _OPENING).view(np.int8) - (braces == _CLOSING).view(np.int8)
             steps[strings == 1] = 0
             levels = np.cumsum(steps, dtype=np.int32) + depth
             commas = (chunk == _COMMA) & (strings == 0) & (levels == 1)
@@ -93,8 +93,8 @@ class JsonPart:
 
 def _escaped(chunk: NDArray[np.uint8]) -> NDArray[np.int64]:
     """Positions after a backslash that is not itself escaped."""
-    slashes = np.flatnonzero(chunk == _BACKSLASH)
-    begins = np.diff(slashes, prepend=-2) > 1
-    run_start = np.maximum.accumulate(np.where(begins, slashes, 0))
-    found: NDArray[np.int64] = slashes[(slashes - run_start) % 2 == 0] + 1
-    return found
+    backslashes = np.flatnonzero(chunk == _BACKSLASH)
+    starts_run = np.diff(backslashes, prepend=-2) > 1
+    run_start = np.maximum.accumulate(np.where(starts_run, backslashes, 0))
+    escaped: NDArray[np.int64] = backslashes[(backslashes - run_start) % 2 == 0] + 1
+    return escaped

@@ -1,4 +1,4 @@
-"""Uploaded large graphs: npz or NDJSON to compressed rows; sizes are looked at before values."""
+"""Reads uploaded large graphs, npz or NDJSON, as compressed rows; checks sizes before values."""
 
 from __future__ import annotations
 
@@ -16,21 +16,24 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
 from service.graph_io.schemas import MAX_FLOAT32, Feature
+from service.graph_io.size_limits import too_many
 from service.http.faults import Fault, InvalidRequestError, faults_of, reject
 from service.http.json_bodies import MalformedJsonError, parse_json
 from service.schemas import Body
 from store.artifacts.large_graphs import LargeGraph, first_repeated, rows_of
 from store.settings import Settings
 
-_CHUNK = 2**22  # bytes that are read and checked at once
-_WIDEST = 8  # bytes of a number
-_HEADERS: dict[tuple[int, int], Callable[[IO[bytes]], tuple[tuple[int, ...], bool, np.dtype]]] = {
+_CHUNK_BYTES = 2**22
+_MAX_NUMBER_BYTES = 8
+_HEADER_READERS: dict[
+    tuple[int, int], Callable[[IO[bytes]], tuple[tuple[int, ...], bool, np.dtype]]
+] = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
-Node = NDArray[np.int64]
-Values = NDArray[np.float32]
-Kept = TypeVar("Kept", np.float32, np.int64)
+Nodes = NDArray[np.int64]
+Features = NDArray[np.float32]
+Stored = TypeVar("Stored", np.float32, np.int64)
 
 
 class LargeForm(StrEnum):
@@ -39,28 +42,30 @@ class LargeForm(StrEnum):
 
 
 class LargeLine(Body):
-    """Some of the nodes, or edges, or both; nodes are numbered in the order in which they come."""
+    """Some of the nodes, edges or both; nodes are numbered in the order of the lines."""
 
     x: list[list[Feature]] | None = Field(None, description="Features of the next nodes.")
     edge_index: list[list[int]] | None = Field(
         None,
-        description="Sources and targets of some edges; each edge is listed once, or once per "
-        "direction. They may name nodes of later lines.",
+        description="Sources and targets of some edges. List each edge once, or once per "
+        "direction. Edges may refer to nodes of later lines.",
     )
 
 
 def read_large(file: BinaryIO, form: LargeForm, limits: Settings) -> LargeGraph:
-    """The graph of an upload, checked; without features every node gets the constant 1."""
-    x, sources, targets = (_npz if form is LargeForm.NPZ else _ndjson)(file, limits)
+    """Reads and checks an upload; without features every node gets the constant 1."""
+    read = _read_npz if form is LargeForm.NPZ else _read_ndjson
+    x, sources, targets = read(file, limits)
     if not len(sources):
-        reject("/edge_index", "the graph has no edges; edits are budgeted as a share of them")
-    least, most = int(min(sources.min(), targets.min())), int(max(sources.max(), targets.max()))
+        reject("/edge_index", "the graph has no edges; the edit budget is a share of its edges")
+    lowest = int(min(sources.min(), targets.min()))
+    highest = int(max(sources.max(), targets.max()))
     if x is None:
-        _check_size("/edge_index", most + 1, "nodes", limits.max_large_nodes)
-        x = np.ones((most + 1, 1), dtype=np.float32)
-    if least < 0 or most >= len(x):
-        said = least if least < 0 else most
-        reject("/edge_index", f"names the node {said}; the nodes are 0 to {len(x) - 1:,}")
+        _check_count("/edge_index", highest + 1, "nodes", limits.max_large_nodes)
+        x = np.ones((highest + 1, 1), dtype=np.float32)
+    if lowest < 0 or highest >= len(x):
+        unknown = lowest if lowest < 0 else highest
+        reject("/edge_index", f"has the node {unknown}; the nodes are 0 to {len(x) - 1:,}")
     loops = sources[sources == targets]
     if len(loops):
         reject("/edge_index", f"has a self-loop of node {loops[0]}")
@@ -69,12 +74,12 @@ def read_large(file: BinaryIO, form: LargeForm, limits: Settings) -> LargeGraph:
         source, target = repeated
         reject("/edge_index", f"the edge from {source} to {target} is listed twice")
     graph = rows_of(x, sources, targets)
-    _check_size("/edge_index", graph.edge_count, "edges", limits.max_large_edges)
+    _check_count("/edge_index", graph.edge_count, "edges", limits.max_large_edges)
     return graph
 
 
-def _npz(file: BinaryIO, limits: Settings) -> tuple[Values | None, Node, Node]:
-    """Arrays `edge_index` [2, edge] and, if there are features, `x` [node, feature]."""
+def _read_npz(file: BinaryIO, limits: Settings) -> tuple[Features | None, Nodes, Nodes]:
+    """Reads `edge_index` [2, edge] and, if there are features, `x` [node, feature]."""
     x = None
     try:
         with zipfile.ZipFile(file) as archive:
@@ -85,16 +90,16 @@ def _npz(file: BinaryIO, limits: Settings) -> tuple[Values | None, Node, Node]:
             if "edge_index.npy" not in names:
                 reject("/edge_index", "is required: an integer array of two rows")
             with archive.open("edge_index.npy") as member:
-                header = _header(member, "/edge_index", "iu")
-                _edges(header.shape, limits)
-                sources, targets = _array(member, header, np.empty(header.count, np.int64))
+                header = _read_header(member, "/edge_index", "iu")
+                _check_edge_shape(header.shape, limits)
+                sources, targets = _read_array(member, header, np.empty(header.count, np.int64))
             if "x.npy" in names:
                 with archive.open("x.npy") as member:
-                    header = _header(member, "/x", "fiu")
-                    _features(header.shape, limits)
-                    x = _array(member, header, np.empty(header.count, np.float32))
-    # what hostile or broken archives make the readers raise; reading a member is never more than
-    # its header has said
+                    header = _read_header(member, "/x", "fiu")
+                    _check_feature_shape(header.shape, limits)
+                    x = _read_array(member, header, np.empty(header.count, np.float32))
+    # Broken or hostile archives raise these. A zip bomb does no harm: we read no more bytes of a
+    # member than the shape in its header needs.
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, OSError) as error:
         raise InvalidRequestError([Fault("", f"the npz file cannot be read: {error}")]) from error
     return x, sources, targets
@@ -102,7 +107,7 @@ def _npz(file: BinaryIO, limits: Settings) -> tuple[Values | None, Node, Node]:
 
 @dataclass(frozen=True)
 class _Header:
-    at: str  # the member's place, for what is said about it
+    at: str  # pointer for messages
     shape: tuple[int, ...]
     is_fortran: bool
     dtype: np.dtype[Any]
@@ -112,107 +117,106 @@ class _Header:
         return math.prod(self.shape)
 
 
-def _header(member: IO[bytes], at: str, kinds: str) -> _Header:
+def _read_header(member: IO[bytes], at: str, kinds: str) -> _Header:
     try:
         version = np.lib.format.read_magic(member)
-        if version not in _HEADERS:
-            reject(at, f"is a .npy array of version {version}; 1.0 and 2.0 are read")
-        shape, is_fortran, dtype = _HEADERS[version](member)
+        if version not in _HEADER_READERS:
+            reject(at, f"is a .npy array of version {version}; expected version 1.0 or 2.0")
+        shape, is_fortran, dtype = _HEADER_READERS[version](member)
     except (ValueError, SyntaxError, TokenError, RecursionError, MemoryError) as error:
-        # NumPy parses the header as a Python literal, which fails in all these ways.
-        said = str(error) or type(error).__name__
-        raise InvalidRequestError([Fault(at, f"is no .npy array: {said}")]) from error
-    if dtype.kind not in kinds or dtype.itemsize > _WIDEST or dtype.hasobject:
-        wanted = "integers" if kinds == "iu" else "integers or floats"
-        reject(at, f"is an array of {dtype}; {wanted} of at most {8 * _WIDEST} bits are wanted")
+        # NumPy parses the header as a Python literal, which can raise any of these.
+        reason = str(error) or type(error).__name__
+        raise InvalidRequestError([Fault(at, f"is not a .npy array: {reason}")]) from error
+    if dtype.kind not in kinds or dtype.itemsize > _MAX_NUMBER_BYTES or dtype.hasobject:
+        numbers = "integers" if kinds == "iu" else "integers or floats"
+        bits = 8 * _MAX_NUMBER_BYTES
+        reject(at, f"is an array of {dtype}; expected {numbers} of at most {bits} bits")
     if min(shape, default=0) < 0:
-        reject(at, f"has the shape {list(shape)}; sizes are not negative")
+        reject(at, f"has the shape {list(shape)}; sizes must not be negative")
     return _Header(at, shape, is_fortran, dtype)
 
 
-def _array(member: IO[bytes], header: _Header, found: NDArray[Kept]) -> NDArray[Kept]:
-    """Fills `found`, whose type is the one that is kept, piece by piece.
-
-    Memory is that of what is kept, whatever width was sent.
-    """
+def _read_array(member: IO[bytes], header: _Header, out: NDArray[Stored]) -> NDArray[Stored]:
+    """Fills `out` chunk by chunk, so that memory does not depend on the type that was sent."""
     width = header.dtype.itemsize
-    for first in range(0, len(found), _CHUNK // width):
-        part = found[first : first + _CHUNK // width]
-        read = member.read(len(part) * width)
-        if len(read) < len(part) * width:
-            missing = (len(found) - first) * width - len(read)
-            reject(header.at, f"ends {missing:,} bytes before its {len(found) * width:,}")
-        values = np.frombuffer(read, header.dtype)
-        _check_range(header.at, values, found.dtype)
-        part[:] = values
+    for first in range(0, len(out), _CHUNK_BYTES // width):
+        chunk = out[first : first + _CHUNK_BYTES // width]
+        data = member.read(len(chunk) * width)
+        if len(data) < len(chunk) * width:
+            total = len(out) * width
+            reject(header.at, f"has {first * width + len(data):,} bytes; expected {total:,}")
+        values = np.frombuffer(data, header.dtype)
+        _check_range(header.at, values, out.dtype)
+        chunk[:] = values
     if header.is_fortran:
-        return np.ascontiguousarray(found.reshape(header.shape[::-1]).T)
-    return found.reshape(header.shape)
+        return np.ascontiguousarray(out.reshape(header.shape[::-1]).T)
+    return out.reshape(header.shape)
 
 
-def _check_range(at: str, values: NDArray[Any], kept: np.dtype[Any]) -> None:
-    if kept.kind == "f":
+def _check_range(at: str, values: NDArray[Any], stored: np.dtype[Any]) -> None:
+    if stored.kind == "f":
         if not (np.abs(values.astype(np.float64, copy=False)) <= MAX_FLOAT32).all():
-            reject(at, "has values that are not finite, or beyond single precision")
+            reject(at, "has values that are not finite or exceed single precision")
     elif values.dtype.kind == "u" and int(values.max(initial=0)) >> 63:
         reject(at, "has numbers of more than 63 bits")
 
 
-def _edges(shape: tuple[int, ...], limits: Settings) -> None:
+def _check_edge_shape(shape: tuple[int, ...], limits: Settings) -> None:
     if len(shape) != 2 or shape[0] != 2:
-        reject("/edge_index", f"has the shape {list(shape)}; two rows are wanted")
-    _check_size("/edge_index", shape[1], "listed edges", 2 * limits.max_large_edges)
+        reject("/edge_index", f"has the shape {list(shape)}; expected two rows")
+    _check_count("/edge_index", shape[1], "listed edges", 2 * limits.max_large_edges)
 
 
-def _features(shape: tuple[int, ...], limits: Settings) -> None:
+def _check_feature_shape(shape: tuple[int, ...], limits: Settings) -> None:
     if len(shape) != 2:
-        reject("/x", f"has the shape {list(shape)}; [node, feature] is wanted")
+        reject("/x", f"has the shape {list(shape)}; expected [node, feature]")
     nodes, features = shape
     if nodes < 1:
         reject("/x", "the graph has no nodes")
     if not 1 <= features <= limits.max_features:
-        reject("/x", f"a node has {features:,} features; allowed are 1 to {limits.max_features:,}")
-    _check_size("/x", nodes, "nodes", limits.max_large_nodes)
-    _check_size("/x", nodes * features, "feature values", limits.max_large_values)
+        reject("/x", f"a node has {features:,} features; expected 1 to {limits.max_features:,}")
+    _check_count("/x", nodes, "nodes", limits.max_large_nodes)
+    _check_count("/x", nodes * features, "feature values", limits.max_large_values)
 
 
-def _ndjson(file: BinaryIO, limits: Settings) -> tuple[Values | None, Node, Node]:
-    xs: list[Values] = []
-    sources: list[Node] = []
-    targets: list[Node] = []
-    nodes = listed = 0
+def _read_ndjson(file: BinaryIO, limits: Settings) -> tuple[Features | None, Nodes, Nodes]:
+    xs: list[Features] = []
+    sources: list[Nodes] = []
+    targets: list[Nodes] = []
+    node_count = listed_edges = 0
     for at, line in _lines(file, limits):
         if line.x:
-            nodes += len(line.x)
+            node_count += len(line.x)
             width = len(line.x[0]) if not xs else xs[0].shape[1]
             for row, values in enumerate(line.x):
                 if len(values) != width:
-                    said = f"has {len(values):,} features; the first node has {width:,}"
-                    reject(f"{at}/x/{row}", said)
-            _features((nodes, width), limits)
+                    detail = f"has {len(values):,} features; the first node has {width:,}"
+                    reject(f"{at}/x/{row}", detail)
+            _check_feature_shape((node_count, width), limits)
             xs.append(np.array(line.x, dtype=np.float32).reshape(-1, width))
         if line.edge_index is not None:
             rows = line.edge_index
             if len(rows) != 2 or len(rows[0]) != len(rows[1]):
                 reject(f"{at}/edge_index", "should be two arrays of the same length")
-            listed += len(rows[0])
-            _check_size(f"{at}/edge_index", listed, "listed edges", 2 * limits.max_large_edges)
+            listed_edges += len(rows[0])
+            max_listed = 2 * limits.max_large_edges
+            _check_count(f"{at}/edge_index", listed_edges, "listed edges", max_listed)
             sources.append(np.array(rows[0], dtype=np.int64))
             targets.append(np.array(rows[1], dtype=np.int64))
-    nothing = np.empty(0, dtype=np.int64)
+    empty = np.empty(0, dtype=np.int64)  # `concatenate` needs at least one array
     x = np.concatenate(xs) if xs else None
-    return x, np.concatenate([nothing, *sources]), np.concatenate([nothing, *targets])
+    return x, np.concatenate([empty, *sources]), np.concatenate([empty, *targets])
 
 
 def _lines(file: BinaryIO, limits: Settings) -> Iterator[tuple[str, LargeLine]]:
-    """The lines that are not empty, each with its place: `/0`, `/1`, …"""
-    most = limits.max_body_bytes
+    """The non-empty lines, each with its pointer: `/0`, `/1`, …"""
+    max_bytes = limits.max_body_bytes
     number = 0
-    while line := file.readline(most + 1):
+    while line := file.readline(max_bytes + 1):
         at = f"/{number}"
         number += 1
-        if len(line) > most:
-            reject(at, f"the line is longer than {most:,} bytes; give the graph in more lines")
+        if len(line) > max_bytes:
+            reject(at, f"the line is longer than {max_bytes:,} bytes; use more, shorter lines")
         if not line.strip():
             continue
         try:
@@ -228,6 +232,6 @@ def _lines(file: BinaryIO, limits: Settings) -> Iterator[tuple[str, LargeLine]]:
             raise InvalidRequestError(faults_of(error, document, at)) from error
 
 
-def _check_size(at: str, sent: int, what: str, allowed: int) -> None:
+def _check_count(at: str, sent: int, what: str, allowed: int) -> None:
     if sent > allowed:
-        reject(at, f"the graph has {sent:,} {what}; this deployment accepts at most {allowed:,}")
+        reject(at, too_many(sent, what, allowed))

@@ -1,4 +1,4 @@
-"""Posted SMILES to canonical graphs."""
+"""Converts posted SMILES to canonical graphs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from service.http.faults import Faults, shown
 from store.gnn_files.molecules import MoleculeError, ReadMolecule
 from store.settings import Settings
 
-_CHARACTERS_PER_NODE = 20  # more than any sensible SMILES takes
-_MOST_ATOMS = 512  # RDKit takes seconds for tangles of more
-_NODE_BYTES, _FEATURE_BYTES = 40, 2  # of a node with its edges, and of a feature, in JSON
+_MAX_CHARACTERS_PER_ATOM = 20  # generous: a usual SMILES needs far fewer
+_MAX_ATOMS = 512  # RDKit takes seconds for larger ring systems
+# least size in JSON of a node with its edges, and of a feature
+_NODE_BYTES, _FEATURE_BYTES = 40, 2
 
 
 def read_molecule(
@@ -19,11 +20,14 @@ def read_molecule(
 ) -> CanonicalGraph | None:
     """One molecule, or None with the reasons in `faults`."""
     at = f"{at}/smiles"
-    most_atoms = min(limits.max_nodes, _MOST_ATOMS)
-    longest = _CHARACTERS_PER_NODE * most_atoms
-    if len(posted.smiles) > longest:
-        said = f"has {len(posted.smiles):,} characters"
-        faults.add(at, f"{said}; this deployment accepts at most {longest:,}")
+    max_atoms = min(limits.max_nodes, _MAX_ATOMS)
+    max_length = _MAX_CHARACTERS_PER_ATOM * max_atoms
+    if len(posted.smiles) > max_length:
+        faults.add(
+            at,
+            f"has {len(posted.smiles):,} characters; this deployment accepts at most "
+            f"{max_length:,}",
+        )
         return None
     smiles = Smiles(text=posted.smiles, hydrogens=featuriser.hydrogens)
     try:
@@ -32,31 +36,34 @@ def read_molecule(
         faults.add(at, f"{error} (sent: {shown(posted.smiles)})")
         return None
     sizes = (
-        ("atoms", len(molecule.elements), most_atoms),
+        ("atoms", len(molecule.elements), max_atoms),
         ("bonds", len(molecule.orders), limits.max_edges),
     )
     for what, sent, allowed in sizes:
         if sent > allowed:
-            said = f"the molecule has {sent:,} {what}"
-            faults.add(at, f"{said}; this deployment accepts at most {allowed:,}")
+            faults.add(
+                at,
+                f"the molecule has {sent:,} {what}; this deployment accepts at most {allowed:,}",
+            )
             return None
     rows = [featuriser.row(element) for element in molecule.elements]
     if None in rows:
         position = rows.index(None)
-        known = ", ".join(featuriser.atoms)
         faults.add(
             at,
-            f"atom {position} is {molecule.elements[position]}; the featuriser of the GNN has "
-            f"columns for {known} and none for others",
+            f"atom {position} is {molecule.elements[position]}; the featuriser of the GNN only "
+            f"has columns for {', '.join(featuriser.atoms)}",
         )
         return None
     bonds = molecule.bonds(aromatic="aromatic" in featuriser.bonds)
     if featuriser.bonds:
         unknown = [bond for bond in bonds if bond not in featuriser.bonds]
         if unknown:
-            known = ", ".join(featuriser.bonds)
-            said = f"has {unknown[0]} bonds; the featuriser of the GNN has columns for {known}"
-            faults.add(at, f"{said} and none for others")
+            faults.add(
+                at,
+                f"has {unknown[0]} bonds; the featuriser of the GNN only has columns for "
+                f"{', '.join(featuriser.bonds)}",
+            )
             return None
     return CanonicalGraph(
         node_ids=molecule.node_ids,
@@ -68,15 +75,18 @@ def read_molecule(
     )
 
 
-def written_size(graph: CanonicalGraph) -> int:
-    """Bytes of a molecule that was posted as nodes and edges, at the least: SMILES are short."""
+def expanded_size(graph: CanonicalGraph) -> int:
+    """Least bytes of a posted SMILES as nodes and edges in JSON; 0 for other graphs.
+
+    A short SMILES may expand to a large graph, so the limit on bodies also applies to this size.
+    """
     if graph.molecule is None:
         return 0
     return len(graph.x) * (_NODE_BYTES + _FEATURE_BYTES * len(graph.x[0]))
 
 
-def too_much_written(limits: Settings) -> str:
+def expands_too_much(limits: Settings) -> str:
     return (
-        "with this molecule, nodes and features written out would be more than the "
-        f"{limits.max_body_bytes:,} bytes that this deployment accepts; send fewer at once"
+        "with this molecule, the nodes and features would take more than the "
+        f"{limits.max_body_bytes:,} bytes that this deployment accepts; send fewer molecules"
     )

@@ -1,4 +1,4 @@
-"""Labelled samples that a GNN is registered with: graphs, or nodes of graphs."""
+"""Reads the labelled samples of a GNN registration: graphs, or nodes of graphs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pydantic import TypeAdapter, ValidationError
 from d4explain.contracts.feature_schema import groups_of
 from d4explain.contracts.gnn_spec import GnnSpecDocument
 from d4explain.contracts.requests import CanonicalGraph, ProbeRequest
-from service.graph_io.edge_reader import EdgeSize
-from service.graph_io.graph_reader import FeatureSize, read_graphs
+from service.graph_io.expected_features import ExpectedEdgeAttributes, ExpectedFeatures
+from service.graph_io.graph_reader import read_graphs
 from service.graph_io.schemas import Label, graph_form
 from service.http.faults import Faults, faults_of, reject
 from service.schemas import SamplesIn
@@ -21,28 +21,35 @@ _LABEL: TypeAdapter[int | None] = TypeAdapter(Label | None)
 
 
 def probe_request(
-    asked: SamplesIn, spec: GnnSpecDocument, settings: Settings, at: str
+    posted: SamplesIn, spec: GnnSpecDocument, settings: Settings, at: str
 ) -> ProbeRequest:
-    """Raises InvalidRequestError for whatever has no label, or one that the GNN cannot give."""
-    most = settings.max_graphs_per_request
-    if len(asked.graphs) > most:
-        sent = f"has {len(asked.graphs):,} graphs"
-        reject(f"{at}/graphs", f"{sent}; this deployment accepts at most {most:,} samples")
+    """Raises InvalidRequestError for missing labels and for labels that are not classes."""
     at = f"{at}/graphs"
-    groups = groups_of(spec.feature_schema)
-    edges = EdgeSize(spec.edge_features, "the GNN takes")
-    features = FeatureSize(spec.features, "the GNN", groups, spec.featuriser, edges)
-    graphs = read_graphs(asked.graphs, at, settings, features)
+    max_graphs = settings.max_graphs_per_request
+    if len(posted.graphs) > max_graphs:
+        reject(
+            at,
+            f"has {len(posted.graphs):,} graphs; this deployment accepts at most {max_graphs:,} "
+            "samples",
+        )
+    expected = ExpectedFeatures(
+        spec.features,
+        "the GNN",
+        groups_of(spec.feature_schema),
+        spec.featuriser,
+        ExpectedEdgeAttributes(spec.edge_features, "the GNN takes"),
+    )
+    graphs = read_graphs(posted.graphs, at, settings, expected)
     chance = 1 / spec.classes
-    min_accuracy = chance if asked.min_accuracy is None else asked.min_accuracy
+    min_accuracy = chance if posted.min_accuracy is None else posted.min_accuracy
     if spec.task == "graph":
         labels = _graph_labels(graphs, spec.classes, at)
         return ProbeRequest(graphs=graphs, labels=labels, min_accuracy=min_accuracy)
-    found = _node_labels(asked.graphs, graphs, spec.classes, at)
+    labels_by_graph = _node_labels(posted.graphs, graphs, spec.classes, at)
     return ProbeRequest(
         graphs=graphs,
-        nodes=[list(of_graph) for of_graph in found],
-        labels=[label for of_graph in found for label in of_graph.values()],
+        nodes=[list(labels_by_node) for labels_by_node in labels_by_graph],
+        labels=[label for by_node in labels_by_graph for label in by_node.values()],
         min_accuracy=min_accuracy,
     )
 
@@ -64,48 +71,51 @@ def _graph_labels(graphs: Sequence[CanonicalGraph], classes: int, at: str) -> li
 def _node_labels(
     posted: Sequence[Any], graphs: Sequence[CanonicalGraph], classes: int, at: str
 ) -> list[dict[int, int]]:
-    """Per graph the labels by the positions of their nodes."""
+    """For each graph, the labels by node position."""
     faults = Faults()
-    labels: list[dict[int, int]] = []
-    for index, (graph, read) in enumerate(zip(posted, graphs, strict=True)):
-        found: dict[int, int] = {}
+    labels_by_graph: list[dict[int, int]] = []
+    for index, (raw, graph) in enumerate(zip(posted, graphs, strict=True)):
+        labels: dict[int, int] = {}
         before = len(faults)
-        for node, (where, value) in enumerate(
-            _written(graph, len(read.node_ids), f"{at}/{index}", faults)
+        for node, (pointer, value) in enumerate(
+            _posted_labels(raw, len(graph.node_ids), f"{at}/{index}", faults)
         ):
             try:
                 label = _LABEL.validate_python(value, strict=True)
             except ValidationError as error:
-                faults.extend(faults_of(error, value, where))
+                faults.extend(faults_of(error, value, pointer))
                 continue
             if label is not None and label >= classes:
-                faults.add(where, _unknown_class(label, classes))
+                faults.add(pointer, _unknown_class(label, classes))
             elif label is not None:
-                found[node] = label
-        if not found and len(faults) == before:
+                labels[node] = label
+        if not labels and len(faults) == before:
             faults.add(f"{at}/{index}", "has no node with a label")
-        labels.append(found)
+        labels_by_graph.append(labels)
     faults.raise_if_any()
-    return labels
+    return labels_by_graph
 
 
-def _written(
-    graph: Mapping[str, Any], nodes: int, at: str, faults: Faults
+def _posted_labels(
+    graph: Mapping[str, Any], node_count: int, at: str, faults: Faults
 ) -> list[tuple[str, Any]]:
-    """What stands at every node for its label, and where that is."""
+    """The label of each node, unchecked, with its JSON pointer."""
     form = graph_form(graph)
     if form == "node-link":
-        listed = enumerate(graph["nodes"])
-        return [(f"{at}/nodes/{i}/label", node.get("label")) for i, node in listed]
+        nodes = enumerate(graph["nodes"])
+        return [(f"{at}/nodes/{i}/label", node.get("label")) for i, node in nodes]
     if form == "molecule":
         faults.add(at, "is a molecule, whose atoms have no labels; send nodes with labels")
         return []
     labels = graph.get("y")
     if labels is None:
         return []
-    if not isinstance(labels, list) or len(labels) != nodes:
-        said = f"is one label for {nodes:,} nodes; a GNN that classifies nodes needs one for each"
-        faults.add(f"{at}/y", f"{said}, or null where it is not known")
+    if not isinstance(labels, list) or len(labels) != node_count:
+        faults.add(
+            f"{at}/y",
+            f"is one label for {node_count:,} nodes; a GNN that classifies nodes needs one per "
+            "node, or null where it is unknown",
+        )
         return []
     return [(f"{at}/y/{i}", label) for i, label in enumerate(labels)]
 

@@ -1,4 +1,4 @@
-"""The graph forms that the API reads, as strict models; they are also its OpenAPI schema."""
+"""Strict models of the graph forms that the API reads; they also define its OpenAPI schema."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 MAX_ID_LENGTH = 64
-MAX_SAFE_INTEGER = 2**53 - 1  # beyond it JSON readers of other languages round
+MAX_SAFE_INTEGER = 2**53 - 1  # JSON parsers of other languages round larger integers
 MAX_FLOAT32 = 3.4028234663852886e38
 MAX_LABEL = 9_999
 
 
 def checked_node_id(value: Any) -> int | str:
-    """A node id as the caller wrote it; nothing is normalised, so nothing comes back changed."""
+    """A node id exactly as posted, so that answers contain the caller's own ids."""
     if isinstance(value, int) and not isinstance(value, bool):
         if abs(value) > MAX_SAFE_INTEGER:
             raise PydanticCustomError("node_id", "an integer id should be within ±(2^53 - 1)")
@@ -34,10 +34,10 @@ def checked_node_id(value: Any) -> int | str:
     if not 1 <= len(value) <= MAX_ID_LENGTH:
         raise PydanticCustomError(
             "node_id",
-            "a node id should have 1 to {allowed} characters, has {sent}",
+            "a node id should have 1 to {allowed} characters, but has {sent}",
             {"allowed": MAX_ID_LENGTH, "sent": len(value)},
         )
-    # U+FFFE and U+FFFF cannot stand in XML, which GraphML and SVG are.
+    # GraphML and SVG are XML, which cannot contain U+FFFE and U+FFFF.
     if any(
         unicodedata.category(character) in {"Cc", "Cf", "Cs"} or character in "\ufffe\uffff"
         for character in value
@@ -65,29 +65,29 @@ Label = Annotated[int, Field(ge=0, le=MAX_LABEL)]
 
 
 class _GraphPart(BaseModel):
-    """NetworkX and PyG carry more attributes than the GNN reads; those are ignored."""
+    """Ignores unknown attributes: NetworkX and PyG write more than a GNN reads."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True, allow_inf_nan=False)
 
 
 class NodeIn(_GraphPart):
     id: NodeIdIn
-    x: list[Feature] | None = Field(None, description="Features; all nodes have them or none.")
+    x: list[Feature] | None = Field(None, description="Features, for all nodes or for none.")
 
 
 class EdgeIn(_GraphPart):
     source: NodeIdIn
     target: NodeIdIn
     edge_attr: list[Feature] | None = Field(
-        None, description="Attributes, for GNNs with `edge_features`; all edges have them or none."
+        None, description="Attributes for GNNs with `edge_features`, for all edges or for none."
     )
 
 
 class NodeLinkGraph(_GraphPart):
-    """What `networkx.node_link_data` writes; `links`, the older name of `edges`, is read too.
+    """A graph as `networkx.node_link_data` writes it; `links`, an older name of `edges`, works too.
 
-    Graphs are undirected: a–b and b–a are one edge. The same ordered pair twice is refused, as are
-    self-loops. Other attributes of nodes and edges are ignored; unknown top-level keys are not.
+    Graphs are undirected: a–b and b–a are one edge. Self-loops and repeated pairs are rejected, as
+    are unknown top-level keys. Unknown attributes of nodes and edges are ignored.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -97,15 +97,15 @@ class NodeLinkGraph(_GraphPart):
     links: list[EdgeIn] | None = None
     label: Label | None = Field(None, description="Known class, for reference sets.")
     directed: bool = Field(False, description="Accepted; each pair becomes one undirected edge.")
-    multigraph: bool = Field(False, description="Accepted; parallel edges are refused all the same")
+    multigraph: bool = Field(False, description="Accepted; parallel edges are rejected.")
     graph: Annotated[dict[str, Any], SkipValidation] | None = Field(None, description="Ignored.")
     name: str | None = Field(None, max_length=200, description="Ignored.")
 
 
 class PygGraph(_GraphPart):
-    """A PyG `Data` as plain lists; `edge_index` may hold each edge once or in both directions.
+    """A PyG `Data` as plain lists; `edge_index` lists each edge once or in both directions.
 
-    Nodes are 0 … n−1, or named by `node_ids`. Other attributes are ignored.
+    Node ids are 0 … n−1, or those in `node_ids`. Other attributes are ignored.
     """
 
     edge_index: Annotated[list[list[int]], Field(min_length=2, max_length=2)]
@@ -114,17 +114,19 @@ class PygGraph(_GraphPart):
         None, description="One row per entry of `edge_index`, for GNNs with `edge_features`."
     )
     num_nodes: Annotated[int, Field(ge=1)] | None = None
-    node_ids: list[NodeIdIn] | None = Field(None, description="Names of the nodes, in x's order.")
+    node_ids: list[NodeIdIn] | None = Field(
+        None, description="Ids of the nodes, in the order of `x`."
+    )
     label: Label | None = None
     y: Label | Annotated[list[Label | None], Field(min_length=1)] | None = Field(
-        None, description="PyG's name for the label; those of all nodes are for samples only."
+        None, description="PyG's name of `label`. Labels of all nodes are for samples only."
     )
 
 
 class SmilesGraph(_GraphPart):
     """A molecule, for GNNs whose spec has a `featuriser`; atoms become nodes, bonds edges.
 
-    Nodes are named by atom-map numbers if there are any, else 0, 1, … as they are written.
+    Node ids are the atom-map numbers if there are any, otherwise 0, 1, … in the order of the text.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -134,7 +136,7 @@ class SmilesGraph(_GraphPart):
 
 
 def graph_form(value: Any) -> Literal["node-link", "pyg", "molecule"]:
-    """Which form a posted graph is written in: only the PyG dict has `edge_index`."""
+    """The form of a posted graph, by the keys that only this form has."""
     if isinstance(value, PygGraph) or (isinstance(value, dict) and "edge_index" in value):
         return "pyg"
     if isinstance(value, SmilesGraph) or (

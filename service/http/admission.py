@@ -20,8 +20,8 @@ from service.http.problems import ProblemError, problem
 
 HEALTH_PATHS = frozenset({"/livez", "/readyz", "/metrics"})
 _STREAM_SUFFIX = "/events"
-_TICKET = "d4explain.ticket"
-_RETRY_SECONDS = {"Retry-After": "1"}
+_SLOT = "d4explain.request_slot"
+_RETRY_HEADERS = {"Retry-After": "1"}
 
 
 class RequestKind(StrEnum):
@@ -33,7 +33,7 @@ class RequestKind(StrEnum):
 
 @dataclass(frozen=True)
 class Capacity:
-    """Most concurrent requests of each kind."""
+    """Limits of concurrent requests of each kind."""
 
     requests: int = 256
     waits: int = 256
@@ -52,17 +52,17 @@ class Capacity:
 class Slots:
     """Counts the slots of one limit that each client holds."""
 
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.most_per_client = max(1, most // 2)
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.limit_per_client = max(1, limit // 2)
         self._taken: Counter[str] = Counter()
         self._total = 0
 
     def is_full(self) -> bool:
-        return self._total >= self.most
+        return self._total >= self.limit
 
     def is_full_for(self, client: str) -> bool:
-        return self._taken[client] >= self.most_per_client
+        return self._taken[client] >= self.limit_per_client
 
     def take(self, client: str) -> None:
         self._taken[client] += 1
@@ -75,8 +75,8 @@ class Slots:
             del self._taken[client]
 
 
-class Ticket:
-    """The slot of one request; the kind changes while it waits for a job."""
+class RequestSlot:
+    """The slot that a request holds; while it waits for a job, it holds a waiting slot instead."""
 
     def __init__(self, slots: dict[RequestKind, Slots], kind: RequestKind, client: str) -> None:
         self._slots = slots
@@ -113,13 +113,15 @@ class Admission:
             return
         kind, client = self._kind(scope), client_of(scope)
         slots = self.slots[kind]
-        refusal = _refusal(kind, slots, client)
-        if refusal is not None:
-            response = problem(refusal.status, refusal.slug, refusal.detail, (), _RETRY_SECONDS)
+        rejection = _rejection(kind, slots, client)
+        if rejection is not None:
+            response = problem(
+                rejection.status, rejection.slug, rejection.detail, (), _RETRY_HEADERS
+            )
             await response(scope, receive, send)
             return
         slots.take(client)
-        scope[_TICKET] = Ticket(self.slots, kind, client)
+        scope[_SLOT] = RequestSlot(self.slots, kind, client)
         try:
             await self.app(scope, receive, send)
         finally:
@@ -137,19 +139,19 @@ def client_of(scope: Scope) -> str:
     return str(client[0]) if client else "local"
 
 
-def ticket_of(request: Request) -> Ticket:
-    ticket = request.scope[_TICKET]
-    assert isinstance(ticket, Ticket)
-    return ticket
+def slot_of(request: Request) -> RequestSlot:
+    slot = request.scope[_SLOT]
+    assert isinstance(slot, RequestSlot)
+    return slot
 
 
-def _refusal(kind: RequestKind, slots: Slots, client: str) -> ProblemError | None:
+def _rejection(kind: RequestKind, slots: Slots, client: str) -> ProblemError | None:
     if slots.is_full():
-        detail = f"The service already has {slots.most} {kind}, its limit; try again in a moment."
+        detail = f"The service already has {slots.limit} {kind}, its limit; try again in a moment."
         return ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded", detail)
     if slots.is_full_for(client):
         detail = (
-            f"This client already has {slots.most_per_client} {kind}, the limit per client; try "
+            f"This client already has {slots.limit_per_client} {kind}, the limit per client; try "
             "again when one of them has ended."
         )
         return ProblemError(HTTPStatus.TOO_MANY_REQUESTS, "too-many-requests", detail)

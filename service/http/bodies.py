@@ -22,13 +22,13 @@ from service.http.faults import Fault, Faults, pointer
 from service.http.problems import ProblemError
 
 JSON = "application/json"
-LARGE_BODY_BYTES = 1024 * 1024  # parsing blocks other threads for 30 ms
+LARGE_BODY_BYTES = 1024 * 1024  # parsing this much blocks other threads for 30 ms
 FORM = "multipart/form-data"
 MAX_TEXT_PART = 1024 * 1024  # a spec of 64 layers has a few kilobytes
 
 
 async def json_body(request: Request) -> bytes:
-    require_type(request, JSON)
+    require_content_type(request, JSON)
     return await request.body()
 
 
@@ -57,35 +57,35 @@ class PostedBody:
 @asynccontextmanager
 async def posted_json(request: Request) -> AsyncIterator[PostedBody]:
     """A JSON body that may be large; its file is deleted after the block."""
-    require_type(request, JSON)
-    async with spooled(request) as body:
+    require_content_type(request, JSON)
+    async with spooled_body(request) as body:
         yield body
 
 
 @asynccontextmanager
-async def spooled(request: Request) -> AsyncIterator[PostedBody]:
-    """The body, with at most `LARGE_BODY_BYTES` in memory."""
+async def spooled_body(request: Request) -> AsyncIterator[PostedBody]:
+    """The body; a body larger than `LARGE_BODY_BYTES` goes to a temporary file."""
     digest = hashlib.sha256()
     size = 0
-    kept: list[bytes] = []
-    with ExitStack() as opened:
+    chunks: list[bytes] = []
+    with ExitStack() as open_files:
         file: IO[bytes] | None = None
 
         async def write() -> None:
             nonlocal file
             if file is None:
-                file = opened.enter_context(tempfile.NamedTemporaryFile(buffering=0))
-            await anyio.to_thread.run_sync(file.write, b"".join(kept))
-            kept.clear()
+                file = open_files.enter_context(tempfile.NamedTemporaryFile(buffering=0))
+            await anyio.to_thread.run_sync(file.write, b"".join(chunks))
+            chunks.clear()
 
         async for chunk in request.stream():
             digest.update(chunk)
             size += len(chunk)
-            kept.append(chunk)
-            if sum(map(len, kept)) > LARGE_BODY_BYTES:
+            chunks.append(chunk)
+            if sum(map(len, chunks)) > LARGE_BODY_BYTES:
                 await write()
         if file is None:
-            yield PostedBody(b"".join(kept), size, digest.digest())
+            yield PostedBody(b"".join(chunks), size, digest.digest())
             return
         await write()
         yield PostedBody(Path(file.name), size, digest.digest())
@@ -103,7 +103,7 @@ async def form_body(
     request: Request, texts: set[str], files: set[str], optional: set[str]
 ) -> FormParts:
     """Reads the named parts, each once; only `optional` ones may be missing."""
-    require_type(request, FORM)
+    require_content_type(request, FORM)
     parser = MultiPartParser(
         request.headers,
         request.stream(),
@@ -118,47 +118,47 @@ async def form_body(
         raise ProblemError(HTTPStatus.BAD_REQUEST, "malformed-form", detail) from error
     try:
         faults = Faults()
-        found: dict[str, bytes] = {}
+        parts: dict[str, bytes] = {}
         for name, value in form.multi_items():
             if name not in texts | files:
                 faults.add(pointer(name), "is not a known field")
-            elif name in found:
+            elif name in parts:
                 faults.add(pointer(name), "is given more than once")
             elif isinstance(value, UploadFile):
-                found[name] = await value.read()
-                if name in texts and len(found[name]) > MAX_TEXT_PART:
+                parts[name] = await value.read()
+                if name in texts and len(parts[name]) > MAX_TEXT_PART:
                     faults.add(pointer(name), f"is longer than {MAX_TEXT_PART:,} bytes")
             elif name in files:
                 faults.add(pointer(name), "should be a file")
-                found[name] = b""
+                parts[name] = b""
             else:
-                found[name] = value.encode("utf-8", "replace")
-        for name in sorted((texts | files) - optional - found.keys()):
+                parts[name] = value.encode("utf-8", "replace")
+        for name in sorted((texts | files) - optional - parts.keys()):
             faults.add(pointer(name), "is required")
         faults.raise_if_any()
     finally:
         await form.close()
     return FormParts(
-        {name: found[name] for name in texts & found.keys()},
-        {name: found[name] for name in files & found.keys()},
+        {name: parts[name] for name in texts & parts.keys()},
+        {name: parts[name] for name in files & parts.keys()},
     )
 
 
-def require_type(request: Request, *wanted: str, otherwise: str = "") -> str:
-    """The body's Content-Type; rejects other types, adding the hint `otherwise`, and encodings."""
+def require_content_type(request: Request, *allowed: str, hint: str = "") -> str:
+    """The body's Content-Type; rejects other types, with the hint, and encoded bodies."""
     sent = request.headers.get("content-type", "").split(";")[0].strip().lower()
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
-    if sent in wanted and encoding == "identity":
+    if sent in allowed and encoding == "identity":
         return sent
-    if sent in wanted:
+    if sent in allowed:
         header, value, expected, hint = "Content-Encoding", encoding, "identity", ""
     else:
-        header, value, expected, hint = "Content-Type", sent, " or ".join(wanted), otherwise
+        header, value, expected = "Content-Type", sent, " or ".join(allowed)
     problem = f"Unsupported {header} {value[:MAX_SHOWN]!r}" if value else f"Missing {header}"
     raise ProblemError(
         HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
         "unsupported-media-type",
         f"{problem}; expected {expected}. {hint}".strip(),
         [Fault(header, f"should be {expected}", "header")],
-        {"Accept": ", ".join(wanted)} if header == "Content-Type" else None,
+        {"Accept": ", ".join(allowed)} if header == "Content-Type" else None,
     )

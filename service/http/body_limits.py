@@ -20,20 +20,19 @@ _DRAIN_SECONDS = 10.0
 _DRAIN_BYTES = 256 * 1024 * 1024
 # Smaller bodies are not counted; the number of requests limits their total.
 _UNCOUNTED_BYTES = 64 * 1024
-_CHUNKED = "transfer-encoding"
-_BODY_ROOM = "d4explain.body_room"
+_RELEASE_MEMORY = "d4explain.release_body_memory"
 
 
 @dataclass(frozen=True)
 class BodyDeadlines:
-    """Seconds until the next bytes, and in total for a slow connection."""
+    """Time limits between two chunks of a body, and for the whole body."""
 
     idle_seconds: float = 10.0
-    least_seconds: float = 20.0
-    least_bytes_per_second: float = 256 * 1024
+    min_seconds: float = 20.0
+    min_bytes_per_second: float = 256 * 1024
 
     def total_seconds(self, size: int) -> float:
-        return self.least_seconds + size / self.least_bytes_per_second
+        return self.min_seconds + size / self.min_bytes_per_second
 
 
 class BodyMemory:
@@ -51,7 +50,7 @@ class BodyMemory:
         self._waiting: deque[tuple[str, int, asyncio.Future[None]]] = deque()
 
     async def take(self, client: str, size: int) -> int | None:
-        """The bytes to give back later; None after the timeout."""
+        """The bytes to release later; None after the timeout."""
         weight = min(size, self._share)
         if not self._waiting and self._has_room(client, weight):
             self._hold(client, weight)
@@ -65,7 +64,7 @@ class BodyMemory:
             if granted.done():  # granted at the moment of the timeout
                 if isinstance(error, TimeoutError):
                     return weight
-                self.give_back(client, weight)
+                self.release(client, weight)
             else:
                 self._waiting.remove(entry)
             if isinstance(error, TimeoutError):
@@ -73,7 +72,7 @@ class BodyMemory:
             raise
         return weight
 
-    def give_back(self, client: str, weight: int) -> None:
+    def release(self, client: str, weight: int) -> None:
         self._left += weight
         self._held[client] -= weight
         if not self._held[client]:
@@ -119,9 +118,9 @@ class BodyLimit:
         if size > limit:
             await _reject_and_drain(_too_large(size, limit), scope, receive, send)
             return
-        received = _Received(receive, limit, size, self.deadlines)
+        limited = _LimitedReceive(receive, limit, size, self.deadlines)
         if size <= _UNCOUNTED_BYTES or scope["path"] in self.on_disk:
-            await self.app(scope, received, send)
+            await self.app(scope, limited, send)
             return
         client = client_of(scope)
         weight = await self.memory.take(client, size)
@@ -130,27 +129,27 @@ class BodyLimit:
             return
         is_held = True
 
-        def give_back() -> None:
+        def release() -> None:
             nonlocal is_held
             if is_held:
                 is_held = False
-                self.memory.give_back(client, weight)
+                self.memory.release(client, weight)
 
-        scope[_BODY_ROOM] = give_back
+        scope[_RELEASE_MEMORY] = release
         try:
-            await self.app(scope, received, send)
+            await self.app(scope, limited, send)
         finally:
-            give_back()
+            release()
 
 
-def body_was_read(request: Request) -> None:
-    """Gives back the body's memory early, for requests that no longer need their body."""
-    give_back = request.scope.get(_BODY_ROOM)
-    if give_back is not None:
-        give_back()
+def release_body_memory(request: Request) -> None:
+    """Releases the body's memory before the request ends, since its body is no longer needed."""
+    release = request.scope.get(_RELEASE_MEMORY)
+    if release is not None:
+        release()
 
 
-class _Received:
+class _LimitedReceive:
     """`receive` with a size and time limit for the body; later messages have no limit."""
 
     def __init__(self, receive: Receive, limit: int, size: int, deadlines: BodyDeadlines) -> None:
@@ -180,20 +179,20 @@ class _Received:
 
 
 def _declared_size(scope: Scope, limit: int) -> int:
-    """By Content-Length; a chunked body counts as the largest allowed."""
+    """The Content-Length; a chunked body counts as the largest allowed."""
     headers = Headers(scope=scope)
-    if _CHUNKED in headers:
+    if "transfer-encoding" in headers:
         return limit
     declared = headers.get("content-length", "")
     return int(declared[:20]) if declared.isascii() and declared.isdigit() else 0
 
 
 def _too_large(sent: int | None, limit: int) -> ProblemError:
-    said = f"The body has {sent:,} bytes" if sent is not None else "The body is longer"
+    problem_text = "The body is too long" if sent is None else f"The body has {sent:,} bytes"
     return ProblemError(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         "body-too-large",
-        f"{said}; this address accepts at most {limit:,} bytes.",
+        f"{problem_text}; this address accepts at most {limit:,} bytes.",
         limit=limit,
     )
 
@@ -212,7 +211,7 @@ def _too_slow(received: int) -> ProblemError:
     return ProblemError(
         HTTPStatus.REQUEST_TIMEOUT,
         "body-too-slow",
-        f"Timed out after {received:,} bytes of the body; it stopped or was too slow.",
+        f"The body stopped or was too slow; received {received:,} bytes.",
         headers={"Connection": "close"},
     )
 
@@ -225,7 +224,9 @@ async def _reject_and_drain(
     Closing while the client sends would reset the connection, and the client would not see the
     problem.
     """
-    response = problem(error.status, error.slug, error.detail, (), error.headers, **error.members)
+    response = problem(
+        error.status, error.slug, error.detail, (), error.headers, **error.extensions
+    )
     response.headers["Connection"] = "close"
     await send(
         {"type": "http.response.start", "status": error.status, "headers": response.raw_headers}

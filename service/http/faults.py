@@ -25,7 +25,7 @@ __all__ = [
     "shown",
 ]
 
-MAX_FAULTS = 20  # an answer names at most this many; a caller fixes them in rounds anyway
+MAX_FAULTS = 20  # per response
 
 Place = Literal["body", "query", "header"]
 
@@ -98,16 +98,16 @@ def faults_of(error: ValidationError, document: object, at: str = "") -> list[Fa
     Pydantic's locations also name union branches, which are not in the document; they are dropped.
     """
     details = error.errors(include_url=False, include_input=False)
-    faults = [Fault(at + _place(detail, document), _message(detail)) for detail in details]
+    faults = [Fault(at + _pointer_to(detail, document), _message(detail)) for detail in details]
     return list(dict.fromkeys(faults))[:MAX_FAULTS]
 
 
-def _place(detail: ErrorDetails, document: object) -> str:
+def _pointer_to(detail: ErrorDetails, document: object) -> str:
     location = detail["loc"]
     tag = detail.get("ctx", {}).get("discriminator", "").strip("'")
     if tag.isidentifier():  # the discriminator itself is invalid
         location = (*location, tag)
-    absent = detail["type"] in {"missing", "union_tag_not_found"}
+    is_missing = detail["type"] in {"missing", "union_tag_not_found"}
     tokens: list[str | int] = []
     here = document
     for position, step in enumerate(location):
@@ -117,7 +117,7 @@ def _place(detail: ErrorDetails, document: object) -> str:
         ):
             here = here[step]  # type: ignore[index]
             tokens.append(step)
-        elif last and absent and isinstance(here, dict):
+        elif last and is_missing and isinstance(here, dict):
             tokens.append(step)
     return pointer(*tokens)
 
@@ -137,7 +137,7 @@ _MESSAGES = {
 }
 
 
-# Fields of earlier versions, by the body they stood in.
+# Field names of earlier versions.
 _RENAMED: dict[tuple[int | str, ...], str] = {
     ("counterfactual", "sampler"): "explainer",
     ("class", "sampler"): "explainer",

@@ -53,33 +53,34 @@ def submission_of(request: Request, *parts: bytes | PostedBody) -> Submission:
     return Submission(f"{request.method} {request.scope['path']}", digest.hexdigest(), key)
 
 
-def known(store: Store, submission: Submission) -> Created | None:
-    """The resource that this submission created before; call it first, so that repeats are cheap.
+def already_created(store: Store, submission: Submission) -> Created | None:
+    """The resource that an earlier request with this key created.
 
-    Raises `DiskFull` for a new submission if the disk is full.
+    Call it before the body is parsed, so that repeated requests are cheap. Raises `DiskFull` for a
+    new request if the disk is full.
     """
-    made = None
+    created = None
     if submission.key is not None:
         with store.database.reading() as session:
-            made = find_created(session, submission, lock=False)
-    if made is None:
+            created = find_created(session, submission, lock=False)
+    if created is None:
         store.require_room()
-    return made
+    return created
 
 
-def once(store: Store, submission: Submission, make: Callable[[Session], str]) -> Created:
-    """Runs `make`, which returns an id, in one transaction unless the key was used before."""
+def create_once(store: Store, submission: Submission, create: Callable[[Session], str]) -> Created:
+    """Runs `create`, which returns an id, in one transaction unless the key was used before."""
     with store.database.transaction() as session:
-        before = find_created(session, submission)
-        if before is not None:
-            return before
-        made = Created(make(session), replayed=False)
-        remember_created(session, submission, made)
-        return made
+        earlier = find_created(session, submission)
+        if earlier is not None:
+            return earlier
+        created = Created(create(session), replayed=False)
+        remember_created(session, submission, created)
+        return created
 
 
 def find_created(session: Session, submission: Submission, *, lock: bool = True) -> Created | None:
-    """The resource created before; `lock` makes other requests with the same key wait."""
+    """The resource created earlier; `lock` makes other requests with the same key wait."""
     if submission.key is None:
         return None
     resource = idempotency.find(
@@ -92,12 +93,12 @@ def find_created(session: Session, submission: Submission, *, lock: bool = True)
     return None if resource is None else Created(resource, replayed=True)
 
 
-def remember_created(session: Session, submission: Submission, made: Created) -> None:
+def remember_created(session: Session, submission: Submission, created: Created) -> None:
     if submission.key is not None:
         idempotency.remember(
             session,
             key=submission.key,
             body_sha256=submission.body_sha256,
             route=submission.route,
-            resource=made.id,
+            resource=created.id,
         )

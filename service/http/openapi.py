@@ -31,7 +31,7 @@ PREFER = {
     "name": "Prefer",
     "in": "header",
     "required": False,
-    "description": f"`wait=n`: answer when the job is done or after n seconds (at most "
+    "description": "`wait=n`: wait until the job has ended, or for n seconds (at most "
     f"{MAX_WAIT_SECONDS}). `respond-async`: do not wait.",
     "schema": {"type": "string", "maxLength": 100},
     "example": "wait=10",
@@ -40,7 +40,7 @@ IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "Same key and body: same resource. Same key, other body: 422.",
+    "description": "Same key and body: same resource. Same key, different body: 422.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
     "example": "5f0c1a52-7d0b-4b8e-9a53-0c9f6d8a2b11",
 }
@@ -48,23 +48,23 @@ IF_NONE_MATCH = {
     "name": "If-None-Match",
     "in": "header",
     "required": False,
-    "description": "An ETag; if the answer is still the same, 304 without a body.",
+    "description": "An ETag; 304 without a body if the answer has not changed.",
     "schema": {"type": "string", "maxLength": 1000},
     "example": '"9f2b6c0e4d1a4f7f8f0a1b2c3d4e5f60"',
 }
 
 
 def schema_of(model: type[BaseModel]) -> dict[str, str]:
-    """A reference to the model's schema, which `describe` will put among the components."""
+    """A reference to the model's schema, which `install_openapi` adds to the components."""
     _MODELS.add(model)
     name = re.sub(r"[^a-zA-Z0-9.\-_]", "_", model.__name__)
     return {"$ref": _REF.format(model=name)}
 
 
-def takes(
+def json_request(
     model: type[BaseModel], named_examples: Mapping[str, Any], *parameters: dict[str, Any]
 ) -> dict[str, Any]:
-    """`openapi_extra` of a route that reads a JSON body."""
+    """`openapi_extra` of a route with a JSON body."""
     content = {
         "schema": schema_of(model),
         "examples": {name: {"value": value} for name, value in named_examples.items()},
@@ -75,43 +75,43 @@ def takes(
     }
 
 
-def answer(
+def response(
     description: str,
     model: type[BaseModel] | None = None,
     example: Any = None,
     *,
     media_type: str = "application/json",
-    more: Mapping[str, str] | None = None,
+    other_examples: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """One entry of a route's `responses`; `more` are texts of other media types."""
-    found: dict[str, Any] = {"description": description}
+    """One entry of a route's `responses`; `other_examples` are texts by media type."""
+    entry: dict[str, Any] = {"description": description}
     if example is not None:
         schema: dict[str, Any] = schema_of(model) if model else {"type": "string"}
         if media_type == "text/event-stream":  # OpenAPI 3.1 cannot describe event streams
             schema = {}
-        found["content"] = {media_type: {"schema": schema, "example": example}}
-        for media, text in (more or {}).items():
-            found["content"][media] = {"schema": {"type": "string"}, "example": text}
-    return found
+        entry["content"] = {media_type: {"schema": schema, "example": example}}
+        for other_type, text in (other_examples or {}).items():
+            entry["content"][other_type] = {"schema": {"type": "string"}, "example": text}
+    return entry
 
 
-def either(
+def response_variants(
     description: str,
-    choices: Mapping[str, tuple[type[BaseModel], Any]],
-    more: Mapping[str, str] | None = None,
+    variants: Mapping[str, tuple[type[BaseModel], Any]],
+    other_examples: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """As `answer`, for a JSON answer that has one of several forms, each with its example."""
-    found = answer(description, Problem, {}, more=more)
-    found["content"]["application/json"] = {
-        "schema": {"anyOf": [schema_of(model) for model, _ in choices.values()]},
-        "examples": {name: {"value": example} for name, (_, example) in choices.items()},
+    """Like `response`, for JSON of one of several models, each with an example."""
+    entry = response(description, Problem, {}, other_examples=other_examples)
+    entry["content"]["application/json"] = {
+        "schema": {"anyOf": [schema_of(model) for model, _ in variants.values()]},
+        "examples": {name: {"value": example} for name, (_, example) in variants.items()},
     }
-    return found
+    return entry
 
 
-def problems(*statuses: HTTPStatus) -> dict[int | str, dict[str, Any]]:
-    """Error answers; those that every address may give are always among them."""
-    always = (
+def problem_responses(*statuses: HTTPStatus) -> dict[int | str, dict[str, Any]]:
+    """Error entries of a route's `responses`: these statuses and those of every route."""
+    common = (
         HTTPStatus.BAD_REQUEST,
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         HTTPStatus.UNPROCESSABLE_ENTITY,
@@ -127,14 +127,14 @@ def problems(*statuses: HTTPStatus) -> dict[int | str, dict[str, Any]]:
                 MEDIA_TYPE: {"schema": schema_of(Problem), "example": examples.problem(status)}
             },
         }
-        for status in sorted({*always, *statuses})
+        for status in sorted({*common, *statuses})
     }
 
 
-def describe(app: FastAPI, routers: Iterable[APIRouter]) -> None:
-    """Makes `/openapi.json` complete.
+def install_openapi(app: FastAPI, routers: Iterable[APIRouter]) -> None:
+    """Completes `/openapi.json`.
 
-    FastAPI only knows the models that it reads itself, and takes every null out of the examples.
+    FastAPI omits models that routes parse themselves and removes nulls from examples.
     """
     routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
 
@@ -156,20 +156,20 @@ def describe(app: FastAPI, routers: Iterable[APIRouter]) -> None:
             components |= definitions["$defs"]
             for route in routes:
                 if route.include_in_schema:
-                    _restore(route, schema["paths"][route.path])
+                    _restore_examples(route, schema["paths"][route.path])
             app.openapi_schema = schema
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def _restore(route: APIRoute, methods: dict[str, Any]) -> None:
-    """Puts the route's own bodies and answers back, as they were written."""
+def _restore_examples(route: APIRoute, methods: dict[str, Any]) -> None:
+    """Restores the route's request body and responses with their nulls."""
     for method in route.methods or ():
         operation = methods[method.lower()]
         body = (route.openapi_extra or {}).get("requestBody")
         if body is not None:
             operation["requestBody"] = body
-        for status, written in route.responses.items():
-            if "content" in written:
-                operation["responses"][str(status)]["content"] = written["content"]
+        for status, entry in route.responses.items():
+            if "content" in entry:
+                operation["responses"][str(status)]["content"] = entry["content"]

@@ -16,22 +16,22 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from service.http.problems import problem
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-_EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # listen addresses, not host names
+_WILDCARD_ADDRESSES = frozenset({"0.0.0.0", "::"})  # listen addresses, not host names
 ANY_HOST = "*"
-_MOST_SHOWN = 100  # characters of a refused header
+_MAX_SHOWN = 100  # characters of a rejected header
 
 
-def hosts_of(allowed: str, bound_to: str) -> frozenset[str]:
-    """Host names this API answers to: loopback, the address it is bound to, and those allowed.
+def allowed_hosts(setting: str, bound_to: str) -> frozenset[str]:
+    """Host names that the API accepts: loopback, the address it is bound to, and the setting's.
 
-    Listening on every address does not allow every name, or DNS rebinding would work behind a
+    Listening on every address does not allow every name: DNS rebinding would work behind a
     published port. Only `*` allows every name.
     """
-    named = frozenset(name.strip().lower() for name in allowed.split(",") if name.strip())
-    return _LOOPBACK | named | ({bound_to.lower()} - _EVERY_ADDRESS)
+    configured = frozenset(name.strip().lower() for name in setting.split(",") if name.strip())
+    return _LOOPBACK | configured | ({bound_to.lower()} - _WILDCARD_ADDRESSES)
 
 
-class OwnOrigin:
+class OriginCheck:
     """Answers 403 if the Host is unknown or the Origin is another site."""
 
     def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
@@ -41,37 +41,35 @@ class OwnOrigin:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             headers = Headers(scope=scope)
-            refusal = self._refusal(headers.get("host", ""), headers.get("origin"))
-            if refusal is not None:
-                answer = problem(HTTPStatus.FORBIDDEN, "foreign-origin", refusal)
-                await answer(scope, receive, send)
+            rejection = self._rejection(headers.get("host", ""), headers.get("origin"))
+            if rejection is not None:
+                response = problem(HTTPStatus.FORBIDDEN, "foreign-origin", rejection)
+                await response(scope, receive, send)
                 return
         await self.app(scope, receive, send)
 
-    def _refusal(self, host: str, origin: str | None) -> str | None:
-        name = _name(f"//{host}")
+    def _rejection(self, host: str, origin: str | None) -> str | None:
+        name = _host_name(f"//{host}")
         if ANY_HOST not in self.hosts and name not in self.hosts:
-            hint = (
-                f"add {name[:_MOST_SHOWN]!r} to" if name else "expected a loopback name or one of"
-            )
-            return f"Unknown Host header {host[:_MOST_SHOWN]!r}; {hint} D4_ALLOWED_HOSTS."
-        if origin is not None and _place(origin) != host.lower():
+            hint = f"add {name[:_MAX_SHOWN]!r} to" if name else "expected a loopback name or one of"
+            return f"Unknown Host header {host[:_MAX_SHOWN]!r}; {hint} D4_ALLOWED_HOSTS."
+        if origin is not None and _host_and_port(origin) != host.lower():
             return (
-                f"Origin header {origin[:_MOST_SHOWN]!r} is another site; this API rejects "
+                f"Origin header {origin[:_MAX_SHOWN]!r} is another site; this API rejects "
                 "requests from pages of other sites."
             )
         return None
 
 
-def _place(origin: str) -> str | None:
-    """Host and port of an origin; None for `null` and invalid URLs."""
+def _host_and_port(origin: str) -> str | None:
+    """None for the origin `null` and for invalid URLs."""
     try:
         return urlsplit(origin).netloc.lower() or None
     except ValueError:
         return None
 
 
-def _name(url: str) -> str | None:
+def _host_name(url: str) -> str | None:
     try:
         return urlsplit(url).hostname
     except ValueError:

@@ -1,4 +1,4 @@
-"""Query parameters of lists, and pages of the store as pages of the API."""
+"""Reads the query parameters of lists and converts pages of rows to pages of resources."""
 
 from __future__ import annotations
 
@@ -28,28 +28,29 @@ GnnFilter = Annotated[
 class PageQuery(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    limit: Annotated[int, Field(ge=1, le=MAX_PAGE, description="Most items of one page.")] = 50
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE, description="Most items per page.")] = 50
     cursor: Annotated[
         str | None,
-        Field(max_length=200, pattern="^[A-Za-z0-9_-]*$", description="From the page before."),
+        Field(
+            max_length=200,
+            pattern="^[A-Za-z0-9_-]*$",
+            description="`next_cursor` of the previous page.",
+        ),
     ] = None
 
-    def repeated(self) -> dict[str, str | int | None]:
-        """What the link to the next page has to repeat."""
+    def link_parameters(self) -> dict[str, str | int | None]:
+        """The parameters that the link to the next page repeats."""
         return self.model_dump(mode="json", exclude={"cursor"})
 
 
 def read_page(read: Callable[[], Page[Row]]) -> Page[Row]:
+    """Calls `read`; rejects an invalid cursor."""
     try:
         return read()
     except InvalidInput as error:
         reject("cursor", error.message, "query")
 
 
-def shown_page(page: Page[Row], show: Callable[[Row], Item]) -> PageOf[Item]:
-    """`show` asks the database nothing: what rows refer to is read for the whole page before."""
-    return PageOf(items=[show(row) for row in page.items], next_cursor=page.next_cursor)
-
-
-def page_from(read: Callable[[], Page[Row]], show: Callable[[Row], Item]) -> PageOf[Item]:
-    return shown_page(read_page(read), show)
+def converted_page(page: Page[Row], convert: Callable[[Row], Item]) -> PageOf[Item]:
+    """Converts each row; read related rows for the whole page before, not in `convert`."""
+    return PageOf(items=[convert(row) for row in page.items], next_cursor=page.next_cursor)

@@ -29,11 +29,10 @@ log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 _TYPE = "urn:d4explain:problem:"
-_AWAY = HTTPStatus.SERVICE_UNAVAILABLE
-_SOON = {"Retry-After": "5"}
-_LATER = {"Retry-After": "30"}
+_RETRY_SOON = {"Retry-After": "5"}
+_RETRY_LATER = {"Retry-After": "30"}
 _SAME_KEY = "Send the same request again with the same Idempotency-Key; it is executed only once."
-_LOOK_FIRST = (
+_CHECK_FIRST = (
     "Check whether it was executed (lists show the newest first) before you send it again. With an "
     "Idempotency-Key you could safely repeat it."
 )
@@ -72,7 +71,7 @@ class ProblemError(Exception):
         detail: str,
         faults: Sequence[Fault] = (),
         headers: Mapping[str, str] | None = None,
-        **members: Any,
+        **extensions: Any,
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -80,7 +79,7 @@ class ProblemError(Exception):
         self.detail = detail
         self.faults = tuple(faults)
         self.headers = dict(headers or {})
-        self.members = members
+        self.extensions = extensions  # extension members of RFC 9457
 
 
 # Domain error → status and last part of `type`. The most specific class applies.
@@ -102,16 +101,16 @@ def problem(
     detail: str,
     faults: Sequence[Fault] = (),
     headers: Mapping[str, str] | None = None,
-    **members: Any,
+    **extensions: Any,
 ) -> JSONResponse:
-    """The response of every error."""
+    """The response for every error."""
     content = {
         "type": _TYPE + slug,
         "title": HTTPStatus(status).phrase,
         "status": int(status),
         "detail": detail,
-        "errors": [_place(fault) for fault in faults[:MAX_FAULTS]],
-        **members,
+        "errors": [_error_entry(fault) for fault in faults[:MAX_FAULTS]],
+        **extensions,
     }
     return JSONResponse(content, int(status), headers=headers, media_type=MEDIA_TYPE)
 
@@ -127,8 +126,8 @@ def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
         app.add_exception_handler(kind, _on_outage)
 
 
-class LastResort:
-    """Outermost middleware: logs an uncaught error and answers 500 as a problem."""
+class UnhandledErrors:
+    """Middleware that logs an uncaught error and answers 500 as a problem."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -139,19 +138,19 @@ class LastResort:
             return
         started = False
 
-        async def watched(message: Message) -> None:
+        async def send_and_record(message: Message) -> None:
             nonlocal started
             started = started or message["type"] == "http.response.start"
             await send(message)
 
         try:
-            await self.app(scope, receive, watched)
+            await self.app(scope, receive, send_and_record)
         except ClientDisconnect:
             log.info("%s %s: client disconnected", scope["method"], scope["path"])
         except Exception as error:
             log.exception("%s %s failed", scope["method"], scope["path"])
             if started:
-                raise  # the server closes the connection: the response is not complete
+                raise  # the response is incomplete: the server closes the connection
             detail = "Internal error; see the service's log."
             response = problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", detail)
             if is_disk_full(error):  # while writing an artifact or an upload
@@ -162,7 +161,7 @@ class LastResort:
 async def _on_problem(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, ProblemError)
     return problem(
-        error.status, error.slug, error.detail, error.faults, error.headers, **error.members
+        error.status, error.slug, error.detail, error.faults, error.headers, **error.extensions
     )
 
 
@@ -181,9 +180,11 @@ async def _on_outage(request: Request, error: Exception) -> JSONResponse:
         log.error("lost the database connection during a commit: %s", error)
         detail = (
             "The database connection was lost while storing this request; the outcome is unknown. "
-            + (_SAME_KEY if has_key else _LOOK_FIRST)
+            + (_SAME_KEY if has_key else _CHECK_FIRST)
         )
-        return problem(_AWAY, "outcome-unknown", detail, headers=_SOON)
+        return problem(
+            HTTPStatus.SERVICE_UNAVAILABLE, "outcome-unknown", detail, headers=_RETRY_SOON
+        )
     if store.disk.explains(error):
         log.error("database disk full: %s", error)
         store.disk.note_refusal()
@@ -193,13 +194,15 @@ async def _on_outage(request: Request, error: Exception) -> JSONResponse:
     detail = "The database is unavailable. " + (
         _SAME_KEY if has_key else "Send the request again in a few seconds."
     )
-    return problem(_AWAY, "database-unavailable", detail, headers=_SOON)
+    return problem(
+        HTTPStatus.SERVICE_UNAVAILABLE, "database-unavailable", detail, headers=_RETRY_SOON
+    )
 
 
 def _disk_full(detail: str = "The service's disk is full.") -> JSONResponse:
-    again = "Send the request again when space is available."
+    advice = "Send the request again when space is available."
     return problem(
-        HTTPStatus.INSUFFICIENT_STORAGE, "disk-full", f"{detail} {again}", headers=_LATER
+        HTTPStatus.INSUFFICIENT_STORAGE, "disk-full", f"{detail} {advice}", headers=_RETRY_LATER
     )
 
 
@@ -220,7 +223,7 @@ async def _on_http(
 
 
 def _methods_at(request: Request, routes: Sequence[BaseRoute]) -> list[str]:
-    """Methods of all routes at this path; Starlette names those of the first route only."""
+    """Methods of all routes at this path; Starlette only lists those of the first route."""
     methods: set[str] = set()
     for route in routes:
         match, _ = route.matches(request.scope)
@@ -233,14 +236,14 @@ async def _on_validation(_: Request, error: Exception) -> JSONResponse:
     """Errors in query parameters and headers; `json_bodies` handles bodies."""
     assert isinstance(error, RequestValidationError)
     faults = []
-    for found in error.errors()[:MAX_FAULTS]:
-        place, *rest = found["loc"]
-        words = str(found["msg"]).replace("Input should", "should")
-        if found["type"] == "extra_forbidden":
-            words = "is not a known parameter"
-        where: Place = place if place in {"query", "header"} else "body"
-        name = pointer(*rest)
-        faults.append(Fault(name if where == "body" else name.removeprefix("/"), words, where))
+    for invalid in error.errors()[:MAX_FAULTS]:
+        source, *path = invalid["loc"]
+        detail = str(invalid["msg"]).replace("Input should", "should")
+        if invalid["type"] == "extra_forbidden":
+            detail = "is not a known parameter"
+        place: Place = source if source in {"query", "header"} else "body"
+        at = pointer(*path)
+        faults.append(Fault(at if place == "body" else at.removeprefix("/"), detail, place))
     return await _on_domain(_, InvalidRequestError(faults))
 
 
@@ -261,6 +264,6 @@ def _faults(error: Exception) -> list[Fault]:
     return []
 
 
-def _place(fault: Fault) -> dict[str, str]:
+def _error_entry(fault: Fault) -> dict[str, str]:
     names = {"body": "pointer", "query": "parameter", "header": "header"}
     return {names[fault.place]: fault.at, "detail": fault.detail}

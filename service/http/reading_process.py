@@ -23,12 +23,11 @@ from store.store import Store
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
-
 _BODIES_PER_PROCESS = 32  # then a new process frees the memory
 
 
 class ReadingProcess:
-    """One process, started with the first large body and reused."""
+    """One process, started for the first large body and reused."""
 
     def __init__(self) -> None:
         self._limiter = CapacityLimiter(1)
@@ -50,9 +49,7 @@ class ReadingProcess:
             call = self._pool.submit(_run, settings, partial(function, **kwargs), args)
             try:
                 outcome = await asyncio.wrap_future(call)
-            except (
-                BrokenProcessPool
-            ):  # killed, perhaps for its memory: the next body gets a new one
+            except BrokenProcessPool:  # killed, perhaps for its memory; the next call starts anew
                 self.close()
                 raise
         if isinstance(outcome, _Raised):
@@ -68,7 +65,7 @@ class ReadingProcess:
 
 @dataclass(frozen=True)
 class _Raised:
-    """A pickled error; plain `pickle` would call the class with `args`."""
+    """An exception to pickle; `pickle` alone would call its class with `args`."""
 
     kind: type[Exception]
     args: tuple[object, ...]

@@ -1,4 +1,4 @@
-"""Answers: JSON with an ETag, pages with a Link, accepted work with its address."""
+"""Builds responses: JSON, pages, and the headers for caching and polling."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from starlette.responses import JSONResponse, Response
 
 from service.resources import Item, JobResource, PageOf
 
-RETRY_AFTER = "1"  # seconds between polls that cost little and still feel quick
+RETRY_AFTER_SECONDS = "1"
 
 
-def reply(
+def json_response(
     content: BaseModel | dict[str, Any], status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
     if isinstance(content, BaseModel):
@@ -25,51 +25,50 @@ def reply(
     return JSONResponse(content, status, headers=headers)
 
 
-def tagged(request: Request, response: Response) -> Response:
-    """Adds a strong ETag; answers 304 to a client that has this very answer already."""
+def with_etag(request: Request, response: Response) -> Response:
+    """Adds a strong ETag; answers 304 if the client already has this response."""
     tag = entity_tag(bytes(response.body))
     response.headers.update(caching_headers(tag))
     return not_modified(request, tag, response.headers) or response
 
 
 def entity_tag(*parts: bytes) -> str:
-    """A strong ETag of an answer that these bytes determine."""
+    """A strong ETag of a response that depends only on these bytes."""
     return f'"{hashlib.sha256(b"".join(parts)).hexdigest()[:32]}"'
 
 
 def caching_headers(tag: str) -> dict[str, str]:
-    # kept by the client, asked about again
+    # The client may store the response but must revalidate it.
     return {"ETag": tag, "Cache-Control": "private, no-cache"}
 
 
 def not_modified(request: Request, tag: str, headers: Mapping[str, str]) -> Response | None:
-    """304 if the client has the answer with this ETag already."""
-    known = request.headers.get("if-none-match", "")
-    tags = {candidate.strip().removeprefix("W/") for candidate in known.split(",")}
+    """304 if the client already has the response with this ETag."""
+    if_none_match = request.headers.get("if-none-match", "")
+    tags = {candidate.strip().removeprefix("W/") for candidate in if_none_match.split(",")}
     if tag not in tags and "*" not in tags:
         return None
-    kept = caching_headers(tag) | {
-        name: headers[name] for name in ("Retry-After", "Preference-Applied") if name in headers
-    }
-    return Response(status_code=304, headers=kept)
+    repeated = ("Retry-After", "Preference-Applied")
+    also = {name: headers[name] for name in repeated if name in headers}
+    return Response(status_code=304, headers=caching_headers(tag) | also)
 
 
-def page_reply(
+def page_response(
     request: Request, page: PageOf[Item], query: Mapping[str, str | int | None]
 ) -> Response:
-    """A list; its Link repeats the filters of the request."""
+    """A page of a list, with a Link to the next page that repeats the request's filters."""
     headers = {}
     if page.next_cursor is not None:
         parameters = {name: value for name, value in query.items() if value is not None}
-        following = urlencode({**parameters, "cursor": page.next_cursor})
-        headers["Link"] = f'<{request.url.path}?{following}>; rel="next"'
-    return reply(page, headers=headers)
+        next_query = urlencode({**parameters, "cursor": page.next_cursor})
+        headers["Link"] = f'<{request.url.path}?{next_query}>; rel="next"'
+    return json_response(page, headers=headers)
 
 
 def accepted_headers(location: str) -> dict[str, str]:
-    return {"Location": location, "Retry-After": RETRY_AFTER}
+    return {"Location": location, "Retry-After": RETRY_AFTER_SECONDS}
 
 
 def poll_headers(job: JobResource) -> dict[str, str]:
-    """When to ask again, for as long as there is something to wait for."""
-    return {} if job.state.is_terminal else {"Retry-After": RETRY_AFTER}
+    """When to poll again, unless the job has ended."""
+    return {} if job.state.is_terminal else {"Retry-After": RETRY_AFTER_SECONDS}

@@ -1,4 +1,4 @@
-"""uvicorn's HTTP protocol with a limit and a deadline for the head of a request."""
+"""Adds a size limit and a deadline for request headers to uvicorn's HTTP protocol."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _DRAIN_SECONDS = 1.0
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
-    """Refuses a request whose line and headers are too long (431) or do not come (408)."""
+    """Rejects requests whose headers are too long (431) or too slow (408)."""
 
     _head_bytes = 0
-    _is_in_head = True  # until the headers of the next request are complete
-    _is_refused = False
+    _is_in_head = True  # False while a request's body arrives
+    _is_rejected = False
     _head_deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -31,18 +31,18 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._is_refused:
+        if self._is_rejected:
             return
         if self._is_in_head:
             self._head_bytes += len(data)
-            if self._head_deadline is None:  # the first bytes on a connection that was kept open
+            if self._head_deadline is None:  # first bytes of a further request on this connection
                 self._expect_head()
         super().data_received(data)
         if self._is_in_head and self._head_bytes > MAX_HEAD_BYTES:
-            self._refuse(
+            self._reject(
                 HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
                 "headers-too-large",
-                f"The request's line and headers have more than {MAX_HEAD_BYTES:,} bytes.",
+                f"The request line and headers have more than {MAX_HEAD_BYTES:,} bytes.",
             )
 
     def on_headers_complete(self) -> None:
@@ -56,34 +56,34 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._is_in_head = True
 
     @property
-    def _is_answering(self) -> bool:
+    def _is_responding(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
     def _expect_head(self) -> None:
-        self._head_deadline = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
+        self._head_deadline = self.loop.call_later(HEAD_SECONDS, self._on_head_timeout)
 
     def _stop_deadline(self) -> None:
         if self._head_deadline is not None:
             self._head_deadline.cancel()
             self._head_deadline = None
 
-    def _head_is_late(self) -> None:
-        if self._is_answering:  # reading may be paused until this answer has been sent
+    def _on_head_timeout(self) -> None:
+        if self._is_responding:  # uvicorn may have paused reading until this response is sent
             self._expect_head()
             return
-        self._refuse(
+        self._reject(
             HTTPStatus.REQUEST_TIMEOUT,
             "headers-too-slow",
-            f"The request's headers were not complete after {HEAD_SECONDS:g} s.",
+            f"The request headers were incomplete after {HEAD_SECONDS:g} s.",
         )
 
-    def _refuse(self, status: HTTPStatus, slug: str, detail: str) -> None:
-        """Answers, then drops what still arrives for a moment, so that the client sees why."""
-        if self._is_refused or self.transport.is_closing():
+    def _reject(self, status: HTTPStatus, slug: str, detail: str) -> None:
+        """Answers, then ignores further data for a moment, so that the client can read why."""
+        if self._is_rejected or self.transport.is_closing():
             return
-        self._is_refused = True
+        self._is_rejected = True
         self._stop_deadline()
-        if self._is_answering:  # this would end up in the middle of another answer
+        if self._is_responding:  # do not write into another response
             self.transport.close()
             return
         body = bytes(problem(status, slug, detail).body)

@@ -23,18 +23,18 @@ from store.queue.job_notifications import JobNotifications
 log = logging.getLogger(__name__)
 
 MAX_WAIT_SECONDS = 60
-DEFAULT_WAIT_SECONDS = 10  # where most callers want the answer itself: probes and predictions
+DEFAULT_WAIT_SECONDS = 10  # for probes and predictions, which are short
 
 _POLL_SECONDS = 0.05
-POLL_SECONDS_WITH_NOTIFICATIONS = 0.25  # for progress, and for lost notifications
+POLL_SECONDS_WITH_NOTIFICATIONS = 0.25  # for progress and lost notifications
 _LISTEN_SECONDS = 1.0
-_BATCH = 1000
+_EVENT_BATCH = 1000
 _WAIT = re.compile(r'wait\s*=\s*"?([0-9]{1,9})"?')
 
 
 @dataclass(frozen=True)
 class Preference:
-    """How long the client wants to wait, and what to confirm (RFC 7240)."""
+    """How long to wait, and the value of `Preference-Applied` (RFC 7240)."""
 
     seconds: int
     applied: str | None
@@ -47,13 +47,13 @@ class Preference:
 NO_WAIT = Preference(0, None)
 
 
-def preference(header: str | None, default: int) -> Preference:
+def parse_prefer(header: str | None, default: int) -> Preference:
     """Reads `Prefer`; ignores unknown preferences, as the RFC asks."""
     tokens = [token.strip().lower() for token in (header or "").split(",")]
     for token in tokens:
-        found = _WAIT.fullmatch(token.split(";")[0].strip())
-        if found:
-            seconds = min(int(found[1]), MAX_WAIT_SECONDS)
+        match = _WAIT.fullmatch(token.split(";")[0].strip())
+        if match:
+            seconds = min(int(match[1]), MAX_WAIT_SECONDS)
             return Preference(seconds, f"wait={seconds}")
     if "respond-async" in tokens:
         return Preference(0, "respond-async")
@@ -87,20 +87,22 @@ async def until_disconnected(request: Request) -> None:
 
 
 @contextmanager
-def disconnection(request: Request, on_leave: Callable[[], None]) -> Iterator[Callable[[], bool]]:
-    """Calls `on_leave` if the client disconnects within the block."""
-    watching = asyncio.ensure_future(until_disconnected(request))
-    watching.add_done_callback(lambda _: on_leave())
+def watch_disconnect(
+    request: Request, on_disconnect: Callable[[], None]
+) -> Iterator[Callable[[], bool]]:
+    """Calls `on_disconnect` if the client disconnects within the block; yields whether it did."""
+    disconnected = asyncio.ensure_future(until_disconnected(request))
+    disconnected.add_done_callback(lambda _: on_disconnect())
     try:
-        yield watching.done
+        yield disconnected.done
     finally:
-        watching.cancel()
+        disconnected.cancel()
 
 
 class JobWatcher:
-    """Polls the events of all jobs in one query, and only while a request waits.
+    """Polls the events of all jobs in one query, only while a request waits.
 
-    Notifications report a job's end before the next poll.
+    Notifications report the end of a job before the next poll.
     """
 
     def __init__(
@@ -159,7 +161,7 @@ class JobWatcher:
                     return
             try:
                 self._poll()
-            except Exception:  # an outage; waiting requests read the job again anyway
+            except Exception:  # an outage; waiting requests also read the job themselves
                 log.warning("could not read job events; retrying", exc_info=True)
                 time.sleep(1.0)
             time.sleep(self._poll_seconds)
@@ -176,7 +178,7 @@ class JobWatcher:
                 changed = None
             else:
                 newer = select(JobEvent.id, JobEvent.job_id).where(JobEvent.id > self._seen)
-                rows = session.execute(newer.order_by(JobEvent.id).limit(_BATCH)).all()
+                rows = session.execute(newer.order_by(JobEvent.id).limit(_EVENT_BATCH)).all()
                 if rows:
                     self._seen = rows[-1].id
                 changed = {row.job_id for row in rows}

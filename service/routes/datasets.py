@@ -11,17 +11,31 @@ from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from service import examples
-from service.context import ContextOf, in_thread, reading_body
-from service.graph_io.features import features_of
-from service.graph_io.graph_reader import FeatureSize, read_graphs
+from service.context import ContextOf, handle_body, run_in_thread
+from service.graph_io.expected_features import ExpectedFeatures
+from service.graph_io.features import expected_features
+from service.graph_io.graph_reader import read_graphs
 from service.http.bodies import PostedBody, posted_json
 from service.http.faults import reject
-from service.http.idempotency import Created, Submission, known, once, submission_of
+from service.http.idempotency import (
+    Created,
+    Submission,
+    already_created,
+    create_once,
+    submission_of,
+)
 from service.http.json_bodies import parse_model
-from service.http.openapi import IDEMPOTENCY_KEY, IF_NONE_MATCH, answer, problems, takes
-from service.http.pagination import PageQuery, page_from
-from service.http.responses import page_reply, reply, tagged
-from service.resources import DatasetResource, PageOf, dataset_resource
+from service.http.openapi import (
+    IDEMPOTENCY_KEY,
+    IF_NONE_MATCH,
+    json_request,
+    problem_responses,
+    response,
+)
+from service.http.pagination import PageQuery, converted_page, read_page
+from service.http.responses import json_response, page_response, with_etag
+from service.resource_builders import dataset_resource
+from service.resources import DatasetResource, PageOf
 from service.schemas import DatasetIn
 from service.submission.resource_ids import checked_id, report_at
 from store.artifacts import graph_sets
@@ -34,16 +48,16 @@ router = APIRouter(tags=["reference sets"])
 @router.post(
     "/v1/datasets",
     summary="Store a reference set",
-    description="Graphs as NetworkX node-link or PyG dict, all with the same number of features, "
-    "each with an optional `label`. Graphs without features get the constant 1. Edges may have "
-    "attributes, all or none, as many each: `edge_attr`. With `gnn`, "
-    "molecules may come as SMILES, from which the featuriser of this GNN makes graphs.",
+    description="Post graphs as NetworkX node-link or PyG dicts. All have the same number of "
+    "features; graphs without features get the constant 1. `label` is optional. Edges may have "
+    "attributes (`edge_attr`): the same number for all edges, or none. With `gnn` you can post "
+    "molecules as SMILES, which the featuriser of this GNN reads.",
     status_code=201,
     responses={
-        201: answer("Stored.", DatasetResource, examples.DATASET),
-        **problems(HTTPStatus.NOT_FOUND, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
+        201: response("Stored.", DatasetResource, examples.DATASET),
+        **problem_responses(HTTPStatus.NOT_FOUND, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
     },
-    openapi_extra=takes(
+    openapi_extra=json_request(
         DatasetIn,
         {"two graphs": examples.DATASET_IN, "edge attributes": examples.EDGE_ATTRIBUTES_IN},
         IDEMPOTENCY_KEY,
@@ -52,51 +66,54 @@ router = APIRouter(tags=["reference sets"])
 async def create_dataset(request: Request, context: ContextOf) -> Response:
     async with posted_json(request) as body:
         submission = submission_of(request, body)
-        made = await reading_body(context, body.size, create, body, submission)
-    dataset = await in_thread(read_dataset, context.store, made.id)
-    return reply(dataset, 201, {"Location": f"/v1/datasets/{made.id}", **made.headers})
+        created = await handle_body(context, body.size, create, body, submission)
+    dataset = await run_in_thread(read_dataset, context.store, created.id)
+    return json_response(
+        dataset, 201, {"Location": f"/v1/datasets/{created.id}", **created.headers}
+    )
 
 
 @router.get(
     "/v1/datasets",
     summary="List reference sets, newest first",
     responses={
-        200: answer("A page.", PageOf[DatasetResource], examples.page(examples.DATASET)),
-        **problems(),
+        200: response("A page.", PageOf[DatasetResource], examples.page(examples.DATASET)),
+        **problem_responses(),
     },
 )
 def list_datasets(
     request: Request, context: ContextOf, query: Annotated[PageQuery, Query()]
 ) -> Response:
     with context.store.database.reading() as session:
-        page = page_from(
-            lambda: datasets.page(session, query.cursor, query.limit), dataset_resource
-        )
-    return page_reply(request, page, query.repeated())
+        rows = read_page(lambda: datasets.page(session, query.cursor, query.limit))
+    page = converted_page(rows, dataset_resource)
+    return page_response(request, page, query.link_parameters())
 
 
 @router.get(
     "/v1/datasets/{dataset_id}",
     summary="One reference set",
     responses={
-        200: answer("The reference set.", DatasetResource, examples.DATASET),
-        304: answer("The client has this answer already."),
-        **problems(HTTPStatus.NOT_FOUND),
+        200: response("The reference set.", DatasetResource, examples.DATASET),
+        304: response("Not modified."),
+        **problem_responses(HTTPStatus.NOT_FOUND),
     },
     openapi_extra={"parameters": [IF_NONE_MATCH]},
 )
 def get_dataset(request: Request, context: ContextOf, dataset_id: str) -> Response:
-    return tagged(request, reply(read_dataset(context.store, checked_id("dataset", dataset_id))))
+    return with_etag(
+        request, json_response(read_dataset(context.store, checked_id("dataset", dataset_id)))
+    )
 
 
 @router.delete(
     "/v1/datasets/{dataset_id}",
     summary="Delete a reference set and its denoisers",
-    description="Refused while jobs use it; explanations that were made with it stay.",
+    description="Rejected with 409 while jobs use it. Explanations remain.",
     status_code=204,
     responses={
-        204: answer("Deleted."),
-        **problems(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
+        204: response("Deleted."),
+        **problem_responses(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
     },
 )
 def delete_dataset(context: ContextOf, dataset_id: str) -> Response:
@@ -106,42 +123,43 @@ def delete_dataset(context: ContextOf, dataset_id: str) -> Response:
 
 
 def create(store: Store, body: PostedBody, submission: Submission) -> Created:
-    """Reads all graphs before anything is written."""
-    made = known(store, submission)
-    if made is not None:
-        return made
-    asked = parse_model(body.read(), DatasetIn)
-    most = store.settings.max_dataset_graphs
-    if len(asked.graphs) > most:
+    """Reads and checks all graphs before it writes anything."""
+    created = already_created(store, submission)
+    if created is not None:
+        return created
+    posted = parse_model(body.read(), DatasetIn)
+    max_graphs = store.settings.max_dataset_graphs
+    if len(posted.graphs) > max_graphs:
         reject(
             "/graphs",
-            f"the reference set has {len(asked.graphs):,} graphs; "
-            f"this deployment accepts at most {most:,}",
+            f"the reference set has {len(posted.graphs):,} graphs; "
+            f"this deployment accepts at most {max_graphs:,}",
         )
-    graphs = read_graphs(asked.graphs, "/graphs", store.settings, _features(store, asked.gnn))
-    figures = asdict(graph_sets.describe(graphs))
-    features = figures.pop("features")
+    expected = _expected_features(store, posted.gnn)
+    graphs = read_graphs(posted.graphs, "/graphs", store.settings, expected)
+    statistics = asdict(graph_sets.describe(graphs))
+    features = statistics.pop("features")
     digest = store.artifacts.put(graph_sets.pack(graphs))
     sha256 = graph_sets.canonical_set_hash(graphs)
 
-    def make(session: Session) -> str:
+    def create_row(session: Session) -> str:
         return datasets.create(
             session,
-            name=asked.name,
+            name=posted.name,
             gnn_features=features,
             graphs_digest=digest,
             sha256=sha256,
-            **figures,
+            **statistics,
         ).id
 
-    return once(store, submission, make)
+    return create_once(store, submission, create_row)
 
 
-def _features(store: Store, gnn: str | None) -> FeatureSize | None:
+def _expected_features(store: Store, gnn: str | None) -> ExpectedFeatures | None:
     if gnn is None:
         return None
     with store.database.reading() as session, report_at("/gnn"):
-        return features_of(gnns.find(session, gnn))
+        return expected_features(gnns.find(session, gnn))
 
 
 def read_dataset(store: Store, dataset_id: str) -> DatasetResource:

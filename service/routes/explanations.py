@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.responses import Response
 
 from service import examples
-from service.context import Context, ContextOf, context_of, in_thread, reading_body
-from service.drawing.rendering import GRAPHML, SVG, WantedGraph, drawing_reply
-from service.explanation_documents import document_reply, read_document
+from service.context import Context, ContextOf, context_of, handle_body, run_in_thread
+from service.drawing.rendering import GRAPHML, SVG, GraphSelection, drawing_response
+from service.explanation_documents import document_response, read_document
 from service.graph_io.graph_writers import CytoscapeDocument, Format, PygDocument
 from service.http.bodies import posted_json
 from service.http.faults import reject
@@ -23,28 +23,24 @@ from service.http.openapi import (
     IDEMPOTENCY_KEY,
     IF_NONE_MATCH,
     PREFER,
-    answer,
-    either,
-    problems,
-    takes,
+    json_request,
+    problem_responses,
+    response,
+    response_variants,
 )
-from service.http.pagination import GnnFilter, PageQuery, read_page, shown_page
+from service.http.pagination import GnnFilter, PageQuery, converted_page, read_page
 from service.http.responses import (
     accepted_headers,
     caching_headers,
+    json_response,
     not_modified,
-    page_reply,
+    page_response,
     poll_headers,
-    reply,
 )
-from service.http.waiting import preference
-from service.resources import (
-    ExplanationResource,
-    ExplanationSummary,
-    PageOf,
-    explanation_summary,
-)
-from service.routes.jobs import until_ended
+from service.http.waiting import parse_prefer
+from service.resource_builders import explanation_summary
+from service.resources import ExplanationResource, ExplanationSummary, PageOf
+from service.routes.jobs import wait_for_job
 from service.schemas import ExplanationIn
 from service.submission.cost_estimates import Estimate
 from service.submission.explanation_checks import PostedExplanation, check, estimate_cost
@@ -65,7 +61,7 @@ class ExplanationsQuery(PageQuery):
 
 
 class CreateQuery(BaseModel):
-    """Described by `DRY_RUN`."""
+    """The OpenAPI document describes it with `DRY_RUN`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -75,13 +71,13 @@ class CreateQuery(BaseModel):
 class FormatQuery(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    format: Format = Field(Format.JSON, description="All but `json` give one graph.")
+    format: Format = Field(Format.JSON, description="All formats except `json` return one graph.")
     graph: Annotated[int, Field(ge=0, le=10_000)] | None = Field(
         None,
-        description="Which posted graph, asked node or class example; the first if not given.",
+        description="Index of the posted graph, explained node or class example; 0 if not given.",
     )
     alternative: Annotated[int, Field(ge=0, le=1000)] | None = Field(
-        None, description="Which of its counterfactuals; the best if not given."
+        None, description="Index of the counterfactual, best first; 0 if not given."
     )
 
 
@@ -89,27 +85,28 @@ class FormatQuery(BaseModel):
     "/v1/explanations",
     summary="Request an explanation",
     description="`kind: counterfactual`: the smallest realistic change of each graph that changes "
-    "the GNN's answer. A GNN that classifies nodes is asked about the `node`, or `nodes`, of one "
-    "`graph`: the part of it that the node's class depends on is edited, and every answer holds in "
-    "the whole graph. Without `graph` they are nodes of `dataset`, if that is one large graph. "
-    "`kind: class`: what a typical graph, or neighbourhood of a node, of a class looks like to the "
-    "GNN. "
-    "A denoiser that does not exist yet is trained first; the job then says `waiting_for`. "
-    "`explainer: search` needs no denoiser, so its job starts at once. A graph for which nothing "
-    "is found within the budget is a success that says so.",
+    "the GNN's prediction. For a GNN that classifies nodes, give the `node` or `nodes` of one "
+    "`graph`. The search edits the node's neighbourhood and verifies answers on the whole graph. "
+    "Without `graph`, `node` and `nodes` refer to `dataset`, which must be one large graph. "
+    "`kind: class`: typical graphs, or neighbourhoods of nodes, of a class. "
+    "If the denoiser does not exist yet, it is trained first; the job then has `waiting_for`. "
+    "`explainer: search` needs no denoiser, so its job starts at once. If no counterfactual is "
+    "found within the budget, the job succeeds and the result says so.",
     status_code=202,
     responses={
-        200: either(
-            "Done within `Prefer: wait`; or what it would take, with `dry_run`.",
+        200: response_variants(
+            "The job ended within `Prefer: wait`; with `dry_run`, the estimated cost.",
             {
                 "done": (ExplanationResource, examples.EXPLANATION),
                 "dry run": (Estimate, examples.ESTIMATE),
             },
         ),
-        202: answer("Accepted.", ExplanationResource, examples.WAITING_EXPLANATION),
-        **problems(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
+        202: response("Accepted.", ExplanationResource, examples.WAITING_EXPLANATION),
+        **problem_responses(
+            HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+        ),
     },
-    openapi_extra=takes(
+    openapi_extra=json_request(
         ExplanationIn,
         {
             "counterfactual": examples.COUNTERFACTUAL_IN,
@@ -125,12 +122,12 @@ class FormatQuery(BaseModel):
     ),
 )
 async def create_explanation(request: Request) -> Response:
-    # Not as parameters: most requests have no query, and FastAPI is slow to find nothing.
+    # Not as FastAPI parameters, which cost time even if there is no query.
     context, query = await context_of(request), _parse_query(request)
-    wait = preference(request.headers.get("prefer"), default=0)
+    wait = parse_prefer(request.headers.get("prefer"), default=0)
     if query.dry_run:
         async with posted_json(request) as body:
-            return reply(await reading_body(context, body.size, estimate_cost, body))
+            return json_response(await handle_body(context, body.size, estimate_cost, body))
     committed = await _submit(request, context)
     context.wake_dispatcher(*committed.queued)
     explanation_id = committed.created.id
@@ -138,34 +135,34 @@ async def create_explanation(request: Request) -> Response:
     headers = {"Location": location, **committed.created.headers}
     if committed.resource is not None and wait.seconds <= 0:
         headers = {**accepted_headers(location), **wait.headers, **headers}
-        return reply(committed.resource, 202, headers)
-    summary = await in_thread(read_summary, context.store, explanation_id)
-    wait = await until_ended(request, context, summary.job.id, wait)
+        return json_response(committed.resource, 202, headers)
+    summary = await run_in_thread(read_summary, context.store, explanation_id)
+    wait = await wait_for_job(request, context, summary.job.id, wait)
     headers.update(wait.headers)
-    document = await in_thread(read_document, context.store, explanation_id)
+    document = await run_in_thread(read_document, context.store, explanation_id)
     if document.summary.job.finished_at is None:
         headers = {**accepted_headers(location), **headers}
-        return await document_reply(context, document, 202, headers)
-    return await document_reply(context, document, 200, headers)
+        return await document_response(context, document, 202, headers)
+    return await document_response(context, document, 200, headers)
 
 
 @router.get(
     "/v1/explanations",
     summary="List explanations, newest first",
     responses={
-        200: answer(
+        200: response(
             "A page of explanations without their results.",
             PageOf[ExplanationSummary],
             examples.page(examples.LISTED_EXPLANATION),
         ),
-        **problems(),
+        **problem_responses(),
     },
 )
 def list_explanations(
     request: Request, context: ContextOf, query: Annotated[ExplanationsQuery, Query()]
 ) -> Response:
     with context.store.database.reading() as session:
-        found = read_page(
+        rows = read_page(
             lambda: explanations.page(
                 session,
                 query.cursor,
@@ -174,29 +171,29 @@ def list_explanations(
                 gnn_id=gnn_filter(session, query.gnn),
             )
         )
-        job_of = jobs.get_all(session, [explanation.job_id for explanation in found.items])
-    page = shown_page(found, lambda one: explanation_summary(one, job_of[one.job_id]))
-    return page_reply(request, page, query.repeated())
+        job_of = jobs.get_all(session, [explanation.job_id for explanation in rows.items])
+    page = converted_page(rows, lambda row: explanation_summary(row, job_of[row.job_id]))
+    return page_response(request, page, query.link_parameters())
 
 
 @router.get(
     "/v1/explanations/{explanation_id}",
     summary="One explanation with its result",
-    description="`format=svg|graphml|cytoscape|pyg` gives one of its graphs instead: graph `graph` "
-    "and its counterfactual `alternative`, best first. An explained node is marked. SVG draws the "
-    "closest miss where nothing was found. A PyG dict can be posted again as it is.",
+    description="`format=svg|graphml|cytoscape|pyg` returns one graph instead: counterfactual "
+    "`alternative`, best first, of graph `graph`. An explained node is marked. If there is no "
+    "counterfactual, SVG draws the closest miss. A PyG dict can be posted unchanged.",
     responses={
-        200: either(
+        200: response_variants(
             "The explanation, or one of its graphs.",
             {
                 "json": (ExplanationResource, examples.EXPLANATION),
                 "cytoscape": (CytoscapeDocument, examples.CYTOSCAPE),
                 "pyg": (PygDocument, examples.PYG),
             },
-            more={SVG: examples.SVG, GRAPHML: examples.GRAPHML},
+            other_examples={SVG: examples.SVG, GRAPHML: examples.GRAPHML},
         ),
-        304: answer("The client has this answer already."),
-        **problems(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
+        304: response("Not modified."),
+        **problem_responses(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
     },
     openapi_extra={"parameters": [PREFER, IF_NONE_MATCH]},
 )
@@ -206,22 +203,22 @@ async def get_explanation(
     explanation_id: str,
     query: Annotated[FormatQuery, Query()],
 ) -> Response:
-    wait = preference(request.headers.get("prefer"), default=0)
+    wait = parse_prefer(request.headers.get("prefer"), default=0)
     store = context.store
-    document = await in_thread(read_document, store, checked_id("explanation", explanation_id))
+    document = await run_in_thread(read_document, store, checked_id("explanation", explanation_id))
     job = document.summary.job
     if wait.seconds > 0:
-        wait = await until_ended(request, context, job.id, wait)
-        document = await in_thread(read_document, store, explanation_id)
+        wait = await wait_for_job(request, context, job.id, wait)
+        document = await run_in_thread(read_document, store, explanation_id)
     if query.format is not Format.JSON:
-        wanted = WantedGraph(query.format, query.graph or 0, query.alternative or 0)
-        return await drawing_reply(request, context, document, wanted, wait.headers)
-    _check_whole(query)
-    waiting = {} if document.summary.job.finished_at else poll_headers(job)
+        selection = GraphSelection(query.format, query.graph or 0, query.alternative or 0)
+        return await drawing_response(request, context, document, selection, wait.headers)
+    _reject_graph_parameters(query)
+    polling = {} if document.summary.job.finished_at else poll_headers(job)
     tag = document.etag
-    headers = {**waiting, **wait.headers, **caching_headers(tag)}
-    known = not_modified(request, tag, headers)
-    return known or await document_reply(context, document, 200, headers)
+    headers = {**polling, **wait.headers, **caching_headers(tag)}
+    unchanged = not_modified(request, tag, headers)
+    return unchanged or await document_response(context, document, 200, headers)
 
 
 async def _submit(request: Request, context: Context) -> Committed:
@@ -229,8 +226,8 @@ async def _submit(request: Request, context: Context) -> Committed:
         posted = PostedExplanation(body, submission_of(request, body))
         if body.size <= _SMALL_BODY:
             checked = await context.submissions.check(posted)
-        else:  # beside the small ones, which would have to wait for it
-            checked = await reading_body(context, body.size, check, posted)
+        else:  # not in the shared batches: small requests would wait for it
+            checked = await handle_body(context, body.size, check, posted)
     return await context.submissions.commit(checked)
 
 
@@ -241,7 +238,7 @@ def _parse_query(request: Request) -> CreateQuery:
         return CreateQuery.model_validate(dict(request.query_params))
     except ValidationError as error:
         raise RequestValidationError(
-            [{**found, "loc": ("query", *found["loc"])} for found in error.errors()]
+            [{**invalid, "loc": ("query", *invalid["loc"])} for invalid in error.errors()]
         ) from error
 
 
@@ -251,7 +248,7 @@ def read_summary(store: Store, explanation_id: str) -> ExplanationSummary:
         return explanation_summary(explanation, jobs.get(session, explanation.job_id))
 
 
-def _check_whole(query: FormatQuery) -> None:
+def _reject_graph_parameters(query: FormatQuery) -> None:
     for name, value in (("graph", query.graph), ("alternative", query.alternative)):
         if value is not None:
             reject(name, "is only for format=svg, graphml, cytoscape or pyg", "query")

@@ -1,4 +1,4 @@
-"""Whether the process lives, whether it can accept work, and what to measure it by."""
+"""Liveness, readiness and metrics."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from starlette.responses import PlainTextResponse, Response
 
 from service import examples
-from service.context import Context, ContextOf, in_health_thread
-from service.http.openapi import answer
-from service.http.responses import reply
-from service.metric_queries import live_workers, queues, served_queues
-from service.resources import Resource, timestamp
+from service.context import Context, ContextOf, run_in_health_thread
+from service.http.openapi import response
+from service.http.responses import json_response
+from service.metric_queries import live_workers, queue_counts, served_queues
+from service.resource_builders import timestamp
+from service.resources import Resource
 from store.artifacts.disk_space import DiskSpace
 from store.database.sessions import Database
 from store.database.tables import Worker
@@ -55,9 +56,9 @@ class Readiness(Resource):
 
 @router.get(
     "/livez",
-    summary="The process lives",
+    summary="Liveness",
     response_class=PlainTextResponse,
-    responses={200: answer("It does.", example="ok\n", media_type="text/plain")},
+    responses={200: response("The process is running.", example="ok\n", media_type="text/plain")},
 )
 async def livez() -> Response:
     return PlainTextResponse("ok\n")
@@ -65,19 +66,19 @@ async def livez() -> Response:
 
 @router.get(
     "/readyz",
-    summary="The API can accept work",
-    description="503 when the database does not answer or a disk is full: then nothing is "
-    "accepted. The broker and the workers are listed in `checks` and `reasons` but are no 503: "
-    "without them jobs are accepted all the same and start when they are back.",
+    summary="Readiness",
+    description="503 if the database is unavailable or a disk is full: the API then accepts no "
+    "work. A missing broker or worker is listed in `checks` and `reasons` with status 200: the API "
+    "still accepts jobs, which start later.",
     responses={
-        200: answer("Ready.", Readiness, examples.READY),
-        503: answer("Not ready, with reasons.", Readiness, examples.NOT_READY),
+        200: response("Ready.", Readiness, examples.READY),
+        503: response("Not ready, with reasons.", Readiness, examples.NOT_READY),
     },
 )
 async def readyz(context: ContextOf) -> Response:
-    state = await in_health_thread(context, partial(readiness, context))
+    state = await run_in_health_thread(context, partial(readiness, context))
     ready = state.status == "ready"
-    return reply(state, HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE)
+    return json_response(state, HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 @router.get(
@@ -85,7 +86,7 @@ async def readyz(context: ContextOf) -> Response:
     summary="Prometheus metrics",
     response_class=PlainTextResponse,
     responses={
-        200: answer(
+        200: response(
             "The metrics.",
             example='d4_queue_depth{queue="train",state="queued"} 1.0\n',
             media_type="text/plain",
@@ -94,20 +95,20 @@ async def readyz(context: ContextOf) -> Response:
 )
 async def metrics(request: Request, context: ContextOf) -> Response:
     registry: CollectorRegistry = request.app.state.registry
-    text = await in_health_thread(context, partial(generate_latest, registry))
+    text = await run_in_health_thread(context, partial(generate_latest, registry))
     return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
 def readiness(context: Context) -> Readiness:
-    database, alive, waiting = _read_database(context.store.database)
-    disk, broker = _disk(context.store.disk), _broker(context)
-    unserved = [queue.value for queue, count in served_queues(alive).items() if count == 0]
+    database, live, queue_states = _read_database(context.store.database)
+    disk, broker = _check_disk(context.store.disk), _check_broker(context)
+    unserved = [queue.value for queue, count in served_queues(live).items() if count == 0]
     if not database.ok:
-        workers = Check(ok=False, detail="unknown while the database does not answer")
+        workers = Check(ok=False, detail="unknown while the database is unavailable")
     elif unserved:
         workers = Check(ok=False, detail=f"no live worker serves {', '.join(unserved)}")
     else:
-        workers = Check(ok=True, detail="every queue is served")
+        workers = Check(ok=True, detail="every queue has a worker")
     checks = {"database": database, "disk": disk, "broker": broker, "workers": workers}
     ready = database.ok and disk.ok
     return Readiness(
@@ -122,40 +123,40 @@ def readiness(context: Context) -> Readiness:
                 device=worker.device,
                 seen_at=timestamp(worker.seen_at),
             )
-            for worker in alive
+            for worker in live
         ],
-        queues=waiting,
+        queues=queue_states,
     )
 
 
 def _read_database(database: Database) -> tuple[Check, list[Worker], dict[str, QueueState]]:
     try:
         with database.reading() as session:
-            alive = live_workers(session)
-            found = {
+            live = live_workers(session)
+            queue_states = {
                 queue.value: QueueState(
-                    queued=figures.queued, waiting=figures.waiting, running=figures.running
+                    queued=counts.queued, waiting=counts.waiting, running=counts.running
                 )
-                for queue, figures in queues(session).items()
+                for queue, counts in queue_counts(session).items()
             }
     except Exception:
         log.warning("database unavailable", exc_info=True)
-        return Check(ok=False, detail="does not answer; nothing can be accepted"), [], {}
-    return Check(ok=True, detail="answers"), alive, found
+        return Check(ok=False, detail="unavailable; the API accepts no work"), [], {}
+    return Check(ok=True, detail="available"), live, queue_states
 
 
-def _disk(space: DiskSpace) -> Check:
+def _check_disk(space: DiskSpace) -> Check:
     shortage = space.shortage()
     if shortage is not None:
-        return Check(ok=False, detail=f"{shortage}; new work is refused until there is room")
-    return Check(ok=True, detail="has room")
+        return Check(ok=False, detail=f"{shortage}; the API rejects new work until there is space")
+    return Check(ok=True, detail="has space")
 
 
-def _broker(context: Context) -> Check:
-    if context.broker_answers is None:
-        none = "none is configured (D4_REDIS_URL); jobs are accepted but nobody is told of them"
-        return Check(ok=False, detail=none)
-    if not context.broker_answers():
-        away = "does not answer; jobs are accepted and start when it is back"
-        return Check(ok=False, detail=away)
-    return Check(ok=True, detail="answers")
+def _check_broker(context: Context) -> Check:
+    if context.ping_broker is None:
+        missing = "not configured (D4_REDIS_URL); jobs are accepted but workers are not notified"
+        return Check(ok=False, detail=missing)
+    if not context.ping_broker():
+        unavailable = "unavailable; jobs are accepted and start when it is back"
+        return Check(ok=False, detail=unavailable)
+    return Check(ok=True, detail="available")

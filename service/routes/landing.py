@@ -1,4 +1,4 @@
-"""`/`: one small page for people, without anything from elsewhere."""
+"""`/`: a page that shows queues and recent jobs; it loads nothing from other sites."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _PAGE = files("service.routes").joinpath("landing.html").read_text(encoding="utf
 
 
 def _hashes(tag: str) -> str:
-    """The page's own inline parts, so that the policy below lets in nothing else."""
-    found = re.findall(rf"<{tag}>(.*?)</{tag}>", _PAGE, re.DOTALL)
-    digests = [base64.b64encode(hashlib.sha256(part.encode()).digest()).decode() for part in found]
+    """Hashes of the page's inline scripts or styles; the policy below allows nothing else."""
+    parts = re.findall(rf"<{tag}>(.*?)</{tag}>", _PAGE, re.DOTALL)
+    digests = [base64.b64encode(hashlib.sha256(part.encode()).digest()).decode() for part in parts]
     return " ".join(f"'sha256-{digest}'" for digest in digests)
 
 

@@ -1,4 +1,4 @@
-"""Large graphs: uploaded once as a data set of their own, then asked about node by node."""
+"""Large graphs: uploaded once as a dataset, then explained node by node."""
 
 from __future__ import annotations
 
@@ -12,12 +12,18 @@ from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from service import examples
-from service.context import ContextOf, in_thread, reading_upload
+from service.context import ContextOf, handle_upload, run_in_thread
 from service.graph_io.large_graph_reader import LargeForm, read_large
-from service.http.bodies import PostedBody, require_type, spooled
-from service.http.idempotency import Created, Submission, known, once, submission_of
-from service.http.openapi import IDEMPOTENCY_KEY, answer, problems
-from service.http.responses import reply
+from service.http.bodies import PostedBody, require_content_type, spooled_body
+from service.http.idempotency import (
+    Created,
+    Submission,
+    already_created,
+    create_once,
+    submission_of,
+)
+from service.http.openapi import IDEMPOTENCY_KEY, problem_responses, response
+from service.http.responses import json_response
 from service.resources import DatasetResource
 from service.routes.datasets import read_dataset
 from service.schemas import Name
@@ -28,33 +34,33 @@ from store.store import Store
 router = APIRouter(tags=["reference sets"])
 
 PATH = "/v1/datasets/large"
-_PARQUET = (
-    "Parquet goes through the client (`Client.upload_large_graph`) or the command line (`d4explain "
-    "upload`), which turn it into npz."
+_PARQUET_HINT = (
+    "To upload Parquet, use the client (`Client.upload_large_graph`) or the command line "
+    "(`d4explain upload`); both convert it to npz."
 )
 
 
 class LargeQuery(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: Name = Field(description="What the data set is called.")
+    name: Name = Field(description="Name of the dataset.")
 
 
 @router.post(
     PATH,
     summary="Store one large graph",
-    description="For GNNs that classify nodes: the graph is uploaded once and its nodes are asked "
-    "about by their numbers, `POST /v1/explanations` with this data set, `node` and no `graph`. "
-    "It is its own reference set: denoisers learn from neighbourhoods in it. Nodes are 0 … n-1. "
-    "`application/x-npz` is what `numpy.savez` writes, with the integer array `edge_index` of two "
-    "rows and the features `x`, one row per node. `application/x-ndjson` has lines like "
-    '`{"x": [[…], …], "edge_index": [[…], […]]}`, each with some more nodes, some more edges, or '
-    "both. Each edge is listed once, or once per direction; self-loops are refused. Without `x`, "
-    f"every node has the constant 1. The body may come in chunks. {_PARQUET}",
+    description="For GNNs that classify nodes: upload the graph once, then explain its nodes with "
+    "`POST /v1/explanations`, this dataset, `node` and no `graph`. The graph is its own reference "
+    "set: denoisers learn from its neighbourhoods. Node ids are 0 … n-1. "
+    "`application/x-npz` is a file of `numpy.savez` with the integer array `edge_index` (two rows) "
+    "and the features `x` (one row per node). `application/x-ndjson` has lines like "
+    '`{"x": [[…], …], "edge_index": [[…], […]]}`, each with further nodes, edges or both. List '
+    "each edge once, or once per direction; self-loops are rejected. Without `x`, every node has "
+    f"the constant 1. The body may be chunked. {_PARQUET_HINT}",
     status_code=201,
     responses={
-        201: answer("Stored.", DatasetResource, examples.LARGE_DATASET),
-        **problems(HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
+        201: response("Stored.", DatasetResource, examples.LARGE_DATASET),
+        **problem_responses(HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
     },
     openapi_extra={
         "requestBody": {
@@ -63,7 +69,7 @@ class LargeQuery(BaseModel):
                 LargeForm.NDJSON: {"schema": {"type": "string"}, "example": examples.LARGE_LINES},
                 LargeForm.NPZ: {
                     "schema": {"type": "string", "format": "binary"},
-                    "example": "what numpy.savez(file, edge_index=…, x=…) writes",
+                    "example": "(the file of numpy.savez(file, edge_index=…, x=…))",
                 },
             },
         },
@@ -73,26 +79,30 @@ class LargeQuery(BaseModel):
 async def create_large(
     request: Request, context: ContextOf, query: Annotated[LargeQuery, Query()]
 ) -> Response:
-    form = LargeForm(require_type(request, *LargeForm, otherwise=_PARQUET))
-    async with spooled(request) as body:
+    form = LargeForm(require_content_type(request, *LargeForm, hint=_PARQUET_HINT))
+    async with spooled_body(request) as body:
         submission = submission_of(request, body.sha256, form.encode(), query.name.encode())
-        made = await reading_upload(context, body.size, create, query.name, form, submission, body)
-    dataset = await in_thread(read_dataset, context.store, made.id)
-    return reply(dataset, 201, {"Location": f"/v1/datasets/{made.id}", **made.headers})
+        created = await handle_upload(
+            context, body.size, create, query.name, form, submission, body
+        )
+    dataset = await run_in_thread(read_dataset, context.store, created.id)
+    return json_response(
+        dataset, 201, {"Location": f"/v1/datasets/{created.id}", **created.headers}
+    )
 
 
 def create(
     store: Store, name: str, form: LargeForm, submission: Submission, body: PostedBody
 ) -> Created:
-    """Reads and packs the whole graph before anything is written."""
-    made = known(store, submission)
-    if made is not None:
-        return made
+    """Reads and checks the whole graph before it writes anything."""
+    created = already_created(store, submission)
+    if created is not None:
+        return created
     with body.open() as file:
         graph = read_large(file, form, store.settings)
     digest = store.artifacts.put_large(partial(large_graphs.write, graph))
 
-    def make(session: Session) -> str:
+    def create_row(session: Session) -> str:
         return datasets.create(
             session,
             name=name,
@@ -107,4 +117,4 @@ def create(
             large=True,
         ).id
 
-    return once(store, submission, make)
+    return create_once(store, submission, create_row)

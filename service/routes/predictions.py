@@ -1,4 +1,4 @@
-"""Predictions: what the GNN itself says about graphs; light jobs that mostly answer at once."""
+"""Predictions of the GNN for posted graphs; short jobs, so requests wait for them by default."""
 
 from __future__ import annotations
 
@@ -10,15 +10,29 @@ from starlette.responses import Response
 
 from d4explain.contracts.job_states import JobKind
 from service import examples
-from service.context import Context, ContextOf, in_thread, reading_body
+from service.context import Context, ContextOf, handle_body, run_in_thread
 from service.http.bodies import PostedBody, posted_json
-from service.http.idempotency import Created, Submission, known, once, submission_of
+from service.http.idempotency import (
+    Created,
+    Submission,
+    already_created,
+    create_once,
+    submission_of,
+)
 from service.http.json_bodies import parse_model
-from service.http.openapi import IDEMPOTENCY_KEY, PREFER, answer, either, problems, takes
-from service.http.responses import accepted_headers, reply
-from service.http.waiting import DEFAULT_WAIT_SECONDS, preference
-from service.resources import PredictionsResource, predictions_resource
-from service.routes.jobs import until_ended
+from service.http.openapi import (
+    IDEMPOTENCY_KEY,
+    PREFER,
+    json_request,
+    problem_responses,
+    response,
+    response_variants,
+)
+from service.http.responses import accepted_headers, json_response
+from service.http.waiting import DEFAULT_WAIT_SECONDS, parse_prefer
+from service.resource_builders import predictions_resource
+from service.resources import PredictionsResource
+from service.routes.jobs import wait_for_job
 from service.schemas import PredictionsIn
 from service.submission.explanation_requests import prediction_request
 from store import jobs
@@ -30,22 +44,26 @@ router = APIRouter(tags=["GNNs"])
 
 @router.post(
     "/v1/gnns/{gnn_id}/predictions",
-    summary="Let the GNN classify graphs or nodes",
-    description="Waits for the answer, by default 10 s; if it takes longer, 202 and the job's "
-    "address, where `result` will be. A GNN that classifies nodes answers for those in `nodes`, or "
-    "for all.",
+    summary="Classify graphs or nodes",
+    description="Waits for the predictions, by default 10 s. After that, the response is 202 with "
+    "the job's address; the job will have the `result`. A GNN that classifies nodes predicts "
+    "`nodes`, or all nodes if not given.",
     responses={
-        200: either(
-            "The job has ended; `predictions` is null unless it has succeeded.",
+        200: response_variants(
+            "The job has ended; `predictions` is null if it failed.",
             {
                 "of graphs": (PredictionsResource, examples.PREDICTIONS),
                 "of nodes": (PredictionsResource, examples.NODE_PREDICTIONS),
             },
         ),
-        202: answer("Not done yet.", PredictionsResource, examples.PREDICTIONS_LATER),
-        **problems(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
+        202: response(
+            "The job has not ended yet.", PredictionsResource, examples.PREDICTIONS_LATER
+        ),
+        **problem_responses(
+            HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+        ),
     },
-    openapi_extra=takes(
+    openapi_extra=json_request(
         PredictionsIn,
         {"one graph": examples.PREDICTIONS_IN, "some nodes": examples.NODE_PREDICTIONS_IN},
         PREFER,
@@ -53,34 +71,36 @@ router = APIRouter(tags=["GNNs"])
     ),
 )
 async def predict(request: Request, context: ContextOf, gnn_id: str) -> Response:
-    wait = preference(request.headers.get("prefer"), DEFAULT_WAIT_SECONDS)
-    made = await _submit(request, context, gnn_id)
+    wait = parse_prefer(request.headers.get("prefer"), DEFAULT_WAIT_SECONDS)
+    created = await _submit(request, context, gnn_id)
     context.wake_dispatcher()
-    wait = await until_ended(request, context, made.id, wait)
-    predictions = await in_thread(read_predictions, context.store, made.id)
-    headers = {**wait.headers, **made.headers}
+    wait = await wait_for_job(request, context, created.id, wait)
+    predictions = await run_in_thread(read_predictions, context.store, created.id)
+    headers = {**wait.headers, **created.headers}
     if predictions.job.state.is_terminal:
-        return reply(predictions, 200, headers)
-    return reply(predictions, 202, {**accepted_headers(f"/v1/jobs/{made.id}"), **headers})
+        return json_response(predictions, 200, headers)
+    return json_response(
+        predictions, 202, {**accepted_headers(f"/v1/jobs/{created.id}"), **headers}
+    )
 
 
 async def _submit(request: Request, context: Context, gnn_id: str) -> Created:
     async with posted_json(request) as body:
         submission = submission_of(request, body)
-        return await reading_body(context, body.size, create, gnn_id, body, submission)
+        return await handle_body(context, body.size, create, gnn_id, body, submission)
 
 
 def create(store: Store, reference: str, body: PostedBody, submission: Submission) -> Created:
-    made = known(store, submission)
-    if made is not None:
-        return made
-    asked = parse_model(body.read(), PredictionsIn)
+    created = already_created(store, submission)
+    if created is not None:
+        return created
+    posted = parse_model(body.read(), PredictionsIn)
     with store.database.reading() as session:
         gnn = gnns.require_ready(session, reference, lock=False)
-    question = prediction_request(asked, gnn, store.settings)
-    digest = store.artifacts.put(question.model_dump_json().encode())
+    job_request = prediction_request(posted, gnn, store.settings)
+    digest = store.artifacts.put(job_request.model_dump_json().encode())
 
-    def make(session: Session) -> str:
+    def create_row(session: Session) -> str:
         gnns.require_ready(session, gnn.id)
         return jobs.submit(
             session,
@@ -90,7 +110,7 @@ def create(store: Store, reference: str, body: PostedBody, submission: Submissio
             request_digest=digest,
         ).id
 
-    return once(store, submission, make)
+    return create_once(store, submission, create_row)
 
 
 def read_predictions(store: Store, job_id: str) -> PredictionsResource:

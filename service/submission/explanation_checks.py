@@ -9,7 +9,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.requests import ClassRequest, CounterfactualRequest, DenoiserConfig
-from service.graph_io.features import check_groups
+from service.graph_io.features import check_one_hot_groups
 from service.http.bodies import PostedBody
 from service.http.faults import reject, shown
 from service.http.idempotency import Created, Submission, find_created
@@ -104,7 +104,7 @@ def _check(
     body = parse_model(posted.body.read(), ExplanationIn).root
     gnn, dataset = find_pair(body.gnn, body.dataset)
     config = _affordable_config(session, body, gnn, dataset, store.settings)
-    check_groups(store, gnn, dataset)
+    check_one_hot_groups(store, gnn, dataset)
     job_request = _job_request(body, gnn, dataset, store.settings).model_dump_json().encode()
     checked = CheckedExplanation(
         submission=posted.submission,
@@ -127,7 +127,7 @@ def estimate_cost(store: Store, posted: PostedBody) -> Estimate:
         trains = config is not None and not denoisers.is_ready(
             session, denoisers.key(gnn.sha256, dataset.sha256, body.kind, config)
         )
-    check_groups(store, gnn, dataset)
+    check_one_hot_groups(store, gnn, dataset)
     request = _job_request(body, gnn, dataset, store.settings)
     if not isinstance(request, CounterfactualRequest):
         reject("dry_run", "is for requests of the kind 'counterfactual'", "query")

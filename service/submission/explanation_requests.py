@@ -15,7 +15,7 @@ from d4explain.contracts.requests import (
     Pair,
     PredictionRequest,
 )
-from service.graph_io.features import features_of
+from service.graph_io.features import expected_features
 from service.graph_io.graph_reader import read_graph, read_graphs
 from service.graph_io.schemas import checked_node_id
 from service.http.faults import Faults, kind_of, reject, shown
@@ -131,7 +131,7 @@ def posted_graphs(
     body: CounterfactualIn | PredictionsIn, gnn: Gnn, settings: Settings
 ) -> list[CanonicalGraph]:
     """The graphs of a request that gives one `graph` or many `graphs`."""
-    features = features_of(gnn)
+    features = expected_features(gnn)
     if isinstance(body, CounterfactualIn):
         for at, raw in _raw_graphs(body):
             check_affordable(raw, at, settings)

@@ -10,7 +10,8 @@ from functools import partial
 from sqlalchemy.orm import Session
 
 from service.http.idempotency import Created, Submission, find_created, remember_created
-from service.resources import ExplanationResource, new_explanation
+from service.resource_builders import new_explanation
+from service.resources import ExplanationResource
 from service.submission.explanation_checks import (
     CheckedExplanation,
     CheckResult,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from service.http.origins import ANY_HOST, hosts_of
+from service.http.origins import ANY_HOST, allowed_hosts
 from store.jobs import Queue
 from store.settings import setting_rows
 
@@ -86,7 +86,7 @@ def test_the_example_of_env_names_every_variable() -> None:
 def test_the_api_answers_to_its_own_names_only() -> None:
     environment = SERVICES["api"]["environment"]
     allowed = VARIABLE.sub(lambda found: found[3], environment["D4_ALLOWED_HOSTS"])
-    hosts = hosts_of(allowed, environment["D4_HOST"])
+    hosts = allowed_hosts(allowed, environment["D4_HOST"])
     assert ANY_HOST not in hosts
     assert "api" in hosts  # by which others in this network ask
     assert all(port.startswith("127.0.0.1:") for port in SERVICES["api"]["ports"])

@@ -172,10 +172,10 @@ HOSTILE: list[tuple[str, bytes, str, str]] = [
     (NDJSON, ndjson({"x": [[1.0] * 4] * 31}), "/x", "124 feature values"),
     (NDJSON, ndjson({"x": [[1.0]] * 400}), "/0", "longer than"),
     (NPZ, b"PK", "", "cannot be read"),
-    (NPZ, nested(100), "/edge_index", "no .npy array"),
-    (NPZ, nested(9_000), "/edge_index", "no .npy array"),
-    (NPZ, lying((2, -3)), "/edge_index", "not negative"),
-    (NPZ, lying((2, 3), b"12345678"), "/edge_index", "ends 40 bytes before"),
+    (NPZ, nested(100), "/edge_index", "not a .npy array"),
+    (NPZ, nested(9_000), "/edge_index", "not a .npy array"),
+    (NPZ, lying((2, -3)), "/edge_index", "must not be negative"),
+    (NPZ, lying((2, 3), b"12345678"), "/edge_index", "has 8 bytes; expected 48"),
     (NPZ, npz(x=np.ones((3, 1))), "/edge_index", "is required"),
     (NPZ, npz(edge_index=np.array(EDGES, object)), "/edge_index", "object"),
     (NPZ, npz(edge_index=np.array(EDGES, float)), "/edge_index", "integers"),
@@ -196,7 +196,7 @@ HOSTILE: list[tuple[str, bytes, str, str]] = [
 def test_numbers_of_any_width_are_read_piece_by_piece(
     number: str, order: Literal["C", "F"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(large_graphs_in, "_CHUNK", 24)
+    monkeypatch.setattr(large_graphs_in, "_CHUNK_BYTES", 24)
     x = np.arange(40).reshape(20, 2).astype(number, order=order)
     edges = np.array([range(19), range(1, 20)]).astype("i2", order=order)
     read = read_large(io.BytesIO(npz(edge_index=edges, x=x)), LargeForm.NPZ, Settings())

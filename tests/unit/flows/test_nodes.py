@@ -406,7 +406,7 @@ def test_the_explained_node_is_marked_in_every_form(road: Road) -> None:
     rings = [circle for circle in circles if circle.get("class") == "ring"]
     node = next(c for c in circles if c.findtext("svg:title", namespaces=shapes) == "node 0")
     assert (rings[0].get("cx"), rings[0].get("cy")) == (node.get("cx"), node.get("cy"))
-    assert "Explained is node 0." in (svg.findtext("svg:desc", namespaces=shapes) or "")
+    assert "Explained node: 0." in (svg.findtext("svg:desc", namespaces=shapes) or "")
     assert "explained: 0" in "".join(svg.itertext())
 
     graphml = nx.parse_graphml(get(f"{at}?format=graphml&graph=1").text)

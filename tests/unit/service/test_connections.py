@@ -1,4 +1,4 @@
-"""As many database connections as threads that use them, so that none waits for another's."""
+"""There is one database connection per thread, so that no thread waits for one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from service.context import CONNECTIONS
 from store.settings import Settings
 from store.store import Store
 
-ALONE = ("submissions", "job-watch", "dispatcher", "cleanup")  # one thread each
+SINGLE_THREADS = ("submissions", "job-watch", "dispatcher", "cleanup")
 
 
 def test_there_are_as_many_connections_as_threads(opened_store):
@@ -25,21 +25,21 @@ def test_there_are_as_many_connections_as_threads(opened_store):
         limiters = [getattr(context, field.name) for field in fields(context)]
         limiters = [one for one in limiters if isinstance(one, CapacityLimiter)]
         limiters.append(anyio.to_thread.current_default_thread_limiter())
-        return sum(int(limiter.total_tokens) for limiter in limiters) + len(ALONE)
+        return sum(int(limiter.total_tokens) for limiter in limiters) + len(SINGLE_THREADS)
 
     assert anyio.run(threads) <= CONNECTIONS
 
 
-def test_all_of_them_can_be_used_at_once(tmp_path):
+def test_all_connections_can_be_used_concurrently(tmp_path):
     together = threading.Barrier(CONNECTIONS)
     waited = []
 
     def read(store: Store) -> None:
-        began = time.monotonic()
+        started = time.monotonic()
         with store.database.reading() as session:
             session.execute(text("SELECT 1"))
-            waited.append(time.monotonic() - began)
-            together.wait(timeout=20)  # nobody gives a connection back before all have one
+            waited.append(time.monotonic() - started)
+            together.wait(timeout=20)  # no thread releases its connection before all have one
 
     with Store.open(Settings(data_dir=tmp_path), connections=CONNECTIONS) as store:
         threads = [threading.Thread(target=read, args=(store,)) for _ in range(CONNECTIONS)]

@@ -1,4 +1,4 @@
-"""The whole document of an explanation: stored bytes, passed on."""
+"""Explanations contain the stored bytes of their result."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 
 from store.catalogue import explanations
 
-WORDS = 30_000  # of 66 bytes: more than is sent at once
+MANY_WARNINGS = 30_000  # of 66 bytes each: sent in chunks
 
 
-def answered(api, words=0):
+def answered(api, warning_count=0):
     posted = api.explanation()
-    warnings = [f"{number:08} " + "é{,]" * 10 for number in range(words)]
+    warnings = [f"{number:08} " + "é{,]" * 10 for number in range(warning_count)]
     result = api.result().model_copy(update={"warnings": warnings})
     api.finish_explanation(posted, result)
     with api.store.database.reading() as session:
@@ -28,11 +28,11 @@ def file_of(api, digest):
     return Path(api.store.settings.artifacts) / digest[:2] / digest
 
 
-@pytest.mark.parametrize("words", [0, WORDS])
+@pytest.mark.parametrize("warning_count", [0, MANY_WARNINGS])
 @pytest.mark.parametrize("artifacts", ["", "memory://documents"])
-def test_the_result_is_that_which_was_stored(deployed, words, artifacts):
+def test_the_result_is_the_stored_one(deployed, warning_count, artifacts):
     api = deployed(artifacts=artifacts)
-    address, result, digest = answered(api, words)
+    address, result, digest = answered(api, warning_count)
     answer = api.client.get(address)
     assert answer.headers["content-type"] == "application/json"
     assert int(answer.headers["content-length"]) == len(answer.content)
@@ -42,8 +42,8 @@ def test_the_result_is_that_which_was_stored(deployed, words, artifacts):
     assert answer.json() == {**listed, "result": answer.json()["result"]}
 
 
-def test_a_known_document_is_not_read_again(api):
-    address, _, digest = answered(api, WORDS)
+def test_a_304_reads_no_result(api):
+    address, _, digest = answered(api, MANY_WARNINGS)
     tag = api.client.get(address).headers["etag"]
     file_of(api, digest).unlink()
     known = api.client.get(address, headers={"If-None-Match": tag})
@@ -52,9 +52,9 @@ def test_a_known_document_is_not_read_again(api):
     assert api.client.get(address, headers={"If-None-Match": '"x"'}).status_code == 500
 
 
-@pytest.mark.parametrize("words", [0, WORDS])
-def test_a_corrupt_result_is_not_sent(api, words):
-    address, _, digest = answered(api, words)
+@pytest.mark.parametrize("warning_count", [0, MANY_WARNINGS])
+def test_a_corrupt_result_is_not_sent(api, warning_count):
+    address, _, digest = answered(api, warning_count)
     file = file_of(api, digest)
     damaged = bytearray(file.read_bytes())
     damaged[-100] ^= 1
@@ -75,18 +75,18 @@ def test_waiting_for_a_large_result_gives_the_same_document(api):
     headers = {"Idempotency-Key": "once", "Prefer": "wait=1"}
     posted = api.client.post("/v1/explanations", json=body, headers=headers)
     assert posted.status_code == 202
-    words = ["a warning of some length"] * 100_000
-    api.finish_explanation(posted.json(), api.result().model_copy(update={"warnings": words}))
+    warnings = ["a warning of some length"] * 100_000
+    api.finish_explanation(posted.json(), api.result().model_copy(update={"warnings": warnings}))
     again = api.client.post("/v1/explanations", json=body, headers=headers)
     assert again.status_code == 200
     assert len(again.content) > 2**20
     assert again.content == api.client.get(again.headers["location"]).content
 
 
-def test_a_file_is_closed_when_the_client_has_gone(served):
-    address, _, digest = answered(served, 20 * WORDS)
+def test_the_file_is_closed_when_the_client_disconnects(served):
+    address, _, digest = answered(served, 20 * MANY_WARNINGS)
     with served.client.stream("GET", address) as stream:
-        chunks = stream.iter_raw()  # kept: the connection closes with it
+        chunks = stream.iter_raw()  # keep a reference: the connection closes with it
         assert next(chunks)
         assert digest in json.dumps(psutil.Process().open_files())
     deadline = time.monotonic() + 10

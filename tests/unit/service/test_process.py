@@ -1,4 +1,4 @@
-"""The API as its own process: without torch, small, and quick to stop."""
+"""The API process: it does not import torch, stays small and stops quickly."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_service_imports_nothing_heavy():
 
 @pytest.fixture
 def process(tmp_path):
-    """`python -m service` on a free port, with a broker address that nobody answers at."""
+    """`python -m service` on a free port, with an unreachable broker."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     environment = {
@@ -62,7 +62,7 @@ def process(tmp_path):
             started.kill()
 
 
-def test_small_after_serving_a_drawing_and_quick_to_stop(process, deployment_of):
+def test_the_process_stays_small_after_a_drawing_and_stops_quickly(process, deployment_of):
     started, client, folder = process
     with Store.open(Settings(data_dir=folder / "data"), migrate=False) as store:
         api = deployment_of(store, client)
@@ -91,13 +91,13 @@ def test_small_after_serving_a_drawing_and_quick_to_stop(process, deployment_of)
     for thread in clients:
         thread.start()
     time.sleep(0.5)
-    began = time.monotonic()
+    stopping = time.monotonic()
     started.send_signal(signal.SIGTERM)
     assert started.wait(timeout=10) in (0, -signal.SIGTERM)
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - stopping < 4
     for thread in clients:
         thread.join()
-    # Both were answered properly: the stream was ended, the waiting one has the present state.
+    # Both got complete responses: the stream ended, the waiting request has the current state.
     assert sorted(type(answer).__name__ for answer in answers) == ["dict", "list"]
     assert "Traceback" not in (folder / "log").read_text()
 
@@ -107,11 +107,11 @@ def test_small_after_serving_a_drawing_and_quick_to_stop(process, deployment_of)
     [
         ("D4_PORT", "many", 2, "D4_PORT"),
         ("D4_REDIS_URL", "amqp://host", 2, "D4_REDIS_URL"),
-        ("D4_DATABASE_URL", "no url", 1, "the database cannot be opened"),
-        ("D4_DATABASE_URL", "sqlite:////proc/nowhere/x", 1, "the database cannot be opened"),
+        ("D4_DATABASE_URL", "no url", 1, "cannot open the database"),
+        ("D4_DATABASE_URL", "sqlite:////proc/nowhere/x", 1, "cannot open the database"),
     ],
 )
-def test_a_wrong_setting_is_said_plainly(setting, value, code, words):
+def test_an_invalid_setting_is_reported(setting, value, code, words):
     done = subprocess.run(
         [sys.executable, "-m", "service"],
         env={**os.environ, setting: value},

@@ -1,5 +1,3 @@
-"""Drawings: few at once, each once, ended when nobody waits any more."""
-
 from __future__ import annotations
 
 import asyncio
@@ -12,18 +10,18 @@ from service.drawing.drawing_queue import Drawing, DrawingAbandoned, Drawings
 from service.http.problems import ProblemError
 
 
-class Painter:
-    """Draws for as long as it is held; counts what it began and what was abandoned."""
+class SlowRenderer:
+    """Renders until `finish` is set; records the drawings that were started and abandoned."""
 
     def __init__(self):
-        self.go_on = threading.Event()
-        self.begun, self.abandoned = [], []
+        self.finish = threading.Event()
+        self.started, self.abandoned = [], []
 
     def draw(self, name, size=10):
         def run(check):
-            self.begun.append(name)
+            self.started.append(name)
             try:
-                while not self.go_on.wait(0.005):
+                while not self.finish.wait(0.005):
                     check()
             except DrawingAbandoned:
                 self.abandoned.append(name)
@@ -34,10 +32,10 @@ class Painter:
 
 
 @pytest.fixture
-def painter():
-    painter = Painter()
-    yield painter
-    painter.go_on.set()
+def renderer():
+    renderer = SlowRenderer()
+    yield renderer
+    renderer.finish.set()
 
 
 async def until(condition):
@@ -47,129 +45,129 @@ async def until(condition):
         await asyncio.sleep(0.005)
 
 
-def asked(drawings, painter, name, **size):
-    return asyncio.ensure_future(drawings.get(name, painter.draw(name, **size)))
+def request(drawings, renderer, name, **size):
+    return asyncio.ensure_future(drawings.get(name, renderer.draw(name, **size)))
 
 
-def test_the_same_drawing_is_computed_once(painter):
+def test_the_same_drawing_is_computed_once(renderer):
     async def run():
         drawings = Drawings()
-        together = [asked(drawings, painter, "a") for _ in range(20)]
-        await until(lambda: painter.begun)
-        painter.go_on.set()
-        first = {(await one).content for one in together}
-        return first, (await asked(drawings, painter, "a")).content
+        requests = [request(drawings, renderer, "a") for _ in range(20)]
+        await until(lambda: renderer.started)
+        renderer.finish.set()
+        first = {(await one).content for one in requests}
+        return first, (await request(drawings, renderer, "a")).content
 
     first, again = asyncio.run(run())
     assert first == {again}
-    assert painter.begun == ["a"]
+    assert renderer.started == ["a"]
 
 
-def test_few_are_computed_at_once_and_other_threads_are_free(painter):
+def test_few_drawings_run_concurrently_and_other_threads_stay_free(renderer):
     async def run():
-        drawings = Drawings(at_once=2)
-        asking = [asked(drawings, painter, str(i)) for i in range(50)]
-        await until(lambda: len(painter.begun) == 2)
+        drawings = Drawings(threads=2)
+        requests = [request(drawings, renderer, str(i)) for i in range(50)]
+        await until(lambda: len(renderer.started) == 2)
         await asyncio.sleep(0.05)
-        assert len(painter.begun) == 2
+        assert len(renderer.started) == 2
         assert await asyncio.wait_for(asyncio.to_thread(lambda: "answered"), 1) == "answered"
-        painter.go_on.set()
-        return await asyncio.gather(*asking)
+        renderer.finish.set()
+        return await asyncio.gather(*requests)
 
     assert len(asyncio.run(run())) == 50
 
 
-def test_too_many_are_refused_and_told_when_to_come_back(painter):
+def test_a_full_queue_answers_503_with_retry_after(renderer):
     async def run():
-        drawings = Drawings(at_once=1, most_waiting=2)
-        asking = [asked(drawings, painter, str(i)) for i in range(3)]
+        drawings = Drawings(threads=1, max_waiting=2)
+        requests = [request(drawings, renderer, str(i)) for i in range(3)]
         await asyncio.sleep(0)
-        with pytest.raises(ProblemError) as refused:
-            await drawings.get("more", painter.draw("more"))
-        painter.go_on.set()
-        await asyncio.gather(*asking)
-        return refused.value
+        with pytest.raises(ProblemError) as rejected:
+            await drawings.get("more", renderer.draw("more"))
+        renderer.finish.set()
+        await asyncio.gather(*requests)
+        return rejected.value
 
-    refused = asyncio.run(run())
-    assert refused.status == 503
-    assert int(refused.headers["Retry-After"]) > 0
+    rejected = asyncio.run(run())
+    assert rejected.status == 503
+    assert int(rejected.headers["Retry-After"]) > 0
 
 
-def test_nobody_waits_for_long(painter):
+def test_a_slow_drawing_times_out_and_is_abandoned(renderer):
     async def run():
-        drawings = Drawings(at_once=1, most_seconds=0.1)
-        with pytest.raises(ProblemError) as refused:
-            await drawings.get("a", painter.draw("a"))
-        await until(lambda: painter.abandoned == ["a"])
-        return refused.value
+        drawings = Drawings(threads=1, timeout_seconds=0.1)
+        with pytest.raises(ProblemError) as rejected:
+            await drawings.get("a", renderer.draw("a"))
+        await until(lambda: renderer.abandoned == ["a"])
+        return rejected.value
 
     assert asyncio.run(run()).status == 503
 
 
-def test_who_leaves_ends_the_computation_and_leaves_the_queue(painter):
+def test_disconnecting_ends_the_computation_or_leaves_the_queue(renderer):
     async def run():
-        drawings = Drawings(at_once=1)
-        running = asked(drawings, painter, "running")
-        await until(lambda: painter.begun)
-        waiting = asked(drawings, painter, "waiting")
-        stays = asked(drawings, painter, "stays")
+        drawings = Drawings(threads=1)
+        running = request(drawings, renderer, "running")
+        await until(lambda: renderer.started)
+        waiting = request(drawings, renderer, "waiting")
+        remaining = request(drawings, renderer, "remaining")
         await asyncio.sleep(0.02)
         waiting.cancel()
         running.cancel()
-        await until(lambda: painter.begun == ["running", "stays"])
-        painter.go_on.set()
-        await stays
+        await until(lambda: renderer.started == ["running", "remaining"])
+        renderer.finish.set()
+        await remaining
 
     asyncio.run(run())
-    assert painter.abandoned == ["running"]
+    assert renderer.abandoned == ["running"]
 
 
-def test_a_drawing_goes_on_while_one_client_is_left(painter):
+def test_a_drawing_continues_while_one_client_remains(renderer):
     async def run():
         drawings = Drawings()
-        first, second = (asked(drawings, painter, "a") for _ in range(2))
-        await until(lambda: painter.begun)
+        first, second = (request(drawings, renderer, "a") for _ in range(2))
+        await until(lambda: renderer.started)
         first.cancel()
         await asyncio.sleep(0.05)
-        painter.go_on.set()
+        renderer.finish.set()
         return (await second).content.strip()
 
     assert asyncio.run(run()) == b"a"
-    assert painter.begun == ["a"]
-    assert not painter.abandoned
+    assert renderer.started == ["a"]
+    assert not renderer.abandoned
 
 
-def test_a_drawing_that_was_left_can_be_asked_for_again(painter):
+def test_an_abandoned_drawing_can_be_requested_again(renderer):
     async def run():
-        drawings = Drawings(at_once=1)
-        left = asked(drawings, painter, "a")
-        await until(lambda: painter.begun)
-        left.cancel()
+        drawings = Drawings(threads=1)
+        abandoned = request(drawings, renderer, "a")
+        await until(lambda: renderer.started)
+        abandoned.cancel()
         await asyncio.sleep(0)
-        again = asked(drawings, painter, "a")
-        await until(lambda: painter.begun == ["a", "a"])
-        painter.go_on.set()
+        again = request(drawings, renderer, "a")
+        await until(lambda: renderer.started == ["a", "a"])
+        renderer.finish.set()
         return (await again).content.strip()
 
     assert asyncio.run(run()) == b"a"
 
 
-def test_memory_for_drawings_is_bounded(painter):
-    painter.go_on.set()
+def test_the_cache_is_bounded(renderer):
+    renderer.finish.set()
 
     async def run():
         drawings = Drawings(cache_bytes=250)
         for name in ("a", "b", "a", "c", "a", "b"):
-            await drawings.get(name, painter.draw(name, size=100))
-        await drawings.get("huge", painter.draw("huge", size=300))
-        await drawings.get("b", painter.draw("b"))
+            await drawings.get(name, renderer.draw(name, size=100))
+        await drawings.get("huge", renderer.draw("huge", size=300))
+        await drawings.get("b", renderer.draw("b"))
 
     asyncio.run(run())
-    # c took the place of b, the one that was not used for longest
-    assert painter.begun == ["a", "b", "c", "b", "huge"]
+    # c evicted b, the least recently used
+    assert renderer.started == ["a", "b", "c", "b", "huge"]
 
 
-def test_faults_are_told_to_all_and_not_kept():
+def test_every_client_gets_the_error_and_it_is_not_cached():
     calls = []
 
     def broken(_):
@@ -178,9 +176,9 @@ def test_faults_are_told_to_all_and_not_kept():
 
     async def run():
         drawings = Drawings()
-        together = [drawings.get("a", broken) for _ in range(3)]
-        found = await asyncio.gather(*together, return_exceptions=True)
-        assert [str(error) for error in found] == ["broken"] * 3
+        requests = [drawings.get("a", broken) for _ in range(3)]
+        errors = await asyncio.gather(*requests, return_exceptions=True)
+        assert [str(error) for error in errors] == ["broken"] * 3
         with pytest.raises(ValueError, match="broken"):
             await drawings.get("a", broken)
 

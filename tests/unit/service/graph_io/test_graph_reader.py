@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.graph_io.edge_reader import EdgeSize
-from service.graph_io.graph_reader import FeatureSize, read_graph, read_graphs
+from service.graph_io.expected_features import ExpectedEdgeAttributes, ExpectedFeatures
+from service.graph_io.graph_reader import read_graph, read_graphs
 from service.http.faults import InvalidRequestError, pointer
 from service.http.json_bodies import MalformedJsonError, parse_json, parse_model
 from service.schemas import ExplanationIn
@@ -29,14 +29,14 @@ def canonical_edges(graph):
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("key", ["edges", "links"])
-def test_what_networkx_writes_is_read(seed, key):
+def test_networkx_node_link_data_is_read(seed, key):
     graph = nx.gnp_random_graph(12, 0.3, seed=seed)
     graph = nx.relabel_nodes(graph, {i: f"n{i}" if i % 2 else i for i in graph})
     nx.set_node_attributes(graph, {node: [float(i), 1.0] for i, node in enumerate(graph)}, "x")
     nx.set_node_attributes(graph, "red", "colour")
     nx.set_edge_attributes(graph, 2.5, "weight")
     document = json.loads(json.dumps(nx.node_link_data(graph, edges=key)))
-    found = read(document, FeatureSize(2, "the GNN"))
+    found = read(document, ExpectedFeatures(2, "the GNN"))
     assert found.node_ids == list(graph.nodes)
     assert found.edges == canonical_edges(graph)
     assert found.x == [[float(i), 1.0] for i in range(12)]
@@ -47,11 +47,11 @@ def test_directed_pairs_become_one_edge():
     assert read(nx.node_link_data(graph, edges="edges")).edges == [(0, 1), (1, 2)]
 
 
-def test_parallel_edges_are_refused():
+def test_parallel_edges_are_rejected():
     graph = nx.MultiGraph([("a", "b"), ("a", "b")])
-    with pytest.raises(InvalidRequestError) as refused:
+    with pytest.raises(InvalidRequestError) as rejected:
         read(nx.node_link_data(graph, edges="edges"))
-    assert [fault.at for fault in refused.value.faults] == ["/graph/edges/1"]
+    assert [fault.at for fault in rejected.value.faults] == ["/graph/edges/1"]
 
 
 def test_pyg_edges_may_be_listed_once_or_twice():
@@ -70,8 +70,8 @@ def attributed(*rows, key="edges"):
     return {"nodes": [{"id": node} for node in "abc"], key: edges}
 
 
-TWO_PER_EDGE = FeatureSize(1, "the GNN", edges=EdgeSize(2, "the GNN takes"))
-NONE_PER_EDGE = FeatureSize(1, "the GNN", edges=EdgeSize(0, "the GNN takes"))
+TWO_PER_EDGE = ExpectedFeatures(1, "the GNN", edges=ExpectedEdgeAttributes(2, "the GNN takes"))
+NONE_PER_EDGE = ExpectedFeatures(1, "the GNN", edges=ExpectedEdgeAttributes(0, "the GNN takes"))
 
 
 def test_edge_attributes_are_read_in_both_forms():
@@ -87,52 +87,57 @@ def test_edge_attributes_are_read_in_both_forms():
 
 
 @pytest.mark.parametrize(
-    ("graph", "features", "at", "said"),
+    ("graph", "features", "at", "detail"),
     [
         (attributed(None, None), TWO_PER_EDGE, "/edges/0/edge_attr", "takes 2 attributes per edge"),
         (attributed([1, 2], None), None, "/edges/1/edge_attr", "is missing, while other"),
         (attributed([1, 2], [1]), None, "/edges/1/edge_attr", "has 1 attributes; the first edge"),
         (attributed([1], key="links"), TWO_PER_EDGE, "/links/0/edge_attr", "the GNN takes 2"),
         (attributed([1]), NONE_PER_EDGE, "/edges/0/edge_attr", "takes none: leave them out"),
-        (attributed([]), None, "/edges/0/edge_attr", "has 0 attributes; allowed are 1 to 64"),
+        (attributed([]), None, "/edges/0/edge_attr", "has 0 attributes; expected 1 to 64"),
         (attributed([0] * 65), None, "/edges/0/edge_attr", "has 65 attributes"),
-        (attributed([1], [2], [3]), None, "/edges/2/edge_attr", "the other way, which is edge 1"),
+        (
+            attributed([1], [2], [3]),
+            None,
+            "/edges/2/edge_attr",
+            "differs from edge 1, the same edge",
+        ),
         (attributed([1e39]), None, "/edges/0/edge_attr/0", "less than or equal"),
         ({"edge_index": [[0], [1]], "edge_attr": [[1], [1]]}, None, "/edge_attr", "has 2 rows"),
         ({"edge_index": [[0], [1]], "edge_attr": [[1]]}, TWO_PER_EDGE, "/edge_attr/0", "takes 2"),
     ],
 )
-def test_edge_attributes_that_do_not_fit_are_refused(graph, features, at, said):
-    with pytest.raises(InvalidRequestError) as refused:
+def test_edge_attributes_that_do_not_fit_are_rejected(graph, features, at, detail):
+    with pytest.raises(InvalidRequestError) as rejected:
         read(graph, features)
-    assert refused.value.faults[0].at == f"/graph{at}"
-    assert said in refused.value.faults[0].detail
+    assert rejected.value.faults[0].at == f"/graph{at}"
+    assert detail in rejected.value.faults[0].detail
 
 
-def test_graphs_of_a_set_have_as_many_edge_attributes():
+def test_graphs_of_a_set_have_equally_many_edge_attributes():
     lone = {"nodes": [{"id": 0}], "edges": []}
     found = read_graphs([lone, attributed([1]), lone], "/graphs", LIMITS, None)
     assert [graph.edge_attr for graph in found] == [[], [[1.0]], []]
     assert graph_sets.unpack(graph_sets.pack(found)) == found
     assert graph_sets.describe(found).edge_features == 1
-    for first, second, said in (
+    for first, second, detail in (
         (attributed([1]), attributed([1, 2]), "has 2 attributes; the graph at /graphs/1 has 1"),
         (attributed(None), attributed([1]), "the graph at /graphs/1 has none"),
         (attributed([1]), attributed(None), "the graph at /graphs/1 has 1 attributes per edge"),
     ):
-        with pytest.raises(InvalidRequestError) as refused:
+        with pytest.raises(InvalidRequestError) as rejected:
             read_graphs([lone, first, second], "/graphs", LIMITS, None)
-        assert refused.value.faults[0].at == "/graphs/2/edges/0/edge_attr"
-        assert said in refused.value.faults[0].detail
+        assert rejected.value.faults[0].at == "/graphs/2/edges/0/edge_attr"
+        assert detail in rejected.value.faults[0].detail
 
 
-def test_edge_attributes_are_part_of_what_a_graph_is():
+def test_edge_attributes_are_part_of_the_hash():
     plain, one, other = (read(attributed(row)) for row in (None, [1], [2]))
     hashes = {graph_sets.canonical_graph_hash(graph) for graph in (plain, one, other)}
     assert len(hashes) == 3
 
 
-def test_pyg_counts_nodes_as_pyg_does():
+def test_nodes_are_counted_as_in_pyg():
     assert read({"edge_index": [[0], [3]]}).node_ids == [0, 1, 2, 3]
     assert read({"edge_index": [[0], [3]], "num_nodes": 6}).x == [[1.0]] * 6
     assert read({"edge_index": [[], []], "num_nodes": 2}).edges == []
@@ -143,27 +148,27 @@ def test_labels_of_both_forms():
     assert read({"edge_index": [[0], [1]], "y": 2}).label == 2
     assert read({"edge_index": [[0], [1]], "y": [2]}).label == 2
     assert read({"edge_index": [[0], [1]], "label": 1, "y": 2}).label == 1
-    # the classes of nodes are no label of the graph
+    # labels of nodes are not a label of the graph
     assert read({"edge_index": [[0], [1]], "y": [2, 3]}).label is None
 
 
-def test_ids_are_kept_as_they_are():
+def test_ids_are_unchanged():
     names = [0, -5, "0x", "ñandú", "日本", "a b", "🦁", 2**53 - 1]
     graph = {"nodes": [{"id": name} for name in names], "edges": []}
     assert read(graph).node_ids == names
 
 
-def test_pointers_escape_what_pointers_use():
+def test_pointers_are_escaped():
     assert pointer("a/b", "~", 3) == "/a~1b/~0/3"
     assert pointer("\n" + "x" * 100) == "/\N{REPLACEMENT CHARACTER}" + "x" * 62 + "…"
 
 
 def outcome(call):
-    """What came of it, and the faults if it was refused; any other exception is a failure."""
+    """The result, or None and the faults if it was rejected."""
     try:
         return call(), ()
-    except InvalidRequestError as refused:
-        return None, refused.faults
+    except InvalidRequestError as rejected:
+        return None, rejected.faults
 
 
 JSON = st.recursive(
@@ -185,7 +190,7 @@ JSON = st.recursive(
 
 @given(JSON)
 @settings(max_examples=300, deadline=None)
-def test_any_document_is_a_graph_or_refused(document):
+def test_any_document_is_read_or_rejected(document):
     found, faults = outcome(lambda: read(document))
     assert (found is None) == bool(faults)
     assert all(fault.at.startswith("/graph") for fault in faults)
@@ -198,7 +203,7 @@ def test_any_document_is_a_graph_or_refused(document):
     st.binary(max_size=60) | st.text(alphabet='{}[]",:0123456789eE+-.\\udNaInfity ').map(str.encode)
 )
 @settings(max_examples=400, deadline=None)
-def test_any_bytes_are_read_as_json_would_or_refused(body):
+def test_any_bytes_are_parsed_as_json_does_or_rejected(body):
     try:
         found = parse_json(body)
     except (MalformedJsonError, InvalidRequestError):
@@ -209,7 +214,7 @@ def test_any_bytes_are_read_as_json_would_or_refused(body):
 
 @given(JSON)
 @settings(max_examples=150, deadline=None)
-def test_any_document_is_a_question_or_refused(document):
+def test_any_constraints_are_read_or_rejected(document):
     body = json.dumps(
         {"kind": "counterfactual", "gnn": "g", "dataset": "d", "constraints": document}
     )

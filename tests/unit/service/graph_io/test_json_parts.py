@@ -36,7 +36,7 @@ def assert_same(part, value):
 
 
 @pytest.mark.parametrize("style", [{}, {"indent": 1}, {"ensure_ascii": False}])
-def test_parts_are_those_that_a_parser_finds(style):
+def test_parts_match_a_parser(style):
     rng = random.Random(0)
     for _ in range(200):
         value = document(rng)
@@ -45,13 +45,13 @@ def test_parts_are_those_that_a_parser_finds(style):
 
 @pytest.mark.parametrize("shift", range(4))
 def test_parts_beyond_the_first_chunk(shift):
-    """Strings, escapes and depth go on from chunk to chunk."""
+    """Strings, escapes and depth continue across chunks."""
     long = "x" * (2**18 - 8 - shift) + '\\"\\\\",[{'
     value = [[long, {"a": [long]}], long, 3]
     assert_same(JsonPart.whole(json.dumps(value).encode()), value)
 
 
-def test_batches_are_about_as_long_as_asked():
+def test_batches_have_about_the_requested_size():
     part = JsonPart.whole(json.dumps(list(range(1000))).encode())
     lengths = [len(batch) for batch in part.batches(100)]
     assert max(lengths) <= 102

@@ -1,4 +1,4 @@
-"""Limits of requests at once, per kind and per client; heads that are too long or too slow."""
+"""Limits of concurrent requests, per kind and client, and of request headers."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from service.http.server_protocol import BoundedHttpProtocol
 UPLOADS = "/v1/datasets/large"
 
 
-class Door:
-    """An application that answers when told to, behind the limits."""
+class LimitedApp:
+    """An application behind `Admission` that answers when `released` is set."""
 
-    def __init__(self, **most):
+    def __init__(self, **limits):
         self.released = anyio.Event()
         self.answers = []
-        self.limited = Admission(self.slow, Capacity(**most), UPLOADS)
+        self.limited = Admission(self.slow, Capacity(**limits), UPLOADS)
 
     async def slow(self, scope, receive, send):
         await self.released.wait()
@@ -42,21 +42,21 @@ class Door:
         await self.limited({"type": "http", "path": path, "client": (client, 5)}, None, send)
 
 
-def test_too_many_requests_at_once_are_told_to_come_back():
+def test_requests_beyond_the_limit_get_503_with_retry_after():
     async def run():
-        door = Door(requests=2)
+        app = LimitedApp(requests=2)
         async with anyio.create_task_group() as tasks:
             for client in ("10.0.0.1", "10.0.0.2"):
-                tasks.start_soon(door.call, "/a", client)
+                tasks.start_soon(app.call, "/a", client)
             await anyio.wait_all_tasks_blocked()
-            await door.call("/c", "10.0.0.3")
+            await app.call("/c", "10.0.0.3")
             for path in ("/livez", "/readyz", "/metrics"):
-                tasks.start_soon(door.call, path, "10.0.0.3")
+                tasks.start_soon(app.call, path, "10.0.0.3")
             await anyio.wait_all_tasks_blocked()
-            assert door.answers == [("/c", 503, b"1")]
-            door.released.set()
-        await door.call("/d")
-        assert sorted(path for path, status, _ in door.answers if status == 404) == [
+            assert app.answers == [("/c", 503, b"1")]
+            app.released.set()
+        await app.call("/d")
+        assert sorted(path for path, status, _ in app.answers if status == 404) == [
             *("/a", "/a", "/d", "/livez", "/metrics", "/readyz")
         ]
 
@@ -65,35 +65,35 @@ def test_too_many_requests_at_once_are_told_to_come_back():
 
 def test_one_client_gets_at_most_half():
     async def run():
-        door = Door(requests=4)
+        app = LimitedApp(requests=4)
         async with anyio.create_task_group() as tasks:
             for _ in range(2):
-                tasks.start_soon(door.call, "/a")
+                tasks.start_soon(app.call, "/a")
             await anyio.wait_all_tasks_blocked()
-            await door.call("/b")
-            assert door.answers == [("/b", 429, b"1")]
-            tasks.start_soon(door.call, "/c", "10.0.0.2")
+            await app.call("/b")
+            assert app.answers == [("/b", 429, b"1")]
+            tasks.start_soon(app.call, "/c", "10.0.0.2")
             await anyio.wait_all_tasks_blocked()
-            assert len(door.answers) == 1  # another client's request is being served
-            door.released.set()
+            assert len(app.answers) == 1  # another client's request is being served
+            app.released.set()
 
     anyio.run(run)
 
 
 @pytest.mark.parametrize("path", ["/v1/jobs/job_1/events", UPLOADS])
-def test_streams_and_uploads_do_not_keep_others_out(path):
+def test_streams_and_uploads_do_not_block_other_requests(path):
     async def run():
-        door = Door(requests=2, streams=2, uploads=2)
+        app = LimitedApp(requests=2, streams=2, uploads=2)
         async with anyio.create_task_group() as tasks:
             for client in ("10.0.0.1", "10.0.0.2"):
-                tasks.start_soon(door.call, path, client)
+                tasks.start_soon(app.call, path, client)
             await anyio.wait_all_tasks_blocked()
-            await door.call(path, "10.0.0.3")
-            assert door.answers == [(path, 503, b"1")]
-            tasks.start_soon(door.call, "/a", "10.0.0.3")
+            await app.call(path, "10.0.0.3")
+            assert app.answers == [(path, 503, b"1")]
+            tasks.start_soon(app.call, "/a", "10.0.0.3")
             await anyio.wait_all_tasks_blocked()
-            assert len(door.answers) == 1
-            door.released.set()
+            assert len(app.answers) == 1
+            app.released.set()
 
     anyio.run(run)
 
@@ -118,7 +118,7 @@ class Server:
         return self
 
     def __exit__(self, *_):
-        self.app.state.context.watch.stop()
+        self.app.state.context.job_watcher.stop()
         self._server.should_exit = True
         self._thread.join(timeout=10)
         self._listener.close()
@@ -129,44 +129,44 @@ class Server:
 
 @pytest.fixture
 def waiting_job(served):
-    """A job that nobody runs."""
+    """A job that no worker runs."""
     return served.explanation()["job"]["id"]
 
 
-def asking(job, headers=""):
+def wait_request(job, headers=""):
     text = f"GET /v1/jobs/{job} HTTP/1.1\r\nHost: localhost\r\nPrefer: wait=60\r\n{headers}\r\n"
     return text.encode()
 
 
-def test_abandoned_waits_end_when_their_clients_leave(served, waiting_job):
+def test_waiting_ends_when_the_client_disconnects(served, waiting_job):
     capacity = Capacity(requests=4, waits=8)
     with Server(served.store, capacity) as server:
-        for _ in range(3):  # more than could wait at once if the first ones stayed
+        for _ in range(3):  # more than the limit if the first ones remained
             connections = [server.connect() for _ in range(4)]
             for connection in connections:
-                connection.sendall(asking(waiting_job))
+                connection.sendall(wait_request(waiting_job))
             time.sleep(0.3)
             for connection in connections:
                 connection.close()
             time.sleep(0.3)
         address = f"http://127.0.0.1:{server.port}/v1/jobs/{waiting_job}"
         answer = httpx.get(address, headers={"Prefer": "wait=1"})
-        assert answer.headers["preference-applied"] == "wait=1"  # there is room to wait
+        assert answer.headers["preference-applied"] == "wait=1"  # a slot for waiting is free
 
 
-def test_waiting_requests_leave_room_for_others(served, waiting_job):
+def test_waiting_requests_do_not_block_others(served, waiting_job):
     with Server(served.store, Capacity(requests=4, waits=4)) as server:
         connections = [server.connect() for _ in range(6)]
         try:
             for connection in connections:
-                connection.sendall(asking(waiting_job))
+                connection.sendall(wait_request(waiting_job))
                 time.sleep(0.05)
             address = f"http://127.0.0.1:{server.port}/v1/jobs/{waiting_job}"
             assert httpx.get(address).status_code == 200
-            began = time.monotonic()
+            started = time.monotonic()
             answer = httpx.get(address, headers={"Prefer": "wait=60"})
-            # Two wait, one client's half; the others are answered at once with what there is.
-            assert time.monotonic() - began < 5
+            # Two requests wait, the limit per client; others get the current state immediately.
+            assert time.monotonic() - started < 5
             assert answer.status_code == 200
             assert answer.json()["state"] == "queued"
             assert "preference-applied" not in answer.headers
@@ -175,18 +175,18 @@ def test_waiting_requests_leave_room_for_others(served, waiting_job):
                 connection.close()
 
 
-def test_a_head_that_never_ends_is_refused(served):
+def test_endless_headers_are_rejected(served):
     url = served.client.base_url
     with socket.create_connection((url.host, url.port), timeout=10) as connection:
         connection.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Long: ")
-        sent, began = 0, time.monotonic()
+        sent, started = 0, time.monotonic()
         try:
             while sent < 100_000_000:
                 connection.sendall(b"x" * 100_000)
                 sent += 100_000
         except OSError:
-            pass  # the server has closed: it was refused while it was sent
-        assert time.monotonic() - began < 5
+            pass  # the server rejected the request and closed the connection
+        assert time.monotonic() - started < 5
         try:
             answer = connection.recv(4096)
         except ConnectionError:
@@ -195,17 +195,17 @@ def test_a_head_that_never_ends_is_refused(served):
     assert served.client.get("/livez").status_code == 200
 
 
-def test_a_head_just_above_the_limit_is_told_why(served):
+def test_headers_above_the_limit_get_431(served):
     url = served.client.base_url
     with socket.create_connection((url.host, url.port), timeout=10) as connection:
         connection.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"x" * 70_000)
         head, _, body = connection.recv(4096).partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 431 ")
         assert json.loads(body)["type"].endswith("headers-too-large")
-        assert connection.recv(10) == b""  # then it closes
+        assert connection.recv(10) == b""  # closed
 
 
-def test_a_head_that_does_not_come_is_refused(served, monkeypatch):
+def test_slow_headers_get_408(served, monkeypatch):
     monkeypatch.setattr(http_protocol, "HEAD_SECONDS", 0.2)
     url = served.client.base_url
     for start in (b"", b"GET /livez HTTP/1.1\r\nHost: local"):
@@ -213,17 +213,17 @@ def test_a_head_that_does_not_come_is_refused(served, monkeypatch):
             connection.sendall(start)
             assert connection.recv(4096).startswith(b"HTTP/1.1 408 ")
     with socket.create_connection((url.host, url.port), timeout=10) as connection:
-        whole = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
-        connection.sendall(whole)
+        request = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        connection.sendall(request)
         assert b" 200 " in connection.recv(4096)
-        time.sleep(0.4)  # a connection that is kept open is not late before its next request begins
-        connection.sendall(whole)
+        time.sleep(0.4)  # the deadline starts with the first bytes of the next request
+        connection.sendall(request)
         assert b" 200 " in connection.recv(4096)
-        connection.sendall(whole[:20])
+        connection.sendall(request[:20])
         assert connection.recv(4096).startswith(b"HTTP/1.1 408 ")
 
 
-def test_kinds_are_named_for_people():
+def test_request_kinds_have_readable_names():
     assert [str(kind) for kind in RequestKind] == [
         *("requests", "waiting requests", "event streams", "uploads of large graphs")
     ]

@@ -1,4 +1,4 @@
-"""Each kind of bad input: a 4xx that names the place and the limit, and nothing is written."""
+"""Each kind of invalid input gets a 4xx with the place and the limit; nothing is written."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ BAD_GRAPHS = {
     "pyg: self-loop": (pyg(edge_index=[[0, 1], [1, 1]]), "/edge_index/0/1", "self-loop"),
     "pyg: edge twice": (pyg(edge_index=[[0, 0], [1, 1]]), "/edge_index/0/1", "already listed"),
     "pyg: no nodes": (pyg(x=None, edge_index=[[], []]), "/edge_index", "no nodes"),
-    "pyg: counts differ": (pyg(num_nodes=4), "", "x says 3, num_nodes says 4"),
+    "pyg: counts differ": (pyg(num_nodes=4), "", "x: 3, num_nodes: 4"),
     "pyg: too many": (pyg(x=None, num_nodes=10**9), "/num_nodes", "at most 20"),
     "pyg: labels of too few nodes": (pyg(y=[0, 1]), "/y", "one for each of its 3 nodes"),
     "pyg: id twice": (pyg(node_ids=["a", "b", "a"]), "/node_ids/2", "already"),
 }
-# Wrong for the GNN below, which takes one feature.
+# Invalid for the GNN below, which takes one feature.
 BAD_FOR_GNN = {
     "wrong features": (graph(nodes=nodes(*"abcd", x=[1.0, 2.0])), "/nodes/0/x", "has 2 features"),
     "wrong features, pyg": (pyg(x=[[1.0, 2.0]] * 3), "/x/0", "has 2 features"),
@@ -108,7 +108,7 @@ BAD_FOR_GNN = {
 }
 
 
-def refused(api, before, answer, status=422):
+def check_rejected(api, before, answer, status=422):
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.headers["x-content-type-options"] == "nosniff"
@@ -122,7 +122,7 @@ def refused(api, before, answer, status=422):
     return problem
 
 
-def named(problem, pointer, words):
+def check_error_at(problem, pointer, words):
     found = [error for error in problem["errors"] if error.get("pointer") == pointer]
     assert found, problem["errors"]
     assert any(words in error["detail"] for error in found), found
@@ -132,7 +132,7 @@ def named(problem, pointer, words):
 def test_bad_graphs_of_a_reference_set(api, bad, pointer, words):
     before = api.written()
     answer = api.client.post("/v1/datasets", json={"name": "n", "graphs": [GRAPH, bad]})
-    named(refused(api, before, answer), f"/graphs/1{pointer}", words)
+    check_error_at(check_rejected(api, before, answer), f"/graphs/1{pointer}", words)
 
 
 BAD_FOR_EXPLANATION = BAD_GRAPHS | BAD_FOR_GNN
@@ -145,24 +145,24 @@ def test_bad_graphs_of_predictions(api, bad, pointer, words):
     gnn = api.gnn()
     before = api.written()
     answer = api.client.post(f"/v1/gnns/{gnn}/predictions", json={"graph": bad})
-    named(refused(api, before, answer), f"/graph{pointer}", words)
+    check_error_at(check_rejected(api, before, answer), f"/graph{pointer}", words)
 
 
-def test_a_graph_without_features_for_a_gnn_that_wants_some(api):
+def test_a_graph_without_features_for_a_gnn_with_features(api):
     gnn = api.gnn(features=3)
     before = api.written()
     bare = graph(nodes=[{"id": name} for name in "abc"])
     answer = api.client.post(f"/v1/gnns/{gnn}/predictions", json={"graphs": [bare]})
-    problem = refused(api, before, answer)
-    named(problem, "/graphs/0/nodes/0/x", f"the GNN {gnn} takes 3 per node")
+    problem = check_rejected(api, before, answer)
+    check_error_at(problem, "/graphs/0/nodes/0/x", f"the GNN {gnn} takes 3 per node")
 
 
 def test_graphs_of_one_reference_set_have_equal_features(api):
     before = api.written()
     wide = graph(nodes=nodes(*"abcd", x=[1.0, 2.0]))
     answer = api.client.post("/v1/datasets", json={"name": "n", "graphs": [GRAPH, wide]})
-    named(
-        refused(api, before, answer),
+    check_error_at(
+        check_rejected(api, before, answer),
         "/graphs/1/nodes/0/x",
         "has 2 features; the graph at /graphs/0 takes 1",
     )
@@ -172,19 +172,27 @@ def test_too_many_graphs(api):
     gnn = api.gnn()
     before = api.written()
     answer = api.client.post("/v1/datasets", json={"name": "n", "graphs": [GRAPH] * 6})
-    named(refused(api, before, answer), "/graphs", "6 graphs; this deployment accepts at most 5")
+    check_error_at(
+        check_rejected(api, before, answer),
+        "/graphs",
+        "6 graphs; this deployment accepts at most 5",
+    )
     answer = api.client.post(f"/v1/gnns/{gnn}/predictions", json={"graphs": [GRAPH] * 5})
-    named(refused(api, before, answer), "/graphs", "5 graphs; this deployment accepts at most 4")
+    check_error_at(
+        check_rejected(api, before, answer),
+        "/graphs",
+        "5 graphs; this deployment accepts at most 4",
+    )
 
 
 def test_errors_are_capped_and_never_echo_the_input(api):
     before = api.written()
     huge = "<script>" * 1000
     bad = {"name": "n", "graphs": [graph(edges=edges(*((huge[:60], huge[:60]),) * 50))]}
-    problem = refused(api, before, api.client.post("/v1/datasets", json=bad))
+    problem = check_rejected(api, before, api.client.post("/v1/datasets", json=bad))
     assert len(problem["errors"]) == 20
     answer = api.client.post("/v1/datasets", json={"name": "n", "graphs": [GRAPH], huge: huge})
-    (error,) = refused(api, before, answer)["errors"]
+    (error,) = check_rejected(api, before, answer)["errors"]
     assert len(error["pointer"]) < 100
 
 
@@ -256,11 +264,11 @@ def test_bad_json(api, body, status, pointer, words):
     before = api.written()
     headers = {"Content-Type": "application/json"}
     answer = api.client.post("/v1/datasets", content=body, headers=headers)
-    problem = refused(api, before, answer, status)
+    problem = check_rejected(api, before, answer, status)
     if pointer is None:
         assert words.lower() in problem["detail"].lower(), problem
     else:
-        named(problem, pointer, words)
+        check_error_at(problem, pointer, words)
 
 
 @pytest.mark.parametrize(
@@ -276,7 +284,7 @@ def test_other_content_types(api, headers, header):
     before = api.written()
     body = json.dumps({"name": "n", "graphs": [GRAPH]}).encode()
     answer = api.client.post("/v1/datasets", content=body, headers=headers)
-    (error,) = refused(api, before, answer, 415)["errors"]
+    (error,) = check_rejected(api, before, answer, 415)["errors"]
     assert error["header"] == header
 
 
@@ -416,7 +424,7 @@ def test_bad_explanations(api, changes, pointer, words):
     body = explanation(api, **changes)
     before = api.written()
     answer = api.client.post("/v1/explanations", json=body)
-    named(refused(api, before, answer), pointer, words)
+    check_error_at(check_rejected(api, before, answer), pointer, words)
 
 
 @pytest.mark.parametrize("noun", ["gnn", "dataset", "denoiser"])
@@ -425,7 +433,7 @@ def test_unknown_ids_in_bodies_are_named(api, noun, unknown):
     body = explanation(api, **{noun: unknown})
     before = api.written()
     answer = api.client.post("/v1/explanations", json=body)
-    problem = refused(api, before, answer, 404)
+    problem = check_rejected(api, before, answer, 404)
     assert [error["pointer"] for error in problem["errors"]] == [f"/{noun}"]
     assert noun in problem["detail"]
 
@@ -443,28 +451,28 @@ def test_a_gnn_that_is_not_ready_cannot_be_used(api, state, route):
         "predictions": (f"/v1/gnns/{gnn}/predictions", {"graph": GRAPH}),
     }[route]
     before = api.written()
-    problem = refused(api, before, api.client.post(address, json=body), 409)
+    problem = check_rejected(api, before, api.client.post(address, json=body), 409)
     assert problem["type"].endswith("gnn-not-ready")
     assert state in problem["detail"]
 
 
 @pytest.mark.parametrize("route", ["explanations", "denoisers"])
-def test_a_reference_set_of_other_features_is_refused(api, route):
+def test_a_reference_set_with_other_features_is_rejected(api, route):
     body = explanation(api, dataset=api.dataset(features=3))
     if route == "denoisers":
         body = {"gnn": body["gnn"], "dataset": body["dataset"], "objective": "class"}
     before = api.written()
-    problem = refused(api, before, api.client.post(f"/v1/{route}", json=body))
-    named(problem, "/dataset", "have 3 features per node; the GNN")
+    problem = check_rejected(api, before, api.client.post(f"/v1/{route}", json=body))
+    check_error_at(problem, "/dataset", "have 3 features per node; the GNN")
 
 
-def test_a_target_class_names_the_classes(api):
+def test_an_unknown_target_class_gets_the_known_classes(api):
     body = explanation(api, target_class=5)
-    problem = refused(api, api.written(), api.client.post("/v1/explanations", json=body))
-    named(problem, "/target_class", f"is 5; the classes of {body['gnn']} are 0 to 1")
+    problem = check_rejected(api, api.written(), api.client.post("/v1/explanations", json=body))
+    check_error_at(problem, "/target_class", f"is 5; the classes of {body['gnn']} are 0 to 1")
 
 
-def test_a_denoiser_has_to_fit(api):
+def test_a_denoiser_must_fit_the_request(api):
     posted = api.explanation()
     other_gnn = api.gnn(classes=3)
     other_set = api.dataset(features=1)
@@ -477,9 +485,9 @@ def test_a_denoiser_has_to_fit(api):
             denoiser=posted["denoiser"],
         )  # fmt: skip
         before = api.written()
-        problem = refused(api, before, api.client.post("/v1/explanations", json=body))
-        named(problem, "/denoiser", words)
-    # A set with the same content is as good as the same set.
+        problem = check_rejected(api, before, api.client.post("/v1/explanations", json=body))
+        check_error_at(problem, "/denoiser", words)
+    # A set with the same content counts as the same set.
     body = explanation(api, gnn=posted["gnn"], dataset=other_set, denoiser=posted["denoiser"])
     assert api.client.post("/v1/explanations", json=body).status_code == 202
 
@@ -506,7 +514,7 @@ def test_unknown_ids_in_addresses(api, method, address, unknown):
     before = api.written()
     body = {"json": {"graph": GRAPH}} if method == "POST" else {}
     answer = api.client.request(method, address.format(unknown), **body)
-    refused(api, before, answer, 404)
+    check_rejected(api, before, answer, 404)
 
 
 @pytest.mark.parametrize(
@@ -528,7 +536,7 @@ def test_unknown_ids_in_addresses(api, method, address, unknown):
     ],
 )
 def test_bad_parameters(api, address, parameter):
-    (error,) = refused(api, api.written(), api.client.get(address))["errors"]
+    (error,) = check_rejected(api, api.written(), api.client.get(address))["errors"]
     assert error["parameter"] == parameter
 
 
@@ -537,7 +545,7 @@ def test_bad_idempotency_keys(api, key):
     before = api.written()
     body = {"name": "n", "graphs": [GRAPH]}
     answer = api.client.post("/v1/datasets", json=body, headers={"Idempotency-Key": key})
-    (error,) = refused(api, before, answer)["errors"]
+    (error,) = check_rejected(api, before, answer)["errors"]
     assert error["header"] == "Idempotency-Key"
 
 
@@ -553,12 +561,12 @@ def test_bad_idempotency_keys(api, key):
     ],
 )
 def test_unknown_addresses_and_methods(api, method, address, status):
-    refused(api, api.written(), api.client.request(method, address), status)
+    check_rejected(api, api.written(), api.client.request(method, address), status)
 
 
 @pytest.mark.parametrize(
     ("address", "methods"),
     [("/v1/gnns", "GET, POST"), ("/v1/gnns/gnn_1", "DELETE, GET, PATCH"), ("/v1/jobs", "GET")],
 )
-def test_a_refused_method_is_told_all_that_are_taken(api, address, methods):
+def test_a_405_lists_all_allowed_methods(api, address, methods):
     assert api.client.put(address).headers["allow"] == methods

@@ -1,4 +1,4 @@
-"""Bodies and requests beyond the limits, against a real server."""
+"""Limits of request bodies, and the process that parses large ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from d4explain.contracts.errors import InvalidInput
 from service.app import create_app
-from service.context import LARGE_BODY_BYTES, reading_body
+from service.context import LARGE_BODY_BYTES, handle_body
 from service.http.body_limits import BodyDeadlines, BodyLimit, BodyMemory
 from service.http.faults import Fault, InvalidRequestError
 from service.http.json_bodies import MalformedJsonError
@@ -82,7 +82,7 @@ def test_a_body_of_exactly_the_limit_is_read(served):
     assert answer.json()["errors"][0]["pointer"] == "/graphs"
 
 
-def test_weights_have_a_limit_of_their_own(served):
+def test_weights_have_their_own_limit(served):
     files = {
         "name": (None, "n"),
         "spec": (None, served.spec().model_dump_json()),
@@ -98,14 +98,14 @@ def test_weights_have_a_limit_of_their_own(served):
     check_too_large(served.client.post("/v1/gnns", files=files), limit)
 
 
-def test_an_address_that_reads_no_body_refuses_it_too(served):
+def test_routes_without_a_body_have_a_limit(served):
     answer = served.client.post("/v1/jobs/job_1/cancel", content=b" " * 300_000)
     check_too_large(answer, 200_000)
     answer = served.client.post("/nowhere", content=b" " * 300_000)
     check_too_large(answer, 200_000)
 
 
-def test_an_expected_continue_is_refused_before_the_body(served):
+def test_expect_100_continue_is_rejected_before_the_body(served):
     url = served.client.base_url
     with socket.create_connection((url.host, url.port), timeout=10) as connection:
         connection.sendall(
@@ -115,8 +115,8 @@ def test_an_expected_continue_is_refused_before_the_body(served):
         assert connection.recv(100).startswith(b"HTTP/1.1 413 ")
 
 
-def test_a_body_that_stops_is_refused_and_gives_its_room_back():
-    """A client that declares a body and never sends it must not hold memory or a slot."""
+def test_a_stalled_body_is_rejected_and_releases_its_memory():
+    """A client that declares a body and never sends it must not hold memory."""
     answers = []
 
     async def reads_body(scope, receive, send):
@@ -133,15 +133,15 @@ def test_a_body_that_stops_is_refused_and_gives_its_room_back():
         memory = BodyMemory(2 * MB)
         deadlines = BodyDeadlines(idle_seconds=0.05)
         limited = BodyLimit(reads_body, lambda _: MB, memory, deadlines=deadlines)
-        with pytest.raises(ProblemError) as refused:
+        with pytest.raises(ProblemError) as rejected:
             await limited(posted(MB), stalled, send)
-        assert refused.value.status == 408
+        assert rejected.value.status == 408
         assert await memory.take("10.0.0.1", MB) == MB
 
     anyio.run(run)
 
 
-def test_a_body_that_trickles_in_is_refused():
+def test_a_slow_body_is_rejected():
     async def reads_body(scope, receive, send):
         while (await receive()).get("more_body"):
             pass
@@ -151,11 +151,11 @@ def test_a_body_that_trickles_in_is_refused():
         return {"type": "http.request", "body": b"x", "more_body": True}
 
     async def run():
-        deadlines = BodyDeadlines(idle_seconds=1, least_seconds=0.2, least_bytes_per_second=1e9)
+        deadlines = BodyDeadlines(idle_seconds=1, min_seconds=0.2, min_bytes_per_second=1e9)
         limited = BodyLimit(reads_body, lambda _: MB, BodyMemory(2 * MB), deadlines=deadlines)
-        with anyio.fail_after(5), pytest.raises(ProblemError) as refused:
+        with anyio.fail_after(5), pytest.raises(ProblemError) as rejected:
             await limited(posted(MB), trickle, None)
-        assert refused.value.slug == "body-too-slow"
+        assert rejected.value.slug == "body-too-slow"
 
     anyio.run(run)
 
@@ -166,14 +166,14 @@ def posted(size, client="10.0.0.1"):
 
 
 def test_large_bodies_share_bounded_memory():
-    """Bodies that find no room wait unread, then are told to come back; one client gets half."""
+    """Bodies that do not fit wait unread until the timeout; one client gets at most half."""
 
     async def run():
         memory = BodyMemory(4 * MB, timeout_seconds=0.1)
         assert await memory.take("10.0.0.1", 2 * MB) == 2 * MB
-        assert await memory.take("10.0.0.1", MB) is None  # its half is used
+        assert await memory.take("10.0.0.1", MB) is None  # the client's half is in use
         assert await memory.take("10.0.0.2", 2 * MB) == 2 * MB
-        assert await memory.take("10.0.0.3", MB) is None  # all is used
+        assert await memory.take("10.0.0.3", MB) is None  # everything is in use
         async with anyio.create_task_group() as tasks:
             granted = []
 
@@ -182,17 +182,17 @@ def test_large_bodies_share_bounded_memory():
 
             tasks.start_soon(take, "10.0.0.3", MB)
             await anyio.wait_all_tasks_blocked()
-            memory.give_back("10.0.0.2", 2 * MB)
+            memory.release("10.0.0.2", 2 * MB)
         assert granted == [("10.0.0.3", MB)]
-        memory.give_back("10.0.0.1", 2 * MB)
-        memory.give_back("10.0.0.3", MB)
+        memory.release("10.0.0.1", 2 * MB)
+        memory.release("10.0.0.3", MB)
         assert await memory.take("10.0.0.9", 100 * MB) == 2 * MB  # counts as one client's half
         assert await memory.take("10.0.0.8", 2 * MB) == 2 * MB
 
     anyio.run(run)
 
 
-def test_a_body_without_room_is_refused_before_it_is_read():
+def test_a_body_without_memory_is_rejected_unread():
     read = []
     sent = []
 
@@ -218,14 +218,14 @@ def test_a_body_without_room_is_refused_before_it_is_read():
 
 
 def test_a_large_body_is_parsed_in_another_process(served):
-    """Parsing holds Python's lock for seconds; a body of megabytes must not do that here."""
+    """Parsing holds the GIL; for a body of megabytes this would block requests for seconds."""
     settings = served.store.settings
     assert settings.max_body_bytes < LARGE_BODY_BYTES  # the fixture's limit is small
     parsed_by = []
 
     async def run(context):
-        parsed_by.append(await reading_body(context, LARGE_BODY_BYTES, process_of))
-        parsed_by.append(await reading_body(context, LARGE_BODY_BYTES + 1, process_of))
+        parsed_by.append(await handle_body(context, LARGE_BODY_BYTES, process_of))
+        parsed_by.append(await handle_body(context, LARGE_BODY_BYTES + 1, process_of))
 
     with served_context(served) as context:
         anyio.run(run, context)
@@ -233,12 +233,12 @@ def test_a_large_body_is_parsed_in_another_process(served):
     assert parsed_by[1] != os.getpid()
 
 
-@pytest.mark.parametrize("place", range(len(ERRORS)), ids=lambda i: type(ERRORS[i]).__name__)
-def test_errors_come_back_from_the_reading_process_unchanged(served, place):
+@pytest.mark.parametrize("index", range(len(ERRORS)), ids=lambda i: type(ERRORS[i]).__name__)
+def test_errors_of_the_reading_process_are_raised_unchanged(served, index):
     async def run(context):
-        await reading_body(context, LARGE_BODY_BYTES + 1, raise_error, place)
+        await handle_body(context, LARGE_BODY_BYTES + 1, raise_error, index)
 
-    expected = ERRORS[place]
+    expected = ERRORS[index]
     with served_context(served) as context, pytest.raises(type(expected)) as raised:
         anyio.run(run, context)
     assert str(raised.value) == str(expected)
@@ -246,7 +246,7 @@ def test_errors_come_back_from_the_reading_process_unchanged(served, place):
 
 
 def test_a_large_reference_set_is_stored(deployed):
-    """The whole road of a body that the reading process parses, answers and errors alike."""
+    """The reading process parses this body; answers and errors are the same as for small ones."""
     graph = {"x": [[1.0]] * 500, "edge_index": [list(range(499)), list(range(1, 500))]}
     body = json.dumps({"name": "large", "graphs": [graph] * 400}).encode()
     assert len(body) > LARGE_BODY_BYTES
@@ -272,13 +272,13 @@ def served_context(served):
         context.close()
 
 
-def test_a_reading_process_that_is_killed_is_replaced(served):
-    """The body that it was reading fails; the next one is read."""
+def test_a_killed_reading_process_is_replaced(served):
+    """The body in progress fails; a new process reads the next body."""
 
     async def run(context):
         with pytest.raises(BrokenProcessPool):
-            await reading_body(context, LARGE_BODY_BYTES + 1, kill_own_process)
-        return await reading_body(context, LARGE_BODY_BYTES + 1, process_of)
+            await handle_body(context, LARGE_BODY_BYTES + 1, kill_own_process)
+        return await handle_body(context, LARGE_BODY_BYTES + 1, process_of)
 
     with served_context(served) as context:
         assert anyio.run(run, context) != os.getpid()
@@ -292,5 +292,5 @@ def process_of(store):
     return os.getpid()
 
 
-def raise_error(store, place):
-    raise ERRORS[place]
+def raise_error(store, index):
+    raise ERRORS[index]

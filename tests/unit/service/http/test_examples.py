@@ -1,4 +1,4 @@
-"""The OpenAPI document: complete, and its examples are true."""
+"""The OpenAPI document is complete, and its examples are valid."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def valid(document, media, value):
     return [error.message for error in Draft202012Validator(schema).iter_errors(value)]
 
 
-def test_every_route_of_the_issue_is_there(document):
+def test_every_route_is_described(document):
     listed = {name for name, _ in operations(document)}
     assert listed == {
         *(f"{method} /v1/{noun}" for noun in ("gnns", "datasets", "denoisers", "explanations")
@@ -84,8 +84,8 @@ def test_every_route_of_the_issue_is_there(document):
     }  # fmt: skip
 
 
-def test_every_body_and_every_answer_has_a_true_example(document):
-    without, untrue = [], []
+def test_every_body_and_response_has_a_valid_example(document):
+    missing, invalid = [], []
     for name, operation in operations(document):
         assert operation["summary"], name
         assert any(200 <= int(status) < 300 for status in operation["responses"]), name
@@ -96,33 +96,33 @@ def test_every_body_and_every_answer_has_a_true_example(document):
             for media_type, media in found.get("content", {}).items():
                 examples = values(media)
                 if not examples:
-                    without.append((name, place, media_type))
+                    missing.append((name, place, media_type))
                 for example in examples:
-                    untrue += [(name, place, error) for error in valid(document, media, example)]
+                    invalid += [(name, place, error) for error in valid(document, media, example)]
         for parameter in operation.get("parameters", []):
             assert parameter["in"] != "header" or "example" in parameter, (name, parameter)
-    assert not without
-    assert not untrue
+    assert not missing
+    assert not invalid
 
 
-def test_only_empty_answers_have_no_content(document):
+def test_only_empty_responses_have_no_content(document):
     for name, operation in operations(document):
         for status, answer in operation["responses"].items():
             assert ("content" in answer) == (status not in ("204", "304")), (name, status)
 
 
-def test_example_bodies_are_accepted_by_the_models_and_the_graph_reader(document):
+def test_models_and_the_graph_reader_accept_example_bodies(document):
     settings = Settings()
     for path, model in BODIES.items():
         media = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]
         assert values(media)
         for example in values(media):
             body = model.model_validate(example, strict=True)
-            asked = body.root if isinstance(body, ExplanationIn) else body
+            posted = body.root if isinstance(body, ExplanationIn) else body
             assert isinstance(
-                asked, CounterfactualIn | ClassIn | DatasetIn | DenoiserIn | PredictionsIn
+                posted, CounterfactualIn | ClassIn | DatasetIn | DenoiserIn | PredictionsIn
             )
-            graphs = [*(getattr(asked, "graphs", None) or []), getattr(asked, "graph", None)]
+            graphs = [*(getattr(posted, "graphs", None) or []), getattr(posted, "graph", None)]
             for graph in graphs:
                 if graph is not None:
                     assert read_graph(graph, "/graph", settings, None).edges
@@ -137,7 +137,7 @@ def test_the_limits_of_the_deployment_are_published(document, shared_api):
     assert f"| bytes of a JSON body | {settings.max_body_bytes:,} |" in description
 
 
-def test_presets_are_described_as_they_are(document):
+def test_preset_descriptions_match_their_settings(document):
     schemas = document["components"]["schemas"]
     described = schemas["CounterfactualIn"]["properties"]["preset"]
     assert described["default"] == "balanced"
@@ -164,8 +164,8 @@ def test_errors_are_problems_everywhere(document):
                 assert list(answer["content"]) == ["application/problem+json"], (name, status)
 
 
-def test_the_examples_answer_what_the_service_answers(shared_api, document):
-    """A registered, posted and asked example has the fields of the example answer."""
+def test_example_responses_have_the_fields_of_real_ones(shared_api, document):
+    """Compares the fields of each resource with those of its example."""
     api = shared_api
     posted = api.explanation()
     schemas = document["components"]["schemas"]

@@ -1,4 +1,4 @@
-"""What callers are told when the database or its disk fails in the middle of a request."""
+"""Responses when the database or a disk fails during a request."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ KEY = {"Idempotency-Key": "one"}
 
 
 class Disk(DiskSpace):
-    """As full as a test says."""
+    """A disk whose free space the test sets."""
 
     def __init__(self) -> None:
         super().__init__({})
-        self.words: str | None = None
+        self.shortage_text: str | None = None
 
     def shortage(self) -> str | None:
-        return self.words or super().shortage()
+        return self.shortage_text or super().shortage()
 
 
 class Files(Artifacts):
-    """On a disk with so many bytes left."""
+    """Artifacts on a disk with limited space."""
 
     left = 10**9
 
@@ -44,13 +44,13 @@ def opened_store(opened_store):
 
 
 @contextmanager
-def commits_answered_with(api, error, *, done: bool) -> Iterator[None]:
-    """The driver's COMMIT is carried out or not; either way its caller gets the error."""
+def failing_commits(api, error, *, committed: bool) -> Iterator[None]:
+    """Makes COMMIT raise an error, whether or not it was executed."""
     dialect = api.store.database.engine.dialect
     commit = dialect.do_commit
 
     def fail(connection) -> None:
-        if done:
+        if committed:
             commit(connection)
         raise error
 
@@ -61,8 +61,8 @@ def commits_answered_with(api, error, *, done: bool) -> Iterator[None]:
         del dialect.do_commit
 
 
-def sqlite_error(words: str, code: int) -> sqlite3.OperationalError:
-    error = sqlite3.OperationalError(words)
+def sqlite_error(message: str, code: int) -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError(message)
     error.sqlite_errorcode = code
     return error
 
@@ -71,11 +71,11 @@ def body(api) -> dict[str, object]:
     return {"name": "a set", "graphs": [api.graph()]}
 
 
-@pytest.mark.parametrize("done", [True, False], ids=["committed", "not committed"])
-def test_an_unknown_outcome_is_called_unknown_and_the_key_settles_it(api, done):
+@pytest.mark.parametrize("committed", [True, False], ids=["committed", "not committed"])
+def test_an_unknown_outcome_is_reported_and_a_retry_with_the_key_resolves_it(api, committed):
     before = api.written()["datasets"]
     lost = sqlite_error("disk I/O error", sqlite3.SQLITE_IOERR_FSYNC)
-    with commits_answered_with(api, lost, done=done):
+    with failing_commits(api, lost, committed=committed):
         answer = api.client.post("/v1/datasets", json=body(api), headers=KEY)
     assert answer.status_code == 503
     assert answer.json()["type"].endswith("outcome-unknown")
@@ -85,15 +85,15 @@ def test_an_unknown_outcome_is_called_unknown_and_the_key_settles_it(api, done):
 
     again = api.client.post("/v1/datasets", json=body(api), headers=KEY)
     assert again.status_code == 201
-    assert ("idempotency-replayed" in again.headers) is done
+    assert ("idempotency-replayed" in again.headers) is committed
     assert api.written()["datasets"] == before + 1
 
 
-def test_explanations_that_commit_together_get_the_unknown_outcome_too(api):
+def test_explanations_in_one_transaction_all_get_the_unknown_outcome(api):
     posted = {"kind": "counterfactual", "gnn": api.gnn(), "dataset": api.dataset()}
     posted["graph"] = api.graph()
     lost = sqlite_error("disk I/O error", sqlite3.SQLITE_IOERR_WRITE)
-    with commits_answered_with(api, lost, done=True):
+    with failing_commits(api, lost, committed=True):
         answer = api.client.post("/v1/explanations", json=posted, headers=KEY)
     assert answer.json()["type"].endswith("outcome-unknown")
     again = api.client.post("/v1/explanations", json=posted, headers=KEY)
@@ -101,17 +101,17 @@ def test_explanations_that_commit_together_get_the_unknown_outcome_too(api):
     assert api.written()["explanations"] == 1
 
 
-def test_without_a_key_one_is_told_to_look_first(api):
+def test_without_a_key_the_response_advises_to_check_first(api):
     lost = sqlite_error("disk I/O error", sqlite3.SQLITE_IOERR_FSYNC)
-    with commits_answered_with(api, lost, done=True):
+    with failing_commits(api, lost, committed=True):
         answer = api.client.post("/v1/datasets", json=body(api))
     assert "Check whether it was executed" in answer.json()["detail"]
 
 
-def test_a_commit_that_the_database_refused_is_not_unknown(api):
+def test_a_commit_that_the_database_rejected_is_not_unknown(api):
     before = api.written()
     busy = sqlite_error("database is locked", sqlite3.SQLITE_BUSY)
-    with commits_answered_with(api, busy, done=False):
+    with failing_commits(api, busy, committed=False):
         answer = api.client.post("/v1/datasets", json=body(api), headers=KEY)
     assert answer.status_code == 503
     assert answer.json()["type"].endswith("database-unavailable")
@@ -122,10 +122,10 @@ def test_a_commit_that_the_database_refused_is_not_unknown(api):
 # A full disk
 
 
-def test_a_database_without_room_is_507_and_not_ready(api):
+def test_a_database_on_a_full_disk_is_507_and_not_ready(api):
     before = api.written()
     full = sqlite_error("database or disk is full", sqlite3.SQLITE_FULL)
-    with commits_answered_with(api, full, done=False):
+    with failing_commits(api, full, committed=False):
         answer = api.client.post("/v1/datasets", json=body(api), headers=KEY)
     assert answer.status_code == 507
     assert answer.headers["content-type"] == "application/problem+json"
@@ -138,16 +138,16 @@ def test_a_database_without_room_is_507_and_not_ready(api):
     assert {**after, "artifacts": 0} == {**before, "artifacts": 0}
 
 
-def test_new_work_is_refused_before_anything_is_written_and_old_keys_still_answer(api):
+def test_new_work_is_rejected_before_writes_and_old_keys_still_work(api):
     disk, gnn = api.store.disk, api.gnn()
-    made = api.client.post("/v1/datasets", json=body(api), headers=KEY).json()["id"]
+    dataset = api.client.post("/v1/datasets", json=body(api), headers=KEY).json()["id"]
     before = api.written()
-    disk.words = "only 0.0 MiB are free for artifacts"
-    asked = {"kind": "counterfactual", "gnn": gnn, "dataset": made, "graph": api.graph()}
+    disk.shortage_text = "only 0.0 MiB are free for artifacts"
+    explanation = {"kind": "counterfactual", "gnn": gnn, "dataset": dataset, "graph": api.graph()}
     requests = {
         "/v1/datasets": {"name": "another", "graphs": [api.graph()]},
-        "/v1/denoisers": {"gnn": gnn, "dataset": made, "objective": "counterfactual"},
-        "/v1/explanations": asked,
+        "/v1/denoisers": {"gnn": gnn, "dataset": dataset, "objective": "counterfactual"},
+        "/v1/explanations": explanation,
         f"/v1/gnns/{gnn}/predictions": {"graphs": [api.graph()]},
     }
     for address, sent in requests.items():
@@ -159,13 +159,13 @@ def test_new_work_is_refused_before_anything_is_written_and_old_keys_still_answe
         )
     assert api.written() == before
     again = api.client.post("/v1/datasets", json=body(api), headers=KEY)
-    assert (again.status_code, again.json()["id"]) == (201, made)
+    assert (again.status_code, again.json()["id"]) == (201, dataset)
 
-    disk.words = None  # room was made
-    assert api.client.post("/v1/explanations", json=asked).status_code == 202
+    disk.shortage_text = None  # there is space again
+    assert api.client.post("/v1/explanations", json=explanation).status_code == 202
 
 
-def test_artifacts_without_room_are_507(api):
+def test_artifacts_on_a_full_disk_are_507(api):
     before = api.written()
     api.store.artifacts.left = 10
     answer = api.client.post("/v1/datasets", json=body(api), headers=KEY)
@@ -176,7 +176,7 @@ def test_artifacts_without_room_are_507(api):
     assert api.client.post("/v1/datasets", json=body(api), headers=KEY).status_code == 201
 
 
-def test_other_errors_of_files_are_not_a_full_disk():
+def test_other_file_errors_are_not_a_full_disk():
     assert is_disk_full(OSError(errno.EDQUOT, "Disk quota exceeded"))
     assert not is_disk_full(OSError(errno.EACCES, "Permission denied"))
     assert not is_disk_full(ValueError("no space left"))

@@ -9,8 +9,8 @@ from d4explain.contracts.requests import ClassRequest, CounterfactualRequest, Pr
 from store.catalogue import explanations
 
 
-def question(api, explanation_id):
-    """What the worker would read."""
+def job_request(api, explanation_id):
+    """The request that the worker reads."""
     with api.store.database.reading() as session:
         row = explanations.get(session, explanation_id)
     return json.loads(api.store.artifacts.get(row.request_digest))
@@ -37,7 +37,7 @@ def test_an_explanation_without_a_denoiser_waits_for_its_training(api):
     assert done["summary"] == {"found": 1}
 
 
-def test_accepted_work_says_where_it_is(api):
+def test_accepted_work_has_a_location(api):
     body = {"kind": "class", "gnn": api.gnn(), "dataset": api.dataset(), "target_class": 1}
     answer = api.client.post("/v1/explanations", json=body)
     assert answer.status_code == 202
@@ -71,29 +71,29 @@ def test_the_worker_reads_positions_and_the_callers_ids(api):
             "frozen_edges": [[[5, "z"]], [["r", "q"]]],
         },
     )
-    asked = CounterfactualRequest.model_validate(question(api, posted["id"]))
+    request = CounterfactualRequest.model_validate(job_request(api, posted["id"]))
 
-    first, second = asked.graphs
+    first, second = request.graphs
     assert (first.node_ids, first.edges, first.x) == (["z", 5, "a"], [(0, 1), (0, 2)], [[1.0]] * 3)
     assert (second.node_ids, second.edges) == (["p", "q", "r"], [(0, 1), (1, 2)])
-    assert asked.constraints.frozen_nodes == [[2], []]
-    assert asked.constraints.frozen_edges == [[(0, 1)], [(1, 2)]]
-    assert asked.constraints.max_edits == 4
-    assert asked.constraints.actions == "remove"
-    assert asked.constraints.keep_connected
-    assert (asked.target_class, asked.alternatives, asked.explainer) == (1, 2, "d4-paper")
-    assert (asked.time_budget, asked.seed) == (30.0, 11)
+    assert request.constraints.frozen_nodes == [[2], []]
+    assert request.constraints.frozen_edges == [[(0, 1)], [(1, 2)]]
+    assert request.constraints.max_edits == 4
+    assert request.constraints.actions == "remove"
+    assert request.constraints.keep_connected
+    assert (request.target_class, request.alternatives, request.explainer) == (1, 2, "d4-paper")
+    assert (request.time_budget, request.seed) == (30.0, 11)
 
 
-def test_frozen_things_of_a_single_graph_are_flat_lists(api):
+def test_constraints_of_a_single_graph_are_flat_lists(api):
     constraints = {"frozen_nodes": ["d"], "frozen_edges": [["b", "a"]]}
     posted = api.explanation(constraints=constraints)
-    asked = CounterfactualRequest.model_validate(question(api, posted["id"]))
-    assert asked.constraints.frozen_nodes == [[3]]
-    assert asked.constraints.frozen_edges == [[(0, 1)]]
+    request = CounterfactualRequest.model_validate(job_request(api, posted["id"]))
+    assert request.constraints.frozen_nodes == [[3]]
+    assert request.constraints.frozen_edges == [[(0, 1)]]
 
 
-def test_a_class_question_is_settled_with_its_defaults(api):
+def test_a_class_request_gets_its_defaults(api):
     body = {
         "kind": "class",
         "gnn": api.gnn(),
@@ -103,27 +103,27 @@ def test_a_class_question_is_settled_with_its_defaults(api):
         "regularisers": {"sparsity": 0.5},
     }
     posted = api.client.post("/v1/explanations", json=body).json()
-    asked = ClassRequest.model_validate(question(api, posted["id"]))
-    assert asked == ClassRequest(target_class=1, node_count=6, regularisers={"sparsity": 0.5})
+    request = ClassRequest.model_validate(job_request(api, posted["id"]))
+    assert request == ClassRequest(target_class=1, node_count=6, regularisers={"sparsity": 0.5})
     assert posted["job"]["kind"] == "class"
 
 
 def test_presets_reach_the_worker(api):
     gnn, dataset = api.gnn(), api.dataset()
     posted = api.explanation(gnn=gnn, dataset=dataset, preset="fast")
-    assert CounterfactualRequest.model_validate(question(api, posted["id"])).preset == "fast"
-    # the default may also be said where presets mean nothing
+    assert CounterfactualRequest.model_validate(job_request(api, posted["id"])).preset == "fast"
+    # d4-paper ignores presets but accepts the default
     posted = api.explanation(gnn=gnn, dataset=dataset, explainer="d4-paper", preset="balanced")
-    assert CounterfactualRequest.model_validate(question(api, posted["id"])).preset == "balanced"
+    assert CounterfactualRequest.model_validate(job_request(api, posted["id"])).preset == "balanced"
 
     body = {"kind": "class", "gnn": gnn, "dataset": dataset, "target_class": 1}
     body |= {"explainer": "d4-paper", "preset": "thorough", "steps": 7, "candidates": None}
     posted = api.client.post("/v1/explanations", json=body).json()
-    asked = ClassRequest.model_validate(question(api, posted["id"]))
-    assert (asked.preset, asked.steps, asked.candidates) == ("thorough", 7, None)
+    request = ClassRequest.model_validate(job_request(api, posted["id"]))
+    assert (request.preset, request.steps, request.candidates) == ("thorough", 7, None)
 
 
-def test_one_training_serves_all_who_ask_for_the_same(api):
+def test_equal_requests_share_one_training(api):
     gnn, dataset = api.gnn(), api.dataset()
     first = api.explanation(gnn=gnn, dataset=dataset)
     second = api.explanation(gnn=gnn, dataset=dataset, seed=3)
@@ -162,7 +162,7 @@ def test_prefer_wait_answers_with_the_result(api):
     assert answer.json()["result"]["summary"]["found_count"] == 1
 
 
-def test_waiting_ends_with_the_time_that_was_asked_for(api):
+def test_waiting_ends_after_the_requested_time(api):
     body = {"kind": "class", "gnn": api.gnn(), "dataset": api.dataset(), "target_class": 0}
     answer = api.client.post("/v1/explanations", json=body, headers={"Prefer": "wait=1"})
     assert answer.status_code == 202
@@ -187,7 +187,7 @@ def test_a_failed_training_fails_the_explanation_with_its_reason(api):
     assert again["state"] == "queued"
 
 
-def test_predictions_answer_at_once(api):
+def test_predictions_are_in_the_first_response(api):
     gnn = api.gnn()
     result = {
         "kind": "prediction",
@@ -204,7 +204,7 @@ def test_predictions_answer_at_once(api):
     assert answer.json()["job"]["result"] == result
 
 
-def test_predictions_that_take_longer_have_an_address(api):
+def test_slow_predictions_get_202_with_a_location(api):
     gnn = api.gnn()
     answer = api.client.post(
         f"/v1/gnns/{gnn}/predictions",
@@ -216,8 +216,8 @@ def test_predictions_that_take_longer_have_an_address(api):
     assert answer.headers["location"] == f"/v1/jobs/{job['id']}"
     assert answer.json()["predictions"] is None
     claim = api.claim(job["id"])
-    asked = PredictionRequest.model_validate_json(api.store.artifacts.get(claim.request_digest))
-    assert [graph.node_ids for graph in asked.graphs] == [list("abcd")] * 2
+    request = PredictionRequest.model_validate_json(api.store.artifacts.get(claim.request_digest))
+    assert [graph.node_ids for graph in request.graphs] == [list("abcd")] * 2
 
 
 @pytest.mark.parametrize("route", ["datasets", "explanations", "denoisers", "predictions"])
@@ -258,9 +258,9 @@ def test_the_same_key_and_body_give_the_same_resource(api, route):
     assert sum("idempotency-replayed" in answer.headers for answer in answers) == 7
 
     written = api.written()
-    refused = post(other)
-    assert refused.status_code == 422
-    assert refused.json()["type"].endswith("idempotency-mismatch")
+    rejected = post(other)
+    assert rejected.status_code == 422
+    assert rejected.json()["type"].endswith("idempotency-mismatch")
     assert api.written() == written
 
     elsewhere = api.client.post(
@@ -269,7 +269,7 @@ def test_the_same_key_and_body_give_the_same_resource(api, route):
     assert elsewhere.status_code == 422
 
 
-def test_etags_spare_the_body(api):
+def test_a_known_etag_gets_304(api):
     posted = api.explanation()
     for address in (
         f"/v1/explanations/{posted['id']}",
@@ -323,7 +323,7 @@ def test_a_reference_set_in_use_is_not_deleted(api):
     assert kept["result"]["summary"]["found_count"] == 1
 
 
-def test_a_reference_set_says_what_it_holds(api):
+def test_a_reference_set_has_statistics(api):
     graphs = [
         {"nodes": [{"id": 0}, {"id": 1}], "edges": [{"source": 0, "target": 1}], "label": 2},
         {"edge_index": [[0, 1, 1, 2], [1, 0, 2, 1]], "y": [0]},

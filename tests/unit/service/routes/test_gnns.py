@@ -21,7 +21,7 @@ def register(api, headers=None, **changes):
     return api.client.post("/v1/gnns", files=form(api, **changes), headers=headers)
 
 
-def test_a_gnn_whose_probe_takes_longer_is_accepted(api):
+def test_a_gnn_with_a_slow_probe_is_accepted(api):
     answer = register(api)
 
     assert answer.status_code == 202
@@ -65,7 +65,7 @@ def test_a_rejected_gnn_is_kept_with_its_report(api):
     assert kept["state"] == "rejected"
 
 
-def test_the_spec_may_come_as_a_file(api):
+def test_the_spec_may_be_a_file(api):
     spec = ("spec.json", api.spec().model_dump_json().encode(), "application/json")
     assert register(api, spec=spec).status_code == 202
 
@@ -111,7 +111,7 @@ BIAS = "layers.2.linear.bias"
         pytest.param({"more": (None, "x")}, "/more", "not a known field", id="unknown field"),
     ],
 )  # fmt: skip
-def test_bad_forms_are_refused(api, changes, pointer, words):
+def test_bad_forms_are_rejected(api, changes, pointer, words):
     before = api.written()
     answer = register(api, **changes)
 
@@ -134,7 +134,7 @@ def test_bad_forms_are_refused(api, changes, pointer, words):
         ({BIAS: np.array([1, np.inf], np.float32)}, "not finite"),
     ],
 )
-def test_weights_that_are_not_those_of_the_spec_are_refused(api, tensors, words):
+def test_weights_that_do_not_match_the_spec_are_rejected(api, tensors, words):
     before = api.written()
     data = safetensors.numpy.save(broken_tensors(api, **tensors))
     answer = register(api, weights=("w", data))
@@ -146,7 +146,7 @@ def test_weights_that_are_not_those_of_the_spec_are_refused(api, tensors, words)
     assert api.written() == before
 
 
-def test_a_field_given_twice_is_refused(api):
+def test_a_repeated_field_is_rejected(api):
     files = [*form(api).items(), ("name", (None, "again"))]
     answer = api.client.post("/v1/gnns", files=files)
     assert answer.status_code == 422
@@ -162,7 +162,7 @@ def test_a_field_given_twice_is_refused(api):
         ("application/x-www-form-urlencoded", b"name=a", 415),
     ],
 )
-def test_other_bodies_are_refused(api, content_type, body, status):
+def test_other_content_types_are_rejected(api, content_type, body, status):
     before = api.written()
     answer = api.client.post("/v1/gnns", content=body, headers={"Content-Type": content_type})
     assert answer.status_code == status
@@ -170,7 +170,7 @@ def test_other_bodies_are_refused(api, content_type, body, status):
     assert api.written() == before
 
 
-def test_the_same_key_registers_once_whatever_the_boundary(api):
+def test_the_same_key_registers_once_for_any_form_boundary(api):
     first = register(api, headers={"Idempotency-Key": "k1"})
     again = register(api, headers={"Idempotency-Key": "k1"})
 
@@ -202,7 +202,7 @@ def test_a_gnn_in_use_is_not_deleted(api):
     assert api.client.get(f"/v1/gnns/{gnn}").status_code == 200
 
 
-def test_names_come_back_as_they_were_sent(api):
+def test_names_are_returned_unchanged(api):
     answer = register(api, name=(None, "Mützen & <Löwen> 🦁"))
     assert answer.json()["name"] == "Mützen & <Löwen> 🦁"
     assert json.loads(answer.content)["name"] == "Mützen & <Löwen> 🦁"

@@ -26,12 +26,12 @@ def figures(api):
     }
 
 
-def test_the_process_lives(api):
+def test_livez(api):
     answer = api.client.get("/livez")
     assert (answer.status_code, answer.text) == (200, "ok\n")
 
 
-def test_ready_without_a_broker_which_is_a_reason_all_the_same(api):
+def test_ready_without_a_broker_which_is_listed_as_a_reason(api):
     answer = api.client.get("/readyz")
     assert answer.status_code == 200
     state = answer.json()
@@ -43,7 +43,7 @@ def test_ready_without_a_broker_which_is_a_reason_all_the_same(api):
 
 
 def test_ready_with_database_broker_and_workers(api):
-    context = create_app(api.store, broker_answers=lambda: True).state.context
+    context = create_app(api.store, ping_broker=lambda: True).state.context
     with api.store.database.transaction() as session:
         workers.beat(session, name="w1", queues=["sample", "light"], device="cpu", pid=1)
     state = readiness(context)
@@ -58,16 +58,14 @@ def test_ready_with_database_broker_and_workers(api):
     assert readiness(context).reasons == []
 
 
-def test_a_silent_broker_is_a_reason(api):
-    state = readiness(create_app(api.store, broker_answers=lambda: False).state.context)
+def test_an_unavailable_broker_is_a_reason(api):
+    state = readiness(create_app(api.store, ping_broker=lambda: False).state.context)
     assert state.status == "ready"
-    assert state.reasons[0] == (
-        "broker: does not answer; jobs are accepted and start when it is back"
-    )
+    assert state.reasons[0] == ("broker: unavailable; jobs are accepted and start when it is back")
     assert state.accepts_submissions
 
 
-def test_without_the_database_nothing_works_and_says_so(api):
+def test_without_the_database_requests_get_503(api):
     for table in ("workers", "gnns"):
         with api.store.database.engine.begin() as connection:
             connection.exec_driver_sql(f"ALTER TABLE {table} RENAME TO gone_{table}")
@@ -116,7 +114,7 @@ def test_metrics_count_requests_by_route_and_jobs_by_state(api):
     assert found["d4_http_request_seconds_bucket", *labels] == 4
 
 
-def test_a_scrape_does_not_look_at_jobs_that_have_ended(api):
+def test_a_scrape_does_not_read_ended_jobs(api):
     api.finish_explanation(api.explanation())
     plans = []
 
@@ -140,7 +138,7 @@ def test_a_scrape_does_not_look_at_jobs_that_have_ended(api):
         assert found["d4_jobs", ("kind", kind), ("state", "succeeded")] == 1
 
 
-def test_ended_jobs_are_counted_once_in_every_way_they_end(api):
+def test_ended_jobs_are_counted_once_for_every_ending(api):
     waiting = api.explanation()
     training = waiting["job"]["waiting_for"]
     assert api.client.post(f"/v1/jobs/{training}/cancel").status_code == 200
@@ -178,7 +176,7 @@ def test_two_apps_in_one_process_do_not_share_metrics(api):
 
 
 @pytest.mark.parametrize("address", ["/v1/jobs", "/livez", "/metrics", "/nowhere", "/", "/docs"])
-def test_headers_of_every_answer(api, address):
+def test_headers_of_every_response(api, address):
     answer = api.client.get(address)
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["cache-control"] == "no-store"
@@ -186,7 +184,7 @@ def test_headers_of_every_answer(api, address):
     assert "server" not in answer.headers
 
 
-def test_the_page_for_people_needs_nothing_from_elsewhere(api):
+def test_the_landing_page_loads_nothing_from_other_sites(api):
     answer = api.client.get("/")
     assert answer.headers["content-type"].startswith("text/html")
     policy = answer.headers["content-security-policy"]
@@ -196,8 +194,8 @@ def test_the_page_for_people_needs_nothing_from_elsewhere(api):
     assert not re.search(r'(?:src|href)="(?:https?:)?//', answer.text)
 
 
-def test_a_failure_of_the_service_has_the_same_shape(api):
-    """An answer whose artifact has vanished is our fault, and says no more than that."""
+def test_an_internal_error_is_a_problem(api):
+    """A missing artifact is an internal error; the response has no details."""
     posted = api.explanation()
     api.finish_explanation(posted)
     for artifact in list(api.store.artifacts.listed()):
@@ -209,8 +207,8 @@ def test_a_failure_of_the_service_has_the_same_shape(api):
     assert answer.json()["detail"] == "Internal error; see the service's log."
 
 
-class DownBell:
-    """A broker that cannot be reached."""
+class UnavailablePublisher:
+    """The publisher of an unreachable broker."""
 
     def publish(self, announced):
         raise BrokerDown("connection refused")
@@ -222,12 +220,12 @@ class DownBell:
         pass
 
 
-class RecordingBell:
+class RecordingPublisher:
     def __init__(self):
-        self.rung = []
+        self.published = []
 
     def publish(self, announced):
-        self.rung += [(one.job_id, one.queue) for one in announced]
+        self.published += [(one.job_id, one.queue) for one in announced]
 
     def epoch(self):
         return "1"
@@ -236,14 +234,16 @@ class RecordingBell:
         pass
 
 
-@pytest.mark.parametrize("bell", [DownBell(), RecordingBell()], ids=["down", "up"])
-def test_submitting_does_not_depend_on_the_broker(api, bell):
-    dispatcher = Dispatcher(api.store.database, bell, api.store.settings)
+@pytest.mark.parametrize(
+    "publisher", [UnavailablePublisher(), RecordingPublisher()], ids=["down", "up"]
+)
+def test_submitting_does_not_depend_on_the_broker(api, publisher):
+    dispatcher = Dispatcher(api.store.database, publisher, api.store.settings)
     app = create_app(api.store, dispatcher=dispatcher)
     with type(api.client)(app, "http://127.0.0.1") as client:
         api.client = client
         posted = api.explanation()
         assert posted["state"] == "queued"
-        if isinstance(bell, RecordingBell):
+        if isinstance(publisher, RecordingPublisher):
             training = posted["job"]["waiting_for"]
-            api.soon(lambda: None, when=lambda: (training, "train") in bell.rung).join()
+            api.soon(lambda: None, when=lambda: (training, "train") in publisher.published).join()

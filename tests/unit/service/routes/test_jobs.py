@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from service.http.waiting import preference
+from service.http.waiting import parse_prefer
 from store import jobs
 
 
@@ -32,7 +32,7 @@ def progress(api, claim, step):
         jobs.record_progress(session, claim, {"phase": "training", "step": step, "total": 3})
 
 
-def test_a_job_tells_what_it_is_and_where_to_go(api):
+def test_a_job_has_its_subject_and_links(api):
     job_id = train_job(api)
     job = api.client.get(f"/v1/jobs/{job_id}")
     assert job.headers["retry-after"] == "1"
@@ -79,7 +79,7 @@ def test_a_running_job_is_asked_to_stop(api):
     assert api.client.get(f"/v1/jobs/{job_id}").json()["state"] == "canceled"
 
 
-def test_a_failed_job_keeps_the_reasons_of_all_attempts(api):
+def test_a_failed_job_has_the_errors_of_all_attempts(api):
     job_id = train_job(api)
     for message in ("first", "second", "third"):
         claim = api.claim(job_id)
@@ -91,7 +91,7 @@ def test_a_failed_job_keeps_the_reasons_of_all_attempts(api):
     assert error["attempts"][0]["at"].endswith("Z")
 
 
-def test_pages_follow_their_links_and_lose_nothing(api):
+def test_following_page_links_lists_every_job(api):
     created = [api.gnn() for _ in range(7)]
     address, seen = "/v1/gnns?limit=3", []
     while address:
@@ -140,8 +140,8 @@ def test_links_of_pages_repeat_the_filters(api):
         ("wait=1, wait=9", 0, 1, "wait=1"),
     ],
 )
-def test_preferences(header, default, seconds, applied):
-    found = preference(header, default)
+def test_prefer_headers(header, default, seconds, applied):
+    found = parse_prefer(header, default)
     assert (found.seconds, found.applied) == (seconds, applied)
 
 
@@ -156,8 +156,8 @@ def test_waiting_for_a_job_ends_when_it_ends(served):
     assert "retry-after" not in answer.headers
 
 
-def test_many_can_wait_at_once(served):
-    """More waiters than the thread pool has threads: waiting must not hold one."""
+def test_many_requests_can_wait_concurrently(served):
+    """More requests wait than the pool has threads: waiting must not hold a thread."""
     job_id = train_job(served)
     limits = httpx.Limits(max_connections=80)
     states = []
@@ -218,7 +218,7 @@ def test_events_arrive_while_the_job_runs_and_end_with_it(served):
     assert all(data["at"].endswith("Z") for _, _, data in received)
 
 
-def test_events_resume_after_the_last_one_that_was_seen(api):
+def test_events_resume_after_the_last_event_id(api):
     job_id = train_job(api)
     claim = api.claim(job_id)
     for step in range(3):
@@ -254,7 +254,7 @@ def test_more_events_than_one_batch(api):
 
 
 def test_a_released_attempt_is_not_counted(api):
-    """A training that makes way for another one begins again without using up an attempt."""
+    """A training that yields to another one starts again without using an attempt."""
     training = api.explanation()["job"]["waiting_for"]
     for _ in range(2):
         claim = api.claim(training)

@@ -1,4 +1,4 @@
-"""A list costs as many queries for many items as for one."""
+"""Lists need a constant number of queries."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def statements(api) -> Iterator[list[str]]:
 
 @pytest.fixture(scope="module")
 def filled(shared_api):
-    """Fifty of everything that can be listed."""
+    """A deployment with fifty items in every list."""
     api = shared_api
     dataset = api.dataset()
     gnns = [api.gnn() for _ in range(COUNT)]
@@ -53,7 +53,7 @@ def test_the_number_of_queries_does_not_grow_with_the_page(filled, noun):
     assert counted[1] == counted[COUNT] <= 4
 
 
-def test_every_item_of_a_list_is_as_it_is_by_itself(filled):
+def test_listed_items_equal_single_resources(filled):
     for noun in ("gnns", "denoisers", "explanations"):
         for item in filled.client.get(f"/v1/{noun}?limit=3").json()["items"]:
             alone = filled.client.get(f"/v1/{noun}/{item['id']}").json()

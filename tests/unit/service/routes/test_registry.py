@@ -10,14 +10,14 @@ import safetensors.numpy
 import torch
 
 from d4explain.contracts.gnn_archive import SAMPLES, SPEC, WEIGHTS, write_archive
-from service.graph_io.features import check_groups
+from service.graph_io.features import check_one_hot_groups
 from worker.execution.runner import Runner
 from worker.handlers import HANDLERS
 from worker.loading.library import Library
 
 
 def registered(api, name="motifs", *, ready=True, **parts):
-    """A registered version; with `ready`, a worker of the test has let it pass."""
+    """Registers a version; with `ready`, its probe has passed."""
     form = {
         "name": (None, name),
         "spec": (None, api.spec().model_dump_json()),
@@ -45,7 +45,7 @@ def problem(answer, status):
 # Versions
 
 
-def test_the_same_name_again_is_the_next_version(api):
+def test_registering_a_name_again_creates_the_next_version(api):
     first, second = registered(api), registered(api)
     other = registered(api, "others")
     assert [gnn["version"] for gnn in (first, second, other)] == [1, 2, 1]
@@ -56,7 +56,7 @@ def test_the_same_name_again_is_the_next_version(api):
     assert api.client.get("/v1/gnns?name=nobody").json()["items"] == []
 
 
-def test_lists_by_name_go_on_by_link(api):
+def test_lists_by_name_have_page_links(api):
     ids = [registered(api, ready=False)["id"] for _ in range(3)]
     registered(api, "others", ready=False)
     page = api.client.get("/v1/gnns?name=motifs&limit=2")
@@ -65,16 +65,16 @@ def test_lists_by_name_go_on_by_link(api):
     assert [gnn["id"] for gnn in found] == ids[::-1]
 
 
-def test_a_version_number_is_never_given_twice(api):
+def test_version_numbers_are_never_reused(api):
     registered(api)
     second = registered(api)
     assert api.client.delete(f"/v1/gnns/{second['id']}").status_code == 204
     assert registered(api)["version"] == 3
-    said = problem(get(api, "motifs@2"), 404)["detail"]
-    assert said == "The gnn 'motifs' has no version 2; its newest: 3, 1"
+    detail = problem(get(api, "motifs@2"), 404)["detail"]
+    assert detail == "The gnn 'motifs' has no version 2; its newest: 3, 1"
 
 
-def test_a_name_stands_for_its_newest_ready_version(api):
+def test_a_name_refers_to_its_newest_ready_version(api):
     first = registered(api, ready=False)
     assert get(api, "motifs").json()["id"] == first["id"]  # none is ready: the newest
     api.finish(first["job_id"])
@@ -88,7 +88,7 @@ def test_a_name_stands_for_its_newest_ready_version(api):
 
 
 @pytest.mark.parametrize("name", ["a@b", "a/b", "gnn_1", ".", "..", "@"])
-def test_names_that_could_be_mistaken_are_refused(api, name):
+def test_ambiguous_names_are_rejected(api, name):
     form = {
         "name": (None, name),
         "spec": (None, api.spec().model_dump_json()),
@@ -100,7 +100,7 @@ def test_names_that_could_be_mistaken_are_refused(api, name):
 
 
 @pytest.mark.parametrize(
-    ("reference", "said"),
+    ("reference", "expected"),
     [
         ("nobody", "there is no gnn called 'nobody'"),
         ("nobody@1", "there is no gnn called 'nobody'"),
@@ -114,18 +114,18 @@ def test_names_that_could_be_mistaken_are_refused(api, name):
         ("gnn_00000000000000000000", "there is no gnn"),
     ],
 )
-def test_unknown_references_are_told_what_there_is(shared_api, reference, said):
+def test_unknown_references_get_the_known_ones(shared_api, reference, expected):
     if not shared_api.client.get("/v1/gnns?name=motifs").json()["items"]:
         registered(shared_api)
         shared_api.client.put("/v1/gnns/motifs/aliases/beta", json={"version": 1})
     detail = problem(get(shared_api, reference), 404)["detail"]
-    assert said.lower() in detail.lower()
+    assert expected.lower() in detail.lower()
 
 
 # Aliases
 
 
-def test_an_alias_can_be_given_moved_and_removed(api):
+def test_an_alias_can_be_set_moved_and_removed(api):
     first, second = registered(api), registered(api)
     at = "/v1/gnns/motifs/aliases/production"
     given = api.client.put(at, json={"version": 1})
@@ -147,7 +147,7 @@ def test_an_alias_can_be_given_moved_and_removed(api):
 
 @pytest.fixture(scope="module")
 def two_names(shared_api):
-    """A name with a ready version and one that is being probed, and another name."""
+    """A name with a ready and a probing version, and another name."""
     registered(shared_api, "a name")
     registered(shared_api, "a name", ready=False)
     registered(shared_api, "another name")
@@ -170,14 +170,14 @@ def two_names(shared_api):
         ("a" * 65, {"version": 1}, 422, "/alias"),
     ],
 )
-def test_aliases_that_cannot_be(two_names, alias, body, status, pointer):
+def test_bad_aliases_are_rejected(two_names, alias, body, status, pointer):
     before = two_names.written()
     answer = two_names.client.put(f"/v1/gnns/a name/aliases/{alias}", json=body)
     assert pointer in [error["pointer"] for error in problem(answer, status)["errors"]]
     assert two_names.written() == before
 
 
-def test_names_of_any_letters_work_in_addresses(api):
+def test_unicode_names_work_in_paths(api):
     gnn = registered(api, "Mützen & <Löwen> 🦁?#%")
     quoted = "M%C3%BCtzen%20%26%20%3CL%C3%B6wen%3E%20%F0%9F%A6%81%3F%23%25"
     assert get(api, quoted).json()["id"] == gnn["id"]
@@ -186,19 +186,19 @@ def test_names_of_any_letters_work_in_addresses(api):
     assert get(api, f"{quoted}@beta").json()["id"] == gnn["id"]
 
 
-# References wherever a GNN is named
+# References to GNNs
 
 
-def test_questions_by_name_keep_the_gnn_they_were_asked_of(api):
+def test_requests_by_name_keep_their_gnn(api):
     first, second = registered(api), registered(api)
     at = "/v1/gnns/motifs/aliases/production"
     api.client.put(at, json={"version": 1})
 
-    asked = api.explanation(gnn="motifs@production")
-    assert asked["gnn"] == asked["job"]["subject"]["gnn"] == first["id"]
+    explanation = api.explanation(gnn="motifs@production")
+    assert explanation["gnn"] == explanation["job"]["subject"]["gnn"] == first["id"]
     trained = api.client.post(
         "/v1/denoisers",
-        json={"gnn": "motifs@1", "dataset": asked["dataset"], "objective": "class"},
+        json={"gnn": "motifs@1", "dataset": explanation["dataset"], "objective": "class"},
     ).json()
     assert trained["gnn"] == first["id"]
     predicted = api.client.post(
@@ -209,8 +209,8 @@ def test_questions_by_name_keep_the_gnn_they_were_asked_of(api):
     assert predicted["gnn"] == second["id"]
 
     api.client.put(at, json={"version": 2})
-    assert api.client.get(f"/v1/explanations/{asked['id']}").json()["gnn"] == first["id"]
-    for noun, expected in (("explanations", asked["id"]), ("denoisers", trained["id"])):
+    assert api.client.get(f"/v1/explanations/{explanation['id']}").json()["gnn"] == first["id"]
+    for noun, expected in (("explanations", explanation["id"]), ("denoisers", trained["id"])):
         found = api.client.get(f"/v1/{noun}?gnn=motifs@1").json()["items"]
         assert expected in [item["id"] for item in found]
         assert api.client.get(f"/v1/{noun}?gnn=motifs@production").json()["items"] == []
@@ -220,26 +220,26 @@ def test_questions_by_name_keep_the_gnn_they_were_asked_of(api):
     assert unknown == [{"parameter": "gnn", "detail": "there is no gnn called 'nobody'"}]
 
 
-def test_a_name_that_moves_while_a_question_is_checked_changes_nothing(api, monkeypatch):
-    """The alias is given away between the reading of the question and the writing of its job."""
+def test_an_alias_that_moves_during_the_check_changes_nothing(api, monkeypatch):
+    """The alias moves after the request was read and before its job is written."""
     first, second = registered(api), registered(api)
     api.client.put("/v1/gnns/motifs/aliases/production", json={"version": 1})
     dataset = api.dataset()
 
     def meanwhile(*arguments):
         api.client.put("/v1/gnns/motifs/aliases/production", json={"version": 2})
-        return check_groups(*arguments)
+        return check_one_hot_groups(*arguments)
 
-    monkeypatch.setattr("service.submission.explanation_checks.check_groups", meanwhile)
-    asked = api.explanation(gnn="motifs@production", dataset=dataset)
+    monkeypatch.setattr("service.submission.explanation_checks.check_one_hot_groups", meanwhile)
+    explanation = api.explanation(gnn="motifs@production", dataset=dataset)
     assert get(api, "motifs@production").json()["id"] == second["id"]
-    assert asked["gnn"] == asked["job"]["subject"]["gnn"] == first["id"]
+    assert explanation["gnn"] == explanation["job"]["subject"]["gnn"] == first["id"]
 
 
 # Descriptions and tags
 
 
-def test_descriptions_and_tags_are_kept_and_changed(api):
+def test_descriptions_and_tags_are_stored_and_changed(api):
     registered(
         api,
         description=(None, "Two\nlines."),
@@ -276,7 +276,7 @@ def test_descriptions_and_tags_are_kept_and_changed(api):
         ({"state": "ready"}, "/state"),
     ],
 )
-def test_changes_that_cannot_be(shared_api, body, pointer):
+def test_bad_changes_are_rejected(shared_api, body, pointer):
     gnn = shared_api.gnn()
     answer = shared_api.client.patch(f"/v1/gnns/{gnn}", json=body)
     assert problem(answer, 422)["errors"][0]["pointer"] == pointer
@@ -292,7 +292,7 @@ def test_changes_that_cannot_be(shared_api, body, pointer):
         ("description", "\x00", "/description"),
     ],
 )
-def test_forms_with_bad_tags_or_descriptions_are_refused(shared_api, part, text, pointer):
+def test_forms_with_bad_tags_or_descriptions_are_rejected(shared_api, part, text, pointer):
     form = {
         "name": (None, "n"),
         "spec": (None, shared_api.spec().model_dump_json()),
@@ -308,28 +308,28 @@ def test_forms_with_bad_tags_or_descriptions_are_refused(shared_api, part, text,
 # Deletion
 
 
-def test_deletion_is_refused_with_those_who_use_the_gnn(api):
+def test_deleting_a_gnn_in_use_is_rejected_and_names_the_users(api):
     gnn = registered(api)
-    asked = api.explanation(gnn=gnn["id"])
+    explanation = api.explanation(gnn=gnn["id"])
     detail = problem(api.client.delete(f"/v1/gnns/{gnn['id']}"), 409)["detail"]
-    training = asked["job"]["waiting_for"]
-    assert f"train job {training} of denoiser {asked['denoiser']} (queued)" in detail
-    assert f"counterfactual job {asked['job']['id']} (queued)" in detail
+    training = explanation["job"]["waiting_for"]
+    assert f"train job {training} of denoiser {explanation['denoiser']} (queued)" in detail
+    assert f"counterfactual job {explanation['job']['id']} (queued)" in detail
 
-    api.finish_explanation(asked)
+    api.finish_explanation(explanation)
     assert api.client.delete("/v1/gnns/motifs@1").status_code == 204
-    assert api.client.get(f"/v1/explanations/{asked['id']}").json()["state"] == "succeeded"
+    assert api.client.get(f"/v1/explanations/{explanation['id']}").json()["state"] == "succeeded"
 
 
-def test_what_an_alias_names_or_a_name_alone_is_not_deleted(api):
+def test_a_gnn_with_an_alias_or_by_name_only_is_not_deleted(api):
     gnn = registered(api)
     assert (
         f"{gnn['id']} or motifs@1" in problem(api.client.delete("/v1/gnns/motifs"), 422)["detail"]
     )
     api.client.put("/v1/gnns/motifs/aliases/production", json={"version": 1})
     problem(api.client.delete("/v1/gnns/motifs@production"), 422)
-    said = problem(api.client.delete("/v1/gnns/motifs@1"), 409)["detail"]
-    assert f"GNN {gnn['id']} has the alias production" in said
+    detail = problem(api.client.delete("/v1/gnns/motifs@1"), 409)["detail"]
+    assert f"GNN {gnn['id']} has the alias production" in detail
     api.client.delete("/v1/gnns/motifs/aliases/production")
     assert api.client.delete("/v1/gnns/motifs@1").status_code == 204
 
@@ -338,13 +338,13 @@ def test_what_an_alias_names_or_a_name_alone_is_not_deleted(api):
 
 
 def graph(edges, label=None):
-    """Four nodes in a row, of whose three pairs the first ones are joined."""
+    """A path of four nodes that has only its first edges."""
     ends = [list(range(edges)), list(range(1, edges + 1))]
     return {"num_nodes": 4, "edge_index": ends, **({} if label is None else {"label": label})}
 
 
 def edge_counting_weights(api):
-    """Class 1 of a graph of four nodes from two edges on, by what a GCN gives the first value."""
+    """A GCN that predicts class 1 for graphs of four nodes with at least two edges."""
     tensors = {
         name: np.zeros(tensor.shape, tensor.dtype)
         for name, tensor in safetensors.numpy.load(api.weights()).items()
@@ -359,7 +359,7 @@ def edge_counting_weights(api):
 
 
 def gcn_means():
-    """The mean over nodes of D^-1/2 (A + I) D^-1/2 · 1, of graphs with 0 to 3 edges."""
+    """Mean over nodes of D^-1/2 (A + I) D^-1/2 · 1 for graphs with 0 to 3 edges."""
     for edges in range(4):
         adjacency = np.eye(4)
         for i in range(edges):
@@ -377,7 +377,7 @@ def samples(*labelled, **more):
     return json.dumps({"graphs": [graph(edges, label) for edges, label in labelled], **more})
 
 
-def test_samples_that_come_out_as_labelled_are_in_the_report(api):
+def test_correct_samples_are_in_the_report(api):
     text = samples((0, 0), (1, 0), (2, 1), (3, 0))
     form = {"weights": ("w", edge_counting_weights(api)), "samples": ("s.json", text.encode())}
     gnn = registered(api, ready=False, **form)
@@ -401,7 +401,7 @@ def test_samples_that_come_out_as_labelled_are_in_the_report(api):
     ]
 
 
-def test_samples_that_come_out_otherwise_are_a_422_with_an_example(api):
+def test_wrong_samples_are_a_422_with_an_example(api):
     text = samples((0, 0), (1, 0), (2, 1), (3, 0), min_accuracy=0.8)
     members = {
         SPEC: api.spec().model_dump_json().encode(),
@@ -414,17 +414,17 @@ def test_samples_that_come_out_otherwise_are_a_422_with_an_example(api):
     form = {"name": (None, "motifs"), "archive": ("gnn.zip", write_archive(members))}
     answer = api.client.post("/v1/gnns", files=form, headers={"Prefer": "wait=60"})
     worker.join()
-    refusal = problem(answer, 422)
-    (error,) = refusal["errors"]
+    rejection = problem(answer, 422)
+    (error,) = rejection["errors"]
     assert error["pointer"] == "/archive/samples.json/graphs/3"
     assert "samples_accuracy: 3 of 4 samples are predicted as labelled" in error["detail"]
     assert (
-        "graph 3 of the samples, 4 nodes and 3 edges: expected class 0, came out class 1"
+        "graph 3 of the samples, 4 nodes and 3 edges: expected class 0, got class 1"
         in (error["detail"])
     )
-    failed = next(check for check in refusal["gnn"]["report"]["checks"] if not check["passed"])
+    failed = next(check for check in rejection["gnn"]["report"]["checks"] if not check["passed"])
     assert failed["example"]["sample"] == 3
-    assert refusal["gnn"]["state"] == "rejected"
+    assert rejection["gnn"]["state"] == "rejected"
 
 
 @pytest.mark.parametrize(
@@ -440,7 +440,7 @@ def test_samples_that_come_out_otherwise_are_a_422_with_an_example(api):
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("packed", [False, True])
-def test_bad_samples_are_refused(shared_api, document, pointer, words, packed):
+def test_bad_samples_are_rejected(shared_api, document, pointer, words, packed):
     spec, weights = shared_api.spec().model_dump_json().encode(), shared_api.weights()
     data = json.dumps(document).encode()
     form = {"spec": (None, spec), "weights": ("w", weights), "samples": ("s.json", data)}
@@ -455,7 +455,7 @@ def test_bad_samples_are_refused(shared_api, document, pointer, words, packed):
     assert shared_api.written() == before
 
 
-def test_an_archive_gives_the_gnn_that_its_parts_give(api):
+def test_an_archive_registers_the_same_gnn_as_its_parts(api):
     spec, weights = api.spec().model_dump_json().encode(), api.weights()
     archive = write_archive({SPEC: spec, WEIGHTS: weights})
     form = {"name": (None, "motifs"), "archive": ("gnn.zip", archive)}
@@ -471,7 +471,7 @@ def test_an_archive_gives_the_gnn_that_its_parts_give(api):
 
 
 @pytest.mark.parametrize("beside", ["spec", "weights", "samples"])
-def test_an_archive_comes_alone(shared_api, beside):
+def test_an_archive_excludes_other_parts(shared_api, beside):
     form = {"name": (None, "n"), "archive": ("a", b"x"), beside: ("f", b"x")}
     (error,) = problem(shared_api.client.post("/v1/gnns", files=form), 422)["errors"]
     assert error == {
@@ -496,7 +496,7 @@ def with_schema(api, schema):
     return {"spec": (None, json.dumps(document)), "weights": ("w", api.weights(3))}
 
 
-def test_a_schema_is_shown_and_does_not_change_what_the_gnn_is(api):
+def test_a_schema_is_returned_and_does_not_change_the_hash(api):
     named = registered(api, **with_schema(api, ATOMS))
     plain = registered(api, **with_schema(api, None))
     assert named["spec"]["feature_schema"]["features"][1] == {"name": "N", "group": "atom"}
@@ -518,7 +518,7 @@ def test_a_schema_is_shown_and_does_not_change_what_the_gnn_is(api):
         ({"columns": []}, "/features", "required"),
     ],
 )
-def test_bad_schemas_are_refused(shared_api, schema, pointer, words):
+def test_bad_schemas_are_rejected(shared_api, schema, pointer, words):
     form = {"name": (None, "n"), **with_schema(shared_api, schema)}
     answer = shared_api.client.post("/v1/gnns", files=form)
     error = problem(answer, 422)["errors"][0]
@@ -539,7 +539,7 @@ def test_bad_schemas_are_refused(shared_api, schema, pointer, words):
         ({"kind": "smiles", "atoms": ["C"], "hydrogen": True}, "/hydrogen", "Extra"),
     ],
 )
-def test_bad_featurisers_are_refused(shared_api, featuriser, pointer, words):
+def test_bad_featurisers_are_rejected(shared_api, featuriser, pointer, words):
     document = {**shared_api.spec().model_dump(mode="json"), "featuriser": featuriser}
     form = {"name": (None, "n"), "spec": (None, json.dumps(document))}
     answer = shared_api.client.post(
@@ -565,25 +565,25 @@ SOUND = molecule((1, 0, 0.5), (0, 1, -2))
     ("row", "found"),
     [((0, 0, 0), "no ones"), ((1, 1, 0), "2 ones"), ((0.5, 0.5, 0), "the value 0.5")],
 )
-def test_graphs_that_break_a_group_are_refused(api, row, found):
+def test_graphs_that_violate_a_one_hot_group_are_rejected(api, row, found):
     registered(api, **with_schema(api, ATOMS))
     broken = molecule((1, 0, 0), row)
     dataset = api.client.post("/v1/datasets", json={"name": "s", "graphs": [SOUND]}).json()["id"]
-    said = (
+    expected = (
         f"the one-hot group 'atom' (columns 0 to 1) must have one 1 and otherwise 0; it has {found}"
     )
 
     answer = api.client.post("/v1/gnns/motifs/predictions", json={"graphs": [SOUND, broken]})
     (error,) = problem(answer, 422)["errors"]
     assert error["pointer"] == "/graphs/1/x/1"
-    assert said in error["detail"]
+    assert expected in error["detail"]
     body = {"kind": "counterfactual", "gnn": "motifs", "dataset": dataset, "graph": broken}
     (error,) = problem(api.client.post("/v1/explanations", json=body), 422)["errors"]
     assert error["pointer"] == "/graph/x/1"
     assert api.client.post("/v1/explanations", json={**body, "graph": SOUND}).status_code == 202
 
 
-def test_reference_sets_that_break_a_group_are_refused(api):
+def test_reference_sets_that_violate_a_one_hot_group_are_rejected(api):
     registered(api, **with_schema(api, ATOMS))
     graphs = [SOUND, molecule((1, 0, 0), (1, 1, 0))]
     dataset = api.client.post("/v1/datasets", json={"name": "s", "graphs": graphs}).json()["id"]
@@ -597,7 +597,7 @@ def test_reference_sets_that_break_a_group_are_refused(api):
     assert api.written() == before
 
 
-def test_samples_are_held_to_the_schema(shared_api):
+def test_samples_are_checked_against_the_schema(shared_api):
     text = json.dumps({"graphs": [molecule((1, 0, 0), (0, 0, 1), label=0)]})
     form = {"name": (None, "n"), **with_schema(shared_api, ATOMS)}
     form["samples"] = ("s.json", text.encode())

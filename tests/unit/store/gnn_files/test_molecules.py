@@ -12,7 +12,8 @@ from d4explain.contracts.featurisers import ELEMENTS, SmilesFeaturiser
 from d4explain.contracts.requests import CanonicalGraph, Smiles
 from d4explain.contracts.results import Edit
 from service.drawing.molecule_svg import draw_molecule
-from service.graph_io.graph_reader import FeatureSize, read_graph, read_graphs
+from service.graph_io.expected_features import ExpectedFeatures
+from service.graph_io.graph_reader import read_graph, read_graphs
 from service.http.faults import InvalidRequestError
 from store.artifacts.graph_sets import pack, unpack
 from store.gnn_files import molecules
@@ -26,12 +27,12 @@ CNO = SmilesFeaturiser(kind="smiles", atoms=["C", "N", "O"])
 
 
 def read(text: str, featuriser: SmilesFeaturiser = CNO) -> CanonicalGraph:
-    features = FeatureSize(featuriser.width, "the GNN", featuriser=featuriser)
+    features = ExpectedFeatures(featuriser.width, "the GNN", featuriser=featuriser)
     return read_graph({"smiles": text}, "/graph", LIMITS, features)
 
 
 def refusal(document: Any, featuriser: SmilesFeaturiser | None = CNO) -> Any:
-    features = FeatureSize(3, "the GNN gnn_1", featuriser=featuriser)
+    features = ExpectedFeatures(3, "the GNN gnn_1", featuriser=featuriser)
     with pytest.raises(InvalidRequestError) as caught:
         read_graph(document, "/graph", LIMITS, features)
     (fault,) = caught.value.faults
@@ -138,7 +139,7 @@ def test_smiles_need_a_featuriser() -> None:
     fault = refusal({"smiles": "CCO"}, featuriser=None)
     assert fault.at == "/graph/smiles"
     assert "the GNN gnn_1 has no featuriser" in fault.detail
-    with pytest.raises(InvalidRequestError, match="say by `gnn`"):
+    with pytest.raises(InvalidRequestError, match="name a GNN in `gnn`"):
         read_graph({"smiles": "CCO"}, "/graph", LIMITS, None)
 
 
@@ -148,7 +149,7 @@ def test_unknown_fields_beside_smiles_are_refused() -> None:
 
 
 def test_short_smiles_cannot_ask_for_more_than_a_body_may_hold() -> None:
-    features = FeatureSize(3, "the GNN", featuriser=CNO)
+    features = ExpectedFeatures(3, "the GNN", featuriser=CNO)
     few = Settings(max_body_bytes=5000)
     posted = [{"smiles": "C" * 40}] * 3  # 40 nodes of 46 bytes each
     assert len(read_graphs(posted[:2], "/graphs", few, features)) == 2

@@ -1,0 +1,89 @@
+"""Draws the footer: class probabilities before and after the edits, and the legend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from service.drawing.graph_svg import edge_pairs
+from service.drawing.page import MARGIN
+from service.drawing.svg_elements import bar_element, shortened, text_element
+from service.graph_io.chosen_graph import ChosenGraph
+
+_MAX_CLASSES = 8
+_ROW_HEIGHT = 26  # of the probabilities
+_LEGEND_ROW_HEIGHT = 24
+_LEGEND_LEFT = 540.0
+_BAR_LEFT = MARGIN + 112
+_BAR_LENGTH = 210.0
+_MIN_SHOWN_CHANGE = 0.005  # the numbers have two decimals
+
+
+def footer_height(chosen: ChosenGraph) -> int:
+    legend_rows = (4 if chosen.before is not None else 2) + (chosen.node is not None)
+    probabilities = 46 + _ROW_HEIGHT * len(_shown_classes(chosen))
+    return max(probabilities, 30 + _LEGEND_ROW_HEIGHT * legend_rows) + 24
+
+
+def class_name(index: int, names: Sequence[str] | None) -> str:
+    return names[index] if names and index < len(names) else f"class {index}"
+
+
+def draw_probabilities(
+    chosen: ChosenGraph, names: Sequence[str] | None, top: float
+) -> Iterator[str]:
+    caption = "Probability before and after" if chosen.before else "Probability"
+    yield text_element(MARGIN, top, caption, "ink", 13, weight=650)
+    for row, index in enumerate(_shown_classes(chosen)):
+        y = top + 14 + _ROW_HEIGHT * row
+        after = chosen.after.probabilities[index]
+        name = shortened(class_name(index, names), 15)
+        weight = 650 if index == chosen.after.predicted_class else 400
+        yield text_element(MARGIN, y + 12, name, "ink", 12.5, weight=weight)
+        yield bar_element(_BAR_LEFT, y + 2, _BAR_LENGTH, "track", 13)
+        if chosen.before is None:
+            yield bar_element(_BAR_LEFT, y + 2, _BAR_LENGTH * after, "after", 13)
+            numbers = f"{after:.2f}"
+        else:
+            before = chosen.before.probabilities[index]
+            yield bar_element(_BAR_LEFT, y + 2, _BAR_LENGTH * before, "before", 5)
+            style = _change_style(before, after)
+            yield bar_element(_BAR_LEFT, y + 8, _BAR_LENGTH * after, style, 7)
+            numbers = f"{before:.2f} → {after:.2f}"
+        yield text_element(_BAR_LEFT + _BAR_LENGTH + 10, y + 12, numbers, "muted", 12)
+
+
+def draw_legend(chosen: ChosenGraph, top: float) -> Iterator[str]:
+    left = _LEGEND_LEFT
+    yield text_element(left, top, "Edges", "ink", 13, weight=650)
+    pairs = edge_pairs(chosen)
+    entries = [("kept", "of the pattern", len(pairs.kept))]
+    if chosen.before is not None:
+        entries = [
+            ("kept", "kept", len(pairs.kept)),
+            ("added", "added", len(pairs.added)),
+            ("removed", "removed", len(pairs.removed)),
+        ]
+    y = top + 22
+    for style, name, count in entries:
+        yield f'<line class="{style}" x1="{left}" y1="{y - 4}" x2="{left + 36}" y2="{y - 4}"/>'
+        yield text_element(left + 46, y, f"{name} ({count})", "ink", 12.5)
+        y += _LEGEND_ROW_HEIGHT
+    if chosen.node is not None:
+        yield f'<circle class="ring" cx="{left + 18}" cy="{y - 4}" r="7"/>'
+        name = f"explained: {shortened(str(chosen.node), 12)}"
+        yield text_element(left + 46, y, name, "ink", 12.5)
+
+
+def _shown_classes(chosen: ChosenGraph) -> list[int]:
+    """All classes, or the most probable ones if there are many."""
+    after = chosen.after.probabilities
+    before = chosen.before.probabilities if chosen.before else after
+    highest = [max(p, q) for p, q in zip(before, after, strict=True)]
+    order = sorted(range(len(highest)), key=lambda index: (-highest[index], index))
+    return sorted(order[:_MAX_CLASSES])
+
+
+def _change_style(before: float, after: float) -> str:
+    if abs(after - before) < _MIN_SHOWN_CHANGE:
+        return "after"
+    return "gain" if after > before else "loss"

@@ -1,0 +1,5 @@
+"""Size of a drawing, in pixels."""
+
+WIDTH = 760
+MARGIN = 32
+HEADER_HEIGHT = 84
