@@ -246,11 +246,11 @@ class PredictServer:
 
     url: str
     posts: int = 0
-    asked: list[dict[str, Any]] = field(default_factory=list)
+    received_graphs: list[dict[str, Any]] = field(default_factory=list)
 
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
         self.posts += 1
-        self.asked += body["graphs"]
+        self.received_graphs += body["graphs"]
         logits = [len(graph["edge_index"][0]) / 2 - 6.5 for graph in body["graphs"]]
         class_1 = [1 / (1 + math.exp(-logit)) for logit in logits]
         return {"probabilities": [[1 - probability, probability] for probability in class_1]}

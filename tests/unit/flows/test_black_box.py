@@ -70,7 +70,7 @@ def test_a_black_box_is_registered_and_explained(
         "denoiser": QUICK,
         "max_queries": 300,
     }
-    before = len(server.asked)
+    before = len(server.received_graphs)
     posted = api.client.post("/v1/explanations", json=body)
     assert posted.status_code == 202, posted.text
     api.work()
@@ -80,7 +80,7 @@ def test_a_black_box_is_registered_and_explained(
     assert [edit["action"] for edit in answer["counterfactuals"][0]["edits"]] == ["add"]
     receipt = found["result"]["receipt"]
     assert receipt["gnn_form"] == "black_box"
-    assert 0 < receipt["work"]["queries"] == len(server.asked) - before <= 300
+    assert 0 < receipt["work"]["queries"] == len(server.received_graphs) - before <= 300
 
 
 def test_a_trusted_certificate_is_accepted(
@@ -94,7 +94,7 @@ def test_a_trusted_certificate_is_accepted(
     server = predict_server(context)
     gnn = register(api, server.url)
     assert gnn["state"] == "ready", gnn["report"]
-    assert server.asked
+    assert server.received_graphs
 
 
 def test_another_certificate_ends_the_probe_and_is_named(
@@ -105,7 +105,7 @@ def test_another_certificate_ends_the_probe_and_is_named(
     assert gnn["state"] == "rejected"
     (check,) = gnn["report"]["checks"]
     assert "the certificate of the black box is not trusted: self-signed" in check["detail"]
-    assert not server.asked
+    assert not server.received_graphs
 
 
 def test_a_certificate_of_another_host_is_refused(
@@ -123,4 +123,4 @@ def test_a_certificate_of_another_host_is_refused(
     gnn = register(other, server.url.replace("127.0.0.1", "localhost"))
     assert gnn["state"] == "rejected"
     assert "is not trusted: Hostname mismatch" in gnn["report"]["checks"][0]["detail"]
-    assert not server.asked
+    assert not server.received_graphs
