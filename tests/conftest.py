@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from store.jobs import Claim
     from store.store import Store
+    from worker.loading.library import Library
 
 
 class Deployment:
@@ -176,8 +177,8 @@ class Deployment:
             self.finish(explanation["job"]["waiting_for"])
         self.finish(explanation["job"]["id"], result or self.result())
 
-    def work(self) -> None:
-        """Runs all queued jobs with the real handlers."""
+    def work(self, library: Library | None = None) -> None:
+        """Runs all queued jobs with the real handlers; `library` keeps loaded models."""
         import torch  # noqa: PLC0415
 
         from store import jobs  # noqa: PLC0415
@@ -185,7 +186,7 @@ class Deployment:
         from worker.handlers import HANDLERS  # noqa: PLC0415
         from worker.loading.library import Library  # noqa: PLC0415
 
-        library = Library(self.store.artifacts, torch.device("cpu"))
+        library = library or Library(self.store.artifacts, torch.device("cpu"))
         runner = Runner(self.store, library, HANDLERS, "test")
         while True:
             with self.store.database.reading() as session:
