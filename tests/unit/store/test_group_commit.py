@@ -191,7 +191,7 @@ def test_an_outage_fails_the_whole_group_without_further_writes(outage_at: int) 
     ledger = Failing(outage_at)
     commits = GroupCommit(ledger.write, shared=(OutageError,))
     group: list[tuple[int, Future[str]]] = [(number, Future()) for number in range(8)]
-    commits._settle(group)
+    commits._write_group(group)
     errors = [type(future.exception(0)) for _, future in group]
     alone = max(0, outage_at - 2)
     assert errors == [ValueError] * alone + [OutageError] * (8 - alone)
