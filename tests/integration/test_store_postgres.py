@@ -16,9 +16,6 @@ from sqlalchemy import Executable, func, select, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from d4explain.contracts.gnn_spec import parse_spec
-from d4explain.contracts.requests import DenoiserConfig
-from d4explain.contracts.results import ProbeReport
 from store import jobs
 from store.artifacts.files import Artifacts
 from store.catalogue import datasets, denoisers, explanations, gnn_labels, gnns, idempotency
@@ -29,16 +26,15 @@ from store.errors import Conflict, NotFound
 from store.jobs import Claim, Job, JobKind, JobState, workers
 from store.queue import leader_election
 from store.queue.cleanup import delete_unneeded
+from tests.store_rows import (
+    SPEC,
+    claim_job,
+    create_dataset,
+    create_explanation,
+    create_ready_gnn,
+)
 
 Answer = TypeVar("Answer")
-
-SPEC = parse_spec(
-    {
-        "features": 1,
-        "classes": 2,
-        "layers": [{"type": "pool", "op": "sum"}, {"type": "linear", "out": 2}],
-    }
-)
 
 
 @pytest.fixture(scope="module")
@@ -70,28 +66,16 @@ def run_concurrently(count: int, work: Callable[[int], Answer]) -> list[Answer]:
 
 
 def ready_gnn(session: Session) -> Gnn:
-    digest = secrets.token_hex(32)
-    gnn, job = gnns.create(session, name="g", spec=SPEC, weights_digest=digest)
-    claim = claimed(session, job.id)
-    gnns.finish(session, claim, ProbeReport(passed=True, checks=[]))
-    jobs.succeed(session, claim)
-    return gnn
+    return create_ready_gnn(session, secrets.token_hex(32))
 
 
 def reference_set(session: Session) -> Dataset:
-    digest = secrets.token_hex(32)
-    return datasets.create(
-        session,
-        name="d",
-        gnn_features=1,
-        graphs_digest=digest,
-        sha256=digest,
-        graph_count=1,
-        label_counts={},
-        max_nodes=1,
-        mean_nodes=1.0,
-        mean_edges=0.0,
-    )
+    return create_dataset(session, secrets.token_hex(32))
+
+
+def explanation_of(session: Session, gnn_id: str, dataset_id: str) -> tuple[Explanation, Job]:
+    gnn = gnns.require_ready(session, gnn_id)
+    return create_explanation(session, gnn, datasets.get(session, dataset_id))
 
 
 def test_concurrent_registrations_get_different_versions(database: Database) -> None:
@@ -116,33 +100,6 @@ def test_concurrent_requests_set_an_alias_once(database: Database) -> None:
     run_concurrently(8, set_alias)
     with database.reading() as session:
         assert gnn_labels.aliases_of(session, gnn.id) == ["production"]
-
-
-def claimed(session: Session, job_id: str) -> Claim:
-    claim = jobs.claim(session, job_id, "worker", 60)
-    assert claim is not None
-    return claim
-
-
-def create_explanation(session: Session, gnn_id: str, dataset_id: str) -> tuple[Explanation, Job]:
-    gnn = gnns.require_ready(session, gnn_id)
-    dataset = datasets.get(session, dataset_id)
-    denoiser, training = denoisers.get_or_create(
-        session,
-        gnn=gnn,
-        dataset=dataset,
-        objective="counterfactual",
-        config=DenoiserConfig(),
-    )
-    return explanations.create(
-        session,
-        kind="counterfactual",
-        gnn=gnn,
-        dataset=dataset,
-        denoiser=denoiser,
-        train_job=training,
-        request_digest="3" * 64,
-    )
 
 
 def test_migrations_create_exactly_the_declared_tables(database: Database) -> None:
@@ -252,7 +209,7 @@ def test_concurrent_requests_train_a_denoiser_once(database: Database) -> None:
 
     def explain(_: int) -> tuple[str, str | None]:
         with database.transaction() as session:
-            explanation, job = create_explanation(session, gnn_id, dataset_id)
+            explanation, job = explanation_of(session, gnn_id, dataset_id)
         return explanation.denoiser_id, job.waiting_for
 
     assert len(set(run_concurrently(8, explain))) == 1
@@ -274,9 +231,9 @@ def test_no_job_waits_for_a_finished_training(database: Database, succeeds: bool
     for _ in range(10):
         with database.transaction() as session:
             gnn_id, dataset_id = ready_gnn(session).id, reference_set(session).id
-            _, first = create_explanation(session, gnn_id, dataset_id)
+            _, first = explanation_of(session, gnn_id, dataset_id)
             assert first.waiting_for is not None
-            claim = claimed(session, first.waiting_for)
+            claim = claim_job(session, first.waiting_for)
 
         def act(
             number: int, claim: Claim = claim, gnn_id: str = gnn_id, dataset_id: str = dataset_id
@@ -285,7 +242,7 @@ def test_no_job_waits_for_a_finished_training(database: Database, succeeds: bool
                 finish(claim)
                 return None
             with database.transaction() as session:
-                return create_explanation(session, gnn_id, dataset_id)[1].id
+                return explanation_of(session, gnn_id, dataset_id)[1].id
 
         created_ids = [job_id for job_id in run_concurrently(4, act) if job_id]
         with database.reading() as session:
@@ -312,7 +269,7 @@ def test_a_gnn_is_either_deleted_or_used(database: Database) -> None:
                     if number == 0:
                         gnns.delete(session, gnn_id)
                         return "deleted"
-                    create_explanation(session, gnn_id, dataset_id)
+                    explanation_of(session, gnn_id, dataset_id)
                     return "created"
             except (Conflict, NotFound) as refused:
                 return type(refused).__name__
@@ -375,7 +332,7 @@ def test_concurrent_heartbeats_of_a_worker_succeed(database: Database) -> None:
 
 def test_event_ids_of_a_job_follow_the_order_of_the_writes(database: Database) -> None:
     with database.transaction() as session:
-        claim = claimed(session, jobs.submit(session, kind=JobKind.PREDICT).id)
+        claim = claim_job(session, jobs.submit(session, kind=JobKind.PREDICT).id)
 
     def progress(number: int) -> None:
         with database.transaction() as session:
@@ -389,7 +346,7 @@ def test_event_ids_of_a_job_follow_the_order_of_the_writes(database: Database) -
 
 def test_nul_characters_and_nan_are_replaced(database: Database) -> None:
     with database.transaction() as session:
-        claim = claimed(session, jobs.submit(session, kind=JobKind.PREDICT).id)
+        claim = claim_job(session, jobs.submit(session, kind=JobKind.PREDICT).id)
         jobs.record_progress(session, claim, {"loss": float("nan")})
         jobs.fail(session, claim, "Error", "a\0b €", retryable=False)
     with database.reading() as session:
@@ -402,7 +359,7 @@ def test_nul_characters_and_nan_are_replaced(database: Database) -> None:
 def test_pages_and_deletion(database: Database, tmp_path_factory: pytest.TempPathFactory) -> None:
     with database.transaction() as session:
         gnn_id, dataset_id = ready_gnn(session).id, reference_set(session).id
-        _, job = create_explanation(session, gnn_id, dataset_id)
+        _, job = explanation_of(session, gnn_id, dataset_id)
         assert job.waiting_for is not None
         jobs.cancel(session, job.waiting_for)
         gnns.delete(session, gnn_id)
@@ -421,9 +378,9 @@ def test_a_read_sees_one_snapshot(database: Database) -> None:
     """A job that ends between the reads of explanation and job does not change the result."""
     with database.transaction() as session:
         gnn, dataset = ready_gnn(session), reference_set(session)
-        explanation, _ = create_explanation(session, gnn.id, dataset.id)
+        explanation, _ = explanation_of(session, gnn.id, dataset.id)
         training = denoisers.get(session, explanation.denoiser_id).job_id
-        trained = claimed(session, training)
+        trained = claim_job(session, training)
         denoisers.finish(session, trained, weights_digest="7" * 64, shape={}, metrics={})
         jobs.succeed(session, trained)
 
@@ -431,7 +388,7 @@ def test_a_read_sees_one_snapshot(database: Database) -> None:
         before = explanations.get(session, explanation.id)
         assert before.result_digest is None
         with database.transaction() as writer:
-            claim = claimed(writer, explanation.job_id)
+            claim = claim_job(writer, explanation.job_id)
             explanations.finish(writer, claim, result_digest="8" * 64)
             jobs.succeed(writer, claim)
         job = jobs.get(session, explanation.job_id)
@@ -467,7 +424,7 @@ def test_concurrent_endings_are_counted(database: Database) -> None:
         for _ in range(5):
             with database.transaction() as session:
                 ids = [jobs.submit(session, kind=kind).id for kind in kinds]
-                claims = [claimed(session, job_id) for job_id in ids]
+                claims = [claim_job(session, job_id) for job_id in ids]
                 if number % 2:
                     claims.reverse()
                 jobs.succeed(session, claims[0])

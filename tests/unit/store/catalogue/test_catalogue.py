@@ -18,7 +18,14 @@ from store.catalogue import datasets, denoisers, explanations, gnn_labels, gnns,
 from store.database.sessions import Database
 from store.database.tables import Dataset, Denoiser, Explanation, Gnn
 from store.errors import Conflict, GnnNotReady, NotFound
-from store.jobs import Claim, Job, JobKind, JobState
+from store.jobs import Job, JobKind, JobState
+from tests.store_rows import (
+    PASSED,
+    claim_job,
+    create_dataset,
+    create_explanation,
+    create_ready_gnn,
+)
 
 SPEC = parse_spec(
     {
@@ -31,7 +38,6 @@ SPEC = parse_spec(
         ],
     }
 )
-PASSED = ProbeReport(passed=True, checks=[])
 CONFIG = DenoiserConfig(seed=3)
 
 
@@ -41,55 +47,20 @@ def session(database: Database) -> Iterator[Session]:
         yield session
 
 
-def claimed(session: Session, job: Job) -> Claim:
-    claim = jobs.claim(session, job.id, "worker", 60)
-    assert claim is not None
-    return claim
+def ready_gnn(session: Session, tenant: str = "default") -> Gnn:
+    return create_ready_gnn(session, spec=SPEC, tenant=tenant)
 
 
-def ready_gnn(session: Session, weights: str = "1" * 64, tenant: str = "default") -> Gnn:
-    gnn, job = gnns.create(session, name="gnn", spec=SPEC, weights_digest=weights, tenant=tenant)
-    claim = claimed(session, job)
-    gnns.finish(session, claim, PASSED)
-    jobs.succeed(session, claim)
-    return gnn
+def reference_set(session: Session) -> Dataset:
+    return create_dataset(session, features=SPEC.features)
 
 
-def reference_set(session: Session, sha256: str = "2" * 64) -> Dataset:
-    return datasets.create(
-        session,
-        name="set",
-        gnn_features=4,
-        graphs_digest=sha256,
-        sha256=sha256,
-        graph_count=10,
-        label_counts={"0": 4, "1": 6},
-        max_nodes=9,
-        mean_nodes=7.5,
-        mean_edges=8.5,
-    )
-
-
-def explanation_of(
-    session: Session, gnn: Gnn, dataset: Dataset, config: DenoiserConfig = CONFIG
-) -> tuple[Explanation, Job]:
-    denoiser, training = denoisers.get_or_create(
-        session, gnn=gnn, dataset=dataset, objective="counterfactual", config=config
-    )
-    return explanations.create(
-        session,
-        kind="counterfactual",
-        gnn=gnn,
-        dataset=dataset,
-        denoiser=denoiser,
-        train_job=training,
-        request_digest="3" * 64,
-        seed=11,
-    )
+def explanation_of(session: Session, gnn: Gnn, dataset: Dataset) -> tuple[Explanation, Job]:
+    return create_explanation(session, gnn, dataset, CONFIG)
 
 
 def trained(session: Session, job_id: str) -> Denoiser:
-    claim = claimed(session, jobs.get(session, job_id))
+    claim = claim_job(session, job_id)
     denoiser = denoisers.finish(
         session, claim, weights_digest="4" * 64, shape={"hidden": 8}, metrics={"auc": 0.9}
     )
@@ -98,7 +69,7 @@ def trained(session: Session, job_id: str) -> Denoiser:
 
 
 def fail(session: Session, job_id: str) -> None:
-    claim = claimed(session, jobs.get(session, job_id))
+    claim = claim_job(session, job_id)
     jobs.fail(session, claim, "Error", "the loss is NaN", retryable=False)
 
 
@@ -109,13 +80,13 @@ def test_a_gnn_is_ready_after_its_probe_passed(session: Session) -> None:
     assert GnnSpecDocument.model_validate(gnn.spec) == SPEC
     with pytest.raises(GnnNotReady, match="probing"):
         gnns.require_ready(session, gnn.id)
-    gnns.finish(session, claimed(session, job), PASSED)
+    gnns.finish(session, claim_job(session, job.id), PASSED)
     assert gnns.require_ready(session, gnn.id).report == PASSED.model_dump()
 
 
 def test_a_gnn_that_fails_its_probe_is_rejected(session: Session) -> None:
     gnn, job = gnns.create(session, name="mine", spec=SPEC, weights_digest="1" * 64)
-    gnns.finish(session, claimed(session, job), ProbeReport(passed=False, checks=[]))
+    gnns.finish(session, claim_job(session, job.id), ProbeReport(passed=False, checks=[]))
     with pytest.raises(GnnNotReady, match="rejected"):
         gnns.require_ready(session, gnn.id)
 
@@ -259,7 +230,7 @@ def test_a_failed_training_fails_its_explanations_and_a_retry_trains_again(
 
     trained(session, denoiser.job_id)
     assert again.waiting_for is None
-    claim = claimed(session, again)
+    claim = claim_job(session, again.id)
     explanations.finish(session, claim, result_digest="5" * 64, summary={"found": 1})
     jobs.succeed(session, claim)
     assert (explanation.result_digest, explanation.summary) == ("5" * 64, {"found": 1})
@@ -271,7 +242,7 @@ def test_a_retried_training_replaces_the_training_of_the_denoiser(session: Sessi
         session, gnn=gnn, dataset=dataset, objective="class", config=CONFIG
     )
     assert training is not None
-    claim = claimed(session, training)
+    claim = claim_job(session, training.id)
     jobs.record_checkpoint(session, claim, "6" * 64, 40)
     jobs.cancel(session, training.id)
     jobs.cancel_running(session, claim)
@@ -300,7 +271,7 @@ def test_the_retry_of_a_failed_training_ignores_its_checkpoint(session: Session)
         config=CONFIG,
     )
     assert training is not None
-    claim = claimed(session, training)
+    claim = claim_job(session, training.id)
     jobs.record_checkpoint(session, claim, "6" * 64, 40)
     jobs.fail(session, claim, "Error", "the loss is NaN", retryable=False)
     assert retries.retry(session, training.id).checkpoint is None

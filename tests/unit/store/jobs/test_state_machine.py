@@ -15,16 +15,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from sqlalchemy import event, select, text, update
 from sqlalchemy.orm import Session
 
-from d4explain.contracts.gnn_spec import parse_spec
-from d4explain.contracts.requests import DenoiserConfig
-from d4explain.contracts.results import ProbeReport
 from store import jobs
-from store.catalogue import datasets, denoisers, explanations, gnns, retries
+from store.catalogue import denoisers, retries
 from store.database.job_policy import JobPolicy
 from store.database.sessions import Database, now
-from store.database.tables import Dataset, Denoiser, Gnn, JobEvent
+from store.database.tables import Denoiser, JobEvent
 from store.errors import Conflict, LeaseLost
 from store.jobs import Claim, Job, JobKind, JobState
+from tests.store_rows import create_dataset, create_explanation, create_ready_gnn
 
 MAX_ATTEMPTS = 2
 WORK = [
@@ -41,15 +39,6 @@ WORK = [
     "fail",
     "stop",
 ]
-SPEC = parse_spec(
-    {
-        "features": 1,
-        "classes": 2,
-        "layers": [{"type": "pool", "op": "sum"}, {"type": "linear", "out": 2}],
-    }
-)
-
-
 Token = tuple[int, str]
 
 
@@ -101,25 +90,8 @@ class JobsMachine(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         with self.database.transaction() as session:
-            gnn, job = gnns.create(session, name="g", spec=SPEC, weights_digest="1" * 64)
-            claim = jobs.claim(session, job.id, "worker", 60)
-            assert claim is not None
-            gnns.finish(session, claim, ProbeReport(passed=True, checks=[]))
-            jobs.succeed(session, claim)
-            dataset = datasets.create(
-                session,
-                name="d",
-                gnn_features=1,
-                graphs_digest="2" * 64,
-                sha256="2" * 64,
-                graph_count=1,
-                label_counts={},
-                max_nodes=1,
-                mean_nodes=1.0,
-                mean_edges=0.0,
-            )
-        self.gnn: Gnn = gnn
-        self.dataset: Dataset = dataset
+            self.gnn = create_ready_gnn(session)
+            self.dataset = create_dataset(session)
         self.submit()
         self.request_explanation()
 
@@ -206,23 +178,8 @@ class JobsMachine(RuleBasedStateMachine):
 
     def request_explanation(self) -> None:
         with self.database.transaction() as session:
-            denoiser, training = denoisers.get_or_create(
-                session,
-                gnn=self.gnn,
-                dataset=self.dataset,
-                objective="counterfactual",
-                config=DenoiserConfig(),
-            )
-            _, job = explanations.create(
-                session,
-                kind="counterfactual",
-                gnn=self.gnn,
-                dataset=self.dataset,
-                denoiser=denoiser,
-                train_job=training,
-                request_digest="3" * 64,
-            )
-        self.add_job_ids(job.id, training.id if training else None)
+            _, job = create_explanation(session, self.gnn, self.dataset)
+        self.add_job_ids(job.id, job.waiting_for)
 
     def cancel(self, job_id: str) -> None:
         before = self.stored(job_id).state
