@@ -88,7 +88,7 @@ class GroupCommit(Generic[Item, Result]):
             # Skip canceled items; from here on an item cannot be canceled.
             group = [entry for entry in taken if entry[1].set_running_or_notify_cancel()]
             if group:
-                self._write_group(group)
+                self._settle(group)
             max_wait = min(_MAX_WAIT_SECONDS, time.monotonic() - began)
             taken = self._take(len(group) + len(self._waiting), max_wait)
 
@@ -104,7 +104,7 @@ class GroupCommit(Generic[Item, Result]):
                 )
             return [self._waiting.popleft() for _ in range(min(_MAX_GROUP, len(self._waiting)))]
 
-    def _write_group(self, group: Sequence[tuple[Item, Future[Result]]]) -> None:
+    def _settle(self, group: Sequence[tuple[Item, Future[Result]]]) -> None:
         error = self._try_write(group)
         if error is None:
             return

@@ -21,8 +21,8 @@ class Ledger:
     """Writes a whole group of numbers or nothing; negative numbers raise ValueError."""
 
     def __init__(self) -> None:
-        self.groups: list[list[int]] = []  # that `write` was called with
-        self.written: list[int] = []
+        self.groups: list[list[int]] = []  # tried
+        self.kept: list[int] = []
         self.open = threading.Event()
         self.open.set()
         self.entered = threading.Event()
@@ -34,7 +34,7 @@ class Ledger:
         for number in group:
             if number < 0:
                 raise ValueError(number)
-        self.written += group
+        self.kept += group
         return [f"wrote {number}" for number in group]
 
 
@@ -66,7 +66,7 @@ def test_every_item_gets_its_own_outcome(numbers: list[int]) -> None:
             assert str(future.exception(SECONDS)) == str(number)
         else:
             assert future.result(SECONDS) == f"wrote {number}"
-    assert ledger.written == [number for number in numbers if number >= 0]
+    assert ledger.kept == [number for number in numbers if number >= 0]
     assert all(len(group) <= 64 for group in ledger.groups)
     commits.close()
 
@@ -83,7 +83,7 @@ def test_a_waiting_item_can_be_canceled_and_a_running_one_cannot() -> None:
     ledger.open.set()
     assert other.result(SECONDS) == "wrote 2"
     assert under_way.result(SECONDS) == "wrote 0"
-    assert ledger.written == [0, 2]
+    assert ledger.kept == [0, 2]
     commits.close()
 
 
@@ -100,7 +100,7 @@ def test_closing_writes_waiting_items_and_a_later_submit_starts_again() -> None:
     assert all(future.done() for future in futures)
     assert commits.submit(5).result(SECONDS) == "wrote 5"
     commits.close()
-    assert ledger.written == list(range(6))
+    assert ledger.kept == list(range(6))
 
 
 def test_a_returning_client_joins_the_waiting_group(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +111,7 @@ def test_a_returning_client_joins_the_waiting_group(monkeypatch: pytest.MonkeyPa
     first = commits.submit(0)
     assert ledger.entered.wait(SECONDS)
     others = [commits.submit(number) for number in (1, 2, 3)]
-    time.sleep(0.5)  # the next group may wait this long for a fourth item
+    time.sleep(0.5)  # as long as the next group may wait for a fourth
     ledger.open.set()
     assert first.result(SECONDS) == "wrote 0"
     again = commits.submit(4)
@@ -120,11 +120,11 @@ def test_a_returning_client_joins_the_waiting_group(monkeypatch: pytest.MonkeyPa
     commits.close()
 
 
-@pytest.mark.parametrize("after_others", [False, True])
-def test_a_single_client_does_not_wait(after_others: bool) -> None:
+@pytest.mark.parametrize("after", ["nobody", "clients that left"])
+def test_a_single_client_does_not_wait(after: str) -> None:
     ledger = Ledger()
     commits = GroupCommit(ledger.write)
-    if after_others:  # earlier clients do not come back
+    if after != "nobody":
         ledger.open.clear()
         several = [commits.submit(number) for number in (20, 21, 22, 23)]
         ledger.open.set()
@@ -191,7 +191,7 @@ def test_an_outage_fails_the_whole_group_without_further_writes(outage_at: int) 
     ledger = Failing(outage_at)
     commits = GroupCommit(ledger.write, shared=(OutageError,))
     group: list[tuple[int, Future[str]]] = [(number, Future()) for number in range(8)]
-    commits._write_group(group)
+    commits._settle(group)
     errors = [type(future.exception(0)) for _, future in group]
     alone = max(0, outage_at - 2)
     assert errors == [ValueError] * alone + [OutageError] * (8 - alone)
@@ -211,5 +211,5 @@ def test_too_few_results_fail_the_group_and_the_writer_continues() -> None:
         with pytest.raises(MiscountError, match="write returned 1 results for a group of 2 items"):
             one.result(SECONDS)
     assert commits.submit(3).result(SECONDS) == "wrote 3"
-    assert ledger.written == [0, 1, 2, 3]  # once: they may have been committed
+    assert ledger.kept == [0, 1, 2, 3]  # and not again: they may be committed
     commits.close()
