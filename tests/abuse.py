@@ -1,8 +1,8 @@
-"""Attacks the API and measures what other clients see: `python -m tests.abuse`.
+"""Attacks the API and measures the response times of other clients: `python -m tests.abuse`.
 
-Each attack is bounded in requests and in time. The attackers have addresses of their own
-(127.0.0.2 and 127.0.0.3). Meanwhile a well-behaved client at 127.0.0.1, in a process of its own,
-asks for health, reads and submits, and everything it sees is timed.
+The attacks have limited numbers of requests and limited time. The attackers use the addresses
+127.0.0.2 and 127.0.0.3. Meanwhile a regular client at 127.0.0.1, in a separate process, checks
+health, reads and submits, and records all response times.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ from tests.conftest import Deployment
 ATTACKERS = ("127.0.0.2", "127.0.0.3")
 FULL_DISK = "a full disk"
 MIB = 2**20
-CALM_SECONDS = 2.0
-SLOWEST_ANSWER_SECONDS = 60.0  # an attack ends then; the bound for answers is 10 s
+PAUSE_SECONDS = 2.0
+TIMEOUT_SECONDS = 60.0  # of one attack; the test allows 10 s per response
 DISK_MIB = 96
 
 
 @dataclass(frozen=True)
 class Timed:
-    """One request of the well-behaved client."""
+    """One request of the regular client."""
 
     what: str
     at: float
     seconds: float
-    status: int  # 0: no answer
+    status: int  # 0 if there was no response
 
 
 @dataclass
 class Attack:
-    """What one attack did and what it cost."""
+    """The responses to one attack, its duration and the memory used."""
 
     name: str
     began: float = 0.0
@@ -63,7 +63,7 @@ class Attack:
     answers: list[tuple[int, float]] = field(default_factory=list)  # status, seconds
     recovered_seconds: float = 0.0
     peak_bytes: int = 0  # of the API's process
-    peak_tree_bytes: int = 0  # with the processes that it starts to read large bodies
+    peak_tree_bytes: int = 0  # including child processes, which read large bodies
 
     @property
     def slowest(self) -> float:
@@ -82,7 +82,7 @@ class Report:
     skipped: dict[str, str] = field(default_factory=dict)
 
     def during(self, attack: Attack, what: str) -> list[Timed]:
-        """What began during the attack or was not over when it began."""
+        """Requests that overlap with the attack; all but `livez` count as `others`."""
         return [
             one
             for one in self.timed
@@ -103,30 +103,31 @@ class Report:
         yield head + "memory (all)"
         for attack in self.attacks:
             worst = [Report([attack], self.timed).percentile(what) for what in ("livez", "others")]
-            said = ", ".join(f"{count}x{status}" for status, count in attack.statuses.items())
+            statuses = ", ".join(f"{count}x{status}" for status, count in attack.statuses.items())
             yield (
-                f"{attack.name:34} {said:26} {attack.slowest:6.2f}s  {1000 * worst[0]:6.0f} ms  "
-                f"{1000 * worst[1]:7.0f} ms  {attack.recovered_seconds:6.2f} s"
-                f"  {attack.peak_bytes / 1e6:4.0f} ({attack.peak_tree_bytes / 1e6:.0f}) MB"
+                f"{attack.name:34} {statuses:26} {attack.slowest:6.2f}s  "
+                f"{1000 * worst[0]:6.0f} ms  {1000 * worst[1]:7.0f} ms  "
+                f"{attack.recovered_seconds:6.2f} s  "
+                f"{attack.peak_bytes / 1e6:4.0f} ({attack.peak_tree_bytes / 1e6:.0f}) MB"
             )
         for name, why in self.skipped.items():
             yield f"{name:34} skipped: {why}"
         yield (
-            f"in all: livez p99 {1000 * self.percentile('livez'):.0f} ms, others p99 "
+            f"all attacks: livez p99 {1000 * self.percentile('livez'):.0f} ms, others p99 "
             f"{1000 * self.percentile('others'):.0f} ms, {len(self.failed())} of "
-            f"{len(self.timed)} well-behaved requests failed"
+            f"{len(self.timed)} regular requests failed"
         )
 
 
-class Prober:
-    """The well-behaved client, in a process of its own."""
+class RegularClient:
+    """The regular client, in a separate process."""
 
-    def __init__(self, port: int, job: str, explanation: str, question: bytes) -> None:
+    def __init__(self, port: int, job: str, explanation: str, request_body: bytes) -> None:
         context = multiprocessing.get_context("spawn")
         self._stop = context.Event()
         self._results, sender = context.Pipe(duplex=False)
-        arguments = (port, job, explanation, question, self._stop, sender)
-        self._process = context.Process(target=_probe, args=arguments, daemon=True)
+        arguments = (port, job, explanation, request_body, self._stop, sender)
+        self._process = context.Process(target=_send_requests, args=arguments, daemon=True)
         self._process.start()
 
     def stop(self) -> list[Timed]:
@@ -136,13 +137,13 @@ class Prober:
         return found
 
 
-def _probe(  # noqa: PLR0917 - a process is given its arguments by position
-    port: int, job: str, explanation: str, question: bytes, stop: Event, results: Any
+def _send_requests(  # noqa: PLR0917 - a process gets positional arguments
+    port: int, job: str, explanation: str, request_body: bytes, stop: Event, results: Any
 ) -> None:
     found: list[Timed] = []
     headers = {"Content-Type": "application/json"}
 
-    def ask(what: str, method: str, path: str, body: bytes | None = None) -> None:
+    def send(what: str, method: str, path: str, body: bytes | None = None) -> None:
         began = time.monotonic()
         status = 0
         try:
@@ -158,16 +159,16 @@ def _probe(  # noqa: PLR0917 - a process is given its arguments by position
 
     def health() -> None:
         while not stop.is_set():
-            ask("livez", "GET", "/livez")
+            send("livez", "GET", "/livez")
             time.sleep(0.02)
 
     def others() -> None:
         while not stop.is_set():
-            ask("job", "GET", f"/v1/jobs/{job}")
-            ask("list", "GET", "/v1/explanations?limit=5")
-            ask("ready", "GET", "/readyz")
-            ask("submit", "POST", "/v1/explanations", question)
-            ask("drawing", "GET", f"/v1/explanations/{explanation}?format=svg")
+            send("job", "GET", f"/v1/jobs/{job}")
+            send("list", "GET", "/v1/explanations?limit=5")
+            send("ready", "GET", "/readyz")
+            send("submit", "POST", "/v1/explanations", request_body)
+            send("drawing", "GET", f"/v1/explanations/{explanation}?format=svg")
             time.sleep(0.1)
 
     threads = [threading.Thread(target=run) for run in (health, others)]
@@ -179,7 +180,7 @@ def _probe(  # noqa: PLR0917 - a process is given its arguments by position
 
 
 class Api:
-    """`python -m service` with what the attacks need in its store; nobody runs its jobs."""
+    """A running `python -m service` without workers."""
 
     def __init__(self, folder: Path) -> None:
         self.port = free_port()
@@ -198,7 +199,7 @@ class Api:
         deadline = time.monotonic() + 60
         while not self._answers():
             assert self.process.poll() is None, Path(self._log.name).read_text()
-            assert time.monotonic() < deadline, "the API does not start"
+            assert time.monotonic() < deadline, "the API did not start"
             time.sleep(0.1)
 
     def _answers(self) -> bool:
@@ -214,7 +215,7 @@ class Api:
         self._log.close()
 
     def memory(self) -> tuple[int, int]:
-        """Of the API's process, and of it with its children."""
+        """The bytes used by the API's process, without and with its child processes."""
         own = psutil.Process(self.process.pid)
         tree = 0
         for child in own.children(recursive=True):
@@ -254,17 +255,17 @@ def _result(graphs: Sequence[dict[str, Any]], copies: int = 1) -> Counterfactual
 
 @dataclass(frozen=True)
 class Stored:
-    """What the attacks ask for."""
+    """Resources that the attacks request."""
 
     waiting_job: str
     small: str
     drawings: str  # 40 graphs of 480 nodes
-    large: str  # one of 4,096 nodes
+    large: str  # one graph of 4,096 nodes
     heavy: str  # a result of 40 MB
-    question: bytes
+    request_body: bytes
 
 
-def _fill(api: Api) -> Stored:
+def _store_resources(api: Api) -> Stored:
     with Store.open(Settings(data_dir=api.folder), migrate=False) as store:
         deployment = Deployment(store, api.client)
         gnn, dataset = deployment.gnn(), deployment.dataset()
@@ -279,7 +280,7 @@ def _fill(api: Api) -> Stored:
         large = finished(3, _result([_graph(4096, 32768, 0)]))
         heavy = finished(4, _result([_graph(4096, 32768, 1)], copies=18))
         waiting = deployment.explanation(gnn=gnn, dataset=dataset, seed=5)["job"]["id"]
-        question = json.dumps(
+        request_body = json.dumps(
             {
                 "kind": "counterfactual",
                 "gnn": gnn,
@@ -287,24 +288,27 @@ def _fill(api: Api) -> Stored:
                 "graph": deployment.graph(),
             }
         ).encode()
-    return Stored(waiting, small, drawings, large, heavy, question)
+    return Stored(waiting, small, drawings, large, heavy, request_body)
 
 
 async def _exchange(
     port: int,
-    place: int,
+    number: int,
     head: str,
     body: Callable[[], Iterator[bytes]] | None = None,
     *,
     hold_seconds: float | None = None,
     head_ends: bool = True,
 ) -> tuple[int, float]:
-    """One request of an attacker: status and seconds; held ones leave without reading the end."""
+    """Sends one request of an attacker; returns status and seconds.
+
+    With `hold_seconds`, it disconnects after this time without reading the response.
+    """
     began = time.monotonic()
     status = 0
-    address = (ATTACKERS[place % len(ATTACKERS)], 0)
+    address = (ATTACKERS[number % len(ATTACKERS)], 0)
     try:
-        async with asyncio.timeout(SLOWEST_ANSWER_SECONDS):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             reader, writer = await asyncio.open_connection(
                 "127.0.0.1", port, local_addr=address, limit=2**20
             )
@@ -323,7 +327,7 @@ async def _exchange(
             finally:
                 writer.close()
     except (OSError, IndexError, ValueError):
-        pass  # refused and reset while it was sending
+        pass  # the API refused the request and closed the connection
     except TimeoutError:
         status = -1
     return status, time.monotonic() - began
@@ -341,7 +345,7 @@ def _post(path: str, size: int) -> str:
 
 
 def _numbers(size: int) -> Callable[[], Iterator[bytes]]:
-    """A valid JSON document of this many bytes that is no valid reference set."""
+    """A JSON document of this size that is not a valid reference set."""
     part = b"0," * (MIB // 2)
 
     def chunks() -> Iterator[bytes]:
@@ -365,9 +369,11 @@ def _attacks(port: int, stored: Stored) -> list[tuple[str, Callable[[], Awaitabl
     events = _get(f"/v1/jobs/{stored.waiting_job}/events")
     size = 31 * MIB
 
-    def many(count: int, head: Callable[[int], str], **how: Any) -> Callable[[], Awaitable[Any]]:
+    def many(
+        count: int, head: Callable[[int], str], **options: Any
+    ) -> Callable[[], Awaitable[Any]]:
         return lambda: asyncio.gather(
-            *(_exchange(port, place, head(place), **how) for place in range(count))
+            *(_exchange(port, number, head(number), **options) for number in range(count))
         )
 
     def head_of_100_mb() -> Iterator[bytes]:
@@ -394,7 +400,7 @@ def _attacks(port: int, stored: Stored) -> list[tuple[str, Callable[[], Awaitabl
             many(64, lambda _: _post("/v1/datasets", size), body=_numbers(size)),
         ),
         (
-            "64 bodies that do not come",
+            "64 bodies that are never sent",
             many(64, lambda _: _post("/v1/datasets", size), hold_seconds=4.0),
         ),
         (
@@ -404,21 +410,21 @@ def _attacks(port: int, stored: Stored) -> list[tuple[str, Callable[[], Awaitabl
     ]
 
 
-def _recover(client: httpx.Client, stored: Stored) -> float:
-    """Seconds until reading, submitting and drawing all work again."""
+def _wait_for_recovery(client: httpx.Client, stored: Stored) -> float:
+    """Waits until reading, submitting and drawing work again; returns the seconds."""
     began = time.monotonic()
     headers = {"Content-Type": "application/json"}
-    while time.monotonic() - began < SLOWEST_ANSWER_SECONDS:
+    while time.monotonic() - began < TIMEOUT_SECONDS:
         with contextlib.suppress(httpx.TransportError):
             answers = [
                 client.get("/livez"),
                 client.get(f"/v1/jobs/{stored.waiting_job}", headers={"Prefer": "wait=1"}),
-                client.post("/v1/explanations", content=stored.question, headers=headers),
+                client.post("/v1/explanations", content=stored.request_body, headers=headers),
                 client.get(f"/v1/explanations/{stored.drawings}?format=svg&graph=1"),
             ]
             applied = answers[1].headers.get("Preference-Applied")
             if all(answer.is_success for answer in answers) and applied:
-                return time.monotonic() - began - 1.0  # less the second that was asked for
+                return time.monotonic() - began - 1.0  # without the requested wait of one second
         time.sleep(0.05)
     return time.monotonic() - began
 
@@ -438,21 +444,21 @@ def run(folder: Path, only: str = "") -> Report:
                     one.peak_tree_bytes = max(one.peak_tree_bytes, tree)
 
     try:
-        stored = _fill(api)
-        prober = Prober(api.port, stored.waiting_job, stored.small, stored.question)
+        stored = _store_resources(api)
+        client = RegularClient(api.port, stored.waiting_job, stored.small, stored.request_body)
         sampler = threading.Thread(target=sample)
         sampler.start()
-        time.sleep(3.0)  # the prober's process starts
+        time.sleep(3.0)  # the process of the regular client starts
         for name, attack in _attacks(api.port, stored):
             if only not in name:
                 continue
-            time.sleep(CALM_SECONDS)
+            time.sleep(PAUSE_SECONDS)
             one = Attack(name, began=time.monotonic())
             done.append(one)
-            one.answers = [answer for answer in asyncio.run(_gathered(attack)) if answer[1]]
+            one.answers = [answer for answer in asyncio.run(_run_attack(attack)) if answer[1]]
             one.ended = time.monotonic()
-            one.recovered_seconds = _recover(api.client, stored)
-        timed = prober.stop()
+            one.recovered_seconds = _wait_for_recovery(api.client, stored)
+        timed = client.stop()
         is_over.set()
         sampler.join()
         report = Report(done, timed)
@@ -465,13 +471,13 @@ def run(folder: Path, only: str = "") -> Report:
 
 
 def _fill_disk(folder: Path, report: Report) -> None:
-    """An API on a small disk of its own, which is filled and then freed."""
+    """Runs an API on a small separate disk, fills the disk and frees it."""
     folder.mkdir()
     options = ["-t", "tmpfs", "-o", f"size={DISK_MIB}m", "tmpfs", str(folder)]
     try:
         subprocess.run(["mount", *options], check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        report.skipped[FULL_DISK] = f"no disk can be mounted here ({error})"
+        report.skipped[FULL_DISK] = f"cannot mount a disk ({error})"
         return
     try:
         api = Api(folder)
@@ -488,21 +494,21 @@ def _full_disk(api: Api, timed: list[Timed]) -> Attack:
         deployment = Deployment(store, api.client)
         posted = deployment.explanation()
         deployment.finish_explanation(posted)
-    question = {
+    request_body = {
         "kind": "counterfactual",
         "gnn": posted["gnn"],
         "dataset": posted["dataset"],
         "graph": Deployment.graph(),
     }
     attack = Attack(FULL_DISK, began=time.monotonic())
-    filling = api.folder / "filling"
-    with filling.open("wb") as file, contextlib.suppress(OSError):
+    filler = api.folder / "filler"
+    with filler.open("wb") as file, contextlib.suppress(OSError):
         while True:
             file.write(b"x" * MIB)
 
-    def ask(what: str, method: str, path: str, expected: int, **how: Any) -> bool:
+    def send(what: str, method: str, path: str, expected: int, **options: Any) -> bool:
         began = time.monotonic()
-        answer = api.client.request(method, path, **how)
+        answer = api.client.request(method, path, **options)
         seconds = time.monotonic() - began
         attack.answers.append((answer.status_code, seconds))
         is_expected = answer.status_code == expected
@@ -510,16 +516,16 @@ def _full_disk(api: Api, timed: list[Timed]) -> Attack:
         return is_expected
 
     for seed in range(20):
-        ask("livez", "GET", "/livez", 200)
-        ask("ready", "GET", "/readyz", 503)
-        ask("submit", "POST", "/v1/explanations", 507, json={**question, "seed": seed})
-        ask("read", "GET", f"/v1/explanations/{posted['id']}", 200)
+        send("livez", "GET", "/livez", 200)
+        send("ready", "GET", "/readyz", 503)
+        send("submit", "POST", "/v1/explanations", 507, json={**request_body, "seed": seed})
+        send("read", "GET", f"/v1/explanations/{posted['id']}", 200)
     attack.ended = time.monotonic()
-    filling.unlink()
-    while time.monotonic() - attack.ended < SLOWEST_ANSWER_SECONDS:
+    filler.unlink()
+    while time.monotonic() - attack.ended < TIMEOUT_SECONDS:
         answers = [
             api.client.get("/readyz"),
-            api.client.post("/v1/explanations", json={**question, "seed": 99}),
+            api.client.post("/v1/explanations", json={**request_body, "seed": 99}),
         ]
         if all(answer.is_success for answer in answers):
             break
@@ -528,7 +534,7 @@ def _full_disk(api: Api, timed: list[Timed]) -> Attack:
     return attack
 
 
-async def _gathered(attack: Callable[[], Awaitable[Any]]) -> list[tuple[int, float]]:
+async def _run_attack(attack: Callable[[], Awaitable[Any]]) -> list[tuple[int, float]]:
     found: list[tuple[int, float]] = await attack()
     return found
 

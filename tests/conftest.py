@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from store.jobs import Claim
     from store.store import Store
+    from worker.loading.library import Library
 
 
 class Deployment:
@@ -176,8 +177,8 @@ class Deployment:
             self.finish(explanation["job"]["waiting_for"])
         self.finish(explanation["job"]["id"], result or self.result())
 
-    def work(self) -> None:
-        """Runs all queued jobs with the real handlers."""
+    def work(self, library: Library | None = None) -> None:
+        """Runs all queued jobs with the real handlers; `library` keeps loaded models."""
         import torch  # noqa: PLC0415
 
         from store import jobs  # noqa: PLC0415
@@ -185,7 +186,7 @@ class Deployment:
         from worker.handlers import HANDLERS  # noqa: PLC0415
         from worker.loading.library import Library  # noqa: PLC0415
 
-        library = Library(self.store.artifacts, torch.device("cpu"))
+        library = library or Library(self.store.artifacts, torch.device("cpu"))
         runner = Runner(self.store, library, HANDLERS, "test")
         while True:
             with self.store.database.reading() as session:
@@ -246,11 +247,11 @@ class PredictServer:
 
     url: str
     posts: int = 0
-    asked: list[dict[str, Any]] = field(default_factory=list)
+    received_graphs: list[dict[str, Any]] = field(default_factory=list)
 
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
         self.posts += 1
-        self.asked += body["graphs"]
+        self.received_graphs += body["graphs"]
         logits = [len(graph["edge_index"][0]) / 2 - 6.5 for graph in body["graphs"]]
         class_1 = [1 / (1 + math.exp(-logit)) for logit in logits]
         return {"probabilities": [[1 - probability, probability] for probability in class_1]}

@@ -48,16 +48,29 @@ class DiskSpace:
 
     def shortage(self) -> str | None:
         """A description of the shortage; None while there is enough space."""
-        for name, folder in self._folders.items():
-            free = shutil.disk_usage(_existing(folder)).free
-            if free < self._reserve:
-                return (
-                    f"only {free / 2**20:.1f} MiB are free for {name}; "
-                    f"{self._reserve / 2**20:.0f} MiB are kept for running jobs"
-                )
+        below_reserve = self.below_reserve()
+        if below_reserve is not None:
+            return below_reserve
         if self._refused_at is not None and time.monotonic() - self._refused_at < _REFUSAL_SECONDS:
             return "a write was refused because a disk is full"
         return None
+
+    def below_reserve(self) -> str | None:
+        """Which folder has less free space than the reserve; None if none has."""
+        for name, free in self._free_bytes().items():
+            if free < self._reserve:
+                return (
+                    f"only {_mebibytes(free)} are free for {name}; "
+                    f"{self._reserve / 2**20:.0f} MiB are kept for running jobs"
+                )
+        return None
+
+    def free_space(self) -> str:
+        """The free space of every folder, for messages."""
+        free = self._free_bytes()
+        if not free:
+            return "its free space is unknown"
+        return ", ".join(f"{_mebibytes(free[name])} are free for {name}" for name in free)
 
     def explains(self, error: BaseException) -> bool:
         """Whether a full disk caused the error, even if SQLite reports an I/O error."""
@@ -76,6 +89,16 @@ class DiskSpace:
         """Returns as soon as there is space, or when told to stop."""
         while self.shortage() is not None and not should_stop():
             time.sleep(_POLL_SECONDS)
+
+    def _free_bytes(self) -> dict[str, int]:
+        return {
+            name: shutil.disk_usage(_existing(folder)).free
+            for name, folder in self._folders.items()
+        }
+
+
+def _mebibytes(count: int) -> str:
+    return f"{count / 2**20:.1f} MiB"
 
 
 def _sqlite_code(error: sqlite3.Error) -> int:

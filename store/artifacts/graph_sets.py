@@ -81,8 +81,8 @@ def unpack(data: bytes) -> list[CanonicalGraph]:
     packed = arrays(data)
     tensors = safetensors.numpy.load(data)
     node_ids = json.loads(tensors["node_ids"].tobytes())
-    kept = tensors.get("molecules")
-    molecules = [None] * packed.count if kept is None else json.loads(kept.tobytes())
+    stored = tensors.get("molecules")
+    molecules = [None] * packed.count if stored is None else json.loads(stored.tobytes())
     return [
         CanonicalGraph(
             node_ids=node_ids[i],

@@ -106,7 +106,7 @@ class Job(Resource):
     queue: Mapped[Queue]
     state: Mapped[JobState] = mapped_column(default=JobState.QUEUED)
     attempt: Mapped[int] = mapped_column(default=0)  # number of begun attempts; the fencing token
-    releases: Mapped[int] = mapped_column(default=0)  # attempts that ended by a clean shutdown
+    releases: Mapped[int] = mapped_column(default=0)  # attempts that do not count
     max_attempts: Mapped[int]
     priority: Mapped[int]  # 0 is served first
     # The worker of a running job, or the worker that reserved a queued job.
@@ -173,7 +173,7 @@ class Gnn(Resource):
     )
 
     name: Mapped[str] = mapped_column(String(200))
-    version: Mapped[int]  # among those of this name; given out by GnnName
+    version: Mapped[int]  # consecutive per name, assigned by GnnName
     description: Mapped[str | None] = mapped_column(Text)
     tags: Mapped[JsonObject] = mapped_column(default=dict)  # {"stage": "beta", …}
     sha256: Mapped[str] = mapped_column(_DIGEST)  # of spec and weights
@@ -185,7 +185,7 @@ class Gnn(Resource):
 
 
 class GnnName(Table):
-    """Counts the versions of a name; it stays when they are deleted, so none comes twice."""
+    """Counts the versions of a name; it outlives them, so no version number is reused."""
 
     __tablename__ = "gnn_names"
 

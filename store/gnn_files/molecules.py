@@ -21,8 +21,8 @@ from d4explain.contracts.results import (
     ValenceViolation,
 )
 
-_MOST_BONDS = 16  # more than any atom has that RDKit sets a limit to
-_MOST_BONDS_PER_ATOM = 3  # on average
+_MAX_TRIED_VALENCE = 16  # above every valence limit of RDKit
+_MAX_MEAN_BONDS = 3  # per atom
 _KINDS: dict[float, BondKind] = {1: "single", 2: "double", 3: "triple", 1.5: "aromatic"}
 
 
@@ -119,13 +119,13 @@ class ReadMolecule:
             atom.SetNumExplicitHs(0)
             atom.SetNumRadicalElectrons(0)
             atom.SetNoImplicit(False)
-        return judged(after, node_ids)
+        return checked_molecule(after, node_ids)
 
     def _atoms(self) -> list[Any]:
         return list(self.kekulised.GetAtoms())
 
 
-def judged(molecule: Any, node_ids: Sequence[NodeId]) -> EditedMolecule:
+def checked_molecule(molecule: Any, node_ids: Sequence[NodeId]) -> EditedMolecule:
     """Checks an edited or generated molecule with RDKit; returns its SMILES if it is valid."""
     problems = chem().DetectChemistryProblems(molecule, _checks())
     broken = [
@@ -167,15 +167,17 @@ def _parsed(text: str) -> Any:
     if written is None:
         raise MoleculeError("is not a SMILES that RDKit can read")
     atoms, bonds = written.GetNumAtoms(), written.GetNumBonds()
-    # No real molecule has that many, and finding its rings would take very long.
-    if bonds > _MOST_BONDS_PER_ATOM * atoms:
-        said = f"has {bonds:,} bonds of {atoms:,} atoms"
-        raise MoleculeError(f"{said}; at most {_MOST_BONDS_PER_ATOM} per atom are accepted")
+    # No real molecule has so many bonds, and RDKit would take very long to find the rings.
+    if bonds > _MAX_MEAN_BONDS * atoms:
+        raise MoleculeError(
+            f"has {bonds:,} bonds for {atoms:,} atoms; "
+            f"at most {_MAX_MEAN_BONDS} per atom are accepted"
+        )
     found = chem().MolFromSmiles(text)
     if found is None:
         problems = [found.Message() for found in chem().DetectChemistryProblems(written)]
-        said = "; ".join(problems[:3]) or "RDKit cannot make sense of it"
-        raise MoleculeError(f"is not a molecule: {said}")
+        reason = "; ".join(problems[:3]) or "RDKit cannot interpret it"
+        raise MoleculeError(f"is not a molecule: {reason}")
     if found.GetNumAtoms() == 0:
         raise MoleculeError("has no atoms")
     return found
@@ -189,10 +191,12 @@ def _node_ids(molecule: Any) -> list[int]:
     ids: list[int] = []
     for atom, number in zip(molecule.GetAtoms(), numbers, strict=True):
         if not number and atom.GetSymbol() != "H":
-            said = f"atom {atom.GetIdx()} ({atom.GetSymbol()}) has no atom-map number"
-            raise MoleculeError(f"{said}, while others have; number all or none")
+            raise MoleculeError(
+                f"atom {atom.GetIdx()} ({atom.GetSymbol()}) has no atom-map number, "
+                "but others have one; number all atoms or none"
+            )
         if number in ids:
-            raise MoleculeError(f"the atom-map number {number} is there more than once")
+            raise MoleculeError(f"the atom-map number {number} occurs more than once")
         ids.append(number or max([*numbers, *ids]) + 1)
     return ids
 
@@ -208,8 +212,8 @@ def _order(bond: Any) -> int:
     if bond.GetBondType() not in orders:
         one, other = _ends(bond)
         raise MoleculeError(
-            f"the bond of the atoms {one} and {other} is {bond.GetBondType().name.lower()}; "
-            "single, double, triple and aromatic bonds are understood"
+            f"the bond between atoms {one} and {other} is {bond.GetBondType().name.lower()}; "
+            "single, double, triple and aromatic bonds are supported"
         )
     return orders[bond.GetBondType()]
 
@@ -221,7 +225,7 @@ def _allowed(atom: Any) -> int | None:
 @cache
 def _allowed_valence(number: int, charge: int) -> int | None:
     """Maximum valence of such an atom in RDKit; None if there is no limit."""
-    for bonds in range(_MOST_BONDS):
+    for bonds in range(_MAX_TRIED_VALENCE):
         molecule = chem().RWMol()
         atom = chem().Atom(number)
         atom.SetFormalCharge(charge)

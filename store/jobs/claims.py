@@ -241,7 +241,7 @@ def expire(session: Session, claim: Claim) -> None:
 
 
 def release(session: Session, claim: Claim) -> None:
-    """Requeues the job on shutdown without counting the attempt.
+    """Requeues the job without counting the attempt, as after a shutdown.
 
     The attempt number is not reused: it fences the released attempt.
     """

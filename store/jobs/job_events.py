@@ -58,7 +58,7 @@ def delete_progress(session: Session, ended_before: float) -> None:
 def _state(job: Job) -> JsonObject:
     return {
         "state": job.state.value,
-        "attempt": job.attempt,
+        "attempt": job.attempts_used,
         "waiting_for": job.waiting_for,
         "cancel_requested": job.cancel_requested,
         "error": job.error,

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+from typing import Any
+
 from celery import Celery
+from celery.loaders.app import AppLoader
 
 from d4explain.contracts.job_states import Queue
 from store.jobs.submission import Priority
@@ -50,7 +54,20 @@ def celery_settings(redis_url: str) -> dict[str, object]:
     }
 
 
+class SourceTreeLoader(AppLoader):  # type: ignore[misc]
+    """Imports task modules like any other module.
+
+    Celery's own loader puts the current folder first, where users have a `models` package, too.
+    """
+
+    def import_from_cwd(
+        self, module: str, imp: Any = None, package: str | None = None
+    ) -> ModuleType:
+        imported: ModuleType = (imp or self.import_module)(module, package=package)
+        return imported
+
+
 def broker_app(name: str, redis_url: str) -> Celery:
-    app = Celery(name, set_as_current=False)
+    app = Celery(name, loader=SourceTreeLoader, set_as_current=False)
     app.conf.update(celery_settings(redis_url))
     return app

@@ -1,9 +1,9 @@
-"""Which answers are golden, how they are computed, and how two of them are compared.
+"""Computes golden answers, stores them and compares answers with them.
 
 Symmetric edits have equal scores up to rounding, so float32 kernels of another CPU may order them
 differently. `generate` therefore keeps two kinds of instances: most have the same answer with the
 kernels of several CPU types, and the test compares them everywhere. The answers of the group
-`TIED` depend on the kernels; the test compares them only with the CPU and threads that made them.
+`TIED` depend on the kernels; the test compares them only on the same CPU with as many threads.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Golden:
 
     @property
     def digest(self) -> str:
-        """Sha256 over the exact numbers: JSON writes a float as its repr."""
+        """SHA-256 of the exact numbers: JSON writes the repr of a float."""
         content = json.dumps(self.answers, sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()
 
@@ -86,7 +86,7 @@ def expected_file(name: str) -> Path:
 
 
 def machine() -> dict[str, str]:
-    """What decides the last bits of float32 results."""
+    """Everything that affects the last bits of float32 results."""
     return {
         "torch": torch.__version__,
         "kernels": torch.backends.cpu.get_cpu_capability(),
@@ -117,8 +117,8 @@ def answer(engine: GoldenEngine, group: str, identity: int) -> Any:
     return engine.counterfactual(identity, setting, seed=identity)
 
 
-def computed(engine: GoldenEngine, ids: Ids) -> Golden:
-    """The answers of the present code with the stored weights."""
+def compute_answers(engine: GoldenEngine, ids: Ids) -> Golden:
+    """Computes answers with the current code and the stored weights."""
     explained = {one for group, some in ids.items() if group not in CLASSES for one in some}
     return Golden(
         made_with=machine(),
@@ -135,25 +135,25 @@ def stored_engine(name: str) -> GoldenEngine:
 
 
 def differences(
-    expected: object, actual: object, tolerance: Tolerance, place: str = ""
+    expected: object, actual: object, tolerance: Tolerance, pointer: str = ""
 ) -> Iterator[str]:
-    """Where two documents differ: floats beyond the tolerance, all else at all."""
+    """Yields the differences of two documents; only floats have a tolerance."""
     if isinstance(expected, dict) and isinstance(actual, dict):
         if expected.keys() != actual.keys():
-            yield f"{place}: keys {sorted(actual)} instead of {sorted(expected)}"
+            yield f"{pointer}: keys {sorted(actual)} instead of {sorted(expected)}"
             return
         for key, value in expected.items():
-            yield from differences(value, actual[key], tolerance, f"{place}/{key}")
+            yield from differences(value, actual[key], tolerance, f"{pointer}/{key}")
     elif isinstance(expected, list) and isinstance(actual, list):
         if len(expected) != len(actual):
-            yield f"{place}: {len(actual)} entries instead of {len(expected)}"
+            yield f"{pointer}: {len(actual)} entries instead of {len(expected)}"
             return
         for position, value in enumerate(expected):
-            yield from differences(value, actual[position], tolerance, f"{place}/{position}")
+            yield from differences(value, actual[position], tolerance, f"{pointer}/{position}")
     elif isinstance(expected, float) and isinstance(actual, float):
         if not math.isclose(
             expected, actual, rel_tol=tolerance.relative, abs_tol=tolerance.absolute
         ):
-            yield f"{place}: {actual!r} instead of {expected!r}"
+            yield f"{pointer}: {actual!r} instead of {expected!r}"
     elif type(expected) is not type(actual) or expected != actual:
-        yield f"{place}: {actual!r} instead of {expected!r}"
+        yield f"{pointer}: {actual!r} instead of {expected!r}"

@@ -1,8 +1,8 @@
-"""Makes the golden answers: `python -m tests.golden.generate`, about five minutes on one core.
+"""Generates the golden answers: `python -m tests.golden.generate`, about five minutes on one core.
 
 Without options it trains the GNNs and denoisers, chooses the instances and writes everything.
 `--digest` writes nothing: it prints a sha256 over the exact answers and the CPU seconds per
-instance. Two versions of the code with the same digests on one machine answer alike to the bit.
+instance. Two versions of the code with equal digests on one machine give bit-identical answers.
 `--answers` keeps weights and instances and writes new answers, for an intended change.
 """
 
@@ -28,7 +28,7 @@ from tests.golden.answers import (
     TIED,
     Golden,
     answer,
-    computed,
+    compute_answers,
     differences,
     expected_file,
     stored_engine,
@@ -36,10 +36,10 @@ from tests.golden.answers import (
 from tests.golden.engine import FILES, SETTINGS, GoldenData, GoldenEngine, train_all
 
 INSTANCES = 20  # of the default setting
-FEW = 6  # of the other settings
+OTHER_INSTANCES = 6  # of each other setting
 TIED_INSTANCES = 8
 _CANDIDATES = 80
-_FEW_CANDIDATES = 16
+_OTHER_CANDIDATES = 16
 _CLASS_SEEDS = 4
 _NODES = range(5, 46)  # sizes that are explained
 _SEED = 0
@@ -52,29 +52,29 @@ _OTHER_KERNELS = (
 def candidates(name: str) -> dict[str, list[int]]:
     """Test instances in seeded random order; the default setting of Tree-Cycle has tree nodes."""
     data, engine = GoldenData(name), stored_engine(name)
-    every = data.test_ids()
-    order = torch.randperm(len(every), generator=torch.Generator().manual_seed(_SEED)).tolist()
-    ids = [every[place] for place in order if engine.node_count(every[place]) in _NODES]
+    test_ids = data.test_ids()
+    order = torch.randperm(len(test_ids), generator=torch.Generator().manual_seed(_SEED)).tolist()
+    ids = [test_ids[i] for i in order if engine.node_count(test_ids[i]) in _NODES]
     default = [one for one in ids if data.label_of(one) == 0] if name == "tree_cycle" else ids
     return {
-        **dict.fromkeys(SETTINGS, ids[:_FEW_CANDIDATES]),
+        **dict.fromkeys(SETTINGS, ids[:_OTHER_CANDIDATES]),
         DEFAULT_SETTING: default[:_CANDIDATES],
         **{group: list(range(_CLASS_SEEDS)) for group in CLASSES},
     }
 
 
-def chosen(name: str) -> dict[str, list[int]]:
-    """The first candidates whose answers agree under all kernels, and some whose do not."""
+def choose_instances(name: str) -> dict[str, list[int]]:
+    """Chooses the first candidates whose answers agree with all kernels, and some others."""
     ids = candidates(name)
-    mine = computed(stored_engine(name), ids)
-    others = [_with_kernels(name, ids, kernels) for kernels in _OTHER_KERNELS]
+    mine = compute_answers(stored_engine(name), ids)
+    others = [_answers_with_kernels(name, ids, kernels) for kernels in _OTHER_KERNELS]
     agreeing: dict[str, list[int]] = {}
     for group, some in ids.items():
         agreeing[group] = [one for one in some if _agree(group, str(one), mine, others)]
         print(f"{name}, {group}: {len(agreeing[group])} of {len(some)} agree", flush=True)
     tied = [one for one in ids[DEFAULT_SETTING] if one not in agreeing[DEFAULT_SETTING]]
     return {
-        **{setting: agreeing[setting][:FEW] for setting in SETTINGS},
+        **{setting: agreeing[setting][:OTHER_INSTANCES] for setting in SETTINGS},
         DEFAULT_SETTING: agreeing[DEFAULT_SETTING][:INSTANCES],
         TIED: tied[:TIED_INSTANCES],
         **{group: agreeing[group][:1] for group in CLASSES},
@@ -88,22 +88,22 @@ def _agree(group: str, key: str, mine: Golden, others: list[Golden]) -> bool:
     )
 
 
-def _with_kernels(name: str, ids: dict[str, list[int]], kernels: dict[str, str]) -> Golden:
-    """Computed by a process of its own: torch chooses its kernels once."""
+def _answers_with_kernels(name: str, ids: dict[str, list[int]], kernels: dict[str, str]) -> Golden:
+    """Computes answers in a separate process, because torch chooses its kernels once."""
     with tempfile.TemporaryDirectory() as folder:
-        asked, answered = Path(folder) / "ids.json", Path(folder) / "answers.json"
-        asked.write_text(json.dumps(ids))
+        ids_file, answers_file = Path(folder) / "ids.json", Path(folder) / "answers.json"
+        ids_file.write_text(json.dumps(ids))
         command = [sys.executable, "-m", "tests.golden.generate", "--sets", name]
-        command += ["--probe", str(asked), str(answered)]
+        command += ["--probe", str(ids_file), str(answers_file)]
         subprocess.run(command, check=True, env={**os.environ, **kernels})
-        return Golden.read(answered)
+        return Golden.read(answers_file)
 
 
 def print_digest(name: str, runs: int) -> None:
-    """The digest, and the CPU seconds per counterfactual: the median of the runs."""
+    """Prints the digest and the median of the CPU seconds per counterfactual."""
     ids = Golden.read(expected_file(name)).ids
     engine = stored_engine(name)
-    found = computed(engine, ids)  # also warms up
+    found = compute_answers(engine, ids)  # also warms up
     equal = found.answers == Golden.read(expected_file(name)).answers
     print(f"{name} sha256 {found.digest} ({'equal to' if equal else 'NOT'} the stored answers)")
     for group, some in ids.items():
@@ -116,7 +116,7 @@ def print_digest(name: str, runs: int) -> None:
 
 
 def _cpu_seconds(engine: GoldenEngine, group: str, ids: list[int]) -> float:
-    """Per answer."""
+    """CPU seconds per answer."""
     started = time.process_time()
     for one in ids:
         answer(engine, group, one)
@@ -135,17 +135,19 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     for name in options.sets:
         if options.probe:
-            asked, answered = options.probe
-            computed(stored_engine(name), json.loads(asked.read_text())).write(answered)
+            ids_file, answers_file = options.probe
+            compute_answers(stored_engine(name), json.loads(ids_file.read_text())).write(
+                answers_file
+            )
         elif options.digest:
             print_digest(name, options.runs)
         elif options.answers:
             ids = Golden.read(expected_file(name)).ids
-            computed(stored_engine(name), ids).write(expected_file(name))
+            compute_answers(stored_engine(name), ids).write(expected_file(name))
         else:
             (FOLDER / name).mkdir(exist_ok=True)
             train_all(GoldenData(name), FOLDER / name, _SEED)
-            computed(stored_engine(name), chosen(name)).write(expected_file(name))
+            compute_answers(stored_engine(name), choose_instances(name)).write(expected_file(name))
 
 
 if __name__ == "__main__":

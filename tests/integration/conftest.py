@@ -173,13 +173,16 @@ class Stack:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("D4_")}
         return kept | self.settings.environment() | {"PYTHONPATH": str(ROOT)}
 
-    def start_worker(self, queues: str = "train,sample,light") -> WorkerProcess:
+    def start_worker(
+        self, queues: str = "train,sample,light", folder: Path = ROOT
+    ) -> WorkerProcess:
+        """Starts a worker whose current folder is `folder`."""
         log = self.folder / f"worker-{len(self.workers)}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [sys.executable, "-m", "worker", "--queues", queues],
                 env=self.environment(),
-                cwd=ROOT,
+                cwd=folder,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
@@ -286,7 +289,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="module")
-def asking_stack(
+def black_box_stack(
     tmp_path_factory: pytest.TempPathFactory, self_signed: tuple[Path, ssl.SSLContext]
 ) -> Iterator[Stack]:
     """Its workers may query black boxes on this machine and trust their certificate."""

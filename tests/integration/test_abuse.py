@@ -1,4 +1,4 @@
-"""The attacks of `tests/abuse.py` leave other clients alone; it takes a minute or two."""
+"""Other clients are served during the attacks of `tests/abuse.py`; takes one or two minutes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests import abuse
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-MOST_MEMORY = 700e6
+MAX_BYTES = 700e6
 
 
 def test_other_clients_are_served_under_attack(tmp_path):
@@ -22,6 +22,6 @@ def test_other_clients_are_served_under_attack(tmp_path):
     for attack in report.attacks:
         assert attack.slowest < 10, attack.name
         assert attack.recovered_seconds < 5, attack.name
-        assert attack.peak_tree_bytes < MOST_MEMORY, attack.name
+        assert attack.peak_tree_bytes < MAX_BYTES, attack.name
     if report.skipped:
-        pytest.skip(f"all but this was shown: {report.skipped}")
+        pytest.skip(f"some attacks were skipped: {report.skipped}")

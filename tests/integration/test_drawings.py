@@ -1,4 +1,4 @@
-"""Drawings and large results in `python -m service`: others are answered meanwhile."""
+"""Expensive drawings and large results do not delay other clients of `python -m service`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MAX_RSS = 700e6
 
 @pytest.fixture(scope="module")
 def process(tmp_path_factory):
-    """Its port, its folder and its process."""
+    """A running service: its port, its folder and its process."""
     folder = tmp_path_factory.mktemp("drawings")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -71,29 +71,29 @@ def fetch(port, path, headers=None, timeout=60.0):
 
 
 @contextmanager
-def probing(port):
-    """Asks /livez and /readyz all the time; afterwards the seconds that each answer took."""
+def polling(port):
+    """Polls /livez and /readyz; yields the response times, which grow meanwhile."""
     seconds = {"/livez": [], "/readyz": []}
-    over = threading.Event()
+    is_over = threading.Event()
 
-    def ask(path):
-        while not over.is_set():
+    def poll(path):
+        while not is_over.is_set():
             answer = fetch(port, path)
             seconds[path].append(answer.seconds if answer.status in (200, 503) else 60.0)
             time.sleep(0.01)
 
-    threads = [threading.Thread(target=ask, args=(path,)) for path in seconds]
+    threads = [threading.Thread(target=poll, args=(path,)) for path in seconds]
     for thread in threads:
         thread.start()
     try:
         yield seconds
     finally:
-        over.set()
+        is_over.set()
         for thread in threads:
             thread.join()
 
 
-def slowest(seconds):
+def percentile_99(seconds):
     """The 99th percentile."""
     return sorted(seconds)[int(0.99 * (len(seconds) - 1))]
 
@@ -108,8 +108,8 @@ def graph_of(nodes, edges, seed, features=4):
 
 
 @pytest.fixture
-def explained(process, deployment_of):
-    """Stores a result with these graphs; gives the explanation's address."""
+def store_explanation(process, deployment_of):
+    """Stores a result with these graphs; returns the path of the explanation."""
     port, folder, _ = process
     with (
         Store.open(Settings(data_dir=folder / "data"), migrate=False) as store,
@@ -143,17 +143,17 @@ def fetch_all(port, paths, timeout=60.0):
 
 
 def assert_others_were_answered(seconds):
-    assert slowest(seconds["/livez"]) < 0.2, sorted(seconds["/livez"])[-5:]
-    assert slowest(seconds["/readyz"]) < 2, sorted(seconds["/readyz"])[-5:]
+    assert percentile_99(seconds["/livez"]) < 0.2, sorted(seconds["/livez"])[-5:]
+    assert percentile_99(seconds["/readyz"]) < 2, sorted(seconds["/readyz"])[-5:]
 
 
-def test_forty_drawings_at_once_hold_nobody_up(process, explained):
+def test_forty_concurrent_drawings_do_not_delay_other_clients(process, store_explanation):
     port, _, running = process
-    address = explained([graph_of(480, 960, seed) for seed in range(40)])
-    with probing(port) as seconds:
+    address = store_explanation([graph_of(480, 960, seed) for seed in range(40)])
+    with polling(port) as seconds:
         answers = fetch_all(port, [f"{address}?format=svg&graph={i}" for i in range(40)])
     assert_others_were_answered(seconds)
-    # A slow machine may refuse some, but lets nobody wait for long.
+    # A slow machine may refuse some requests, but answers all of them soon.
     assert {answer.status for answer in answers} <= {200, 503}
     drawn = [answer for answer in answers if answer.status == 200]
     assert len({answer.body for answer in drawn}) == len(drawn) > 0
@@ -161,27 +161,27 @@ def test_forty_drawings_at_once_hold_nobody_up(process, explained):
     assert running.memory_info().rss < MAX_RSS
 
 
-def test_every_format_of_a_graph_of_thousands_of_nodes(process, explained):
+def test_every_format_of_a_graph_with_thousands_of_nodes(process, store_explanation):
     port, _, running = process
-    address = explained([graph_of(4096, 32768, seed=1)])
-    with probing(port) as seconds:
+    address = store_explanation([graph_of(4096, 32768, seed=1)])
+    with polling(port) as seconds:
         answers = fetch_all(port, [f"{address}?format={form}" for form in FORMATS])
     assert_others_were_answered(seconds)
-    # D4_EXACT_NODES is the most that is drawn as SVG
+    # Graphs above D4_EXACT_NODES are not drawn as SVG.
     assert [answer.status for answer in answers] == [422, 200, 200, 200]
     assert max(answer.seconds for answer in answers) < 10
-    places = [node["position"] for node in json.loads(answers[2].body)["elements"]["nodes"]]
-    assert len({(place["x"], place["y"]) for place in places}) > 4000
+    positions = [node["position"] for node in json.loads(answers[2].body)["elements"]["nodes"]]
+    assert len({(position["x"], position["y"]) for position in positions}) > 4000
     assert running.memory_info().rss < MAX_RSS
 
 
-def test_drawings_end_with_their_clients(process, explained):
+def test_drawings_of_disconnected_clients_are_stopped(process, store_explanation):
     port, _, running = process
-    address = explained([graph_of(4096, 32768, seed) for seed in range(20)])
-    small = explained([graph_of(20, 30, seed=1)])
-    left = [f"{address}?format=cytoscape&graph={i % 20}" for i in range(40)]
-    assert not any(answer.status for answer in fetch_all(port, left, timeout=0.2))
-    with probing(port) as seconds:
+    address = store_explanation([graph_of(4096, 32768, seed) for seed in range(20)])
+    small = store_explanation([graph_of(20, 30, seed=1)])
+    abandoned = [f"{address}?format=cytoscape&graph={i % 20}" for i in range(40)]
+    assert not any(answer.status for answer in fetch_all(port, abandoned, timeout=0.2))
+    with polling(port) as seconds:
         answer = fetch(port, f"{small}?format=svg")
         used = sum(running.cpu_times()[:2])
         time.sleep(1)
@@ -191,10 +191,10 @@ def test_drawings_end_with_their_clients(process, explained):
     assert sum(running.cpu_times()[:2]) - used < 0.7
 
 
-def test_a_large_result_is_passed_on_as_it_is_stored(process, explained):
+def test_a_large_result_is_streamed_as_stored(process, store_explanation):
     port, _, running = process
-    address = explained([graph_of(4096, 32768, seed=1, features=100)] * 9)
-    with probing(port) as seconds:
+    address = store_explanation([graph_of(4096, 32768, seed=1, features=100)] * 9)
+    with polling(port) as seconds:
         answer = fetch(port, address)
         known = fetch(port, address, {"If-None-Match": answer.headers["etag"]})
         several = fetch_all(port, [address] * 5)

@@ -1,4 +1,4 @@
-"""Schemathesis against the application: whatever is sent, no 5xx and only documented answers."""
+"""Schemathesis: generated requests get no 5xx and only documented responses."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ CHECKS = [
 
 @schemathesis.serializer("application/x-npz", "application/x-ndjson")
 def as_bytes(_, value):
-    """Uploads are streams of bytes; whatever is drawn for them is sent as it is."""
+    """Sends the generated value as bytes."""
     return value if isinstance(value, bytes) else str(value).encode()
 
 
 @pytest.fixture(scope="module")
-def known(shared_api):
-    """Ids that exist, since no generator guesses one."""
+def existing(shared_api):
+    """Ids of existing resources; generated ids exist nowhere."""
     explanation = shared_api.explanation()
     shared_api.finish_explanation(explanation)
     return {
@@ -47,26 +47,27 @@ def known(shared_api):
 
 
 @pytest.fixture(scope="module")
-def described(shared_api):
+def schema(shared_api):
     return schemathesis.openapi.from_dict(shared_api.client.get("/openapi.json").json())
 
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
-def test_nothing_breaks_and_all_answers_are_documented(shared_api, known, described, mode):
-    operations = [found.ok() for found in described.get_all_operations()]
+def test_generated_requests_get_documented_responses(shared_api, existing, schema, mode):
+    operations = [found.ok() for found in schema.get_all_operations()]
     assert len(operations) > 20
-    answered = set()
+    responses = set()
     for operation in operations:
-        answered |= {
-            (operation.label, status) for status in try_out(operation, mode, shared_api, known)
+        responses |= {
+            (operation.label, status)
+            for status in send_generated_requests(operation, mode, shared_api, existing)
         }
-    statuses = {status for _, status in answered}
-    # The run is worth something only if it got past the first doors.
+    statuses = {status for _, status in responses}
+    # Some requests must reach the code behind validation and lookup.
     expected = {200, 404} if mode is GenerationMode.POSITIVE else {404, 422}
     assert expected <= statuses
 
 
-def try_out(operation, mode, api, known):
+def send_generated_requests(operation, mode, api, existing):
     statuses = []
 
     @given(case=operation.as_strategy(generation_mode=mode))
@@ -79,7 +80,7 @@ def try_out(operation, mode, api, known):
         suppress_health_check=list(HealthCheck),
     )
     def run(case):
-        aim(case, known, len(statuses))
+        use_existing_ids(case, existing, len(statuses))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             response = case.call("http://127.0.0.1", app=api.client.app)
@@ -89,19 +90,19 @@ def try_out(operation, mode, api, known):
     try:
         run()
     except Unsatisfiable:
-        assert mode is GenerationMode.NEGATIVE  # nothing to get wrong, as at /livez
+        assert mode is GenerationMode.NEGATIVE  # an operation without parameters, such as /livez
         assert not statuses
     return statuses
 
 
-def aim(case, known, turn):
-    """Half of the cases are pointed at what exists, so that they get past the first 404."""
-    case.headers["Prefer"] = "respond-async"  # nobody works here: waiting would only take time
-    if turn % 2 or case.method == "DELETE":
+def use_existing_ids(case, existing, number):
+    """Replaces ids by existing ones in every second case, which would get 404 otherwise."""
+    case.headers["Prefer"] = "respond-async"  # no worker runs, so waiting would only take time
+    if number % 2 or case.method == "DELETE":
         return
     for name in case.path_parameters:
-        case.path_parameters[name] = known[name]
+        case.path_parameters[name] = existing[name]
     if isinstance(case.body, dict):
-        for noun in ("gnn", "dataset"):
-            if noun in case.body:
-                case.body[noun] = known[f"{noun}_id"]
+        for name in ("gnn", "dataset"):
+            if name in case.body:
+                case.body[name] = existing[f"{name}_id"]

@@ -1,4 +1,4 @@
-"""A real broker tells waiters at once that a job has ended; without it, they poll."""
+"""Notifications about ended jobs through a real broker."""
 
 from __future__ import annotations
 
@@ -31,16 +31,15 @@ def test_published_jobs_are_received(stack: Stack) -> None:
     broker = stack.broker
     sender, listener = JobNotifications(broker.url), JobNotifications(broker.url)
     assert received_by(listener, lambda: sender.publish(["job_1", "job_2"])) == {"job_1", "job_2"}
-    other = JobNotifications(
-        broker.url.removesuffix("/0") + "/1"
-    )  # of another deployment on this server
+    # Another deployment on the same server.
+    other = JobNotifications(broker.url.removesuffix("/0") + "/1")
     other.publish(["job_3"])
     while (found := listener.receive(0.3)) == {"job_1", "job_2"}:
         pass
     assert found == set()
 
 
-def test_a_broker_outage_blocks_nobody_and_is_recovered_from(stack: Stack) -> None:
+def test_a_broker_outage_does_not_block_and_ends_when_the_broker_returns(stack: Stack) -> None:
     broker = stack.broker
     sender, listener = JobNotifications(broker.url), JobNotifications(broker.url)
     received_by(listener, lambda: sender.publish(["job_1"]))
@@ -64,7 +63,7 @@ def test_a_waiter_is_notified_before_the_next_poll(stack: Stack) -> None:
 
     async def wait() -> float:
         with watch.subscribe(job_id) as change:
-            await change.wait(2)  # the first poll rings for all
+            await change.wait(2)  # the first poll notifies all subscribers
             began = time.monotonic()
             await change.wait(20)
             return time.monotonic() - began

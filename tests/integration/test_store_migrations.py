@@ -1,4 +1,4 @@
-"""Databases that earlier versions have left are brought up to date, with their rows."""
+"""Databases of earlier versions are migrated with their rows."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ DENOISER = {
 
 @pytest.fixture(params=["SQLite", "PostgreSQL"])
 def first_schema(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    """With the tables of the first version."""
+    """A database with the tables of the first version."""
     url = f"sqlite:///{tmp_path / 'old.sqlite'}"
     if request.param == "PostgreSQL":
         url = request.getfixturevalue("postgres_url")

@@ -1,4 +1,4 @@
-"""The store on a real PostgreSQL: the same promises, with real concurrency inside the database."""
+"""The store on a real PostgreSQL server, used by concurrent transactions."""
 
 from __future__ import annotations
 
@@ -16,9 +16,6 @@ from sqlalchemy import Executable, func, select, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from d4explain.contracts.gnn_spec import parse_spec
-from d4explain.contracts.probe_reports import ProbeReport
-from d4explain.contracts.requests import DenoiserConfig
 from store import jobs
 from store.artifacts.files import Artifacts
 from store.catalogue import datasets, denoisers, explanations, gnn_labels, gnns, idempotency
@@ -29,22 +26,21 @@ from store.errors import Conflict, NotFound
 from store.jobs import Claim, Job, JobKind, JobState, workers
 from store.queue import leader_election
 from store.queue.cleanup import delete_unneeded
+from tests.store_rows import (
+    SPEC,
+    claim_job,
+    create_dataset,
+    create_explanation,
+    create_ready_gnn,
+)
 
 Answer = TypeVar("Answer")
-
-SPEC = parse_spec(
-    {
-        "features": 1,
-        "classes": 2,
-        "layers": [{"type": "pool", "op": "sum"}, {"type": "linear", "out": 2}],
-    }
-)
 
 
 @pytest.fixture(scope="module")
 def database(postgres_url: str) -> Iterator[Database]:
     database = Database(postgres_url)
-    at_once(4, lambda _: _migrate(postgres_url))
+    run_concurrently(4, lambda _: _migrate(postgres_url))
     yield database
     database.close()
 
@@ -57,8 +53,8 @@ def _migrate(url: str) -> None:
         database.close()
 
 
-def at_once(count: int, work: Callable[[int], Answer]) -> list[Answer]:
-    """Runs the work in as many threads, all released at the same moment."""
+def run_concurrently(count: int, work: Callable[[int], Answer]) -> list[Answer]:
+    """Runs `work` in `count` threads that start at the same moment."""
     start = threading.Barrier(count)
 
     def run(number: int) -> Answer:
@@ -70,31 +66,19 @@ def at_once(count: int, work: Callable[[int], Answer]) -> list[Answer]:
 
 
 def ready_gnn(session: Session) -> Gnn:
-    digest = secrets.token_hex(32)
-    gnn, job = gnns.create(session, name="g", spec=SPEC, weights_digest=digest)
-    claim = claimed(session, job.id)
-    gnns.finish(session, claim, ProbeReport(passed=True, checks=[]))
-    jobs.succeed(session, claim)
-    return gnn
+    return create_ready_gnn(session, secrets.token_hex(32))
 
 
 def reference_set(session: Session) -> Dataset:
-    digest = secrets.token_hex(32)
-    return datasets.create(
-        session,
-        name="d",
-        gnn_features=1,
-        graphs_digest=digest,
-        sha256=digest,
-        graph_count=1,
-        label_counts={},
-        max_nodes=1,
-        mean_nodes=1.0,
-        mean_edges=0.0,
-    )
+    return create_dataset(session, secrets.token_hex(32))
 
 
-def test_versions_are_counted_under_concurrency(database: Database) -> None:
+def explanation_of(session: Session, gnn_id: str, dataset_id: str) -> tuple[Explanation, Job]:
+    gnn = gnns.require_ready(session, gnn_id)
+    return create_explanation(session, gnn, datasets.get(session, dataset_id))
+
+
+def test_concurrent_registrations_get_different_versions(database: Database) -> None:
     name = secrets.token_hex(8)
 
     def register(_: int) -> int:
@@ -102,63 +86,36 @@ def test_versions_are_counted_under_concurrency(database: Database) -> None:
             gnn, _ = gnns.create(session, name=name, spec=SPEC, weights_digest="1" * 64)
             return gnn.version
 
-    assert sorted(at_once(8, register)) == list(range(1, 9))
+    assert sorted(run_concurrently(8, register)) == list(range(1, 9))
 
 
-def test_an_alias_made_by_several_at_once_is_one(database: Database) -> None:
+def test_concurrent_requests_set_an_alias_once(database: Database) -> None:
     with database.transaction() as session:
         gnn = ready_gnn(session)
 
-    def give(_: int) -> None:
+    def set_alias(_: int) -> None:
         with database.transaction() as session:
             gnn_labels.set_alias(session, "production", gnns.require_ready(session, gnn.id))
 
-    at_once(8, give)
+    run_concurrently(8, set_alias)
     with database.reading() as session:
         assert gnn_labels.aliases_of(session, gnn.id) == ["production"]
 
 
-def claimed(session: Session, job_id: str) -> Claim:
-    claim = jobs.claim(session, job_id, "worker", 60)
-    assert claim is not None
-    return claim
-
-
-def asked(session: Session, gnn_id: str, dataset_id: str) -> tuple[Explanation, Job]:
-    gnn = gnns.require_ready(session, gnn_id)
-    dataset = datasets.get(session, dataset_id)
-    denoiser, training = denoisers.get_or_create(
-        session,
-        gnn=gnn,
-        dataset=dataset,
-        objective="counterfactual",
-        config=DenoiserConfig(),
-    )
-    return explanations.create(
-        session,
-        kind="counterfactual",
-        gnn=gnn,
-        dataset=dataset,
-        denoiser=denoiser,
-        train_job=training,
-        request_digest="3" * 64,
-    )
-
-
-def test_migrations_build_exactly_the_tables_here_too(database: Database) -> None:
+def test_migrations_create_exactly_the_declared_tables(database: Database) -> None:
     with database.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, Table.metadata) == []
 
 
-def test_the_clock_does_not_stand_still_within_a_transaction(database: Database) -> None:
+def test_the_clock_advances_within_a_transaction(database: Database) -> None:
     with database.transaction() as session:
         first = read_clock(session)
         time.sleep(0.02)
         assert 0.01 < read_clock(session) - first < 5
 
 
-def test_of_many_claims_one_wins_here_too(database: Database) -> None:
+def test_only_one_of_many_concurrent_claims_succeeds(database: Database) -> None:
     with database.transaction() as session:
         job = jobs.submit(session, kind=JobKind.PREDICT)
 
@@ -167,10 +124,10 @@ def test_of_many_claims_one_wins_here_too(database: Database) -> None:
             won = jobs.claim(session, job.id, f"worker {number}", 60)
         return won.attempt if won else None
 
-    assert sorted(at_once(8, claim), key=str) == [1] + [None] * 7
+    assert sorted(run_concurrently(8, claim), key=str) == [1] + [None] * 7
 
 
-def test_a_mate_is_claimed_by_one_worker(database: Database) -> None:
+def test_a_job_is_claimed_or_reserved_by_one_worker(database: Database) -> None:
     with database.transaction() as session:
         ids = [
             jobs.submit(session, kind=JobKind.COUNTERFACTUAL, denoiser_id="den_together").id
@@ -180,30 +137,30 @@ def test_a_mate_is_claimed_by_one_worker(database: Database) -> None:
     def claim(number: int) -> list[str]:
         with database.transaction() as session:
             first = jobs.claim(session, ids[number], f"worker {number}", 60)
-            if first is None:  # it was another worker's mate already
+            if first is None:  # another worker has reserved it
                 return []
-            mates = jobs.reserve_matching(session, first, 60, 8)
-            assert all(mate.owner == first.owner for mate in mates)
-        return [first.job_id, *(mate.job_id for mate in mates)]
+            reserved = jobs.reserve_matching(session, first, 60, 8)
+            assert all(claim.owner == first.owner for claim in reserved)
+        return [first.job_id, *(claim.job_id for claim in reserved)]
 
-    claimed = [job_id for several in at_once(4, claim) for job_id in several]
+    claimed = [job_id for several in run_concurrently(4, claim) for job_id in several]
     assert len(claimed) == len(set(claimed))
     assert set(claimed).issuperset(ids[:4])
     assert len(claimed) > 4
     assert set(claimed) <= set(ids)
 
 
-def test_heartbeats_and_endings_of_several_do_not_deadlock(database: Database) -> None:
+def test_heartbeats_and_writes_of_several_jobs_do_not_deadlock(database: Database) -> None:
     with database.transaction() as session:
         first = jobs.submit(session, kind=JobKind.COUNTERFACTUAL, denoiser_id="den_locked").id
         for _ in range(20):
             jobs.submit(session, kind=JobKind.COUNTERFACTUAL, denoiser_id="den_locked")
         claim = jobs.claim(session, first, "worker", 60)
         assert claim is not None
-        mates = jobs.reserve_matching(session, claim, 60, 20)
-        for mate in mates[:10]:
-            jobs.begin(session, mate)
-        begun, claims = [claim, *mates[:10]], [claim, *mates]
+        reserved = jobs.reserve_matching(session, claim, 60, 20)
+        for one in reserved[:10]:
+            jobs.begin(session, one)
+        begun, claims = [claim, *reserved[:10]], [claim, *reserved]
 
     def act(number: int) -> None:
         for _ in range(5):
@@ -214,10 +171,10 @@ def test_heartbeats_and_endings_of_several_do_not_deadlock(database: Database) -
                     for one in sorted(begun, key=lambda one: one.job_id):
                         jobs.record_progress(session, one, {"step": 1})
 
-    at_once(4, act)
+    run_concurrently(4, act)
 
 
-def test_a_job_is_due_for_one_dispatcher(database: Database) -> None:
+def test_concurrent_dispatchers_announce_each_job_once(database: Database) -> None:
     with database.transaction() as session:
         ids = {jobs.submit(session, kind=JobKind.PREDICT).id for _ in range(20)}
 
@@ -225,13 +182,13 @@ def test_a_job_is_due_for_one_dispatcher(database: Database) -> None:
         with database.transaction() as session:
             return [one.job_id for one in jobs.due(session, 10)]
 
-    announced = [job_id for batch in at_once(4, announce) for job_id in batch]
-    announced += [job_id for batch in at_once(4, announce) for job_id in batch]
+    announced = [job_id for batch in run_concurrently(4, announce) for job_id in batch]
+    announced += [job_id for batch in run_concurrently(4, announce) for job_id in batch]
     mine = [job_id for job_id in announced if job_id in ids]
     assert sorted(mine) == sorted(ids)
 
 
-def test_silent_workers_jobs_are_reaped_once(database: Database) -> None:
+def test_abandoned_jobs_are_reaped_once(database: Database) -> None:
     with database.transaction() as session:
         ids = [jobs.submit(session, kind=JobKind.PREDICT).id for _ in range(10)]
         for job_id in ids:
@@ -241,30 +198,28 @@ def test_silent_workers_jobs_are_reaped_once(database: Database) -> None:
         with database.transaction() as session:
             return jobs.reap(session)
 
-    reaped = [job_id for batch in at_once(4, reap) for job_id in batch]
+    reaped = [job_id for batch in run_concurrently(4, reap) for job_id in batch]
     reaped += reap(0)
     assert sorted(reaped) == sorted(ids)
 
 
-def test_a_denoiser_asked_for_by_many_is_trained_once(database: Database) -> None:
+def test_concurrent_requests_train_a_denoiser_once(database: Database) -> None:
     with database.transaction() as session:
         gnn_id, dataset_id = ready_gnn(session).id, reference_set(session).id
 
-    def ask(_: int) -> tuple[str, str | None]:
+    def explain(_: int) -> tuple[str, str | None]:
         with database.transaction() as session:
-            explanation, job = asked(session, gnn_id, dataset_id)
+            explanation, job = explanation_of(session, gnn_id, dataset_id)
         return explanation.denoiser_id, job.waiting_for
 
-    assert len(set(at_once(8, ask))) == 1
+    assert len(set(run_concurrently(8, explain))) == 1
     with database.reading() as session:
         trainings = select(func.count()).where(Job.gnn_id == gnn_id, Job.kind == JobKind.TRAIN)
         assert session.scalar(trainings) == 1
 
 
 @pytest.mark.parametrize("succeeds", [True, False])
-def test_nobody_waits_for_a_training_that_ended_meanwhile(
-    database: Database, succeeds: bool
-) -> None:
+def test_no_job_waits_for_a_finished_training(database: Database, succeeds: bool) -> None:
     def finish(claim: Claim) -> None:
         with database.transaction() as session:
             if succeeds:
@@ -276,9 +231,9 @@ def test_nobody_waits_for_a_training_that_ended_meanwhile(
     for _ in range(10):
         with database.transaction() as session:
             gnn_id, dataset_id = ready_gnn(session).id, reference_set(session).id
-            _, first = asked(session, gnn_id, dataset_id)
+            _, first = explanation_of(session, gnn_id, dataset_id)
             assert first.waiting_for is not None
-            claim = claimed(session, first.waiting_for)
+            claim = claim_job(session, first.waiting_for)
 
         def act(
             number: int, claim: Claim = claim, gnn_id: str = gnn_id, dataset_id: str = dataset_id
@@ -287,13 +242,13 @@ def test_nobody_waits_for_a_training_that_ended_meanwhile(
                 finish(claim)
                 return None
             with database.transaction() as session:
-                return asked(session, gnn_id, dataset_id)[1].id
+                return explanation_of(session, gnn_id, dataset_id)[1].id
 
-        asked_ids = [job_id for job_id in at_once(4, act) if job_id]
+        created_ids = [job_id for job_id in run_concurrently(4, act) if job_id]
         with database.reading() as session:
-            for job_id in asked_ids:
+            for job_id in created_ids:
                 job = jobs.get(session, job_id)
-                if job.waiting_for is not None:  # only for a training that is still to come
+                if job.waiting_for is not None:  # it waits only for an unfinished training
                     training = jobs.get(session, job.waiting_for)
                     assert not training.state.is_terminal
                     assert not succeeds
@@ -303,7 +258,7 @@ def test_nobody_waits_for_a_training_that_ended_meanwhile(
             assert (session.scalar(open_trainings) or 0) <= (0 if succeeds else 1)
 
 
-def test_deleting_and_using_at_once_leaves_no_orphan(database: Database) -> None:
+def test_a_gnn_is_either_deleted_or_used(database: Database) -> None:
     for _ in range(10):
         with database.transaction() as session:
             gnn_id, dataset_id = ready_gnn(session).id, reference_set(session).id
@@ -314,16 +269,16 @@ def test_deleting_and_using_at_once_leaves_no_orphan(database: Database) -> None
                     if number == 0:
                         gnns.delete(session, gnn_id)
                         return "deleted"
-                    asked(session, gnn_id, dataset_id)
-                    return "asked"
+                    explanation_of(session, gnn_id, dataset_id)
+                    return "created"
             except (Conflict, NotFound) as refused:
                 return type(refused).__name__
 
-        deleted, *others = at_once(3, act)
-        assert (deleted, set(others)) in (("deleted", {"NotFound"}), ("Conflict", {"asked"}))
+        deleted, *others = run_concurrently(3, act)
+        assert (deleted, set(others)) in (("deleted", {"NotFound"}), ("Conflict", {"created"}))
 
 
-def test_submitting_at_once_with_one_key_makes_one_job_here_too(database: Database) -> None:
+def test_concurrent_requests_with_one_key_create_one_job(database: Database) -> None:
     key = secrets.token_hex(8)
     request = {"key": key, "body_sha256": "a" * 64, "route": "POST /v1/x"}
 
@@ -335,13 +290,13 @@ def test_submitting_at_once_with_one_key_makes_one_job_here_too(database: Databa
             job = jobs.submit(session, kind=JobKind.PREDICT, subject_id=key)
             return idempotency.remember(session, **request, resource=job.id)
 
-    answers = at_once(8, submit)
+    answers = run_concurrently(8, submit)
     assert len(set(answers)) == 1
     with database.reading() as session:
         assert session.scalars(select(Job.id).where(Job.subject_id == key)).all() == answers[:1]
 
 
-def test_a_key_remembered_without_looking_first_is_settled_too(database: Database) -> None:
+def test_concurrent_requests_store_a_key_once(database: Database) -> None:
     key = secrets.token_hex(8)
 
     def remember(number: int) -> str:
@@ -350,48 +305,48 @@ def test_a_key_remembered_without_looking_first_is_settled_too(database: Databas
                 session, key=key, body_sha256="a" * 64, route="r", resource=f"job {number}"
             )
 
-    assert len(set(at_once(6, remember))) == 1
+    assert len(set(run_concurrently(6, remember))) == 1
 
 
-def test_one_process_leads(database: Database) -> None:
+def test_only_one_process_becomes_the_leader(database: Database) -> None:
     name = secrets.token_hex(8)
 
     def take(number: int) -> bool:
         with database.transaction() as session:
             return leader_election.acquire(session, name, f"process {number}", 60)
 
-    assert sorted(at_once(6, take)) == [False] * 5 + [True]
+    assert sorted(run_concurrently(6, take)) == [False] * 5 + [True]
 
 
-def test_workers_beat_at_the_same_time(database: Database) -> None:
+def test_concurrent_heartbeats_of_a_worker_succeed(database: Database) -> None:
     name = secrets.token_hex(8)
 
     def beat(number: int) -> None:
         with database.transaction() as session:
             workers.beat(session, name=name, queues=["light"], device="cpu", pid=number)
 
-    at_once(4, beat)
+    run_concurrently(4, beat)
     with database.reading() as session:
         assert name in [worker.name for worker in workers.live(session)]
 
 
-def test_events_of_a_job_are_numbered_in_the_order_they_happened(database: Database) -> None:
+def test_event_ids_of_a_job_follow_the_order_of_the_writes(database: Database) -> None:
     with database.transaction() as session:
-        claim = claimed(session, jobs.submit(session, kind=JobKind.PREDICT).id)
+        claim = claim_job(session, jobs.submit(session, kind=JobKind.PREDICT).id)
 
     def progress(number: int) -> None:
         with database.transaction() as session:
             jobs.record_progress(session, claim, {"step": number})
 
-    at_once(6, progress)
+    run_concurrently(6, progress)
     with database.reading() as session:
         last = jobs.events(session, claim.job_id)[-1]
         assert jobs.get(session, claim.job_id).progress == last.data
 
 
-def test_awkward_text_and_numbers_are_stored(database: Database) -> None:
+def test_nul_characters_and_nan_are_replaced(database: Database) -> None:
     with database.transaction() as session:
-        claim = claimed(session, jobs.submit(session, kind=JobKind.PREDICT).id)
+        claim = claim_job(session, jobs.submit(session, kind=JobKind.PREDICT).id)
         jobs.record_progress(session, claim, {"loss": float("nan")})
         jobs.fail(session, claim, "Error", "a\0b €", retryable=False)
     with database.reading() as session:
@@ -401,12 +356,10 @@ def test_awkward_text_and_numbers_are_stored(database: Database) -> None:
     assert job.error["message"] == "a�b €"
 
 
-def test_pages_and_deletion_work_here_too(
-    database: Database, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_pages_and_deletion(database: Database, tmp_path_factory: pytest.TempPathFactory) -> None:
     with database.transaction() as session:
         gnn_id, dataset_id = ready_gnn(session).id, reference_set(session).id
-        _, job = asked(session, gnn_id, dataset_id)
+        _, job = explanation_of(session, gnn_id, dataset_id)
         assert job.waiting_for is not None
         jobs.cancel(session, job.waiting_for)
         gnns.delete(session, gnn_id)
@@ -417,17 +370,17 @@ def test_pages_and_deletion_work_here_too(
         assert first.items[0].created_at >= second.items[0].created_at
         assert first.items[0].id != second.items[0].id
     artifacts = Artifacts(str(tmp_path_factory.mktemp("artifacts")))
-    artifacts.put(b"unnamed")
+    artifacts.put(b"unused")
     assert delete_unneeded(database, artifacts, min_age_seconds=-1) == 1
 
 
-def test_a_read_sees_one_moment(database: Database) -> None:
-    """Read explanation first and job second: a job that ends in between is not half seen."""
+def test_a_read_sees_one_snapshot(database: Database) -> None:
+    """A job that ends between the reads of explanation and job does not change the result."""
     with database.transaction() as session:
         gnn, dataset = ready_gnn(session), reference_set(session)
-        explanation, _ = asked(session, gnn.id, dataset.id)
+        explanation, _ = explanation_of(session, gnn.id, dataset.id)
         training = denoisers.get(session, explanation.denoiser_id).job_id
-        trained = claimed(session, training)
+        trained = claim_job(session, training)
         denoisers.finish(session, trained, weights_digest="7" * 64, shape={}, metrics={})
         jobs.succeed(session, trained)
 
@@ -435,7 +388,7 @@ def test_a_read_sees_one_moment(database: Database) -> None:
         before = explanations.get(session, explanation.id)
         assert before.result_digest is None
         with database.transaction() as writer:
-            claim = claimed(writer, explanation.job_id)
+            claim = claim_job(writer, explanation.job_id)
             explanations.finish(writer, claim, result_digest="8" * 64)
             jobs.succeed(writer, claim)
         job = jobs.get(session, explanation.job_id)
@@ -451,18 +404,18 @@ def test_a_read_sees_one_moment(database: Database) -> None:
     [select(Gnn).with_for_update(read=True, key_share=True), update(Gnn).values(description="b")],
     ids=["lock", "write"],
 )
-def test_a_read_takes_no_locks_and_writes_nothing(
+def test_a_read_transaction_refuses_locks_and_writes(
     database: Database, statement: Executable
 ) -> None:
     with database.reading() as session, pytest.raises(DBAPIError, match="read-only"):
         session.execute(statement)
-    with database.transaction() as session:  # the connection went back as it came
+    with database.transaction() as session:  # the connection is writable again
         session.execute(statement)
         session.rollback()
 
 
-def test_ended_jobs_are_counted_under_concurrency(database: Database) -> None:
-    """Endings of several kinds and states in each transaction, in opposite orders."""
+def test_concurrent_endings_are_counted(database: Database) -> None:
+    """Each transaction ends jobs of several kinds and states, in opposite orders."""
     with database.transaction() as session:
         before = job_totals.read(session)
     kinds = (JobKind.PREDICT, JobKind.PROBE)
@@ -471,13 +424,13 @@ def test_ended_jobs_are_counted_under_concurrency(database: Database) -> None:
         for _ in range(5):
             with database.transaction() as session:
                 ids = [jobs.submit(session, kind=kind).id for kind in kinds]
-                claims = [claimed(session, job_id) for job_id in ids]
+                claims = [claim_job(session, job_id) for job_id in ids]
                 if number % 2:
                     claims.reverse()
                 jobs.succeed(session, claims[0])
                 jobs.fail(session, claims[1], "test", "no", retryable=False)
 
-    at_once(8, end_some)
+    run_concurrently(8, end_some)
     with database.reading() as session:
         after = job_totals.read(session)
     new = {key: count - before.get(key, 0) for key, count in after.items()}

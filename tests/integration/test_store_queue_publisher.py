@@ -21,7 +21,7 @@ QUOTED = "p%2Fss%20w%C3%B6rd"
 
 
 class Server:
-    """Keeps nothing on disk: every start is one after a loss of all data."""
+    """A broker without persistence: it loses all data when it is killed."""
 
     def __init__(self, folder: Path, transport: str) -> None:
         self._socket = folder / "broker.sock"
@@ -87,7 +87,7 @@ def publisher(server: Server) -> Iterator[QueuePublisher]:
 
 
 def messages(server: Server, queue: str, priority: int) -> list[object]:
-    """The arguments of the tasks that wait, as kombu lays them down."""
+    """The arguments of the queued tasks, read from kombu's list."""
     key = queue if priority == 0 else f"{queue}\x06\x16{priority}"
     with server.client as client:
         return [json.loads(message)["headers"]["argsrepr"] for message in client.lrange(key, 0, -1)]

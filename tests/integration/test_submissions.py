@@ -1,4 +1,4 @@
-"""What was answered with 202 is there, once, however suddenly the API ends."""
+"""Every explanation that the API accepted is stored exactly once, even if the API is killed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from conftest import Stack
 
 CLIENTS = 8
-ENOUGH = 25  # accepted before the kill
+ACCEPTED_BEFORE_KILL = 25
 
 
 class Submitters:
-    """Clients that each send one keyed question after the other until the API is gone."""
+    """Clients that send requests with idempotency keys until the API stops answering."""
 
     def __init__(self, url: str, body: dict[str, Any]) -> None:
         self.sent: dict[str, dict[str, Any]] = {}  # by key
@@ -39,8 +39,8 @@ class Submitters:
 
     def _run(self, number: int) -> None:
         with httpx.Client(base_url=self._url, timeout=20) as client:
-            for place in range(10_000):
-                key = f"{number}-{place}"
+            for position in range(10_000):
+                key = f"{number}-{position}"
                 self.sent[key] = {**self._body, "seed": len(self.sent)}
                 try:
                     answer = client.post(
@@ -52,7 +52,7 @@ class Submitters:
                 self.accepted[key] = answer.json()["id"]
 
 
-def test_every_accepted_explanation_survives_kill_9_and_none_comes_twice(
+def test_accepted_explanations_survive_kill_9_and_are_stored_once(
     stack: Stack, deployment_of: Any
 ) -> None:
     service = stack.start_service()
@@ -65,35 +65,35 @@ def test_every_accepted_explanation_survives_kill_9_and_none_comes_twice(
             "graph": deployed.graph(),
         }
     with Submitters(service.url, body) as submitters:
-        stack.until(lambda: len(submitters.accepted) >= ENOUGH, "enough were accepted")
+        stack.until(
+            lambda: len(submitters.accepted) >= ACCEPTED_BEFORE_KILL, "enough requests are accepted"
+        )
         service.kill()
     sent, accepted = submitters.sent, submitters.accepted
-    assert len(sent) > len(accepted)  # some were under way
-    require_whole(stack, accepted)
+    assert len(sent) > len(accepted)  # the kill interrupted some requests
+    assert_complete(stack, accepted)
 
     service = stack.start_service()
     with httpx.Client(base_url=service.url, timeout=20) as client:
-        for key, question in sent.items():
-            answer = client.post(
-                "/v1/explanations", json=question, headers={"Idempotency-Key": key}
-            )
+        for key, body in sent.items():
+            answer = client.post("/v1/explanations", json=body, headers={"Idempotency-Key": key})
             assert answer.status_code == 202, answer.text
             assert answer.json()["id"] == accepted.setdefault(key, answer.json()["id"])
     assert len(set(accepted.values())) == len(sent)
-    require_whole(stack, accepted)
+    assert_complete(stack, accepted)
     with stack.store.database.reading() as session:
         assert session.scalar(select(func.count()).select_from(Explanation)) == len(sent)
 
 
-def require_whole(stack: Stack, accepted: dict[str, str]) -> None:
-    """All that were accepted are there, and what is there has all of its parts."""
+def assert_complete(stack: Stack, accepted: dict[str, str]) -> None:
+    """Checks that accepted explanations are stored, each with a job, events and a request."""
     with stack.store.database.reading() as session:
         explanations = session.scalars(select(Explanation)).all()
         jobs = set(session.scalars(select(Job.id).where(Job.kind == JobKind.COUNTERFACTUAL)))
-        told = set(session.scalars(select(JobEvent.job_id)))
+        jobs_with_events = set(session.scalars(select(JobEvent.job_id)))
     assert set(accepted.values()) <= {explanation.id for explanation in explanations}
     assert {explanation.job_id for explanation in explanations} == jobs
     assert len(explanations) == len(jobs)
-    assert jobs <= told
+    assert jobs <= jobs_with_events
     for explanation in explanations:
         assert stack.store.artifacts.exists(explanation.request_digest)

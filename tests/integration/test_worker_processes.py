@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
@@ -113,15 +114,15 @@ class World:
             if event.type is EventType.STATE
         ]
 
-    def first_step_of(self, job_id: str, attempt: int) -> int | None:
-        """The first progress written in that attempt; None if there is none yet."""
+    def first_step_of_run(self, job_id: str, run: int) -> int | None:
+        """The first progress after the job was started for the `run`-th time; None if not yet."""
         with self.stack.store.database.reading() as session:
             events = jobs.events(session, job_id, limit=10_000)
-        current = 0
+        starts = 0
         for event in events:
             if event.type is EventType.STATE:
-                current = event.data["attempt"]
-            elif event.type is EventType.PROGRESS and current == attempt:
+                starts += event.data["state"] == "running"
+            elif event.type is EventType.PROGRESS and starts == run:
                 return int(event.data["step"])
         return None
 
@@ -300,7 +301,7 @@ def test_a_paused_worker_cannot_commit_late(stack: Stack, world: World) -> None:
     finally:
         paused.signal(signal.SIGCONT)
     world.wait_for(job_id, JobState.SUCCEEDED)
-    resumed = world.first_step_of(job_id, 2)
+    resumed = world.first_step_of_run(job_id, 2)
     assert resumed is not None
     assert resumed >= step
     stack.until(lambda: bool(stack.logs("Lease lost")), "the first attempt stopped")
@@ -348,17 +349,29 @@ def test_sigterm_releases_the_job_to_another_worker(stack: Stack, world: World) 
     assert time.monotonic() - signalled < 5
     assert stopping.children() == []
     world.wait_for(job_id, JobState.SUCCEEDED)
-    resumed = world.first_step_of(job_id, 2)
+    resumed = world.first_step_of_run(job_id, 2)
     assert resumed is not None
     assert resumed > step  # it wrote a checkpoint before it stopped
-    assert world.job(job_id).attempts_used == 1  # a clean shutdown does not count
     assert world.states(job_id) == [
         ("queued", 0),
         ("running", 1),
-        ("queued", 1),
-        ("running", 2),
-        ("succeeded", 2),
+        ("queued", 0),  # the released attempt does not count
+        ("running", 1),
+        ("succeeded", 1),
     ]
+
+
+def test_a_worker_ignores_packages_of_the_current_folder(
+    stack: Stack, world: World, tmp_path: Path
+) -> None:
+    """The folder of a user may contain a `models` package, too."""
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "__init__.py").write_text("raise ImportError('the package of a user')")
+    for worker in stack.workers:
+        worker.kill()
+    stack.wait_for(stack.start_worker(folder=tmp_path))
+    (job_id,) = world.predict(1)
+    world.wait_for(job_id, JobState.SUCCEEDED)
 
 
 def trained(stack: Stack, world: World) -> Denoiser:
@@ -432,7 +445,7 @@ def test_another_worker_resumes_from_the_checkpoint_of_a_killed_one(
     stack.until(
         lambda: world.wait_for_checkpoint(job_id) > before, "the second attempt has a checkpoint"
     )
-    stack.until(lambda: world.first_step_of(job_id, 2) is not None, "it reports progress")
+    stack.until(lambda: world.first_step_of_run(job_id, 2) is not None, "it reports progress")
     second_checkpoint = world.wait_for_checkpoint(job_id)
     owner = world.job(job_id).lease_owner
     assert owner is not None
@@ -442,7 +455,7 @@ def test_another_worker_resumes_from_the_checkpoint_of_a_killed_one(
     assert survivor.is_alive
 
     world.wait_for(job_id, JobState.SUCCEEDED)
-    second, third = world.first_step_of(job_id, 2), world.first_step_of(job_id, 3)
+    second, third = world.first_step_of_run(job_id, 2), world.first_step_of_run(job_id, 3)
     assert second is not None
     assert third is not None
     assert 0 < first_checkpoint <= second

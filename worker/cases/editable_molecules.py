@@ -11,7 +11,7 @@ from d4explain.contracts.results import Atom, EditedMolecule, GeneratedMolecule,
 from d4explain.gnn.graphs import Graph
 from models.counterfactual.explain import CounterfactualOutcome, FoundCounterfactual
 from models.graphs.valences import Valences
-from store.gnn_files.molecules import MoleculeError, ReadMolecule, judged, of_single_bonds
+from store.gnn_files.molecules import MoleculeError, ReadMolecule, checked_molecule, of_single_bonds
 
 
 def generated_molecule(
@@ -34,7 +34,7 @@ def generated_molecule(
         return None  # RDKit is not installed, and the GNN does not need it
     nodes = range(len(known))
     atoms = [Atom(node=node, element=element) for node, element in enumerate(known)]
-    return GeneratedMolecule(**judged(molecule, nodes).model_dump(), atoms=atoms)
+    return GeneratedMolecule(**checked_molecule(molecule, nodes).model_dump(), atoms=atoms)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from d4explain.gnn.errors import RefusedError
 from store.artifacts.disk_space import is_disk_full
 from store.errors import ArtifactCorrupt, ArtifactMissing
 
+DISK_FULL = "disk_full"
 # The same input may succeed later or on another worker: memory, disk, network, device.
 _TRANSIENT = (MemoryError, OSError, SQLAlchemyError, torch.OutOfMemoryError, torch.AcceleratorError)
 # The request cannot be fulfilled; these errors carry messages for users.
@@ -31,7 +32,7 @@ def failure_of(error: Exception) -> Failure:
     if _is_out_of_memory(error):
         return Failure("out_of_memory", "The job needs more memory than this worker has.", True)
     if is_disk_full(error):
-        return Failure("disk_full", "A disk of this deployment is full.", True, counts=False)
+        return Failure(DISK_FULL, "The disk is full: the job could not store its data.", True)
     if isinstance(error, ArtifactMissing | ArtifactCorrupt):
         return Failure("artifact", str(error), True)
     if isinstance(error, _TRANSIENT):

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -17,7 +18,7 @@ from store.store import Store
 from worker.execution.attempt_endings import EndingWriter, failed, finished, released, stopped
 from worker.execution.claimed_jobs import ClaimedJob, TimeSlice
 from worker.execution.control import Stopped, StopReason
-from worker.execution.failures import failure_of
+from worker.execution.failures import DISK_FULL, Failure, failure_of
 from worker.execution.fair_scheduler import FairScheduler
 from worker.execution.handler_api import Handler, HandlerContext
 from worker.execution.watchdog import Deadlines, Watchdog
@@ -213,17 +214,25 @@ class Runner:
             endings.add(stopped(claimed_job, stop.reason))
         except Exception as error:
             failure = failure_of(error)
+            if failure.kind == DISK_FULL:
+                failure = self._disk_failure(failure)
             log.warning("Attempt failed: %s", failure.message, exc_info=True)
             self._library.clear()  # the cache may be the reason for a lack of memory
             endings.add(failed(claimed_job, failure))
-            if not failure.counts:
-                self._store.disk.note_refusal()
             if failure.unsound_process:
                 _release_waiting(time_slice, endings)
                 endings.write()
                 self._exit_process(_ERROR_EXIT_CODE)
         finally:
             time_slice.attempts_done += 1
+
+    def _disk_failure(self, failure: Failure) -> Failure:
+        """Counts the attempt if the disk has free space: this job needs more than there is."""
+        disk = self._store.disk
+        needs_too_much = disk.below_reserve() is None
+        disk.note_refusal()
+        message = f"{failure.message} Now {disk.free_space()}."
+        return replace(failure, message=message, counts=needs_too_much)
 
     def _end_process(
         self,

@@ -1,13 +1,12 @@
-"""Models as people have them, trained, exported, registered and explained over HTTP.
+"""Typical PyG models are trained, exported, registered and explained over HTTP.
 
-What is found is checked by the original PyG module, on the edited graph.
+The tests verify the answers with the original PyG module on the edited graphs.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,61 +31,30 @@ from torch_geometric.nn import (
 from bench.data.tasks import data_folder
 from bench.data.tu import read_tu
 from d4explain.export.exporter import Chain, Jump, export
+from tests.unit.flows.api_flow import ApiFlow
 
 torch.set_num_threads(1)
-QUICK = {"steps": 8, "hidden": 8, "blocks": 1}
 MUTAGENICITY = data_folder() / "Mutagenicity.zip"
-MOST_NODES = 30
-
-
-@dataclass
-class Road:
-    """An API with default limits, and a worker that does what is queued."""
-
-    api: Any
-
-    def register(self, model: nn.Module | Chain, folder: Path, samples: Any) -> dict[str, Any]:
-        """The ready GNN: its probe has passed, and got the samples right."""
-        files = export(model, folder)
-        answer = self.api.client.post(
-            "/v1/gnns",
-            data={"name": "brought", "spec": files.spec.read_text()},
-            files={
-                "weights": ("w", files.weights.read_bytes()),
-                "samples": ("s", json.dumps(samples).encode()),
-            },
-            headers={"Prefer": "respond-async"},
-        )
-        assert answer.status_code == 202, answer.text
-        self.api.work()
-        gnn: dict[str, Any] = self.api.client.get(answer.headers["location"]).json()
-        assert gnn["state"] == "ready", gnn["report"]
-        return gnn
-
-    def explained(self, gnn: dict[str, Any], reference: Any, **asked: Any) -> list[Any]:
-        answer = self.api.client.post(
-            "/v1/datasets", json={"name": "reference", "graphs": reference}
-        )
-        assert answer.status_code == 201, answer.text
-        body = {
-            "kind": "counterfactual",
-            "gnn": gnn["id"],
-            "dataset": answer.json()["id"],
-            "denoiser": QUICK,
-            **asked,
-        }
-        answer = self.api.client.post("/v1/explanations", json=body)
-        assert answer.status_code == 202, answer.text
-        self.api.work()
-        found = self.api.client.get(answer.headers["location"]).json()
-        assert found["state"] == "succeeded", found["job"]["error"]
-        answers: list[Any] = found["result"]["answers"]
-        return answers
+MAX_NODES = 30
 
 
 @pytest.fixture(scope="module")
-def road(deployed: Callable[..., Any]) -> Road:
-    return Road(deployed())
+def flow(deployed: Callable[..., Any]) -> ApiFlow:
+    return ApiFlow(deployed(), denoiser={"steps": 8, "hidden": 8, "blocks": 1})
+
+
+def register(flow: ApiFlow, model: nn.Module | Chain, folder: Path, samples: Any) -> dict[str, Any]:
+    """Exports the model and registers it; returns the GNN after its probe passed."""
+    files = export(model, folder)
+    spec = json.loads(files.spec.read_text())
+    gnn = flow.register("exported", spec, files.weights.read_bytes(), samples)
+    assert gnn["state"] == "ready", gnn["report"]
+    return gnn
+
+
+def explain(flow: ApiFlow, gnn: dict[str, Any], reference: Any, **body: Any) -> list[Any]:
+    dataset = flow.create_dataset(reference)
+    return flow.answers(gnn=gnn["id"], dataset=dataset["id"], **body)
 
 
 def posted(data: Data) -> dict[str, Any]:
@@ -98,7 +66,7 @@ def posted(data: Data) -> dict[str, Any]:
 
 
 def edited(data: Data, edits: Sequence[dict[str, Any]]) -> Data:
-    """The graph with the edits made in both directions, whose pairs must be as they say."""
+    """Applies the edits in both directions; removed edges must exist, added ones must not."""
     pairs = set(map(tuple, data.edge_index.T.tolist()))
     for edit in edits:
         both = {(edit["source"], edit["target"]), (edit["target"], edit["source"])}
@@ -107,7 +75,7 @@ def edited(data: Data, edits: Sequence[dict[str, Any]]) -> Data:
     return Data(x=data.x, edge_index=torch.tensor(sorted(pairs)).T, y=data.y)
 
 
-def both_ways(edges: Tensor) -> Tensor:
+def both_directions(edges: Tensor) -> Tensor:
     return torch.cat([edges, edges.flip(0)], dim=1)
 
 
@@ -125,8 +93,8 @@ def trained(model: nn.Module, graphs: Sequence[Data], epochs: int, loss: Any) ->
     return model.eval()
 
 
-def says(model: nn.Module, data: Data) -> Tensor:
-    """The model's own output for one graph."""
+def output_of(model: nn.Module, data: Data) -> Tensor:
+    """The output of the PyG model for one graph."""
     batch = Batch.from_data_list([data])
     with torch.no_grad():
         output: Tensor = model(batch.x, batch.edge_index, batch.batch)
@@ -134,7 +102,7 @@ def says(model: nn.Module, data: Data) -> Tensor:
 
 
 class GinClassifier(nn.Module):
-    """As PyG's examples write it: a GIN, a pool, an MLP."""
+    """A model as in PyG's examples: a GIN, a pool, an MLP."""
 
     def __init__(self, features: int, classes: int) -> None:
         super().__init__()
@@ -149,41 +117,42 @@ class GinClassifier(nn.Module):
 @pytest.mark.skipif(
     not MUTAGENICITY.exists(), reason=f"{MUTAGENICITY} does not exist; set D4_DATA to its folder"
 )
-def test_a_gin_of_mutagenicity(road: Road, tmp_path: Path) -> None:
-    part = read_tu(MUTAGENICITY)
-    drawn = torch.randperm(len(part.graphs), generator=torch.Generator().manual_seed(0)).tolist()
+def test_a_gin_for_mutagenicity_is_explained(flow: ApiFlow, tmp_path: Path) -> None:
+    dataset = read_tu(MUTAGENICITY)
+    order = torch.randperm(len(dataset.graphs), generator=torch.Generator().manual_seed(0)).tolist()
     molecules = [
         Data(
-            x=part.graphs[i].features,
-            edge_index=both_ways(part.graphs[i].edges),
-            y=part.labels[i].reshape(1),
+            x=dataset.graphs[i].features,
+            edge_index=both_directions(dataset.graphs[i].edges),
+            y=dataset.labels[i].reshape(1),
         )
-        for i in drawn
-        if part.graphs[i].node_count <= MOST_NODES
+        for i in order
+        if dataset.graphs[i].node_count <= MAX_NODES
     ][:450]
     training, held_out = molecules[:350], molecules[350:]
     torch.manual_seed(0)
     model = GinClassifier(molecules[0].num_features, 2)
     trained(model, training, epochs=6, loss=F.cross_entropy)
-    right = [int(says(model, data).argmax()) == int(data.y) for data in held_out]
-    accuracy = sum(right) / len(right)
+    correct = [int(output_of(model, data).argmax()) == int(data.y) for data in held_out]
+    accuracy = sum(correct) / len(correct)
     assert accuracy > 0.65
 
     chain = Chain(model, [model.gnn, global_add_pool, model.head])
     samples = {"graphs": [posted(data) for data in held_out[:64]], "min_accuracy": 0.6}
-    gnn = road.register(chain, tmp_path, samples)
-    assert gnn["report"]["samples"]["accuracy"] == sum(right[:64]) / 64
+    gnn = register(flow, chain, tmp_path, samples)
+    assert gnn["report"]["samples"]["accuracy"] == sum(correct[:64]) / 64
 
-    asked = held_out[:3]
-    answers = road.explained(
+    explained = held_out[:3]
+    answers = explain(
+        flow,
         gnn,
         [posted(data) for data in training[:24]],
-        graphs=[posted(data) for data in asked],
+        graphs=[posted(data) for data in explained],
         preset="fast",
         alternatives=2,
     )
-    for data, answer in zip(asked, answers, strict=True):
-        check_graph_answer(data, answer, lambda d: says(model, d).softmax(dim=0))
+    for data, answer in zip(explained, answers, strict=True):
+        check_graph_answer(data, answer, lambda d: output_of(model, d).softmax(dim=0))
     assert sum(answer["found"] for answer in answers) >= 2
 
 
@@ -197,7 +166,7 @@ def check_graph_answer(data: Data, answer: Any, probabilities: Callable[[Data], 
 
 
 def tree_with_cycles(generator: torch.Generator) -> Data:
-    """A binary tree with six-node cycles, whose nodes are class 1; features are noisy hints."""
+    """A binary tree with attached six-node cycles; cycle nodes have class 1, features are noisy."""
     graph = nx.balanced_tree(2, 4)
     labels = [0] * len(graph)
     for number in range(6):
@@ -209,10 +178,10 @@ def tree_with_cycles(generator: torch.Generator) -> Data:
     degrees = torch.tensor([degree for _, degree in sorted(graph.degree)])
     hint = 2 * y - 1 + 1.5 * torch.randn(len(y), generator=generator)
     x = torch.stack([hint, degrees.float(), torch.ones(len(y))], dim=1)
-    return Data(x=x, edge_index=both_ways(torch.tensor(sorted(graph.edges)).T), y=y)
+    return Data(x=x, edge_index=both_directions(torch.tensor(sorted(graph.edges)).T), y=y)
 
 
-def test_a_gat_that_classifies_nodes(road: Road, tmp_path: Path) -> None:
+def test_a_gat_node_classifier_is_explained(flow: ApiFlow, tmp_path: Path) -> None:
     data = tree_with_cycles(torch.Generator().manual_seed(0))
     torch.manual_seed(0)
     model = GAT(3, 16, num_layers=2, out_channels=2, heads=2, dropout=0.2)
@@ -232,17 +201,17 @@ def test_a_gat_that_classifies_nodes(road: Road, tmp_path: Path) -> None:
     assert accuracy > 0.85
 
     samples = {"graphs": [posted(data)], "min_accuracy": 0.85}
-    gnn = road.register(model, tmp_path, samples)
+    gnn = register(flow, model, tmp_path, samples)
     assert gnn["spec"]["task"] == "node"
     assert gnn["report"]["samples"]["node_count"] == data.num_nodes
     assert gnn["report"]["samples"]["accuracy"] == pytest.approx(accuracy)
 
-    unsure = before.max(dim=1).values.argsort()[:3].tolist()
+    uncertain = before.max(dim=1).values.argsort()[:3].tolist()
     graph = posted(data)
-    answers = road.explained(
-        gnn, [graph], graph=graph, nodes=unsure, constraints={"max_ratio": 0.5}
+    answers = explain(
+        flow, gnn, [graph], graph=graph, nodes=uncertain, constraints={"max_ratio": 0.5}
     )
-    for node, answer in zip(unsure, answers, strict=True):
+    for node, answer in zip(uncertain, answers, strict=True):
         assert answer["node"]["id"] == node
         for found in answer["counterfactuals"]:
             after = probabilities(edited(data, found["edits"]))[node]
@@ -251,8 +220,8 @@ def test_a_gat_that_classifies_nodes(road: Road, tmp_path: Path) -> None:
     assert sum(answer["found"] for answer in answers) >= 2
 
 
-class HandWritten(nn.Module):
-    """What a research repository has: two kinds of layers, a residual, jumps, one logit."""
+class ResearchModel(nn.Module):
+    """A model as in research code: two layer types, a residual, jumping knowledge, one logit."""
 
     def __init__(self, features: int, hidden: int) -> None:
         super().__init__()
@@ -281,45 +250,46 @@ class HandWritten(nn.Module):
 
 
 def ring_or_tree(number: int) -> Data:
-    """Class 1 is a ring with a tail, class 0 a tree of as many nodes."""
+    """Class 1 is a ring with a tail; class 0 is a tree with the same number of nodes."""
     size = 7 + number % 5
     graph = nx.random_labeled_tree(size, seed=number)
     if number % 2:
         graph = nx.cycle_graph(size - 2)
         nx.add_path(graph, [0, size - 2, size - 1])
-    edges = both_ways(torch.tensor([sorted(edge) for edge in graph.edges]).T)
+    edges = both_directions(torch.tensor([sorted(edge) for edge in graph.edges]).T)
     return Data(x=torch.ones(size, 1), edge_index=edges, y=torch.tensor([number % 2]))
 
 
-def test_a_hand_written_module(road: Road, tmp_path: Path) -> None:
+def test_a_hand_written_module_is_explained(flow: ApiFlow, tmp_path: Path) -> None:
     graphs = [ring_or_tree(number) for number in range(120)]
     torch.manual_seed(0)
-    model = HandWritten(1, 16)
+    model = ResearchModel(1, 16)
 
     def binary(logits: Tensor, labels: Tensor) -> Tensor:
         return F.binary_cross_entropy_with_logits(logits, labels.float())
 
     trained(model, graphs[:80], epochs=15, loss=binary)
-    right = [int(says(model, data) > 0) == int(data.y) for data in graphs[80:]]
-    assert sum(right) / len(right) > 0.9
+    correct = [int(output_of(model, data) > 0) == int(data.y) for data in graphs[80:]]
+    assert sum(correct) / len(correct) > 0.9
 
     samples = {"graphs": [posted(data) for data in graphs[80:]], "min_accuracy": 0.9}
-    gnn = road.register(model.chain(), tmp_path, samples)
+    gnn = register(flow, model.chain(), tmp_path, samples)
     assert (gnn["spec"]["head"], gnn["spec"]["classes"]) == ("binary", 2)
-    asked = graphs[100:103]
-    answers = road.explained(
+    explained = graphs[100:103]
+    answers = explain(
+        flow,
         gnn,
         [posted(data) for data in graphs[:30]],
-        graphs=[posted(data) for data in asked],
+        graphs=[posted(data) for data in explained],
         constraints={"max_ratio": 0.5},
         preset="fast",
         alternatives=2,
     )
 
     def probabilities(data: Data) -> Tensor:
-        second = says(model, data).sigmoid()
-        return torch.stack([1 - second, second])
+        class_1 = output_of(model, data).sigmoid()
+        return torch.stack([1 - class_1, class_1])
 
-    for data, answer in zip(asked, answers, strict=True):
+    for data, answer in zip(explained, answers, strict=True):
         check_graph_answer(data, answer, probabilities)
     assert sum(answer["found"] for answer in answers) >= 2

@@ -1,11 +1,9 @@
-"""Node classifiers over HTTP, from registration to explanation; the worker runs in this process."""
+"""Node classifiers are registered, probed, predicted and explained over HTTP."""
 
 from __future__ import annotations
 
-import json
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -23,55 +21,23 @@ from models.graphs.neighbourhoods import instance
 from service.http.faults import InvalidRequestError
 from service.schemas import CounterfactualIn, PredictionsIn
 from service.submission.explanation_requests import counterfactual_request, prediction_request
-from store import jobs
 from store.database.tables import Gnn as GnnRow
-from store.jobs import JobState
 from store.settings import Settings
+from tests.unit.flows.api_flow import ApiFlow, assert_refused
+from tests.unit.flows.walk_counter import SPEC, THRESHOLD, count_walks, walk_counter_weights
 from worker.cases.graph_cases import part_of, rules_for, rules_within
-from worker.execution.runner import Runner
-from worker.handlers import HANDLERS
 from worker.loading.graph_conversion import graph_of
-from worker.loading.library import Library
 from worker.loading.reference_sampling import REFERENCE_NODES, sample_neighbourhoods
 from worker.loading.spec_conversion import spec_from_document
 
 torch.set_num_threads(1)
-CPU = torch.device("cpu")
-CONFIG = {"steps": 12, "hidden": 4, "blocks": 1}
-GIN = {"type": "gin", "out": 2, "hidden": 2}
-SPEC = {
-    "task": "node",
-    "features": 1,
-    "classes": 2,
-    "layers": [GIN, GIN, {"type": "linear", "out": 2}],
-}
-THRESHOLD = 10.0
-
-
-def walk_counter() -> bytes:
-    """Class 1 if more than THRESHOLD walks of two steps start at the node; a step may stay."""
-    tensors = {
-        "layers.0.conv.nn.0.weight": torch.ones(2, 1),
-        "layers.1.conv.nn.0.weight": torch.eye(2),
-        "layers.2.linear.weight": torch.tensor([[0.0, 0.0], [0.5, 0.5]]),
-        "layers.2.linear.bias": torch.tensor([0.0, -THRESHOLD]),
-    }
-    for layer in (0, 1):
-        tensors[f"layers.{layer}.conv.eps"] = torch.zeros(1)
-        tensors[f"layers.{layer}.conv.nn.0.bias"] = torch.zeros(2)
-        tensors[f"layers.{layer}.conv.nn.2.weight"] = torch.eye(2)
-        tensors[f"layers.{layer}.conv.nn.2.bias"] = torch.zeros(2)
-    return save(tensors)
+WEIGHTS = walk_counter_weights()
 
 
 def walks(graph: dict[str, Any]) -> dict[Any, float]:
-    """The truth about every node, by powers of the adjacency."""
-    read = nx.node_link_graph(
-        {"directed": False, "multigraph": False, "graph": {}, **graph}, edges="edges"
-    )
-    nodes = list(read)
-    steps = nx.to_numpy_array(read, nodes) + np.eye(len(nodes))
-    return dict(zip(nodes, (steps @ steps).sum(axis=1).tolist(), strict=True))
+    """The number of walks that start at each node, by the caller's ids."""
+    header = {"directed": False, "multigraph": False, "graph": {}}
+    return count_walks(nx.node_link_graph({**header, **graph}, edges="edges"))
 
 
 def node_link(ids: Sequence[Any], edges: Sequence[tuple[Any, Any]]) -> dict[str, Any]:
@@ -82,7 +48,7 @@ def node_link(ids: Sequence[Any], edges: Sequence[tuple[Any, Any]]) -> dict[str,
 
 
 def ring(size: int, chords: Sequence[tuple[int, int]] = ()) -> dict[str, Any]:
-    """Nodes 0, 1, … but with names of two kinds: odd ones are texts."""
+    """A ring; even nodes have integers as ids (0, 2, …), odd ones strings (n1, n3, …)."""
     ids = [f"n{i}" if i % 2 else i for i in range(size)]
     pairs = [*pairwise(range(size)), (size - 1, 0), *chords]
     return node_link(ids, [(ids[a], ids[b]) for a, b in pairs])
@@ -91,82 +57,12 @@ def ring(size: int, chords: Sequence[tuple[int, int]] = ()) -> dict[str, Any]:
 REFERENCE = [ring(8), ring(9, [(0, 3)]), ring(7, [(0, 2), (1, 4)])]
 
 
-@dataclass
-class Road:
-    """An API with a worker that runs what is queued, a registered GNN and a reference set."""
-
-    api: Any
-    runner: Runner
-    gnn: str = ""
-    dataset: str = ""
-
-    def work(self) -> None:
-        while True:
-            with self.api.store.database.reading() as session:
-                queued = jobs.page(session, state=JobState.QUEUED).items
-            ready = [job.id for job in queued if job.waiting_for is None]
-            if not ready:
-                return
-            self.runner.run(ready[-1])
-
-    def posted(self, spec: dict[str, Any], weights: bytes, samples: Any = None) -> Any:
-        files = {"weights": ("w", weights)}
-        if samples is not None:
-            files["samples"] = ("s", json.dumps(samples).encode())
-        return self.api.client.post(
-            "/v1/gnns",
-            data={"name": "walks", "spec": json.dumps(spec)},
-            files=files,
-            headers={"Prefer": "respond-async"},
-        )
-
-    def register(self, spec: dict[str, Any], weights: bytes, samples: Any = None) -> dict[str, Any]:
-        answer = self.posted(spec, weights, samples)
-        assert answer.status_code == 202, answer.text
-        self.work()
-        found: dict[str, Any] = self.api.client.get(answer.headers["location"]).json()
-        return found
-
-    def post(self, **body: Any) -> Any:
-        known = {"gnn": self.gnn, "dataset": self.dataset}
-        if body.get("explainer") != "search":
-            known["denoiser"] = CONFIG
-        return self.api.client.post("/v1/explanations", json={**known, **body})
-
-    def explained(self, **body: Any) -> dict[str, Any]:
-        """The finished explanation."""
-        answer = self.post(**body)
-        assert answer.status_code == 202, answer.text
-        self.work()
-        found: dict[str, Any] = self.api.client.get(answer.headers["location"]).json()
-        assert found["state"] == "succeeded", found["job"]["error"]
-        return found
-
-    def answers(self, **body: Any) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.explained(kind="counterfactual", **body)["result"][
-            "answers"
-        ]
-        return found
-
-    def predicted(self, **body: Any) -> list[dict[str, Any]]:
-        answer = self.api.client.post(
-            f"/v1/gnns/{self.gnn}/predictions", json=body, headers={"Prefer": "respond-async"}
-        )
-        assert answer.status_code == 202, answer.text
-        self.work()
-        job = self.api.client.get(answer.headers["location"]).json()
-        found: list[dict[str, Any]] = job["result"]["predictions"]
-        return found
-
-
 @pytest.fixture(scope="module")
-def road(shared_api: Any) -> Road:
-    library = Library(shared_api.store.artifacts, CPU)
-    road = Road(shared_api, Runner(shared_api.store, library, HANDLERS, "test"))
-    road.gnn = road.register(SPEC, walk_counter())["id"]
-    answer = shared_api.client.post("/v1/datasets", json={"name": "rings", "graphs": REFERENCE})
-    road.dataset = answer.json()["id"]
-    return road
+def flow(shared_api: Any) -> ApiFlow:
+    flow = ApiFlow(shared_api, denoiser={"steps": 12, "hidden": 4, "blocks": 1})
+    flow.gnn = flow.register("walks", SPEC, WEIGHTS)["id"]
+    flow.dataset = flow.create_dataset(REFERENCE)["id"]
+    return flow
 
 
 def edited(graph: dict[str, Any], edits: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -178,77 +74,77 @@ def edited(graph: dict[str, Any], edits: Sequence[dict[str, Any]]) -> dict[str, 
     return {**graph, "edges": [dict(zip(("source", "target"), p, strict=True)) for p in pairs]}
 
 
-def test_a_node_classifier_is_probed_and_ready(road: Road) -> None:
-    gnn = road.api.client.get(f"/v1/gnns/{road.gnn}").json()
+def test_a_node_classifier_passes_the_probe(flow: ApiFlow) -> None:
+    gnn = flow.client.get(f"/v1/gnns/{flow.gnn}").json()
     assert gnn["state"] == "ready"
     assert gnn["spec"]["task"] == "node"
     shapes = next(check for check in gnn["report"]["checks"] if check["name"] == "shapes")
     assert "nodes give logits" in shapes["detail"]
 
 
-def test_a_node_classifier_that_sees_no_edges_is_rejected(road: Road) -> None:
+def test_a_node_classifier_that_ignores_edges_is_rejected(flow: ApiFlow) -> None:
     blind = {**SPEC, "layers": [{"type": "linear", "out": 2}]}
     weights = {
         "layers.0.linear.weight": torch.tensor([[1.0], [0.0]]),
         "layers.0.linear.bias": torch.ones(2),
     }
-    gnn = road.register(blind, save(weights))
+    gnn = flow.register("blind", blind, save(weights))
     assert gnn["state"] == "rejected"
     failed = [check["name"] for check in gnn["report"]["checks"] if not check["passed"]]
     assert failed == ["sees_edges"]
 
 
 def labelled(graph: dict[str, Any], wrong: Sequence[Any] = ()) -> dict[str, Any]:
-    """With the true class at every node but the `wrong` ones, and none at the last node."""
-    truth = walks(graph)
+    """Labels all nodes but the last one; the nodes in `wrong` get the wrong class."""
+    counts = walks(graph)
     nodes = [
-        {**node, "label": int(truth[node["id"]] > THRESHOLD) ^ (node["id"] in wrong)}
+        {**node, "label": int(counts[node["id"]] > THRESHOLD) ^ (node["id"] in wrong)}
         for node in graph["nodes"]
     ]
     del nodes[-1]["label"]
     return {**graph, "nodes": nodes}
 
 
-SAMPLED = ring(8, [(0, 3), (0, 4)])
+SAMPLE = ring(8, [(0, 3), (0, 4)])
 
 
-def test_labelled_nodes_are_counted_in_the_probe(road: Road) -> None:
-    """Once as node-link JSON with two wrong labels, once as a PyG dict with all of them right."""
-    right = labelled(SAMPLED)
+def test_the_probe_reports_the_accuracy_on_labelled_nodes(flow: ApiFlow) -> None:
+    """Samples: node-link JSON with two wrong labels, and a PyG dict with correct labels."""
+    right = labelled(SAMPLE)
     classes = [node.get("label") for node in right["nodes"]]
-    position = {node["id"]: place for place, node in enumerate(SAMPLED["nodes"])}
-    ends = [[position[edge[end]] for edge in SAMPLED["edges"]] for end in ("source", "target")]
+    position = {node["id"]: index for index, node in enumerate(SAMPLE["nodes"])}
+    ends = [[position[edge[end]] for edge in SAMPLE["edges"]] for end in ("source", "target")]
     as_pyg = {"x": [[1.0]] * 8, "edge_index": ends, "y": classes}
-    wrong = labelled(SAMPLED, wrong=[0, "n1"])
-    gnn = road.register(SPEC, walk_counter(), {"graphs": [wrong, as_pyg]})
+    wrong = labelled(SAMPLE, wrong=[0, "n1"])
+    gnn = flow.register("walks", SPEC, WEIGHTS, {"graphs": [wrong, as_pyg]})
     assert gnn["state"] == "ready", gnn["report"]
     figures = gnn["report"]["samples"]
     assert (figures["graph_count"], figures["node_count"]) == (2, 14)
     assert figures["accuracy"] == pytest.approx(12 / 14)
-    told = [*classes[:-1], *classes[:-1]]
+    predicted = [*classes[:-1], *classes[:-1]]
     for number, found in enumerate(figures["classes"]):
-        flipped = sum(classes[place] == number for place in (0, 1))
-        assert found["predicted"] == told.count(number) > 0
-        assert found["correct"] == told.count(number) - flipped
+        flipped = sum(classes[index] == number for index in (0, 1))
+        assert found["predicted"] == predicted.count(number) > 0
+        assert found["correct"] == predicted.count(number) - flipped
     assert sum(found["labelled"] for found in figures["classes"]) == 14
 
 
-def test_wrongly_labelled_nodes_are_named(road: Road) -> None:
-    wrong = labelled(SAMPLED, wrong=["n3"])
-    gnn = road.register(SPEC, walk_counter(), {"graphs": [wrong], "min_accuracy": 1.0})
+def test_the_probe_names_a_node_that_is_not_predicted_as_labelled(flow: ApiFlow) -> None:
+    wrong = labelled(SAMPLE, wrong=["n3"])
+    gnn = flow.register("walks", SPEC, WEIGHTS, {"graphs": [wrong], "min_accuracy": 1.0})
     assert gnn["state"] == "rejected"
     (failed,) = [check for check in gnn["report"]["checks"] if not check["passed"]]
     assert failed["name"] == "samples_accuracy"
     assert failed["detail"].startswith("6 of 7 samples are predicted as labelled")
-    truth = int(walks(SAMPLED)["n3"] > THRESHOLD)
+    predicted = int(walks(SAMPLE)["n3"] > THRESHOLD)
     example = failed["example"]
     assert example["graph"] == "graph 0 of the samples, 8 nodes and 10 edges, node 'n3'"
-    assert (example["sample"], example["expected"]) == (0, f"class {1 - truth}")
-    assert example["came_out"].startswith(f"class {truth}, ")
+    assert (example["sample"], example["expected"]) == (0, f"class {1 - predicted}")
+    assert example["came_out"].startswith(f"class {predicted}, ")
 
 
 @pytest.mark.parametrize(
-    ("graph", "pointer", "words"),
+    ("graph", "pointer", "message"),
     [
         (ring(5), "", "no node with a label"),
         ({**ring(5), "label": 1}, "", "no node with a label"),
@@ -261,54 +157,48 @@ def test_wrongly_labelled_nodes_are_named(road: Road) -> None:
         ({"edge_index": [[0], [1]], "y": [0, 1, 1]}, "/y", "has 3 entries"),
     ],
 )
-def test_samples_without_labels_of_nodes_are_refused(
-    road: Road, graph: dict[str, Any], pointer: str, words: str
+def test_samples_without_valid_node_labels_are_refused(
+    flow: ApiFlow, graph: dict[str, Any], pointer: str, message: str
 ) -> None:
-    before = road.api.written()
-    answer = road.posted(SPEC, walk_counter(), {"graphs": [labelled(ring(4)), graph]})
-    assert answer.status_code == 422, answer.text
-    (error,) = answer.json()["errors"]
-    assert error["pointer"] == f"/samples/graphs/1{pointer}"
-    assert words in error["detail"]
-    assert road.api.written() == before
+    before = flow.api.written()
+    answer = flow.post_gnn("walks", SPEC, WEIGHTS, {"graphs": [labelled(ring(4)), graph]})
+    assert_refused(answer, f"/samples/graphs/1{pointer}", message)
+    assert flow.api.written() == before
 
 
-def test_all_nodes_are_predicted_by_the_callers_ids(road: Road) -> None:
+def test_predictions_of_all_nodes_have_the_ids_of_the_caller(flow: ApiFlow) -> None:
     graphs = [ring(8, [(0, 3)]), ring(5)]
-    for graph, found in zip(graphs, road.predicted(graphs=graphs), strict=True):
-        truth = walks(graph)
+    for graph, found in zip(graphs, flow.predict(graphs=graphs), strict=True):
+        counts = walks(graph)
         assert [one["node"] for one in found["nodes"]] == [node["id"] for node in graph["nodes"]]
         for one in found["nodes"]:
-            logit = truth[one["node"]] - THRESHOLD
+            logit = counts[one["node"]] - THRESHOLD
             expected = 1 / (1 + np.exp(-logit))
             assert one["probabilities"][1] == pytest.approx(expected, rel=1e-4)
             assert one["predicted_class"] == int(logit > 0)
 
 
-def test_some_nodes_are_predicted_in_the_order_asked_for(road: Road) -> None:
+def test_predictions_of_some_nodes_have_the_requested_order(flow: ApiFlow) -> None:
     graph = ring(8, [(0, 3)])
-    everything = {one["node"]: one for one in road.predicted(graph=graph)[0]["nodes"]}
-    (found,) = road.predicted(graph=graph, nodes=["n3", 0])
-    assert found["nodes"] == [everything["n3"], everything[0]]
+    all_nodes = {one["node"]: one for one in flow.predict(graph=graph)[0]["nodes"]}
+    (found,) = flow.predict(graph=graph, nodes=["n3", 0])
+    assert found["nodes"] == [all_nodes["n3"], all_nodes[0]]
 
 
 @pytest.mark.parametrize("explainer", ["d4", "search"])
-def test_a_node_is_explained_by_edits_that_hold_in_the_whole_graph(
-    road: Road, explainer: str
-) -> None:
-    """Nine walks start at each node of a ring; one more edge beside the node makes eleven."""
+def test_the_edits_for_a_node_flip_it_in_the_whole_graph(flow: ApiFlow, explainer: str) -> None:
+    """Nine walks start at each node of a ring; an edge between its neighbours makes eleven."""
     graph = ring(8)
-    explanation = road.explained(kind="counterfactual", graph=graph, node=0, explainer=explainer)
+    explanation = flow.explain(graph=graph, node=0, explainer=explainer)
     (answer,) = explanation["result"]["answers"]
     assert answer["prediction"]["predicted_class"] == 0
-    # 6, n7, 0, n1, 2; 0 and those two hops away, and the two among themselves, are left alone
+    # Nodes 6, n7, 0, n1, 2. The pairs of 0, 2 and 6 are frozen: 2 and 6 are two hops away.
     assert answer["node"] == {
         "id": 0,
         "hops": 2,
         "node_count": 5,
         "edge_count": 4,
         "frozen_pair_count": 3,
-    } | {
         "complete": True,
         "exact": True,
     }
@@ -321,23 +211,23 @@ def test_a_node_is_explained_by_edits_that_hold_in_the_whole_graph(
 
     whole = edited(graph, found["edits"])
     assert walks(whole)[0] == 11
-    (again,) = road.predicted(graph=whole, nodes=[0])[0]["nodes"]
+    (again,) = flow.predict(graph=whole, nodes=[0])[0]["nodes"]
     assert again["predicted_class"] == found["prediction"]["predicted_class"] == 1
     assert again["probabilities"] == pytest.approx(found["prediction"]["probabilities"], rel=1e-5)
 
 
-def test_distances_are_to_the_neighbourhoods_of_the_reference_nodes(road: Road) -> None:
-    result = road.explained(kind="counterfactual", graph=ring(8), node=0)["result"]
+def test_mmd_compares_with_the_neighbourhoods_of_reference_nodes(flow: ApiFlow) -> None:
+    result = flow.explain(graph=ring(8), node=0)["result"]
     assert result["mmd"]["reference_count"] == sum(len(graph["nodes"]) for graph in REFERENCE)
     assert result["mmd"]["graph_count"] == 1
 
 
-def test_each_of_several_nodes_is_explained_as_if_alone(road: Road) -> None:
+def test_the_answer_for_a_node_does_not_depend_on_other_nodes(flow: ApiFlow) -> None:
     graph = ring(8, [(0, 3)])
-    together = road.answers(graph=graph, nodes=["n5", 0, 6])
+    together = flow.answers(graph=graph, nodes=["n5", 0, 6])
     assert [answer["node"]["id"] for answer in together] == ["n5", 0, 6]
     for answer in together:
-        (alone,) = road.answers(graph=graph, node=answer["node"]["id"])
+        (alone,) = flow.answers(graph=graph, node=answer["node"]["id"])
         for one in (answer, alone):
             one.pop("seconds")
         assert answer == alone
@@ -348,57 +238,57 @@ def test_each_of_several_nodes_is_explained_as_if_alone(road: Road) -> None:
             assert after != before
 
 
-def test_constraints_are_in_the_callers_ids(road: Road) -> None:
+def test_constraints_use_the_ids_of_the_caller(flow: ApiFlow) -> None:
     graph = ring(8)
     for frozen in (
         {"frozen_edges": [["n7", "n1"]]},
         {"frozen_nodes": ["n1"]},
         {"actions": "remove"},
     ):
-        (answer,) = road.answers(graph=graph, node=0, constraints=frozen)
+        (answer,) = flow.answers(graph=graph, node=0, constraints=frozen)
         assert not answer["found"]
         assert answer["closest_miss"] is not None
         assert walks(edited(graph, answer["closest_miss"]["edits"]))[0] <= THRESHOLD
     elsewhere = {"frozen_nodes": [4, "n3"], "frozen_edges": [["n5", 4]]}
-    (answer,) = road.answers(graph=graph, node=0, constraints=elsewhere)
+    (answer,) = flow.answers(graph=graph, node=0, constraints=elsewhere)
     assert answer["found"]
 
 
-def test_the_budget_is_a_share_of_the_instances_edges(road: Road) -> None:
-    """A fifth of the ring's eight edges would be one edit, of the node's four it is none."""
-    (answer,) = road.answers(graph=ring(8), node=0, constraints={"max_ratio": 0.2})
+def test_max_ratio_refers_to_the_edges_of_the_neighbourhood(flow: ApiFlow) -> None:
+    """A fifth of the ring (8 edges) is one edit; a fifth of the neighbourhood (4 edges) is none."""
+    (answer,) = flow.answers(graph=ring(8), node=0, constraints={"max_ratio": 0.2})
     assert not answer["found"]
     assert "of 4 edges is less than one edit" in answer["reason"]
 
 
-def test_a_node_without_neighbours_is_an_answer_that_says_why(road: Road) -> None:
+def test_a_node_without_neighbours_gets_an_answer_with_a_reason(flow: ApiFlow) -> None:
     graph = ring(6)
     graph["nodes"].append({"id": "alone", "x": [1.0]})
-    alone, other = road.answers(graph=graph, nodes=["alone", 0])
+    alone, other = flow.answers(graph=graph, nodes=["alone", 0])
     assert not alone["found"]
     assert alone["reason"] == "the rules leave no node pair that may be edited"
     assert alone["node"]["node_count"] == 1
     assert other["found"]
 
 
-def test_a_class_is_explained_by_marked_nodes(road: Road) -> None:
-    result = road.explained(
+def test_class_examples_name_their_node(flow: ApiFlow) -> None:
+    result = flow.explain(
         kind="class", target_class=1, node_count=5, example_count=3, candidates=6, steps=4, seed=1
     )["result"]
     assert result["examples"]
     for example in result["examples"]:
-        truth = walks(example["graph"])[example["node"]] - THRESHOLD
-        assert example["confidence"] == pytest.approx(1 / (1 + np.exp(-truth)), rel=1e-4)
+        logit = walks(example["graph"])[example["node"]] - THRESHOLD
+        assert example["confidence"] == pytest.approx(1 / (1 + np.exp(-logit)), rel=1e-4)
     assert result["examples"][0]["confidence"] > 0.5
-    # of 24 reference nodes, those of the bare ring have too few walks
-    of_class = sum(count > THRESHOLD for graph in REFERENCE for count in walks(graph).values())
-    assert result["receipt"]["work"]["class_reference_graphs"] == of_class < 24
+    # The nodes of the ring without chords have too few walks.
+    class_1_count = sum(count > THRESHOLD for graph in REFERENCE for count in walks(graph).values())
+    assert result["receipt"]["work"]["class_reference_graphs"] == class_1_count < 24
 
 
-def test_the_explained_node_is_marked_in_every_form(road: Road) -> None:
-    counterfactual = road.explained(kind="counterfactual", graph=ring(8), nodes=[2, 0])
+def test_the_explained_node_is_marked_in_every_format(flow: ApiFlow) -> None:
+    counterfactual = flow.explain(graph=ring(8), nodes=[2, 0])
     at = f"/v1/explanations/{counterfactual['id']}"
-    get = road.api.client.get
+    get = flow.client.get
 
     svg = ET.fromstring(get(f"{at}?format=svg&graph=1").text)
     shapes = {"svg": "http://www.w3.org/2000/svg"}
@@ -438,30 +328,24 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("body", "pointer", "said"), REFUSED.values(), ids=REFUSED.keys())
-def test_questions_about_nodes_that_make_no_sense(
-    road: Road, body: dict[str, Any], pointer: str, said: str
+@pytest.mark.parametrize(("body", "pointer", "message"), REFUSED.values(), ids=REFUSED.keys())
+def test_invalid_explanation_requests_are_refused(
+    flow: ApiFlow, body: dict[str, Any], pointer: str, message: str
 ) -> None:
-    before = road.api.written()
-    answer = road.post(kind="counterfactual", **{"graph": ring(8), **body})
-    assert answer.status_code == 422
-    (error,) = answer.json()["errors"]
-    assert error["pointer"] == pointer
-    assert said in error["detail"]
-    assert road.api.written() == before
+    before = flow.api.written()
+    answer = flow.post_explanation(**{"graph": ring(8), **body})
+    assert_refused(answer, pointer, message)
+    assert flow.api.written() == before
 
 
 @pytest.mark.parametrize("field", [{"node": "a"}, {"nodes": ["a"]}])
-def test_a_graph_classifier_is_not_asked_about_nodes(road: Road, field: dict[str, Any]) -> None:
-    gnn = road.api.gnn()
-    answer = road.post(kind="counterfactual", gnn=gnn, graph=road.api.graph(), **field)
-    assert answer.status_code == 422
-    (error,) = answer.json()["errors"]
-    assert error["pointer"] == f"/{next(iter(field))}"
-    assert "classifies graphs" in error["detail"]
+def test_nodes_are_refused_for_a_graph_classifier(flow: ApiFlow, field: dict[str, Any]) -> None:
+    gnn = flow.api.gnn()
+    answer = flow.post_explanation(gnn=gnn, graph=flow.api.graph(), **field)
+    assert_refused(answer, f"/{next(iter(field))}", "classifies graphs")
     if "nodes" in field:
-        body = {"graph": road.api.graph(), **field}
-        answer = road.api.client.post(f"/v1/gnns/{gnn}/predictions", json=body)
+        body = {"graph": flow.api.graph(), **field}
+        answer = flow.client.post(f"/v1/gnns/{gnn}/predictions", json=body)
         assert answer.status_code == 422
         assert answer.json()["errors"][0]["pointer"] == "/nodes"
 
@@ -473,27 +357,27 @@ def test_a_graph_classifier_is_not_asked_about_nodes(road: Road, field: dict[str
         ({"graphs": [ring(5)], "nodes": [0]}, "/nodes"),
     ],
 )
-def test_predictions_of_nodes_that_make_no_sense(
-    road: Road, body: dict[str, Any], pointer: str
+def test_invalid_nodes_of_predictions_are_refused(
+    flow: ApiFlow, body: dict[str, Any], pointer: str
 ) -> None:
-    answer = road.api.client.post(f"/v1/gnns/{road.gnn}/predictions", json=body)
+    answer = flow.client.post(f"/v1/gnns/{flow.gnn}/predictions", json=body)
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["pointer"] == pointer
 
 
-def test_answers_stay_as_large_as_bodies() -> None:
-    """An answer repeats a part of the graph for every node."""
+def test_the_number_of_nodes_is_limited_by_the_size_of_the_answer() -> None:
+    """An answer contains a part of the graph for every node."""
     gnn = GnnRow(id="gnn_1", spec=SPEC)
-    deployment = Settings(max_body_bytes=40)  # ten values, at four bytes each
-    asked = {"kind": "counterfactual", "gnn": "gnn_1", "dataset": "set_1", "graph": ring(5)}
-    two = CounterfactualIn.model_validate({**asked, "nodes": [0, "n1"]})
-    assert counterfactual_request(two, gnn, deployment).nodes == [0, 1]
-    three = CounterfactualIn.model_validate({**asked, "nodes": [0, "n1", 2]})
+    limits = Settings(max_body_bytes=40)  # ten values, at four bytes each
+    body = {"kind": "counterfactual", "gnn": "gnn_1", "dataset": "set_1", "graph": ring(5)}
+    two = CounterfactualIn.model_validate({**body, "nodes": [0, "n1"]})
+    assert counterfactual_request(two, gnn, limits).nodes == [0, 1]
+    three = CounterfactualIn.model_validate({**body, "nodes": [0, "n1", 2]})
     with pytest.raises(InvalidRequestError, match=r"has 3 nodes; .* at most 2 at once"):
-        counterfactual_request(three, gnn, deployment)
+        counterfactual_request(three, gnn, limits)
 
 
-def test_predictions_stay_within_what_a_job_holds() -> None:
+def test_the_number_of_predicted_nodes_is_limited() -> None:
     gnn = GnnRow(id="gnn_1", spec={**SPEC, "classes": 256})
     graphs = [ring(500)] * 8
     with pytest.raises(
@@ -505,7 +389,9 @@ def test_predictions_stay_within_what_a_job_holds() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10_000), node=st.integers(0, 11), hops=st.integers(1, 3))
-def test_a_nodes_part_is_what_networkx_cuts_out(seed: int, node: int, hops: int) -> None:
+def test_the_part_around_a_node_equals_the_ego_graph_of_networkx(
+    seed: int, node: int, hops: int
+) -> None:
     drawn = nx.gnp_random_graph(12, 0.2, seed=seed)
     ids = [f"node {i}" for i in range(12)]
     document = CanonicalGraph(
@@ -521,7 +407,7 @@ def test_a_nodes_part_is_what_networkx_cuts_out(seed: int, node: int, hops: int)
     assert named == {frozenset(edge) for edge in ego.edges}
 
 
-def test_rules_are_carried_into_the_part() -> None:
+def test_rules_are_converted_to_the_part_around_a_node() -> None:
     document = CanonicalGraph(
         node_ids=list("abcdef"), x=[[1.0]] * 6, edges=[(i, i + 1) for i in range(5)]
     )
@@ -539,7 +425,7 @@ def test_rules_are_carried_into_the_part() -> None:
     assert (rules.max_edits, rules.max_ratio, rules.keep_connected) == (3, 0.4, True)
 
 
-def test_a_large_reference_is_sampled_the_same_way_every_time() -> None:
+def test_the_sample_of_a_large_reference_set_is_deterministic() -> None:
     spec = spec_from_document(parse_spec(SPEC))
     size = 60
     document = CanonicalGraph(
@@ -552,9 +438,9 @@ def test_a_large_reference_is_sampled_the_same_way_every_time() -> None:
     assert len(found) == 50
     for part in found:
         node = int(part.features[0, 0])
-        seen = {other for other in range(node - 2, node + 3) if 0 <= other < size}
+        neighbourhood = {near for near in range(node - 2, node + 3) if 0 <= near < size}
         assert part.target == 0
-        assert set(part.features[:, 0].tolist()) == seen
+        assert set(part.features[:, 0].tolist()) == neighbourhood
     again = sample_neighbourhoods([path, path], spec, 50)
     assert all(torch.equal(a.features, b.features) for a, b in zip(found, again, strict=True))
     marked = [int(part.features[0, 0]) for part in sample_neighbourhoods([path], spec)]

@@ -1,4 +1,4 @@
-"""The engine answers as it did when `tests/golden/generate.py` was run, to the digit."""
+"""The engine gives the answers that `tests/golden/generate.py` stored."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def golden_of(name: str) -> Golden:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_instances_are_the_graphs_that_were_explained(name: str) -> None:
+def test_the_input_graphs_have_not_changed(name: str) -> None:
     engine = engine_of(name)
     stored = golden_of(name).instances
     assert {key: engine.fingerprint(int(key)) for key in stored} == stored
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_golden_answers_have_variety(name: str) -> None:
+def test_the_golden_answers_include_different_numbers_of_edits(name: str) -> None:
     answers = golden_of(name).answers[DEFAULT_SETTING]
     assert len(answers) == 20
     assert sum(one["found"] for one in answers.values()) >= 15
@@ -57,7 +57,7 @@ def test_the_golden_answers_have_variety(name: str) -> None:
 
 @pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("name", FILES)
-def test_answers_are_the_golden_ones(name: str, group: str) -> None:
+def test_answers_equal_the_golden_answers(name: str, group: str) -> None:
     engine, golden = engine_of(name), golden_of(name)
     if group == TIED and golden.made_with != machine():
         pytest.skip(f"ties are decided by the kernels of {golden.made_with}, not {machine()}")

@@ -25,7 +25,7 @@ def lines(stream: io.StringIO) -> list[dict[str, object]]:
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
-def test_a_line_carries_its_job_and_extras(stream: io.StringIO) -> None:
+def test_a_line_contains_the_job_id_and_extra_fields(stream: io.StringIO) -> None:
     log = logging.getLogger("worker.runner")
     log.debug("not shown")
     with logs.job_context("job_1"):
@@ -39,12 +39,12 @@ def test_a_line_carries_its_job_and_extras(stream: io.StringIO) -> None:
     assert "job" not in second
 
 
-def test_no_message_can_forge_a_line(stream: io.StringIO) -> None:
+def test_a_message_with_line_breaks_stays_one_line(stream: io.StringIO) -> None:
     logging.getLogger("service").info('name is a\n{"level": "INFO", "message": "forged"}')
     assert len(lines(stream)) == 1
 
 
-def test_exceptions_are_told_in_the_same_line(stream: io.StringIO) -> None:
+def test_an_exception_is_part_of_the_line(stream: io.StringIO) -> None:
     try:
         raise ValueError("broken")
     except ValueError:

@@ -1,4 +1,4 @@
-"""CPUs and memory of a process, read from a folder that looks like a container's."""
+"""CPU and memory limits of a process, read from simulated cgroup files."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def test_without_cgroups_the_machine_is_the_limit(tmp_path: Path) -> None:
     assert (cpu_limit(tmp_path), memory_limit(tmp_path)) == (CPUS, PHYSICAL)
 
 
-def test_the_real_files_can_be_read() -> None:
+def test_the_cgroup_files_of_this_machine_can_be_read() -> None:
     assert 0 < cpu_limit() <= CPUS
     assert 0 < memory_limit() <= PHYSICAL
 
 
-def test_version_2_of_a_container(tmp_path: Path) -> None:
+def test_cgroup_v2_limits_of_a_container(tmp_path: Path) -> None:
     files = {
         "proc/self/cgroup": "0::/\n",
         "sys/fs/cgroup/cpu.max": "50000 100000\n",
@@ -40,7 +40,7 @@ def test_version_2_of_a_container(tmp_path: Path) -> None:
     assert (cpu_limit(tmp_path), memory_limit(tmp_path)) == (0.5, 256 * MIB)
 
 
-def test_version_2_without_limits(tmp_path: Path) -> None:
+def test_cgroup_v2_without_limits(tmp_path: Path) -> None:
     files = {
         "proc/self/cgroup": "0::/\n",
         "sys/fs/cgroup/cpu.max": "max 100000\n",
@@ -50,7 +50,7 @@ def test_version_2_without_limits(tmp_path: Path) -> None:
     assert (cpu_limit(tmp_path), memory_limit(tmp_path)) == (CPUS, PHYSICAL)
 
 
-def test_version_2_is_limited_by_any_group_above(tmp_path: Path) -> None:
+def test_the_lowest_limit_of_all_parent_cgroups_applies(tmp_path: Path) -> None:
     files = {
         "proc/self/cgroup": "0::/d4.slice/worker.service\n",
         "sys/fs/cgroup/d4.slice/worker.service/cpu.max": "max 100000\n",
@@ -63,7 +63,7 @@ def test_version_2_is_limited_by_any_group_above(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("inside", ["", "docker/abc/"], ids=["in a container", "on the host"])
-def test_version_1(tmp_path: Path, inside: str) -> None:
+def test_cgroup_v1_limits(tmp_path: Path, inside: str) -> None:
     files = {
         "proc/self/cgroup": "4:memory:/docker/abc\n2:cpu,cpuacct:/docker/abc\n0::/\n",
         f"sys/fs/cgroup/cpu,cpuacct/{inside}cpu.cfs_quota_us": "75000\n",
@@ -74,7 +74,7 @@ def test_version_1(tmp_path: Path, inside: str) -> None:
     assert (cpu_limit(tmp_path), memory_limit(tmp_path)) == (0.75, 64 * MIB)
 
 
-def test_version_1_without_limits(tmp_path: Path) -> None:
+def test_cgroup_v1_without_limits(tmp_path: Path) -> None:
     files = {
         "proc/self/cgroup": "4:memory:/\n2:cpu,cpuacct:/\n",
         "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "-1\n",

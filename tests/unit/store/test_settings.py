@@ -38,8 +38,8 @@ def test_values_are_parsed_by_type() -> None:
 
 def test_a_switch_is_parsed_and_passed_to_other_processes() -> None:
     assert Settings.from_environment({}).black_box is False
-    for word, on in (("on", True), ("0", False), ("TRUE", True)):
-        settings = Settings.from_environment({"D4_BLACK_BOX": word})
+    for text, on in (("on", True), ("0", False), ("TRUE", True)):
+        settings = Settings.from_environment({"D4_BLACK_BOX": text})
         assert settings.black_box is on
         assert Settings.from_environment(settings.environment()).black_box is on
 

@@ -245,7 +245,7 @@ def test_the_api_checks_values_and_sizes(served: Any, tmp_path: Path, temporary:
     edges = write_parquet(tmp_path / "web.parquet", edge_columns(EDGES))
     lists = pa.list_(pa.float32())
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"a": [1e39] * 5}, "beyond single precision"),
+        ({"a": [1e39] * 5}, "exceed single precision"),
         ({"a": [float("nan")] * 5}, "not finite"),
         ({"a": [1.0] * 4}, "names the node 4"),
         ({"x": pa.array([[]] * 5, lists)}, "0 features"),

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -24,7 +23,7 @@ DIGEST = hashlib.sha256(DATA).hexdigest()
 
 @pytest.fixture(params=["folder", "memory"])
 def artifacts(request: pytest.FixtureRequest, tmp_path: Path) -> Artifacts:
-    """A local folder, and fsspec's other file systems by the example of its simplest."""
+    """A local folder, and fsspec's memory file system as an example of remote ones."""
     if request.param == "folder":
         return Artifacts(str(tmp_path / "artifacts"))
     return Artifacts(f"memory://{tmp_path}")
@@ -34,7 +33,7 @@ def files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-def test_bytes_come_back_by_their_hash(artifacts: Artifacts) -> None:
+def test_bytes_are_read_by_their_hash(artifacts: Artifacts) -> None:
     assert not artifacts.exists(DIGEST)
     assert artifacts.put(DATA) == DIGEST
     assert artifacts.exists(DIGEST)
@@ -43,29 +42,29 @@ def test_bytes_come_back_by_their_hash(artifacts: Artifacts) -> None:
     assert artifacts.get(hashlib.sha256(b"").hexdigest()) == b""
 
 
-def test_equal_bytes_are_kept_once(artifacts: Artifacts) -> None:
+def test_equal_bytes_are_stored_once(artifacts: Artifacts) -> None:
     artifacts.put(DATA)
     artifacts.put(DATA)
     assert [listed.digest for listed in artifacts.listed()] == [DIGEST]
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 50])
-def test_several_are_kept_at_once(artifacts: Artifacts, count: int) -> None:
+def test_put_all_stores_every_artifact(artifacts: Artifacts, count: int) -> None:
     several = [b"request %d" % number for number in range(count)]
-    artifacts.put_all(several + several[:3])  # equal ones may come together
+    artifacts.put_all(several + several[:3])  # with duplicates
     assert {listed.digest for listed in artifacts.listed()} == {digest_of(one) for one in several}
     assert all(artifacts.get(digest_of(one)) == one for one in several)
 
 
-def test_if_one_of_several_cannot_be_kept_it_is_said(tmp_path: Path) -> None:
+def test_put_all_raises_if_one_artifact_cannot_be_stored(tmp_path: Path) -> None:
     artifacts = Artifacts(str(tmp_path))
-    (tmp_path / DIGEST[:2]).write_bytes(b"in the way of the folder")
+    (tmp_path / DIGEST[:2]).write_bytes(b"a file instead of the folder")
     with pytest.raises(NotADirectoryError):
         artifacts.put_all([b"another", DATA, b"a third"])
     assert not [path for path in files(tmp_path) if path.suffix == ".tmp"]
 
 
-def test_what_is_deleted_is_missing(artifacts: Artifacts) -> None:
+def test_a_deleted_artifact_is_missing(artifacts: Artifacts) -> None:
     artifacts.put(DATA)
     artifacts.delete(DIGEST)
     artifacts.delete(DIGEST)
@@ -99,7 +98,7 @@ def test_a_damaged_file_is_replaced_by_the_next_put(tmp_path: Path, damaged: byt
     assert artifacts.get(DIGEST) == DATA
 
 
-def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full_disk(_: int) -> None:
         raise OSError(28, "No space left on device")
 
@@ -114,9 +113,9 @@ def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.M
     assert artifacts.get(DIGEST) == DATA
 
 
-def test_a_killed_writer_leaves_no_half_artifact(tmp_path: Path) -> None:
+def test_a_killed_writer_leaves_no_incomplete_artifact(tmp_path: Path) -> None:
     artifacts = Artifacts(str(tmp_path))
-    # Dies where a crash hurts most: written, but not yet renamed.
+    # The process dies after the write and before the rename.
     code = (
         "import os, sys; from store.artifacts.files import Artifacts; "
         "os.replace = lambda *_: os._exit(7); Artifacts(sys.argv[1]).put(sys.argv[2].encode())"
@@ -130,7 +129,7 @@ def test_a_killed_writer_leaves_no_half_artifact(tmp_path: Path) -> None:
     assert artifacts.get(DIGEST) == DATA
 
 
-def test_many_may_put_the_same_at_once(tmp_path: Path) -> None:
+def test_concurrent_writes_of_equal_bytes_store_one_file(tmp_path: Path) -> None:
     artifacts = Artifacts(str(tmp_path))
     data = os.urandom(200_000)
     with ThreadPoolExecutor(8) as pool:
@@ -140,35 +139,27 @@ def test_many_may_put_the_same_at_once(tmp_path: Path) -> None:
     assert len(files(tmp_path)) == 1
 
 
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    database = Database(f"sqlite:///{tmp_path / 'test.sqlite'}")
-    database.migrate()
-    yield database
-    database.close()
-
-
-def test_housekeeping_removes_what_is_old_and_unnamed(tmp_path: Path, database: Database) -> None:
+def test_cleanup_deletes_old_unused_artifacts(tmp_path: Path, database: Database) -> None:
     artifacts = Artifacts(str(tmp_path / "artifacts"))
-    named, checkpoint, superseded, fresh, put_again = map(
-        artifacts.put, (b"request", b"checkpoint 2", b"checkpoint 1", b"not yet named", b"again")
+    request, checkpoint, old_checkpoint, new, put_again = map(
+        artifacts.put, (b"request", b"checkpoint 2", b"checkpoint 1", b"new", b"again")
     )
     with database.transaction() as session:
-        job = jobs.submit(session, kind=JobKind.PREDICT, request_digest=named)
+        job = jobs.submit(session, kind=JobKind.PREDICT, request_digest=request)
         claim = jobs.claim(session, job.id, "worker", 60)
         assert claim is not None
-        jobs.record_checkpoint(session, claim, superseded, 1)
+        jobs.record_checkpoint(session, claim, old_checkpoint, 1)
         jobs.record_checkpoint(session, claim, checkpoint, 2)
     two_days_ago = time.time() - 2 * 24 * 3600
     for path in files(tmp_path / "artifacts"):
-        if path.name != fresh:
+        if path.name != new:
             os.utime(path, (two_days_ago, two_days_ago))
     artifacts.put(b"again")
     for name, age in (("old.tmp", 2 * 24 * 3600), ("young.tmp", 0)):
         unfinished = tmp_path / "artifacts" / name
-        unfinished.write_bytes(b"half")
+        unfinished.write_bytes(b"unfinished")
         os.utime(unfinished, (time.time() - age, time.time() - age))
     assert delete_unneeded(database, artifacts) == 1
-    kept = {listed.digest for listed in artifacts.listed()}
-    assert kept == {named, checkpoint, fresh, put_again}
+    remaining = {listed.digest for listed in artifacts.listed()}
+    assert remaining == {request, checkpoint, new, put_again}
     assert [path.name for path in (tmp_path / "artifacts").glob("*.tmp")] == ["young.tmp"]

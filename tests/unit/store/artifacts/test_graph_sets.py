@@ -40,7 +40,7 @@ graph_set = st.lists(graph(), min_size=1, max_size=5)
 
 @settings(max_examples=30, deadline=None)
 @given(graph_set)
-def test_graphs_survive_packing(graphs: list[CanonicalGraph]) -> None:
+def test_unpacked_graphs_equal_the_packed_ones(graphs: list[CanonicalGraph]) -> None:
     back = unpack(pack(graphs))
     assert back == graphs
     kinds = [[type(id_) for id_ in each.node_ids] for each in back]
@@ -50,7 +50,7 @@ def test_graphs_survive_packing(graphs: list[CanonicalGraph]) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(graph_set)
-def test_arrays_hold_each_graph_at_its_place(graphs: list[CanonicalGraph]) -> None:
+def test_arrays_contain_each_graph_at_its_offsets(graphs: list[CanonicalGraph]) -> None:
     packed = arrays(pack(graphs))
     assert packed.count == len(graphs)
     for i, each in enumerate(graphs):
@@ -64,7 +64,7 @@ def test_arrays_hold_each_graph_at_its_place(graphs: list[CanonicalGraph]) -> No
 
 @settings(max_examples=30, deadline=None)
 @given(graph_set)
-def test_the_hash_depends_on_content_not_on_names(graphs: list[CanonicalGraph]) -> None:
+def test_the_hash_does_not_depend_on_node_ids(graphs: list[CanonicalGraph]) -> None:
     renamed = [
         each.model_copy(update={"node_ids": [f"n{i}" for i in range(len(each.node_ids))]})
         for each in graphs
@@ -78,7 +78,7 @@ def small(**changes: object) -> CanonicalGraph:
     return graph.model_copy(update=changes)
 
 
-def test_every_part_of_the_content_counts() -> None:
+def test_the_hash_depends_on_features_edges_labels_and_order() -> None:
     different = [
         small(),
         small(edges=[(0, 2)]),
@@ -94,11 +94,11 @@ def test_every_part_of_the_content_counts() -> None:
     assert canonical_set_hash(ab) != canonical_set_hash(ba)
 
 
-def test_minus_zero_is_zero() -> None:
+def test_minus_zero_hashes_like_zero() -> None:
     assert canonical_graph_hash(small(x=[[-0.0], [1.0], [2.0]])) == canonical_graph_hash(small())
 
 
-def test_figures_of_a_set() -> None:
+def test_a_set_is_described_by_its_counts_and_means() -> None:
     one = CanonicalGraph(node_ids=["a"], x=[[1.0]], edges=[], label=None)
     figures = describe([small(), small(label=0), one])
     assert figures.graph_count == 3

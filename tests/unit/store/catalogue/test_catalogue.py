@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from sqlalchemy import select
@@ -20,7 +18,14 @@ from store.catalogue import datasets, denoisers, explanations, gnn_labels, gnns,
 from store.database.sessions import Database
 from store.database.tables import Dataset, Denoiser, Explanation, Gnn
 from store.errors import Conflict, GnnNotReady, NotFound
-from store.jobs import Claim, Job, JobKind, JobState
+from store.jobs import Job, JobKind, JobState
+from tests.store_rows import (
+    PASSED,
+    claim_job,
+    create_dataset,
+    create_explanation,
+    create_ready_gnn,
+)
 
 SPEC = parse_spec(
     {
@@ -33,77 +38,29 @@ SPEC = parse_spec(
         ],
     }
 )
-PASSED = ProbeReport(passed=True, checks=[])
 CONFIG = DenoiserConfig(seed=3)
 
 
-@pytest.fixture(scope="module")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("migrated") / "test.sqlite"
-    database = Database(f"sqlite:///{path}")
-    database.migrate()
-    database.close()
-    return path
-
-
 @pytest.fixture
-def session(tmp_path: Path, migrated: Path) -> Iterator[Session]:
-    shutil.copy(migrated, tmp_path)
-    database = Database(f"sqlite:///{tmp_path / migrated.name}")
+def session(database: Database) -> Iterator[Session]:
     with database.transaction() as session:
         yield session
-    database.close()
 
 
-def claimed(session: Session, job: Job) -> Claim:
-    claim = jobs.claim(session, job.id, "worker", 60)
-    assert claim is not None
-    return claim
+def ready_gnn(session: Session, tenant: str = "default") -> Gnn:
+    return create_ready_gnn(session, spec=SPEC, tenant=tenant)
 
 
-def ready_gnn(session: Session, weights: str = "1" * 64, tenant: str = "default") -> Gnn:
-    gnn, job = gnns.create(session, name="gnn", spec=SPEC, weights_digest=weights, tenant=tenant)
-    claim = claimed(session, job)
-    gnns.finish(session, claim, PASSED)
-    jobs.succeed(session, claim)
-    return gnn
+def reference_set(session: Session) -> Dataset:
+    return create_dataset(session, features=SPEC.features)
 
 
-def reference_set(session: Session, sha256: str = "2" * 64) -> Dataset:
-    return datasets.create(
-        session,
-        name="set",
-        gnn_features=4,
-        graphs_digest=sha256,
-        sha256=sha256,
-        graph_count=10,
-        label_counts={"0": 4, "1": 6},
-        max_nodes=9,
-        mean_nodes=7.5,
-        mean_edges=8.5,
-    )
-
-
-def asked(
-    session: Session, gnn: Gnn, dataset: Dataset, config: DenoiserConfig = CONFIG
-) -> tuple[Explanation, Job]:
-    denoiser, training = denoisers.get_or_create(
-        session, gnn=gnn, dataset=dataset, objective="counterfactual", config=config
-    )
-    return explanations.create(
-        session,
-        kind="counterfactual",
-        gnn=gnn,
-        dataset=dataset,
-        denoiser=denoiser,
-        train_job=training,
-        request_digest="3" * 64,
-        seed=11,
-    )
+def explanation_of(session: Session, gnn: Gnn, dataset: Dataset) -> tuple[Explanation, Job]:
+    return create_explanation(session, gnn, dataset, CONFIG)
 
 
 def trained(session: Session, job_id: str) -> Denoiser:
-    claim = claimed(session, jobs.get(session, job_id))
+    claim = claim_job(session, job_id)
     denoiser = denoisers.finish(
         session, claim, weights_digest="4" * 64, shape={"hidden": 8}, metrics={"auc": 0.9}
     )
@@ -112,29 +69,29 @@ def trained(session: Session, job_id: str) -> Denoiser:
 
 
 def fail(session: Session, job_id: str) -> None:
-    claim = claimed(session, jobs.get(session, job_id))
+    claim = claim_job(session, job_id)
     jobs.fail(session, claim, "Error", "the loss is NaN", retryable=False)
 
 
-def test_a_gnn_is_usable_once_its_probe_passed(session: Session) -> None:
+def test_a_gnn_is_ready_after_its_probe_passed(session: Session) -> None:
     gnn, job = gnns.create(session, name="mine", spec=SPEC, weights_digest="1" * 64)
     assert gnn.id.startswith("gnn_")
     assert (gnn.state, job.kind, job.queue, job.gnn_id) == ("probing", "probe", "light", gnn.id)
     assert GnnSpecDocument.model_validate(gnn.spec) == SPEC
     with pytest.raises(GnnNotReady, match="probing"):
         gnns.require_ready(session, gnn.id)
-    gnns.finish(session, claimed(session, job), PASSED)
+    gnns.finish(session, claim_job(session, job.id), PASSED)
     assert gnns.require_ready(session, gnn.id).report == PASSED.model_dump()
 
 
-def test_a_gnn_that_fails_its_probe_is_kept_as_rejected(session: Session) -> None:
+def test_a_gnn_that_fails_its_probe_is_rejected(session: Session) -> None:
     gnn, job = gnns.create(session, name="mine", spec=SPEC, weights_digest="1" * 64)
-    gnns.finish(session, claimed(session, job), ProbeReport(passed=False, checks=[]))
+    gnns.finish(session, claim_job(session, job.id), ProbeReport(passed=False, checks=[]))
     with pytest.raises(GnnNotReady, match="rejected"):
         gnns.require_ready(session, gnn.id)
 
 
-def test_a_probe_that_breaks_rejects_and_its_retry_probes_again(session: Session) -> None:
+def test_a_failed_probe_job_rejects_the_gnn_and_a_retry_probes_again(session: Session) -> None:
     gnn, job = gnns.create(session, name="mine", spec=SPEC, weights_digest="1" * 64)
     fail(session, job.id)
     session.refresh(gnn)
@@ -147,7 +104,7 @@ def test_a_probe_that_breaks_rejects_and_its_retry_probes_again(session: Session
     assert gnn.report is None
 
 
-def test_the_hash_of_a_gnn_is_what_it_computes(session: Session) -> None:
+def test_the_hash_of_a_gnn_ignores_class_names_and_feature_names(session: Session) -> None:
     columns = [{"name": f"f{i}"} for i in range(SPEC.features)]
     schema = FeatureSchemaDocument.model_validate({"features": columns})
     named = SPEC.model_copy(update={"class_names": ["no", "yes"], "feature_schema": schema})
@@ -157,8 +114,8 @@ def test_the_hash_of_a_gnn_is_what_it_computes(session: Session) -> None:
     assert len(hashes) == 4
 
 
-def test_the_hash_of_a_gnn_does_not_change_with_the_service(session: Session) -> None:
-    """Denoisers are found by it: another hash would mean to train them all again."""
+def test_the_hash_of_a_gnn_is_stable_across_versions(session: Session) -> None:
+    """Denoisers are looked up by this hash; another hash would train them again."""
     layers = [layer.model_dump(mode="json") for layer in SPEC.layers]
     document = {"features": SPEC.features, "classes": SPEC.classes, "layers": layers}
     text = json.dumps(document, separators=(",", ":"))
@@ -182,8 +139,8 @@ def test_names_versions_and_aliases_belong_to_a_tenant(session: Session) -> None
 
 def test_a_denoiser_is_trained_once(session: Session) -> None:
     gnn, dataset = ready_gnn(session), reference_set(session)
-    first, job = asked(session, gnn, dataset)
-    second, other_job = asked(session, gnn, dataset)
+    first, job = explanation_of(session, gnn, dataset)
+    second, other_job = explanation_of(session, gnn, dataset)
     assert first.denoiser_id == second.denoiser_id
     assert job.waiting_for == other_job.waiting_for
     assert job.waiting_for is not None
@@ -197,13 +154,13 @@ def test_a_denoiser_is_trained_once(session: Session) -> None:
         {"hidden": 8},
         training.id,
     )
-    _, third = asked(session, gnn, dataset)
+    _, third = explanation_of(session, gnn, dataset)
     assert third.waiting_for is None
     trainings = session.scalars(select(Job).where(Job.kind == JobKind.TRAIN)).all()
     assert len(trainings) == 1
 
 
-def test_every_part_of_the_identity_makes_another_denoiser(session: Session) -> None:
+def test_the_denoiser_key_depends_on_gnn_dataset_objective_and_config(session: Session) -> None:
     keys = {
         denoisers.key(gnn, dataset, objective, config)
         for gnn in "ab"
@@ -214,21 +171,21 @@ def test_every_part_of_the_identity_makes_another_denoiser(session: Session) -> 
     assert len(keys) == 16
 
 
-def test_equal_content_under_other_ids_shares_the_denoiser(session: Session) -> None:
-    gnn, twin = ready_gnn(session), ready_gnn(session)
-    dataset, same = reference_set(session), reference_set(session)
-    first, _ = asked(session, gnn, dataset)
-    second, _ = asked(session, twin, same)
+def test_equal_gnns_and_datasets_share_a_denoiser(session: Session) -> None:
+    gnn, equal_gnn = ready_gnn(session), ready_gnn(session)
+    dataset, equal_dataset = reference_set(session), reference_set(session)
+    first, _ = explanation_of(session, gnn, dataset)
+    second, _ = explanation_of(session, equal_gnn, equal_dataset)
     assert first.denoiser_id == second.denoiser_id
 
 
-def test_tenants_share_nothing(session: Session) -> None:
+def test_tenants_cannot_read_resources_of_each_other(session: Session) -> None:
     gnn = ready_gnn(session)
     for get in (gnns.get, gnns.require_ready, gnns.delete):
         with pytest.raises(NotFound):
             get(session, gnn.id, tenant="another")
     dataset = reference_set(session)
-    explanation, _ = asked(session, gnn, dataset)
+    explanation, _ = explanation_of(session, gnn, dataset)
     for module, id_ in (
         (datasets, dataset.id),
         (denoisers, explanation.denoiser_id),
@@ -253,7 +210,7 @@ def test_a_failed_training_fails_its_explanations_and_a_retry_trains_again(
     session: Session,
 ) -> None:
     gnn, dataset = ready_gnn(session), reference_set(session)
-    explanation, job = asked(session, gnn, dataset)
+    explanation, job = explanation_of(session, gnn, dataset)
     assert job.waiting_for is not None
     training_id = job.waiting_for
     fail(session, training_id)
@@ -273,19 +230,19 @@ def test_a_failed_training_fails_its_explanations_and_a_retry_trains_again(
 
     trained(session, denoiser.job_id)
     assert again.waiting_for is None
-    claim = claimed(session, again)
+    claim = claim_job(session, again.id)
     explanations.finish(session, claim, result_digest="5" * 64, summary={"found": 1})
     jobs.succeed(session, claim)
     assert (explanation.result_digest, explanation.summary) == ("5" * 64, {"found": 1})
 
 
-def test_a_retried_training_is_the_denoisers_training(session: Session) -> None:
+def test_a_retried_training_replaces_the_training_of_the_denoiser(session: Session) -> None:
     gnn, dataset = ready_gnn(session), reference_set(session)
     denoiser, training = denoisers.get_or_create(
         session, gnn=gnn, dataset=dataset, objective="class", config=CONFIG
     )
     assert training is not None
-    claim = claimed(session, training)
+    claim = claim_job(session, training.id)
     jobs.record_checkpoint(session, claim, "6" * 64, 40)
     jobs.cancel(session, training.id)
     jobs.cancel_running(session, claim)
@@ -297,7 +254,7 @@ def test_a_retried_training_is_the_denoisers_training(session: Session) -> None:
         again.id,
         "training",
     )
-    assert again.checkpoint == {"digest": "6" * 64, "step": 40}  # it goes on where it was
+    assert again.checkpoint == {"digest": "6" * 64, "step": 40}  # it resumes
     with pytest.raises(Conflict, match=again.id):
         retries.retry(session, training.id)
     trained(session, again.id)
@@ -305,7 +262,7 @@ def test_a_retried_training_is_the_denoisers_training(session: Session) -> None:
         retries.retry(session, again.id)
 
 
-def test_a_training_that_failed_by_itself_starts_afresh(session: Session) -> None:
+def test_the_retry_of_a_failed_training_ignores_its_checkpoint(session: Session) -> None:
     _, training = denoisers.get_or_create(
         session,
         gnn=ready_gnn(session),
@@ -314,13 +271,13 @@ def test_a_training_that_failed_by_itself_starts_afresh(session: Session) -> Non
         config=CONFIG,
     )
     assert training is not None
-    claim = claimed(session, training)
+    claim = claim_job(session, training.id)
     jobs.record_checkpoint(session, claim, "6" * 64, 40)
     jobs.fail(session, claim, "Error", "the loss is NaN", retryable=False)
     assert retries.retry(session, training.id).checkpoint is None
 
 
-def test_a_job_is_retried_once(session: Session) -> None:
+def test_a_job_can_be_retried_only_once(session: Session) -> None:
     gnn = ready_gnn(session)
     job = jobs.submit(session, kind=JobKind.PREDICT, gnn_id=gnn.id, request_digest="7" * 64)
     jobs.cancel(session, job.id)
@@ -332,9 +289,9 @@ def test_a_job_is_retried_once(session: Session) -> None:
     assert retries.retry(session, again.id).retry_of == again.id
 
 
-def test_what_jobs_use_cannot_be_deleted(session: Session) -> None:
+def test_resources_of_unfinished_jobs_cannot_be_deleted(session: Session) -> None:
     gnn, dataset = ready_gnn(session), reference_set(session)
-    explanation, job = asked(session, gnn, dataset)
+    explanation, job = explanation_of(session, gnn, dataset)
     with pytest.raises(Conflict, match=gnn.id):
         gnns.delete(session, gnn.id)
     with pytest.raises(Conflict, match=dataset.id):
@@ -347,39 +304,39 @@ def test_what_jobs_use_cannot_be_deleted(session: Session) -> None:
         gnns.get(session, gnn.id)
     with pytest.raises(NotFound):
         datasets.get(session, dataset.id)
-    assert explanations.get(session, explanation.id).gnn_id == gnn.id  # the record stays
+    assert explanations.get(session, explanation.id).gnn_id == gnn.id  # explanations stay
     with pytest.raises(Conflict, match="deleted"):
         retries.retry(session, job.id)
 
 
-def test_a_denoiser_outlives_one_of_two_equal_owners(session: Session) -> None:
-    gnn, twin = ready_gnn(session), ready_gnn(session)
-    dataset, same = reference_set(session), reference_set(session)
-    _, job = asked(session, gnn, dataset)
+def test_a_denoiser_is_deleted_with_the_last_of_several_equal_gnns(session: Session) -> None:
+    gnn, equal_gnn = ready_gnn(session), ready_gnn(session)
+    dataset, equal_dataset = reference_set(session), reference_set(session)
+    _, job = explanation_of(session, gnn, dataset)
     assert job.waiting_for is not None
     denoiser = trained(session, job.waiting_for)
     jobs.cancel(session, job.id)
     gnns.delete(session, gnn.id)
     datasets.delete(session, dataset.id)
     session.refresh(denoiser)
-    assert (denoiser.gnn_id, denoiser.dataset_id) == (twin.id, same.id)
-    _, again = asked(session, twin, same)
+    assert (denoiser.gnn_id, denoiser.dataset_id) == (equal_gnn.id, equal_dataset.id)
+    _, again = explanation_of(session, equal_gnn, equal_dataset)
     assert again.waiting_for is None
     jobs.cancel(session, again.id)
-    gnns.delete(session, twin.id)
+    gnns.delete(session, equal_gnn.id)
     with pytest.raises(NotFound):
         denoisers.get(session, denoiser.id)
 
 
-def test_pages_show_everything_once_newest_first(session: Session) -> None:
-    made = [reference_set(session) for _ in range(7)]
-    newest_first = sorted(made, key=lambda row: (row.created_at, row.id), reverse=True)
+def test_pages_list_every_row_once_newest_first(session: Session) -> None:
+    created = [reference_set(session) for _ in range(7)]
+    newest_first = sorted(created, key=lambda row: (row.created_at, row.id), reverse=True)
     shown, cursor = [], None
     while True:
         page = datasets.page(session, cursor, 3)
         shown += [row.id for row in page.items]
         if cursor is None:
-            reference_set(session)  # arrives while the client pages
+            reference_set(session)  # added while the client reads pages
         cursor = page.next_cursor
         if cursor is None:
             break
@@ -389,7 +346,7 @@ def test_pages_show_everything_once_newest_first(session: Session) -> None:
 
 def test_jobs_are_listed_by_state_kind_and_gnn(session: Session) -> None:
     gnn = ready_gnn(session)
-    _, job = asked(session, gnn, reference_set(session))
+    _, job = explanation_of(session, gnn, reference_set(session))
     waiting = jobs.page(session, state=JobState.QUEUED, kind=JobKind.COUNTERFACTUAL)
     assert [row.id for row in waiting.items] == [job.id]
     assert len(jobs.page(session, gnn_id=gnn.id).items) == 3
@@ -399,14 +356,14 @@ def test_jobs_are_listed_by_state_kind_and_gnn(session: Session) -> None:
 @pytest.mark.parametrize(
     "cursor", ["", "x", "é", "[]", "WzFd", "WzEsMl0", "W251bGwsImEiXQ", "WyJhIiwiYiJd"]
 )
-def test_made_up_cursors_are_refused(session: Session, cursor: str) -> None:
+def test_invalid_cursors_are_refused(session: Session, cursor: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         datasets.page(session, cursor, 3)
     assert refused.value.pointer == "/cursor"
 
 
 def test_ids_sort_by_time(session: Session) -> None:
-    made = [reference_set(session) for _ in range(3)]
-    times = [row.created_at for row in made]
+    created = [reference_set(session) for _ in range(3)]
+    times = [row.created_at for row in created]
     assert times == sorted(times)
-    assert all(len(row.id) == len("set_") + 20 for row in made)
+    assert all(len(row.id) == len("set_") + 20 for row in created)

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select, update
@@ -17,15 +15,7 @@ from store.jobs import Job, JobKind
 REQUEST = {"key": "k", "body_sha256": "a" * 64, "route": "POST /v1/explanations"}
 
 
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    database = Database(f"sqlite:///{tmp_path / 'test.sqlite'}")
-    database.migrate()
-    yield database
-    database.close()
-
-
-def test_a_key_stands_for_its_first_resource(database: Database) -> None:
+def test_a_known_key_returns_its_first_resource(database: Database) -> None:
     with database.transaction() as session:
         assert idempotency.find(session, **REQUEST) is None
         assert idempotency.remember(session, **REQUEST, resource="exp_1") == "exp_1"
@@ -36,7 +26,7 @@ def test_a_key_stands_for_its_first_resource(database: Database) -> None:
 
 
 @pytest.mark.parametrize("other", [{"body_sha256": "b" * 64}, {"route": "POST /v1/denoisers"}])
-def test_a_key_is_for_one_request(database: Database, other: dict[str, str]) -> None:
+def test_a_key_of_another_request_is_refused(database: Database, other: dict[str, str]) -> None:
     with database.transaction() as session:
         idempotency.remember(session, **REQUEST, resource="exp_1")
     with database.transaction() as session:
@@ -46,7 +36,7 @@ def test_a_key_is_for_one_request(database: Database, other: dict[str, str]) -> 
             idempotency.remember(session, **(REQUEST | other), resource="exp_2")
 
 
-def test_keys_are_forgotten_after_their_time(database: Database) -> None:
+def test_keys_expire(database: Database) -> None:
     with database.transaction() as session:
         idempotency.remember(session, **REQUEST, resource="exp_1")
         idempotency.remember(session, **(REQUEST | {"key": "other"}), resource="exp_1")
@@ -59,7 +49,7 @@ def test_keys_are_forgotten_after_their_time(database: Database) -> None:
         assert session.scalars(select(IdempotencyKey.key)).all() == ["k"]
 
 
-def test_submitting_at_once_with_one_key_makes_one_job(database: Database) -> None:
+def test_concurrent_requests_with_one_key_create_one_job(database: Database) -> None:
     def submit(_: int) -> str:
         with database.transaction() as session:
             known = idempotency.find(session, **REQUEST)

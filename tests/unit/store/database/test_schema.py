@@ -1,4 +1,4 @@
-"""A process that meets tables of another version says so and ends; one command migrates."""
+"""Processes refuse a database of another schema version; `python -m store migrate` upgrades it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from store.store import Store
 
 
 def with_schema(folder: Path, version: str) -> Settings:
-    """A database with the tables of an older version, or the number of one that is not known."""
+    """Creates a database with an older schema, or with an unknown version number."""
     settings = Settings(data_dir=folder)
     database = Database(settings.database_url)
     config = Config()
@@ -48,7 +48,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_an_empty_database_gets_its_tables(tmp_path: Path) -> None:
+def test_opening_an_empty_database_creates_the_tables(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path)
     with Store.open(settings) as opened, opened.database.engine.connect() as connection:
         assert schema.version(connection) == schema.newest()
@@ -56,12 +56,14 @@ def test_an_empty_database_gets_its_tables(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "words"),
+    ("version", "message"),
     [("0002", "run `python -m store migrate`"), ("9999", "older than its database")],
 )
-def test_tables_of_another_version_are_left_alone(tmp_path: Path, version: str, words: str) -> None:
+def test_a_schema_of_another_version_is_refused_and_not_changed(
+    tmp_path: Path, version: str, message: str
+) -> None:
     settings = with_schema(tmp_path, version)
-    with pytest.raises(SchemaMismatch, match=words):
+    with pytest.raises(SchemaMismatch, match=message):
         Store.open(settings)
     database = Database(settings.database_url)
     with database.engine.connect() as connection:
@@ -71,21 +73,21 @@ def test_tables_of_another_version_are_left_alone(tmp_path: Path, version: str, 
 
 @pytest.mark.parametrize("program", ["service", "worker"])
 @pytest.mark.parametrize(
-    ("version", "words"),
+    ("version", "message"),
     [("0002", "run `python -m store migrate`"), ("9999", "older than its database")],
 )
-def test_processes_say_it_in_one_line_and_end_with_a_code_of_their_own(
-    tmp_path: Path, program: str, version: str, words: str
+def test_processes_exit_with_a_special_code_and_a_message_of_one_line(
+    tmp_path: Path, program: str, version: str, message: str
 ) -> None:
     with_schema(tmp_path, version)
     done = run(tmp_path, program)
     assert done.returncode == schema.EXIT_CODE, done.stderr
-    assert words in done.stderr
+    assert message in done.stderr
     assert version in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_one_command_migrates(tmp_path: Path) -> None:
+def test_the_migrate_command_upgrades_the_schema(tmp_path: Path) -> None:
     settings = with_schema(tmp_path, "0002")
     done = run(tmp_path, "store", "migrate")
     assert (done.returncode, done.stderr) == (0, "")
@@ -93,7 +95,7 @@ def test_one_command_migrates(tmp_path: Path) -> None:
     Store.open(settings).close()
 
 
-def test_the_command_does_not_touch_newer_tables(tmp_path: Path) -> None:
+def test_the_migrate_command_refuses_a_newer_schema(tmp_path: Path) -> None:
     with_schema(tmp_path, "9999")
     done = run(tmp_path, "store", "migrate")
     assert done.returncode == schema.EXIT_CODE
@@ -101,7 +103,7 @@ def test_the_command_does_not_touch_newer_tables(tmp_path: Path) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_database_that_is_away_is_said_in_one_line(tmp_path: Path) -> None:
+def test_an_unreachable_database_gives_a_message_of_one_line(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "store", "migrate"],
         env={**os.environ, "D4_DATABASE_URL": "sqlite:////proc/nowhere/x"},

@@ -24,17 +24,17 @@ def database(tmp_path: Path) -> Iterator[Database]:
     database.close()
 
 
-def test_migrations_build_exactly_the_tables(database: Database) -> None:
+def test_migrations_create_exactly_the_declared_tables(database: Database) -> None:
     with database.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, Table.metadata) == []
 
 
-def test_every_table_knows_its_tenant() -> None:
+def test_every_table_has_a_tenant_column() -> None:
     assert all("tenant_id" in table.columns for table in Table.metadata.tables.values())
 
 
-def test_processes_may_migrate_at_the_same_time(tmp_path: Path) -> None:
+def test_concurrent_migrations_succeed(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'test.sqlite'}"
 
     def migrate(_: int) -> None:
@@ -71,20 +71,22 @@ def lead(name: str = "a") -> Lead:
     return Lead(name=name, owner="me", lease_until=0.0)
 
 
-def test_a_transaction_is_all_or_nothing(database: Database) -> None:
-    def half() -> None:
+def test_a_failed_transaction_writes_nothing(database: Database) -> None:
+    def write_and_raise() -> None:
         with database.transaction() as session:
             session.add(lead())
             session.flush()
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
-        half()
+        write_and_raise()
     with database.reading() as session:
         assert session.scalars(select(Lead)).all() == []
 
 
-def test_reading_does_not_wait_for_a_writer_and_rows_outlive_it(database: Database) -> None:
+def test_reads_do_not_wait_for_writers_and_rows_remain_usable_afterwards(
+    database: Database,
+) -> None:
     with database.transaction() as session:
         session.add(lead())
     with database.transaction() as writer:
@@ -97,22 +99,7 @@ def test_reading_does_not_wait_for_a_writer_and_rows_outlive_it(database: Databa
     assert [row.name for row in seen] == ["a"]
 
 
-def test_writers_wait_for_each_other(database: Database) -> None:
-    with database.transaction() as session:
-        session.add(lead())
-
-    def add(_: int) -> None:
-        with database.transaction() as session:
-            row = session.get_one(Lead, "a")
-            row.lease_until += 1  # read, then written: lost without the lock
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(add, range(20)))
-    with database.reading() as session:
-        assert session.get_one(Lead, "a").lease_until == 20
-
-
-def test_the_clock_is_the_databases_and_fine_enough(database: Database) -> None:
+def test_the_database_clock_is_correct_to_milliseconds(database: Database) -> None:
     with database.reading() as session:
         assert read_clock(session) == pytest.approx(time.time(), abs=1)
         first = read_clock(session)
@@ -120,17 +107,17 @@ def test_the_clock_is_the_databases_and_fine_enough(database: Database) -> None:
         assert 0.01 < read_clock(session) - first < 1
 
 
-def test_a_store_opens_by_its_settings(tmp_path: Path) -> None:
+def test_a_store_uses_its_settings(tmp_path: Path) -> None:
     settings = Settings.from_environment({"D4_DATA_DIR": str(tmp_path), "D4_MAX_ATTEMPTS": "7"})
     with Store.open(settings) as store:
         assert store.database.policy.max_attempts == 7
-        assert store.artifacts.get(store.artifacts.put(b"kept")) == b"kept"
+        assert store.artifacts.get(store.artifacts.put(b"data")) == b"data"
         with store.database.reading() as session:
             assert session.scalars(select(Lead)).all() == []
     assert {path.name for path in tmp_path.iterdir()} >= {"d4explain.sqlite", "artifacts"}
 
 
-def test_statements_with_the_clock_are_compiled_once(database: Database) -> None:
+def test_statements_that_read_the_clock_are_compiled_once(database: Database) -> None:
     compiled: dict[object, object] = {}
     with database.engine.connect() as connection:
         caching = connection.execution_options(compiled_cache=compiled)
@@ -139,18 +126,17 @@ def test_statements_with_the_clock_are_compiled_once(database: Database) -> None
     assert len(compiled) == 1
 
 
-def test_writers_of_one_process_take_turns(database: Database) -> None:
-    """SQLite lets only one of them write; the others neither fail nor see half of it."""
+def test_writers_of_one_process_exclude_each_other(database: Database) -> None:
+    """Without a lock, concurrent increments would be lost or fail."""
+    with database.transaction() as session:
+        session.add(lead())
 
-    def count_up(_: int) -> None:
+    def increment(_: int) -> None:
         for _ in range(10):
             with database.transaction() as session:
-                lead = session.scalars(select(Lead)).one()
-                lead.lease_until += 1
+                session.get_one(Lead, "a").lease_until += 1
 
-    with database.transaction() as session:
-        session.add(Lead(name="x", owner="o", lease_until=0.0))
     with ThreadPoolExecutor(6) as pool:
-        list(pool.map(count_up, range(6)))
+        list(pool.map(increment, range(6)))
     with database.reading() as session:
-        assert session.scalars(select(Lead.lease_until)).one() == 60.0
+        assert session.get_one(Lead, "a").lease_until == 60.0

@@ -1,4 +1,4 @@
-"""Molecules from SMILES, and valences, against RDKit asked by hand."""
+"""Molecules and valences, compared with direct calls of RDKit."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ def test_atoms_and_bonds_become_nodes_and_edges() -> None:
 
 @pytest.mark.parametrize("hydrogens", [False, True])
 @pytest.mark.parametrize("text", ["CC(=O)Nc1ccc(O)cc1", "CCO.Cl", "[NH4+].[OH-]", "C[C@H](N)O"])
-def test_graphs_are_rdkits_own(text: str, hydrogens: bool) -> None:
+def test_graphs_equal_the_molecules_of_rdkit(text: str, hydrogens: bool) -> None:
     atoms = ["C", "O", "H", "N"]
     kind = SmilesFeaturiser(kind="smiles", atoms=atoms, other=True, hydrogens=hydrogens)
     graph = read(text, kind)
-    truth = Chem.MolFromSmiles(text)
-    truth = Chem.AddHs(truth) if hydrogens else truth
-    symbols = [atom.GetSymbol() for atom in truth.GetAtoms()]
+    expected = Chem.MolFromSmiles(text)
+    expected = Chem.AddHs(expected) if hydrogens else expected
+    symbols = [atom.GetSymbol() for atom in expected.GetAtoms()]
     columns = [*atoms, "other"]
     seen = [columns[row.index(1.0)] for row in graph.x]
     assert seen == [symbol if symbol in atoms else "other" for symbol in symbols]
     assert all(sorted(row) == [0.0] * 4 + [1.0] for row in graph.x)
-    adjacency = Chem.GetAdjacencyMatrix(truth)
+    adjacency = Chem.GetAdjacencyMatrix(expected)
     assert graph.edges == [pair for pair in combinations(range(len(symbols)), 2) if adjacency[pair]]
 
 
@@ -69,21 +69,21 @@ def test_graphs_are_rdkits_own(text: str, hydrogens: bool) -> None:
 def test_bonds_become_edge_attributes(text: str, aromatic: bool) -> None:
     names = ["triple", "single", "double"] + ["aromatic"] * aromatic
     graph = read(text, CNO.model_copy(update={"bonds": names}))
-    truth = Chem.MolFromSmiles(text)
+    expected = Chem.MolFromSmiles(text)
     if not aromatic:
-        Chem.Kekulize(truth, clearAromaticFlags=True)
-    kinds = [truth.GetBondBetweenAtoms(*ends).GetBondType().name.lower() for ends in graph.edges]
+        Chem.Kekulize(expected, clearAromaticFlags=True)
+    kinds = [expected.GetBondBetweenAtoms(*ends).GetBondType().name.lower() for ends in graph.edges]
     assert graph.edge_attr == [[float(name == kind) for name in names] for kind in kinds]
     assert read(text).edge_attr is None
 
 
-def test_bonds_without_a_column_are_refused() -> None:
+def test_bond_types_without_a_feature_column_are_refused() -> None:
     fault = refusal({"smiles": "CC#N"}, CNO.model_copy(update={"bonds": ["single"]}))
     assert fault.at == "/graph/smiles"
     assert "has triple bonds" in fault.detail
 
 
-def test_a_column_for_others_takes_what_has_none() -> None:
+def test_elements_without_a_feature_column_use_the_column_for_others() -> None:
     assert read("CCl", SmilesFeaturiser(kind="smiles", atoms=["C"], other=True)).x == [
         [1, 0],
         [0, 1],
@@ -94,7 +94,7 @@ def test_a_column_for_others_takes_what_has_none() -> None:
     assert "C, N, O" in fault.detail
 
 
-def test_atom_map_numbers_are_the_ids() -> None:
+def test_atom_map_numbers_become_node_ids() -> None:
     graph = read("[CH3:7][OH:3]")
     assert graph.node_ids == [7, 3]
     with_hydrogens = SmilesFeaturiser(kind="smiles", atoms=["C", "O", "H"], hydrogens=True)
@@ -102,15 +102,15 @@ def test_atom_map_numbers_are_the_ids() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("C1CC", "not a SMILES that RDKit can read"),
         ("hello", "not a SMILES that RDKit can read"),
         ("C(C)(C)(C)(C)C", "Explicit valence for atom # 0 C, 5"),
         ("c1cccc1", "kekulize"),
-        ("C->O", "the bond of the atoms 0 and 1 is dative"),
+        ("C->O", "the bond between atoms 0 and 1 is dative"),
         ("[CH3:1]C", "atom 1 (C) has no atom-map number"),
-        ("[CH3:1][CH3:1]", "atom-map number 1 is there more than once"),
+        ("[CH3:1][CH3:1]", "atom-map number 1 occurs more than once"),
         ("C" * 600, "600 atoms; this deployment accepts at most 512"),
         ("C" * 20_000, "20,000 characters"),
         ("C C", "pattern"),
@@ -118,21 +118,21 @@ def test_atom_map_numbers_are_the_ids() -> None:
         (7, "string"),
     ],
 )
-def test_bad_smiles_are_refused_with_a_pointer(text: Any, words: str) -> None:
+def test_bad_smiles_are_refused_with_a_pointer(text: Any, message: str) -> None:
     fault = refusal({"smiles": text})
     assert fault.at == "/graph/smiles"
-    assert words in fault.detail
+    assert message in fault.detail
 
 
-def test_tangles_are_refused_before_their_rings_are_looked_for() -> None:
-    """Eleven atoms, each bound to all others."""
+def test_molecules_with_too_many_bonds_are_refused() -> None:
+    """Eleven atoms with bonds between all of them."""
     size, label = 11, {}
     text = []
     for one in range(size):
         for other in range(size):
             label.setdefault(frozenset((one, other)), f"%{10 + len(label)}")
         text.append("[U]" + "".join(label[frozenset((one, o))] for o in range(size) if o != one))
-    assert "55 bonds of 11 atoms" in refusal({"smiles": ".".join(text)}).detail
+    assert "55 bonds for 11 atoms" in refusal({"smiles": ".".join(text)}).detail
 
 
 def test_smiles_need_a_featuriser() -> None:
@@ -148,7 +148,7 @@ def test_unknown_fields_beside_smiles_are_refused() -> None:
     assert (fault.at, fault.detail) == ("/graph/lable", "is not a known field")
 
 
-def test_short_smiles_cannot_ask_for_more_than_a_body_may_hold() -> None:
+def test_the_size_limit_applies_to_the_graphs_of_the_smiles() -> None:
     features = ExpectedFeatures(3, "the GNN", featuriser=CNO)
     few = Settings(max_body_bytes=5000)
     posted = [{"smiles": "C" * 40}] * 3  # 40 nodes of 46 bytes each
@@ -157,7 +157,9 @@ def test_short_smiles_cannot_ask_for_more_than_a_body_may_hold() -> None:
         read_graphs(posted, "/graphs", few, features)
 
 
-def test_without_rdkit_the_refusal_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_without_rdkit_names_the_extra_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     real = builtins.__import__
 
     def absent(name: str, *rest: Any) -> Any:
@@ -173,12 +175,12 @@ def test_without_rdkit_the_refusal_says_what_to_install(monkeypatch: pytest.Monk
         molecules.chem.cache_clear()
 
 
-def test_the_elements_are_rdkits() -> None:
+def test_the_known_elements_equal_those_of_rdkit() -> None:
     table = Chem.GetPeriodicTable()
     assert {table.GetElementSymbol(number) for number in range(1, 119)} == ELEMENTS
 
 
-def test_packed_sets_keep_their_molecules() -> None:
+def test_packed_graph_sets_contain_their_molecules() -> None:
     graphs = [read("CCO"), read("N").model_copy(update={"molecule": None, "label": 1})]
     assert unpack(pack(graphs)) == graphs
     plain = [graph.model_copy(update={"molecule": None}) for graph in graphs]
@@ -204,7 +206,7 @@ def molecule(text: str, *, hydrogens: bool = False) -> ReadMolecule:
         ("c1cc[nH]c1.C", [(3, 5)], [], "Cn1cccc1"),
     ],
 )
-def test_edited_molecules_are_closed_by_hydrogens(
+def test_hydrogens_fill_open_valences_of_edited_molecules(
     text: str, added: list[Any], removed: list[Any], smiles: str
 ) -> None:
     found = molecule(text)
@@ -214,7 +216,7 @@ def test_edited_molecules_are_closed_by_hydrogens(
     assert after.smiles == Chem.CanonSmiles(smiles)
 
 
-def test_broken_valences_are_listed() -> None:
+def test_violated_valences_are_listed() -> None:
     found = molecule("FC(F)(F)C")
     after = found.edited([(0, 1 + 3)], [], ["a", "b", "c", "d", "e"])
     assert not after.valid
@@ -224,7 +226,7 @@ def test_broken_valences_are_listed() -> None:
     ]
 
 
-def test_the_document_says_elements_and_orders() -> None:
+def test_the_document_contains_elements_and_bond_orders() -> None:
     found = molecule("c1ccccc1C#N").document(list("abcdefgh"))
     assert [atom.element for atom in found.atoms] == ["C"] * 7 + ["N"]
     orders = {(bond.source, bond.target): bond.order for bond in found.bonds}
@@ -237,7 +239,7 @@ def edit(action: Any, source: int, target: int) -> Edit:
     return Edit(action=action, source=source, target=target, plausibility=0.0, proposed_by="search")
 
 
-def test_drawings_leave_atoms_in_place_and_mark_edited_bonds() -> None:
+def test_drawings_mark_edited_bonds_without_moving_atoms() -> None:
     document = molecule("c1ccccc1O").document(list(range(7)))
     plain, _ = draw_molecule(document, (), None, 600)
     edits = (edit("add", 0, 3), edit("add", 5, 1), edit("remove", 6, 5))
@@ -250,14 +252,14 @@ def test_drawings_leave_atoms_in_place_and_mark_edited_bonds() -> None:
     assert len(spots(plain)) == 7
     assert sum("class='added'" in line for line in drawn) == 2
     assert sum("class='removed'" in line for line in drawn) == 1
-    assert not any("class='bond-5 " in line for line in drawn)  # the bond of 5 and 6
+    assert not any("class='bond-5 " in line for line in drawn)  # the bond between atoms 5 and 6
     assert sum('class="ring"' in line for line in drawn) == 1
     assert not any("#000000" in line for line in drawn)
 
 
 @pytest.mark.parametrize("smiles", ["FC(F)(F)C", "C[N+](=O)[O-]", "c1cc[nH]c1", "O=S(C)C"])
 def test_every_single_edit_can_be_drawn(smiles: str) -> None:
-    """Also those that break valences, for they are answers, too."""
+    """Answers may violate valences, so such edits are drawn, too."""
     read = molecule(smiles)
     document = read.document(list(range(len(read.elements))))
     for pair in combinations(range(len(read.elements)), 2):
@@ -266,6 +268,6 @@ def test_every_single_edit_can_be_drawn(smiles: str) -> None:
         assert any(f"class='{action}" in line for line in lines)
 
 
-def test_read_molecules_refuse_what_is_no_molecule() -> None:
+def test_a_smiles_without_atoms_is_refused() -> None:
     with pytest.raises(MoleculeError, match="has no atoms"):
         molecule("")

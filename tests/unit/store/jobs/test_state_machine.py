@@ -1,4 +1,4 @@
-"""Jobs under every order of events that Hypothesis thinks of, against a small model of them."""
+"""Runs random sequences of job operations and compares the database with a small model."""
 
 from __future__ import annotations
 
@@ -15,22 +15,20 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from sqlalchemy import event, select, text, update
 from sqlalchemy.orm import Session
 
-from d4explain.contracts.gnn_spec import parse_spec
-from d4explain.contracts.probe_reports import ProbeReport
-from d4explain.contracts.requests import DenoiserConfig
 from store import jobs
-from store.catalogue import datasets, denoisers, explanations, gnns, retries
+from store.catalogue import denoisers, retries
 from store.database.job_policy import JobPolicy
 from store.database.sessions import Database, now
-from store.database.tables import Dataset, Denoiser, Gnn, JobEvent
+from store.database.tables import Denoiser, JobEvent
 from store.errors import Conflict, LeaseLost
 from store.jobs import Claim, Job, JobKind, JobState
+from tests.store_rows import create_dataset, create_explanation, create_ready_gnn
 
 MAX_ATTEMPTS = 2
 WORK = [
     "claim",
     "claim",
-    "mates",
+    "reserve",
     "begin",
     "begin",
     "replace",
@@ -41,15 +39,6 @@ WORK = [
     "fail",
     "stop",
 ]
-SPEC = parse_spec(
-    {
-        "features": 1,
-        "classes": 2,
-        "layers": [{"type": "pool", "op": "sum"}, {"type": "linear", "out": 2}],
-    }
-)
-
-
 Token = tuple[int, str]
 
 
@@ -66,18 +55,17 @@ def fresh_database(folder: Path) -> Database:
         f"sqlite:///{folder / 'jobs.sqlite'}", policy=JobPolicy(max_attempts=MAX_ATTEMPTS)
     )
 
-    def hasten(connection: Any, _: Any) -> None:
-        connection.execute("PRAGMA synchronous=OFF")  # no power is lost in this test
+    def disable_sync(connection: Any, _: Any) -> None:
+        connection.execute("PRAGMA synchronous=OFF")  # faster; the test needs no durability
 
-    event.listen(database.engine, "connect", hasten)
+    event.listen(database.engine, "connect", disable_sync)
     return database
 
 
-class Jobs(RuleBasedStateMachine):
-    """Three parties act in turn; what each does is drawn inside its rule.
+class JobsMachine(RuleBasedStateMachine):
+    """One rule each for clients, workers and the dispatcher, which choose their actions at random.
 
-    One rule per action would let Hypothesis leave actions out of a run, and a run without
-    claims says little.
+    With one rule per action, Hypothesis could leave out actions. A run without claims tests little.
     """
 
     template: Path
@@ -88,12 +76,12 @@ class Jobs(RuleBasedStateMachine):
         shutil.copy(self.template, self.folder / "jobs.sqlite")
         self.database = fresh_database(self.folder)
         self.job_ids: list[str] = []
-        self.claims: list[Claim] = []  # of all workers, also those that were replaced
+        self.claims: list[Claim] = []  # also of workers that lost their job
         self.holder: dict[str, Token] = {}  # the attempt that holds a running job
         self.reserved: dict[str, Token] = {}  # the attempt that a queued job will have
         self.attempts: dict[str, int] = {}
         self.ended: dict[str, tuple[JobState, object]] = {}
-        self.results: dict[str, int] = {}  # which attempt's result was committed
+        self.results: dict[str, int] = {}  # the attempt whose result was committed
 
     def teardown(self) -> None:
         self.database.close()
@@ -102,30 +90,13 @@ class Jobs(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         with self.database.transaction() as session:
-            gnn, job = gnns.create(session, name="g", spec=SPEC, weights_digest="1" * 64)
-            claim = jobs.claim(session, job.id, "worker", 60)
-            assert claim is not None
-            gnns.finish(session, claim, ProbeReport(passed=True, checks=[]))
-            jobs.succeed(session, claim)
-            dataset = datasets.create(
-                session,
-                name="d",
-                gnn_features=1,
-                graphs_digest="2" * 64,
-                sha256="2" * 64,
-                graph_count=1,
-                label_counts={},
-                max_nodes=1,
-                mean_nodes=1.0,
-                mean_edges=0.0,
-            )
-        self.gnn: Gnn = gnn
-        self.dataset: Dataset = dataset
+            self.gnn = create_ready_gnn(session)
+            self.dataset = create_dataset(session)
         self.submit()
-        self.ask_for_an_explanation()
+        self.request_explanation()
 
     @rule(
-        action=st.sampled_from(["submit", "ask", "cancel", "cancel", "retry", "retry"]),
+        action=st.sampled_from(["submit", "explain", "cancel", "cancel", "retry", "retry"]),
         which=st.integers(0, 11),
     )
     def client(self, action: str, which: int) -> None:
@@ -134,12 +105,12 @@ class Jobs(RuleBasedStateMachine):
             self.cancel(max(self.holder, default=job_id) if which % 2 else job_id)
         elif action == "retry":
             self.retry(job_id)
-        elif len(self.job_ids) > 6:  # few jobs with long stories say more than many
+        elif len(self.job_ids) > 6:  # few jobs with many events test more than many jobs
             return
         elif action == "submit":
             self.submit()
         else:
-            self.ask_for_an_explanation()
+            self.request_explanation()
 
     @rule(
         actions=st.lists(st.sampled_from(WORK), min_size=2, max_size=5),
@@ -160,7 +131,7 @@ class Jobs(RuleBasedStateMachine):
                 continue
             claim = self.claims[-1 - which % len(self.claims)]
             match action:
-                case "mates":
+                case "reserve":
                     self.reserve_matching(claim, 1 + which % 3)
                 case "begin":
                     self.begin_reserved(which)
@@ -168,12 +139,12 @@ class Jobs(RuleBasedStateMachine):
                     if retryable:
                         self.stop(claim, jobs.release)
                     else:
-                        self.fall_silent(claim.job_id)
+                        self.expire_lease(claim.job_id)
                     self.claim(claim.job_id)
                 case "beat":
                     self.heartbeat(claim)
                 case "progress":
-                    self.write_down_progress(claim)
+                    self.write_progress(claim)
                 case "succeed":
                     self.succeed(claim)
                 case "fail":
@@ -182,7 +153,7 @@ class Jobs(RuleBasedStateMachine):
                     self.stop(claim, ending)
 
     def some_job(self, which: int) -> str:
-        """Mostly one that can be claimed."""
+        """Usually a job that can be claimed."""
         with self.database.reading() as session:
             free = session.scalars(
                 select(Job.id).where(Job.state == "queued", Job.waiting_for.is_(None))
@@ -195,38 +166,23 @@ class Jobs(RuleBasedStateMachine):
         if action == "announce":
             self.announce()
         else:
-            self.fall_silent(self.job_ids[which % len(self.job_ids)])
+            self.expire_lease(self.job_ids[which % len(self.job_ids)])
             self.reap()
 
-    # What clients do
+    # Actions of clients.
 
     def submit(self) -> None:
         with self.database.transaction() as session:
             job = jobs.submit(session, kind=JobKind.PREDICT, gnn_id=self.gnn.id)
         self.job_ids.append(job.id)
 
-    def ask_for_an_explanation(self) -> None:
+    def request_explanation(self) -> None:
         with self.database.transaction() as session:
-            denoiser, training = denoisers.get_or_create(
-                session,
-                gnn=self.gnn,
-                dataset=self.dataset,
-                objective="counterfactual",
-                config=DenoiserConfig(),
-            )
-            _, job = explanations.create(
-                session,
-                kind="counterfactual",
-                gnn=self.gnn,
-                dataset=self.dataset,
-                denoiser=denoiser,
-                train_job=training,
-                request_digest="3" * 64,
-            )
-        self.learn_of(job.id, training.id if training else None)
+            _, job = create_explanation(session, self.gnn, self.dataset)
+        self.add_job_ids(job.id, job.waiting_for)
 
     def cancel(self, job_id: str) -> None:
-        before = self.seen(job_id).state
+        before = self.stored(job_id).state
         with self.database.transaction() as session:
             if before.is_terminal:
                 with pytest.raises(Conflict):
@@ -235,10 +191,10 @@ class Jobs(RuleBasedStateMachine):
                 jobs.cancel(session, job_id)
         if before is JobState.QUEUED:
             self.reserved.pop(job_id, None)
-            assert self.seen(job_id).state is JobState.CANCELED
+            assert self.stored(job_id).state is JobState.CANCELED
 
     def retry(self, job_id: str) -> None:
-        before = self.seen(job_id)
+        before = self.stored(job_id)
         try:
             with self.database.transaction() as session:
                 again = retries.retry(session, job_id)
@@ -246,17 +202,17 @@ class Jobs(RuleBasedStateMachine):
             return
         assert before.state in (JobState.FAILED, JobState.CANCELED, JobState.EXPIRED)
         assert (again.retry_of, again.attempt, again.kind) == (job_id, 0, before.kind)
-        self.learn_of(again.id, again.waiting_for)
+        self.add_job_ids(again.id, again.waiting_for)
 
-    def learn_of(self, *job_ids: str | None) -> None:
+    def add_job_ids(self, *job_ids: str | None) -> None:
         self.job_ids += [id_ for id_ in job_ids if id_ and id_ not in self.job_ids]
 
-    # What workers do
+    # Actions of workers.
 
     def claim(self, job_id: str) -> None:
-        before = self.seen(job_id)
+        before = self.stored(job_id)
         is_held = before.state is not JobState.QUEUED or job_id in self.reserved
-        is_free = not is_held or self.is_silent(before)
+        is_free = not is_held or self.is_lease_expired(before)
         with self.database.transaction() as session:
             claim = jobs.claim(session, job_id, f"worker {len(self.claims)}", 3600)
         has_attempts = before.attempts_used < MAX_ATTEMPTS
@@ -270,19 +226,19 @@ class Jobs(RuleBasedStateMachine):
             self.claims.append(claim)
 
     def reserve_matching(self, first: Claim, limit: int) -> None:
-        before = [self.seen(job_id) for job_id in self.job_ids]
-        mates = [
+        before = [self.stored(job_id) for job_id in self.job_ids]
+        matching = [
             job.id
             for job in sorted(before, key=lambda job: (job.priority, job.created_at, job.id))
             if (job.kind, job.denoiser_id) == (first.kind, first.denoiser_id)
             and job.state is JobState.QUEUED
             and job.waiting_for is None
-            and (job.id not in self.reserved or self.is_silent(job))
+            and (job.id not in self.reserved or self.is_lease_expired(job))
             and job.attempts_used < MAX_ATTEMPTS
         ]
         with self.database.transaction() as session:
             claimed = jobs.reserve_matching(session, first, 3600, limit)
-        assert [claim.job_id for claim in claimed] == mates[:limit]
+        assert [claim.job_id for claim in claimed] == matching[:limit]
         attempts = {job.id: job.attempt for job in before}
         for claim in claimed:
             assert claim.attempt == attempts[claim.job_id] + 1
@@ -290,7 +246,7 @@ class Jobs(RuleBasedStateMachine):
             self.claims.append(claim)
 
     def begin_reserved(self, which: int) -> None:
-        """One that was reserved at some time, or gives it back; it may have been taken since."""
+        """Begins or gives back a job that was reserved; another worker may have taken it since."""
         claims = [claim for claim in self.claims if claim.job_id in self.reserved] or self.claims
         claim = claims[which % len(claims)]
         is_reserved = self.reserved.get(claim.job_id) == token(claim)
@@ -310,7 +266,7 @@ class Jobs(RuleBasedStateMachine):
             self.holder[claim.job_id] = token(claim)
             self.attempts[claim.job_id] = claim.attempt
 
-    def fall_silent(self, job_id: str) -> None:
+    def expire_lease(self, job_id: str) -> None:
         with self.database.transaction() as session:
             session.execute(
                 update(Job)
@@ -319,7 +275,7 @@ class Jobs(RuleBasedStateMachine):
             )
 
     def heartbeat(self, claim: Claim) -> None:
-        """Of one claim, and of all of them at once."""
+        """Sends the heartbeat of one claim, then of all claims together."""
         for claims in ([claim], self.claims):
             with self.database.transaction() as session:
                 beats = jobs.heartbeat(session, claims, 3600)
@@ -328,12 +284,12 @@ class Jobs(RuleBasedStateMachine):
                 for claim in claims
             ]
 
-    def write_down_progress(self, claim: Claim) -> None:
+    def write_progress(self, claim: Claim) -> None:
         def write(session: Session) -> None:
             jobs.record_progress(session, claim, {"attempt": claim.attempt})
             jobs.record_checkpoint(session, claim, "4" * 64, claim.attempt)
 
-        self.fenced(claim, write)
+        self.write_as(claim, write)
 
     def succeed(self, claim: Claim) -> None:
         def write(session: Session) -> None:
@@ -341,16 +297,16 @@ class Jobs(RuleBasedStateMachine):
                 denoisers.finish(session, claim, weights_digest="5" * 64, shape={}, metrics={})
             jobs.succeed(session, claim, {"attempt": claim.attempt})
 
-        if self.fenced(claim, write):
+        if self.write_as(claim, write):
             assert claim.job_id not in self.results
             self.results[claim.job_id] = claim.attempt
             del self.holder[claim.job_id]
 
     def stop(self, claim: Claim, ending: Callable[[Session, Claim], None]) -> None:
-        if self.fenced(claim, lambda session: ending(session, claim)):
+        if self.write_as(claim, lambda session: ending(session, claim)):
             del self.holder[claim.job_id]
 
-    # What the dispatcher does
+    # Actions of the dispatcher.
 
     def reap(self) -> None:
         with self.database.transaction() as session:
@@ -358,31 +314,31 @@ class Jobs(RuleBasedStateMachine):
         for job_id in reaped:
             self.holder.pop(job_id, None)
             self.reserved.pop(job_id, None)
-            assert self.seen(job_id).state is not JobState.RUNNING
+            assert self.stored(job_id).state is not JobState.RUNNING
 
     def announce(self) -> None:
         with self.database.transaction() as session:
             due = jobs.due(session, 100)
         for one in due:
-            job = self.seen(one.job_id)
+            job = self.stored(one.job_id)
             assert job.state is JobState.QUEUED
             assert job.waiting_for is None
 
-    # What must always be so
+    # Invariants.
 
     @invariant()
-    def promises_are_kept(self) -> None:
+    def invariants_hold(self) -> None:
         with self.database.reading() as session:
             rows = {job.id: job for job in session.scalars(select(Job))}
             trained = list(session.scalars(select(Denoiser)))
             events = list(session.scalars(select(JobEvent).order_by(JobEvent.id)))
-        self.ends_are_final_and_attempts_only_grow(rows)
-        self.running_means_held(rows)
-        self.nobody_waits_in_vain(rows)
-        self.denoisers_are_what_their_trainings_came_to(rows, trained)
-        self.the_last_event_tells_the_state(rows, events)
+        self.check_endings_and_attempts(rows)
+        self.check_leases(rows)
+        self.check_waiting_jobs(rows)
+        self.check_denoisers(rows, trained)
+        self.check_events(rows, events)
 
-    def ends_are_final_and_attempts_only_grow(self, rows: dict[str, Job]) -> None:
+    def check_endings_and_attempts(self, rows: dict[str, Job]) -> None:
         for job in rows.values():
             assert job.attempt >= self.attempts.get(job.id, 0)
             assert job.attempts_used <= MAX_ATTEMPTS
@@ -396,7 +352,7 @@ class Jobs(RuleBasedStateMachine):
             if job.id in self.results:
                 assert job.result == {"attempt": self.results[job.id]}
 
-    def running_means_held(self, rows: dict[str, Job]) -> None:
+    def check_leases(self, rows: dict[str, Job]) -> None:
         leased = [job for job in rows.values() if job.lease_owner is not None]
         running = {job.id: (job.attempt, job.lease_owner) for job in leased if is_running(job)}
         queued = {
@@ -405,23 +361,21 @@ class Jobs(RuleBasedStateMachine):
         assert {job.id for job in rows.values() if is_running(job)} == set(running)
         assert (running, queued) == (self.holder, self.reserved)
 
-    def nobody_waits_in_vain(self, rows: dict[str, Job]) -> None:
+    def check_waiting_jobs(self, rows: dict[str, Job]) -> None:
         for job in rows.values():
             assert not (job.cancel_requested and job.state is JobState.QUEUED)
             if job.waiting_for is not None:
                 assert job.state is JobState.QUEUED
                 assert not rows[job.waiting_for].state.is_terminal
 
-    def denoisers_are_what_their_trainings_came_to(
-        self, rows: dict[str, Job], trained: list[Denoiser]
-    ) -> None:
-        came_to = {
+    def check_denoisers(self, rows: dict[str, Job], trained: list[Denoiser]) -> None:
+        expected_state = {
             JobState.QUEUED: "training",
             JobState.RUNNING: "training",
             JobState.SUCCEEDED: "ready",
         }
         for denoiser in trained:
-            assert denoiser.state == came_to.get(rows[denoiser.job_id].state, "failed")
+            assert denoiser.state == expected_state.get(rows[denoiser.job_id].state, "failed")
             open_trainings = [
                 job
                 for job in rows.values()
@@ -429,12 +383,12 @@ class Jobs(RuleBasedStateMachine):
             ]
             assert len(open_trainings) <= 1
 
-    def the_last_event_tells_the_state(self, rows: dict[str, Job], events: list[JobEvent]) -> None:
-        told = {each.job_id: each.data["state"] for each in events if each.type == "state"}
-        assert told == {job.id: job.state.value for job in rows.values()}
+    def check_events(self, rows: dict[str, Job], events: list[JobEvent]) -> None:
+        last_states = {each.job_id: each.data["state"] for each in events if each.type == "state"}
+        assert last_states == {job.id: job.state.value for job in rows.values()}
 
-    def fenced(self, claim: Claim, write: Callable[[Session], None]) -> bool:
-        """Writes as this attempt; exactly the holder's writes must land."""
+    def write_as(self, claim: Claim, write: Callable[[Session], None]) -> bool:
+        """Writes as this attempt; only the attempt that holds the job may succeed."""
         try:
             with self.database.transaction() as session:
                 write(session)
@@ -447,28 +401,28 @@ class Jobs(RuleBasedStateMachine):
     def holds(self, claim: Claim) -> bool:
         return self.holder.get(claim.job_id) == token(claim)
 
-    def is_silent(self, job: Job) -> bool:
+    def is_lease_expired(self, job: Job) -> bool:
         with self.database.reading() as session:
             until = session.scalar(select(Job.lease_until - now()).where(Job.id == job.id))
         return until is not None and until < 0
 
-    def seen(self, job_id: str) -> Job:
+    def stored(self, job_id: str) -> Job:
         with self.database.reading() as session:
             return jobs.get(session, job_id)
 
 
-def test_jobs_keep_their_promises(tmp_path: Path) -> None:
-    Jobs.template = tmp_path / "jobs.sqlite"
+def test_job_invariants_hold_under_random_operations(tmp_path: Path) -> None:
+    JobsMachine.template = tmp_path / "jobs.sqlite"
     database = fresh_database(tmp_path)
     database.migrate()
     with database.reading() as session:
         assert session.scalar(text("PRAGMA synchronous")) == 0
     database.close()
-    Jobs.TestCase.settings = settings(
+    JobsMachine.TestCase.settings = settings(
         max_examples=25,
         stateful_step_count=20,
         deadline=None,
         phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
-    Jobs.TestCase("runTest").runTest()
+    JobsMachine.TestCase("runTest").runTest()

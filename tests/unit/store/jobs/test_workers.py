@@ -1,9 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 from sqlalchemy import update
 
 from store.database.sessions import Database, now
@@ -11,15 +7,7 @@ from store.database.tables import Worker
 from store.jobs import Queue, workers
 
 
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    database = Database(f"sqlite:///{tmp_path / 'test.sqlite'}")
-    database.migrate()
-    yield database
-    database.close()
-
-
-def test_workers_are_live_while_they_say_so(database: Database) -> None:
+def test_a_worker_is_live_for_some_time_after_its_heartbeat(database: Database) -> None:
     with database.transaction() as session:
         workers.beat(session, name="a", queues=[Queue.TRAIN], device="cuda:0", pid=1)
         workers.beat(session, name="b", queues=["sample", "light"], device="cpu", pid=2)
@@ -32,7 +20,7 @@ def test_workers_are_live_while_they_say_so(database: Database) -> None:
         assert len(workers.live(session, within=90)) == 2
 
 
-def test_workers_that_stop_or_stay_silent_are_forgotten(database: Database) -> None:
+def test_stopped_and_dead_workers_are_deleted(database: Database) -> None:
     with database.transaction() as session:
         for name in "abc":
             workers.beat(session, name=name, queues=[Queue.LIGHT], device="cpu", pid=1)

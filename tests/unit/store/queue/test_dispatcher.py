@@ -3,7 +3,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -28,7 +28,7 @@ class Clock:
     def __call__(self) -> float:
         return self.time
 
-    def pass_by(self, seconds: float) -> None:
+    def advance(self, seconds: float) -> None:
         self.time += seconds
 
 
@@ -40,7 +40,7 @@ class RecordingPublisher:
         self.is_down = False
         self.breaks_after: int | None = None
         self.generation = "first"
-        self.asked = 0
+        self.epoch_reads = 0
         self.was_called = threading.Event()
 
     def publish(self, announced: Sequence[Announcement]) -> None:
@@ -53,7 +53,7 @@ class RecordingPublisher:
             raise BrokerDown("connection lost")
 
     def epoch(self) -> str:
-        self.asked += 1
+        self.epoch_reads += 1
         if self.is_down:
             raise BrokerDown("connection refused")
         return self.generation
@@ -67,14 +67,6 @@ class RecordingPublisher:
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    database = Database(f"sqlite:///{tmp_path / 'test.sqlite'}")
-    database.migrate()
-    yield database
-    database.close()
-
-
-@pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     return Settings.from_environment({"D4_DATA_DIR": str(tmp_path)})
 
@@ -84,10 +76,10 @@ def submitted(database: Database) -> str:
         return jobs.submit(session, kind=JobKind.PROBE).id
 
 
-def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 10) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "did not happen in time"
+        assert time.monotonic() < deadline, "the condition did not become true"
         time.sleep(0.01)
 
 
@@ -115,14 +107,14 @@ def test_a_dead_workers_job_is_announced_with_priority(
     ]
 
 
-def test_notify_publishes_at_once_and_stopping_is_clean(
+def test_notify_publishes_at_once_and_stop_ends_the_thread(
     database: Database, settings: Settings
 ) -> None:
     publisher = RecordingPublisher()
     dispatcher = Dispatcher(database, publisher, settings)
     before = threading.active_count()
     dispatcher.start()
-    until(lambda: _leader(database) is not None)
+    wait_until(lambda: _leader(database) is not None)
     started = time.monotonic()
     job_id = submitted(database)
     dispatcher.notify()
@@ -143,19 +135,19 @@ def test_a_notified_job_is_marked_later_and_announced_once(
     dispatcher = Dispatcher(database, publisher, settings)
     dispatcher.start()
     try:
-        until(lambda: _leader(database) is not None)
+        wait_until(lambda: _leader(database) is not None)
         first = submitted(database)
         dispatcher.notify()
-        until(lambda: publisher.ids == [first])
+        wait_until(lambda: publisher.ids == [first])
         second = submitted(database)
         dispatcher.notify()
-        until(lambda: publisher.ids == [first, second])
+        wait_until(lambda: publisher.ids == [first, second])
 
         def marks() -> list[int]:
             with database.reading() as session:
                 return [jobs.get(session, job_id).dispatches for job_id in (first, second)]
 
-        until(lambda: marks() == [1, 1])
+        wait_until(lambda: marks() == [1, 1])
         dispatcher.notify()
         time.sleep(0.3)
         assert publisher.ids == [first, second]
@@ -168,30 +160,32 @@ def test_a_named_job_is_announced_without_a_query(
 ) -> None:
     publisher = RecordingPublisher()
     dispatcher = Dispatcher(database, publisher, settings)
-    looked: list[int] = []
-    look = jobs.never_announced
+    queries: list[int] = []
+    query = jobs.never_announced
 
     def counted(session: Session, limit: int) -> list[Announcement]:
-        looked.append(limit)
-        return look(session, limit)
+        queries.append(limit)
+        return query(session, limit)
 
     monkeypatch.setattr(jobs, "never_announced", counted)
     dispatcher.start()
     try:
-        until(lambda: _leader(database) is not None and len(looked) == 1)  # as it starts
+        wait_until(
+            lambda: _leader(database) is not None and len(queries) == 1
+        )  # one query at the start
         with database.transaction() as session:
             several = [jobs.submit(session, kind=JobKind.PROBE) for _ in range(3)]
         named = [Announcement.of(job) for job in several]
         dispatcher.notify(*named[:2])
         dispatcher.notify(named[2])
-        dispatcher.notify(named[0])  # once more, as a client that repeats its question does
-        until(lambda: len(publisher.published) == 3)
+        dispatcher.notify(named[0])  # again, as when a client repeats its request
+        wait_until(lambda: len(publisher.published) == 3)
         time.sleep(0.3)
-        assert (publisher.published, len(looked)) == (named, 1)
+        assert (publisher.published, len(queries)) == (named, 1)
         unnamed = submitted(database)
         dispatcher.notify()
-        until(lambda: publisher.ids[3:] == [unnamed])
-        assert len(looked) == 2
+        wait_until(lambda: publisher.ids[3:] == [unnamed])
+        assert len(queries) == 2
     finally:
         dispatcher.stop()
 
@@ -202,13 +196,13 @@ def test_a_named_job_survives_a_broker_outage(database: Database, settings: Sett
     dispatcher = Dispatcher(database, publisher, settings)
     dispatcher.start()
     try:
-        until(lambda: publisher.asked > 0)
+        wait_until(lambda: publisher.epoch_reads > 0)
         with database.transaction() as session:
             job = jobs.submit(session, kind=JobKind.PROBE)
         dispatcher.notify(Announcement.of(job))
         time.sleep(0.3)
         publisher.is_down = False
-        until(lambda: publisher.ids == [job.id])
+        wait_until(lambda: publisher.ids == [job.id])
     finally:
         dispatcher.stop()
 
@@ -228,14 +222,14 @@ def test_a_notification_at_the_end_of_a_wait_is_not_lost(
             return woken
 
     dispatcher._wake = Wake()
-    with database.transaction() as session:  # nobody else is to find the job
+    with database.transaction() as session:  # so that this dispatcher does not poll
         assert leader_election.acquire(session, "dispatcher", "another", 60)
         job = jobs.submit(session, kind=JobKind.PROBE)
     dispatcher._query_new.clear()
     late.append(Announcement.of(job))
     dispatcher.start()
     try:
-        until(lambda: publisher.ids == [job.id])
+        wait_until(lambda: publisher.ids == [job.id])
     finally:
         dispatcher.stop()
 
@@ -245,16 +239,16 @@ def test_a_requeued_job_is_announced_again_at_once(database: Database, settings:
     dispatcher = Dispatcher(database, publisher, settings)
     dispatcher.start()
     try:
-        until(lambda: _leader(database) is not None)
+        wait_until(lambda: _leader(database) is not None)
         job_id = submitted(database)
         dispatcher.notify()
-        until(lambda: publisher.ids == [job_id])
+        wait_until(lambda: publisher.ids == [job_id])
         with database.transaction() as session:  # before its announcement could be marked
             claim = jobs.claim(session, job_id, "worker", 60)
             assert claim is not None
             jobs.release(session, claim)
         dispatcher.notify()
-        until(lambda: publisher.ids == [job_id, job_id])
+        wait_until(lambda: publisher.ids == [job_id, job_id])
     finally:
         dispatcher.stop()
 
@@ -265,7 +259,7 @@ def test_the_poll_finds_a_job_without_notification(database: Database, settings:
     dispatcher.start()
     try:
         job_id = submitted(database)
-        until(lambda: publisher.ids == [job_id])
+        wait_until(lambda: publisher.ids == [job_id])
     finally:
         dispatcher.stop()
 
@@ -287,7 +281,7 @@ def test_a_broker_outage_loses_nothing_and_is_logged_once(
     job_id = submitted(database)
     for _ in range(3):
         dispatcher.run_once(notified=True)
-        clock.pass_by(5)
+        clock.advance(5)
     assert [record.getMessage() for record in caplog.records] == [
         "broker unreachable: connection refused"
     ]
@@ -297,7 +291,7 @@ def test_a_broker_outage_loses_nothing_and_is_logged_once(
     assert caplog.messages[-1] == "dispatching recovered"
     publisher.is_down = True
     submitted(database)
-    clock.pass_by(5)
+    clock.advance(5)
     dispatcher.run_once()
     assert caplog.messages[-1] == "broker unreachable: connection refused"
 
@@ -312,11 +306,11 @@ def test_the_dispatcher_backs_off_during_a_broker_outage(
     submitted(database)
     tries = []
     for _ in range(240):
-        before = publisher.asked
+        before = publisher.epoch_reads
         dispatcher.run_once()
-        if publisher.asked > before:
+        if publisher.epoch_reads > before:
             tries.append(clock.time)
-        clock.pass_by(0.125)
+        clock.advance(0.125)
     pauses = [later - earlier for earlier, later in pairwise(tries)]
     assert pauses == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0, 5.0, 5.0]
 
@@ -330,9 +324,9 @@ def test_unsent_jobs_are_announced_after_an_outage(database: Database, settings:
     dispatcher.run_once()
     assert len(publisher.ids) == 2
     publisher.breaks_after = None
-    clock.pass_by(1)
+    clock.advance(1)
     dispatcher.run_once()
-    # Nobody knows which of them got through, so that all are announced again, and then no more.
+    # It is unknown which messages arrived, so all jobs are announced again, once.
     assert set(publisher.ids[2:]) == set(ids)
     assert len(publisher.ids) == 2 + len(ids)
     dispatcher.run_once()
@@ -351,7 +345,7 @@ def test_jobs_are_announced_again_after_the_broker_lost_its_messages(
         jobs.claim(session, running, "worker", 60)
     publisher.published.clear()
     publisher.generation = "second"
-    clock.pass_by(3)
+    clock.advance(3)
     dispatcher.run_once()
     assert publisher.ids == [queued]
     # A dispatcher that starts later knows the epoch from the database.
@@ -369,16 +363,16 @@ def test_one_of_two_dispatchers_leads_and_the_other_takes_over(
     leader = _leader(database)
     job_id = submitted(database)
     second.run_once()
-    assert publisher.ids == []  # polling is the leader's
+    assert publisher.ids == []  # only the leader polls
     second.run_once(notified=True)
-    assert publisher.ids == [job_id]  # what this process was given it may announce itself
+    assert publisher.ids == [job_id]  # every process announces the jobs that it received
     with database.transaction() as session:
         jobs.claim(session, job_id, "worker", -1)
     second.run_once()
     with database.transaction() as session:
-        assert jobs.get(session, job_id).state == "running"  # reaping is the leader's, too
-        session.execute(update(Lead).values(lease_until=0.0))  # which died
-    clock.pass_by(5)
+        assert jobs.get(session, job_id).state == "running"  # only the leader reaps
+        session.execute(update(Lead).values(lease_until=0.0))  # the leader has died
+    clock.advance(5)
     second.run_once()
     assert _leader(database) != leader
     assert publisher.ids == [job_id, job_id]

@@ -159,15 +159,15 @@ def test_a_job_fails_if_its_result_cannot_be_recorded(store: Store) -> None:
 
 
 class Disk(DiskSpace):
-    """A disk whose free space the test sets."""
+    """A disk whose free space the test sets; forgets refused writes at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, free_mib: float = 100.0) -> None:
         super().__init__({})
-        self.message: str | None = None
+        self.free_mib = free_mib
         self.refusals = 0
 
-    def shortage(self) -> str | None:
-        return self.message
+    def _free_bytes(self) -> dict[str, int]:
+        return {"artifacts": int(self.free_mib * 2**20)}
 
     def note_refusal(self) -> None:
         self.refusals += 1
@@ -177,41 +177,59 @@ def test_a_full_disk_does_not_count_as_an_attempt(store: Store) -> None:
     disk = Disk()
     store = replace(store, disk=disk)
     job_id = submit(store)
-    refusals: list[Exception] = [OSError(errno.ENOSPC, "No space left on device") for _ in range(4)]
 
     def handler(context: HandlerContext) -> HandlerOutput:
-        if refusals:
-            raise refusals.pop()
+        if disk.refusals < 4:
+            disk.free_mib = 0.1
+            raise OSError(errno.ENOSPC, "No space left on device")
         return HandlerOutput(result={"answer": 42})
 
     runner = runner_for(store, handler)
-    for _ in range(4):  # more than the job has attempts
+    for refusals in range(1, 5):  # more than the job has attempts
         runner.run(job_id)
         assert job(store, job_id).state is JobState.QUEUED
-    assert disk.refusals == 4
+        assert disk.refusals == refusals
+        disk.free_mib = 100.0
     runner.run(job_id)
     done = job(store, job_id)
     assert done.state is JobState.SUCCEEDED
     assert done.attempts_used == 1
 
 
+def test_a_job_that_never_fits_the_disk_fails_after_its_attempts(store: Store) -> None:
+    store = replace(store, disk=Disk(free_mib=40.0))
+    job_id = submit(store)
+
+    def handler(context: HandlerContext) -> HandlerOutput:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    runner = runner_for(store, handler)
+    runner.run(job_id)
+    assert job(store, job_id).state is JobState.QUEUED
+    runner.run(job_id)
+    failed = job(store, job_id)
+    assert (failed.state, failed.attempts_used) == (JobState.FAILED, 2)
+    assert failed.error is not None
+    assert failed.error["type"] == "disk_full"
+    assert failed.error["message"] == (
+        "The disk is full: the job could not store its data. Now 40.0 MiB are free for artifacts."
+    )
+
+
 def test_no_job_starts_before_there_is_disk_space(store: Store) -> None:
-    disk = Disk()
-    disk.message = "only 0.1 MiB are free for artifacts"
+    disk = Disk(free_mib=0.1)
     store = replace(store, disk=disk)
     job_id = submit(store)
     thread = in_thread(lambda: runner_for(store, lambda context: HandlerOutput()).run(job_id))
     time.sleep(0.3)
     assert job(store, job_id).state is JobState.QUEUED
-    disk.message = None
+    disk.free_mib = 100.0
     thread.join(timeout=10)
     assert job(store, job_id).state is JobState.SUCCEEDED
 
 
 def test_a_worker_that_waits_for_disk_space_can_be_shut_down(store: Store) -> None:
-    disk = Disk()
-    disk.message = "only 0.1 MiB are free for artifacts"
-    store = replace(store, disk=disk)
+    store = replace(store, disk=Disk(free_mib=0.1))
     job_id = submit(store)
     runner = runner_for(store, lambda context: HandlerOutput())
     thread = in_thread(lambda: runner.run(job_id))

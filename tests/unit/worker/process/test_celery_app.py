@@ -73,6 +73,17 @@ def test_one_child_by_spawn_and_early_acknowledgement() -> None:
         create_app(Settings(redis_url=None))
 
 
+def test_tasks_are_not_imported_from_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "package_of_a_user.py").touch()
+    monkeypatch.chdir(tmp_path)
+    loader = create_app(Settings(redis_url="redis://127.0.0.1:1/0")).loader
+    with pytest.raises(ModuleNotFoundError):
+        loader.import_task_module("package_of_a_user")
+    assert loader.import_task_module("worker.process.tasks").__name__ == "worker.process.tasks"
+
+
 def test_check_reports_whether_a_worker_on_this_host_is_alive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,4 +1,4 @@
-"""What strangers send to a real service with a real worker: files that mean harm, and URLs."""
+"""Hostile uploads and black-box URLs, sent to a real service with a real worker."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from conftest import EdgeCounter, Stack, WorkerProcess
 
 QUICK = {"steps": 10, "hidden": 4, "blocks": 1}
-LIMIT_SECONDS = 1.0  # of the service's processor, so that other work on the machine does not count
+MAX_CPU_SECONDS = 1.0  # of the service; CPU time does not depend on other processes
 BIAS = "layers.2.linear.bias"
 
 
@@ -40,13 +40,13 @@ def ring(nodes: int) -> dict[str, Any]:
 
 
 @dataclass
-class Running:
+class Deployed:
     client: Client
     service: psutil.Process
     worker: WorkerProcess
 
-    def explained(self, gnn: str, nodes: int, **options: Any) -> CounterfactualResult:
-        """The answer for a ring of so many nodes."""
+    def explain(self, gnn: str, nodes: int, **options: Any) -> CounterfactualResult:
+        """Explains a ring with this number of nodes."""
         dataset = self.client.create_dataset("rings", [ring(n) for n in (4, 5, 6, 7, 8)])
         explanation = self.client.explain_counterfactual(
             gnn, dataset.id, [ring(nodes)], denoiser=QUICK, **options
@@ -57,17 +57,17 @@ class Running:
 
 
 @pytest.fixture(scope="module")
-def running(asking_stack: Stack) -> Iterator[Running]:
-    worker = asking_stack.start_worker()
-    service = asking_stack.start_service()
-    asking_stack.wait_for(worker)
+def deployed_stack(black_box_stack: Stack) -> Iterator[Deployed]:
+    worker = black_box_stack.start_worker()
+    service = black_box_stack.start_service()
+    black_box_stack.wait_for(worker)
     with Client(service.url) as client:
-        yield Running(client, psutil.Process(service.process.pid), worker)
+        yield Deployed(client, psutil.Process(service.process.pid), worker)
 
 
-class Bomb:
+class PickleBomb:
     def __reduce__(self) -> Any:
-        return (print, ("something was unpickled",))
+        return (print, ("the upload was unpickled",))
 
 
 def torchscript_file(_: bytes) -> bytes:
@@ -87,14 +87,14 @@ def with_header(header: bytes, body: bytes = b"") -> bytes:
     return struct.pack("<Q", len(header)) + header + body
 
 
-def doubled(weights: bytes) -> bytes:
+def with_duplicate_key(weights: bytes) -> bytes:
     size = int.from_bytes(weights[:8], "little")
     header, body = weights[8 : 8 + size].strip(), weights[8 + size :]
     again = json.dumps({BIAS: json.loads(header)[BIAS]}).encode()
     return with_header(header[:-1] + b", " + again[1:], body)
 
 
-def changed(weights: bytes, **tensors: Any) -> bytes:
+def with_tensors(weights: bytes, **tensors: Any) -> bytes:
     return bytes(safetensors.numpy.save({**safetensors.numpy.load(weights), **tensors}))
 
 
@@ -111,14 +111,16 @@ def traversing_archive(_: bytes) -> bytes:
 
 
 HOSTILE_WEIGHTS: dict[str, Callable[[bytes], bytes]] = {
-    "pickle renamed": lambda _: pickle.dumps(Bomb()),
+    "pickle renamed": lambda _: pickle.dumps(PickleBomb()),
     ".pt2": pt2_file,
     "TorchScript": torchscript_file,
-    "duplicate keys": doubled,
-    "traversal name": lambda good: changed(good, **{"../../etc/cron": np.zeros(1, np.float32)}),
+    "duplicate keys": with_duplicate_key,
+    "traversal name": lambda good: with_tensors(
+        good, **{"../../etc/cron": np.zeros(1, np.float32)}
+    ),
     "100,000 empty tensors": empty_tensors,
-    "NaN": lambda good: changed(good, **{BIAS: np.array([0, np.nan], np.float32)}),
-    "wrong dtype": lambda good: changed(good, **{BIAS: np.zeros(2)}),
+    "NaN": lambda good: with_tensors(good, **{BIAS: np.array([0, np.nan], np.float32)}),
+    "wrong dtype": lambda good: with_tensors(good, **{BIAS: np.zeros(2)}),
     "huge header": lambda good: struct.pack("<Q", 2**62) + good[8:],
 }
 HOSTILE_ARCHIVES: dict[str, Callable[[bytes], bytes]] = {
@@ -128,35 +130,35 @@ HOSTILE_ARCHIVES: dict[str, Callable[[bytes], bytes]] = {
 
 
 def test_hostile_uploads_are_refused_and_the_next_gnn_is_explained(
-    running: Running, edge_counter: EdgeCounter
+    deployed_stack: Deployed, edge_counter: EdgeCounter
 ) -> None:
-    children = {child.pid for child in running.worker.children()}
+    children = {child.pid for child in deployed_stack.worker.children()}
 
     def upload(name: str, data: bytes) -> None:
         if name in HOSTILE_ARCHIVES:
-            running.client.register_archive(name, data)
+            deployed_stack.client.register_archive(name, data)
         else:
-            running.client.register_gnn(name, edge_counter.spec, data)
+            deployed_stack.client.register_gnn(name, edge_counter.spec, data)
 
     for name, make in {**HOSTILE_WEIGHTS, **HOSTILE_ARCHIVES}.items():
         data = make(edge_counter.weights)
-        before = running.service.cpu_times()
+        before = deployed_stack.service.cpu_times()
         with pytest.raises(RefusedError) as refused:
             upload(name, data)
-        after = running.service.cpu_times()
+        after = deployed_stack.service.cpu_times()
         assert refused.value.status == 422, name
-        assert after.user + after.system - before.user - before.system < LIMIT_SECONDS, name
-    assert not list(running.client.gnns())
+        assert after.user + after.system - before.user - before.system < MAX_CPU_SECONDS, name
+    assert not list(deployed_stack.client.gnns())
 
-    gnn = running.client.register_gnn("good", edge_counter.spec, edge_counter.weights)
+    gnn = deployed_stack.client.register_gnn("good", edge_counter.spec, edge_counter.weights)
     assert gnn.state is GnnState.READY, gnn.report
-    (answer,) = running.explained(gnn.id, 5).answers
+    (answer,) = deployed_stack.explain(gnn.id, 5).answers
     assert [edit.action for edit in answer.counterfactuals[0].edits] == ["add"]
-    assert {child.pid for child in running.worker.children()} == children
+    assert {child.pid for child in deployed_stack.worker.children()} == children
 
 
 def test_a_black_box_behind_https_is_explained(
-    running: Running,
+    deployed_stack: Deployed,
     predict_server: Callable[..., Any],
     self_signed: tuple[Path, ssl.SSLContext],
     tmp_path: Path,
@@ -170,21 +172,21 @@ def test_a_black_box_behind_https_is_explained(
     samples.write_text(json.dumps({"graphs": graphs, "min_accuracy": 1.0}))
     files = (str(spec), "--samples", str(samples), "--predict-url", server.url)
     with pytest.raises(SystemExit) as ended:
-        main(("register", *files, "--name", "remote", "--url", running.client.url))
-    said = capsys.readouterr()
-    assert ended.value.code in (0, None), said.err
-    assert "is ready: remote@1" in said.out
+        main(("register", *files, "--name", "remote", "--url", deployed_stack.client.url))
+    output = capsys.readouterr()
+    assert ended.value.code in (0, None), output.err
+    assert "is ready: remote@1" in output.out
 
-    before = len(server.asked)
-    result = running.explained("remote", 6, max_queries=200)
+    before = len(server.received_graphs)
+    result = deployed_stack.explain("remote", 6, max_queries=200)
     (answer,) = result.answers
     assert [edit.action for edit in answer.counterfactuals[0].edits] == ["add"]
-    assert 0 < result.receipt.work["queries"] == len(server.asked) - before <= 200
+    assert 0 < result.receipt.work["queries"] == len(server.received_graphs) - before <= 200
     assert result.receipt.gnn_form == "black_box"
 
 
-def test_a_host_that_is_not_listed_is_not_called(running: Running) -> None:
+def test_a_black_box_on_an_unlisted_host_is_refused(deployed_stack: Deployed) -> None:
     with pytest.raises(RefusedError, match="is not in D4_BLACK_BOX_HOSTS"):
-        running.client.register_black_box(
+        deployed_stack.client.register_black_box(
             "elsewhere", {"features": 1, "classes": 2}, "http://169.254.169.254/latest"
         )

@@ -1,0 +1,82 @@
+"""Rows that several tests of the store create."""
+
+from __future__ import annotations
+
+from sqlalchemy.orm import Session
+
+from d4explain.contracts.gnn_spec import GnnSpecDocument, parse_spec
+from d4explain.contracts.probe_reports import ProbeReport
+from d4explain.contracts.requests import DenoiserConfig
+from store import jobs
+from store.catalogue import datasets, denoisers, explanations, gnns
+from store.database.tables import Dataset, Explanation, Gnn, Job
+from store.jobs import Claim
+
+SPEC = parse_spec(
+    {
+        "features": 1,
+        "classes": 2,
+        "layers": [{"type": "pool", "op": "sum"}, {"type": "linear", "out": 2}],
+    }
+)
+PASSED = ProbeReport(passed=True, checks=[])
+
+
+def claim_job(session: Session, job_id: str) -> Claim:
+    claim = jobs.claim(session, job_id, "worker", 60)
+    assert claim is not None
+    return claim
+
+
+def create_ready_gnn(
+    session: Session,
+    weights_digest: str = "1" * 64,
+    *,
+    spec: GnnSpecDocument = SPEC,
+    tenant: str = "default",
+) -> Gnn:
+    gnn, job = gnns.create(
+        session, name="gnn", spec=spec, weights_digest=weights_digest, tenant=tenant
+    )
+    claim = claim_job(session, job.id)
+    gnns.finish(session, claim, PASSED)
+    jobs.succeed(session, claim)
+    return gnn
+
+
+def create_dataset(session: Session, sha256: str = "2" * 64, *, features: int = 1) -> Dataset:
+    return datasets.create(
+        session,
+        name="set",
+        gnn_features=features,
+        graphs_digest=sha256,
+        sha256=sha256,
+        graph_count=10,
+        label_counts={"0": 4, "1": 6},
+        max_nodes=9,
+        mean_nodes=7.5,
+        mean_edges=8.5,
+    )
+
+
+def create_explanation(
+    session: Session, gnn: Gnn, dataset: Dataset, config: DenoiserConfig | None = None
+) -> tuple[Explanation, Job]:
+    """Creates the explanation, its job, and the denoiser if it does not exist yet."""
+    denoiser, training = denoisers.get_or_create(
+        session,
+        gnn=gnn,
+        dataset=dataset,
+        objective="counterfactual",
+        config=config or DenoiserConfig(),
+    )
+    return explanations.create(
+        session,
+        kind="counterfactual",
+        gnn=gnn,
+        dataset=dataset,
+        denoiser=denoiser,
+        train_job=training,
+        request_digest="3" * 64,
+        seed=11,
+    )
