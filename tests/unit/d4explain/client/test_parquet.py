@@ -247,7 +247,7 @@ def test_the_api_checks_values_and_sizes(served: Any, tmp_path: Path, temporary:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"a": [1e39] * 5}, "exceed single precision"),
         ({"a": [float("nan")] * 5}, "not finite"),
-        ({"a": [1.0] * 4}, "names the node 4"),
+        ({"a": [1.0] * 4}, "has the node 4"),
         ({"x": pa.array([[]] * 5, lists)}, "0 features"),
         ({"x": pa.array([], lists)}, "no nodes"),
     ]
