@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 
 from d4explain.contracts.requests import Pair, Smiles
 from d4explain.contracts.results import Atom, Edit, GeneratedMolecule, Molecule, NodeId
-from store.gnn_files.molecules import ReadMolecule, chem, of_single_bonds
+from store.molecules import ReadMolecule, chem, of_single_bonds
 
 _BOND_PIXELS = 44.0
 _RDKIT_BOND_LENGTH = 1.5

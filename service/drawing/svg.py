@@ -11,7 +11,7 @@ from service.drawing.molecule_svg import draw_generated, draw_molecule
 from service.drawing.page import HEADER_HEIGHT, MARGIN, WIDTH
 from service.drawing.svg_elements import escaped, text_element
 from service.graph_io.chosen_graph import ChosenGraph
-from store.gnn_files.molecules import MoleculeError
+from store.molecules import MoleculeError
 
 # RDKit blocks other threads while it computes coordinates: for 400 atoms, seconds.
 _MAX_ATOMS = 150

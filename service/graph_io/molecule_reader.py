@@ -6,7 +6,7 @@ from d4explain.contracts.featurisers import SmilesFeaturiser
 from d4explain.contracts.requests import CanonicalGraph, Smiles
 from service.graph_io.schemas import SmilesGraph
 from service.http.faults import Faults, shown
-from store.gnn_files.molecules import MoleculeError, ReadMolecule
+from store.molecules import MoleculeError, ReadMolecule
 from store.settings import Settings
 
 _MAX_CHARACTERS_PER_ATOM = 20  # generous: a usual SMILES needs far fewer

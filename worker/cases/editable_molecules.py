@@ -11,7 +11,7 @@ from d4explain.contracts.results import Atom, EditedMolecule, GeneratedMolecule,
 from d4explain.gnn.graphs import Graph
 from models.counterfactual.explain import CounterfactualOutcome, FoundCounterfactual
 from models.graphs.valences import Valences
-from store.gnn_files.molecules import MoleculeError, ReadMolecule, checked_molecule, of_single_bonds
+from store.molecules import MoleculeError, ReadMolecule, checked_molecule, of_single_bonds
 
 
 def generated_molecule(

@@ -18,7 +18,7 @@ from d4explain.gnn.spec import GcnLayer, GnnSpec, LinearLayer, PoolLayer
 from models.counterfactual.explain import CounterfactualOutcome, FoundCounterfactual, FoundEdit
 from models.graphs.edits import EditRules, EditSpace
 from models.graphs.valences import Valences
-from store.gnn_files.molecules import ReadMolecule
+from store.molecules import ReadMolecule
 from worker.cases.editable_molecules import EditableMolecule
 from worker.cases.graph_cases import cases_of, seed_for
 

@@ -15,9 +15,9 @@ from service.drawing.molecule_svg import draw_molecule
 from service.graph_io.expected_features import ExpectedFeatures
 from service.graph_io.graph_reader import read_graph, read_graphs
 from service.http.faults import InvalidRequestError
+from store import molecules
 from store.artifacts.graph_sets import pack, unpack
-from store.gnn_files import molecules
-from store.gnn_files.molecules import MoleculeError, ReadMolecule
+from store.molecules import MoleculeError, ReadMolecule
 from store.settings import Settings
 
 Chem = pytest.importorskip("rdkit.Chem", reason="molecules need the molecules extra")
