@@ -1,4 +1,4 @@
-"""Evaluate class explanations: one row of the class table."""
+"""Evaluate class explanations: the numbers in one row of the class table."""
 
 from __future__ import annotations
 

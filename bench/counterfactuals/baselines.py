@@ -1,4 +1,4 @@
-"""Baseline searches that query the GNN but use no training data."""
+"""Baseline searches that query the GNN but use no training data; `methods` registers them."""
 
 from __future__ import annotations
 

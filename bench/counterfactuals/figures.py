@@ -1,4 +1,4 @@
-"""Evaluate a method's answers: one row of the counterfactual table."""
+"""Evaluate a method's answers: the numbers in one row of the counterfactual table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of the paper (Chen et al. 2023, main text and appendix)."""
+"""Numbers that the paper reports (Chen et al. 2023, main text and appendix)."""
 
 from __future__ import annotations
 

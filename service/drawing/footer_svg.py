@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from service.drawing.graph_svg import edge_pairs
-from service.drawing.page import MARGIN
+from service.drawing.page_size import MARGIN
 from service.drawing.svg_elements import bar_element, shortened, text_element
 from service.graph_io.chosen_graph import ChosenGraph
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from d4explain.contracts.results import ResultNode
 from service.drawing.layout import Positions, layout
-from service.drawing.page import HEADER_HEIGHT, MARGIN, WIDTH
+from service.drawing.page_size import HEADER_HEIGHT, MARGIN, WIDTH
 from service.drawing.svg_elements import escaped, shortened, text_element
 from service.graph_io.chosen_graph import ChosenGraph
 

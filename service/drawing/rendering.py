@@ -1,4 +1,4 @@
-"""Answers requests for one graph of a result, as SVG or in an exchange format."""
+"""Answers `?format=`: one graph of a result as SVG (`svg`), or in a format of `graph_writers`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws a chosen graph as SVG: its edges and edits, and their effect on the prediction."""
+"""Draws one graph of an explanation as SVG: edges, edits and their effect on the prediction."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from d4explain.contracts.results import Molecule, Prediction
 from service.drawing.footer_svg import class_name, draw_legend, draw_probabilities, footer_height
 from service.drawing.graph_svg import draw_graph
 from service.drawing.molecule_svg import draw_generated, draw_molecule
-from service.drawing.page import HEADER_HEIGHT, MARGIN, WIDTH
+from service.drawing.page_size import HEADER_HEIGHT, MARGIN, WIDTH
 from service.drawing.svg_elements import escaped, text_element
 from service.graph_io.chosen_graph import ChosenGraph
 from store.molecules import MoleculeError

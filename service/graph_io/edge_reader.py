@@ -8,7 +8,7 @@ from d4explain.contracts.gnn_spec import MAX_EDGE_FEATURES
 from d4explain.contracts.requests import Pair
 from d4explain.contracts.results import NodeId
 from service.graph_io.expected_features import ExpectedEdgeAttributes
-from service.graph_io.parsed_graph import EdgeEnd, ParsedGraph
+from service.graph_io.input_formats import EdgeEnd, ParsedGraph
 from service.graph_io.size_limits import too_many
 from service.http.faults import Faults, shown
 

@@ -1,4 +1,8 @@
-"""Converts posted graphs to canonical graphs; errors point into the caller's own form."""
+"""Reads posted graphs of every input format as canonical graphs.
+
+`input_formats` and `molecule_reader` convert the formats, `node_reader` and `edge_reader` check
+values. Errors point into the document that the caller sent.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,9 @@ from pydantic import TypeAdapter, ValidationError
 from d4explain.contracts.requests import CanonicalGraph
 from service.graph_io.edge_reader import read_edge_attributes, read_edges
 from service.graph_io.expected_features import ExpectedEdgeAttributes, ExpectedFeatures
+from service.graph_io.input_formats import from_node_link, from_pyg
 from service.graph_io.molecule_reader import expanded_size, expands_too_much, read_molecule
 from service.graph_io.node_reader import read_features, read_positions
-from service.graph_io.parsed_graph import from_node_link, from_pyg
 from service.graph_io.schemas import GraphIn, NodeLinkGraph, PygGraph, SmilesGraph
 from service.graph_io.size_limits import too_many
 from service.http.faults import Faults, faults_of, kind_of

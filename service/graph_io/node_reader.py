@@ -7,7 +7,7 @@ import numpy as np
 from d4explain.contracts.feature_schema import broken_rows
 from d4explain.contracts.results import NodeId
 from service.graph_io.expected_features import ExpectedFeatures
-from service.graph_io.parsed_graph import ParsedGraph
+from service.graph_io.input_formats import ParsedGraph
 from service.http.faults import Faults, shown
 from store.settings import Settings
 

@@ -1,4 +1,4 @@
-"""Submits ended jobs again."""
+"""Submits an ended job again because a user asked; `reaper` requeues the jobs of dead workers."""
 
 from __future__ import annotations
 

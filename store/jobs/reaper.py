@@ -1,4 +1,4 @@
-"""Finds abandoned, unannounced and overdue jobs."""
+"""Requeues or fails the jobs of dead workers, expires overdue jobs, finds jobs to announce."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Publishes the ids of ended jobs; a waiter that misses a message finds out by polling."""
+"""Tells API processes that a job has ended; a request that misses the message polls."""
 
 from __future__ import annotations
 

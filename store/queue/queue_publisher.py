@@ -1,4 +1,4 @@
-"""Tells workers that a job is queued; the job itself is in the database."""
+"""Sends workers the message that a job is queued; the job itself is in the database."""
 
 from __future__ import annotations
 

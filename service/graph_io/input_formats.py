@@ -1,4 +1,4 @@
-"""Converts the two posted forms with nodes and edges, node-link and PyG, to one form."""
+"""The input formats with nodes and edges: converts node-link and PyG dicts to `ParsedGraph`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Size of a drawing, in pixels."""
+"""The size of a drawing, in pixels."""
 
 WIDTH = 760
 MARGIN = 32
