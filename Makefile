@@ -1,4 +1,4 @@
-# Everything runs in .venv, made from pinned versions; nothing else has to be installed but Python ≥ 3.11.
+# All targets use .venv, which `install` creates from pinned versions. Only Python ≥ 3.11 must be installed.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -21,7 +21,7 @@ demo: install
 serve: install
 	$(BIN)/d4explain up
 
-# unit tests on all cores; what starts processes and keeps time runs alone
+# Unit tests use several cores. Tests that start processes or measure time run one at a time.
 test: install
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/unit --numprocesses logical --maxprocesses 4 --dist loadfile
 	$(BIN)/python -m pytest tests/integration tests/e2e
@@ -41,7 +41,7 @@ check: install
 bench: install
 	$(BIN)/python -m bench counterfactual --dataset ba3motif --budget 60 --test 60
 
-# docs/benchmarks.md and its plots from what `python -m bench … --keep` left in bench/results
+# Writes docs/benchmarks.md and its plots from bench/results, where `python -m bench … --keep` saves rows.
 report: install
 	$(BIN)/python -m bench report
 

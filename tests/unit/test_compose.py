@@ -58,7 +58,7 @@ def test_containers_have_an_init_and_limits(name: str) -> None:
 
 
 def test_postgres_is_asked_over_tcp() -> None:
-    """While a new database is set up, its server listens on the socket alone."""
+    """While the image creates a new database, its server listens on the socket only."""
     _, command = SERVICES["postgres"]["healthcheck"]["test"]
     assert re.match(r"pg_isready .*(-h|--host)[ =]127\.0\.0\.1\b", command)
 
@@ -79,7 +79,7 @@ def test_the_example_of_env_names_every_variable() -> None:
     assert set(example) == set(asked)
     assert "D4_POSTGRES_PASSWORD" in asked
     for name, (kind, text) in asked.items():
-        # what has to be set is left empty, so that it is refused until it is
+        # Required variables are empty in the example, so that Compose refuses to start.
         assert example[name] == ("" if kind == "?" else text), name
 
 
@@ -88,7 +88,7 @@ def test_the_api_answers_to_its_own_names_only() -> None:
     allowed = VARIABLE.sub(lambda found: found[3], environment["D4_ALLOWED_HOSTS"])
     hosts = allowed_hosts(allowed, environment["D4_HOST"])
     assert ANY_HOST not in hosts
-    assert "api" in hosts  # by which others in this network ask
+    assert "api" in hosts  # the name that other containers use
     assert all(port.startswith("127.0.0.1:") for port in SERVICES["api"]["ports"])
 
 
