@@ -1,0 +1,1 @@
+"""Compares class explainers: `methods` lists them, `comparison` runs them."""

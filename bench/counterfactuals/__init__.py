@@ -1,0 +1,1 @@
+"""Compares counterfactual methods: `methods` lists them, `comparison` runs them."""

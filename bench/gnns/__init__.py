@@ -1,0 +1,1 @@
+"""Trains the GNNs that the benchmarks explain; start with `target_gnns`."""

@@ -1,0 +1,1 @@
+"""Writes docs/benchmarks.md from saved results; start with `report`."""

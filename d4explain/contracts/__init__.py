@@ -1,0 +1,1 @@
+"""Documents that client, service and worker exchange: GNN specs, requests, results."""

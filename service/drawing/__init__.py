@@ -1,0 +1,1 @@
+"""Draws explanations: `rendering` answers the request, `svg` draws the picture."""

@@ -1,0 +1,1 @@
+"""What all routes share: bodies, limits, errors, responses and waiting."""

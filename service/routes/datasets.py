@@ -13,7 +13,7 @@ from starlette.responses import Response
 from service import examples
 from service.context import ContextOf, handle_body, run_in_thread
 from service.graph_io.expected_features import ExpectedFeatures
-from service.graph_io.features import expected_features
+from service.graph_io.gnn_features import expected_features
 from service.graph_io.graph_reader import read_graphs
 from service.http.bodies import PostedBody, posted_json
 from service.http.faults import reject

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from d4explain.contracts.job_states import DenoiserState
 from service import examples
 from service.context import ContextOf, handle_body, run_in_thread
-from service.graph_io.features import check_one_hot_groups
+from service.graph_io.gnn_features import check_one_hot_groups
 from service.http.bodies import json_body
 from service.http.idempotency import (
     Created,

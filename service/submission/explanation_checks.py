@@ -9,7 +9,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.requests import ClassRequest, CounterfactualRequest, DenoiserConfig
-from service.graph_io.features import check_one_hot_groups
+from service.graph_io.gnn_features import check_one_hot_groups
 from service.http.bodies import PostedBody
 from service.http.faults import reject, shown
 from service.http.idempotency import Created, Submission, find_created

@@ -15,7 +15,7 @@ from d4explain.contracts.requests import (
     Pair,
     PredictionRequest,
 )
-from service.graph_io.features import expected_features
+from service.graph_io.gnn_features import expected_features
 from service.graph_io.graph_reader import read_graph, read_graphs
 from service.graph_io.schemas import checked_node_id
 from service.http.faults import Faults, kind_of, reject, shown

@@ -1,0 +1,1 @@
+"""Tables, transactions and migrations; start with `tables`."""

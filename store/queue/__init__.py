@@ -1,0 +1,1 @@
+"""Messages between API and workers: `dispatcher` decides when, `queue_publisher` sends them."""

@@ -1,0 +1,1 @@
+"""Turns rows and artifacts into networks and tensors; start with `library`."""

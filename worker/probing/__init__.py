@@ -1,0 +1,1 @@
+"""Checks a GNN when it is registered; start with `conformance`."""

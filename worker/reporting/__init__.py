@@ -1,0 +1,1 @@
+"""Turns explanations into result documents; start with `documents`."""

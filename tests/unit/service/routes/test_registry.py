@@ -10,7 +10,7 @@ import safetensors.numpy
 import torch
 
 from d4explain.contracts.gnn_archive import SAMPLES, SPEC, WEIGHTS, write_archive
-from service.graph_io.features import check_one_hot_groups
+from service.graph_io.gnn_features import check_one_hot_groups
 from worker.execution.runner import Runner
 from worker.handlers import HANDLERS
 from worker.loading.library import Library

@@ -1,4 +1,4 @@
-"""The features that a GNN expects, and whether a reference set has them."""
+"""The features that a registered GNN expects, and whether a reference set has them."""
 
 from __future__ import annotations
 
