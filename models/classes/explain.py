@@ -22,7 +22,7 @@ from models.classes.node_features import ClassParts
 from models.classes.regularisers import Regulariser, regularisers_for
 from models.classes.reverse_sampling import ChainConfig, Chains
 from models.classes.selection import Pool, select_graphs
-from models.diffusion.denoiser import Denoiser
+from models.diffusion.edge_denoiser import EdgeDenoiser
 from models.errors import NoReferenceGraphsError, UnknownClassError
 from models.graphs.connectivity import component_counts
 
@@ -92,7 +92,7 @@ class ClassGraph:
 
 def explain_class(
     gnn: Gnn,
-    denoiser: Denoiser,
+    denoiser: EdgeDenoiser,
     reference: Sequence[Graph],
     config: ClassConfig,
     *,

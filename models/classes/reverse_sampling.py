@@ -22,7 +22,7 @@ from models.classes.regularisers import (
     regularised,
 )
 from models.classes.selection import TARGET_LOG_CONFIDENCE, Pool, distinct
-from models.diffusion.denoiser import Denoiser
+from models.diffusion.edge_denoiser import EdgeDenoiser
 from models.diffusion.noise import NoiseLevel, add_noise, symmetric_uniform
 from models.graphs.isomorphism import graph_codes
 
@@ -48,7 +48,7 @@ class Chains:
     def __init__(
         self,
         gnn: Gnn,
-        denoiser: Denoiser,
+        denoiser: EdgeDenoiser,
         config: ChainConfig,
         *,
         parts: ClassParts,
@@ -106,7 +106,7 @@ class Chains:
 
     def _best(self, noisy: DenseGraphs, flip: float) -> list[DenseGraphs]:
         """Each chain's best, second best, … of K candidates drawn from p(G_0 | G_t)."""
-        chains = self._passes(noisy, self._config.candidates + 4 * self._denoiser.shape.hidden)
+        chains = self._passes(noisy, self._config.candidates + 4 * self._denoiser.hidden)
         results = [self._best_at_once(noisy.select(some), flip) for some in chains]
         return [_joined(by_rank) for by_rank in zip(*results, strict=True)]
 
@@ -181,12 +181,12 @@ class Chains:
     def _clean_log_likelihood(self, graphs: DenseGraphs) -> Tensor:
         """Log-likelihood of every pair given the rest, comparable between steps: [batch]."""
         results = []
-        for some in self._passes(graphs, 2 * self._denoiser.shape.hidden):
+        for some in self._passes(graphs, 2 * self._denoiser.hidden):
             own = graphs.select(some)
             with torch.inference_mode():
                 logits = self._denoiser.edge_log_odds(
                     own.to(self._device),
-                    _level(self._denoiser.shape.clean_flip, own).to(self._device),
+                    _level(self._denoiser.clean_flip, own).to(self._device),
                 )
             results.append(_log_likelihood(own, logits.cpu()))
         return torch.cat(results)

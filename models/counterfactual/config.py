@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, get_args
 
+from models.counterfactual.believable.search import BelievableConfig
 from models.counterfactual.denoiser_proposals import Proposals
 from models.counterfactual.edit_ranking import EffectSource
 from models.counterfactual.large.candidate_space import CandidateConfig
-from models.counterfactual.search_config import SearchConfig
+from models.counterfactual.paper.proposals import PaperSampling
+from models.counterfactual.result import Aim
+from models.counterfactual.search.search_config import SearchConfig
 
 Sampler = Literal["guided", "paper"]
 
-_PROPOSALS: dict[Sampler, Proposals] = {
-    "guided": Proposals(
-        noise_levels=(0.005, 0.01, 0.03, 0.1), noisy_per_level=2, draws_per_noisy=2
-    ),
-    "paper": Proposals(
-        noise_levels=(0.005, 0.01, 0.02, 0.05, 0.1), noisy_per_level=20, draws_per_noisy=1
-    ),
-}
+_SAMPLERS: tuple[Sampler, ...] = get_args(Sampler)
+_PROPOSALS = Proposals(noise_levels=(0.005, 0.01, 0.03, 0.1), noisy_per_level=2, draws_per_noisy=2)
 
 
 @dataclass(frozen=True)
 class CounterfactualConfig:
     target_class: int | None = None  # None means any class but the current one
     alternatives: int = 3
+    aim: Aim = "minimal"
     sampler: Sampler = "guided"
-    proposals: Proposals | None = None  # None means the sampler's default
+    proposals: Proposals = _PROPOSALS  # of the sampler `guided`
+    paper: PaperSampling = field(default_factory=PaperSampling)  # of the sampler `paper`
     search: SearchConfig = field(default_factory=SearchConfig)
+    believable: BelievableConfig = field(default_factory=BelievableConfig)
     candidates: CandidateConfig = field(default_factory=CandidateConfig)  # for large graphs
     # For ablations:
     prune: bool = True  # False returns flips with their unnecessary edits
@@ -37,12 +37,12 @@ class CounterfactualConfig:
     def __post_init__(self) -> None:
         if self.alternatives < 1:
             raise ValueError(f"alternatives must be at least 1, got {self.alternatives}")
-        if self.sampler not in _PROPOSALS:
-            raise ValueError(f"sampler must be one of {sorted(_PROPOSALS)}, got {self.sampler!r}")
-
-    @property
-    def resolved_proposals(self) -> Proposals:
-        return _PROPOSALS[self.sampler] if self.proposals is None else self.proposals
+        if self.sampler not in _SAMPLERS:
+            raise ValueError(f"sampler must be one of {sorted(_SAMPLERS)}, got {self.sampler!r}")
+        if self.aim not in get_args(Aim):
+            raise ValueError(f"aim must be one of {sorted(get_args(Aim))}, got {self.aim!r}")
+        if self.sampler == "paper" and self.aim != "minimal":
+            raise ValueError(f"the paper's sampler has the aim minimal only, got {self.aim!r}")
 
 
 def search_of_large_graphs(config: CounterfactualConfig) -> SearchConfig:

@@ -12,7 +12,7 @@ from d4explain.gnn.graphs import to_dense
 from models.counterfactual.oracle import CounterfactualOracle
 from models.counterfactual.pruning import prune
 from models.counterfactual.search.single_edits import SingleEdits
-from models.diffusion.denoiser import Denoiser
+from models.diffusion.edge_denoiser import EdgeDenoiser
 from models.diffusion.noise import NoiseLevel, add_noise
 from models.graphs.edits import EditSet, EditSpace
 
@@ -44,7 +44,7 @@ class Proposals:
 
 
 def draw(
-    denoiser: Denoiser,
+    denoiser: EdgeDenoiser,
     space: EditSpace,
     proposals: Proposals,
     generator: torch.Generator,
@@ -52,6 +52,20 @@ def draw(
 ) -> list[EditSet]:
     """Edit sets of graphs drawn from p(G_0 | G_t), of any size, on allowed pairs only."""
     flips = proposals.noisy_graphs(space.graph.node_count)  # [noisy]
+    probability = edge_probabilities(denoiser, space, flips, generator, device)  # [noisy, pair]
+    return toggles_of(
+        bernoulli(probability, proposals.draws_per_noisy, generator).flatten(0, 1), space
+    )
+
+
+def edge_probabilities(
+    denoiser: EdgeDenoiser,
+    space: EditSpace,
+    flips: Tensor,
+    generator: torch.Generator,
+    device: torch.device,
+) -> Tensor:
+    """P(edge | noisy graph) of one noisy graph per flip probability: [noisy, pair]."""
     noise = NoiseLevel.symmetric(flips.to(space.base.dtype))
     clean = to_dense([space.graph])
     noisy = add_noise(clean.repeat(len(flips)), noise, generator)
@@ -61,11 +75,18 @@ def draw(
         for batch in torch.split(torch.arange(len(flips)), per_pass):
             level = NoiseLevel.symmetric(noise.add[batch]).to(device)
             logits.append(denoiser(noisy.select(batch).to(device), level).cpu())
-        probability = space.of_pairs(torch.cat(logits)).sigmoid()  # [noisy, pair]
-    shape = (len(flips), proposals.draws_per_noisy, space.count)
-    drawn = torch.rand(shape, generator=generator) < probability[:, None]
-    toggled = (drawn != space.present).flatten(0, 1)  # [noisy · draw, pair]
-    return [tuple(row.nonzero()[:, 0].tolist()) for row in toggled]
+        return space.of_pairs(torch.cat(logits)).sigmoid()
+
+
+def bernoulli(probability: Tensor, draws: int, generator: torch.Generator) -> Tensor:
+    """Drawn edges, True if present, for probability [graph, pair]: [graph, draw, pair]."""
+    graphs, pairs = probability.shape
+    return torch.rand(graphs, draws, pairs, generator=generator) < probability[:, None]
+
+
+def toggles_of(edges: Tensor, space: EditSpace) -> list[EditSet]:
+    """The edit set that makes each row of edges [graph, pair] from the unedited graph."""
+    return [tuple(row.nonzero()[:, 0].tolist()) for row in edges != space.present]
 
 
 def scattered(samples: Sequence[EditSet], pairs: int, generator: torch.Generator) -> list[EditSet]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from models.counterfactual.oracle import FORBIDDEN, CounterfactualOracle
-from models.diffusion.denoiser import Denoiser
+from models.diffusion.edge_denoiser import EdgeDenoiser
 from models.graphs.base_edit_space import EditSet
 
 _TIE_BREAK = 1e-6  # far below every plausibility that a denoiser gives
@@ -110,7 +110,7 @@ class DenoiserEditRanker(AllPairsEditRanker):
 
     def __init__(
         self,
-        denoiser: Denoiser,
+        denoiser: EdgeDenoiser,
         oracle: CounterfactualOracle,
         device: torch.device,
         *,
@@ -124,9 +124,9 @@ class DenoiserEditRanker(AllPairsEditRanker):
         self._space = space
         self._denoiser = denoiser
         self._device = device
-        self._reads_effects = effect_source is EffectSource.DENOISER and denoiser.shape.classes > 0
+        self._reads_effects = effect_source is EffectSource.DENOISER and denoiser.predicts_effects
         self.predicts_effects = self._reads_effects or effect_source is EffectSource.SLOPES
-        self.calibrated_pool = denoiser.shape.pool if self._reads_effects else 0
+        self.calibrated_pool = denoiser.calibrated_pool if self._reads_effects else 0
         if self._reads_effects:
             gains, plausibility = self._read([()])
             self._gains, self.plausibility = self._possible([()], gains)[0], plausibility[0]

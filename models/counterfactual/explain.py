@@ -1,4 +1,4 @@
-"""Counterfactual explanation of one graph: rank edits, search, prune, verify, select.
+"""Counterfactual explanation of one graph: rank edits, search, prune, verify, select, judge.
 
 The sampler `guided` is ours: a search over edits that the denoiser ranks, plus denoiser samples.
 Without a denoiser the same search uses the GNN's slopes. The sampler `paper` is D4Explainer as
@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn, predict
+from models.counterfactual.believable.answers import believable_sets
 from models.counterfactual.config import CounterfactualConfig
 from models.counterfactual.edit_ranking import EditRanker, EffectSource
+from models.counterfactual.judging import AnswerJudge
 from models.counterfactual.modes import SearchMode, search_mode
 from models.counterfactual.oracle import CounterfactualOracle, FlipGoal, StoppedError
-from models.counterfactual.paper_sampler import sample_counterfactuals
+from models.counterfactual.panel import Panel
+from models.counterfactual.paper.sampler import sample_counterfactuals
 from models.counterfactual.proposers import EditProposer, edit_proposer
 from models.counterfactual.result import (
     CounterfactualOutcome,
@@ -30,8 +34,8 @@ from models.counterfactual.result import (
 from models.counterfactual.search.flip_search import SearchReport, search_flips
 from models.counterfactual.search.shortlist import Shortlist
 from models.counterfactual.search.single_edits import pool_size
-from models.counterfactual.selection import Selection, select_counterfactuals
-from models.diffusion.denoiser import Denoiser
+from models.counterfactual.selection import Selection, choose, select_counterfactuals
+from models.diffusion.edge_denoiser import EdgeDenoiser
 from models.errors import UnknownClassError
 from models.graphs.edits import BaseEditSpace, EditRules
 
@@ -45,23 +49,26 @@ __all__ = [
 ]
 
 _STOPPED = "stopped before a counterfactual was found"
+_SEE_MINIMAL = "`minimal` has the smallest flip"
 
 
 def explain(
     gnn: Gnn,
-    denoiser: Denoiser | None,
+    denoiser: EdgeDenoiser | None,
     graph: Graph,
     rules: EditRules,
     config: CounterfactualConfig,
     *,
     seed: int,
     device: torch.device,
+    panel: Panel | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> CounterfactualOutcome:
     """Finds edited graphs that the GNN gives another class, with as few edits as possible.
 
-    Without a denoiser the answers have no plausibilities. The result depends on the arguments and
-    the seed alone, unless it is stopped.
+    Believable answers also convince the panel's selection witnesses. Without a panel, or on a graph
+    that is too large, all answers are minimal. Without a denoiser the answers have no
+    plausibilities. The result depends on the arguments and the seed alone, unless it is stopped.
     """
     if config.target_class is not None and not 0 <= config.target_class < gnn.spec.classes:
         raise UnknownClassError(config.target_class, gnn.spec.classes)
@@ -88,9 +95,16 @@ def explain(
         return _empty_outcome(before, _STOPPED, oracle, started)
 
     # Search, prune, verify, select; the paper's sampler has no search and no pruning.
+    judge = AnswerJudge(panel, mode.space, old_class=goal.before, device=device)
     if config.sampler == "paper":
         selection, drawn = sample_counterfactuals(
-            mode, proposer, oracle, ranker, generator=generator, device=device
+            mode,
+            proposer,
+            oracle,
+            ranker,
+            count_unseen=judge.count_unseen,
+            generator=generator,
+            device=device,
         )
         search = SearchReport(samples=drawn)
     else:
@@ -110,8 +124,9 @@ def explain(
             from_samples=search.from_samples,
             minimal=config.prune,
             stopped=search.stopped,
+            count_unseen=judge.count_unseen,
         )
-    return _outcome(
+    outcome = _outcome(
         before,
         selection=selection,
         search=search,
@@ -119,7 +134,23 @@ def explain(
         proposer=proposer,
         oracle=oracle,
         ranker=ranker,
+        judge=judge,
         started=started,
+    )
+
+    # The same search with the witnesses, and only through graphs that look like the data.
+    if config.aim == "minimal" or panel is None or mode.space.dense_form is None:
+        return outcome
+    return _with_believable(
+        outcome,
+        mode,
+        panel,
+        oracle,
+        judge,
+        denoiser=denoiser,
+        plausibility=ranker.plausibility if proposer.has_denoiser else None,
+        started=started,
+        device=device,
     )
 
 
@@ -161,6 +192,7 @@ def _outcome(
     proposer: EditProposer,
     oracle: CounterfactualOracle,
     ranker: EditRanker,
+    judge: AnswerJudge,
     started: float,
 ) -> CounterfactualOutcome:
     used_pool = _uses_denoiser_pool(mode, ranker)
@@ -176,7 +208,7 @@ def _outcome(
     chosen = len(selection.chosen)
     return CounterfactualOutcome(
         probabilities=before,
-        found=described[:chosen],
+        found=judge.judged(described[:chosen], selection.chosen, "minimal"),
         closest_miss=next(iter(described[chosen:]), None),
         reason=None if chosen else _why_nothing(oracle, stopped=search.stopped),
         gnn_evaluations=oracle.evaluations + 1,  # plus the input itself
@@ -186,6 +218,66 @@ def _outcome(
         seconds=time.perf_counter() - started,
         candidates=mode.candidates,
     )
+
+
+def _with_believable(
+    outcome: CounterfactualOutcome,
+    mode: SearchMode,
+    panel: Panel,
+    oracle: CounterfactualOracle,
+    judge: AnswerJudge,
+    *,
+    denoiser: EdgeDenoiser | None,
+    plausibility: Tensor | None,  # [pair]
+    started: float,
+    device: torch.device,
+) -> CounterfactualOutcome:
+    """Believable answers as the result, with the minimal ones beside them."""
+    space, config = mode.space.dense_form, mode.config
+    assert space is not None
+    believable = believable_sets(
+        oracle,
+        space,
+        panel,
+        judge.patterns,
+        config.believable,
+        denoiser=denoiser,
+        probabilities=outcome.probabilities,
+        alternatives=config.alternatives,
+        device=device,
+    )
+    convinced = {answer.edits: answer.convinced for answer in believable.sets}
+    chosen = choose(space, list(convinced), config.alternatives, judge.count_unseen)
+    described = describe(chosen, oracle, plausibility, [False] * len(chosen))
+    found = judge.judged(described, chosen, "believable", [convinced[edits] for edits in chosen])
+    beside = outcome.found if config.aim == "both" else outcome.found[:1]
+    return replace(
+        outcome,
+        found=found,
+        minimal=beside,
+        closest_miss=None if found or beside else outcome.closest_miss,
+        reason=None if found else _why_not_believable(outcome, panel, stopped=believable.stopped),
+        gnn_evaluations=oracle.evaluations + 1,  # plus the input itself
+        gnn_gradients=oracle.gradient_count,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _why_not_believable(
+    outcome: CounterfactualOutcome, panel: Panel, *, stopped: bool
+) -> str | None:
+    if not outcome.found:
+        return outcome.reason
+    if stopped:
+        return f"stopped before a believable counterfactual was found; {_SEE_MINIMAL}"
+    conditions = ["flip the GNN"]
+    if panel.selection:
+        conditions.append(f"convince at least half of {len(panel.selection)} witnesses")
+    if panel.only_seen and panel.patterns is not None:
+        conditions.append("leave only patterns of the reference set")
+    *some, last = conditions
+    wanted = f"{', '.join(some)} and {last}" if some else last
+    return f"no edits were found within the budget that {wanted}; {_SEE_MINIMAL}"
 
 
 def _uses_denoiser_pool(mode: SearchMode, ranker: EditRanker) -> bool:

@@ -14,7 +14,7 @@ from models.counterfactual.large.candidate_space import CandidateSpace
 from models.counterfactual.large.patches import PatchEditRanker
 from models.counterfactual.oracle import CounterfactualOracle
 from models.counterfactual.proposers import EditProposer, Samples
-from models.counterfactual.search_config import SearchConfig
+from models.counterfactual.search.search_config import SearchConfig
 from models.errors import TooLargeError
 from models.graphs.edits import BaseEditSpace, EditRules, EditSpace
 

@@ -19,7 +19,8 @@ from models.counterfactual.edit_ranking import (
     top_k_edit_sets,
 )
 from models.counterfactual.oracle import CounterfactualOracle
-from models.diffusion.denoiser import Denoiser, Reading
+from models.counterfactual.paper.proposals import paper_edit_sets
+from models.diffusion.edge_denoiser import EdgeDenoiser, Reading
 from models.diffusion.gnn_sensitivity import Sensitivity
 from models.graphs.edits import EditSet, EditSpace
 
@@ -60,7 +61,7 @@ class DenoiserProposer:
 
     has_denoiser = True
 
-    def __init__(self, denoiser: Denoiser, config: CounterfactualConfig) -> None:
+    def __init__(self, denoiser: EdgeDenoiser, config: CounterfactualConfig) -> None:
         self._denoiser = denoiser.eval()
         self._config = config
 
@@ -85,10 +86,30 @@ class DenoiserProposer:
         generator: torch.Generator,
         device: torch.device,
     ) -> Samples:
-        drawn = draw(self._denoiser, space, self._config.resolved_proposals, generator, device)
+        drawn = draw(self._denoiser, space, self._config.proposals, generator, device)
+        return self._samples(drawn, space, generator)
+
+    def _samples(
+        self, drawn: list[EditSet], space: EditSpace, generator: torch.Generator
+    ) -> Samples:
+        """The non-empty sets; for ablations, random sets of the same sizes."""
         if self._config.effect_source is not EffectSource.DENOISER:
             drawn = scattered(drawn, space.count, generator)
         return Samples([edits for edits in drawn if edits], len(drawn))
+
+
+class PaperProposer(DenoiserProposer):
+    """Samples as the paper prints it; its rankings only describe the answers."""
+
+    def sample(
+        self,
+        space: EditSpace,
+        ranker: EditRanker,
+        generator: torch.Generator,
+        device: torch.device,
+    ) -> Samples:
+        drawn = paper_edit_sets(self._denoiser, space, self._config.paper, generator, device)
+        return self._samples(drawn, space, generator)
 
 
 class SlopeProposer:
@@ -120,10 +141,11 @@ class SlopeProposer:
 
 
 def edit_proposer(
-    denoiser: Denoiser | None, config: CounterfactualConfig, generator: torch.Generator
+    denoiser: EdgeDenoiser | None, config: CounterfactualConfig, generator: torch.Generator
 ) -> EditProposer:
     if denoiser is not None:
-        return DenoiserProposer(denoiser, config)
+        proposer = PaperProposer if config.sampler == "paper" else DenoiserProposer
+        return proposer(denoiser, config)
     if config.sampler == "paper":
         raise ValueError("the paper's sampler needs a denoiser")
     return SlopeProposer(generator)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from torch import Tensor
 
 from d4explain.gnn.graphs import Graph
 from models.counterfactual.oracle import CounterfactualOracle
 from models.graphs.base_edit_space import EditSet
+from models.realism.reference_patterns import UnseenPattern
+from models.witnesses.transfer import Transfer
+
+Aim = Literal["minimal", "believable", "both"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,18 @@ class FoundEdit:
 
 
 @dataclass(frozen=True)
+class AnswerOrder:
+    """The quantities by which answers are ordered, and why this one stands where it does."""
+
+    edits: int
+    unseen: int | None  # patterns that the reference set lacks; None if nobody looked
+    convinced: int | None  # selection witnesses that prefer the new class; None if none was asked
+    witnesses: int | None
+    statistics_shift: float
+    reason: str
+
+
+@dataclass(frozen=True)
 class FoundCounterfactual:
     graph: Graph
     edits: tuple[FoundEdit, ...]
@@ -31,6 +48,11 @@ class FoundCounterfactual:
     likelihood: float | None  # mean plausibility of the edits; None without a denoiser
     connected: bool
     by_denoiser: bool
+    aim: Literal["minimal", "believable"] = "minimal"
+    # None if there are no judges, or if they saw another flip than that in the whole graph
+    transfer: Transfer | None = None
+    unseen: tuple[UnseenPattern, ...] = ()
+    order: AnswerOrder | None = None  # None for a closest miss
 
 
 @dataclass(frozen=True)
@@ -38,7 +60,7 @@ class CounterfactualOutcome:
     """The counterfactuals of one graph, best first, and their cost."""
 
     probabilities: Tensor  # [class], of the input
-    found: tuple[FoundCounterfactual, ...]
+    found: tuple[FoundCounterfactual, ...]  # of the requested aim
     closest_miss: FoundCounterfactual | None  # only if nothing was found
     reason: str | None  # only if nothing was found
     gnn_evaluations: int  # graphs in forward passes, dense and sparse
@@ -47,6 +69,7 @@ class CounterfactualOutcome:
     depth: int  # number of edits that the search combined
     seconds: float
     candidates: int | None = None  # candidate pairs; None if all allowed pairs were searched
+    minimal: tuple[FoundCounterfactual, ...] = ()  # minimal answers beside believable ones
 
 
 def describe(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from models.counterfactual.oracle import FORBIDDEN, CounterfactualOracle
@@ -12,6 +12,13 @@ from models.graphs.base_edit_space import BaseEditSpace, EditSet
 from models.graphs.minimal_sets import MinimalSets
 
 _CHECKED_MISSES = 8
+
+CountUnseen = Callable[[Sequence[EditSet]], list[int]]  # patterns that the reference set lacks
+
+
+def nothing_unseen(edit_sets: Sequence[EditSet]) -> list[int]:
+    """For searches without a reference set."""
+    return [0] * len(edit_sets)
 
 
 @dataclass(frozen=True)
@@ -31,6 +38,7 @@ def select_counterfactuals(
     from_samples: set[EditSet],
     minimal: bool,
     stopped: bool,
+    count_unseen: CountUnseen = nothing_unseen,
 ) -> Selection:
     """Verifies, prunes and selects the best of the known flips.
 
@@ -43,13 +51,13 @@ def select_counterfactuals(
     code_of = dict(zip(left, shortlist.codes(left), strict=True))
     kept: list[EditSet] = []
     while left and len(kept) < alternatives:
-        best = choose(space, left, alternatives)
+        best = choose(space, left, alternatives, count_unseen)
         flips = verified_flips(oracle, best)
         pruned = prune_verified(flips, oracle, stopped=stopped) if minimal else flips
         for edits, smaller in zip(flips, pruned, strict=True):
             if edits in sampled:
                 sampled.add(smaller)
-        kept = choose(space, [*kept, *pruned], alternatives)
+        kept = choose(space, [*kept, *pruned], alternatives, count_unseen)
         # Symmetric sets get the same verdict.
         decided = {code_of[edits] for edits in best}
         left = [edits for edits in left if code_of[edits] not in decided]
@@ -72,15 +80,21 @@ def closest_miss(oracle: CounterfactualOracle, misses: Sequence[EditSet]) -> Edi
     return max(allowed, key=lambda miss: miss[0])[1] if allowed else None
 
 
-def choose(space: BaseEditSpace, edit_sets: Sequence[EditSet], count: int) -> list[EditSet]:
-    """The best `count` sets: few edits first, then a small statistics shift.
+def choose(
+    space: BaseEditSpace,
+    edit_sets: Sequence[EditSet],
+    count: int,
+    count_unseen: CountUnseen = nothing_unseen,
+) -> list[EditSet]:
+    """The best `count` sets: few edits first, then few unseen patterns, then a small shift.
 
     No chosen set contains another, and no symmetry of the graph maps one to another. Among sets of
     equal size, those that share the fewest edits with the chosen ones go first.
     """
     distinct = MinimalSets(edit_sets).kept
     shift = dict(zip(distinct, space.statistics_shift(distinct), strict=True))
-    distinct.sort(key=lambda edits: (len(edits), shift[edits], edits))
+    unseen = dict(zip(distinct, count_unseen(distinct), strict=True))
+    distinct.sort(key=lambda edits: (len(edits), unseen[edits], shift[edits], edits))
     by_code: dict[int, EditSet] = {}
     for code, edits in zip(space.symmetry_codes(distinct), distinct, strict=True):
         by_code.setdefault(code, edits)
@@ -91,6 +105,7 @@ def choose(space: BaseEditSpace, edit_sets: Sequence[EditSet], count: int) -> li
             left,
             key=lambda edits: (
                 len(edits),
+                unseen[edits],
                 max((_jaccard(edits, other) for other in chosen), default=0.0),
                 shift[edits],
                 edits,
@@ -98,7 +113,7 @@ def choose(space: BaseEditSpace, edit_sets: Sequence[EditSet], count: int) -> li
         )
         left.remove(best)
         chosen.append(best)
-    return sorted(chosen, key=lambda edits: (len(edits), shift[edits], edits))
+    return sorted(chosen, key=lambda edits: (len(edits), unseen[edits], shift[edits], edits))
 
 
 def _jaccard(one: EditSet, other: EditSet) -> float:

@@ -8,22 +8,25 @@ last without another mask. The constant input planes replace the bias.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from d4explain.gnn.errors import NoMarkedNodeError
 from d4explain.gnn.graphs import DenseGraphs
+from models.diffusion.edge_denoiser import (
+    CLEAN_FLIP,
+    EdgeDenoiser,
+    Reading,
+    observation,
+    symmetric,
+    target_mark,
+)
 from models.diffusion.gnn_sensitivity import Sensitivity
 from models.diffusion.noise import NoiseLevel
 from models.diffusion.ppgn import PpgnBlock, inverse_rms, normal_weight
 
-# At this bound the closed-form residual still decides every pair, and it stays finite.
-SMALLEST_PROBABILITY = 1e-6
-# The noise level at which a clean graph is read for log-odds of its edges.
-CLEAN_FLIP = 0.02
 NOISE_FEATURES = 6
 # The switch starts at zero and is trained only at the end, so it needs a large gain.
 SWITCH_GAIN = 40.0
@@ -35,7 +38,6 @@ class DenoiserShape:
     features: int
     hidden: int = 32
     blocks: int = 4
-    residual: bool = True
     # Has a switch between data edges and counterfactual edges. Stored denoisers use this name.
     steered: bool = False
     marked: bool = False  # reads the mark of a graph's target node as one more feature
@@ -43,25 +45,18 @@ class DenoiserShape:
     clean_flip: float = CLEAN_FLIP  # the noise level at which a clean graph is read
     pool: int | None = 0  # calibrated pool size: pairs to try; None means all
     gnn_width: int = 0  # width of the GNN's node states, for the effect head
+    calibration_graphs: int = 0  # held-out graphs that calibrate typicality
 
     def __post_init__(self) -> None:
         if (
-            min(self.features, self.classes, self.gnn_width) < 0
+            min(self.features, self.classes, self.gnn_width, self.calibration_graphs) < 0
             or self.hidden < 1
             or self.blocks < 1
         ):
             raise ValueError(f"a denoiser needs channels and blocks, got {self}")
 
 
-class Reading(NamedTuple):
-    """Plausibility and effects of toggling each pair of a clean graph."""
-
-    plausibility: Tensor  # [batch, node, node] how much likelier the graph becomes: (1 - 2A)·f
-    # [class, batch, node, node] how the GNN's logits change, mean 0; None without an effect head
-    effects: Tensor | None
-
-
-class Denoiser(nn.Module):
+class Denoiser(EdgeDenoiser):
     """Edge logits of G_0 given G_t, node features and the noise level.
 
     A conditioned denoiser has a switch. With the switch on it proposes counterfactuals (trained
@@ -95,6 +90,31 @@ class Denoiser(nn.Module):
             self.slope_gain = nn.Parameter(torch.ones(()))
             # Typical change of the GNN's logits, measured before training.
             self.effect_scale = nn.Parameter(torch.ones(()), requires_grad=False)
+        if shape.calibration_graphs:  # denoisers of earlier versions have none
+            count = shape.calibration_graphs
+            self.calibration_scores: Tensor
+            self.calibration_sizes: Tensor
+            self.register_buffer("calibration_scores", torch.zeros(count))
+            self.register_buffer("calibration_sizes", torch.zeros(count, dtype=torch.int64))
+
+    def shape_document(self) -> dict[str, Any]:
+        return asdict(self.shape)
+
+    @property
+    def hidden(self) -> int:
+        return self.shape.hidden
+
+    @property
+    def clean_flip(self) -> float:
+        return self.shape.clean_flip
+
+    @property
+    def predicts_effects(self) -> bool:
+        return self.shape.classes > 0
+
+    @property
+    def calibrated_pool(self) -> int | None:
+        return self.shape.pool
 
     def forward(
         self, noisy: DenseGraphs, noise: NoiseLevel, conditioned: Tensor | None = None
@@ -123,12 +143,10 @@ class Denoiser(nn.Module):
 
         Effects are None without the GNN's sensitivity or without an effect head.
         """
-        noise = NoiseLevel.symmetric(
-            graphs.adjacency.new_full((graphs.count,), self.shape.clean_flip)
-        )
+        noise = NoiseLevel.symmetric(graphs.adjacency.new_full((graphs.count,), self.clean_flip))
         with torch.inference_mode():
             state = self._state(graphs, noise, torch.zeros_like(noise.add))
-            plausibility = (1 - 2 * graphs.adjacency) * self._log_odds(state, graphs, noise)
+            plausibility = (1 - 2 * graphs.adjacency) * self._edges(state, graphs)
             if sensitivity is None or not self.shape.classes:
                 return Reading(plausibility, None)
             effects = self._effects(state, graphs, sensitivity) * self.effect_scale
@@ -137,15 +155,11 @@ class Denoiser(nn.Module):
     def edge_log_odds(self, graphs: DenseGraphs, noise: NoiseLevel) -> Tensor:
         """f: the log-odds of an edge given the rest of the graph, without its own observation."""
         state = self._state(graphs, noise, torch.zeros_like(noise.add))
-        return self._log_odds(state, graphs, noise)
+        return self._edges(state, graphs)
 
     def _logits(self, state: Tensor, graphs: DenseGraphs, noise: NoiseLevel) -> Tensor:
-        logits = self._edges(state, graphs)
-        return logits + _observation(graphs, noise) if self.shape.residual else logits
-
-    def _log_odds(self, state: Tensor, graphs: DenseGraphs, noise: NoiseLevel) -> Tensor:
-        logits = self._edges(state, graphs)
-        return logits if self.shape.residual else logits - _observation(graphs, noise)
+        """The network's log-odds f, to which Bayes' rule adds the observed state of the pair."""
+        return self._edges(state, graphs) + observation(graphs, noise)
 
     def _state(self, graphs: DenseGraphs, noise: NoiseLevel, conditioned: Tensor) -> Tensor:
         """Output of the blocks, normed over channels: [channel, pair of all graphs]."""
@@ -158,7 +172,7 @@ class Denoiser(nn.Module):
 
     def _edges(self, state: Tensor, graphs: DenseGraphs) -> Tensor:
         logits = self.head_out @ torch.relu_(self.head_in @ state)
-        return _symmetric(logits.view(graphs.adjacency.shape), graphs)
+        return symmetric(logits.view(graphs.adjacency.shape), graphs)
 
     def _effects(self, state: Tensor, graphs: DenseGraphs, sensitivity: Sensitivity) -> Tensor:
         """The GNN's slopes, corrected by the states of each pair and its two ends."""
@@ -170,7 +184,7 @@ class Denoiser(nn.Module):
         known = known + self.effect_in @ torch.cat([state, torch.asinh(slopes)])
         effects = self.effect_out @ torch.relu_(known) + self.slope_gain * slopes
         effects = effects - effects.mean(dim=0)
-        return _symmetric(effects.view(self.shape.classes, *graphs.adjacency.shape), graphs)
+        return symmetric(effects.view(self.shape.classes, *graphs.adjacency.shape), graphs)
 
     def _level(self, noise: NoiseLevel, conditioned: Tensor) -> Tensor:
         """Graph-level input: a small MLP of the noise, plus the switch."""
@@ -193,37 +207,12 @@ class Denoiser(nn.Module):
         # asinh keeps one-hot and small features and shrinks unscaled measurements.
         features = torch.asinh(graphs.features)  # [batch, node, feature]
         if self.shape.marked:
-            features = torch.cat([features, _mark(graphs)], dim=2)
+            features = torch.cat([features, target_mark(graphs)], dim=2)
         source = torch.einsum("cf,bnf->cbn", self.source, features)
         source = source + level[:, :, None]
         target = torch.einsum("cf,bnf->cbn", self.target, features)
         ends = source[:, :, :, None] + target[:, :, None, :]
         return torch.addcmul(pairs.to(real.dtype), ends.to(real.dtype), real)
-
-
-def _symmetric(values: Tensor, graphs: DenseGraphs) -> Tensor:
-    """Symmetric […, batch, node, node] values, 0 off the pairs."""
-    values = values.to(graphs.adjacency.dtype)  # products under autocast have less precision
-    return (values + values.mT) / 2 * graphs.pair_mask
-
-
-def _observation(noisy: DenseGraphs, noise: NoiseLevel) -> Tensor:
-    """Log-likelihood ratio of a pair's noisy state, for Bayes' rule; 0 off the pairs.
-
-    [A_t = 1]·log((1 - b)/a) + [A_t = 0]·log(b/(1 - a)): the log of P(A_t | 1) / P(A_t | 0).
-    """
-    add, remove = _bounded(noise.add), _bounded(noise.remove)
-    present = torch.log((1 - remove) / add)[:, None, None]
-    absent = torch.log(remove / (1 - add))[:, None, None]
-    return (absent + noisy.adjacency * (present - absent)) * noisy.pair_mask
-
-
-def _mark(graphs: DenseGraphs) -> Tensor:
-    """1 at each graph's marked node: [batch, node, 1]."""
-    if graphs.targets is None:
-        raise NoMarkedNodeError("this denoiser was made for node classifiers and")
-    mark = graphs.features.new_zeros(graphs.mask.shape)
-    return mark.scatter(1, graphs.targets[:, None], 1)[:, :, None]
 
 
 def _noise_features(noise: NoiseLevel) -> Tensor:
@@ -232,7 +221,3 @@ def _noise_features(noise: NoiseLevel) -> Tensor:
     present, absent = torch.log((1 - remove) / add), torch.log(remove / (1 - add))
     columns = [2 * add, 2 * remove, add.log() / 4, remove.log() / 4, present / 4, absent / 4]
     return torch.stack(columns, dim=1)
-
-
-def _bounded(probability: Tensor) -> Tensor:
-    return probability.clamp(SMALLEST_PROBABILITY, 1 - SMALLEST_PROBABILITY)

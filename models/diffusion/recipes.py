@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from statistics import median
-from typing import Literal
+from typing import Literal, overload
 
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.spec import GnnSpec
-from models.diffusion.denoiser import CLEAN_FLIP, DenoiserShape
+from models.diffusion.denoiser import DenoiserShape
+from models.diffusion.edge_denoiser import CLEAN_FLIP
+from models.diffusion.objective import Objective
+from models.diffusion.paper.recipe import PaperRecipe
+
+__all__ = ["Objective", "PaperRecipe", "Recipe", "recipe_for"]
 
 _TUNED_PAIRS = 435  # node pairs of a graph of 30 nodes, for which the noise was tuned
-
-
-class Objective(Enum):
-    COUNTERFACTUAL = "counterfactual"
-    CLASS = "class"
 
 
 @dataclass(frozen=True)
@@ -29,17 +28,12 @@ class Recipe:
     # network
     hidden: int = 32
     blocks: int = 4
-    residual: bool = True  # the network learns f, and Bayes' rule adds the observation
-    # noise; the paper's is uniform in [0, 1/2] and has no range
-    noise: Literal["paper", "density"] = "density"
+    # noise
     noise_low: float = 0.004
     noise_high: float = 0.4
     symmetric_share: float = 0.4
     clean_flip: float = CLEAN_FLIP  # the noise level at which a clean graph is read
     # losses
-    weighting: Literal["paper", "uniform"] = "uniform"  # of noise levels in L_dist
-    diffusion_steps: int = 50  # T in the paper's weight 1 - 2·flip + 1/T
-    normalisation: Literal["pair", "edge"] = "edge"  # divisor of a graph's cross-entropy
     alpha: float = 0.2  # L = L_dist + alpha·L_cf
     counterfactual_share: float = 0.25  # share of the steps, at the end, that have L_cf
     conditioned: bool = True  # L_cf trains only the half of each batch with the switch on
@@ -50,7 +44,6 @@ class Recipe:
     # optimisation
     steps: int = 1000
     learning_rate: float = 2e-3
-    decay: Literal["cosine", "exponential"] = "cosine"
     ema: float = 0.99  # 0 keeps the last weights
     batch_graphs: int = 24
     # early stopping: after this many measurements in a row without an improvement
@@ -97,7 +90,6 @@ class Recipe:
             features=features,
             hidden=self.hidden,
             blocks=self.blocks,
-            residual=self.residual,
             steered=self.conditioned and self.counterfactual_start < self.steps,
             marked=marked,
             classes=effect_gnn.classes if effect_gnn else 0,
@@ -107,7 +99,7 @@ class Recipe:
 
     def fitted(self, graphs: Sequence[Graph]) -> Recipe:
         """Scales the noise, so that as many pairs flip in large graphs as in graphs of 30 nodes."""
-        if self.noise == "paper" or self.objective is Objective.CLASS:
+        if self.objective is Objective.CLASS:
             return self
         sizes = [min(graph.node_count, self.max_nodes) for graph in graphs]
         scale = min(1.0, _TUNED_PAIRS / max(1.0, median(size * (size - 1) / 2 for size in sizes)))
@@ -128,30 +120,9 @@ class Recipe:
 
 _DEFAULT = Recipe()
 
-# The paper's losses and noise, with the middle of its table of sizes (appendix, model parameters).
-_PAPER = Recipe(
-    name="paper",
-    hidden=64,
-    blocks=6,
-    residual=False,
-    noise="paper",
-    weighting="paper",
-    normalisation="pair",
-    alpha=0.05,
-    counterfactual_share=1.0,
-    conditioned=False,
-    effect_weight=0.0,
-    steps=200,
-    learning_rate=1e-3,
-    decay="exponential",
-    ema=0.0,
-    batch_graphs=32,
-    patience=0,
-)
-
-_RECIPES: dict[tuple[Objective, str], Recipe] = {
+_RECIPES: dict[tuple[Objective, str], Recipe | PaperRecipe] = {
     (Objective.COUNTERFACTUAL, "default"): _DEFAULT,
-    (Objective.COUNTERFACTUAL, "paper"): _PAPER,
+    (Objective.COUNTERFACTUAL, "paper"): PaperRecipe(),
     # Class explanations start from ER(N, 1/2), so the noise reaches 1/2.
     (Objective.CLASS, "default"): replace(
         _DEFAULT,
@@ -162,8 +133,32 @@ _RECIPES: dict[tuple[Objective, str], Recipe] = {
         subgraph_share=0.8,
         noise_high=0.5,
     ),
-    (Objective.CLASS, "paper"): replace(_PAPER, objective=Objective.CLASS, alpha=0.0),
+    (Objective.CLASS, "paper"): PaperRecipe(objective=Objective.CLASS, alpha=0.0),
 }
+
+
+@overload
+def recipe_for(
+    objective: Objective,
+    name: Literal["default"] = "default",
+    *,
+    steps: int | None = None,
+    hidden: int | None = None,
+    blocks: int | None = None,
+    alpha: float | None = None,
+) -> Recipe: ...
+
+
+@overload
+def recipe_for(
+    objective: Objective,
+    name: str,
+    *,
+    steps: int | None = None,
+    hidden: int | None = None,
+    blocks: int | None = None,
+    alpha: float | None = None,
+) -> Recipe | PaperRecipe: ...
 
 
 def recipe_for(
@@ -174,7 +169,7 @@ def recipe_for(
     hidden: int | None = None,
     blocks: int | None = None,
     alpha: float | None = None,
-) -> Recipe:
+) -> Recipe | PaperRecipe:
     """A recipe by name; None keeps the value of the recipe."""
     try:
         recipe = _RECIPES[objective, name]

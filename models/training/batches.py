@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from d4explain.gnn.graphs import DenseGraphs, Graph, to_dense
-from models.diffusion.noise import NoiseLevel, density_noise, uniform_noise
+from models.diffusion.noise import NoiseLevel, density_noise
 from models.diffusion.recipes import Recipe
+from models.diffusion.typicality import MIN_CALIBRATION_GRAPHS
 from models.graphs.subgraphs import connected_subgraph, neighbours_of
 
 # Graphs whose sizes differ by up to this factor are shuffled, so that rounds differ.
@@ -22,6 +23,9 @@ HELD_OUT_DIVISOR = 10  # every tenth graph is held out
 HELD_OUT_PAIRS = 20_000  # node pairs of the graphs that are measured during training
 CALIBRATING_PAIRS = 200_000  # node pairs of the graphs for the calibration at the end
 CALIBRATING_GRAPHS = 60  # minimum number of calibration graphs, if as many are held out
+TYPICALITY_DIVISOR = 10  # every tenth graph calibrates typicality,
+TYPICALITY_GRAPHS = 500  # up to this many
+LARGEST_TYPICALITY_SHARE = 1 / 5  # of the graphs; a set that would need more has no typicality
 
 
 class Batches:
@@ -46,11 +50,17 @@ class Batches:
 
     def state(self) -> dict[str, Tensor]:
         return {
+            "graphs": torch.tensor(len(self._graphs)),
             "pending": torch.tensor([i for batch in self._pending for i in batch]).long(),
             "pending_sizes": torch.tensor([len(batch) for batch in self._pending]).long(),
         }
 
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:
+        """Raises KeyError or RuntimeError for a state of another split of the graphs."""
+        if int(tensors["graphs"]) != len(self._graphs):
+            raise RuntimeError(
+                f"the state is of {int(tensors['graphs'])} training graphs, not {len(self._graphs)}"
+            )
         indices = iter(tensors["pending"].tolist())
         sizes = tensors["pending_sizes"].tolist()
         self._pending = [list(islice(indices, size)) for size in sizes]
@@ -105,8 +115,6 @@ class Batches:
 
 def training_noise(clean: DenseGraphs, recipe: Recipe, generator: torch.Generator) -> NoiseLevel:
     """Draws the noise level of each graph of a batch."""
-    if recipe.noise == "paper":
-        return uniform_noise(clean.count, generator)
     pairs = clean.pair_mask.sum((1, 2)).clamp(min=1)
     density = clean.adjacency.sum((1, 2)) / pairs
     return density_noise(
@@ -122,15 +130,23 @@ class Split(NamedTuple):
     training: list[Graph]
     held_out: list[Graph]  # for measurements during training
     calibrating: list[Graph]  # the held-out graphs and more, for the calibration at the end
+    typicality: list[Graph]  # for the calibration of typicality and nothing else
 
 
-def split(graphs: Sequence[Graph], max_nodes: int, generator: torch.Generator) -> Split:
+def split(
+    graphs: Sequence[Graph],
+    max_nodes: int,
+    generator: torch.Generator,
+    *,
+    with_typicality: bool = False,
+) -> Split:
     """Holds out a tenth of the graphs; a small set is used for both training and measurement.
 
-    Graphs of one node are omitted, because they have no pair to learn from.
+    Graphs of one node are omitted, because they have no pair to learn from. Typicality takes
+    graphs from the rest, so a set too small for it is split as if it were off.
     """
     usable = [graph for graph in graphs if graph.node_count > 1] or list(graphs)
-    usable = [_single_precision(graph.cpu()) for graph in usable]
+    usable = [single_precision(graph.cpu()) for graph in usable]
     order = torch.randperm(len(usable), generator=generator).tolist()
     share = len(usable) // HELD_OUT_DIVISOR
     candidates = order[: share or None]
@@ -139,6 +155,11 @@ def split(graphs: Sequence[Graph], max_nodes: int, generator: torch.Generator) -
     held_out = max(1, int((total <= HELD_OUT_PAIRS).sum()))
     calibrated = max(CALIBRATING_GRAPHS, int((total <= CALIBRATING_PAIRS).sum()))
     excluded = set(candidates[:calibrated] if share else [])
+    # A denoiser sees larger graphs only in parts, so their scores would not be comparable.
+    whole = [index for index in order if usable[index].node_count <= max_nodes]
+    unused = [index for index in whole if index not in excluded]
+    typicality = unused[: typicality_count(len(whole)) if with_typicality else 0]
+    excluded.update(typicality)
     calibrating = [
         _within(usable[index], max_nodes, generator) for index in candidates[:calibrated]
     ]
@@ -146,10 +167,18 @@ def split(graphs: Sequence[Graph], max_nodes: int, generator: torch.Generator) -
         training=[graph for index, graph in enumerate(usable) if index not in excluded],
         held_out=calibrating[:held_out],
         calibrating=calibrating,
+        typicality=[usable[index] for index in typicality],
     )
 
 
-def _single_precision(graph: Graph) -> Graph:
+def typicality_count(count: int) -> int:
+    """How many of `count` graphs calibrate typicality: a tenth or what a figure needs, or none."""
+    tenth = min(TYPICALITY_GRAPHS, count // TYPICALITY_DIVISOR)
+    wanted = max(MIN_CALIBRATION_GRAPHS, tenth)
+    return wanted if wanted <= LARGEST_TYPICALITY_SHARE * count else 0
+
+
+def single_precision(graph: Graph) -> Graph:
     attributes = graph.edge_attributes
     return replace(
         graph,

@@ -14,7 +14,6 @@ from torch import Tensor
 from d4explain.gnn.device import DeviceUse
 from d4explain.gnn.graphs import DenseGraphs
 from d4explain.gnn.network import Gnn
-from models.diffusion.counterfactual_loss import sampled_counterfactual_loss
 from models.diffusion.denoiser import Denoiser
 from models.diffusion.gnn_sensitivity import (
     Sensitivity,
@@ -24,8 +23,9 @@ from models.diffusion.gnn_sensitivity import (
     gnn_sensitivity,
     logit_changes,
 )
-from models.diffusion.losses import distribution_loss, noise_weight
+from models.diffusion.losses import distribution_loss
 from models.diffusion.noise import NoiseLevel
+from models.diffusion.paper.counterfactual_loss import sampled_counterfactual_loss
 from models.diffusion.recipes import Recipe
 from models.graphs.neighbourhoods import editable
 
@@ -142,8 +142,7 @@ class _Step:
         """A forward and a backward pass over some of the graphs."""
         some, recipe = self.batch.select(part), self.recipe
         logits, effects = self._forward(some, part)
-        weight = noise_weight(some.noise, recipe.weighting, recipe.diffusion_steps)
-        dist = (weight * distribution_loss(logits, some.clean, recipe.normalisation)).sum()
+        dist = distribution_loss(logits, some.clean).sum()
         loss, cf, flips = dist, torch.zeros_like(dist), 0.0
         index = some.conditioned.nonzero()[:, 0]
         if self.gnn is not None and self.alpha is not None and len(index):

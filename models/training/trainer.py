@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -14,44 +13,25 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from d4explain.gnn.device import DeviceUse
-from d4explain.gnn.errors import NoMarkedNodeError
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn
 from models.diffusion.denoiser import Denoiser
 from models.diffusion.noise import add_noise
 from models.diffusion.ppgn import KEPT_PER_BLOCK
-from models.diffusion.recipes import Recipe
+from models.diffusion.recipes import Objective, Recipe
+from models.diffusion.typicality import calibrated
 from models.training.batches import Batches, split, training_noise
 from models.training.early_stopping import Plateau
 from models.training.held_out import HeldOutGraphs
+from models.training.progress import SMOOTHING, NonFiniteGradientError, TrainingProgress
 from models.training.step import NoisyBatch, StepLosses, add_gradients
+from models.training.training_inputs import are_marked, frozen_copy
 from models.training.validation import pool_needed
 
 MEASUREMENTS = 10  # per training, on held-out graphs
 MIN_INTERVAL = 20  # steps between two measurements
-SMOOTHING = 0.95  # of the reported losses
 MAX_GRADIENT_NORM = 1.0
 RESTART_FACTOR = 0.5  # of the learning rate when L_cf starts
-
-
-class NonFiniteGradientError(ArithmeticError):
-    """The gradient of a step is infinite or NaN, for example because the GNN overflows."""
-
-    def __init__(self, step: int, loss: float) -> None:
-        super().__init__(f"the gradient of step {step} is not finite; its loss is {loss}")
-
-
-@dataclass(frozen=True)
-class TrainingProgress:
-    step: int
-    steps: int
-    loss: float  # without the effect head's loss; this and the next three are smoothed
-    loss_dist: float
-    loss_cf: float | None  # None while the loss has no L_cf
-    flip_rate: float | None  # share of the denoiser's samples that change the GNN's class
-    detection_auc: float | None  # last measurement on held-out graphs, like validity
-    validity: float | None  # share of the graphs that the predicted edits flip
-    seconds: float  # of training, summed over all attempts
 
 
 class Trainer:
@@ -70,25 +50,14 @@ class Trainer:
         seed: int,
         device: torch.device,
     ) -> None:
-        if not graphs:
-            raise ValueError("a denoiser needs at least one reference graph")
-        if recipe.counterfactual_start < recipe.steps:
-            if gnn is None:
-                raise ValueError("the counterfactual loss needs the GNN")
-            if gnn.spec.classes < 2:
-                raise ValueError(f"a counterfactual needs 2 classes, got {gnn.spec.classes}")
-        marked = graphs[0].target is not None
-        if any((graph.target is not None) != marked for graph in graphs):
-            raise ValueError("either all reference graphs have a marked node or none has one")
-        if gnn is not None and gnn.spec.classifies_nodes and not marked:
-            raise NoMarkedNodeError("a denoiser for a node classifier")
+        has_loss = recipe.counterfactual_start < recipe.steps
+        marked = are_marked(graphs, gnn, counterfactual=has_loss)
         recipe = recipe.fitted(graphs)
         self.step = 0
         self.steps = recipe.steps
         self._recipe = recipe
         self._device = device
-        # A copy, because the caller's GNN keeps its mode and its gradients.
-        self._gnn = None if gnn is None else _frozen(gnn, device)
+        self._gnn = None if gnn is None else frozen_copy(gnn, device)
         self._generator = torch.Generator().manual_seed(seed)
         shape = recipe.shape(
             graphs[0].features.shape[1],
@@ -98,9 +67,15 @@ class Trainer:
         self._model = Denoiser(shape, self._generator)
         self._model.to(device)
         self._device_use = DeviceUse.of(device, KEPT_PER_BLOCK * shape.blocks)
-        parts = split(graphs, recipe.max_nodes, self._generator)
+        parts = split(
+            graphs,
+            recipe.max_nodes,
+            self._generator,
+            with_typicality=recipe.objective is Objective.COUNTERFACTUAL,
+        )
         self._held_out = HeldOutGraphs(parts.held_out, self._gnn, recipe, seed, device)
         self._calibrating = parts.calibrating
+        self._typicality_graphs = parts.typicality
         self._batches = Batches(parts.training, recipe, self._generator)
         if shape.classes:
             self._model.effect_scale.data.copy_(self._held_out.effect_scale())
@@ -148,7 +123,7 @@ class Trainer:
         if self._gnn is not None and denoiser.shape.classes:
             needed = pool_needed(denoiser, self._gnn, self._calibrating, self._device)
             denoiser.shape = replace(denoiser.shape, pool=needed)
-        return denoiser.cpu()
+        return calibrated(denoiser, self._typicality_graphs, self._device).cpu()
 
     def state(self) -> dict[str, Tensor]:
         tensors = {
@@ -243,8 +218,6 @@ class Trainer:
         Cosine decay restarts at a lower rate when L_cf starts: at the end of the first decay the
         weights hardly move.
         """
-        if self._recipe.decay == "exponential":
-            return float(0.01 ** (self.step / self.steps))
         if self.step < self._cf_start:
             return (1 + math.cos(math.pi * self.step / self._cf_start)) / 2
         progress = (self.step - self._cf_start) / (self.steps - self._cf_start)
@@ -304,10 +277,6 @@ class Trainer:
 
     def _parameters(self) -> list[tuple[str, torch.nn.Parameter]]:
         return list(self._model.named_parameters())
-
-
-def _frozen(gnn: Gnn, device: torch.device) -> Gnn:
-    return copy.deepcopy(gnn).to(device).eval().requires_grad_(False)
 
 
 def _with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

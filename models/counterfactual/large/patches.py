@@ -21,7 +21,7 @@ from d4explain.gnn.graphs import DenseGraphs, Graph, to_dense
 from models.counterfactual.edit_ranking import EditRanker
 from models.counterfactual.large.candidate_space import CandidateConfig, CandidateSpace
 from models.counterfactual.oracle import FORBIDDEN, CounterfactualOracle
-from models.diffusion.denoiser import Reading
+from models.diffusion.edge_denoiser import Reading
 from models.diffusion.gnn_sensitivity import Sensitivity
 from models.graphs.base_edit_space import EditSet
 from models.graphs.csr_graph import CsrGraph, rows_of

@@ -16,6 +16,7 @@ from torch import Tensor
 from models.counterfactual.edit_ranking import EditRanker
 from models.counterfactual.oracle import FORBIDDEN, CounterfactualOracle
 from models.counterfactual.search.rank_correction import corrected
+from models.counterfactual.search.search_config import SearchConfig
 from models.counterfactual.search.single_edits import (
     SingleEdits,
     best_pairs,
@@ -24,7 +25,6 @@ from models.counterfactual.search.single_edits import (
     natural_flips,
     pool_size,
 )
-from models.counterfactual.search_config import SearchConfig
 from models.graphs.base_edit_space import EditSet
 from models.graphs.minimal_sets import MinimalSets
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from models.counterfactual.edit_ranking import EditRanker
 from models.counterfactual.oracle import CounterfactualOracle
-from models.counterfactual.search_config import SearchConfig
+from models.counterfactual.search.search_config import SearchConfig
 from models.graphs.base_edit_space import BaseEditSpace, EditSet
 
 _NATURAL = 64  # predicted flips that are ranked by statistics shift

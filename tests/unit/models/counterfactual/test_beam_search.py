@@ -13,8 +13,8 @@ from d4explain.gnn.spec import ActivationLayer, GcnLayer, GnnSpec, LinearLayer, 
 from models.counterfactual.edit_ranking import DenoiserEditRanker, EffectSource
 from models.counterfactual.oracle import FORBIDDEN, CounterfactualOracle, FlipGoal, StoppedError
 from models.counterfactual.search.beam_search import BeamSearch
+from models.counterfactual.search.search_config import SearchConfig
 from models.counterfactual.search.single_edits import SingleEdits
-from models.counterfactual.search_config import SearchConfig
 from models.diffusion.denoiser import Denoiser, DenoiserShape
 from models.graphs.edits import LARGE_SET, EditRules, EditSpace
 from models.graphs.valences import Valences

@@ -27,7 +27,7 @@ from models.counterfactual.explain import (
 )
 from models.counterfactual.large.candidate_space import CandidateConfig
 from models.counterfactual.oracle import CounterfactualOracle, FlipGoal
-from models.counterfactual.search_config import PRESETS, SearchConfig
+from models.counterfactual.search.search_config import PRESETS, SearchConfig
 from models.diffusion.denoiser import Denoiser, DenoiserShape
 from models.diffusion.noise import NoiseLevel
 from models.errors import UnknownClassError, UnknownNodeError

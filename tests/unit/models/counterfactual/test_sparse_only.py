@@ -18,11 +18,13 @@ from d4explain.gnn.network import Gnn, predict
 from d4explain.gnn.spec import GineLayer, GinLayer, GnnSpec, LinearLayer, PluginLayer, PoolLayer
 from models.classes.explain import ClassConfig, explain_class
 from models.counterfactual.explain import CounterfactualConfig, EditRules, explain
-from models.diffusion import counterfactual_loss as loss_module
-from models.diffusion.counterfactual_loss import sampled_counterfactual_loss
 from models.diffusion.denoiser import Denoiser, DenoiserShape
 from models.diffusion.gnn_sensitivity import gnn_sensitivity
-from models.diffusion.losses import counterfactual_loss
+from models.diffusion.paper import counterfactual_loss as loss_module
+from models.diffusion.paper.counterfactual_loss import (
+    counterfactual_loss,
+    sampled_counterfactual_loss,
+)
 from models.diffusion.recipes import Objective, recipe_for
 from models.training.trainer import Trainer
 from worker.probing.conformance import probe

@@ -29,9 +29,9 @@ def random_graph(nodes: int, seed: int, features: int = 2) -> Graph:
     return Graph(x, upper.nonzero().T)
 
 
-def random_denoiser(seed: int = 0, *, residual: bool = True, steered: bool = False) -> Denoiser:
+def random_denoiser(seed: int = 0, *, steered: bool = False) -> Denoiser:
     """In float64, with random values where a new one has zeros, which have every symmetry."""
-    shape = DenoiserShape(features=2, hidden=6, blocks=2, residual=residual, steered=steered)
+    shape = DenoiserShape(features=2, hidden=6, blocks=2, steered=steered)
     denoiser = Denoiser(shape, rng(seed)).double()
     with torch.no_grad():
         denoiser.head_out.normal_(generator=rng(seed + 1))
@@ -46,10 +46,10 @@ def level(add: float, remove: float, count: int = 1) -> NoiseLevel:
     )
 
 
-@given(nodes=st.integers(2, 7), seed=st.integers(0, 10_000), residual=st.booleans())
+@given(nodes=st.integers(2, 7), seed=st.integers(0, 10_000))
 @settings(max_examples=40, deadline=None)
-def test_logits_follow_the_order_of_the_nodes(nodes: int, seed: int, residual: bool) -> None:
-    denoiser = random_denoiser(seed, residual=residual)
+def test_logits_follow_the_order_of_the_nodes(nodes: int, seed: int) -> None:
+    denoiser = random_denoiser(seed)
     graphs = to_dense([random_graph(nodes, seed)])
     order = torch.randperm(nodes, generator=rng(seed))
     reordered = DenseGraphs(
@@ -82,10 +82,9 @@ def test_logits_do_not_depend_on_padding_or_the_batch(
     assert (batched[:, nodes:] == 0).all()
 
 
-@pytest.mark.parametrize("residual", [True, False])
-def test_logits_are_symmetric_and_zero_off_the_pairs(residual: bool) -> None:
+def test_logits_are_symmetric_and_zero_off_the_pairs() -> None:
     graphs = to_dense([random_graph(6, 1), random_graph(4, 2)])
-    denoiser = random_denoiser(residual=residual)
+    denoiser = random_denoiser()
     for logits in (
         denoiser(graphs, level(0.05, 0.2, 2)),
         denoiser.edge_log_odds(graphs, level(0.05, 0.2, 2)),
@@ -96,15 +95,15 @@ def test_logits_are_symmetric_and_zero_off_the_pairs(residual: bool) -> None:
 
 
 def test_features_edges_and_noise_all_matter() -> None:
-    denoiser = random_denoiser(residual=False)
+    read = random_denoiser().edge_log_odds
     graphs = to_dense([random_graph(6, 1)])
-    logits = denoiser(graphs, level(0.05, 0.2))
+    log_odds = read(graphs, level(0.05, 0.2))
     other_features = DenseGraphs(graphs.adjacency, graphs.features.flip(1), graphs.mask)
     no_edges = graphs.with_adjacency(torch.zeros_like(graphs.adjacency))
-    assert not torch.allclose(denoiser(other_features, level(0.05, 0.2)), logits)
-    assert not torch.allclose(denoiser(no_edges, level(0.05, 0.2)), logits)
-    assert not torch.allclose(denoiser(graphs, level(0.3, 0.2)), logits)
-    assert not torch.allclose(denoiser(graphs, level(0.05, 0.4)), logits)
+    assert not torch.allclose(read(other_features, level(0.05, 0.2)), log_odds)
+    assert not torch.allclose(read(no_edges, level(0.05, 0.2)), log_odds)
+    assert not torch.allclose(read(graphs, level(0.3, 0.2)), log_odds)
+    assert not torch.allclose(read(graphs, level(0.05, 0.4)), log_odds)
 
 
 def reference_block(block: PpgnBlock, state: Tensor, sizes: Tensor) -> Tensor:
@@ -161,14 +160,11 @@ def transition(clean: int, noisy: int, add: float, remove: float) -> float:
     return changes if clean != noisy else 1 - changes
 
 
-@pytest.mark.parametrize("residual", [True, False])
 @pytest.mark.parametrize(("add", "remove"), [(0.02, 0.02), (0.03, 0.25), (0.5, 0.5)])
-def test_residual_is_bayes_rule_for_the_pair_itself(
-    add: float, remove: float, residual: bool
-) -> None:
+def test_residual_is_bayes_rule_for_the_pair_itself(add: float, remove: float) -> None:
     """Log-odds of an edge given all of G_t = those given the rest + (forward - edge_log_odds)."""
     prior = tiny_prior()
-    denoiser = random_denoiser(residual=residual)
+    denoiser = random_denoiser()
     for noisy in prior:
         edges = [pair for pair, there in zip(PAIRS, noisy, strict=True) if there]
         graph = Graph(
@@ -194,10 +190,9 @@ def test_residual_is_bayes_rule_for_the_pair_itself(
             )
 
 
-@pytest.mark.parametrize("residual", [True, False])
-def test_logits_stay_finite_without_noise(residual: bool) -> None:
+def test_logits_stay_finite_without_noise() -> None:
     graphs = to_dense([random_graph(5, 1)])
-    denoiser = random_denoiser(residual=residual)
+    denoiser = random_denoiser()
     assert torch.isfinite(denoiser(graphs, level(0.0, 0.0))).all()
     assert torch.isfinite(denoiser(graphs, level(1.0, 1.0))).all()
 
@@ -206,8 +201,8 @@ def test_huge_features_do_not_hide_the_edges() -> None:
     graphs = to_dense([random_graph(6, 1)])
     huge = DenseGraphs(graphs.adjacency, graphs.features * 1e6, graphs.mask)
     fewer = huge.with_adjacency(torch.zeros_like(graphs.adjacency))
-    denoiser = random_denoiser(residual=False)
-    difference = denoiser(huge, level(0.1, 0.1)) - denoiser(fewer, level(0.1, 0.1))
+    read = random_denoiser().edge_log_odds
+    difference = read(huge, level(0.1, 0.1)) - read(fewer, level(0.1, 0.1))
     assert torch.isfinite(difference).all()
     assert difference.abs().max() > 1e-3
 

@@ -16,11 +16,13 @@ from d4explain.gnn.network import Gnn, predict
 from d4explain.gnn.spec import ActivationLayer, GcnLayer, GnnSpec, LinearLayer, PoolLayer
 from models.diffusion.gnn_sensitivity import drawn_toggles, gnn_sensitivity, logit_changes
 from models.diffusion.recipes import Objective, Recipe, recipe_for
+from models.diffusion.typicality import Typicality, typicalities
 from models.graphs.edits import EditRules, EditSpace
 from models.graphs.subgraphs import connected_subgraph, neighbours_of
 from models.training.batches import HELD_OUT_PAIRS, Batches, split
 from models.training.detection import area_under_roc
-from models.training.trainer import NonFiniteGradientError, Trainer
+from models.training.progress import NonFiniteGradientError
+from models.training.trainer import Trainer
 from models.training.validation import pool_needed, predicted_validity
 
 torch.set_num_threads(1)
@@ -45,8 +47,8 @@ def small_gnn() -> Gnn:
         return Gnn(GnnSpec(features=1, classes=2, layers=layers)).eval()
 
 
-def small(objective: Objective, name: str = "default", steps: int = 12) -> Recipe:
-    recipe = recipe_for(objective, name, steps=steps, hidden=6, blocks=2)
+def small(objective: Objective, steps: int = 12) -> Recipe:
+    recipe = recipe_for(objective, steps=steps, hidden=6, blocks=2)
     return replace(recipe, batch_graphs=8, batch_subgraphs=8)
 
 
@@ -110,10 +112,9 @@ def test_the_effect_head_learns_what_edits_do_to_the_gnn() -> None:
     assert missed[1] < 0.2 * missed[0]
 
 
-@pytest.mark.parametrize("name", ["default", "paper"])
 @pytest.mark.parametrize("objective", list(Objective))
-def test_resuming_from_any_step_ends_in_the_same_bits(objective: Objective, name: str) -> None:
-    recipe = small(objective, name)
+def test_resuming_from_any_step_ends_in_the_same_bits(objective: Objective) -> None:
+    recipe = small(objective)
     uninterrupted = finished(trainer(recipe))
     for stop in (0, 3, 10):
         before = trainer(recipe)
@@ -188,11 +189,6 @@ def test_the_default_recipe_has_the_counterfactual_loss_at_the_end() -> None:
     assert last.loss == pytest.approx(last.loss_dist + recipe.alpha * last.loss_cf)
 
 
-def test_the_paper_recipe_has_the_counterfactual_loss_in_every_step() -> None:
-    progress = next(trainer(small(Objective.COUNTERFACTUAL, "paper")).run())
-    assert progress.loss_cf is not None
-
-
 def test_class_objective_needs_no_gnn_and_counterfactual_does() -> None:
     class_trainer = Trainer(cycles(), None, small(Objective.CLASS), seed=0, device=CPU)
     assert next(class_trainer.run()).loss_cf is None
@@ -256,8 +252,6 @@ def test_large_graphs_get_as_many_flips_as_small_ones() -> None:
     large = recipe.fitted([cycle(100)] * 3)
     assert large.noise_low * 4950 == pytest.approx(recipe.noise_low * 435)
     assert large.shape(1).clean_flip == large.clean_flip < recipe.clean_flip
-    paper = recipe_for(Objective.COUNTERFACTUAL, "paper")
-    assert paper.fitted([cycle(100)]) == paper
 
 
 def test_validity_counts_flips_by_predicted_edits() -> None:
@@ -322,11 +316,6 @@ def test_large_graphs_give_a_pool_size(nodes: int, calibrating: int) -> None:
     assert sum(graph.node_count**2 for graph in parts.held_out) <= HELD_OUT_PAIRS
 
 
-def test_paper_result_is_the_last_weights() -> None:
-    state = finished(trainer(small(Objective.CLASS, "paper")))
-    assert torch.equal(state["average.planes"], state["weights.planes"])
-
-
 TINY_SETS = {
     "one graph": [cycle(5)],
     "one node": [Graph(torch.ones(1, 1), NO_EDGES)],
@@ -362,7 +351,7 @@ def test_a_gnn_that_overflows_fails_the_training_with_the_step() -> None:
     with torch.no_grad():
         for parameter in gnn.parameters():
             parameter.fill_(1e30)
-    training = Trainer(cycles(), gnn, small(Objective.COUNTERFACTUAL, "paper"), seed=0, device=CPU)
+    training = Trainer(cycles(), gnn, small(Objective.COUNTERFACTUAL), seed=0, device=CPU)
     with pytest.raises(NonFiniteGradientError, match="step 0"):
         next(training.run())
 
@@ -374,6 +363,64 @@ def test_a_tenth_of_a_larger_set_is_held_out() -> None:
     assert len(parts.held_out) == 3
     sizes = [graph.node_count for graph in (*parts.training, *parts.held_out)]
     assert sorted(sizes) == list(range(3, 33))
+
+
+def named(count: int, nodes: int = 5) -> list[Graph]:
+    """Graphs that a number at each node names."""
+    return [Graph(torch.full((nodes, 1), float(name)), cycle(nodes).edges) for name in range(count)]
+
+
+def names(graphs: list[Graph]) -> list[float]:
+    return [float(graph.features[0, 0]) for graph in graphs]
+
+
+@pytest.mark.parametrize(
+    ("graphs", "spared"), [(20, 0), (499, 0), (500, 100), (1200, 120), (8000, 500)]
+)
+def test_a_set_that_can_spare_them_holds_out_graphs_for_typicality(
+    graphs: int, spared: int
+) -> None:
+    parts = split(named(graphs), 128, torch.Generator().manual_seed(0), with_typicality=True)
+    plain = split(named(graphs), 128, torch.Generator().manual_seed(0))
+    assert len(parts.typicality) == spared
+    assert plain.typicality == []
+    # nothing else changes: they are the training graphs that are missing
+    assert names(parts.held_out) == names(plain.held_out)
+    assert names(parts.calibrating) == names(plain.calibrating)
+    assert sorted(names(parts.training) + names(parts.typicality)) == names(plain.training)
+
+
+def test_graphs_that_are_trained_on_in_parts_do_not_calibrate_typicality() -> None:
+    graphs = [*named(600), *named(600, nodes=9)]
+    parts = split(graphs, 8, torch.Generator().manual_seed(0), with_typicality=True)
+    assert len(parts.typicality) == 100
+    assert {graph.node_count for graph in parts.typicality} == {5}
+
+
+def test_only_counterfactual_denoisers_of_large_sets_have_a_calibration() -> None:
+    large = cycles() * 20
+    for graphs, objective, calibrating in (
+        (large, Objective.COUNTERFACTUAL, 100),
+        (large, Objective.CLASS, 0),
+        (cycles(), Objective.COUNTERFACTUAL, 0),
+    ):
+        training = Trainer(graphs, small_gnn(), small(objective, steps=2), seed=0, device=CPU)
+        finished(training)
+        denoiser = training.denoiser()
+        assert denoiser.shape.calibration_graphs == calibrating
+        (figure,) = typicalities(denoiser, [cycle(8)], CPU)
+        assert isinstance(figure, Typicality) == bool(calibrating)
+
+
+def test_a_state_of_another_split_is_refused() -> None:
+    recipe = small(Objective.COUNTERFACTUAL)
+    state = trainer(recipe).state()
+    other = Trainer(cycles()[:20], small_gnn(), recipe, seed=3, device=CPU)
+    with pytest.raises(RuntimeError, match="27 training graphs, not 18"):
+        other.load_state(state)
+    del state["batches.graphs"]  # as in a checkpoint of an earlier version
+    with pytest.raises(KeyError):
+        trainer(recipe).load_state(state)
 
 
 def test_larger_graphs_are_trained_on_in_parts() -> None:
@@ -434,10 +481,6 @@ def test_area_under_roc_by_counting_pairs() -> None:
 
 
 def test_recipes_by_name_and_what_can_be_chosen() -> None:
-    paper = recipe_for(Objective.COUNTERFACTUAL, "paper")
-    assert (paper.noise, paper.weighting, paper.residual) == ("paper", "paper", False)
-    assert paper.counterfactual_start == 0
-    assert recipe_for(Objective.CLASS, "paper").counterfactual_start == paper.steps
     chosen = recipe_for(Objective.CLASS, steps=7, hidden=5, blocks=1)
     assert (chosen.steps, chosen.hidden, chosen.blocks) == (7, 5, 1)
     assert chosen.shape(3).features == 3

@@ -8,7 +8,14 @@ from models.counterfactual.edit_ranking import EditRanker
 from models.counterfactual.modes import SearchMode
 from models.counterfactual.oracle import CounterfactualOracle
 from models.counterfactual.proposers import EditProposer
-from models.counterfactual.selection import Selection, choose, closest_miss, verified_flips
+from models.counterfactual.selection import (
+    CountUnseen,
+    Selection,
+    choose,
+    closest_miss,
+    nothing_unseen,
+    verified_flips,
+)
 
 
 def sample_counterfactuals(
@@ -17,12 +24,14 @@ def sample_counterfactuals(
     oracle: CounterfactualOracle,
     ranker: EditRanker,
     *,
+    count_unseen: CountUnseen = nothing_unseen,
     generator: torch.Generator,
     device: torch.device,
 ) -> tuple[Selection, int]:
     """Verifies the drawn edit sets as they are and selects the smallest; and the number drawn."""
     samples = mode.sample(proposer, ranker, generator, device)
     distinct = list(dict.fromkeys(samples.edit_sets))
-    chosen = choose(oracle.space, verified_flips(oracle, distinct), mode.config.alternatives)
+    flips = verified_flips(oracle, distinct)
+    chosen = choose(oracle.space, flips, mode.config.alternatives, count_unseen)
     miss = None if chosen else closest_miss(oracle, distinct)
     return Selection(chosen, miss, frozenset(distinct)), samples.drawn

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from d4explain.gnn.graphs import DenseGraphs
 from d4explain.gnn.network import Gnn
-from models.diffusion.losses import concrete_sample, counterfactual_loss
 from models.diffusion.noise import symmetric_uniform
 
 DRAWS = 4  # samples per graph of a batch if the GNN has no gradient
@@ -19,6 +18,31 @@ DRAWS = 4  # samples per graph of a batch if the GNN has no gradient
 class SampledLoss(NamedTuple):
     loss: Tensor  # [batch] L_cf; its gradient trains the denoiser
     flip_rate: float  # share of the samples that change the GNN's class
+
+
+def concrete_sample(
+    logits: Tensor, graphs: DenseGraphs, temperature: float, generator: torch.Generator
+) -> DenseGraphs:
+    """A 0/1 graph drawn from the logits whose gradient is that of the Concrete relaxation.
+
+    Bernoulli(p) ≈ σ((log p - log(1 - p) + log u - log(1 - u)) / λ), one u per unordered pair;
+    straight-through: forward the rounded value, backward the relaxed one.
+    """
+    uniform = symmetric_uniform(logits, generator).clamp(1e-6, 1 - 1e-6)
+    relaxed = torch.sigmoid((logits + torch.logit(uniform)) / temperature)
+    drawn = (relaxed > 0.5).to(relaxed.dtype)
+    straight_through = drawn + (relaxed - relaxed.detach())
+    return graphs.with_adjacency(straight_through * graphs.pair_mask)
+
+
+def counterfactual_loss(gnn_logits: Tensor, predicted: Tensor) -> Tensor:
+    """L_cf = -log(1 - f(G~)[y_hat]) from the GNN's logits: [batch].
+
+    1 - softmax_y is the sum of the other classes' softmax, so the loss is the difference of two
+    log-sum-exps; 1 - p itself rounds to 0 for a confident GNN.
+    """
+    others = gnn_logits.masked_fill(F.one_hot(predicted, gnn_logits.shape[1]).bool(), float("-inf"))
+    return torch.logsumexp(gnn_logits, dim=1) - torch.logsumexp(others, dim=1)
 
 
 def sampled_counterfactual_loss(
