@@ -25,8 +25,9 @@ from d4explain.cli.tables import (
 )
 from d4explain.client.client import Client
 from d4explain.client.resources import Denoiser, Explanation, Gnn
+from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.contracts.job_states import GnnState
-from d4explain.contracts.results import ClassResult, CounterfactualResult
+from d4explain.contracts.results import ClassResult
 from d4explain.errors import CommandError
 from d4explain.stack.embedded import embedded_stack
 from d4explain.stack.folder_lock import running_stack
@@ -149,6 +150,8 @@ class Demo:
                 inputs.dataset_id,
                 inputs.heldout[:1],
                 explainer="search",
+                aim="minimal",
+                judges="none",
                 constraints={"max_ratio": MAX_RATIO},
             )
             with self._bars() as bars:
@@ -192,8 +195,12 @@ class Demo:
     ) -> Verification:
         """Ask the GNN over HTTP to predict the graphs before and after their edits."""
         with self._step("Check: POST /v1/gnns/{id}/predictions with the edited graphs"):
-            explained = [answer for answer in result.answers if answer.counterfactuals]
-            best = [answer.counterfactuals[0] for answer in explained]
+            # Where no believable answer was found, the smallest flip counts.
+            answers = [
+                (answer, answer.counterfactuals or answer.minimal) for answer in result.answers
+            ]
+            explained = [answer for answer, found in answers if found]
+            best = [found[0] for _, found in answers if found]
             graphs = [answer.graph.model_dump() for answer in explained]
             graphs += [counterfactual.graph.model_dump() for counterfactual in best]
             predictions = client.predictions(inputs.gnn.id, graphs) if graphs else []
@@ -256,6 +263,7 @@ class Demo:
             "contradicted_over_http": verification.contradicted,
             "edits_by_denoiser": result.summary.edits_by_denoiser,
             "edits_by_search": result.summary.edits_by_search,
+            "verdicts": result.summary.verdicts,
             "total_seconds": round(total, 1),
             "seconds": self._seconds,
         }

@@ -39,7 +39,7 @@ def jobs_by_kind_and_state(session: Session) -> dict[tuple[JobKind, JobState], i
 
 
 def queue_counts(session: Session) -> dict[Queue, QueueCounts]:
-    is_waiting = case((Job.waiting_for.is_not(None), 1), else_=0)
+    is_waiting = case((Job.is_blocked, 1), else_=0)
     rows = session.execute(
         select(Job.queue, Job.state, is_waiting, func.count())
         .where(_IS_LIVE)

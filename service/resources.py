@@ -6,16 +6,12 @@ from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.contracts.gnn_spec import GnnSpecDocument
-from d4explain.contracts.job_states import DenoiserState, GnnState, JobKind, JobState, Queue
+from d4explain.contracts.job_states import GnnState, JobKind, JobState, Queue, TrainingState
 from d4explain.contracts.probe_reports import ProbeReport
 from d4explain.contracts.requests import DenoiserConfig
-from d4explain.contracts.results import (
-    ClassResult,
-    CounterfactualResult,
-    NodePredictions,
-    Prediction,
-)
+from d4explain.contracts.results import ClassResult, NodePredictions, Prediction
 
 Item = TypeVar("Item", bound=BaseModel)
 
@@ -50,6 +46,7 @@ class Subject(Resource):
     gnn: str | None
     dataset: str | None
     denoiser: str | None
+    witness_set: str | None
     explanation: str | None
 
 
@@ -73,7 +70,9 @@ class JobResource(Resource):
     progress: dict[str, Any] | None = Field(
         description="`phase`, `step`, `total` and `metrics`, as reported by the worker."
     )
-    waiting_for: str | None = Field(description="Id of the training job that has to succeed first.")
+    waiting_for: str | None = Field(
+        description="Id of the training job that has to end first; the next one if there are two."
+    )
     cancel_requested: bool
     error: JobError | None
     result: dict[str, Any] | None = Field(
@@ -130,7 +129,7 @@ class DenoiserResource(Resource):
     dataset: str
     objective: Literal["counterfactual", "class"]
     config: DenoiserConfig
-    state: DenoiserState
+    state: TrainingState
     key: str
     weights_sha256: str | None
     metrics: dict[str, Any] | None

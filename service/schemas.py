@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from d4explain.contracts.requests import (
+    Aim,
     ClassExplainer,
     DenoiserConfig,
     Explainer,
@@ -162,6 +163,12 @@ class ConstraintsIn(Body):
         description="For graphs posted as SMILES: no atom gets more bonds than its valence allows. "
         "An added bond is single and replaces hydrogens.",
     )
+    only_seen: bool = Field(
+        True,
+        description="Believable answers contain only node degrees, edges and neighbourhoods that "
+        "the reference set contains; molecules keep their valences. If false, `unseen` lists what "
+        "the reference set lacks. Minimal answers always list it.",
+    )
     frozen_nodes: Annotated[list[NodeIdIn] | list[list[NodeIdIn]], SkipValidation] = []
     frozen_edges: Annotated[list[list[NodeIdIn]] | list[list[list[NodeIdIn]]], SkipValidation] = []
 
@@ -186,12 +193,25 @@ class CounterfactualIn(Body):
         None, description="The class to reach; any but the predicted class if not given."
     )
     alternatives: Annotated[int, Field(ge=1, le=16)] = 3
+    aim: Aim | None = Field(
+        None,
+        description="`believable` (default): the fewest edits that also convince witnesses, small "
+        "GNNs trained on the reference set, and look like its graphs; `minimal` has the smallest "
+        "flip beside them. `minimal`: the fewest edits. `both`: believable and all minimal "
+        "answers. `d4-paper` has the aim `minimal` only, which is its default.",
+    )
+    judges: Literal["none"] | Annotated[list[GnnReference], Field(max_length=8)] | None = Field(
+        None,
+        description="GNNs with the same features and classes that judge the answers besides the "
+        "witnesses. `none`: nobody judges; with the aim `minimal`, no witnesses are trained.",
+    )
     # A factory, because pydantic copies a default object, which is several times slower.
     constraints: ConstraintsIn = Field(default_factory=ConstraintsIn)
     explainer: Explainer = Field(
         "d4",
         description="`d4`: the denoiser proposes edits, a search improves them, the GNN verifies "
-        "them. `d4-paper`: the sampler of the D4Explainer paper. `search`: our verified search "
+        "them. `d4-paper`: the D4Explainer paper's method; its denoiser has the recipe `paper` "
+        "unless `denoiser` names another. `search`: our verified search "
         "without the diffusion model; no training, first answer in a second; no likelihoods. "
         "`search` accepts no `denoiser`.",
     )
@@ -250,7 +270,7 @@ class ClassIn(Body):
     explainer: ClassExplainer = Field(
         "d4",
         description="`d4`: our sampler, which also chooses and weights the examples. `d4-paper`: "
-        "the sampler of the D4Explainer paper.",
+        "the D4Explainer paper's sampler and, unless `denoiser` names another, its recipe.",
     )
     seed: Seed = 0
     time_budget: Seconds | None = Field(None, description="Seconds for the whole job.")

@@ -10,7 +10,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from d4explain.contracts.errors import DomainError
-from d4explain.contracts.featurisers import BondKind
+from d4explain.contracts.features.featurisers import BondKind
 from d4explain.contracts.requests import Pair, Smiles
 from d4explain.contracts.results import (
     Atom,

@@ -134,8 +134,8 @@ class Settings(BaseSettings):
     )
     max_training_seconds: Duration = _setting(
         1800.0,
-        "Longest training that the API accepts, estimated for one CPU core. Raise it if you have "
-        "a GPU.",
+        "Longest training that the API accepts, estimated for one CPU core. Explanations go "
+        "without witnesses that would take longer. Raise it if you have a GPU.",
     )
     jobs_at_once: Count = _setting(
         32,

@@ -24,12 +24,13 @@ from d4explain.contracts.job_states import JobState
 
 LINE_SECONDS = 10.0  # time between progress lines if the output is not a terminal
 
-HIDDEN_METRICS = {"loss_dist", "loss_cf", "seconds", "eta_seconds"}
+HIDDEN_METRICS = {"loss_dist", "loss_cf", "seconds", "eta_seconds", "epoch", "epochs"}
 SHORT_NAMES = {"flip_rate": "flips", "detection_auc": "AUC"}
 JOB_TITLES = {
     "probe": "probing the GNN",
     "predict": "predicting",
     "train": "training the denoiser",
+    "witnesses": "training witnesses",
     "counterfactual": "explaining graphs",
     "class": "explaining the class",
 }

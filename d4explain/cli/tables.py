@@ -8,16 +8,13 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from d4explain.contracts.probe_reports import ProbeReport
-from d4explain.contracts.results import (
-    ClassResult,
+from d4explain.contracts.counterfactual_results import (
     Counterfactual,
     CounterfactualAnswer,
     CounterfactualResult,
-    Edit,
-    Mmd,
-    Prediction,
 )
+from d4explain.contracts.probe_reports import ProbeReport
+from d4explain.contracts.results import ClassResult, Edit, Mmd, Prediction, Typicality
 
 MAX_EDITS_SHOWN = 8
 NULL_QUANTILES = ("0.05", "0.5", "0.95")
@@ -37,31 +34,38 @@ def counterfactual_table(
     """One row per graph or node: its best counterfactual, or the reason why there is none."""
     table = _table("Counterfactuals (+ edge added, - edge removed)")
     subject = "node" if any(answer.node for answer in result.answers) else "graph"
-    for name in (subject, "edges"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column(subject, justify="right", no_wrap=True)
     table.add_column("class", no_wrap=True)
     table.add_column("edits", ratio=1)
-    for name in ("ratio", "confidence"):
+    for name in ("ratio", "confidence", "typicality"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("found by", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
     for position, answer in enumerate(result.answers):
         name = escape(str(answer.node.id)) if answer.node else str(position)
-        table.add_row(name, str(len(answer.graph.edges)), *_best_cells(answer, class_names))
+        table.add_row(name, *_best_cells(answer, class_names))
     return table
 
 
 def _best_cells(answer: CounterfactualAnswer, class_names: Sequence[str] | None) -> tuple[str, ...]:
     original = _class_name(answer.prediction, class_names)
     if not answer.counterfactuals:
-        return (original, f"[yellow]none: {escape(answer.reason or '')}", "", "", "")
+        return (original, f"[yellow]none: {escape(answer.reason or '')}", "", "", "", "")
     best = answer.counterfactuals[0]
     return (
         f"{original} → {_class_name(best.prediction, class_names)}",
         _edits(best),
         format_number(best.modification_ratio),
         format_number(best.confidence),
-        best.found_by,
+        _typicality(best.typicality),
+        best.verdict,
     )
+
+
+def _typicality(typicality: Typicality | None) -> str:
+    if typicality is None:
+        return "-"
+    number = format_number(typicality.value)
+    return f"[yellow]{number} low" if typicality.low else number
 
 
 def _class_name(prediction: Prediction, class_names: Sequence[str] | None) -> str:
@@ -87,7 +91,18 @@ def summary_lines(result: CounterfactualResult) -> list[str]:
         f"confidence {format_number(summary.mean_confidence)}",
         f"edits proposed by the denoiser {summary.edits_by_denoiser}, "
         f"found by the search {summary.edits_by_search}",
+        *_verdict_lines(result),
     ]
+
+
+def _verdict_lines(result: CounterfactualResult) -> list[str]:
+    summary = result.summary
+    if not summary.verdicts:  # a result of an earlier version
+        return []
+    if result.unjudged_reason is not None:
+        return [f"nothing was judged: {escape(result.unjudged_reason)}"]
+    counts = ", ".join(f"{verdict} {count}" for verdict, count in summary.verdicts.items())
+    return [f"verdicts of other networks: {counts}"]
 
 
 def class_table(results: Sequence[ClassResult], class_names: Sequence[str] | None = None) -> Table:

@@ -39,13 +39,9 @@ from d4explain.client.resources import (
     Health,
     Job,
 )
+from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.contracts.requests import DenoiserConfig
-from d4explain.contracts.results import (
-    ClassResult,
-    CounterfactualResult,
-    NodeId,
-    Prediction,
-)
+from d4explain.contracts.results import ClassResult, NodeId, Prediction
 
 DEFAULT_URL = "http://127.0.0.1:8400"
 
@@ -194,7 +190,7 @@ class Client:
         return (Dataset.model_validate(item) for item in self._transport.items("/v1/datasets"))
 
     def delete_dataset(self, dataset_id: str) -> None:
-        """Delete a reference set and its denoisers; refused while a job uses it."""
+        """Delete a reference set and what was trained for it; refused while a job uses it."""
         self._transport.send("DELETE", f"/v1/datasets/{dataset_id}")
 
     def predictions(self, gnn_id: str, graphs: Sequence[GraphJson]) -> list[Prediction]:
@@ -230,13 +226,13 @@ class Client:
     def explain_counterfactual(
         self, gnn_id: str, dataset_id: str, graphs: Sequence[GraphJson], **options: Any
     ) -> Explanation:
-        """Ask for the smallest realistic edits that change the prediction.
+        """Ask for the smallest believable edits that change the prediction.
 
         `options` are fields of POST /v1/explanations, such as preset="fast". explainer="search"
-        trains no denoiser: the answer comes at once, without likelihoods. A node classifier needs
-        one graph and node="a" or nodes=["a", "b"]. If the reference set is one large graph, give
-        no graph and the numbers of its nodes. max_queries=500 limits the graphs that are sent to a
-        black box.
+        trains no denoiser; with aim="minimal" and judges="none" nothing is trained, and the answer
+        comes at once. A node classifier needs one graph and node="a" or nodes=["a", "b"]. If the
+        reference set is one large graph, give no graph and the numbers of its nodes.
+        max_queries=500 limits the graphs that are sent to a black box.
         """
         body = counterfactual_body(gnn_id, dataset_id, graphs, options)
         return request_explanation(self._transport, body)

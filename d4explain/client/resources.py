@@ -7,14 +7,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from d4explain.contracts.job_states import DenoiserState, GnnState, JobKind, JobState
+from d4explain.contracts.counterfactual_results import CounterfactualResult
+from d4explain.contracts.job_states import GnnState, JobKind, JobState, TrainingState
 from d4explain.contracts.probe_reports import ProbeReport
-from d4explain.contracts.results import (
-    ClassResult,
-    CounterfactualResult,
-    NodePredictions,
-    Prediction,
-)
+from d4explain.contracts.results import ClassResult, NodePredictions, Prediction
 
 GraphJson = Mapping[str, Any]  # node-link JSON, a PyG dict or {"smiles": …}
 
@@ -100,6 +96,7 @@ class Estimate(Resource):
     memory_bytes: int
     seconds: float
     trains_denoiser: bool
+    trains_witnesses: bool = False
 
 
 class Denoiser(Resource):
@@ -107,7 +104,7 @@ class Denoiser(Resource):
     gnn: str
     dataset: str
     objective: str
-    state: DenoiserState
+    state: TrainingState
     metrics: dict[str, Any] | None = None
     job: Job
     created_at: str

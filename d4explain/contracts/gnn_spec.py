@@ -9,8 +9,8 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from d4explain.contracts.errors import Fault, InvalidInput, pointer
-from d4explain.contracts.feature_schema import FeatureSchemaDocument
-from d4explain.contracts.featurisers import SmilesFeaturiser
+from d4explain.contracts.features.feature_schema import FeatureSchemaDocument
+from d4explain.contracts.features.featurisers import SmilesFeaturiser
 from d4explain.contracts.gnn_layers import SpecModel
 from d4explain.contracts.spec_checks.layer_types import STORED, SpecLayer
 from d4explain.contracts.spec_checks.structure import structure_faults

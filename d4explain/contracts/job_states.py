@@ -29,7 +29,8 @@ class Queue(StrEnum):
 class JobKind(StrEnum):
     PROBE = "probe"
     PREDICT = "predict"
-    TRAIN = "train"
+    TRAIN = "train"  # a denoiser
+    WITNESSES = "witnesses"  # trains a witness set
     COUNTERFACTUAL = "counterfactual"
     CLASS = "class"
 
@@ -42,6 +43,7 @@ _QUEUES = {
     JobKind.PROBE: Queue.LIGHT,
     JobKind.PREDICT: Queue.LIGHT,
     JobKind.TRAIN: Queue.TRAIN,
+    JobKind.WITNESSES: Queue.TRAIN,
     JobKind.COUNTERFACTUAL: Queue.SAMPLE,
     JobKind.CLASS: Queue.SAMPLE,
 }
@@ -53,7 +55,9 @@ class GnnState(StrEnum):
     REJECTED = "rejected"
 
 
-class DenoiserState(StrEnum):
+class TrainingState(StrEnum):
+    """Of a denoiser or a witness set."""
+
     TRAINING = "training"
     READY = "ready"
     FAILED = "failed"

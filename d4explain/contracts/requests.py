@@ -16,6 +16,8 @@ Preset = Literal["fast", "balanced", "thorough"]  # how much to search
 # Our search with a denoiser, the paper's sampler, or our search without a denoiser.
 Explainer = Literal["d4", "d4-paper", "search"]
 ClassExplainer = Literal["d4", "d4-paper"]
+# Fewest edits; or fewest that also convince witnesses and look like the reference set; or both.
+Aim = Literal["believable", "minimal", "both"]
 _OLD_SAMPLERS = {"guided": "d4", "paper": "d4-paper"}
 
 
@@ -63,6 +65,7 @@ class Constraints(RequestDocument):
     frozen_edges: list[list[Pair]] = []  # per graph: these pairs stay as they are
     keep_connected: bool = False
     valid_molecule: bool = False  # no atom gets more bonds than its valence allows
+    only_seen: bool = True  # believable answers have only patterns of the reference set
 
 
 class CounterfactualRequest(RequestDocument):
@@ -72,6 +75,9 @@ class CounterfactualRequest(RequestDocument):
     nodes: list[int] | None = None  # positions of the nodes to explain; None explains the graphs
     target_class: int | None = None
     alternatives: Annotated[int, Field(ge=1, le=16)] = 3
+    aim: Aim = "minimal"  # requests of earlier versions lack it
+    judges: list[str] | Literal["none"] = []  # ids of GNNs that judge besides the witnesses
+    no_witnesses: str | None = None  # why none were trained; None if they were
     constraints: Constraints = Constraints()
     explainer: Annotated[Explainer, _FROM_OLD_NAME] = renamed_field("explainer", "sampler", "d4")
     preset: Preset = "balanced"  # how wide `d4` and `search` search

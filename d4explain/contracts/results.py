@@ -1,6 +1,6 @@
 """Results of explanations and predictions: the worker writes them, service and client read them.
 
-Node ids are those of the caller.
+`counterfactual_results` has those of counterfactual explanations. Node ids are those of the caller.
 """
 
 from __future__ import annotations
@@ -138,87 +138,21 @@ class Mmd(Document):
     reference_count: int = renamed_field("reference_count", "n_reference")
 
 
-class Counterfactual(Document):
-    graph: ResultGraph
-    edits: list[Edit]
-    prediction: Prediction  # of the edited graph, by the sparse GNN
-    confidence: float  # the GNN's probability of the new class
-    denoiser_likelihood: float | None  # mean plausibility of the edits; None without a denoiser
-    fidelity: float  # p_before[y] − p_after[y], y the class before
-    modification_ratio: float  # edits / edges of the input
-    connected: bool
-    found_by: Finder
-    molecule: EditedMolecule | None = None  # None if the graph was not posted as SMILES
+class Typicality(Document):
+    """How usual one graph is among graphs of the reference set."""
 
-
-class ClosestMiss(Document):
-    """The edited graph nearest to a flip, if no flip was found within the budget."""
-
-    edits: list[Edit]
-    prediction: Prediction
-    fidelity: float
-    modification_ratio: float
-    molecule: EditedMolecule | None = None  # None if the graph was not posted as SMILES
-
-
-class ExplainedNode(Document):
-    """The explained node, and the size of the neighbourhood in which edges were edited."""
-
-    id: NodeId
-    hops: int  # distance of the farthest nodes that the prediction depends on
-    node_count: int = renamed_field("node_count", "nodes")
-    edge_count: int = renamed_field("edge_count", "edges")
-    # Pairs that no edit touches, without those that the caller froze.
-    frozen_pair_count: int = renamed_field("frozen_pair_count", "frozen_pairs")
-    complete: bool = Field(
-        True,
-        description="Whether the neighbourhood has all nodes within `hops`. If it is too large, "
-        "it has only the nearest nodes, and only these are edited.",
-    )
-    exact: bool = Field(
-        True,
-        description="Whether answers were verified on all nodes that the prediction depends on. "
-        "If not, predictions may differ in the whole graph.",
-    )
-
-
-class Restriction(Document):
-    """The node pairs to which the edits of a large graph are restricted."""
-
-    # Edges, pairs of nearby nodes and some pairs of distant nodes.
-    candidate_count: int = renamed_field("candidate_count", "candidates")
-    pair_count: int = renamed_field("pair_count", "of_pairs")  # all pairs of the graph
-
-
-class CounterfactualAnswer(Document):
-    """The counterfactuals of one posted graph, or of one node of it, best first.
-
-    For a node, `graph` is its neighbourhood (`node.hops`), ratios refer to the edges of the
-    neighbourhood, and predictions are those of the node in the whole graph.
-    """
-
-    graph: ResultGraph  # as posted
-    molecule: Molecule | None = None  # the whole molecule, if the graph was posted as SMILES
-    node: ExplainedNode | None = None  # None if the GNN classifies graphs
-    restricted: Restriction | None = None  # None if all pairs were searched
-    prediction: Prediction
-    found: bool
-    reason: str | None  # why nothing was found
-    counterfactuals: list[Counterfactual]
-    closest_miss: ClosestMiss | None
-    diversity: float | None  # mean Jaccard distance of the alternatives' edit sets
-    gnn_evaluations: Annotated[
-        int, Field(description="Number of graphs that the GNN evaluated in forward passes.")
-    ]
-    gnn_gradients: Annotated[
-        int | None,
+    value: Annotated[
+        float,
         Field(
-            description="Number of graphs in backward passes through the GNN, once per "
-            "differentiated number; not part of `gnn_evaluations`. Null in old results, which did "
-            "not count them."
+            ge=0,
+            le=1,
+            description="Share of held-out reference graphs that are, for their size, no likelier "
+            "under the denoiser than this graph, which counts as one of them. Graphs of the data "
+            "have every value equally often.",
         ),
-    ] = None
-    seconds: float
+    ]
+    low: Annotated[bool, Field(description="Whether `value` is below 0.05.")]
+    calibration_graphs: int  # held-out reference graphs
 
 
 class ClassExample(Document):
@@ -242,20 +176,6 @@ class ClassExample(Document):
     recurrence: float | None = None
     node: NodeId | None = None  # the classified node; None if the GNN classifies graphs
     molecule: GeneratedMolecule | None = None  # None if the GNN has no featuriser for SMILES
-
-
-class Summary(Document):
-    """Counts and means over all graphs, or nodes, of one counterfactual explanation."""
-
-    graph_count: int = renamed_field("graph_count", "graphs")
-    found_count: int = renamed_field("found_count", "found")
-    flip_rate: float
-    mean_edits: float | None
-    mean_modification_ratio: float | None
-    mean_fidelity: float | None
-    mean_confidence: float | None
-    edits_by_denoiser: int  # by the edits' `proposed_by`
-    edits_by_search: int
 
 
 class Timings(Document):
@@ -294,6 +214,8 @@ class Receipt(Document):
     dataset_sha256: str
     denoiser_sha256: str | None  # None for the explainer `search`
     denoiser_key: str | None  # hash of (GNN, reference set, objective, config); None for `search`
+    witnesses_sha256: str | None = None  # None if there were no witnesses
+    witnesses_key: str | None = None  # hash of (GNN, reference set, version of the training)
     config: dict[str, object]  # the explainer and its resolved settings
     seed: int
     device: str
@@ -301,16 +223,6 @@ class Receipt(Document):
     gnn_form: GnnForm = "dense"
     objective_fallback: ObjectiveFallback | None = None
     work: dict[str, int | float]  # samples, GNN evaluations and gradients, search depth, …
-
-
-class CounterfactualResult(Document):
-    kind: Literal["counterfactual"] = "counterfactual"
-    answers: list[CounterfactualAnswer]
-    summary: Summary
-    mmd: Mmd | None  # of the best counterfactual per graph; None if none was found
-    timings: Timings
-    receipt: Receipt
-    warnings: list[str]
 
 
 class ClassResult(Document):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import random
 import socket
 import time
 
@@ -11,11 +12,17 @@ from d4explain.errors import CommandError
 
 LOOPBACK = "127.0.0.1"
 
+# Linux gives outgoing connections ports from 32768. A client that polls such a port before the
+# server listens there can be given the same port as its own, and then occupies it.
+FREE_PORTS = range(20_000, 32_768)
+
 
 def free_port(host: str = LOOPBACK) -> int:
-    with _socket_for(host) as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody uses, outside the range of outgoing connections."""
+    for port in random.SystemRandom().sample(FREE_PORTS, 100):
+        if listen_problem(host, port) is None:
+            return port
+    raise CommandError(f"100 random ports on {host} between 20000 and 32767 are all in use")
 
 
 def listen_problem(host: str, port: int) -> str | None:

@@ -35,6 +35,8 @@ SEARCH_IN: Example = {
     "dataset": SET_ID,
     "graph": NODE_LINK_GRAPH,
     "explainer": "search",
+    "aim": "minimal",
+    "judges": "none",
 }
 MANY_IN: Example = {
     "kind": "counterfactual",
@@ -74,6 +76,7 @@ ESTIMATE: Example = {
     "memory_bytes": 40054000,
     "seconds": 0.2,
     "trains_denoiser": True,
+    "trains_witnesses": True,
 }
 CLASS_IN: Example = {
     "kind": "class",
@@ -94,6 +97,8 @@ _SUMMARY: Example = {
     "mean_confidence": 0.83,
     "edits_by_denoiser": 1,
     "edits_by_search": 0,
+    "verdicts": {"meaningful": 1, "brittle": 0, "unjudged": 0},
+    "transfer_ratio": 1.0,
 }
 _RESULT: Example = {
     "kind": "counterfactual",
@@ -102,6 +107,7 @@ _RESULT: Example = {
             "graph": NODE_LINK_GRAPH,
             "node": None,
             "prediction": BEFORE,
+            "typicality": {"value": 0.71, "low": False, "calibration_graphs": 345},
             "found": True,
             "reason": None,
             "counterfactuals": [
@@ -123,8 +129,22 @@ _RESULT: Example = {
                     "modification_ratio": 1 / 7,
                     "connected": True,
                     "found_by": "denoiser",
+                    "typicality": {"value": 0.24, "low": False, "calibration_graphs": 345},
+                    "aim": "believable",
+                    "verdict": "meaningful",
+                    "transfers": {"shared": 4, "agreeing": 5, "asked": 5},
+                    "unseen": [],
+                    "order": {
+                        "edits": 1,
+                        "unseen": 0,
+                        "convinced": 10,
+                        "witnesses": 10,
+                        "statistics_shift": 0.21,
+                        "reason": "First: no other answer has fewer than 1 edit.",
+                    },
                 }
             ],
+            "minimal": [],
             "closest_miss": None,
             "diversity": None,
             "gnn_evaluations": 512,
@@ -150,12 +170,18 @@ _RESULT: Example = {
         "dataset_sha256": SHA,
         "denoiser_sha256": SHA,
         "denoiser_key": SHA,
-        "config": {"explainer": "d4", "preset": "balanced", "alternatives": 2},
+        "witnesses_sha256": SHA,
+        "witnesses_key": SHA,
+        "config": {"explainer": "d4", "aim": "believable", "preset": "balanced", "alternatives": 2},
         "seed": 7,
         "device": "cpu",
         "versions": {"d4explain": "0.1.0", "torch": "2.13.0"},
         "work": {"samples": 256, "gnn_evaluations": 512, "gnn_gradients": 2, "depth": 1},
     },
+    "judges": [
+        {"architecture": "gin", "gnn": None, "labels": "true", "agreement": 0.93, "used": True}
+    ],
+    "unjudged_reason": None,
     "warnings": [],
 }
 EXPLANATION: Example = {

@@ -14,6 +14,7 @@ from service.examples.shared import (
     SET_ID,
     STARTED,
     TRAIN_JOB_ID,
+    WITNESS_SET_ID,
     Example,
 )
 
@@ -34,7 +35,7 @@ def job(id_: str, kind: str, queue: str, result_link: str, state: str, **changes
         "error": None,
         "result": None,
         "retry_of": None,
-        "subject": {"gnn": GNN_ID, "dataset": None, "denoiser": None, "explanation": None},
+        "subject": _subject(),
         "created_at": CREATED,
         "started_at": None if state == "queued" else STARTED,
         "finished_at": DONE if ended else None,
@@ -49,8 +50,13 @@ def job(id_: str, kind: str, queue: str, result_link: str, state: str, **changes
     return {**example, **changes}
 
 
+def _subject(**ids: str) -> Example:
+    others = dict.fromkeys(("dataset", "denoiser", "witness_set", "explanation"))
+    return {"gnn": GNN_ID, **others, **ids}
+
+
 def train_job(state: str, progress: Example | None) -> Example:
-    subject = {"gnn": GNN_ID, "dataset": SET_ID, "denoiser": DENOISER_ID, "explanation": None}
+    subject = _subject(dataset=SET_ID, denoiser=DENOISER_ID)
     result_link = f"/v1/denoisers/{DENOISER_ID}"
     return job(
         TRAIN_JOB_ID, "train", "train", result_link, state, subject=subject, progress=progress
@@ -58,12 +64,12 @@ def train_job(state: str, progress: Example | None) -> Example:
 
 
 def explanation_job(state: str, **changes: Any) -> Example:
-    subject = {
-        "gnn": GNN_ID,
-        "dataset": SET_ID,
-        "denoiser": DENOISER_ID,
-        "explanation": EXPLANATION_ID,
-    }
+    subject = _subject(
+        dataset=SET_ID,
+        denoiser=DENOISER_ID,
+        witness_set=WITNESS_SET_ID,
+        explanation=EXPLANATION_ID,
+    )
     result_link = f"/v1/explanations/{EXPLANATION_ID}"
     return job(JOB_ID, "counterfactual", "sample", result_link, state, subject=subject, **changes)
 

@@ -9,6 +9,7 @@ Example = dict[str, Any]
 GNN_ID = "gnn_01kaajwd2kq5w0v8yh4m"
 SET_ID = "set_01kaajwg7m3f9c2r6tzx"
 DENOISER_ID = "den_01kaajwjb8t1n5d0kpqe"
+WITNESS_SET_ID = "wit_01kaajwjc2x8r4v7n9sq"
 EXPLANATION_ID = "exp_01kaajwnx4h7s9g2bvma"
 TRAIN_JOB_ID = "job_01kaajwjb9e6z3y8r0cw"
 JOB_ID = "job_01kaajwnx5a2m7f4d8tk"

@@ -7,10 +7,9 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter
 
+from d4explain.contracts.counterfactual_results import ClosestMiss, ExplainedNode, Verdict
 from d4explain.contracts.results import (
-    ClosestMiss,
     Edit,
-    ExplainedNode,
     GeneratedMolecule,
     Molecule,
     NodeId,
@@ -33,6 +32,13 @@ _MOLECULE = TypeAdapter[Molecule | None](Molecule | None)
 _GENERATED_MOLECULE = TypeAdapter[GeneratedMolecule | None](GeneratedMolecule | None)
 _CLOSEST_MISS = TypeAdapter[ClosestMiss | None](ClosestMiss | None)
 _NODE_ID = TypeAdapter[NodeId | None](NodeId | None)
+_VERDICT = TypeAdapter[Verdict](Verdict)
+_TITLES: dict[Verdict | None, str] = {
+    None: "Counterfactual",  # of an earlier version
+    "meaningful": "Meaningful counterfactual",
+    "brittle": "Brittle counterfactual",
+    "unjudged": "Counterfactual",
+}
 _SHARE = TypeAdapter[float | None](float | None)
 
 
@@ -82,6 +88,10 @@ def chosen_graph(result: bytes, graph: int, alternative: int) -> ChosenGraph:
     before = _prediction(answer)
     number = f"{'node' if node else 'graph'} {graph + 1} of {len(answers)}"
     counterfactuals = answer["counterfactuals"].elements()
+    title = None
+    if not counterfactuals and "minimal" in answer:  # old results lack it
+        counterfactuals = answer["minimal"].elements()
+        title = "No believable counterfactual; this is minimal"
     if not counterfactuals:
         miss = _optional(_CLOSEST_MISS, answer, "closest_miss")
         posted = _graph(answer)
@@ -99,7 +109,7 @@ def chosen_graph(result: bytes, graph: int, alternative: int) -> ChosenGraph:
     _check_index("alternative", alternative, len(counterfactuals), "counterfactuals")
     counterfactual = counterfactuals[alternative].members()
     return ChosenGraph(
-        title="Counterfactual",
+        title=title or _TITLES[_optional(_VERDICT, counterfactual, "verdict")],
         subtitle=f"{number}, alternative {alternative + 1} of {len(counterfactuals)}",
         graph=_graph(counterfactual),
         edits=tuple(_EDITS.validate_json(counterfactual["edits"].text)),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from d4explain.contracts.feature_schema import OneHotGroup
-from d4explain.contracts.featurisers import SmilesFeaturiser
+from d4explain.contracts.features.feature_schema import OneHotGroup
+from d4explain.contracts.features.featurisers import SmilesFeaturiser
 
 
 @dataclass(frozen=True)

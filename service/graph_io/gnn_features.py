@@ -6,13 +6,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from d4explain.contracts.feature_schema import (
+from d4explain.contracts.features.feature_schema import (
     FeatureSchemaDocument,
     OneHotGroup,
     broken_rows,
     groups_of,
 )
-from d4explain.contracts.featurisers import featuriser_of
+from d4explain.contracts.features.featurisers import featuriser_of
 from service.graph_io.expected_features import ExpectedEdgeAttributes, ExpectedFeatures
 from service.http.faults import reject
 from store.artifacts import graph_sets, large_graphs

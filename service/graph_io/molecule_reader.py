@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from d4explain.contracts.featurisers import SmilesFeaturiser
+from d4explain.contracts.features.featurisers import SmilesFeaturiser
 from d4explain.contracts.requests import CanonicalGraph, Smiles
 from service.graph_io.schemas import SmilesGraph
 from service.http.faults import Faults, shown

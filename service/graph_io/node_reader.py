@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from d4explain.contracts.feature_schema import broken_rows
+from d4explain.contracts.features.feature_schema import broken_rows
 from d4explain.contracts.results import NodeId
 from service.graph_io.expected_features import ExpectedFeatures
 from service.graph_io.input_formats import ParsedGraph

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from d4explain.contracts.feature_schema import groups_of
+from d4explain.contracts.features.feature_schema import groups_of
 from d4explain.contracts.gnn_spec import GnnSpecDocument
 from d4explain.contracts.requests import CanonicalGraph, ProbeRequest
 from service.graph_io.expected_features import ExpectedEdgeAttributes, ExpectedFeatures

@@ -108,7 +108,7 @@ def get_dataset(request: Request, context: ContextOf, dataset_id: str) -> Respon
 
 @router.delete(
     "/v1/datasets/{dataset_id}",
-    summary="Delete a reference set and its denoisers",
+    summary="Delete a reference set and what was trained for it",
     description="Rejected with 409 while jobs use it. Explanations remain.",
     status_code=204,
     responses={

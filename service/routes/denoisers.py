@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
-from d4explain.contracts.job_states import DenoiserState
+from d4explain.contracts.job_states import TrainingState
 from service import examples
 from service.context import ContextOf, handle_body, run_in_thread
 from service.graph_io.gnn_features import check_one_hot_groups
@@ -80,11 +80,11 @@ async def create_denoiser(request: Request, context: ContextOf) -> Response:
     created = await handle_body(context, len(body), create, body, submission)
     context.wake_dispatcher()
     denoiser = await run_in_thread(read_denoiser, context.store, created.id)
-    if denoiser.state is DenoiserState.TRAINING:
+    if denoiser.state is TrainingState.TRAINING:
         wait = await wait_for_job(request, context, denoiser.job.id, wait)
         denoiser = await run_in_thread(read_denoiser, context.store, created.id)
     headers = {"Location": f"/v1/denoisers/{created.id}", **wait.headers, **created.headers}
-    if denoiser.state is DenoiserState.TRAINING:
+    if denoiser.state is TrainingState.TRAINING:
         return json_response(denoiser, 202, {**accepted_headers(headers["Location"]), **headers})
     return json_response(denoiser, 200, headers)
 
@@ -125,7 +125,7 @@ async def get_denoiser(request: Request, context: ContextOf, denoiser_id: str) -
     wait = parse_prefer(request.headers.get("prefer"), default=0)
     checked_id("denoiser", denoiser_id)
     denoiser = await run_in_thread(read_denoiser, context.store, denoiser_id)
-    if denoiser.state is DenoiserState.TRAINING and wait.seconds:
+    if denoiser.state is TrainingState.TRAINING and wait.seconds:
         wait = await wait_for_job(request, context, denoiser.job.id, wait)
         denoiser = await run_in_thread(read_denoiser, context.store, denoiser_id)
     headers = {**poll_headers(denoiser.job), **wait.headers}

@@ -84,14 +84,15 @@ class FormatQuery(BaseModel):
 @router.post(
     "/v1/explanations",
     summary="Request an explanation",
-    description="`kind: counterfactual`: the smallest realistic change of each graph that changes "
+    description="`kind: counterfactual`: the smallest believable change of each graph that changes "
     "the GNN's prediction. For a GNN that classifies nodes, give the `node` or `nodes` of one "
     "`graph`. The search edits the node's neighbourhood and verifies answers on the whole graph. "
     "Without `graph`, `node` and `nodes` refer to `dataset`, which must be one large graph. "
     "`kind: class`: typical graphs, or neighbourhoods of nodes, of a class. "
-    "If the denoiser does not exist yet, it is trained first; the job then has `waiting_for`. "
-    "`explainer: search` needs no denoiser, so its job starts at once. If no counterfactual is "
-    "found within the budget, the job succeeds and the result says so.",
+    "If the denoiser or the witnesses do not exist yet, they are trained first; the job then has "
+    "`waiting_for`. `explainer: search` needs no denoiser; with `aim: minimal` and `judges: none` "
+    "its job starts at once. If no counterfactual is found within the budget, the job succeeds and "
+    "the result says so.",
     status_code=202,
     responses={
         200: response_variants(

@@ -151,7 +151,7 @@ async def change_gnn(request: Request, context: ContextOf, gnn_id: str) -> Respo
 
 @router.delete(
     "/v1/gnns/{gnn_id}",
-    summary="Delete a GNN and its denoisers",
+    summary="Delete a GNN and what was trained for it",
     description="By `gnn_…` or `name@3`. Rejected with 409 while jobs use it, denoisers are "
     "trained for it or it has an alias. Explanations remain.",
     status_code=204,

@@ -48,12 +48,21 @@ class Estimate(Resource):
     dry_run: Literal[True] = True
     cases: list[CaseEstimate]
     memory_bytes: int = Field(description="Memory of the largest case, besides a worker's own.")
-    seconds: float = Field(description="Time of all cases, without training a denoiser.")
+    seconds: float = Field(description="Time of all cases, without any training.")
     trains_denoiser: bool = Field(description="Whether a denoiser has to be trained first.")
+    trains_witnesses: bool = Field(
+        description="Whether witnesses have to be trained first, which takes about one to five "
+        "minutes of a CPU core."
+    )
 
 
 def estimate(
-    request: CounterfactualRequest, dataset: Dataset, settings: Settings, *, trains: bool
+    request: CounterfactualRequest,
+    dataset: Dataset,
+    settings: Settings,
+    *,
+    trains: bool,
+    trains_witnesses: bool = False,
 ) -> Estimate:
     sizes = [(len(graph.node_ids), len(graph.edges)) for graph in request.graphs]
     if not request.graphs:
@@ -69,6 +78,7 @@ def estimate(
         memory_bytes=max(case.memory_bytes for case in cases),
         seconds=_rounded(sum(case.seconds for case in cases)),
         trains_denoiser=trains,
+        trains_witnesses=trains_witnesses,
     )
 
 

@@ -17,12 +17,13 @@ from service.http.json_bodies import parse_model
 from service.schemas import ClassIn, CounterfactualIn, ExplanationIn
 from service.submission.cost_estimates import Estimate, estimate
 from service.submission.explanation_requests import class_request, counterfactual_request
+from service.submission.judges import resolved_judges, why_no_witnesses
 from service.submission.resource_ids import checked_id, find_gnn_and_dataset, report_at
 from service.submission.training_costs import check_training
 from store.artifacts.files import digest_of
-from store.catalogue import denoisers, gnns
+from store.catalogue import denoisers, gnns, witness_sets
 from store.catalogue.explanations import ExplanationKind
-from store.database.tables import Dataset, Gnn
+from store.database.tables import Dataset, Denoiser, Gnn
 from store.settings import Settings
 from store.store import Store
 
@@ -46,6 +47,7 @@ class CheckedExplanation:
     gnn: Gnn  # as read during the check
     dataset: Dataset
     config: DenoiserConfig | None  # None for an explanation without a denoiser
+    has_witnesses: bool
     request_digest: str
     seed: int
 
@@ -54,6 +56,11 @@ class CheckedExplanation:
         """Equal for requests that share a denoiser."""
         config = "" if self.config is None else self.config.model_dump_json()
         return (self.gnn.id, self.dataset.id, self.kind, config)
+
+    @property
+    def witness_key(self) -> tuple[str, ...] | None:
+        """Equal for requests that share witnesses; None without any."""
+        return (self.gnn.id, self.dataset.id) if self.has_witnesses else None
 
 
 CheckResult = CheckedExplanation | Created  # `Created` if an earlier request had the same key
@@ -105,13 +112,15 @@ def _check(
     gnn, dataset = find_pair(body.gnn, body.dataset)
     config = _affordable_config(session, body, gnn, dataset, store.settings)
     check_one_hot_groups(store, gnn, dataset)
-    job_request = _job_request(body, gnn, dataset, store.settings).model_dump_json().encode()
+    request = _job_request(session, body, gnn, dataset, store.settings)
+    job_request = request.model_dump_json().encode()
     checked = CheckedExplanation(
         submission=posted.submission,
         kind=body.kind,
         gnn=gnn,
         dataset=dataset,
         config=config,
+        has_witnesses=why_no_witnesses(body, gnn, dataset) is None,
         request_digest=digest_of(job_request),
         seed=body.seed,
     )
@@ -127,18 +136,28 @@ def estimate_cost(store: Store, posted: PostedBody) -> Estimate:
         trains = config is not None and not denoisers.is_ready(
             session, denoisers.key(gnn.sha256, dataset.sha256, body.kind, config)
         )
+        trains_witnesses = why_no_witnesses(body, gnn, dataset) is None and (
+            not witness_sets.is_ready(session, witness_sets.key(gnn.sha256, dataset.sha256))
+        )
+        request = _job_request(session, body, gnn, dataset, store.settings)
     check_one_hot_groups(store, gnn, dataset)
-    request = _job_request(body, gnn, dataset, store.settings)
     if not isinstance(request, CounterfactualRequest):
         reject("dry_run", "is for requests of the kind 'counterfactual'", "query")
-    return estimate(request, dataset, store.settings, trains=trains)
+    return estimate(
+        request, dataset, store.settings, trains=trains, trains_witnesses=trains_witnesses
+    )
 
 
 def _job_request(
-    body: CounterfactualIn | ClassIn, gnn: Gnn, dataset: Dataset, settings: Settings
+    session: Session,
+    body: CounterfactualIn | ClassIn,
+    gnn: Gnn,
+    dataset: Dataset,
+    settings: Settings,
 ) -> CounterfactualRequest | ClassRequest:
     if isinstance(body, CounterfactualIn):
-        return counterfactual_request(body, gnn, settings, dataset)
+        judges = resolved_judges(session, body, gnn)
+        return counterfactual_request(body, gnn, settings, dataset, judges)
     limit = settings.exact_nodes
     if dataset.max_nodes > limit and not gnns.classifies_nodes(gnn):
         reject(
@@ -192,7 +211,7 @@ def _denoiser_config(
 ) -> DenoiserConfig:
     """The posted config, or that of the denoiser with the posted id, which must fit."""
     if not isinstance(body.denoiser, str):
-        return body.denoiser or DenoiserConfig()
+        return _posted_config(body)
     with report_at("/denoiser"):
         denoiser = denoisers.get(session, checked_id("denoiser", body.denoiser))
     if denoiser.objective != body.kind:
@@ -203,9 +222,26 @@ def _denoiser_config(
         )
     config = DenoiserConfig.model_validate(denoiser.config)
     if denoisers.key(gnn.sha256, dataset.sha256, body.kind, config) != denoiser.key:
-        reject(
-            "/denoiser",
-            f"{denoiser.id} was trained for {denoiser.gnn_id} and {denoiser.dataset_id}, "
-            f"not for {gnn.id} and {dataset.id}",
+        reject("/denoiser", _why_unfit(denoiser, gnn, dataset))
+    return config
+
+
+def _why_unfit(denoiser: Denoiser, gnn: Gnn, dataset: Dataset) -> str:
+    if (denoiser.gnn_id, denoiser.dataset_id) == (gnn.id, dataset.id):
+        return (
+            f"{denoiser.id} was trained with a recipe of an earlier version that no longer "
+            "exists. Omit the id to train another one"
         )
+    return (
+        f"{denoiser.id} was trained for {denoiser.gnn_id} and {denoiser.dataset_id}, "
+        f"not for {gnn.id} and {dataset.id}"
+    )
+
+
+def _posted_config(body: CounterfactualIn | ClassIn) -> DenoiserConfig:
+    """The posted config; `d4-paper` means the paper's recipe unless another is named."""
+    assert not isinstance(body.denoiser, str)
+    config = body.denoiser or DenoiserConfig()
+    if body.explainer == "d4-paper" and "recipe" not in config.model_fields_set:
+        return config.model_copy(update={"recipe": "paper"})
     return config

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic_core import PydanticCustomError
 
@@ -21,6 +21,7 @@ from service.graph_io.schemas import checked_node_id
 from service.http.faults import Faults, kind_of, reject, shown
 from service.schemas import ClassIn, ConstraintsIn, CounterfactualIn, PredictionsIn
 from service.submission.cost_estimates import check_affordable
+from service.submission.judges import resolved_aim, why_no_witnesses
 from service.submission.node_requests import (
     NodeNumbers,
     check_names_nodes,
@@ -38,8 +39,14 @@ Read = TypeVar("Read")
 
 
 def counterfactual_request(
-    body: CounterfactualIn, gnn: Gnn, settings: Settings, dataset: Dataset | None = None
+    body: CounterfactualIn,
+    gnn: Gnn,
+    settings: Settings,
+    dataset: Dataset,
+    judges: list[str] | Literal["none"],
 ) -> CounterfactualRequest:
+    """`judges` are ids of GNNs."""
+    aim = resolved_aim(body)
     if body.target_class is not None:
         check_class(body.target_class, gnn)
     if body.explainer == "d4-paper" and body.preset != "balanced":
@@ -50,7 +57,7 @@ def counterfactual_request(
         )
     _check_queries(body, gnn, settings)
     check_names_nodes(body, gnn)
-    if dataset is not None and names_nodes_of_dataset(body, dataset):
+    if names_nodes_of_dataset(body, dataset):
         graphs: list[CanonicalGraph] = []
         nodes: list[int] | None = nodes_of_dataset(body, dataset, settings)
         positions: list[_PositionOf] = [NodeNumbers(dataset.max_nodes)]
@@ -80,6 +87,9 @@ def counterfactual_request(
         nodes=nodes,
         target_class=body.target_class,
         alternatives=body.alternatives,
+        aim=aim,
+        judges=judges,
+        no_witnesses=why_no_witnesses(body, gnn, dataset),
         constraints=_constraints(body.constraints, positions, single=body.graphs is None),
         explainer=body.explainer,
         preset=body.preset,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,12 +20,12 @@ from service.submission.explanation_checks import (
     check_all,
 )
 from service.submission.resource_ids import report_at
-from store.catalogue import denoisers, explanations
+from store.catalogue import denoisers, explanations, witness_sets
 from store.catalogue.explanations import NewExplanation
 from store.catalogue.input_locks import lock_inputs
 from store.database.identifiers import new_id
 from store.database.sessions import OUTAGES
-from store.database.tables import Denoiser, Explanation, Job
+from store.database.tables import Denoiser, Explanation, Job, WitnessSet
 from store.errors import NotFound
 from store.group_commit import GroupCommit
 from store.jobs import Announcement
@@ -72,7 +73,8 @@ def commit_all(store: Store, batch: Sequence[CheckedExplanation]) -> list[Commit
     """Writes all in one transaction, or none if one of them fails.
 
     It builds the results before the commit, because after an error the caller writes all of them
-    again. It takes locks by idempotency key, then by denoiser, so that processes cannot deadlock.
+    again. It takes locks by idempotency key, then by denoiser, then by witness set, so that
+    processes cannot deadlock.
     """
     created: dict[int, Created] = {}
     with store.database.transaction() as session:
@@ -84,6 +86,8 @@ def commit_all(store: Store, batch: Sequence[CheckedExplanation]) -> list[Commit
         trained = {
             key: _get_denoiser(session, representatives[key]) for key in sorted(representatives)
         }
+        judged = {key: batch[index] for index in new if (key := batch[index].witness_key)}
+        witnesses = {key: _get_witnesses(session, judged[key]) for key in sorted(judged)}
         rows = explanations.create_all(
             session,
             [
@@ -94,11 +98,16 @@ def commit_all(store: Store, batch: Sequence[CheckedExplanation]) -> list[Commit
                     dataset=batch[index].dataset,
                     denoiser=denoiser,
                     train_job=train_job,
+                    witness_set=witness_set,
+                    witness_job=witness_job,
                     request_digest=batch[index].request_digest,
                     seed=batch[index].seed,
                 )
                 for index in new
                 for denoiser, train_job in [trained[keys[index]]]
+                for witness_set, witness_job in [
+                    witnesses.get(batch[index].witness_key or (), (None, None))
+                ]
             ],
         )
         committed = {
@@ -111,14 +120,14 @@ def commit_all(store: Store, batch: Sequence[CheckedExplanation]) -> list[Commit
 
 def _committed(created: Created, explanation: Explanation, job: Job) -> Committed:
     resource = new_explanation(explanation, job)
-    return Committed(created, resource, () if job.waiting_for else (Announcement.of(job),))
+    return Committed(created, resource, () if job.is_blocked else (Announcement.of(job),))
 
 
 def _get_denoiser(
     session: Session, checked: CheckedExplanation
 ) -> tuple[Denoiser | None, Job | None]:
     """The denoiser, if the explainer needs one, and its training job if that has to run first."""
-    try:
+    with _report_deleted_inputs():
         if checked.config is None:
             lock_inputs(session, checked.gnn, checked.dataset)
             return None, None
@@ -129,7 +138,22 @@ def _get_denoiser(
             objective=checked.kind,
             config=checked.config,
         )
-    except NotFound as error:  # deleted since the check
+
+
+def _get_witnesses(
+    session: Session, checked: CheckedExplanation
+) -> tuple[WitnessSet | None, Job | None]:
+    """The witness set and its training job if that has to run first."""
+    with _report_deleted_inputs():
+        return witness_sets.get_or_create(session, gnn=checked.gnn, dataset=checked.dataset)
+
+
+@contextmanager
+def _report_deleted_inputs() -> Iterator[None]:
+    """Reports a GNN or dataset that was deleted since the check."""
+    try:
+        yield
+    except NotFound as error:
         with report_at(f"/{error.kind}"):
             raise
 

@@ -23,6 +23,7 @@ _SECONDS_PER_CHANNEL_SQUARED = 4.5e-10  # per node pair and block
 _MAX_NODES = 128  # training takes parts of larger graphs
 _MAX_PAIRS = 40_000  # per batch
 _SUBGRAPH_PAIRS = 64 * 12**2  # in a batch of small subgraphs
+_SQUARE_OVER_MEAN = 1.4  # mean of the squared node count over its squared mean, in molecule sets
 
 
 @dataclass(frozen=True)
@@ -35,24 +36,49 @@ class RecipeSize:
     batch_graphs: int
     subgraph_share: float
 
+    def step_count(self, dataset: Dataset) -> int:
+        return self.steps
 
-RECIPE_SIZES = {
+    def pairs_per_step(self, dataset: Dataset) -> float:
+        nodes = min(dataset.max_nodes, _MAX_NODES)
+        whole = min(self.batch_graphs * nodes**2, _MAX_PAIRS)
+        return self.subgraph_share * _SUBGRAPH_PAIRS + (1 - self.subgraph_share) * whole
+
+
+@dataclass(frozen=True)
+class PaperRecipeSize:
+    """The same for the recipe `paper`, which trains for epochs."""
+
+    epochs: int
+    hidden: int
+    blocks: int
+    batch_graphs: int
+    noise_levels: int
+
+    def step_count(self, dataset: Dataset) -> int:
+        return self.epochs * -(-dataset.graph_count // self.batch_graphs)
+
+    def pairs_per_step(self, dataset: Dataset) -> float:
+        largest = min(dataset.max_nodes, _MAX_NODES) ** 2
+        graphs = min(self.batch_graphs, dataset.graph_count) * self.noise_levels
+        return graphs * min(_SQUARE_OVER_MEAN * dataset.mean_nodes**2, largest)
+
+
+RECIPE_SIZES: dict[tuple[str, str], RecipeSize | PaperRecipeSize] = {
     ("counterfactual", "default"): RecipeSize(1000, 32, 4, 24, 0.0),
-    ("counterfactual", "paper"): RecipeSize(200, 64, 6, 32, 0.0),
+    ("counterfactual", "paper"): PaperRecipeSize(1500, 64, 6, 32, 10),
     ("class", "default"): RecipeSize(500, 32, 4, 24, 0.8),
-    ("class", "paper"): RecipeSize(200, 64, 6, 32, 0.0),
+    ("class", "paper"): PaperRecipeSize(1500, 64, 6, 32, 10),
 }
 
 
 def training_seconds(objective: str, config: DenoiserConfig, dataset: Dataset) -> float:
     size = RECIPE_SIZES[objective, config.recipe]
     channels = config.hidden or size.hidden
-    nodes = min(dataset.max_nodes, _MAX_NODES)
-    whole = min(size.batch_graphs * nodes**2, _MAX_PAIRS)
-    pairs = size.subgraph_share * _SUBGRAPH_PAIRS + (1 - size.subgraph_share) * whole
     per_pair = channels * (_SECONDS_PER_CHANNEL + _SECONDS_PER_CHANNEL_SQUARED * channels)
+    pairs = size.pairs_per_step(dataset)
     per_step = _SECONDS_PER_STEP + pairs * (config.blocks or size.blocks) * per_pair
-    return (config.steps or size.steps) * per_step
+    return (config.steps or size.step_count(dataset)) * per_step
 
 
 def check_training(

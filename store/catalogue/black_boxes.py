@@ -6,7 +6,8 @@ from urllib.parse import urlsplit
 
 from d4explain.contracts.errors import InvalidInput
 from d4explain.contracts.plugins import BLACK_BOX
-from store.database.tables import Gnn, JsonObject
+from store.database.table_base import JsonObject
+from store.database.tables import Gnn
 from store.settings import Settings
 
 

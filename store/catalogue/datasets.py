@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import JobState
-from store.catalogue import denoisers
+from store.catalogue import trained_networks
 from store.database.identifiers import new_id
 from store.database.paging import Page, page_of
 from store.database.tables import Dataset, Job
@@ -74,7 +74,7 @@ def page(
 
 
 def delete(session: Session, dataset_id: str, tenant: str = "default") -> None:
-    """Deletes the set and its denoisers; explanations are kept as records."""
+    """Deletes the set and what was trained for it; explanations are kept as records."""
     dataset = session.scalar(
         select(Dataset)
         .where(Dataset.id == dataset_id, Dataset.tenant_id == tenant)
@@ -91,6 +91,6 @@ def delete(session: Session, dataset_id: str, tenant: str = "default") -> None:
         raise Conflict(
             f"dataset {dataset.id} is in use by job {user}; cancel the job or wait until it ends"
         )
-    denoisers.release_dataset(session, dataset)
+    trained_networks.release_dataset(session, dataset)
     session.delete(dataset)
     session.flush()

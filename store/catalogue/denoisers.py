@@ -5,31 +5,31 @@ from __future__ import annotations
 import hashlib
 import json
 
-from sqlalchemy import bindparam, delete, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from d4explain.contracts.job_states import DenoiserState, JobKind, JobState
+from d4explain.contracts.job_states import JobKind, TrainingState
 from d4explain.contracts.requests import DenoiserConfig
+from store.catalogue import trained_networks
 from store.catalogue.input_locks import lock_inputs
 from store.database.identifiers import new_id
 from store.database.paging import Page, page_of
-from store.database.tables import Dataset, Denoiser, Gnn, Job, JsonObject
+from store.database.table_base import JsonObject
+from store.database.tables import Dataset, Denoiser, Gnn, Job
 from store.errors import NotFound
 from store.jobs.claims import Claim, held
-from store.jobs.submission import locked, submit
+from store.jobs.submission import submit
 
-# Built once: every submission runs it, and building it takes as long as running it.
-_BY_KEY = (
-    select(Denoiser)
-    .where(Denoiser.tenant_id == bindparam("tenant"), Denoiser.key == bindparam("key"))
-    .execution_options(populate_existing=True)
-)
+# A recipe whose network changed gets a new revision, so that its old denoisers are not found.
+_REVISIONS = {"paper": 2}
 
 
 def key(gnn_sha: str, dataset_sha: str, objective: str, config: DenoiserConfig) -> str:
     """The denoiser's identity: a hash of everything that its training depends on."""
-    parts = [gnn_sha, dataset_sha, objective, config.model_dump(mode="json")]
+    parts: list[object] = [gnn_sha, dataset_sha, objective, config.model_dump(mode="json")]
+    revision = _REVISIONS.get(config.recipe)
+    if revision is not None:
+        parts.append(revision)
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
@@ -42,34 +42,19 @@ def get_or_create(
     config: DenoiserConfig,
     tenant: str = "default",
 ) -> tuple[Denoiser, Job | None]:
-    """Returns the denoiser and its training job; the job is None if the denoiser is ready.
-
-    Joins a running training, and restarts one that failed or was canceled.
-    """
+    """Returns the denoiser and its training job; the job is None if the denoiser is ready."""
     lock_inputs(session, gnn, dataset)
-    identity = key(gnn.sha256, dataset.sha256, objective, config)
-    denoiser = _by_key(session, identity, tenant)
-    if denoiser is not None:
-        # A ready denoiser stays ready, so no lock is needed.
-        is_ready = denoiser.state is DenoiserState.READY
-        return (denoiser, None) if is_ready else _join_training(session, denoiser)
     new = Denoiser(
         id=new_id("den"),
         tenant_id=tenant,
-        key=identity,
+        key=key(gnn.sha256, dataset.sha256, objective, config),
         gnn_id=gnn.id,
         dataset_id=dataset.id,
         objective=objective,
         config=config.model_dump(mode="json"),
-        state=DenoiserState.TRAINING,
+        state=TrainingState.TRAINING,
     )
-    try:
-        with session.begin_nested():
-            return new, _start_training(session, new)
-    except IntegrityError:  # another transaction was first
-        first = _by_key(session, identity, tenant)
-        assert first is not None
-        return _join_training(session, first)
+    return trained_networks.get_or_train(session, new, _submit_training)
 
 
 def get(session: Session, denoiser_id: str, tenant: str = "default") -> Denoiser:
@@ -85,8 +70,7 @@ def get(session: Session, denoiser_id: str, tenant: str = "default") -> Denoiser
 
 def is_ready(session: Session, identity: str, tenant: str = "default") -> bool:
     """Whether the denoiser with this `key` needs no training."""
-    denoiser = _by_key(session, identity, tenant)
-    return denoiser is not None and denoiser.state is DenoiserState.READY
+    return trained_networks.is_ready(session, Denoiser, identity, tenant)
 
 
 def page(
@@ -114,7 +98,7 @@ def finish(
     """Makes the denoiser ready; call in the transaction that ends the training job."""
     job = held(session, claim)
     denoiser = get(session, job.denoiser_id or "", job.tenant_id)
-    denoiser.state = DenoiserState.READY
+    denoiser.state = TrainingState.READY
     denoiser.weights_digest = weights_digest
     denoiser.weights_sha256 = weights_digest
     denoiser.shape = shape
@@ -123,68 +107,7 @@ def finish(
     return denoiser
 
 
-def release_gnn(session: Session, gnn: Gnn) -> None:
-    """Moves the GNN's denoisers to a GNN with the same content, or deletes them."""
-    twin = session.scalar(
-        select(Gnn.id)
-        .where(Gnn.tenant_id == gnn.tenant_id, Gnn.sha256 == gnn.sha256, Gnn.id != gnn.id)
-        .limit(1)
-    )
-    mine = Denoiser.gnn_id == gnn.id
-    if twin is None:
-        session.execute(delete(Denoiser).where(mine))
-    else:
-        session.execute(update(Denoiser).where(mine).values(gnn_id=twin))
-
-
-def release_dataset(session: Session, dataset: Dataset) -> None:
-    """Moves the set's denoisers to a set with the same content, or deletes them."""
-    twin = session.scalar(
-        select(Dataset.id)
-        .where(
-            Dataset.tenant_id == dataset.tenant_id,
-            Dataset.sha256 == dataset.sha256,
-            Dataset.id != dataset.id,
-        )
-        .limit(1)
-    )
-    mine = Denoiser.dataset_id == dataset.id
-    if twin is None:
-        session.execute(delete(Denoiser).where(mine))
-    else:
-        session.execute(update(Denoiser).where(mine).values(dataset_id=twin))
-
-
-def _start_training(session: Session, denoiser: Denoiser) -> Job:
-    job = _submit_training(session, denoiser)
-    denoiser.job_id = job.id
-    denoiser.created_at = job.created_at
-    session.add(denoiser)
-    session.flush()
-    return job
-
-
-def _join_training(session: Session, denoiser: Denoiser) -> tuple[Denoiser, Job | None]:
-    # Lock the training before the denoiser, as the end of a training does. A waiting job is then
-    # either written before the training ends, or it sees the end.
-    job = locked(session, denoiser.job_id, denoiser.tenant_id)
-    session.refresh(denoiser, with_for_update=True)
-    if denoiser.state is DenoiserState.READY:
-        return denoiser, None
-    if denoiser.job_id != job.id:  # restarted while this transaction waited for the lock
-        return _join_training(session, denoiser)
-    if not job.state.is_terminal:
-        return denoiser, job
-    again = _submit_training(session, denoiser, retry_of=job.id)
-    if job.state is not JobState.FAILED:  # it did not fail by itself, so its checkpoint is usable
-        again.checkpoint = job.checkpoint
-    denoiser.state = DenoiserState.TRAINING
-    denoiser.job_id = again.id
-    session.flush()
-    return denoiser, again
-
-
-def _submit_training(session: Session, denoiser: Denoiser, retry_of: str | None = None) -> Job:
+def _submit_training(session: Session, denoiser: Denoiser, retry_of: str | None) -> Job:
     return submit(
         session,
         kind=JobKind.TRAIN,
@@ -196,7 +119,3 @@ def _submit_training(session: Session, denoiser: Denoiser, retry_of: str | None 
         seed=int(denoiser.config["seed"]),
         tenant=denoiser.tenant_id,
     )
-
-
-def _by_key(session: Session, identity: str, tenant: str) -> Denoiser | None:
-    return session.scalar(_BY_KEY, {"tenant": tenant, "key": identity})

@@ -11,7 +11,8 @@ from sqlalchemy.orm import Session
 from d4explain.contracts.job_states import JobKind
 from store.database.identifiers import new_id
 from store.database.paging import Page, page_of
-from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job, JsonObject, written
+from store.database.table_base import JsonObject, written
+from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job, WitnessSet
 from store.errors import NotFound
 from store.jobs.claims import Claim, held
 from store.jobs.submission import NewJob, submit_all
@@ -35,6 +36,8 @@ class NewExplanation(TypedDict, total=False):
     dataset: Required[Dataset]
     denoiser: Required[Denoiser | None]  # None for the explainer `search`
     train_job: Required[Job | None]
+    witness_set: WitnessSet | None  # None or missing if nobody judges
+    witness_job: Job | None
     request_digest: Required[str]
     summary: JsonObject | None
     seed: int
@@ -42,10 +45,11 @@ class NewExplanation(TypedDict, total=False):
 
 
 def create(session: Session, **new: Unpack[NewExplanation]) -> tuple[Explanation, Job]:
-    """Creates the explanation and its job, which waits for `train_job`.
+    """Creates the explanation and its job, which waits for `train_job` and `witness_job`.
 
-    Call it in the transaction of `denoisers.get_or_create`: its locks prevent the training from
-    ending before the job is written. Without a denoiser, call `lock_inputs` instead.
+    Call it in the transaction of `denoisers.get_or_create` and `witness_sets.get_or_create`: their
+    locks prevent the trainings from ending before the job is written. Without a denoiser and a
+    witness set, call `lock_inputs` instead.
     """
     ((written, job),) = create_all(session, [new])
     tenant = written.tenant_id
@@ -71,12 +75,15 @@ def create_all(
                 gnn_id=new["gnn"].id,
                 dataset_id=new["dataset"].id,
                 denoiser_id=new["denoiser"].id if new["denoiser"] else None,
+                witness_set_id=_witness_set_id(new),
                 request_digest=new["request_digest"],
                 waiting_for=new["train_job"].id if new["train_job"] else None,
+                also_waiting_for=judging.id if judging else None,
                 seed=new.get("seed", 0),
                 tenant=new.get("tenant", "default"),
             )
             for id_, new in zip(ids, several, strict=True)
+            for judging in [new.get("witness_job")]
         ],
     )
     rows = [
@@ -87,6 +94,7 @@ def create_all(
             "gnn_id": new["gnn"].id,
             "dataset_id": new["dataset"].id,
             "denoiser_id": job.denoiser_id,
+            "witness_set_id": job.witness_set_id,
             "job_id": job.id,
             "request_digest": new["request_digest"],
             "result_digest": None,
@@ -97,6 +105,11 @@ def create_all(
     ]
     session.connection().execute(_INSERT, rows)
     return [(written(Explanation, row), job) for row, job in zip(rows, jobs, strict=True)]
+
+
+def _witness_set_id(new: NewExplanation) -> str | None:
+    witnesses = new.get("witness_set")
+    return None if witnesses is None else witnesses.id
 
 
 def get(session: Session, explanation_id: str, tenant: str = "default") -> Explanation:

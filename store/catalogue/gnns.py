@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from d4explain.contracts.gnn_spec import GnnSpecDocument
 from d4explain.contracts.job_states import GnnState, JobKind, JobState
 from d4explain.contracts.probe_reports import ProbeReport
-from store.catalogue import denoisers
+from store.catalogue import trained_networks
 from store.catalogue.gnn_names import Reference, parse_reference
 from store.database.identifiers import new_id
 from store.database.paging import Page, page_of
@@ -126,14 +126,14 @@ def page(
 
 
 def delete(session: Session, gnn_id: str, tenant: str = "default") -> None:
-    """Deletes the GNN and its denoisers; explanations are kept as records."""
+    """Deletes the GNN and what was trained for it; explanations are kept as records."""
     gnn = session.scalar(
         select(Gnn).where(Gnn.id == gnn_id, Gnn.tenant_id == tenant).with_for_update()
     )
     if gnn is None:
         raise NotFound("gnn", gnn_id)
     _refuse_if_used(session, gnn)
-    denoisers.release_gnn(session, gnn)
+    trained_networks.release_gnn(session, gnn)
     session.delete(gnn)
     session.flush()
 

@@ -9,9 +9,9 @@ from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import GnnState, JobKind, JobState
 from d4explain.contracts.requests import DenoiserConfig
-from store.catalogue import denoisers
+from store.catalogue import denoisers, witness_sets
 from store.catalogue.input_locks import lock_inputs
-from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job
+from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job, WitnessSet
 from store.errors import Conflict
 from store.jobs.submission import locked, submit
 
@@ -29,6 +29,8 @@ def retry(session: Session, job_id: str, tenant: str = "default") -> Job:
     match job.kind:
         case JobKind.TRAIN:
             return _retry_training(session, job)
+        case JobKind.WITNESSES:
+            return _retry_witnesses(session, job)
         case JobKind.COUNTERFACTUAL | JobKind.CLASS:
             return _retry_explanation(session, job)
         case JobKind.PROBE:
@@ -53,6 +55,19 @@ def _retry_training(session: Session, job: Job) -> Job:
     return training
 
 
+def _retry_witnesses(session: Session, job: Job) -> Job:
+    row = _existing(session, WitnessSet, job.witness_set_id, job)
+    _, training = witness_sets.get_or_create(
+        session,
+        gnn=_existing(session, Gnn, row.gnn_id, job),
+        dataset=_existing(session, Dataset, row.dataset_id, job),
+        tenant=job.tenant_id,
+    )
+    if training is None or training.retry_of != job.id:
+        raise Conflict(f"witness set {row.id} has been trained by another job since {job.id}")
+    return training
+
+
 def _retry_explanation(session: Session, job: Job) -> Job:
     explanation = _existing(session, Explanation, job.subject_id, job)
     gnn = _existing(session, Gnn, explanation.gnn_id, job)
@@ -70,7 +85,13 @@ def _retry_explanation(session: Session, job: Job) -> Job:
             config=DenoiserConfig.model_validate(denoiser.config),
             tenant=job.tenant_id,
         )
-    again = _copy(session, job, waiting_for=training.id if training else None)
+    witnesses = judging = None
+    if explanation.witness_set_id is not None:
+        witnesses, judging = witness_sets.get_or_create(
+            session, gnn=gnn, dataset=dataset, tenant=job.tenant_id
+        )
+        explanation.witness_set_id = witnesses.id
+    again = _copy(session, job, training=training, witnesses=witnesses, judging=judging)
     explanation.job_id = again.id
     session.flush()
     return again
@@ -86,7 +107,14 @@ def _retry_probe(session: Session, job: Job) -> Job:
     return again
 
 
-def _copy(session: Session, job: Job, waiting_for: str | None = None) -> Job:
+def _copy(
+    session: Session,
+    job: Job,
+    *,
+    training: Job | None = None,
+    witnesses: WitnessSet | None = None,
+    judging: Job | None = None,
+) -> Job:
     return submit(
         session,
         kind=job.kind,
@@ -94,15 +122,17 @@ def _copy(session: Session, job: Job, waiting_for: str | None = None) -> Job:
         gnn_id=job.gnn_id,
         dataset_id=job.dataset_id,
         denoiser_id=job.denoiser_id,
+        witness_set_id=None if witnesses is None else witnesses.id,
         request_digest=job.request_digest,
-        waiting_for=waiting_for,
+        waiting_for=None if training is None else training.id,
+        also_waiting_for=None if judging is None else judging.id,
         retry_of=job.id,
         seed=job.seed,
         tenant=job.tenant_id,
     )
 
 
-Row = TypeVar("Row", Denoiser, Explanation, Gnn, Dataset)
+Row = TypeVar("Row", Denoiser, WitnessSet, Explanation, Gnn, Dataset)
 
 
 def _existing(session: Session, table: type[Row], id_: str | None, job: Job) -> Row:

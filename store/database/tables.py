@@ -2,90 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from enum import StrEnum
-from typing import Any, TypeVar
-
 from sqlalchemy import (
-    JSON,
     BigInteger,
-    Double,
-    Enum,
+    ColumnElement,
     ForeignKey,
     Index,
-    Integer,
     String,
     Text,
     UniqueConstraint,
+    or_,
 )
-from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.orm import DeclarativeBase, Mapped, class_mapper, mapped_column
+from sqlalchemy.ext.hybrid import hybrid_property
+from sqlalchemy.orm import Mapped, mapped_column
 
 from d4explain.contracts.job_states import (
-    DenoiserState,
     EventType,
     GnnState,
     JobKind,
     JobState,
     Queue,
+    TrainingState,
 )
 from store.database.clock import now
+from store.database.table_base import DIGEST, ID, SERIAL, JsonObject, Resource, Table
 
-JsonObject = dict[str, Any]
-
-_JSON = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
-_ID = String(32)
-_DIGEST = String(64)  # sha256, hex
-# SQLite numbers rows only if the key is exactly INTEGER.
-_SERIAL = BigInteger().with_variant(Integer(), "sqlite")
-
-
-def _text_enum(choices: type[StrEnum]) -> Enum:
-    """Stored as plain text, so that a new choice needs no migration."""
-    return Enum(
-        choices,
-        native_enum=False,
-        create_constraint=False,
-        length=24,
-        values_callable=lambda members: [member.value for member in members],
-    )
-
-
-class Table(DeclarativeBase):
-    type_annotation_map = {  # noqa: RUF012 - read once by SQLAlchemy
-        float: Double(),
-        JsonObject: _JSON,
-        JobState: _text_enum(JobState),
-        JobKind: _text_enum(JobKind),
-        Queue: _text_enum(Queue),
-        GnnState: _text_enum(GnnState),
-        DenoiserState: _text_enum(DenoiserState),
-        EventType: _text_enum(EventType),
-    }
-
-
-Model = TypeVar("Model", bound=Table)
-
-
-class Resource(Table):
-    """A row that a client can list and get by id."""
-
-    __abstract__ = True
-
-    id: Mapped[str] = mapped_column(_ID, primary_key=True)
-    tenant_id: Mapped[str] = mapped_column(String(64), default="default")
-    created_at: Mapped[float] = mapped_column(default=now())
-
-
-def written(model: type[Model], values: Mapping[str, Any]) -> Model:
-    """The inserted row as an object outside of any session; missing values are None.
-
-    The constructor would track every value as a change, which takes ten times as long.
-    """
-    mapper = class_mapper(model)
-    row: Model = mapper.class_manager.new_instance()
-    vars(row).update(dict.fromkeys(mapper.columns.keys()), **values)
-    return row
+__all__ = [
+    "Dataset",
+    "Denoiser",
+    "Explanation",
+    "Gnn",
+    "GnnAlias",
+    "GnnName",
+    "IdempotencyKey",
+    "Job",
+    "JobEvent",
+    "JobTotal",
+    "Lead",
+    "Table",
+    "Trained",
+    "WitnessSet",
+    "Worker",
+]
 
 
 class Job(Resource):
@@ -97,6 +54,7 @@ class Job(Resource):
         Index("jobs_to_dispatch", "state", "next_dispatch_at"),
         Index("jobs_by_lease", "state", "lease_until"),
         Index("jobs_by_waiting_for", "waiting_for"),
+        Index("jobs_by_also_waiting_for", "also_waiting_for"),
         Index("jobs_by_gnn", "gnn_id"),
         Index("jobs_by_dataset", "dataset_id"),
         Index("jobs_by_retry_of", "retry_of", unique=True),  # a job is retried once
@@ -113,18 +71,21 @@ class Job(Resource):
     lease_owner: Mapped[str | None] = mapped_column(String(200))
     lease_until: Mapped[float | None]
     cancel_requested: Mapped[bool] = mapped_column(default=False)
-    waiting_for: Mapped[str | None] = mapped_column(_ID, ForeignKey("jobs.id"))
-    subject_id: Mapped[str | None] = mapped_column(_ID)
+    waiting_for: Mapped[str | None] = mapped_column(ID, ForeignKey("jobs.id"))
+    # A second job to wait for. No foreign key: SQLite cannot add one to a table in place.
+    also_waiting_for: Mapped[str | None] = mapped_column(ID)
+    subject_id: Mapped[str | None] = mapped_column(ID)
     # No foreign keys: a job outlives the resources that it used.
-    gnn_id: Mapped[str | None] = mapped_column(_ID)
-    dataset_id: Mapped[str | None] = mapped_column(_ID)
-    denoiser_id: Mapped[str | None] = mapped_column(_ID)
-    request_digest: Mapped[str | None] = mapped_column(_DIGEST)
+    gnn_id: Mapped[str | None] = mapped_column(ID)
+    dataset_id: Mapped[str | None] = mapped_column(ID)
+    denoiser_id: Mapped[str | None] = mapped_column(ID)
+    witness_set_id: Mapped[str | None] = mapped_column(ID)
+    request_digest: Mapped[str | None] = mapped_column(DIGEST)
     result: Mapped[JsonObject | None]
     error: Mapped[JsonObject | None]  # {type, message, attempts: [{attempt, type, message, at}]}
     progress: Mapped[JsonObject | None]  # {phase, step, total, metrics}
     checkpoint: Mapped[JsonObject | None]  # {digest, step}
-    retry_of: Mapped[str | None] = mapped_column(_ID, ForeignKey("jobs.id"))
+    retry_of: Mapped[str | None] = mapped_column(ID, ForeignKey("jobs.id"))
     seed: Mapped[int] = mapped_column(BigInteger, default=0)
     started_at: Mapped[float | None]
     finished_at: Mapped[float | None]
@@ -135,6 +96,21 @@ class Job(Resource):
     @property
     def attempts_used(self) -> int:
         return self.attempt - self.releases
+
+    @property
+    def awaited(self) -> str | None:
+        """The job that has to end before this one may run, or one of two."""
+        return self.waiting_for or self.also_waiting_for
+
+    @hybrid_property
+    def is_blocked(self) -> bool:
+        """Whether it waits for another job."""
+        return self.awaited is not None
+
+    @is_blocked.inplace.expression
+    @classmethod
+    def _is_blocked(cls) -> ColumnElement[bool]:
+        return or_(cls.waiting_for.is_not(None), cls.also_waiting_for.is_not(None))
 
 
 class JobTotal(Table):
@@ -154,9 +130,9 @@ class JobEvent(Table):
     __tablename__ = "job_events"
     __table_args__ = (Index("job_events_by_job", "job_id", "id"), {"sqlite_autoincrement": True})
 
-    id: Mapped[int] = mapped_column(_SERIAL, primary_key=True, autoincrement=True)
+    id: Mapped[int] = mapped_column(SERIAL, primary_key=True, autoincrement=True)
     tenant_id: Mapped[str] = mapped_column(String(64), default="default")
-    job_id: Mapped[str] = mapped_column(_ID, ForeignKey("jobs.id", ondelete="CASCADE"))
+    job_id: Mapped[str] = mapped_column(ID, ForeignKey("jobs.id", ondelete="CASCADE"))
     type: Mapped[EventType]
     data: Mapped[JsonObject]
     at: Mapped[float] = mapped_column(default=now())
@@ -176,12 +152,12 @@ class Gnn(Resource):
     version: Mapped[int]  # consecutive per name, assigned by GnnName
     description: Mapped[str | None] = mapped_column(Text)
     tags: Mapped[JsonObject] = mapped_column(default=dict)  # {"stage": "beta", …}
-    sha256: Mapped[str] = mapped_column(_DIGEST)  # of spec and weights
+    sha256: Mapped[str] = mapped_column(DIGEST)  # of spec and weights
     spec: Mapped[JsonObject]
-    weights_digest: Mapped[str] = mapped_column(_DIGEST)
+    weights_digest: Mapped[str] = mapped_column(DIGEST)
     state: Mapped[GnnState] = mapped_column(default=GnnState.PROBING)
     report: Mapped[JsonObject | None]
-    job_id: Mapped[str] = mapped_column(_ID, ForeignKey("jobs.id"))
+    job_id: Mapped[str] = mapped_column(ID, ForeignKey("jobs.id"))
 
 
 class GnnName(Table):
@@ -203,7 +179,7 @@ class GnnAlias(Table):
     tenant_id: Mapped[str] = mapped_column(String(64), primary_key=True, default="default")
     name: Mapped[str] = mapped_column(String(200), primary_key=True)
     alias: Mapped[str] = mapped_column(String(64), primary_key=True)
-    gnn_id: Mapped[str] = mapped_column(_ID, ForeignKey("gnns.id"))
+    gnn_id: Mapped[str] = mapped_column(ID, ForeignKey("gnns.id"))
 
 
 class Dataset(Resource):
@@ -216,8 +192,8 @@ class Dataset(Resource):
     )
 
     name: Mapped[str] = mapped_column(String(200))
-    sha256: Mapped[str] = mapped_column(_DIGEST)
-    graphs_digest: Mapped[str] = mapped_column(_DIGEST)
+    sha256: Mapped[str] = mapped_column(DIGEST)
+    graphs_digest: Mapped[str] = mapped_column(DIGEST)
     graph_count: Mapped[int]
     features: Mapped[int]
     edge_features: Mapped[int] = mapped_column(default=0, server_default="0")
@@ -229,7 +205,21 @@ class Dataset(Resource):
     large: Mapped[bool] = mapped_column(default=False)
 
 
-class Denoiser(Resource):
+class Trained(Resource):
+    """Networks that are trained once for one GNN and one reference set."""
+
+    __abstract__ = True
+
+    key: Mapped[str] = mapped_column(DIGEST)  # hash of everything that the training depends on
+    gnn_id: Mapped[str] = mapped_column(ID, ForeignKey("gnns.id"))
+    dataset_id: Mapped[str] = mapped_column(ID, ForeignKey("datasets.id"))
+    state: Mapped[TrainingState] = mapped_column(default=TrainingState.TRAINING)
+    weights_digest: Mapped[str | None] = mapped_column(DIGEST)
+    metrics: Mapped[JsonObject | None]
+    job_id: Mapped[str] = mapped_column(ID, ForeignKey("jobs.id"))
+
+
+class Denoiser(Trained):
     """The diffusion network of one GNN, reference set, objective and config."""
 
     __tablename__ = "denoisers"
@@ -241,17 +231,24 @@ class Denoiser(Resource):
         Index("denoisers_by_job", "job_id"),
     )
 
-    key: Mapped[str] = mapped_column(_DIGEST)
-    gnn_id: Mapped[str] = mapped_column(_ID, ForeignKey("gnns.id"))
-    dataset_id: Mapped[str] = mapped_column(_ID, ForeignKey("datasets.id"))
     objective: Mapped[str] = mapped_column(String(24))
     config: Mapped[JsonObject]
-    state: Mapped[DenoiserState] = mapped_column(default=DenoiserState.TRAINING)
-    weights_digest: Mapped[str | None] = mapped_column(_DIGEST)
-    weights_sha256: Mapped[str | None] = mapped_column(_DIGEST)
+    weights_sha256: Mapped[str | None] = mapped_column(DIGEST)
     shape: Mapped[JsonObject | None]
-    metrics: Mapped[JsonObject | None]
-    job_id: Mapped[str] = mapped_column(_ID, ForeignKey("jobs.id"))
+
+
+class WitnessSet(Trained):
+    """The witnesses of one GNN and reference set: small GNNs that share its flips or do not."""
+
+    __tablename__ = "witness_sets"
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "key", name="witness_sets_key"),
+        Index("witness_sets_by_gnn", "gnn_id"),
+        Index("witness_sets_by_dataset", "dataset_id"),
+        Index("witness_sets_by_job", "job_id"),
+    )
+
+    description: Mapped[JsonObject | None]  # {"witnesses": […]}: what the weights belong to
 
 
 class Explanation(Resource):
@@ -265,12 +262,13 @@ class Explanation(Resource):
 
     kind: Mapped[str] = mapped_column(String(24))  # counterfactual | class
     # No foreign keys: an explanation outlives the resources that it used.
-    gnn_id: Mapped[str] = mapped_column(_ID)
-    dataset_id: Mapped[str] = mapped_column(_ID)
-    denoiser_id: Mapped[str | None] = mapped_column(_ID)  # None for the explainer `search`
-    job_id: Mapped[str] = mapped_column(_ID, ForeignKey("jobs.id"))
-    request_digest: Mapped[str] = mapped_column(_DIGEST)
-    result_digest: Mapped[str | None] = mapped_column(_DIGEST)
+    gnn_id: Mapped[str] = mapped_column(ID)
+    dataset_id: Mapped[str] = mapped_column(ID)
+    denoiser_id: Mapped[str | None] = mapped_column(ID)  # None for the explainer `search`
+    witness_set_id: Mapped[str | None] = mapped_column(ID)  # None if there are no witnesses
+    job_id: Mapped[str] = mapped_column(ID, ForeignKey("jobs.id"))
+    request_digest: Mapped[str] = mapped_column(DIGEST)
+    result_digest: Mapped[str | None] = mapped_column(DIGEST)
     summary: Mapped[JsonObject | None]
 
 
@@ -282,7 +280,7 @@ class IdempotencyKey(Table):
 
     tenant_id: Mapped[str] = mapped_column(String(64), primary_key=True, default="default")
     key: Mapped[str] = mapped_column(String(255), primary_key=True)
-    body_sha256: Mapped[str] = mapped_column(_DIGEST)
+    body_sha256: Mapped[str] = mapped_column(DIGEST)
     route: Mapped[str] = mapped_column(String(255))
     resource: Mapped[str] = mapped_column(Text)
     created_at: Mapped[float] = mapped_column(default=now())

@@ -11,7 +11,8 @@ from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import EventType, JobKind, JobState
 from store.database.sessions import now, read_clock
-from store.database.tables import Job, JsonObject
+from store.database.table_base import JsonObject
+from store.database.tables import Job
 from store.errors import LeaseLost
 from store.jobs.endings import end, requeue, unreserve, with_reason
 from store.jobs.job_events import append, append_state
@@ -37,6 +38,7 @@ class Claim:
     gnn_id: str | None
     dataset_id: str | None
     denoiser_id: str | None
+    witness_set_id: str | None
     request_digest: str | None
     checkpoint: JsonObject | None
     seed: int
@@ -255,7 +257,7 @@ def release(session: Session, claim: Claim) -> None:
 
 def _may_run() -> tuple[ColumnElement[bool], ...]:
     return (
-        Job.waiting_for.is_(None),
+        ~Job.is_blocked,
         Job.cancel_requested.is_(False),
         Job.attempt - Job.releases < Job.max_attempts,
     )
@@ -286,6 +288,7 @@ def _claim_of(job: Job, owner: str, attempt: int) -> Claim:
         gnn_id=job.gnn_id,
         dataset_id=job.dataset_id,
         denoiser_id=job.denoiser_id,
+        witness_set_id=job.witness_set_id,
         request_digest=job.request_digest,
         checkpoint=job.checkpoint,
         seed=job.seed,

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from sqlalchemy import select, update
+from sqlalchemy import or_, select, update
 from sqlalchemy.orm import Session
 
-from d4explain.contracts.job_states import DenoiserState, GnnState, JobKind, JobState
+from d4explain.contracts.job_states import GnnState, JobKind, JobState, TrainingState
 from d4explain.contracts.probe_reports import ProbeCheck, ProbeReport
 from store.database import job_totals
 from store.database.sessions import read_clock
-from store.database.tables import Denoiser, Gnn, Job, JsonObject
+from store.database.table_base import JsonObject
+from store.database.tables import Denoiser, Gnn, Job, WitnessSet
 from store.jobs.job_events import append_state
 from store.jobs.submission import Priority
+
+_TRAINED_BY: dict[JobKind, type[Denoiser] | type[WitnessSet]] = {
+    JobKind.TRAIN: Denoiser,
+    JobKind.WITNESSES: WitnessSet,
+}
 
 
 def end(session: Session, job: Job, state: JobState, error: JsonObject | None = None) -> None:
@@ -19,6 +25,7 @@ def end(session: Session, job: Job, state: JobState, error: JsonObject | None = 
     job.state = state
     job.error = error
     job.waiting_for = None
+    job.also_waiting_for = None
     job.lease_owner = None
     job.lease_until = None
     job.finished_at = read_clock(session)
@@ -29,15 +36,19 @@ def end(session: Session, job: Job, state: JobState, error: JsonObject | None = 
         job.checkpoint = None
         _release_waiters(session, job)
         return
-    if job.kind is JobKind.TRAIN:
+    table = _TRAINED_BY.get(job.kind)
+    if table is not None:
         session.execute(
-            update(Denoiser)
-            .where(Denoiser.job_id == job.id, Denoiser.state == DenoiserState.TRAINING)
-            .values(state=DenoiserState.FAILED)
+            update(table)
+            .where(table.job_id == job.id, table.state == TrainingState.TRAINING)
+            .values(state=TrainingState.FAILED)
         )
     if job.kind is JobKind.PROBE:
         _reject_unprobed(session, job)
-    _fail_waiters(session, job)
+    if job.kind is JobKind.WITNESSES:  # an explanation can do without
+        _release_waiters(session, job)
+    else:
+        _fail_waiters(session, job)
 
 
 def requeue(session: Session, job: Job, priority: Priority) -> None:
@@ -69,7 +80,10 @@ def _waiters(session: Session, job: Job) -> list[Job]:
     return list(
         session.scalars(
             select(Job)
-            .where(Job.waiting_for == job.id, Job.state == JobState.QUEUED)
+            .where(
+                or_(Job.waiting_for == job.id, Job.also_waiting_for == job.id),
+                Job.state == JobState.QUEUED,
+            )
             .order_by(Job.id)  # a fixed order avoids deadlocks
             .with_for_update()
             .execution_options(populate_existing=True)
@@ -78,9 +92,20 @@ def _waiters(session: Session, job: Job) -> list[Job]:
 
 
 def _release_waiters(session: Session, job: Job) -> None:
+    """Releases jobs that wait for no other job.
+
+    Two jobs may end at once; the lock of the waiter's row lets only the second one release it.
+    """
     for waiter in _waiters(session, job):
-        waiter.waiting_for = None
-        requeue(session, waiter, Priority.RELEASED)
+        if waiter.waiting_for == job.id:
+            waiter.waiting_for = None
+        else:
+            waiter.also_waiting_for = None
+        if waiter.is_blocked:
+            session.flush()
+            append_state(session, waiter)
+        else:
+            requeue(session, waiter, Priority.RELEASED)
 
 
 def _fail_waiters(session: Session, job: Job) -> None:

@@ -8,7 +8,8 @@ from sqlalchemy import delete, insert, select
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import EventType
-from store.database.tables import Job, JobEvent, JsonObject
+from store.database.table_base import JsonObject
+from store.database.tables import Job, JobEvent
 
 _INSERT = insert(JobEvent)
 
@@ -59,7 +60,7 @@ def _state(job: Job) -> JsonObject:
     return {
         "state": job.state.value,
         "attempt": job.attempts_used,
-        "waiting_for": job.waiting_for,
+        "waiting_for": job.awaited,
         "cancel_requested": job.cancel_requested,
         "error": job.error,
     }

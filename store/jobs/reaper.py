@@ -101,7 +101,7 @@ def announce_all_again(session: Session) -> None:
     """Makes all queued jobs due because the broker lost its messages."""
     session.execute(
         update(Job)
-        .where(Job.state == JobState.QUEUED, Job.waiting_for.is_(None))
+        .where(Job.state == JobState.QUEUED, ~Job.is_blocked)
         .values(next_dispatch_at=now(), dispatches=0)
         .execution_options(synchronize_session=False)
     )
@@ -140,7 +140,7 @@ def _is_overdue() -> ColumnElement[bool]:
 def _is_due() -> ColumnElement[bool]:
     return (
         (Job.state == JobState.QUEUED)
-        & Job.waiting_for.is_(None)
+        & ~Job.is_blocked
         & Job.lease_until.is_(None)  # a reserved job needs no message
         & (Job.next_dispatch_at <= now())
     )

@@ -14,7 +14,8 @@ from store.database.identifiers import new_id
 from store.database.job_policy import policy_of
 from store.database.paging import Page, page_of
 from store.database.sessions import read_clock
-from store.database.tables import Job, written
+from store.database.table_base import written
+from store.database.tables import Job
 from store.errors import NotFound
 from store.jobs.job_events import append_states
 
@@ -37,8 +38,10 @@ class NewJob(TypedDict, total=False):
     gnn_id: str | None
     dataset_id: str | None
     denoiser_id: str | None
+    witness_set_id: str | None
     request_digest: str | None
     waiting_for: str | None
+    also_waiting_for: str | None  # a second job to wait for
     retry_of: str | None
     seed: int
     priority: int
@@ -73,10 +76,12 @@ def submit_all(session: Session, several: Sequence[NewJob]) -> list[Job]:
             "priority": int(new.get("priority", Priority.NEW)),
             "cancel_requested": False,
             "waiting_for": new.get("waiting_for"),
+            "also_waiting_for": new.get("also_waiting_for"),
             "subject_id": new.get("subject_id"),
             "gnn_id": new.get("gnn_id"),
             "dataset_id": new.get("dataset_id"),
             "denoiser_id": new.get("denoiser_id"),
+            "witness_set_id": new.get("witness_set_id"),
             "request_digest": new.get("request_digest"),
             "retry_of": new.get("retry_of"),
             "seed": new.get("seed", 0),

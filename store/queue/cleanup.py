@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from store.artifacts.files import Artifacts
 from store.catalogue import idempotency
 from store.database.sessions import Database, read_clock
-from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job
+from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job, WitnessSet
 from store.jobs import job_events, workers
 
 # An artifact is written before the row that references it; this is the longest time between.
@@ -53,6 +53,7 @@ def _referenced(session: Session) -> Iterator[str]:
         Gnn.weights_digest,
         Dataset.graphs_digest,
         Denoiser.weights_digest,
+        WitnessSet.weights_digest,
         Explanation.request_digest,
         Explanation.result_digest,
         Job.request_digest,

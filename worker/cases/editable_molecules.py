@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import inf
 
-from d4explain.contracts.featurisers import SmilesFeaturiser
+from d4explain.contracts.features.featurisers import SmilesFeaturiser
 from d4explain.contracts.requests import CanonicalGraph
 from d4explain.contracts.results import Atom, EditedMolecule, GeneratedMolecule, Molecule, NodeId
 from d4explain.gnn.graphs import Graph
@@ -86,7 +86,10 @@ class EditableMolecule:
     def only_valid(self, outcome: CounterfactualOutcome) -> CounterfactualOutcome:
         """Drops counterfactuals that RDKit rejects."""
         valid = tuple(found for found in outcome.found if self.edited(found).valid)
-        if len(valid) == len(outcome.found):
+        minimal = tuple(found for found in outcome.minimal if self.edited(found).valid)
+        if len(valid) + len(minimal) == len(outcome.found) + len(outcome.minimal):
             return outcome
-        reason = None if valid else "RDKit rejects all edited molecules that the search found"
-        return replace(outcome, found=valid, reason=reason)
+        reason = outcome.reason
+        if outcome.found and not valid:
+            reason = "RDKit rejects all edited molecules that the search found"
+        return replace(outcome, found=valid, minimal=minimal, reason=reason)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from d4explain.contracts.counterfactual_results import ExplainedNode
 from d4explain.contracts.requests import CanonicalGraph, Constraints, CounterfactualRequest
-from d4explain.contracts.results import ExplainedNode
 from d4explain.gnn.edge_attributes import UsualAttributes
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn
@@ -17,7 +17,8 @@ from d4explain.gnn.spec import GnnSpec
 from models.counterfactual.explain import CounterfactualConfig, CounterfactualOutcome
 from models.counterfactual.explain import explain as explain_graph
 from models.counterfactual.nodes import explain_node, frozen_pairs
-from models.diffusion.denoiser import Denoiser
+from models.counterfactual.panel import Panel
+from models.diffusion.edge_denoiser import EdgeDenoiser
 from models.graphs.edits import EditRules
 from models.graphs.neighbourhoods import NodeInstance, instance
 from store.artifacts.graph_sets import canonical_graph_hash
@@ -38,10 +39,12 @@ class Case:
     def explain(
         self,
         gnn: Gnn,
-        denoiser: Denoiser | None,
+        denoiser: EdgeDenoiser | None,
         config: CounterfactualConfig,
+        *,
         device: torch.device,
-        should_stop: Callable[[], bool],
+        panel: Panel | None = None,
+        should_stop: Callable[[], bool] = lambda: False,
     ) -> CounterfactualOutcome:
         return explain_graph(
             gnn,
@@ -51,6 +54,7 @@ class Case:
             config,
             seed=self.seed,
             device=device,
+            panel=panel,
             should_stop=should_stop,
         )
 
@@ -68,10 +72,12 @@ class NodeCase(Case):
     def explain(
         self,
         gnn: Gnn,
-        denoiser: Denoiser | None,
+        denoiser: EdgeDenoiser | None,
         config: CounterfactualConfig,
+        *,
         device: torch.device,
-        should_stop: Callable[[], bool],
+        panel: Panel | None = None,
+        should_stop: Callable[[], bool] = lambda: False,
     ) -> CounterfactualOutcome:
         return explain_node(
             gnn,
@@ -82,6 +88,7 @@ class NodeCase(Case):
             whole=self.whole,
             seed=self.seed,
             device=device,
+            panel=panel,
             should_stop=should_stop,
         )
 
@@ -116,7 +123,7 @@ def cases_of(
             yield Case(
                 document=document,
                 graph=graph,
-                rules=_with_valences(rules, constraints, molecule),
+                rules=_with_valences(rules, request, molecule),
                 seed=seed_for(request.seed, document),
                 molecule=molecule,
             )
@@ -133,7 +140,7 @@ def cases_of(
             yield NodeCase(
                 document=part_of(document, part),
                 graph=part.graph,
-                rules=_with_valences(rules_within(rules, part), constraints, molecule),
+                rules=_with_valences(rules_within(rules, part), request, molecule),
                 seed=seed_for(request.seed, document, node),
                 molecule=molecule,
                 whole=graph,
@@ -187,9 +194,12 @@ def mix_seed(seed: int, subject: str) -> int:
 
 
 def _with_valences(
-    rules: EditRules, constraints: Constraints, molecule: EditableMolecule | None
+    rules: EditRules, request: CounterfactualRequest, molecule: EditableMolecule | None
 ) -> EditRules:
-    if molecule is None or not constraints.valid_molecule:
+    """Believable molecules keep their valences, unless the request accepts what is unseen."""
+    constraints = request.constraints
+    is_believable = request.aim != "minimal" and constraints.only_seen
+    if molecule is None or not (constraints.valid_molecule or is_believable):
         return rules
     return replace(rules, valences=molecule.valences)
 

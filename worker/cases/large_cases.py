@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from d4explain.contracts.counterfactual_results import CounterfactualAnswer, ExplainedNode
 from d4explain.contracts.requests import CanonicalGraph, CounterfactualRequest
-from d4explain.contracts.results import CounterfactualAnswer, ExplainedNode
 from d4explain.gnn.spec import GnnSpec
 from models.graphs.csr_graph import CsrGraph
 from models.graphs.large_neighbourhoods import Surroundings, surroundings

@@ -12,12 +12,14 @@ from worker.handlers.counterfactual import handle_counterfactual
 from worker.handlers.predict import handle_prediction
 from worker.handlers.probe import handle_probe
 from worker.handlers.train import handle_training
+from worker.handlers.witnesses import handle_witnesses
 
 HANDLERS: Mapping[JobKind, Handler] = MappingProxyType(
     {
         JobKind.PROBE: handle_probe,
         JobKind.PREDICT: handle_prediction,
         JobKind.TRAIN: handle_training,
+        JobKind.WITNESSES: handle_witnesses,
         JobKind.COUNTERFACTUAL: handle_counterfactual,
         JobKind.CLASS: handle_class_explanation,
     }

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from d4explain.contracts.featurisers import featuriser_of
+from d4explain.contracts.features.featurisers import featuriser_of
 from d4explain.contracts.requests import ClassRequest
 from d4explain.contracts.results import ClassResult
 from d4explain.gnn.graphs import Graph

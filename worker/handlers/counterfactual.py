@@ -6,25 +6,30 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
+from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.contracts.requests import CounterfactualRequest
-from d4explain.contracts.results import CounterfactualResult
 from d4explain.gnn.network import Gnn
+from models.counterfactual.believable.search import BELIEVABLE_PRESETS
 from models.counterfactual.explain import CounterfactualConfig, CounterfactualOutcome
 from models.counterfactual.large.candidate_space import CandidateConfig
-from models.counterfactual.search_config import PRESETS
-from models.diffusion.denoiser import Denoiser
+from models.counterfactual.panel import Panel
+from models.counterfactual.search.search_config import PRESETS
+from models.diffusion.edge_denoiser import EdgeDenoiser
 from store.catalogue import gnns
 from worker.cases.graph_cases import Case, cases_of
 from worker.cases.large_cases import large_cases, neighbourhood_warnings, restriction_warnings
 from worker.execution.handler_api import HandlerContext, HandlerOutput
 from worker.handlers.explainers import SAMPLERS
 from worker.handlers.explanation_output import explanation_output
+from worker.loading.answer_panel import answer_panel, type_warnings
 from worker.loading.black_box import BlackBox
-from worker.loading.job_inputs import JobInputs, read_inputs, read_request
+from worker.loading.job_inputs import JobInputs, read_inputs, read_judges, read_request
 from worker.loading.open_gnn import black_box_of, open_gnn
-from worker.reporting.documents import counterfactual_answer, summary
+from worker.reporting.documents import counterfactual_answer
 from worker.reporting.receipts import form_warnings, receipt, timings
 from worker.reporting.reference_distances import Distance, distance_to_reference
+from worker.reporting.summaries import aim_warnings, summary
+from worker.reporting.typicality import answer_typicality, typicality_warnings
 
 
 def handle_counterfactual(context: HandlerContext) -> HandlerOutput:
@@ -42,25 +47,41 @@ def counterfactual_result(
     gnn = open_gnn(library, context.store.settings, inputs.gnn, max_queries=request.max_queries)
     denoiser = None if inputs.denoiser is None else library.denoiser(inputs.denoiser)
     box = black_box_of(gnn)
+    named = [] if request.judges == "none" else request.judges
+    judging = answer_panel(
+        library, request, inputs, read_judges(context.store, context.claim, named)
+    )
     config = CounterfactualConfig(
         target_class=request.target_class,
         alternatives=request.alternatives,
+        aim=judging.aim,
         sampler=SAMPLERS[request.explainer],
         search=PRESETS[request.preset],
+        believable=BELIEVABLE_PRESETS[request.preset],
         candidates=CandidateConfig(above_nodes=library.exact_nodes),
     )
     cases = _cases(context, request, inputs, gnn)
     loaded = time.monotonic()
     budget = _TimeBudget(loaded, request.time_budget, context.control.should_stop)
     outcomes = _explain_cases(
-        context, cases, gnn=gnn, denoiser=denoiser, config=config, budget=budget
+        context,
+        cases,
+        gnn=gnn,
+        denoiser=denoiser,
+        config=config,
+        panel=judging.panel,
+        budget=budget,
     )
+    figures = [
+        answer_typicality(denoiser, case.graph, outcome, library.device)
+        for case, outcome in zip(cases, outcomes, strict=True)
+    ]
     explained = time.monotonic()
     unit = "nodes" if gnn.spec.classifies_nodes else "graphs"
     distance = _distance(context, inputs, outcomes, request.seed)
     answers = [
-        counterfactual_answer(case.document, outcome, case.node(), case.molecule)
-        for case, outcome in zip(cases, outcomes, strict=True)
+        figure.added_to(counterfactual_answer(case.document, outcome, case.node(), case.molecule))
+        for case, outcome, figure in zip(cases, outcomes, figures, strict=True)
     ]
     return CounterfactualResult(
         answers=answers,
@@ -82,13 +103,19 @@ def counterfactual_result(
                 **({} if box is None else {"queries": box.queries}),
             },
         ),
+        judges=list(judging.judges),
+        unjudged_reason=judging.unjudged_reason,
         warnings=[
             *form_warnings(gnn),
+            *judging.warnings,
+            *type_warnings(judging.panel, [case.graph for case in cases]),
+            *aim_warnings(judging.aim, answers),
             *(["the query budget ended the search"] if box and box.is_nearly_exhausted else []),
             *budget.warnings(len(answers), unit),
             *neighbourhood_warnings(answers),
             *restriction_warnings(answers),
             *distance.warnings,
+            *typicality_warnings(figures),
         ],
     )
 
@@ -127,8 +154,9 @@ def _explain_cases(
     cases: Sequence[Case],
     *,
     gnn: Gnn,
-    denoiser: Denoiser | None,
+    denoiser: EdgeDenoiser | None,
     config: CounterfactualConfig,
+    panel: Panel,
     budget: _TimeBudget,
 ) -> list[CounterfactualOutcome]:
     outcomes: list[CounterfactualOutcome] = []
@@ -136,7 +164,14 @@ def _explain_cases(
     for position, case in enumerate(cases):
         context.control.progress("explaining", position, total, {"found": found})
         should_stop = _with_query_budget(budget.next_case(total - position), black_box_of(gnn))
-        outcome = case.explain(gnn, denoiser, config, context.library.device, should_stop)
+        outcome = case.explain(
+            gnn,
+            denoiser,
+            config,
+            device=context.library.device,
+            panel=panel,
+            should_stop=should_stop,
+        )
         if case.molecule is not None and case.rules.valences is not None:
             outcome = case.molecule.only_valid(outcome)
         context.control.raise_if_stopped()
@@ -154,8 +189,13 @@ def _resolved_config(
     request: CounterfactualRequest, config: CounterfactualConfig
 ) -> dict[str, object]:
     """The full configuration with its defaults; frozen nodes and edges stay in the request."""
-    settings = asdict(config) | {"proposals": asdict(config.resolved_proposals)}
+    settings = asdict(config)
     del settings["sampler"]  # the explainer names it
+    if request.explainer == "d4-paper":
+        settings["paper"]["decision"] = config.paper.decision.value
+        del settings["proposals"]  # of the guided sampler
+    else:
+        del settings["paper"]
     if request.explainer == "search":
         del settings["proposals"], settings["effect_source"]  # settings of the denoiser
     constraints = request.constraints.model_dump(
@@ -165,6 +205,7 @@ def _resolved_config(
         "explainer": request.explainer,
         "preset": request.preset,
         "constraints": constraints,
+        "judges": request.judges,
         "time_budget": request.time_budget,
     }
 

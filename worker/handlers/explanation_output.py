@@ -6,7 +6,8 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from d4explain.contracts.results import ClassResult, CounterfactualResult
+from d4explain.contracts.counterfactual_results import CounterfactualResult
+from d4explain.contracts.results import ClassResult
 from store.catalogue import explanations
 from worker.execution.handler_api import HandlerContext, HandlerOutput
 

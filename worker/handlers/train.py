@@ -6,7 +6,7 @@ import json
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
@@ -15,9 +15,10 @@ from sqlalchemy.orm import Session
 
 from d4explain.contracts.requests import DenoiserConfig
 from d4explain.gnn.errors import RefusedError
-from models.diffusion.denoiser import Denoiser
-from models.diffusion.recipes import Objective, Recipe, recipe_for
-from models.training.trainer import NonFiniteGradientError, Trainer, TrainingProgress
+from models.diffusion.edge_denoiser import EdgeDenoiser
+from models.diffusion.recipes import Objective, PaperRecipe, Recipe, recipe_for
+from models.training.make_trainer import make_trainer
+from models.training.progress import DenoiserTrainer, NonFiniteGradientError, TrainingProgress
 from store.catalogue import denoisers
 from store.catalogue.black_boxes import is_black_box
 from store.errors import ArtifactCorrupt, ArtifactMissing
@@ -62,7 +63,7 @@ def handle_training(context: HandlerContext) -> HandlerOutput:
             session,
             context.claim,
             weights_digest=digest,
-            shape=asdict(denoiser.shape),
+            shape=denoiser.shape_document(),
             metrics=metrics,
         )
 
@@ -71,7 +72,7 @@ def handle_training(context: HandlerContext) -> HandlerOutput:
     )
 
 
-def _run_training(context: HandlerContext, trainer: Trainer) -> TrainingProgress:
+def _run_training(context: HandlerContext, trainer: DenoiserTrainer) -> TrainingProgress:
     control, settings = context.control, context.store.settings
     interval = settings.checkpoint_seconds
     first_step = trainer.step
@@ -99,23 +100,29 @@ def _run_training(context: HandlerContext, trainer: Trainer) -> TrainingProgress
     return last
 
 
-def _make_trainer(context: HandlerContext, inputs: JobInputs) -> Trainer:
+def _make_trainer(context: HandlerContext, inputs: JobInputs) -> DenoiserTrainer:
     config = DenoiserConfig.model_validate(inputs.required_denoiser.config)
     recipe = _recipe(inputs.required_denoiser.objective, config)
     graphs = context.library.training_graphs(inputs.gnn, inputs.dataset)
     if is_black_box(inputs.gnn):  # a loss with the GNN would query it at every step
-        recipe = replace(recipe, alpha=0.0, effect_weight=0.0)
+        recipe = _without_gnn(recipe)
     needs_gnn = recipe.objective is Objective.COUNTERFACTUAL and not is_black_box(inputs.gnn)
     gnn = context.library.gnn(inputs.gnn) if needs_gnn else None
 
-    def make_trainer() -> Trainer:
-        return Trainer(graphs, gnn, recipe, seed=config.seed, device=context.library.device)
+    def new_trainer() -> DenoiserTrainer:
+        return make_trainer(graphs, gnn, recipe, seed=config.seed, device=context.library.device)
 
-    return _resume(context, make_trainer)
+    return _resume(context, new_trainer)
 
 
-def _resume(context: HandlerContext, make_trainer: Callable[[], Trainer]) -> Trainer:
-    trainer = make_trainer()
+def _without_gnn(recipe: Recipe | PaperRecipe) -> Recipe | PaperRecipe:
+    if isinstance(recipe, PaperRecipe):
+        return replace(recipe, alpha=0.0)
+    return replace(recipe, alpha=0.0, effect_weight=0.0)
+
+
+def _resume(context: HandlerContext, new_trainer: Callable[[], DenoiserTrainer]) -> DenoiserTrainer:
+    trainer = new_trainer()
     checkpoint = context.claim.checkpoint
     if checkpoint is None:
         return trainer
@@ -124,12 +131,12 @@ def _resume(context: HandlerContext, make_trainer: Callable[[], Trainer]) -> Tra
     except (ArtifactMissing, ArtifactCorrupt, SafetensorError, KeyError, RuntimeError):
         # A checkpoint of another release may also raise these; a fresh start is always correct.
         log.warning("Cannot use the checkpoint; training starts from step 0", exc_info=True)
-        return make_trainer()
+        return new_trainer()
     log.info("Training resumes at step %d of %d", trainer.step, trainer.steps)
     return trainer
 
 
-def _recipe(objective: str, config: DenoiserConfig) -> Recipe:
+def _recipe(objective: str, config: DenoiserConfig) -> Recipe | PaperRecipe:
     return recipe_for(
         Objective(objective),
         config.recipe,
@@ -140,8 +147,8 @@ def _recipe(objective: str, config: DenoiserConfig) -> Recipe:
     )
 
 
-def _weights(denoiser: Denoiser) -> bytes:
-    shape = json.dumps(asdict(denoiser.shape), sort_keys=True)
+def _weights(denoiser: EdgeDenoiser) -> bytes:
+    shape = json.dumps(denoiser.shape_document(), sort_keys=True)
     return save_tensors(denoiser.state_dict(), metadata={"shape": shape})
 
 

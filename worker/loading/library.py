@@ -14,9 +14,12 @@ from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn, predict
 from models.counterfactual.large.candidate_space import CandidateConfig
 from models.counterfactual.large.patches import local_parts
-from models.diffusion.denoiser import Denoiser, DenoiserShape
+from models.diffusion.edge_denoiser import EdgeDenoiser
+from models.diffusion.stored_shapes import denoiser_of
 from models.graphs.csr_graph import CsrGraph
 from models.metrics.mmd import GraphStatistics, statistics
+from models.realism.reference_patterns import ReferencePatterns
+from models.witnesses.witness_set import MIN_GRAPHS, WitnessSet, load_witnesses
 from store.artifacts import large_graphs
 from store.artifacts.files import Artifacts
 from store.catalogue import gnns
@@ -71,18 +74,45 @@ class Library:
 
         return self._cache.get(("gnn", row.sha256), load, _parameter_bytes)
 
-    def denoiser(self, row: tables.Denoiser) -> Denoiser:
+    def denoiser(self, row: tables.Denoiser) -> EdgeDenoiser:
         """In eval mode, without gradients, on this worker's device."""
         assert row.weights_digest is not None
         assert row.shape is not None
-        digest, shape = row.weights_digest, DenoiserShape(**row.shape)
+        digest, shape = row.weights_digest, row.shape
 
-        def load() -> Denoiser:
-            denoiser = Denoiser(shape)
+        def load() -> EdgeDenoiser:
+            denoiser = denoiser_of(shape)
             denoiser.load_state_dict(load_tensors(self._artifacts.get(digest)))
             return denoiser.to(self.device).eval().requires_grad_(False)
 
         return self._cache.get(("denoiser", digest), load, _parameter_bytes)
+
+    def witnesses(self, gnn: tables.Gnn, row: tables.WitnessSet) -> WitnessSet:
+        """A trained set, in eval mode, without gradients, on this worker's device."""
+        assert row.weights_digest is not None
+        assert row.description is not None
+        digest, described = row.weights_digest, row.description["witnesses"]
+
+        def load() -> WitnessSet:
+            tensors = load_tensors(self._artifacts.get(digest))
+            loaded = load_witnesses(spec_of(gnn), described, tensors)
+            for witness in loaded.witnesses:
+                witness.gnn.to(self.device).requires_grad_(False)
+            return loaded
+
+        return self._cache.get(("witnesses", digest), load, _witness_bytes)
+
+    def patterns(self, gnn: tables.Gnn, row: tables.Dataset) -> ReferencePatterns | None:
+        """Which degrees, edges and neighbours occur in the reference; None if it is too small."""
+        graphs = self.reference(gnn, row).graphs
+        if len(graphs) < MIN_GRAPHS:
+            return None
+
+        def count() -> ReferencePatterns:
+            return ReferencePatterns.of(graphs)
+
+        key = ("patterns", *self._reference_key(gnn, row))
+        return self._cache.get(key, count, _pattern_bytes)
 
     def reference(self, gnn: tables.Gnn, row: tables.Dataset) -> LabelledGraphs:
         """The graphs of a reference set; for a node classifier, neighbourhoods of their nodes.
@@ -161,9 +191,7 @@ class Library:
             graphs = self.reference(gnn, row).graphs
             return statistics(fixed_sample(graphs, _MMD_GRAPHS, _MMD_CUBED_NODES))
 
-        # Only neighbourhoods depend on the GNN; whole graphs do not.
-        gnn_key = gnn.sha256 if gnns.classifies_nodes(gnn) else None
-        key = ("statistics", gnn_key, row.graphs_digest)
+        key = ("statistics", *self._reference_key(gnn, row))
         return self._cache.get(key, compute, _statistics_bytes)
 
     def reference_predictions(self, gnn: tables.Gnn, row: tables.Dataset) -> Tensor:
@@ -175,9 +203,26 @@ class Library:
         key = ("predictions", gnn.sha256, row.graphs_digest)
         return self._cache.get(key, compute, lambda probabilities: probabilities.nbytes)
 
+    def agreement(self, gnn: tables.Gnn, other: tables.Gnn, row: tables.Dataset) -> float:
+        """The share of the reference to which another GNN gives the GNN's class."""
+
+        def compute() -> float:
+            graphs = self.reference(gnn, row).graphs
+            mine = self.reference_predictions(gnn, row).argmax(dim=1)
+            others = predict(self.gnn(other), graphs, self.device).argmax(dim=1)
+            return float((mine == others).double().mean())
+
+        key = ("agreement", gnn.sha256, other.sha256, row.graphs_digest)
+        return self._cache.get(key, compute, lambda _: 8)
+
     def clear(self) -> None:
         self._cache.clear()
         self._large_graphs.clear()
+
+    @staticmethod
+    def _reference_key(gnn: tables.Gnn, row: tables.Dataset) -> tuple[str | None, str]:
+        """Only neighbourhoods depend on the GNN; whole graphs do not."""
+        return gnn.sha256 if gnns.classifies_nodes(gnn) else None, row.graphs_digest
 
     def _graphs(self, gnn: tables.Gnn, row: tables.Dataset) -> LabelledGraphs:
         """Drops edge attributes if the GNN does not read them."""
@@ -200,6 +245,14 @@ class Library:
 
 def _parameter_bytes(network: nn.Module) -> int:
     return sum(tensor.nbytes for tensor in network.state_dict().values())
+
+
+def _witness_bytes(witnesses: WitnessSet) -> int:
+    return sum(_parameter_bytes(witness.gnn) for witness in witnesses.witnesses)
+
+
+def _pattern_bytes(patterns: ReferencePatterns) -> int:
+    return sum(tensor.nbytes for tensor in vars(patterns).values() if isinstance(tensor, Tensor))
 
 
 def _labelled_bytes(labelled: LabelledGraphs) -> int:

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from statistics import fmean
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from d4explain.contracts.featurisers import SmilesFeaturiser
-from d4explain.contracts.requests import CanonicalGraph
-from d4explain.contracts.results import (
-    ClassExample,
+from d4explain.contracts.counterfactual_results import (
+    AnswerOrder,
     ClosestMiss,
     Counterfactual,
     CounterfactualAnswer,
-    Edit,
     ExplainedNode,
-    Prediction,
     Restriction,
+    Transfers,
+    UnseenPattern,
+)
+from d4explain.contracts.features.featurisers import SmilesFeaturiser
+from d4explain.contracts.requests import CanonicalGraph
+from d4explain.contracts.results import (
+    ClassExample,
+    Edit,
+    Prediction,
     ResultEdge,
     ResultGraph,
     ResultNode,
-    Summary,
 )
 from d4explain.gnn.errors import RefusedError
 from d4explain.gnn.graphs import Graph
 from models.classes.explain import ClassGraph
+from models.counterfactual import result as models_result
 from models.counterfactual.explain import CounterfactualOutcome, FoundCounterfactual, FoundEdit
 from models.metrics.scores import density, fidelity, mean_jaccard_distance
+from models.witnesses.transfer import Transfer
 from worker.cases.editable_molecules import EditableMolecule, generated_molecule
 
 
@@ -93,6 +98,7 @@ def counterfactual_answer(
         counterfactuals=[
             _counterfactual(document, before, found, molecule) for found in outcome.found
         ],
+        minimal=[_counterfactual(document, before, found, molecule) for found in outcome.minimal],
         closest_miss=None if miss is None else _closest_miss(document, before, miss, molecule),
         diversity=_rounded_if_known(diversity),
         gnn_evaluations=outcome.gnn_evaluations,
@@ -126,6 +132,37 @@ def _counterfactual(
         connected=found.connected,
         found_by="denoiser" if found.by_denoiser else "search",
         molecule=None if molecule is None else molecule.edited(found),
+        aim=found.aim,
+        verdict="unjudged" if found.transfer is None else found.transfer.verdict.value,
+        transfers=_transfers(found.transfer),
+        unseen=[
+            UnseenPattern(
+                kind=pattern.kind,
+                nodes=[document.node_ids[node] for node in pattern.nodes],
+                detail=pattern.detail,
+            )
+            for pattern in found.unseen
+        ],
+        order=_order(found.order),
+    )
+
+
+def _transfers(transfer: Transfer | None) -> Transfers | None:
+    if transfer is None:
+        return None
+    return Transfers(shared=transfer.shared, agreeing=transfer.agreeing, asked=transfer.asked)
+
+
+def _order(order: models_result.AnswerOrder | None) -> AnswerOrder | None:
+    if order is None:
+        return None
+    return AnswerOrder(
+        edits=order.edits,
+        unseen=order.unseen,
+        convinced=order.convinced,
+        witnesses=order.witnesses,
+        statistics_shift=rounded(order.statistics_shift),
+        reason=order.reason,
     )
 
 
@@ -210,25 +247,4 @@ def class_example(
         recurrence=_rounded_if_known(recurrence),
         node=found.graph.target,
         molecule=generated_molecule(found.graph, featuriser),
-    )
-
-
-def summary(answers: Sequence[CounterfactualAnswer]) -> Summary:
-    """Averages over the best counterfactual of each graph that has one."""
-    best = [answer.counterfactuals[0] for answer in answers if answer.found]
-    edits = [edit for counterfactual in best for edit in counterfactual.edits]
-
-    def mean(value: Callable[[Counterfactual], float]) -> float | None:
-        return rounded(fmean(value(counterfactual) for counterfactual in best)) if best else None
-
-    return Summary(
-        graph_count=len(answers),
-        found_count=len(best),
-        flip_rate=rounded(len(best) / len(answers)) if answers else 0.0,
-        mean_edits=mean(lambda counterfactual: len(counterfactual.edits)),
-        mean_modification_ratio=mean(lambda counterfactual: counterfactual.modification_ratio),
-        mean_fidelity=mean(lambda counterfactual: counterfactual.fidelity),
-        mean_confidence=mean(lambda counterfactual: counterfactual.confidence),
-        edits_by_denoiser=sum(edit.proposed_by == "denoiser" for edit in edits),
-        edits_by_search=sum(edit.proposed_by == "search" for edit in edits),
     )

@@ -29,7 +29,7 @@ def receipt(
     config: dict[str, object],
     work: Mapping[str, int | float],
 ) -> Receipt:
-    denoiser = inputs.denoiser
+    denoiser, witnesses = inputs.denoiser, inputs.witness_set
     return Receipt(
         request_sha256=context.claim.request_digest or "",
         gnn=inputs.gnn.id,
@@ -37,6 +37,8 @@ def receipt(
         dataset_sha256=inputs.dataset.sha256,
         denoiser_sha256=None if denoiser is None else denoiser.weights_sha256,
         denoiser_key=None if denoiser is None else denoiser.key,
+        witnesses_sha256=None if witnesses is None else witnesses.weights_digest,
+        witnesses_key=None if witnesses is None else witnesses.key,
         config=config,
         seed=seed,
         device=str(context.library.device),

@@ -13,8 +13,9 @@ from d4explain.cli.terminal import messages, output
 from d4explain.client.address import api_address
 from d4explain.client.client import Client
 from d4explain.client.resources import Estimate
-from d4explain.contracts.requests import Explainer, Preset
-from d4explain.contracts.results import ClassResult, CounterfactualResult, NodeId
+from d4explain.contracts.counterfactual_results import CounterfactualResult
+from d4explain.contracts.requests import Aim, Explainer, Preset
+from d4explain.contracts.results import ClassResult, NodeId
 from d4explain.errors import CommandError
 
 
@@ -53,9 +54,29 @@ def explain(
         Explainer,
         typer.Option(
             help="The method: d4 trains a denoiser first; search needs none, but gives no "
-            "likelihoods and explains no classes; d4-paper is the sampler of the paper."
+            "likelihoods and explains no classes; d4-paper is the method of the paper."
         ),
     ] = "d4",
+    aim: Annotated[
+        Aim | None,
+        typer.Option(
+            help="believable: also convinces other networks and looks like the data, the default; "
+            "minimal: fewest edits, the default of d4-paper; both: both lists."
+        ),
+    ] = None,
+    judge: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A registered GNN that judges the answers besides the witnesses, or none for no "
+            "judges; may be repeated. --aim minimal --judge none trains no witnesses."
+        ),
+    ] = None,
+    allow_unseen: Annotated[
+        bool,
+        typer.Option(
+            "--allow-unseen", help="Believable answers may have patterns that the data lacks."
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only estimate the cost; not for classes.")
@@ -83,10 +104,15 @@ def explain(
         if graphs or nodes:
             options: dict[str, Any] = {
                 "alternatives": alternatives,
-                "constraints": {"max_ratio": max_ratio, "valid_molecule": valid_molecule},
+                "constraints": {
+                    "max_ratio": max_ratio,
+                    "valid_molecule": valid_molecule,
+                    "only_seen": not allow_unseen,
+                },
                 "explainer": explainer,
                 "preset": preset,
                 "seed": seed,
+                **_judging(aim, judge),
             }
             if target is not None:
                 options["target_class"] = target
@@ -114,6 +140,14 @@ def explain(
         _show(result, class_names)
         drawing = f", drawn in {svg}" if svg else ""
         output().print(f"[dim]{explanation.id}{drawing}", soft_wrap=True)
+
+
+def _judging(aim: Aim | None, judges: list[str] | None) -> dict[str, Any]:
+    """The fields `aim` and `judges`; those that were not given are left to the service."""
+    options: dict[str, Any] = {} if aim is None else {"aim": aim}
+    if judges:
+        options["judges"] = "none" if judges == ["none"] else judges
+    return options
 
 
 def node_ids(graphs: list[dict[str, Any]], texts: list[str]) -> list[NodeId]:
@@ -165,7 +199,9 @@ def _show_estimate(estimate: Estimate) -> None:
             f"{case.mode}: {case.node_count:,} nodes, {case.pair_count:,} pairs, "
             f"{case.memory_bytes / 1e6:,.0f} MB, {case.seconds:g} s"
         )
-    training = ", after training a denoiser" if estimate.trains_denoiser else ""
+    trained = ["a denoiser"] if estimate.trains_denoiser else []
+    trained += ["witnesses"] if estimate.trains_witnesses else []
+    training = f", after training {' and '.join(trained)}" if trained else ""
     output().print(f"total: about {estimate.seconds:g} s on one core{training}")
 
 

@@ -80,7 +80,7 @@ def unalias(name: Name, alias: Alias, url: Url = None) -> None:
 
 @app.command("delete")
 def delete(gnn: Reference, url: Url = None) -> None:
-    """Delete a GNN, by id or name@version, and its denoisers."""
+    """Delete a GNN, by id or name@version, and what was trained for it."""
     with Client(api_address(url)) as client:
         client.delete_gnn(gnn)
     output().print(f"deleted {gnn}", markup=False, soft_wrap=True)

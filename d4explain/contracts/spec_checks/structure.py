@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from d4explain.contracts.errors import Fault
-from d4explain.contracts.feature_schema import schema_faults
-from d4explain.contracts.featurisers import bond_faults, featuriser_faults
+from d4explain.contracts.features.feature_schema import schema_faults
+from d4explain.contracts.features.featurisers import bond_faults, featuriser_faults
 from d4explain.contracts.gnn_layers import MAX_WIDTH, LayerNormDocument
 from d4explain.contracts.plugins import ArchitecturePlugin
 from d4explain.contracts.spec_checks.layer_fields import edge_faults, field_faults, kept_faults

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save
 
-from d4explain.contracts.featurisers import SmilesFeaturiser
+from d4explain.contracts.features.featurisers import SmilesFeaturiser
 from d4explain.gnn.graphs import Graph
 from store.artifacts import graph_sets
 from store.catalogue.datasets import get as dataset_of
@@ -144,11 +144,14 @@ def test_counterfactuals_list_violated_valences(flow: ApiFlow) -> None:
 def test_valid_molecule_restricts_answers_to_valid_molecules(flow: ApiFlow, explainer: str) -> None:
     """One added bond flips the GNN: it is valid between carbons and invalid at fluorine."""
     smiles = "FC(F)CCC"
+    choice: dict[str, Any] = {"explainer": explainer}
+    if explainer == "d4-paper":  # a few steps of the default recipe are enough for many samples
+        choice["denoiser"] = {"recipe": "default", "steps": 8, "hidden": 4, "blocks": 1}
     broken = {}
     for valid in (False, True):
         constraints = {"valid_molecule": valid, "max_ratio": 1.0}
         found = flow.explain(
-            graph={"smiles": smiles}, alternatives=8, constraints=constraints, explainer=explainer
+            graph={"smiles": smiles}, alternatives=8, constraints=constraints, **choice
         )
         (answer,) = found["result"]["answers"]
         assert answer["found"]
@@ -159,6 +162,28 @@ def test_valid_molecule_restricts_answers_to_valid_molecules(flow: ApiFlow, expl
     for one in answer["counterfactuals"]:
         assert one["molecule"]["valid"]
         assert Chem.MolFromSmiles(one["molecule"]["smiles"]) is not None
+
+
+def test_believable_molecules_keep_their_valences_unless_the_request_accepts_unseen_ones(
+    flow: ApiFlow,
+) -> None:
+    broken = {}
+    for only_seen in (True, False):
+        constraints = {"only_seen": only_seen, "max_ratio": 1.0}
+        found = flow.explain(
+            graph={"smiles": "FC(F)CCC"},
+            alternatives=8,
+            aim="believable",
+            constraints=constraints,
+            explainer="search",
+        )
+        (answer,) = found["result"]["answers"]
+        assert answer["found"]
+        broken[only_seen] = [
+            violations("FC(F)CCC", one["edits"]) for one in answer["counterfactuals"]
+        ]
+    assert any(broken[False])
+    assert not any(broken[True])
 
 
 def test_a_valid_molecule_is_found_although_no_single_added_bond_is_valid(flow: ApiFlow) -> None:

@@ -21,6 +21,7 @@ from models.graphs.neighbourhoods import instance
 from service.http.faults import InvalidRequestError
 from service.schemas import CounterfactualIn, PredictionsIn
 from service.submission.explanation_requests import counterfactual_request, prediction_request
+from store.database.tables import Dataset as DatasetRow
 from store.database.tables import Gnn as GnnRow
 from store.settings import Settings
 from tests.unit.flows.api_flow import ApiFlow, assert_refused
@@ -368,13 +369,14 @@ def test_invalid_nodes_of_predictions_are_refused(
 def test_the_number_of_nodes_is_limited_by_the_size_of_the_answer() -> None:
     """An answer contains a part of the graph for every node."""
     gnn = GnnRow(id="gnn_1", spec=SPEC)
+    dataset = DatasetRow(id="set_1", graph_count=1, mean_nodes=5.0)
     limits = Settings(max_body_bytes=40)  # ten values, at four bytes each
     body = {"kind": "counterfactual", "gnn": "gnn_1", "dataset": "set_1", "graph": ring(5)}
     two = CounterfactualIn.model_validate({**body, "nodes": [0, "n1"]})
-    assert counterfactual_request(two, gnn, limits).nodes == [0, 1]
+    assert counterfactual_request(two, gnn, limits, dataset, []).nodes == [0, 1]
     three = CounterfactualIn.model_validate({**body, "nodes": [0, "n1", 2]})
     with pytest.raises(InvalidRequestError, match=r"has 3 nodes; .* at most 2 at once"):
-        counterfactual_request(three, gnn, limits)
+        counterfactual_request(three, gnn, limits, dataset, [])
 
 
 def test_the_number_of_predicted_nodes_is_limited() -> None:

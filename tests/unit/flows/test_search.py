@@ -109,6 +109,7 @@ def test_a_search_is_one_job_and_creates_no_denoiser(api: Any, post: Callable[..
             "search",
         )
         assert counterfactual["denoiser_likelihood"] is None
+        assert counterfactual["typicality"] is None
         assert counterfactual["found_by"] == "search"
         assert counterfactual["prediction"]["predicted_class"] == 1
     summary = result["summary"]

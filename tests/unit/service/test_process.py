@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -14,6 +13,7 @@ import httpx
 import psutil
 import pytest
 
+from d4explain.stack.ports import free_port
 from store.settings import Settings
 from store.store import Store
 
@@ -34,8 +34,7 @@ def test_the_service_imports_nothing_heavy():
 @pytest.fixture
 def process(tmp_path):
     """`python -m service` on a free port, with an unreachable broker."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     environment = {
         **os.environ,
         "D4_DATA_DIR": str(tmp_path / "data"),

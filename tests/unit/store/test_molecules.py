@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from d4explain.contracts.featurisers import ELEMENTS, SmilesFeaturiser
+from d4explain.contracts.features.featurisers import ELEMENTS, SmilesFeaturiser
 from d4explain.contracts.requests import CanonicalGraph, Smiles
 from d4explain.contracts.results import Edit
 from service.drawing.molecule_svg import draw_molecule

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from d4explain.cli.progress_bars import JobProgressBars, format_metrics
 from d4explain.cli.tables import counterfactual_table, format_edits, summary_lines
 from d4explain.client.resources import Job, Progress
+from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.contracts.job_states import JobKind, JobState
-from d4explain.contracts.results import CounterfactualResult, Edit
+from d4explain.contracts.results import Edit
 
 
 def edit(action: str, source: str, proposed_by: str = "denoiser") -> dict[str, object]:
@@ -86,9 +88,20 @@ def render(content: object) -> str:
 def test_the_table_shows_edits_or_the_reason_for_none() -> None:
     lines = render(counterfactual_table(result())).splitlines()
     row = next(line for line in lines if "0 → 1" in line)
-    for expected in ("+[red]a:b", "-c:b", "0.25", "0.80", "denoiser"):
+    for expected in ("+[red]a:b", "-c:b", "0.25", "0.80", "unjudged"):
         assert expected in row
     assert any("budget used up" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "shown"), [(0.31, False, "0.31"), (0.02, True, "0.02 low")]
+)
+def test_the_table_shows_typicality(value: float, low: bool, shown: str) -> None:
+    document = result().model_dump(mode="json")
+    figure = {"value": value, "low": low, "calibration_graphs": 100}
+    document["answers"][0]["counterfactuals"][0]["typicality"] = figure
+    lines = render(counterfactual_table(CounterfactualResult.model_validate(document))).splitlines()
+    assert any("0 → 1" in line and shown in line for line in lines)
 
 
 def test_the_table_shows_node_ids() -> None:
@@ -103,7 +116,7 @@ def test_the_table_shows_node_ids() -> None:
         }
     shown = CounterfactualResult.model_validate(document)
     lines = render(counterfactual_table(shown)).splitlines()
-    assert any(line.split()[:2] == ["node", "edges"] for line in lines)
+    assert any(line.split()[:2] == ["node", "class"] for line in lines)
     assert any(line.strip().startswith("[b]x") and "0 → 1" in line for line in lines)
     assert "flipped 1 of 2 nodes" in summary_lines(shown)[0]
 
@@ -113,6 +126,19 @@ def test_the_summary_counts_edits_by_denoiser_and_by_search() -> None:
     assert "1 of 2 graphs (50%)" in flips
     assert "denoiser 1" in edits
     assert "the search 1" in edits
+
+
+def test_verdicts_are_shown_or_the_reason_for_none() -> None:
+    document = result().model_dump(mode="json")
+    found = document["answers"][0]["counterfactuals"][0]
+    found |= {"verdict": "brittle", "transfers": {"shared": 1, "agreeing": 4, "asked": 5}}
+    document["summary"]["verdicts"] = {"meaningful": 0, "brittle": 1, "unjudged": 0}
+    judged = CounterfactualResult.model_validate(document)
+    assert "brittle" in render(counterfactual_table(judged))
+    assert summary_lines(judged)[-1].endswith("meaningful 0, brittle 1, unjudged 0")
+    document["unjudged_reason"] = "the GNN is a black box"
+    unjudged = CounterfactualResult.model_validate(document)
+    assert summary_lines(unjudged)[-1] == "nothing was judged: the GNN is a black box"
 
 
 def test_node_ids_are_not_interpreted_as_markup() -> None:

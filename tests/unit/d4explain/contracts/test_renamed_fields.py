@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
+from d4explain.contracts.counterfactual_results import (
+    CounterfactualResult,
+    ExplainedNode,
+    Restriction,
+)
 from d4explain.contracts.probe_reports import SampleFigures
 from d4explain.contracts.requests import ClassRequest, CounterfactualRequest
-from d4explain.contracts.results import ExplainedNode, Restriction
+from service import examples
+from service.graph_io.chosen_graph import chosen_graph
 
 
 def test_old_requests_are_read() -> None:
@@ -15,6 +23,34 @@ def test_old_requests_are_read() -> None:
     assert CounterfactualRequest.model_validate({"graphs": [], "sampler": "guided"}).explainer == (
         "d4"
     )
+
+
+def test_requests_without_an_aim_were_minimal() -> None:
+    old = CounterfactualRequest.model_validate({"graphs": []})
+    assert (old.aim, old.judges, old.constraints.only_seen) == ("minimal", [], True)
+
+
+def test_results_from_before_there_were_witnesses_are_unjudged() -> None:
+    document = json.loads(json.dumps(examples.EXPLANATION["result"]))
+    (answer,) = document["answers"]
+    for name in ("aim", "verdict", "transfers", "unseen", "order"):
+        del answer["counterfactuals"][0][name]
+    for owner, names in (
+        (document, ("judges", "unjudged_reason")),
+        (document["summary"], ("verdicts", "transfer_ratio")),
+        (document["receipt"], ("witnesses_sha256", "witnesses_key")),
+        (answer, ("minimal",)),
+    ):
+        for name in names:
+            del owner[name]
+    old = CounterfactualResult.model_validate(document)
+    (found,) = old.answers[0].counterfactuals
+    assert (found.aim, found.verdict, found.transfers) == ("minimal", "unjudged", None)
+    assert (found.unseen, found.order, old.answers[0].minimal) == ([], None, [])
+    assert (old.judges, old.summary.verdicts, old.summary.transfer_ratio) == ([], {}, None)
+    assert chosen_graph(json.dumps(document).encode(), 0, 0).title == "Counterfactual"
+    again = CounterfactualResult.model_validate_json(old.model_dump_json())
+    assert again == old
 
 
 def test_old_results_are_read_and_written_with_the_new_names() -> None:

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from d4explain.contracts.gnn_spec import parse_spec
 from models.classes.explain import CLASS_PRESETS
-from models.counterfactual.search_config import PRESETS
+from models.counterfactual.search.search_config import PRESETS
 from service.graph_io.graph_reader import read_graph
 from service.schemas import (
     ClassIn,

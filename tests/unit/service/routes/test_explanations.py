@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from d4explain.contracts.requests import ClassRequest, CounterfactualRequest, PredictionRequest
-from store.catalogue import explanations
+from store.catalogue import denoisers, explanations
 
 
 def job_request(api, explanation_id):
@@ -336,3 +336,29 @@ def test_a_reference_set_has_statistics(api):
     assert (found["graph_count"], found["features"], found["max_nodes"]) == (3, 1, 3)
     assert found["label_counts"] == {"0": 1, "2": 1}
     assert (found["mean_nodes"], found["mean_edges"]) == (2.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("denoiser", "recipe"),
+    [(None, "paper"), ({"steps": 5}, "paper"), ({"recipe": "default", "steps": 5}, "default")],
+)
+def test_d4_paper_trains_the_papers_recipe_unless_another_is_named(api, denoiser, recipe):
+    posted = api.explanation(explainer="d4-paper", denoiser=denoiser)
+    trained = api.client.get(f"/v1/denoisers/{posted['denoiser']}").json()
+    assert trained["config"]["recipe"] == recipe
+    assert trained["config"]["steps"] == (denoiser or {}).get("steps")
+
+
+def test_a_denoiser_of_an_earlier_recipe_is_not_found_and_refused_by_id(api):
+    gnn, dataset, config = api.gnn(), api.dataset(), {"recipe": "paper", "steps": 5}
+    body = {"gnn": gnn, "dataset": dataset, "objective": "counterfactual", "config": config}
+    old = api.client.post("/v1/denoisers", json=body).json()["id"]
+    with api.store.database.transaction() as session:  # as an earlier version identified it
+        denoisers.get(session, old).key = "0" * 64
+    assert api.client.post("/v1/denoisers", json=body).json()["id"] != old
+    question = {"kind": "counterfactual", "gnn": gnn, "dataset": dataset, "graph": api.graph()}
+    answer = api.client.post("/v1/explanations", json={**question, "denoiser": old})
+    assert answer.status_code == 422
+    (error,) = answer.json()["errors"]
+    assert error["pointer"] == "/denoiser"
+    assert "earlier version" in error["detail"]

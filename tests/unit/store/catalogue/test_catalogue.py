@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.errors import InvalidInput
-from d4explain.contracts.feature_schema import FeatureSchemaDocument
+from d4explain.contracts.features.feature_schema import FeatureSchemaDocument
 from d4explain.contracts.gnn_spec import GnnSpecDocument, parse_spec
 from d4explain.contracts.probe_reports import ProbeReport
 from d4explain.contracts.requests import DenoiserConfig

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,10 @@ from sqlalchemy import event, select, text, update
 from sqlalchemy.orm import Session
 
 from store import jobs
-from store.catalogue import denoisers, retries
+from store.catalogue import denoisers, retries, witness_sets
 from store.database.job_policy import JobPolicy
 from store.database.sessions import Database, now
-from store.database.tables import Denoiser, JobEvent
+from store.database.tables import Denoiser, JobEvent, WitnessSet
 from store.errors import Conflict, LeaseLost
 from store.jobs import Claim, Job, JobKind, JobState
 from tests.store_rows import create_dataset, create_explanation, create_ready_gnn
@@ -93,10 +93,12 @@ class JobsMachine(RuleBasedStateMachine):
             self.gnn = create_ready_gnn(session)
             self.dataset = create_dataset(session)
         self.submit()
-        self.request_explanation()
+        self.request_explanation(judged=True)
 
     @rule(
-        action=st.sampled_from(["submit", "explain", "cancel", "cancel", "retry", "retry"]),
+        action=st.sampled_from(
+            ["submit", "explain", "judge", "cancel", "cancel", "retry", "retry"]
+        ),
         which=st.integers(0, 11),
     )
     def client(self, action: str, which: int) -> None:
@@ -110,7 +112,7 @@ class JobsMachine(RuleBasedStateMachine):
         elif action == "submit":
             self.submit()
         else:
-            self.request_explanation()
+            self.request_explanation(judged=action == "judge")
 
     @rule(
         actions=st.lists(st.sampled_from(WORK), min_size=2, max_size=5),
@@ -156,7 +158,7 @@ class JobsMachine(RuleBasedStateMachine):
         """Usually a job that can be claimed."""
         with self.database.reading() as session:
             free = session.scalars(
-                select(Job.id).where(Job.state == "queued", Job.waiting_for.is_(None))
+                select(Job.id).where(Job.state == "queued", ~Job.is_blocked)
             ).all()
         candidates = free if free and which % 4 else self.job_ids
         return candidates[which % len(candidates)]
@@ -176,10 +178,10 @@ class JobsMachine(RuleBasedStateMachine):
             job = jobs.submit(session, kind=JobKind.PREDICT, gnn_id=self.gnn.id)
         self.job_ids.append(job.id)
 
-    def request_explanation(self) -> None:
+    def request_explanation(self, *, judged: bool) -> None:
         with self.database.transaction() as session:
-            _, job = create_explanation(session, self.gnn, self.dataset)
-        self.add_job_ids(job.id, job.waiting_for)
+            _, job = create_explanation(session, self.gnn, self.dataset, judged=judged)
+        self.add_job_ids(job.id, job.waiting_for, job.also_waiting_for)
 
     def cancel(self, job_id: str) -> None:
         before = self.stored(job_id).state
@@ -202,7 +204,7 @@ class JobsMachine(RuleBasedStateMachine):
             return
         assert before.state in (JobState.FAILED, JobState.CANCELED, JobState.EXPIRED)
         assert (again.retry_of, again.attempt, again.kind) == (job_id, 0, before.kind)
-        self.add_job_ids(again.id, again.waiting_for)
+        self.add_job_ids(again.id, again.waiting_for, again.also_waiting_for)
 
     def add_job_ids(self, *job_ids: str | None) -> None:
         self.job_ids += [id_ for id_ in job_ids if id_ and id_ not in self.job_ids]
@@ -216,7 +218,7 @@ class JobsMachine(RuleBasedStateMachine):
         with self.database.transaction() as session:
             claim = jobs.claim(session, job_id, f"worker {len(self.claims)}", 3600)
         has_attempts = before.attempts_used < MAX_ATTEMPTS
-        may_run = before.waiting_for is None and not before.cancel_requested and has_attempts
+        may_run = before.awaited is None and not before.cancel_requested and has_attempts
         assert (claim is not None) == (is_free and may_run)
         if claim is not None:
             assert claim.attempt == before.attempt + 1
@@ -232,7 +234,7 @@ class JobsMachine(RuleBasedStateMachine):
             for job in sorted(before, key=lambda job: (job.priority, job.created_at, job.id))
             if (job.kind, job.denoiser_id) == (first.kind, first.denoiser_id)
             and job.state is JobState.QUEUED
-            and job.waiting_for is None
+            and job.awaited is None
             and (job.id not in self.reserved or self.is_lease_expired(job))
             and job.attempts_used < MAX_ATTEMPTS
         ]
@@ -295,6 +297,10 @@ class JobsMachine(RuleBasedStateMachine):
         def write(session: Session) -> None:
             if claim.kind is JobKind.TRAIN:
                 denoisers.finish(session, claim, weights_digest="5" * 64, shape={}, metrics={})
+            if claim.kind is JobKind.WITNESSES:
+                witness_sets.finish(
+                    session, claim, weights_digest="6" * 64, description={}, metrics={}
+                )
             jobs.succeed(session, claim, {"attempt": claim.attempt})
 
         if self.write_as(claim, write):
@@ -322,7 +328,7 @@ class JobsMachine(RuleBasedStateMachine):
         for one in due:
             job = self.stored(one.job_id)
             assert job.state is JobState.QUEUED
-            assert job.waiting_for is None
+            assert job.awaited is None
 
     # Invariants.
 
@@ -330,12 +336,12 @@ class JobsMachine(RuleBasedStateMachine):
     def invariants_hold(self) -> None:
         with self.database.reading() as session:
             rows = {job.id: job for job in session.scalars(select(Job))}
-            trained = list(session.scalars(select(Denoiser)))
+            trained = [*session.scalars(select(Denoiser)), *session.scalars(select(WitnessSet))]
             events = list(session.scalars(select(JobEvent).order_by(JobEvent.id)))
         self.check_endings_and_attempts(rows)
         self.check_leases(rows)
         self.check_waiting_jobs(rows)
-        self.check_denoisers(rows, trained)
+        self.check_trained(rows, trained)
         self.check_events(rows, events)
 
     def check_endings_and_attempts(self, rows: dict[str, Job]) -> None:
@@ -348,7 +354,7 @@ class JobsMachine(RuleBasedStateMachine):
             if job.state.is_terminal:
                 self.ended[job.id] = (job.state, job.result)
                 assert job.finished_at is not None
-                assert (job.lease_owner, job.waiting_for) == (None, None)
+                assert (job.lease_owner, job.waiting_for, job.also_waiting_for) == (None,) * 3
             if job.id in self.results:
                 assert job.result == {"attempt": self.results[job.id]}
 
@@ -364,22 +370,26 @@ class JobsMachine(RuleBasedStateMachine):
     def check_waiting_jobs(self, rows: dict[str, Job]) -> None:
         for job in rows.values():
             assert not (job.cancel_requested and job.state is JobState.QUEUED)
-            if job.waiting_for is not None:
+            waits = [id_ for id_ in (job.waiting_for, job.also_waiting_for) if id_ is not None]
+            if waits:
                 assert job.state is JobState.QUEUED
-                assert not rows[job.waiting_for].state.is_terminal
+                assert len(set(waits)) == len(waits)
+                assert not any(rows[id_].state.is_terminal for id_ in waits)
+            if (job.error or {}).get("type") == "dependency":  # only a denoiser is indispensable
+                assert "the train job" in job.error["message"]
 
-    def check_denoisers(self, rows: dict[str, Job], trained: list[Denoiser]) -> None:
+    def check_trained(self, rows: dict[str, Job], trained: Sequence[Denoiser | WitnessSet]) -> None:
         expected_state = {
             JobState.QUEUED: "training",
             JobState.RUNNING: "training",
             JobState.SUCCEEDED: "ready",
         }
-        for denoiser in trained:
-            assert denoiser.state == expected_state.get(rows[denoiser.job_id].state, "failed")
+        for row in trained:
+            assert row.state == expected_state.get(rows[row.job_id].state, "failed")
             open_trainings = [
                 job
                 for job in rows.values()
-                if job.subject_id == denoiser.id and not job.state.is_terminal
+                if job.subject_id == row.id and not job.state.is_terminal
             ]
             assert len(open_trainings) <= 1
 

@@ -16,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save
 
+from d4explain.contracts.counterfactual_results import CounterfactualAnswer, CounterfactualResult
 from d4explain.contracts.gnn_spec import GnnSpecDocument
-from d4explain.contracts.job_states import DenoiserState, GnnState
+from d4explain.contracts.job_states import GnnState, TrainingState
 from d4explain.contracts.requests import (
     CanonicalGraph,
     ClassRequest,
@@ -27,17 +28,13 @@ from d4explain.contracts.requests import (
     PredictionRequest,
     Preset,
 )
-from d4explain.contracts.results import (
-    ClassResult,
-    CounterfactualAnswer,
-    CounterfactualResult,
-    PredictionResult,
-)
+from d4explain.contracts.results import ClassResult, PredictionResult, ResultGraph
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn
 from models.classes.explain import CLASS_PRESETS, ClassGraph
 from models.counterfactual.explain import CounterfactualConfig
-from models.counterfactual.search_config import PRESETS
+from models.counterfactual.search.search_config import PRESETS
+from models.diffusion.typicality import Typicality, typicalities
 from store import jobs
 from store.artifacts import graph_sets
 from store.catalogue import datasets, denoisers, explanations, gnns
@@ -98,10 +95,10 @@ def ring(nodes: int, chords: Sequence[tuple[int, int]] = ()) -> CanonicalGraph:
     )
 
 
-def reference_graphs() -> list[CanonicalGraph]:
+def reference_graphs(copies: int = 5) -> list[CanonicalGraph]:
     """Rings of 5 and 6 nodes, half with two chords; only 5-rings without chords are class 0."""
-    plain = [ring(5), ring(6)] * 5
-    return plain + [ring(5, [(0, 2), (1, 3)]), ring(6, [(0, 2), (1, 4)])] * 5
+    plain = [ring(5), ring(6)] * copies
+    return plain + [ring(5, [(0, 2), (1, 3)]), ring(6, [(0, 2), (1, 4)])] * copies
 
 
 @dataclass(frozen=True)
@@ -167,8 +164,8 @@ def register(store: Store, gnn: Gnn, spec: GnnSpecDocument = SPEC) -> tuple[GnnR
         return gnns.create(session, name="edge counter", spec=spec, weights_digest=digest)
 
 
-def world_in(store: Store) -> World:
-    graphs = reference_graphs()
+def world_in(store: Store, copies: int = 5) -> World:
+    graphs = reference_graphs(copies)
     figures = graph_sets.describe(graphs)
     gnn, _ = register(store, edge_counter(16.0))
     with store.database.transaction() as session:
@@ -305,7 +302,7 @@ def test_training_makes_the_denoiser_ready_and_releases_waiting_jobs(world: Worl
     assert done.progress["metrics"]["loss"] > 0
     with world.store.database.reading() as session:
         ready = denoisers.get(session, denoiser.id)
-    assert ready.state is DenoiserState.READY
+    assert ready.state is TrainingState.READY
     assert ready.metrics is not None
     assert ready.metrics["steps"] == 5
     assert world.run(waiting.id).state is JobState.SUCCEEDED
@@ -389,7 +386,7 @@ def test_the_time_limit_of_a_training_covers_all_attempts(tmp_path: Path) -> Non
         assert ended.error is not None
         assert (ended.state, ended.error["type"]) == (JobState.EXPIRED, "time_limit")
         with store.database.reading() as session:
-            assert denoisers.get(session, denoiser.id).state is DenoiserState.FAILED
+            assert denoisers.get(session, denoiser.id).state is TrainingState.FAILED
 
 
 def shut_down_after(seconds: float) -> Handler:
@@ -494,6 +491,46 @@ def test_counterfactuals_flip_with_the_callers_node_ids(world: World, trained: D
     assert result.receipt.seed == 7
     assert result.receipt.config["explainer"] == "d4"
     assert result.receipt.config["preset"] == "balanced"
+    # 20 reference graphs cannot spare any to calibrate typicality
+    assert first.typicality is None
+    assert best.typicality is None
+    assert any("no typicality for 2 of 2 answers" in warning for warning in result.warnings)
+
+
+def test_graphs_have_a_typicality_if_the_reference_set_is_large_enough(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        world = world_in(store, copies=150)
+        denoiser, training = world.denoiser("counterfactual")
+        assert world.run(training.id).state is JobState.SUCCEEDED
+        request = CounterfactualRequest(graphs=[ring(5), ring(14)])
+        explanation_id, job_id = world.submit(request, denoiser)
+        assert world.run(job_id).state is JobState.SUCCEEDED
+        result = CounterfactualResult.model_validate_json(world.result(explanation_id))
+        with store.database.reading() as session:
+            loaded = Library(store.artifacts, CPU).denoiser(denoisers.get(session, denoiser.id))
+    known, unknown = result.answers
+    assert known.counterfactuals
+    assert loaded.shape.calibration_graphs == 100
+    answers = [known.graph, *(found.graph for found in known.counterfactuals)]
+    figures = [known.typicality, *(found.typicality for found in known.counterfactuals)]
+    expected = typicalities(loaded, [graph_of_result(graph) for graph in answers], CPU)
+    for figure, own in zip(figures, expected, strict=True):
+        assert figure is not None
+        assert isinstance(own, Typicality)
+        assert figure.value == pytest.approx(own.value, abs=1e-6)
+        assert (figure.low, figure.calibration_graphs) == (own.low, own.calibration_graphs)
+    # the reference set has rings of 5 and 6 nodes
+    assert unknown.typicality is None
+    assert all(found.typicality is None for found in unknown.counterfactuals)
+    (warning,) = [warning for warning in result.warnings if "typicality" in warning]
+    assert warning.startswith("no typicality for 1 of 2 answers")
+    assert "5 to 6 nodes, the graph has 14" in warning
+
+
+def graph_of_result(graph: ResultGraph) -> Graph:
+    place = {node.id: position for position, node in enumerate(graph.nodes)}
+    edges = [sorted((place[edge.source], place[edge.target])) for edge in graph.edges]
+    return Graph(torch.tensor([node.x for node in graph.nodes]), torch.tensor(edges).T)
 
 
 @pytest.mark.parametrize("preset", get_args(Preset))

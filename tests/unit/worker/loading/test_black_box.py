@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import torch
 
+from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.contracts.errors import InvalidInput
 from d4explain.contracts.gnn_spec import parse_spec
 from d4explain.contracts.job_states import GnnState, JobState
 from d4explain.contracts.requests import CanonicalGraph, CounterfactualRequest, DenoiserConfig
-from d4explain.contracts.results import CounterfactualResult
 from d4explain.gnn.graphs import Graph, to_sparse
 from service.http.bodies import FormParts
 from service.http.faults import InvalidRequestError
@@ -28,6 +28,7 @@ from store import jobs
 from store.artifacts import graph_sets
 from store.catalogue import datasets, denoisers, explanations, gnns
 from store.catalogue.black_boxes import check_url
+from store.database.tables import Dataset as DatasetRow
 from store.database.tables import Gnn as GnnRow
 from store.settings import Settings
 from store.store import Store
@@ -540,7 +541,7 @@ def test_class_explanations_are_refused_and_the_budget_is_capped() -> None:
         class_request(one, gnn)
     other = CounterfactualIn(kind="counterfactual", gnn="box", dataset="ds_1", max_queries=20_001)
     with pytest.raises(InvalidRequestError, match="allows 20,000"):
-        counterfactual_request(other, gnn, ALLOWED)
+        counterfactual_request(other, gnn, ALLOWED, DatasetRow(id="ds_1"), [])
 
 
 def test_black_box_options_are_refused_for_other_gnns(api: Any) -> None:

@@ -4,7 +4,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from d4explain.contracts.feature_schema import FeatureSchemaDocument, broken_rows, groups_of
+from d4explain.contracts.features.feature_schema import (
+    FeatureSchemaDocument,
+    broken_rows,
+    groups_of,
+)
 
 GROUPS = ("atom", "charge", None)
 

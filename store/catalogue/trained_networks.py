@@ -1,0 +1,117 @@
+"""What denoisers and witness sets share: they are trained once and found by a key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from sqlalchemy import Select, bindparam, delete, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from d4explain.contracts.job_states import JobState, TrainingState
+from store.database.tables import Dataset, Denoiser, Gnn, Job, Trained, WitnessSet
+from store.jobs.submission import locked
+
+Row = TypeVar("Row", Denoiser, WitnessSet)
+Submit = Callable[[Session, Row, str | None], Job]  # the row and the job that it retries
+
+_TABLES: tuple[type[Denoiser] | type[WitnessSet], ...] = (Denoiser, WitnessSet)
+# Built once: every submission runs one, and building it takes as long as running it.
+_BY_KEY: dict[type[Trained], Select[Any]] = {
+    table: select(table)
+    .where(table.tenant_id == bindparam("tenant"), table.key == bindparam("key"))
+    .execution_options(populate_existing=True)
+    for table in _TABLES
+}
+
+
+def by_key(session: Session, table: type[Row], key: str, tenant: str) -> Row | None:
+    row: Row | None = session.scalar(_BY_KEY[table], {"tenant": tenant, "key": key})
+    return row
+
+
+def is_ready(session: Session, table: type[Row], key: str, tenant: str) -> bool:
+    """Whether the row with this key needs no training."""
+    row = by_key(session, table, key, tenant)
+    return row is not None and row.state is TrainingState.READY
+
+
+def get_or_train(session: Session, new: Row, submit: Submit[Row]) -> tuple[Row, Job | None]:
+    """The row with the key of `new`, or `new`; and its training job, None if the row is ready.
+
+    Joins a running training, and restarts one that failed or was canceled. Lock the inputs before.
+    """
+    table = type(new)
+    row = by_key(session, table, new.key, new.tenant_id)
+    if row is not None:
+        # A ready row stays ready, so no lock is needed.
+        is_trained = row.state is TrainingState.READY
+        return (row, None) if is_trained else _join_training(session, row, submit)
+    try:
+        with session.begin_nested():
+            job = submit(session, new, None)
+            new.job_id = job.id
+            new.created_at = job.created_at
+            session.add(new)
+            session.flush()
+            return new, job
+    except IntegrityError:  # another transaction was first
+        first = by_key(session, table, new.key, new.tenant_id)
+        assert first is not None
+        return _join_training(session, first, submit)
+
+
+def release_gnn(session: Session, gnn: Gnn) -> None:
+    """Moves what was trained for the GNN to a GNN with the same content, or deletes it."""
+    twin = session.scalar(
+        select(Gnn.id)
+        .where(Gnn.tenant_id == gnn.tenant_id, Gnn.sha256 == gnn.sha256, Gnn.id != gnn.id)
+        .limit(1)
+    )
+    for table in _TABLES:
+        mine = table.gnn_id == gnn.id
+        if twin is None:
+            session.execute(delete(table).where(mine))
+        else:
+            session.execute(update(table).where(mine).values(gnn_id=twin))
+
+
+def release_dataset(session: Session, dataset: Dataset) -> None:
+    """Moves what was trained for the set to a set with the same content, or deletes it."""
+    twin = session.scalar(
+        select(Dataset.id)
+        .where(
+            Dataset.tenant_id == dataset.tenant_id,
+            Dataset.sha256 == dataset.sha256,
+            Dataset.id != dataset.id,
+        )
+        .limit(1)
+    )
+    for table in _TABLES:
+        mine = table.dataset_id == dataset.id
+        if twin is None:
+            session.execute(delete(table).where(mine))
+        else:
+            session.execute(update(table).where(mine).values(dataset_id=twin))
+
+
+def _join_training(session: Session, row: Row, submit: Submit[Row]) -> tuple[Row, Job | None]:
+    # Lock the training, as its end does. A waiting job is then either written before the training
+    # ends, or it sees the end. This lock also protects `job_id` and `state` of the row. A lock of
+    # the row could deadlock: this function may lock two trainings, one after the other.
+    job = locked(session, row.job_id, row.tenant_id)
+    session.refresh(row)
+    if row.state is TrainingState.READY:
+        return row, None
+    if row.job_id != job.id:  # restarted while this transaction waited for the lock
+        return _join_training(session, row, submit)
+    if not job.state.is_terminal:
+        return row, job
+    again = submit(session, row, job.id)
+    if job.state is not JobState.FAILED:  # it did not fail by itself, so its checkpoint is usable
+        again.checkpoint = job.checkpoint
+    row.state = TrainingState.TRAINING
+    row.job_id = again.id
+    session.flush()
+    return row, again

@@ -1,0 +1,92 @@
+"""Witness sets: trained once per GNN and reference set."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from d4explain.contracts.job_states import JobKind, TrainingState
+from store.catalogue import trained_networks
+from store.catalogue.input_locks import lock_inputs
+from store.database.identifiers import new_id
+from store.database.table_base import JsonObject
+from store.database.tables import Dataset, Gnn, Job, WitnessSet
+from store.errors import NotFound
+from store.jobs.claims import Claim, held
+from store.jobs.submission import submit
+
+# Of the training in `models.witnesses`. Raise it when that changes: stored sets are then not used.
+VERSION = 1
+
+
+def key(gnn_sha: str, dataset_sha: str) -> str:
+    """The set's identity: a hash of everything that its training depends on."""
+    parts = [gnn_sha, dataset_sha, VERSION]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def get_or_create(
+    session: Session, *, gnn: Gnn, dataset: Dataset, tenant: str = "default"
+) -> tuple[WitnessSet, Job | None]:
+    """Returns the witness set and its training job; the job is None if the set is ready."""
+    lock_inputs(session, gnn, dataset)
+    new = WitnessSet(
+        id=new_id("wit"),
+        tenant_id=tenant,
+        key=key(gnn.sha256, dataset.sha256),
+        gnn_id=gnn.id,
+        dataset_id=dataset.id,
+        state=TrainingState.TRAINING,
+    )
+    return trained_networks.get_or_train(session, new, _submit_training)
+
+
+def get(session: Session, witness_set_id: str, tenant: str = "default") -> WitnessSet:
+    row = session.scalar(
+        select(WitnessSet)
+        .where(WitnessSet.id == witness_set_id, WitnessSet.tenant_id == tenant)
+        .execution_options(populate_existing=True)
+    )
+    if row is None:
+        raise NotFound("witness set", witness_set_id)
+    return row
+
+
+def is_ready(session: Session, identity: str, tenant: str = "default") -> bool:
+    """Whether the set with this `key` needs no training."""
+    return trained_networks.is_ready(session, WitnessSet, identity, tenant)
+
+
+def finish(
+    session: Session,
+    claim: Claim,
+    *,
+    weights_digest: str,
+    description: JsonObject,
+    metrics: JsonObject,
+) -> WitnessSet:
+    """Makes the set ready; call in the transaction that ends the training job."""
+    job = held(session, claim)
+    row = get(session, job.witness_set_id or "", job.tenant_id)
+    row.state = TrainingState.READY
+    row.weights_digest = weights_digest
+    row.description = description
+    row.metrics = metrics
+    session.flush()
+    return row
+
+
+def _submit_training(session: Session, row: WitnessSet, retry_of: str | None) -> Job:
+    return submit(
+        session,
+        kind=JobKind.WITNESSES,
+        subject_id=row.id,
+        gnn_id=row.gnn_id,
+        dataset_id=row.dataset_id,
+        witness_set_id=row.id,
+        retry_of=retry_of,
+        tenant=row.tenant_id,
+    )

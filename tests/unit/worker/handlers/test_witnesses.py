@@ -1,0 +1,150 @@
+"""The training of witnesses as a job: stops, refusals and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+
+from d4explain.contracts.job_states import JobKind, JobState
+from d4explain.gnn.graphs import Graph
+from models.witnesses.architectures import Architecture
+from models.witnesses.witness_set import Role, WitnessPlan
+from store import jobs
+from store.catalogue import datasets, gnns, witness_sets
+from store.database.tables import Job, WitnessSet
+from worker.execution.control import StopReason
+from worker.execution.handler_api import HandlerContext, HandlerOutput
+from worker.execution.runner import Runner
+from worker.handlers.witnesses import handle_witnesses, training_seconds, true_labels
+from worker.loading.graph_conversion import LabelledGraphs
+from worker.loading.library import Library
+
+torch.set_num_threads(1)
+CPU = torch.device("cpu")
+ONE = (WitnessPlan(Role.JUDGE, Architecture.GIN, 1),)
+
+
+def path(nodes: int, label: int | None = None) -> dict[str, Any]:
+    ends = [{"source": one, "target": other} for one, other in pairwise(range(nodes))]
+    graph = {"nodes": [{"id": node, "x": [1.0]} for node in range(nodes)], "edges": ends}
+    return graph if label is None else {**graph, "label": label}
+
+
+@pytest.fixture
+def api(deployed: Callable[..., Any]) -> Any:
+    return deployed()
+
+
+def submitted(api: Any, graphs: list[dict[str, Any]]) -> tuple[WitnessSet, Job]:
+    dataset_id = api.client.post("/v1/datasets", json={"name": "s", "graphs": graphs}).json()["id"]
+    gnn_id = api.gnn()
+    with api.store.database.transaction() as session:
+        row, job = witness_sets.get_or_create(
+            session, gnn=gnns.get(session, gnn_id), dataset=datasets.get(session, dataset_id)
+        )
+    assert job is not None
+    return row, job
+
+
+def run(api: Any, job: Job, handler: Callable[[HandlerContext], HandlerOutput]) -> Job:
+    library = Library(api.store.artifacts, CPU)
+    Runner(api.store, library, {JobKind.WITNESSES: handler}, "test").run(job.id)
+    with api.store.database.reading() as session:
+        return jobs.get(session, job.id)
+
+
+def test_trained_witnesses_are_loaded_as_they_were(api: Any) -> None:
+    graphs = [path(2 + number % 6, number % 2) for number in range(100)]
+    row, job = submitted(api, graphs)
+    done = run(api, job, partial(handle_witnesses, plans=ONE))
+    assert (done.state, done.progress) == (
+        JobState.SUCCEEDED,
+        {"phase": "training witnesses", "step": 1, "total": 1, "metrics": {}},
+    )
+    with api.store.database.reading() as session:
+        ready = witness_sets.get(session, row.id)
+        gnn = gnns.get(session, row.gnn_id)
+    assert ready.state == "ready"
+    assert ready.metrics is not None
+    assert ready.metrics["graphs"] == 100
+    library = Library(api.store.artifacts, CPU)
+    (witness,) = library.witnesses(gnn, ready).witnesses
+    assert (witness.plan, witness.labels) == (ONE[0], "true")
+    assert not any(parameter.requires_grad for parameter in witness.gnn.parameters())
+    assert library.witnesses(gnn, ready) is library.witnesses(gnn, ready)
+
+
+def test_a_stopped_training_is_queued_again_and_starts_over(api: Any) -> None:
+    _, job = submitted(api, [path(3, number % 2) for number in range(100)])
+
+    def shut_down(context: HandlerContext) -> HandlerOutput:
+        context.control.stop(StopReason.SHUTDOWN)
+        return handle_witnesses(context, plans=ONE)
+
+    released = run(api, job, shut_down)
+    assert (released.state, released.attempts_used) == (JobState.QUEUED, 0)
+    assert released.checkpoint is None
+    again = run(api, job, partial(handle_witnesses, plans=ONE))
+    assert again.state is JobState.SUCCEEDED
+
+
+def test_a_canceled_training_fails_the_set(api: Any) -> None:
+    row, job = submitted(api, [path(3, number % 2) for number in range(100)])
+
+    def cancel(context: HandlerContext) -> HandlerOutput:
+        with api.store.database.transaction() as session:
+            jobs.cancel(session, job.id)
+        context.control.stop(StopReason.CANCELED)
+        return handle_witnesses(context, plans=ONE)
+
+    assert run(api, job, cancel).state is JobState.CANCELED
+    with api.store.database.reading() as session:
+        assert witness_sets.get(session, row.id).state == "failed"
+
+
+def test_too_few_graphs_and_too_long_trainings_are_refused_once(api: Any) -> None:
+    _, few = submitted(api, [path(3)] * 99)
+    failed = run(api, few, handle_witnesses)
+    assert (failed.state, failed.attempts_used) == (JobState.FAILED, 1)
+    assert "need 100 reference graphs" in (failed.error or {})["message"]
+
+    _, long = submitted(api, [path(4)] * 100)
+
+    def impatient(context: HandlerContext) -> HandlerOutput:
+        settings = context.store.settings.model_copy(update={"max_training_seconds": 1.0})
+        return handle_witnesses(replace(context, store=replace(context.store, settings=settings)))
+
+    refused = run(api, long, impatient)
+    assert refused.state is JobState.FAILED
+    assert "D4_MAX_TRAINING_SECONDS" in (refused.error or {})["message"]
+
+
+def test_more_and_larger_graphs_take_longer() -> None:
+    def graph(nodes: int) -> Graph:
+        edges = torch.tensor(list(pairwise(range(nodes)))).T
+        return Graph(torch.ones(nodes, 1), edges)
+
+    seconds = [
+        training_seconds([graph(nodes)] * count)
+        for count, nodes in ((100, 20), (300, 20), (2000, 20), (2000, 500))
+    ]
+    assert seconds == sorted(seconds)
+    assert seconds[0] > 10
+
+
+def test_judges_learn_true_labels_only_if_every_graph_has_one() -> None:
+    graphs = [Graph(torch.ones(1, 1), torch.empty(2, 0, dtype=torch.long))] * 3
+
+    def labels(*given: int | None) -> list[int] | None:
+        found = true_labels(LabelledGraphs(graphs, list(given)), classes=2)
+        return None if found is None else found.tolist()
+
+    assert labels(0, 1, 1) == [0, 1, 1]
+    assert labels(0, None, 1) is None
+    assert labels(0, 2, 1) is None  # not a class of the GNN
