@@ -17,7 +17,7 @@ from bench.classes.methods import EXPLANATIONS
 from bench.console import console, show_progress, write_rows
 from bench.counterfactuals.comparison import compare_methods
 from bench.counterfactuals.dump import dump
-from bench.counterfactuals.instances import select_instances
+from bench.counterfactuals.instances import InstancePart, select_instances
 from bench.counterfactuals.methods import METHODS
 from bench.counterfactuals.runs import CounterfactualRun
 from bench.data.splits import DataError
@@ -25,14 +25,22 @@ from bench.data.tasks import TASKS, Task, load_task
 from bench.gnns.recipes import SECONDS
 from bench.gnns.target_gnns import TargetGnn, load_target_gnn
 from bench.gnns.training import show_epochs
+from bench.paper.long_run import CONFIGS, LongRun, measure_point
+from bench.paper.sizes import PREFIX as SIZES_PREFIX
+from bench.paper.sizes import chosen_size, measure_sizes, recipe_of
 from bench.report.provenance import provenance
 from bench.report.report import RESULTS_PAGE, write_report
+from bench.report.results_store import append_rows
 from bench.report.tables import (
+    believability_table,
     class_tables,
     counterfactual_tables,
     gnn_table,
+    judge_table,
+    paper_table,
     robustness_table,
     speed_table,
+    typicality_table,
 )
 from bench.robustness.comparison import DATASETS, NOISE_SEEDS, RobustnessRun, robustness_rows
 from bench.robustness.edit_rankings import RANKINGS
@@ -40,6 +48,9 @@ from bench.speed.api.load import CLIENTS, measure_load
 from bench.speed.api.load import SECONDS as LOAD_SECONDS
 from bench.speed.benchmarks import SPEED_BENCHMARKS
 from bench.speed.section import Figures, Section, figures_table, result_row
+from bench.typicality.comparison import DATASETS as TYPICALITY_DATASETS
+from bench.typicality.comparison import measure_typicality
+from models.diffusion.paper.recipe import PRINTED_SIZES
 
 app = typer.Typer(add_completion=False, help=__doc__, no_args_is_help=True)
 
@@ -89,6 +100,9 @@ def counterfactual(
     ] = "ba3motif",
     budget: Annotated[float, typer.Option(help="training seconds per denoiser")] = 60,
     test: Annotated[int, typer.Option(min=1, help="held-out graphs or nodes to explain")] = 60,
+    instances: Annotated[
+        InstancePart, typer.Option(help="part to explain; choose settings on validation instances")
+    ] = InstancePart.TEST,
     method: Annotated[
         list[str] | None, typer.Option(help="repeatable; default: all methods")
     ] = None,
@@ -101,14 +115,28 @@ def counterfactual(
     ] = None,
 ) -> None:
     """Compare our method, its ablations, the paper's sampler and plain searches on one GNN."""
+    if save and instances is not InstancePart.TEST:
+        console.print("[red]--keep saves results for the report, which shows test instances.[/]")
+        raise typer.Exit(2)
     names = _select(method, METHODS)
     task = _task(dataset, seed)
     target = _target(task, seed, SECONDS)
     with show_progress() as on_progress:
         comparison = compare_methods(
-            task, target, names, budget=budget, test=test, seed=seed, on_progress=on_progress
+            task,
+            target,
+            names,
+            budget=budget,
+            test=test,
+            seed=seed,
+            part=instances,
+            on_progress=on_progress,
         )
-    for table in counterfactual_tables(comparison.results):
+    for table in (
+        *counterfactual_tables(comparison.results),
+        believability_table(comparison.documents, comparison.realism.untouched),
+        judge_table(comparison.judges),
+    ):
         console.print(table)
     for remark in comparison.remarks:
         console.print(remark)
@@ -198,6 +226,95 @@ def robustness(
                 documents += [{**asdict(row), **origin, "budget": budget} for row in new_rows]
         console.print(robustness_table(rows))
     write_rows(context, documents, json_file, save)
+
+
+@app.command("paper-sizes")
+def paper_sizes(
+    context: typer.Context,
+    *,
+    dataset: Annotated[
+        list[str] | None, typer.Option(help="repeatable; default: the paper's data sets")
+    ] = None,
+    seed: Seed = 0,
+    json_file: Json = None,
+    save: Save = False,
+) -> None:
+    """Time steps of the paper's training; choose the largest network that a CPU can train."""
+    rows = []
+    for name in _select(dataset, list(PRINTED_SIZES), "data set"):
+        task = _task(name, seed)
+        target = _target(task, seed, SECONDS)
+        for row in measure_sizes(task, target, seed):
+            console.print({key: row[key] for key in ("hidden", "blocks", "seconds_per_step")})
+            rows.append({**row, **provenance(seed)})
+    write_rows(context, rows, json_file, save, SIZES_PREFIX)
+
+
+@app.command()
+def paper(
+    *,
+    dataset: Annotated[str, typer.Option(help="a data set of the paper")] = "tree_cycle",
+    minutes: Annotated[
+        float, typer.Option(min=0, help="CPU minutes of training; 0 only measures")
+    ] = 15,
+    test: Annotated[int, typer.Option(min=1, help="held-out graphs or nodes to explain")] = 80,
+    seed: Seed = 0,
+    save: Annotated[bool, typer.Option("--keep", help="append to the saved curve")] = False,
+) -> None:
+    """Continue the paper's training from its checkpoint and add a point to its curve."""
+    task = _task(dataset, seed)
+    try:
+        size = chosen_size(task.name)
+    except DataError as error:
+        console.print(f"[red]{error}[/]")
+        raise typer.Exit(2) from None
+    run = LongRun(task, _target(task, seed, SECONDS), recipe_of(size), seed)
+    with show_progress() as on_progress:
+        piece = run.train(minutes, on_progress)
+        rows = measure_point(run, piece, CONFIGS, test=test, on_progress=on_progress)
+    console.print(paper_table(rows))
+    if save:
+        command = f"python -m bench paper --dataset {task.name} --test {test} --seed {seed}"
+        console.print(
+            f"Written to {append_rows('paper', [{**row, 'command': command} for row in rows])}"
+        )
+
+
+@app.command()
+def typicality(
+    context: typer.Context,
+    *,
+    dataset: Annotated[
+        list[str] | None, typer.Option(help="name or path; repeatable; default: the molecule sets")
+    ] = None,
+    budget: Annotated[float, typer.Option(help="training seconds of the denoiser")] = 180,
+    splits: Annotated[int, typer.Option(min=1, help="random splits of the unseen graphs")] = 20,
+    seed: Seed = 0,
+    json_file: Json = None,
+    save: Save = False,
+) -> None:
+    """Measure typicality: is it uniform on unseen graphs, and does it detect random edits?"""
+    rows = []
+    for name in dataset or TYPICALITY_DATASETS:
+        task = _task(name, seed)
+        target = _target(task, seed, SECONDS)
+        with show_progress() as on_progress:
+            try:
+                rows.append(
+                    measure_typicality(
+                        task,
+                        target,
+                        budget=budget,
+                        splits=splits,
+                        seed=seed,
+                        on_progress=on_progress,
+                    )
+                )
+            except DataError as error:
+                console.print(f"[red]{error}[/]")
+                raise typer.Exit(2) from None
+    console.print(typicality_table(rows))
+    write_rows(context, rows, json_file, save)
 
 
 @app.command()

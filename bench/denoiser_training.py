@@ -11,16 +11,16 @@ import torch
 from bench.progress import OnProgress
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn
-from models.diffusion.denoiser import Denoiser
-from models.diffusion.recipes import Recipe
-from models.training.trainer import Trainer
+from models.diffusion.edge_denoiser import EdgeDenoiser
+from models.diffusion.recipes import PaperRecipe, Recipe
+from models.training.make_trainer import make_trainer
 
 _CPU = torch.device("cpu")
 _TIMED_STEPS = 20
 
 
 class TrainedDenoiser(NamedTuple):
-    denoiser: Denoiser
+    denoiser: EdgeDenoiser
     seconds: float  # wall-clock time
 
 
@@ -28,7 +28,7 @@ def train_within(
     budget: float,
     reference: Sequence[Graph],
     gnn: Gnn,
-    recipe_of: Callable[[int | None], Recipe],
+    recipe_of: Callable[[int | None], Recipe | PaperRecipe],
     *,
     seed: int,
     label: str,
@@ -38,14 +38,14 @@ def train_within(
 
     `recipe_of` returns the recipe with a number of steps, or with its default for None.
     """
-    trial = Trainer(reference, gnn, recipe_of(None), seed=seed, device=_CPU)
+    trial = make_trainer(reference, gnn, recipe_of(None), seed=seed, device=_CPU)
     # CPU time, so that other load does not shorten the training.
     started = time.process_time()
     *_, last = trial.run(
         until=_TIMED_STEPS, should_stop=lambda: time.process_time() - started > budget / 10
     )
     steps = max(1, round(budget * last.step / (time.process_time() - started)))
-    trainer = Trainer(reference, gnn, recipe_of(steps), seed=seed, device=_CPU)
+    trainer = make_trainer(reference, gnn, recipe_of(steps), seed=seed, device=_CPU)
     for last in trainer.run():
         on_progress(label, last.step, steps)
     return TrainedDenoiser(trainer.denoiser(), last.seconds)

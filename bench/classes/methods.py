@@ -19,7 +19,7 @@ from d4explain.gnn.graphs import DenseGraphs, Graph, from_dense, to_dense
 from d4explain.gnn.network import Gnn, predict
 from models.classes.explain import ClassConfig, Sampler, explain_class
 from models.classes.node_features import ClassParts
-from models.diffusion.denoiser import Denoiser
+from models.diffusion.edge_denoiser import EdgeDenoiser
 from models.diffusion.noise import symmetric_uniform
 
 EXPLANATIONS = 100
@@ -82,7 +82,7 @@ def parameter_grid() -> tuple[ClassMethod, ...]:
 
 
 def answers(
-    method: ClassMethod, task: ClassTask, denoiser: Denoiser | None, count: int, seed: int
+    method: ClassMethod, task: ClassTask, denoiser: EdgeDenoiser | None, count: int, seed: int
 ) -> Answers:
     """`count` explanations; `d4` may return fewer, distinct ones with shares."""
     generator = torch.Generator().manual_seed(seed)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from bench.counterfactuals.c2st import Discriminator
 from bench.counterfactuals.figures import (
     CounterfactualRow,
     EditDetail,
@@ -20,15 +21,21 @@ from bench.counterfactuals.instances import (
     MAX_PAIRS,
     NEAR_TARGET,
     EditableInstance,
+    InstancePart,
+    held_out_graphs,
     is_covered,
     restricted_count,
     select_instances,
 )
 from bench.counterfactuals.intervals import mmd_gain
+from bench.counterfactuals.judges import Judge, load_judges
+from bench.counterfactuals.realism import Realism, measure_realism, no_realism
 from bench.counterfactuals.runs import CounterfactualRun
+from bench.counterfactuals.transfer import Votes, judge_votes, transfer_figures
 from bench.data.tasks import Task
 from bench.gnns.target_gnns import TargetGnn
 from bench.progress import OnProgress
+from d4explain.gnn.graphs import Graph
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,8 @@ class Comparison:
     answers: dict[str, list[MethodResult]]  # by method
     results: list[tuple[CounterfactualRow, EditDetail]]  # one per method
     documents: list[dict[str, Any]]  # rows to save: figures and provenance
+    realism: Realism
+    judges: list[dict[str, Any]]
     remarks: list[str]
 
 
@@ -48,25 +57,34 @@ def compare_methods(
     budget: float,
     test: int,
     seed: int,
+    part: InstancePart = InstancePart.TEST,
     on_progress: OnProgress,
 ) -> Comparison:
     """Run every method on the same instances; cached answers are reused."""
-    instances = select_instances(task, test, seed)
+    instances = select_instances(task, test, seed, part)
     covered = [is_covered(instance) for instance in instances]
     validation_count = sum(instance.from_validation for instance in instances)
-    held_out = task.validation.graphs
+    held_out = held_out_graphs(task, instances, part)
     run = CounterfactualRun(
         target,
         task.train.graphs,
         instances,
         budget=budget,
         seed=seed,
+        dataset=task.name,
         on_progress=on_progress,
         whole=None if task.whole is None else task.whole.data.graph,
     )
     runs = {name: run.answers(name) for name in methods}
     answers = {name: method_answers for name, (method_answers, _, _) in runs.items()}
     fewest = run.fewest()
+    judges = load_judges(task, seed, on_progress)
+    votes = {
+        name: judge_votes(target.gnn, [judge.gnn for judge in judges], method_answers)
+        for name, method_answers in answers.items()
+    }
+    panel = _panel(judges, votes[methods[0]])
+    realism = _realism(task, answers, held_out, seed, on_progress)
     results: list[tuple[CounterfactualRow, EditDetail]] = []
     documents: list[dict[str, Any]] = []
     for name, (method_answers, train_seconds, origin) in runs.items():
@@ -92,9 +110,54 @@ def compare_methods(
         shared_figures = (
             asdict(shared) if shared else dict.fromkeys(field.name for field in fields(SharedFlips))
         )
-        documents.append({**asdict(figures), **origin, **settings, **interval, **shared_figures})
+        believability = {
+            **asdict(transfer_figures(votes[name], seed=seed)),
+            **asdict(realism.by_method[name]),
+            "judges": panel,
+        }
+        documents.append(
+            {
+                **asdict(figures),
+                **believability,
+                **origin,
+                **settings,
+                **interval,
+                **shared_figures,
+            }
+        )
     remarks = _remarks(task, instances, covered, [figures for figures, _ in results])
-    return Comparison(instances, answers, results, documents, remarks)
+    remarks.append(realism.remark)
+    return Comparison(instances, answers, results, documents, realism, panel, remarks)
+
+
+def _panel(judges: Sequence[Judge], votes: Votes) -> list[dict[str, Any]]:
+    """Validation accuracy of each judge, and its agreement with the GNN on the originals."""
+    agreements = votes.agrees.double().mean(dim=1).tolist()
+    return [
+        {
+            "architecture": judge.architecture,
+            "validation_accuracy": judge.metrics.validation_accuracy,
+            "agreement": agreement,
+        }
+        for judge, agreement in zip(judges, agreements, strict=True)
+    ]
+
+
+def _realism(
+    task: Task,
+    answers: Mapping[str, Sequence[MethodResult]],
+    held_out: Sequence[Graph],
+    seed: int,
+    on_progress: OnProgress,
+) -> Realism:
+    if task.whole is not None:
+        remark = (
+            "No C2ST: the neighbourhoods of a graph's nodes overlap, so training and test folds "
+            "would not be independent."
+        )
+        return no_realism(list(answers), remark)
+    discriminator = Discriminator(seed=seed, on_progress=on_progress)
+    return measure_realism(answers, held_out, discriminator, seed=seed)
 
 
 def _remarks(

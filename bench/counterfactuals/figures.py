@@ -54,6 +54,7 @@ class CounterfactualRow:
     auc_one_edit: float
     fidelity_auc: float  # of flips only; differs from the paper's, see `_fidelity_auc`
     mean_edits: float | None
+    mean_ratio: float | None  # modification ratio of the flipped instances
     flip_rate: float
     flip_rate_005: float
     flip_rate_01: float
@@ -133,6 +134,7 @@ def counterfactual_row(
         auc_one_edit=cf_acc_auc(cf_acc_curve(instances, CurveRule.ONE_EDIT)),
         fidelity_auc=_fidelity_auc(gnn, answers),
         mean_edits=_mean([len(answer.found[0]) for answer in flips]) if flips else None,
+        mean_ratio=_mean_modification_ratio(flips) if flips else None,
         flip_rate=_share_within(instances, 0.3),
         flip_rate_005=_share_within(instances, 0.05),
         flip_rate_01=_share_within(instances, 0.1),
@@ -201,6 +203,10 @@ def _detail(
         ),
         mmd=against_held_out,
     )
+
+
+def _mean_modification_ratio(flips: Sequence[MethodResult]) -> float:
+    return _mean([len(answer.found[0]) / answer.instance.graph.edge_count for answer in flips])
 
 
 def _best_possible_auc(

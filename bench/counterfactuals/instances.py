@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from itertools import combinations
 
 import networkx as nx
@@ -25,6 +26,7 @@ MAX_NODE_EDITS = 6
 NEAR_TARGET = 2  # hops; in a restricted node instance, added edges have one end this near
 EXHAUSTIVE_PAIRS = 600  # exhaustive search covers instances with at most this many pairs
 EXHAUSTIVE_EDITS = 2
+MIN_HELD_OUT = 60  # graphs to compare with; fewer validation graphs are filled up
 _CELLS_PER_PASS = 2**19  # entries of the adjacencies of one dense pass
 
 
@@ -36,25 +38,58 @@ class EditableInstance:
     rules: EditRules
     restricted: bool  # only some pairs may be edited
     node: NodeInstance | None = None  # position in the whole graph, for a node task
-    from_validation: bool = False  # a validation node, because there are too few test nodes
+    from_validation: bool = False
 
 
-def select_instances(task: Task, count: int, seed: int) -> list[EditableInstance]:
-    """Select `count` test instances in seeded random order, regardless of class.
+class InstancePart(StrEnum):
+    """The part of the data that is explained: settings are chosen on validation instances."""
+
+    TEST = "test"
+    VALIDATION = "validation"
+
+
+def select_instances(
+    task: Task, count: int, seed: int, part: InstancePart = InstancePart.TEST
+) -> list[EditableInstance]:
+    """Select `count` instances of the part in seeded random order, regardless of class.
 
     If a node set has too few test nodes, validation nodes are added: they selected the GNN but did
     not train it. Training nodes are never explained.
     """
     generator = torch.Generator().manual_seed(seed)
+    if part is InstancePart.VALIDATION:
+        return _validation_instances(task, count, seed, generator)
     order = torch.randperm(len(task.test.graphs), generator=generator).tolist()[:count]
     if task.whole is None:
         return [_graph_instance(task.test.graphs[position], seed) for position in order]
     result = [_node_instance(task.whole.test[position], seed) for position in order]
-    order = torch.randperm(len(task.whole.validation), generator=generator).tolist()
-    for position in order[: count - len(result)]:
-        instance = _node_instance(task.whole.validation[position], seed)
-        result.append(replace(instance, from_validation=True))
-    return result
+    return result + _validation_instances(task, count - len(result), seed, generator)
+
+
+def _validation_instances(
+    task: Task, count: int, seed: int, generator: torch.Generator
+) -> list[EditableInstance]:
+    order = torch.randperm(len(task.validation.graphs), generator=generator).tolist()[:count]
+    if task.whole is None:
+        instances = [_graph_instance(task.validation.graphs[index], seed) for index in order]
+    else:
+        instances = [_node_instance(task.whole.validation[index], seed) for index in order]
+    return [replace(instance, from_validation=True) for instance in instances]
+
+
+def held_out_graphs(
+    task: Task, instances: Sequence[EditableInstance], part: InstancePart
+) -> list[Graph]:
+    """The graphs that edited graphs are compared with.
+
+    They are the validation graphs. Where validation instances are explained, they are the others,
+    filled up with training graphs if there are few.
+    """
+    if part is InstancePart.TEST:
+        return task.validation.graphs
+    explained = {id(instance.graph) for instance in instances}
+    others = [graph for graph in task.validation.graphs if id(graph) not in explained]
+    return others + task.train.graphs[: max(MIN_HELD_OUT - len(others), 0)]
 
 
 def deletion_rules(instance: EditableInstance) -> EditRules:

@@ -1,4 +1,4 @@
-"""Bootstrap confidence interval of the MMD difference between two methods."""
+"""Bootstrap confidence intervals over instances."""
 
 from __future__ import annotations
 
@@ -38,12 +38,23 @@ def mmd_gain(
     count = len(shared)
     if count < 2:
         return None
-    draws = torch.randint(count, (resamples, count), generator=torch.Generator().manual_seed(seed))
-    shares = torch.zeros(draws.shape, dtype=torch.float64)  # [resample, instance]
-    shares.scatter_add_(1, draws, torch.full(draws.shape, 1 / count, dtype=torch.float64))
+    shares = resampled_shares(count, seed, resamples)
     our_flips, their_flips = zip(*shared, strict=True)
     gains = _distances(their_flips, held_out, shares) - _distances(our_flips, held_out, shares)
-    low, high = torch.quantile(gains, torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
+    return percentile_interval(gains)
+
+
+def resampled_shares(count: int, seed: int, resamples: int = _RESAMPLES) -> Tensor:
+    """Share of each instance in samples of `count` with replacement: [resample, instance]."""
+    draws = torch.randint(count, (resamples, count), generator=torch.Generator().manual_seed(seed))
+    shares = torch.zeros(draws.shape, dtype=torch.float64)
+    return shares.scatter_add_(1, draws, torch.full(draws.shape, 1 / count, dtype=torch.float64))
+
+
+def percentile_interval(values: Tensor) -> Interval:
+    """The 95 % interval of resampled values [resample]; undefined values (NaN) do not count."""
+    bounds = torch.tensor([0.025, 0.975], dtype=torch.float64)
+    low, high = torch.nanquantile(values, bounds).tolist()
     return Interval(low, high)
 
 

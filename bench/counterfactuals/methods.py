@@ -9,25 +9,43 @@ Each ablation differs from `d4` in one respect:
 - `d4_no_guidance`: the beam search ignores plausibility.
 - `d4_no_pruning`: flips are not pruned.
 - `d4_one_sample`: one noisy graph, one sample.
+
+`believable` has to convince the GNN and its selection witnesses, and leaves only patterns of the
+data. Its ablations:
+
+- `believable_any_pattern`: without the rule on patterns.
+- `believable_no_denoiser`: the denoiser's likelihood does not rank states.
+- `believable_single_edits`: no moved or swapped edges.
+- `believable_3_witnesses`: three witnesses of one architecture.
+- `believable_no_witnesses`: the GNN alone, with the rule on patterns.
+
+`d4_paper` is the paper's method as printed, except that it takes the smallest flip among a hundred
+graphs sampled from its edge probabilities. `d4_paper_one_sample` draws one graph;
+`d4_paper_threshold` and `d4_paper_ranked` decide edges otherwise
+(`models.counterfactual.paper.proposals.Decision`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import torch
 
 from bench.counterfactuals.baselines import BaselineOutcome, greedy, random_edits
 from bench.counterfactuals.instances import CPU, EditableInstance, deletion_rules
+from bench.paper.sizes import affordable_recipe
 from d4explain.gnn.network import Gnn
+from models.counterfactual.believable.search import BelievableConfig
 from models.counterfactual.denoiser_proposals import Proposals
 from models.counterfactual.edit_ranking import EffectSource
 from models.counterfactual.explain import CounterfactualConfig, explain
-from models.counterfactual.search_config import SearchConfig
-from models.diffusion.denoiser import Denoiser
-from models.diffusion.recipes import Objective, Recipe, recipe_for
+from models.counterfactual.panel import Panel
+from models.counterfactual.paper.proposals import Decision, PaperSampling
+from models.counterfactual.search.search_config import SearchConfig
+from models.diffusion.edge_denoiser import EdgeDenoiser
+from models.diffusion.recipes import Objective, PaperRecipe, Recipe, recipe_for
 from models.metrics.scores import changed_pairs
 
 ALTERNATIVES = 5
@@ -54,16 +72,42 @@ class DenoiserKind(Enum):
     WITHOUT_LCF = "no_lcf"
     PAPER = "paper"
 
-    def recipe(self, steps: int | None = None) -> Recipe:
-        if self is DenoiserKind.WITHOUT_LCF:
-            return recipe_for(Objective.COUNTERFACTUAL, steps=steps, alpha=0.0)
-        return recipe_for(Objective.COUNTERFACTUAL, self.value, steps=steps)
+    def recipe(self, dataset: str, steps: int | None = None) -> Recipe | PaperRecipe:
+        """None keeps the recipe's steps; the paper's recipe has an affordable size."""
+        if self is DenoiserKind.PAPER:
+            return replace(affordable_recipe(dataset), steps=steps)
+        alpha = 0.0 if self is DenoiserKind.WITHOUT_LCF else None
+        return recipe_for(Objective.COUNTERFACTUAL, steps=steps, alpha=alpha)
 
 
 @dataclass(frozen=True)
 class DiffusionMethod:
     denoiser: DenoiserKind
     config: CounterfactualConfig
+
+
+@dataclass(frozen=True)
+class BelievableMethod:
+    only_seen: bool = True
+    denoiser: DenoiserKind | None = DenoiserKind.OURS
+    compound_moves: bool = True
+    witnesses: int | None = None  # only the first ones; None means all
+
+    @property
+    def config(self) -> CounterfactualConfig:
+        return CounterfactualConfig(
+            alternatives=ALTERNATIVES,
+            aim="believable",
+            believable=BelievableConfig(compound_moves=self.compound_moves),
+        )
+
+    def panel(self, whole: Panel) -> Panel:
+        selection = whole.selection[: self.witnesses]
+        return replace(whole, selection=selection, only_seen=self.only_seen)
+
+
+def paper_config(sampling: PaperSampling) -> CounterfactualConfig:
+    return CounterfactualConfig(alternatives=ALTERNATIVES, sampler="paper", paper=sampling)
 
 
 DIFFUSION_METHODS = {
@@ -93,18 +137,45 @@ DIFFUSION_METHODS = {
         DenoiserKind.OURS,
         CounterfactualConfig(alternatives=ALTERNATIVES, proposals=Proposals((0.01,), 1, 1)),
     ),
-    "d4_paper": DiffusionMethod(
-        DenoiserKind.PAPER, CounterfactualConfig(alternatives=ALTERNATIVES, sampler="paper")
+    "d4_paper": DiffusionMethod(DenoiserKind.PAPER, paper_config(PaperSampling())),
+    "d4_paper_one_sample": DiffusionMethod(
+        DenoiserKind.PAPER, paper_config(PaperSampling(draws=1))
+    ),
+    "d4_paper_threshold": DiffusionMethod(
+        DenoiserKind.PAPER, paper_config(PaperSampling(decision=Decision.THRESHOLD))
+    ),
+    "d4_paper_ranked": DiffusionMethod(
+        DenoiserKind.PAPER, paper_config(PaperSampling(decision=Decision.RANKED))
     ),
 }
+BELIEVABLE_METHODS = {
+    "believable": BelievableMethod(),
+    "believable_any_pattern": BelievableMethod(only_seen=False),
+    "believable_no_denoiser": BelievableMethod(denoiser=None),
+    "believable_single_edits": BelievableMethod(compound_moves=False),
+    "believable_3_witnesses": BelievableMethod(witnesses=3),
+    "believable_no_witnesses": BelievableMethod(witnesses=0),
+}
 PLAIN_METHODS = ("greedy", "greedy_delete", "random")
-METHODS = (*DIFFUSION_METHODS, *PLAIN_METHODS)
+METHODS = (*DIFFUSION_METHODS, *BELIEVABLE_METHODS, *PLAIN_METHODS)
 
 
-def diffusion_method(gnn: Gnn, denoiser: Denoiser, config: CounterfactualConfig) -> Method:
+def diffusion_method(
+    gnn: Gnn,
+    denoiser: EdgeDenoiser | None,
+    config: CounterfactualConfig,
+    panel: Panel | None = None,
+) -> Method:
     def method(instance: EditableInstance, seed: int) -> Answer:
         outcome = explain(
-            gnn, denoiser, instance.graph, instance.rules, config, seed=seed, device=CPU
+            gnn,
+            denoiser,
+            instance.graph,
+            instance.rules,
+            config,
+            seed=seed,
+            device=CPU,
+            panel=panel,
         )
         found = tuple(
             tuple((edit.source, edit.target) for edit in answer.edits) for answer in outcome.found

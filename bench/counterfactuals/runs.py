@@ -1,8 +1,8 @@
 """Run the methods on one GNN; cached denoisers and answers make a run resumable.
 
-The cache key of answers covers the GNN, the instances, the budget, the seed and the code that
-decides answers. The cache key of a denoiser covers the code that trains it, but not the code that
-uses it.
+The cache key of answers covers the GNN, the instances' graphs, the budget, the seed and the code
+that decides answers, but not the judges or the discriminator. The cache key of a denoiser covers
+the code that trains it, but not the code that uses it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +20,26 @@ from safetensors.torch import load_file, save_file
 from bench.counterfactuals.figures import MethodResult, toggle_pairs
 from bench.counterfactuals.instances import CPU, EditableInstance, fewest_edits, is_covered
 from bench.counterfactuals.methods import (
+    BELIEVABLE_METHODS,
     DIFFUSION_METHODS,
+    BelievableMethod,
     DenoiserKind,
     Edits,
     Method,
     diffusion_method,
     plain_method,
 )
+from bench.counterfactuals.witnesses import load_panel
+from bench.data.digests import graphs_digest
 from bench.denoiser_training import train_within
 from bench.gnns.target_gnns import CACHE, TargetGnn
 from bench.json_files import write_json
 from bench.progress import OnProgress
 from bench.report.provenance import code_digest, imported_by, provenance
 from d4explain.gnn.graphs import Graph
-from models.diffusion.denoiser import Denoiser, DenoiserShape
+from d4explain.gnn.network import Gnn
+from models.diffusion.edge_denoiser import EdgeDenoiser
+from models.diffusion.stored_shapes import denoiser_of
 from models.graphs.neighbourhoods import verify_on_whole
 
 
@@ -47,21 +52,28 @@ class CounterfactualRun:
         *,
         budget: float,
         seed: int,
+        dataset: str = "",
         on_progress: OnProgress,
         whole: Graph | None = None,
         cache: Path = CACHE,
     ) -> None:
-        """`whole` is the graph of the node instances; answers must also flip the node there."""
+        """`dataset` decides the size of the paper's denoiser.
+
+        `whole` is the graph of the node instances; answers must also flip the node there.
+        """
         self.target = target
         self.instances = list(instances)
         self.budget = budget
         self.seed = seed
+        self._dataset = dataset
         self._reference = reference
         self._on_progress = on_progress
         self._whole = whole
+        self._cache = cache
         self._denoisers = cache / "denoisers"
         self._denoisers.mkdir(parents=True, exist_ok=True)
-        name = self._cache_name(len(self.instances), code_digest())
+        graphs = graphs_digest([instance.graph for instance in self.instances])
+        name = self._cache_name(graphs, code_digest())
         self.folder = cache / "counterfactual" / name
         self.folder.mkdir(parents=True, exist_ok=True)
 
@@ -104,7 +116,7 @@ class CounterfactualRun:
             started = time.process_time()
             answer = method(instance, self.seed + index)
             seconds = time.process_time() - started
-            valid = self._valid_on_whole_graph(instance, answer.found)
+            valid = valid_on_whole_graph(self.target.gnn, self._whole, instance, answer.found)
             answers.append(
                 {
                     "found": valid,
@@ -121,50 +133,53 @@ class CounterfactualRun:
             "provenance": provenance(self.seed),
         }
 
-    def _valid_on_whole_graph(
-        self, instance: EditableInstance, answers: Sequence[Edits]
-    ) -> list[Edits]:
-        """The answers that also flip the node in the whole graph; all answers for a graph task."""
-        if instance.node is None or self._whole is None:
-            return list(answers)
-        gnn, node, whole = self.target.gnn, instance.node, self._whole
-        before = int(verify_on_whole(gnn, whole, node, node.graph, CPU).argmax())
-        return [
-            edits
-            for edits in answers
-            if int(verify_on_whole(gnn, whole, node, toggle_pairs(node.graph, edits), CPU).argmax())
-            != before
-        ]
-
     def _method(self, name: str) -> tuple[Method, float]:
+        if name in BELIEVABLE_METHODS:
+            return self._believable(BELIEVABLE_METHODS[name])
         if name not in DIFFUSION_METHODS:
             return plain_method(self.target.gnn, name), 0.0
         diffusion = DIFFUSION_METHODS[name]
         denoiser, seconds = self.denoiser(diffusion.denoiser)
         return diffusion_method(self.target.gnn, denoiser, diffusion.config), seconds
 
-    def denoiser(self, kind: DenoiserKind) -> tuple[Denoiser, float]:
+    def _believable(self, method: BelievableMethod) -> tuple[Method, float]:
+        panel, seconds = load_panel(
+            self.target.gnn,
+            self._reference,
+            self._cache / "witnesses" / self.target.folder.name,
+            seed=self.seed,
+            on_progress=self._on_progress,
+        )
+        denoiser = None
+        if method.denoiser is not None:
+            denoiser, training_seconds = self.denoiser(method.denoiser)
+            seconds += training_seconds
+        gnn = self.target.gnn
+        return diffusion_method(gnn, denoiser, method.config, method.panel(panel)), seconds
+
+    def denoiser(self, kind: DenoiserKind) -> tuple[EdgeDenoiser, float]:
         """Load or train a denoiser; return it with the seconds of its training."""
-        training_code = code_digest(imported_by("models/training/trainer.py"))
-        name = self._cache_name(repr(kind.recipe()), len(self._reference), training_code)
+        training_code = code_digest(imported_by("models/training/make_trainer.py"))
+        recipe = kind.recipe(self._dataset)
+        name = self._cache_name(repr(recipe), len(self._reference), training_code)
         file = self._denoisers / f"{name}-{kind.value}.safetensors"
         if not file.is_file():
             denoiser, seconds = train_within(
                 self.budget,
                 self._reference,
                 self.target.gnn,
-                kind.recipe,
+                lambda steps: kind.recipe(self._dataset, steps),
                 seed=self.seed,
                 label=f"training the denoiser, recipe {kind.value}",
                 on_progress=self._on_progress,
             )
             partial = file.with_suffix(".partial")
-            metadata = {"shape": json.dumps(asdict(denoiser.shape)), "seconds": str(seconds)}
+            metadata = {"shape": json.dumps(denoiser.shape_document()), "seconds": str(seconds)}
             save_file(dict(denoiser.state_dict()), partial, metadata=metadata)
             partial.replace(file)
         with safe_open(file, framework="pt") as opened:
             metadata = opened.metadata()
-        denoiser = Denoiser(DenoiserShape(**json.loads(metadata["shape"])))
+        denoiser = denoiser_of(json.loads(metadata["shape"]))
         denoiser.load_state_dict(load_file(file))
         return denoiser.eval(), float(metadata["seconds"])
 
@@ -172,3 +187,19 @@ class CounterfactualRun:
         """A folder or file name with a digest of the GNN, budget, seed and the given values."""
         key = json.dumps([self.target.folder.name, self.budget, self.seed, *key_parts])
         return f"{self.target.folder.name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
+
+
+def valid_on_whole_graph(
+    gnn: Gnn, whole: Graph | None, instance: EditableInstance, answers: Sequence[Edits]
+) -> list[Edits]:
+    """The answers that also flip the node in the whole graph; all answers for a graph task."""
+    if instance.node is None or whole is None:
+        return list(answers)
+    node = instance.node
+    before = int(verify_on_whole(gnn, whole, node, node.graph, CPU).argmax())
+    return [
+        edits
+        for edits in answers
+        if int(verify_on_whole(gnn, whole, node, toggle_pairs(node.graph, edits), CPU).argmax())
+        != before
+    ]

@@ -10,12 +10,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from d4explain.gnn.graphs import Graph
+from models.witnesses.classifier_training import LabelledGraphs
+
+__all__ = [
+    "Ba3Class",
+    "LabelledGraphs",
+    "NodeDataset",
+    "ba3motif",
+    "ba_shapes",
+    "tree_cycle",
+    "tree_grid",
+]
 
 _Edge = tuple[int, int]
 
@@ -69,11 +80,6 @@ _BA3_RECIPES = {
     Ba3Class.CYCLE: _Ba3Recipe(_cycle(5), 5, {2: 98, 3: 82, 4: 81}, _EXTRA_ON_STAR),
 }
 _BA3_BASE = 6
-
-
-class LabelledGraphs(NamedTuple):
-    graphs: list[Graph]
-    labels: Tensor  # [graph] int64
 
 
 @dataclass(frozen=True)

@@ -187,6 +187,7 @@ _LOADERS: dict[str, Callable[[int], Task]] = {
     "mutag": _tu("mutag", "MUTAG.zip"),
     "mutagenicity": _tu("mutagenicity", "Mutagenicity.zip"),
     "nci1": _tu("nci1", "NCI1.zip"),
+    "proteins": _tu("proteins", "PROTEINS.zip"),
     "ba_shapes": _masked("ba_shapes", "BA_shapes.npz"),
     "tree_cycle": _masked("tree_cycle", "Tree_Cycle.npz"),
     "tree_grids": _masked("tree_grids", "Tree_Grids.npz"),

@@ -34,6 +34,12 @@ class TargetRecipe:
         return GnnSpec(features, classes, (*self.layers, LinearLayer(classes)))
 
 
+@dataclass(frozen=True)
+class JudgeRecipe:
+    architecture: str
+    recipe: TargetRecipe
+
+
 def target_recipe(dataset: str, seconds: float = SECONDS) -> TargetRecipe:
     """The recipe of a benchmark; other data sets get the recipe for molecules.
 
@@ -52,17 +58,34 @@ def target_recipe(dataset: str, seconds: float = SECONDS) -> TargetRecipe:
     )
     match dataset:
         case "ba3motif" | "ba3motif_roles":
-            return TargetRecipe(
-                _graph_layers(3, 32), replace(molecules, epochs=40, noisy_share=0.5)
-            )
+            return TargetRecipe(graph_layers(3, 32), replace(molecules, epochs=40, noisy_share=0.5))
         case "mutagenicity":
-            return TargetRecipe(_graph_layers(5, 64, "mean"), replace(molecules, epochs=100))
+            return TargetRecipe(graph_layers(5, 64, "mean"), replace(molecules, epochs=100))
         case "bbbp":
-            return TargetRecipe(_graph_layers(3, 64), replace(molecules, epochs=30))
+            return TargetRecipe(graph_layers(3, 64), replace(molecules, epochs=30))
         case "ba_shapes" | "tree_cycle" | "tree_grids" | "cornell":
             return _node_recipe(dataset, seconds)
         case _:
-            return TargetRecipe(_graph_layers(4, 64), molecules)
+            return TargetRecipe(graph_layers(4, 64), molecules)
+
+
+def judge_recipes(dataset: str, *, classifies_nodes: bool) -> tuple[JudgeRecipe, ...]:
+    """Five recipes of two architectures for the GNNs that judge whether a flip transfers."""
+    target = target_recipe(dataset)
+    if classifies_nodes:
+        # GIN, because the constant features of most node sets leave SAGE's means constant. Its
+        # receptive field is not larger than the target's, so instances hold all that it reads.
+        other = TargetRecipe(_convolutions([GinLayer(32, 32)] * _depth(target)), target.training)
+        return (*[JudgeRecipe("target's", target)] * 3, *[JudgeRecipe("GIN", other)] * 2)
+    training = replace(target.training, epochs=30)
+    gin = TargetRecipe(graph_layers(3, 48), training)
+    gcn = TargetRecipe(graph_layers(3, 64, convolution=GcnLayer(64)), training)
+    return (*[JudgeRecipe("GIN", gin)] * 3, *[JudgeRecipe("GCN", gcn)] * 2)
+
+
+def _depth(recipe: TargetRecipe) -> int:
+    convolutions = (GcnLayer, GinLayer, SageLayer)
+    return sum(isinstance(layer, convolutions) for layer in recipe.layers)
 
 
 def _node_recipe(dataset: str, seconds: float) -> TargetRecipe:
@@ -91,10 +114,19 @@ def _convolutions(convolutions: Iterable[Layer]) -> tuple[Layer, ...]:
     return (*layers, JumpLayer("cat"))
 
 
-def _graph_layers(depth: int, width: int, op: PoolOp = "sum") -> tuple[Layer, ...]:
-    """A stack of GIN layers, pooling and the first layer of a two-layer head."""
-    head = (LinearLayer(width), ActivationLayer("relu"), DropoutLayer(0.3))
-    return (*_convolutions([GinLayer(width, width)] * depth), PoolLayer(op), *head)
+def graph_layers(
+    depth: int,
+    width: int,
+    op: PoolOp = "sum",
+    *,
+    convolution: Layer | None = None,
+    dropout: float = 0.3,
+) -> tuple[Layer, ...]:
+    """A stack of convolutions, by default GIN, pooling and the first layer of a two-layer head."""
+    convolutions = [convolution or GinLayer(width, width)] * depth
+    head = (LinearLayer(width), ActivationLayer("relu"))
+    drop = (DropoutLayer(dropout),) if dropout else ()
+    return (*_convolutions(convolutions), PoolLayer(op), *head, *drop)
 
 
 def _neighbour_means(width: int) -> tuple[Layer, ...]:

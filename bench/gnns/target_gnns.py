@@ -85,7 +85,7 @@ def load_target_gnn(
         seconds=time.monotonic() - started,
         provenance=provenance(seed),
     )
-    _save(gnn, metrics, folder)
+    save_gnn(gnn, asdict(metrics), folder)
     return TargetGnn(gnn, metrics, folder, cached=False)
 
 
@@ -126,13 +126,13 @@ def _cache_key(spec: GnnSpec, recipe: TargetRecipe, task: Task, seed: int) -> st
     return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 
-def _save(gnn: Gnn, metrics: TargetMetrics, folder: Path) -> None:
+def save_gnn(gnn: Gnn, metrics: dict[str, Any], folder: Path) -> None:
     """Write all files to a temporary folder, then rename it, so that the cache is never partial."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".training-"))
     try:
         export(gnn, temporary)
-        (temporary / "metrics.json").write_text(json.dumps(asdict(metrics), indent=2) + "\n")
+        (temporary / "metrics.json").write_text(json.dumps(metrics, indent=2) + "\n")
         try:
             os.rename(temporary, folder)
         except OSError:

@@ -1,178 +1,35 @@
-"""Train a graph classifier, for the example and for the benchmarks."""
+"""The training of graph classifiers, which witnesses share, and its progress on a console."""
 
 from __future__ import annotations
 
-import copy
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import NamedTuple
 
-import torch
-import torch.nn.functional as F
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from torch import Tensor
 
-from bench.data.synthetic import LabelledGraphs
-from d4explain.gnn.graphs import Graph, to_sparse
-from d4explain.gnn.network import Gnn, predict
-from d4explain.gnn.spec import GnnSpec
+from models.witnesses.classifier_training import (
+    CPU,
+    EpochReport,
+    LabelledGraphs,
+    TrainedGnn,
+    Training,
+    accuracy,
+    train,
+    with_edge_noise,
+)
 
-CPU = torch.device("cpu")
-_GRADIENT_NORM = 1.0
-
-
-@dataclass(frozen=True)
-class Training:
-    epochs: int = 40
-    batch: int = 64
-    learning_rate: float = 5e-3
-    weight_decay: float = 1e-2
-    # Without edge noise, a few random edits break 3–7 % of the predictions of a GNN that is always
-    # right on clean graphs. Its counterfactuals show this brittleness instead of the motifs.
-    noisy_share: float = 0.5  # share of noisy graphs in a batch
-    edge_noise: float = 0.1  # maximum edits of a noisy graph / its edges
-    seconds: float = 30.0
-    ema: float = 0.0  # decay of the weight average per step; 0 disables it
-
-
-@dataclass(frozen=True)
-class EpochReport:
-    epoch: int
-    epochs: int
-    loss: float
-    accuracy: float  # on training graphs, with edge noise and dropout
-    best_validation: float | None  # best validation accuracy so far
-
-
-class TrainedGnn(NamedTuple):
-    gnn: Gnn  # in eval mode
-    epochs: int  # fewer than planned if the time limit was reached
-
-
-def train(
-    spec: GnnSpec,
-    data: LabelledGraphs,
-    training: Training,
-    seed: int,
-    on_epoch: Callable[[EpochReport], None],
-    *,
-    validation: LabelledGraphs | None = None,
-) -> TrainedGnn:
-    """Train until the last epoch or the time limit.
-
-    With validation graphs, return the best epoch: highest accuracy, then lowest loss.
-    """
-    started = time.monotonic()
-    generator = torch.Generator().manual_seed(seed)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)  # initial weights and dropout use torch's global generator
-        gnn = Gnn(spec)
-        average = _WeightAverage(gnn, training.ema)
-        optimizer = torch.optim.AdamW(
-            gnn.parameters(), training.learning_rate, weight_decay=training.weight_decay
-        )
-        batches = -(-len(data.graphs) // training.batch)
-        schedule = torch.optim.lr_scheduler.OneCycleLR(
-            optimizer, training.learning_rate, total_steps=training.epochs * batches
-        )
-        best: tuple[float, float] | None = None
-        result = gnn
-        for epoch in range(1, training.epochs + 1):
-            total_loss, correct = 0.0, 0
-            for index in _shuffled_batches(len(data.graphs), training.batch, generator):
-                graphs = [_maybe_noisy(data.graphs[i], training, generator) for i in index.tolist()]
-                logits = gnn(to_sparse(graphs))  # [graph, class]
-                loss = F.cross_entropy(logits, data.labels[index])
-                optimizer.zero_grad()
-                torch.autograd.backward(loss)
-                torch.nn.utils.clip_grad_norm_(gnn.parameters(), _GRADIENT_NORM)
-                optimizer.step()
-                schedule.step()
-                average.update(gnn)
-                total_loss += float(loss.detach()) * len(graphs)
-                correct += int((logits.argmax(dim=1) == data.labels[index]).sum())
-            count = len(data.graphs)
-            if validation is not None:
-                score = _score(average.gnn, validation)
-                if best is None or score > best:
-                    best, result = score, copy.deepcopy(average.gnn)
-            else:
-                result = average.gnn
-            on_epoch(
-                EpochReport(
-                    epoch,
-                    training.epochs,
-                    total_loss / count,
-                    correct / count,
-                    best[0] if best else None,
-                )
-            )
-            if time.monotonic() - started > training.seconds:
-                break
-    return TrainedGnn(result.eval(), epoch)
-
-
-class _WeightAverage:
-    """An exponential moving average of weights and of batch norm's statistics."""
-
-    def __init__(self, gnn: Gnn, decay: float) -> None:
-        self.gnn = copy.deepcopy(gnn) if decay else gnn
-        self._decay = decay
-        self._steps = 0
-
-    def update(self, gnn: Gnn) -> None:
-        if not self._decay:
-            return
-        self._steps += 1
-        # A lower decay at first, because early weights are far from the result.
-        decay = min(self._decay, self._steps / (self._steps + 10))
-        for average, current in zip(
-            self.gnn.state_dict().values(), gnn.state_dict().values(), strict=True
-        ):
-            if average.is_floating_point():
-                average.lerp_(current, 1 - decay)
-            else:
-                average.copy_(current)
-
-
-def _score(gnn: Gnn, validation: LabelledGraphs) -> tuple[float, float]:
-    """Accuracy and log-likelihood of the labels."""
-    probabilities = predict(gnn, validation.graphs, CPU)  # [graph, class]
-    accuracy = (probabilities.argmax(dim=1) == validation.labels).double().mean()
-    likelihood = probabilities.gather(1, validation.labels[:, None]).clamp(min=1e-9).log().mean()
-    return float(accuracy), float(likelihood)
-
-
-def with_edge_noise(graph: Graph, share: float, generator: torch.Generator) -> Graph:
-    """Apply 1 to `share`·|E| random edits, additions and removals mixed."""
-    max_edits = max(int(share * graph.edge_count), 1)
-    edits = 1 + int(torch.randint(max_edits, (1,), generator=generator))
-    removed = int(torch.randint(edits + 1, (1,), generator=generator))
-    kept = torch.randperm(graph.edge_count, generator=generator)[removed:]
-    ends = torch.randint(graph.node_count, (2, edits - removed), generator=generator)
-    added = ends.sort(dim=0).values
-    edges = torch.cat([graph.edges[:, kept], added[:, added[0] != added[1]]], dim=1)
-    return Graph(graph.features, torch.unique(edges, dim=1))
-
-
-def _maybe_noisy(graph: Graph, training: Training, generator: torch.Generator) -> Graph:
-    if training.noisy_share == 0:
-        return graph
-    if float(torch.rand(1, generator=generator)) >= training.noisy_share:
-        return graph
-    return with_edge_noise(graph, training.edge_noise, generator)
-
-
-def _shuffled_batches(count: int, size: int, generator: torch.Generator) -> list[Tensor]:
-    order = torch.randperm(count, generator=generator)
-    return [order[start : start + size] for start in range(0, count, size)]
-
-
-def accuracy(gnn: Gnn, graphs: Sequence[Graph], labels: Tensor) -> float:
-    return float((predict(gnn, graphs, CPU).argmax(dim=1) == labels).double().mean())
+__all__ = [
+    "CPU",
+    "EpochReport",
+    "LabelledGraphs",
+    "TrainedGnn",
+    "Training",
+    "accuracy",
+    "show_epochs",
+    "train",
+    "with_edge_noise",
+]
 
 
 @contextmanager

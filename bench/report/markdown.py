@@ -8,7 +8,7 @@ from bench.report.results_store import Row
 
 _TEXT_COLUMNS = frozenset(
     {"dataset", "method", "figure", "target", "figures", "verdict", "post_hoc", "section"}
-    | {"missed", "command", "commit", "date", "remark"}
+    | {"missed", "command", "commit", "date", "remark", "network"}
 )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.report.markdown import table
-from bench.report.results_page import TITLES
+from bench.report.results_page import TITLES, size_table
 from bench.report.results_store import COMMANDS, Results, Row
 
 NOTES = Path(__file__).resolve().parent / "notes"
@@ -18,6 +18,8 @@ def methods_page(results: Results) -> str:
     for command in COMMANDS:
         sections += [f"\n## {TITLES[command]}\n\n", read_note(command)]
         rows = results.rows(command)
+        if rows and command == "paper_sizes":
+            sections.append(size_table(results))
         if rows:
             sections += ["\n### Runs\n", runs_table(rows), _environments(rows)]
     return "".join(sections)

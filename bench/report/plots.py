@@ -11,7 +11,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bench.report.paper_figures import CLASS_CONFIDENCE, GNN_ACCURACY
+from bench.report.paper_figures import CF_ACC_AUC, CLASS_CONFIDENCE, GNN_ACCURACY
 from bench.report.results_store import Row
 
 Plot = Callable[[Sequence[Row]], Figure | None]  # None if the rows lack its data
@@ -21,6 +21,9 @@ _COLOURS = {
     "d4_answers": "#6bbf9b",
     "d4_no_denoiser": "#3f7cac",
     "d4_paper": "#8f5db7",
+    "d4_paper_one_sample": "#d3c1e3",
+    "d4_paper_threshold": "#b79ad1",
+    "d4_paper_ranked": "#5d3a7e",
     "greedy": "#c8553d",
     "greedy_delete": "#e09f3e",
     "gnnexplainer": "#3f7cac",
@@ -124,6 +127,26 @@ def _naturalness(rows: Sequence[Row]) -> Figure | None:
     return _panels(_distinct(rows_with_mmd, "dataset"), draw_dataset)
 
 
+def _paper_curve(rows: Sequence[Row]) -> Figure | None:
+    def draw_dataset(axes: Axes, dataset: str) -> None:
+        dataset_rows = [row for row in rows if row["dataset"] == dataset]
+        for sampling in _distinct(dataset_rows, "sampling"):
+            points = sorted(
+                (row["steps"], row["auc_one_edit"])
+                for row in dataset_rows
+                if row["sampling"] == sampling
+            )
+            steps, areas = zip(*points, strict=True)
+            axes.plot(steps, areas, marker="o", markersize=2.5, linewidth=1, label=sampling)
+        if dataset in CF_ACC_AUC:
+            axes.axhline(CF_ACC_AUC[dataset], color="black", linewidth=0.8, label="paper")
+        axes.set_xlabel("training steps")
+        axes.set_ylabel("AUC one-edit")
+        axes.set_ylim(-0.03, 1.03)
+
+    return _panels(_distinct(rows, "dataset"), draw_dataset)
+
+
 def _class_confidence(rows: Sequence[Row]) -> Figure | None:
     def draw_dataset(axes: Axes, dataset: str) -> None:
         dataset_rows = [row for row in rows if row["dataset"] == dataset]
@@ -181,6 +204,7 @@ def _robustness(rows: Sequence[Row]) -> Figure | None:
 PLOTS: dict[str, dict[str, Plot]] = {  # by command, then by file name
     "gnns": {"gnn-accuracy": _gnn_accuracy},
     "counterfactual": {"cf-acc-curves": _cf_acc_curves, "naturalness": _naturalness},
+    "paper": {"paper-training": _paper_curve},
     "classes": {"class-confidence": _class_confidence},
     "robustness": {"robustness": _robustness},
 }

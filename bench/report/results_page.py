@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.report.believability_tables import believability_tables
 from bench.report.markdown import table
 from bench.report.missed_targets import is_post_hoc
 from bench.report.paper_figures import CF_ACC_AUC, CLASS_CONFIDENCE, GNN_ACCURACY
@@ -19,8 +20,11 @@ from bench.speed.section import format_cell
 TITLES = {
     "gnns": "Target GNNs",
     "counterfactual": "Counterfactuals",
+    "paper": "The paper's training over its steps",
+    "paper_sizes": "Sizes of the paper's network",
     "classes": "Class explanations",
     "robustness": "Robustness",
+    "typicality": "Typicality",
     "speed": "Speed",
 }
 _GNN_COLUMNS = {
@@ -60,6 +64,7 @@ _COUNTERFACTUAL_COLUMNS = {
     "auc_one_edit": "AUC one-edit",
     "paper": "AUC paper",
     "fidelity_auc": "fidelity AUC of flips",
+    "mean_ratio": "mean ratio",
     "flip_rate_005": "flips ≤ 0.05",
     "flip_rate_01": "flips ≤ 0.1",
     "flip_rate": "flips ≤ 0.3",
@@ -73,6 +78,36 @@ _METHOD_TABLES = {
     "auc_strict": "AUC strict by method",
     "mmd_heldout": "Held-out MMD by method",
     "gnn_evaluations": "GNN evaluations per instance by method",
+}
+_PAPER_COLUMNS = {
+    "dataset": "data set",
+    "network": "network",
+    "steps": "steps",
+    "epochs": "epochs",
+    "cpu_seconds": "training CPU s",
+    "n": "instances",
+    "auc_strict one_sample": "strict: one sample",
+    "auc_strict sample": "strict: 100 samples",
+    "auc_strict scattered": "strict: scattered",
+    "auc_strict threshold": "strict: threshold",
+    "auc_strict ranked": "strict: ranked",
+    "auc_one_edit one_sample": "one-edit: one sample",
+    "auc_one_edit sample": "one-edit: 100 samples",
+    "auc_one_edit scattered": "one-edit: scattered",
+    "auc_one_edit threshold": "one-edit: threshold",
+    "auc_one_edit ranked": "one-edit: ranked",
+    "ceiling": "ceiling",
+    "paper": "AUC paper",
+}
+_SIZE_COLUMNS = {
+    "dataset": "data set",
+    "hidden": "hidden",
+    "blocks": "layers",
+    "batch_graphs": "batch",
+    "alpha": "alpha",
+    "seconds_per_step": "CPU s per step",
+    "hours": "CPU hours of the printed epochs",
+    "remark": "remark",
 }
 _CLASS_COLUMNS = {
     "dataset": "data set",
@@ -95,6 +130,22 @@ _CLASS_COLUMNS = {
     "mmd_heldout d4_paper": "MMD, `d4_paper`",
     "seconds": "CPU s per 100",
 }
+_TYPICALITY_COLUMNS = {
+    "dataset": "data set",
+    "calibration": "calibration graphs",
+    "ranked": "third part",
+    "uniform": "splits with p ≥ .05",
+    "uniform_share": "of further splits",
+    "median_p": "median p",
+    "smallest_p": "smallest p",
+    "auc_1": "AUC, 1 % edits",
+    "auc_2": "2 %",
+    "auc_10": "10 %",
+    "low": "flagged, unedited",
+    "detected_1": "flagged, 1 % edits",
+    "detected_2": "2 %",
+    "detected_10": "10 %",
+}
 
 
 def results_page(
@@ -108,7 +159,7 @@ def results_page(
     if verdicts:
         sections += ["\n## Summary\n", *_summary(results, verdicts, missed)]
     for command in COMMANDS:
-        if results.rows(command):
+        if results.rows(command) and command in _TABLES:
             command_verdicts = [verdict for verdict in verdicts if verdict.command == command]
             sections.append(f"\n## {TITLES[command]}\n")
             sections += _TABLES[command](results)
@@ -142,7 +193,7 @@ def _summary(
             **_counts([one for one in verdicts if one.command == command], missed),
         }
         for command in COMMANDS
-        if results.rows(command)
+        if any(one.command == command for one in verdicts)
     ]
     sections.append({"section": "**all**", **_counts(verdicts, missed)})
     yield table(
@@ -219,7 +270,36 @@ def _counterfactual_tables(results: Results) -> list[str]:
             for dataset in results.datasets("counterfactual")
         ]
         tables += [f"\n{title}:\n", table(lines, columns)]
-    return tables
+    return tables + believability_tables(results)
+
+
+def _paper_tables(results: Results) -> list[str]:
+    """The last point of each training; the ways to decide edges stand side by side."""
+    lines = []
+    for dataset in results.datasets("paper"):
+        rows = results.rows("paper", dataset)
+        last = max(rows, key=lambda row: float(row["steps"]))
+        network = f"hidden {last['hidden']}, {last['blocks']} layers"
+        line = {**last, "network": network, "paper": CF_ACC_AUC.get(dataset)}
+        for row in rows:
+            if row["steps"] == last["steps"]:
+                for figure in ("auc_strict", "auc_one_edit"):
+                    line[f"{figure} {row['sampling']}"] = row[figure]
+        lines.append(line)
+    return [table(lines, _PAPER_COLUMNS)]
+
+
+def size_table(results: Results) -> str:
+    """All timed networks; `benchmark-methods.md` shows it."""
+    rows = [
+        {
+            **row,
+            "hours": 1500 * row["steps_per_epoch"] * row["seconds_per_step"] / 3600,
+            "remark": ", ".join(word for word in ("printed", "chosen") if row[word]),
+        }
+        for row in results.rows("paper_sizes")
+    ]
+    return table(rows, _SIZE_COLUMNS)
 
 
 def _class_tables(results: Results) -> list[str]:
@@ -265,23 +345,33 @@ def _robustness_tables(results: Results) -> list[str]:
     return [caption, table(lines, columns | {"flips": "explanations that flip the GNN"})]
 
 
+def _typicality_tables(results: Results) -> list[str]:
+    rows = [
+        {**row, "uniform": f"{row['uniform_splits']} of {row['splits']}"}
+        for row in results.rows("typicality")
+    ]
+    return [table(rows, _TYPICALITY_COLUMNS)]
+
+
 def _speed_tables(results: Results) -> list[str]:
     """The first table of each speed benchmark; the others stay in the JSON."""
     tables = []
     for row in results.rows("speed"):
-        tables.append(f"\n### {row['dataset']}{' (short run)' if row.get('short') else ''}\n")
+        name = f"**{row['dataset']}**{' (short run)' if row.get('short') else ''}"
         for saved in row.get("tables", ())[:1]:
             keys = ["figure", *map(str, range(1, len(saved["columns"])))]
             lines = [dict(zip(keys, map(format_cell, line), strict=True)) for line in saved["rows"]]
             columns = dict(zip(keys, saved["columns"], strict=True))
-            tables += [f"\n{saved['title']}:\n", table(lines, columns)]
+            tables += [f"\n{name}: {saved['title']}:\n", table(lines, columns)]
     return tables
 
 
 _TABLES = {
     "gnns": _gnn_tables,
     "counterfactual": _counterfactual_tables,
+    "paper": _paper_tables,
     "classes": _class_tables,
     "robustness": _robustness_tables,
+    "typicality": _typicality_tables,
     "speed": _speed_tables,
 }

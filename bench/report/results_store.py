@@ -10,7 +10,16 @@ from typing import Any
 
 RESULTS = Path("bench/results")
 NOT_MEASURED = "not measured"  # a figure that older rows lack
-COMMANDS = ("gnns", "counterfactual", "classes", "robustness", "speed")
+COMMANDS = (
+    "gnns",
+    "counterfactual",
+    "paper",
+    "paper_sizes",
+    "classes",
+    "robustness",
+    "typicality",
+    "speed",
+)
 
 Row = Mapping[str, Any]
 
@@ -52,13 +61,22 @@ def save_rows(command: str, rows: Iterable[Row], folder: Path = RESULTS) -> list
     return files
 
 
+def append_rows(command: str, rows: Sequence[Row], folder: Path = RESULTS) -> Path:
+    """Add rows of one data set to those that its file has, for a curve that grows."""
+    file = folder / f"{command}-{rows[0]['dataset']}.json"
+    before = json.loads(file.read_text()) if file.is_file() else []
+    folder.mkdir(parents=True, exist_ok=True)
+    file.write_text(rows_to_json([*before, *rows]))
+    return file
+
+
 def read_results(folder: Path = RESULTS) -> Results:
     """Read every result file of the folder, sorted by name."""
     by_command: dict[str, list[Row]] = {}
     for command in COMMANDS:
         by_command[command] = [
             row
-            for file in sorted(folder.glob(f"{command}*.json"))
+            for file in sorted(folder.glob(f"{command}-*.json"))
             for row in json.loads(file.read_text())
         ]
     return Results(by_command)

@@ -9,6 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from bench.classes.figures import ClassRow
+from bench.counterfactuals.c2st import Distinguishability
 from bench.counterfactuals.figures import CounterfactualRow, EditDetail
 from bench.robustness.comparison import RobustnessRow
 from bench.speed import section
@@ -19,6 +20,7 @@ _COUNTERFACTUAL_COLUMNS = {
     "auc_one_edit": "AUC one-edit",
     "fidelity_auc": "fidelity AUC of flips",
     "mean_edits": "edits",
+    "mean_ratio": "ratio",
     "flip_rate": "flips ≤ 0.3",
     "mmd_heldout": "MMD held-out",
     "alternatives3": "≥ 3 alternatives",
@@ -47,6 +49,23 @@ _CLASS_COLUMNS = {
     "mmd_heldout": "MMD held-out",
     "mmd_floor": "MMD floor",
     "seconds": "CPU s per 100",
+}
+
+_TYPICALITY_COLUMNS = {
+    "calibration": "calibration",
+    "ranked": "third part",
+    "uniform_splits": "uniform splits",
+    "splits": "of",
+    "uniform_share": "further",
+    "median_p": "median p",
+    "smallest_p": "smallest p",
+    "auc_1": "AUC 1 %",
+    "auc_2": "2 %",
+    "auc_10": "10 %",
+    "low": "low, unedited",
+    "detected_1": "low, 1 %",
+    "detected_2": "2 %",
+    "detected_10": "10 %",
 }
 
 
@@ -110,6 +129,50 @@ def counterfactual_tables(results: Sequence[tuple[CounterfactualRow, EditDetail]
     return [main, details]
 
 
+def believability_table(
+    rows: Sequence[dict[str, Any]], untouched: Distinguishability | None
+) -> Table:
+    """NA, NAFR and C2ST of each method, with their intervals; untouched graphs as control."""
+    table = Table(title="Believability of the first answers, with 95 % intervals")
+    _add_columns(table, ["method", "NA", "NAFR", "flips ≤ 0.3", "ratio", "C2ST", "instances"])
+    for row in rows:
+        table.add_row(
+            row["method"],
+            *(_interval(row[key], row[f"{key}_low"], row[f"{key}_high"]) for key in ("na", "nafr")),
+            *(_cell(row[key]) for key in ("flip_rate", "mean_ratio")),
+            _interval(row["c2st"], row["c2st_low"], row["c2st_high"]),
+            "-" if row["c2st_n"] is None else str(row["c2st_n"]),
+        )
+    if untouched is not None:
+        figures = _interval(untouched.auc, untouched.low, untouched.high)
+        table.add_row("untouched", "-", "-", "-", "-", figures, "-")
+    return table
+
+
+def judge_table(judges: Sequence[dict[str, Any]]) -> Table:
+    table = Table(title="Judges of NA and NAFR")
+    table.add_column("architecture")
+    for title in ("validation accuracy", "agreement with the GNN"):
+        table.add_column(title, justify="right")
+    for judge in judges:
+        figures = (judge["validation_accuracy"], judge["agreement"])
+        table.add_row(judge["architecture"], *map(_cell, figures))
+    return table
+
+
+def paper_table(rows: Sequence[dict[str, Any]]) -> Table:
+    first = rows[0]
+    table = Table(
+        title=f"{first['dataset']}: {first['steps']} steps, {first['epochs']:.1f} epochs, "
+        f"{first['cpu_seconds']:.0f} CPU s, {first['n']} instances"
+    )
+    keys = ("sampling", "auc_strict", "auc_one_edit", "ceiling", "flip_rate", "mean_edits")
+    _add_columns(table, (*keys, "loss_dist", "loss_cf", "training_flip_rate", "explain_seconds"))
+    for row in rows:
+        table.add_row(*(_cell(row[str(column.header)]) for column in table.columns))
+    return table
+
+
 def robustness_table(rows: Sequence[RobustnessRow]) -> Table:
     """One line per method, one column per noise level."""
     first = rows[0]
@@ -126,6 +189,16 @@ def robustness_table(rows: Sequence[RobustnessRow]) -> Table:
         table.add_row(method, *(_cell(row.top_k_accuracy) for row in method_rows), _cell(flips))
     unchanged = [row.kept for row in rows if row.method == first.method]
     table.add_row("share with unchanged class", *map(_cell, unchanged), "")
+    return table
+
+
+def typicality_table(rows: Sequence[dict[str, Any]]) -> Table:
+    table = Table(title="Typicality of unseen graphs and of graphs with random edits")
+    table.add_column("data set")
+    for title in _TYPICALITY_COLUMNS.values():
+        table.add_column(title, justify="right")
+    for row in rows:
+        table.add_row(row["dataset"], *(_cell(row[key]) for key in _TYPICALITY_COLUMNS))
     return table
 
 
@@ -150,9 +223,16 @@ def _add_columns(table: Table, titles: Iterable[str]) -> None:
         table.add_column(title, justify="left" if is_name else "right", no_wrap=is_name)
 
 
+def _interval(value: float | None, low: float | None, high: float | None) -> str:
+    if value is None or low is None or high is None:
+        return "-"
+    return f"{value:.3f} ({low:.3f} to {high:.3f})"
+
+
 def _cell(value: str | float | None) -> str:
     if isinstance(value, str):
         return value
     if value is None:
         return "-"
-    return f"{value:.0f}" if value >= 100 else f"{value:.3f}"
+    is_count = isinstance(value, int) or value >= 100
+    return f"{value:.0f}" if is_count else f"{value:.3f}"

@@ -23,7 +23,7 @@ from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn, predict
 from models.counterfactual.explain import CounterfactualConfig, explain
 from models.counterfactual.oracle import CounterfactualOracle, FlipGoal
-from models.diffusion.denoiser import Denoiser
+from models.diffusion.edge_denoiser import EdgeDenoiser
 from models.graphs.edits import EditRules, EditSpace
 
 RANKINGS = ("d4", "d4_answers", "greedy", "gnnexplainer", "random")
@@ -33,7 +33,7 @@ Edit = tuple[int, int, bool]  # source < target, added
 Ranking = Callable[[Graph, EditRules, int], list[Edit]]  # graph, rules with the ratio, seed
 
 
-def make_ranking(name: str, gnn: Gnn, denoiser: Denoiser | None) -> Ranking:
+def make_ranking(name: str, gnn: Gnn, denoiser: EdgeDenoiser | None) -> Ranking:
     """Return the ranking function with this name."""
     if name in WITH_DENOISER:
         if denoiser is None:
@@ -57,7 +57,7 @@ def flips_gnn(gnn: Gnn, graph: Graph, edits: Sequence[Edit]) -> bool:
 
 def rank_by_score(
     gnn: Gnn,
-    denoiser: Denoiser,
+    denoiser: EdgeDenoiser,
     graph: Graph,
     rules: EditRules,
     *,
@@ -90,7 +90,7 @@ def rank_by_score(
 
 
 def rank_answers_first(
-    gnn: Gnn, denoiser: Denoiser, graph: Graph, rules: EditRules, *, seed: int
+    gnn: Gnn, denoiser: EdgeDenoiser, graph: Graph, rules: EditRules, *, seed: int
 ) -> list[Edit]:
     """Rank the edits that users get first, then the others by smoothed score."""
     space = EditSpace.of(graph, rules)
@@ -100,7 +100,13 @@ def rank_answers_first(
 
 
 def _answers(
-    gnn: Gnn, denoiser: Denoiser, graph: Graph, rules: EditRules, seed: int, *, alternatives: int
+    gnn: Gnn,
+    denoiser: EdgeDenoiser,
+    graph: Graph,
+    rules: EditRules,
+    seed: int,
+    *,
+    alternatives: int,
 ) -> list[Edit]:
     config = CounterfactualConfig(alternatives=alternatives)
     outcome = explain(gnn, denoiser, graph, rules, config, seed=seed, device=CPU)
@@ -109,7 +115,9 @@ def _answers(
     ]
 
 
-def _by_score(gnn: Gnn, denoiser: Denoiser, space: EditSpace, smoothing: Smoothing) -> list[Edit]:
+def _by_score(
+    gnn: Gnn, denoiser: EdgeDenoiser, space: EditSpace, smoothing: Smoothing
+) -> list[Edit]:
     goal = _goal(gnn, space.graph)
     scores = smoothed_scores(gnn, denoiser, space, goal, smoothing)
     return _edits(space, scores.argsort(descending=True, stable=True).tolist())

@@ -15,7 +15,7 @@ from torch import Tensor
 from d4explain.gnn.graphs import DenseGraphs, to_dense
 from d4explain.gnn.network import Gnn
 from models.counterfactual.oracle import FlipGoal
-from models.diffusion.denoiser import Denoiser
+from models.diffusion.edge_denoiser import EdgeDenoiser
 from models.diffusion.noise import NoiseLevel
 from models.graphs.edits import EditSpace
 
@@ -30,7 +30,7 @@ class Smoothing:
 
 
 def smoothed_scores(
-    gnn: Gnn, denoiser: Denoiser, space: EditSpace, goal: FlipGoal, smoothing: Smoothing
+    gnn: Gnn, denoiser: EdgeDenoiser, space: EditSpace, goal: FlipGoal, smoothing: Smoothing
 ) -> Tensor:
     """Margin gain of each edit on the soft graph, averaged over noise levels: [pair]."""
     soft = _denoised(denoiser, to_dense([space.graph]), smoothing.levels)
@@ -40,7 +40,9 @@ def smoothed_scores(
     return torch.stack(gains).mean(dim=0)
 
 
-def _denoised(denoiser: Denoiser, graphs: DenseGraphs, levels: tuple[float, ...]) -> DenseGraphs:
+def _denoised(
+    denoiser: EdgeDenoiser, graphs: DenseGraphs, levels: tuple[float, ...]
+) -> DenseGraphs:
     """P(edge | input, noise level) of the denoiser, without its counterfactual condition.
 
     The assumed noise preserves density, like most of the denoiser's training noise.

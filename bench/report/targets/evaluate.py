@@ -9,6 +9,7 @@ from bench.report.results_store import NOT_MEASURED, Results
 from bench.report.targets.classes import class_verdicts
 from bench.report.targets.counterfactual import counterfactual_verdicts
 from bench.report.targets.robustness import robustness_verdicts
+from bench.report.targets.typicality import typicality_verdicts
 from bench.report.targets.verdict import TOLERANCE, Verdict, format_pair
 from bench.speed.bounds import BOUNDS
 from bench.speed.section import format_cell
@@ -20,6 +21,7 @@ def evaluate_targets(results: Results) -> list[Verdict]:
         *counterfactual_verdicts(results),
         *class_verdicts(results),
         *robustness_verdicts(results),
+        *typicality_verdicts(results),
         *_speed_verdicts(results),
     ]
 

@@ -161,6 +161,8 @@ def _prepare_request(client: Client, seed: int) -> dict[str, Any]:
     client.wait(denoiser.job.id, timeout=_TRAINING_TIMEOUT)
     return {
         "kind": "counterfactual",
+        "aim": "minimal",
+        "judges": "none",
         "gnn": gnn.id,
         "dataset": dataset.id,
         "graph": documents[0],

@@ -31,8 +31,8 @@ from d4explain.gnn.device import choose_device
 from d4explain.gnn.network import Gnn
 from d4explain.stack.embedded import embedded_stack
 from models.counterfactual.explain import CounterfactualConfig, CounterfactualOutcome
-from models.counterfactual.search_config import PRESETS
-from models.diffusion.denoiser import Denoiser
+from models.counterfactual.search.search_config import PRESETS
+from models.diffusion.edge_denoiser import EdgeDenoiser
 from store.catalogue import denoisers, gnns
 from store.settings import Settings
 from store.store import Store
@@ -60,7 +60,7 @@ class Environment:
     dataset_id: str
     graphs: list[Document]  # node-link format
     gnn: Gnn
-    denoiser: Denoiser
+    denoiser: EdgeDenoiser
 
     def request(self, graphs: Sequence[Document]) -> Document:
         return {
@@ -69,6 +69,8 @@ class Environment:
             "dataset": self.dataset_id,
             "denoiser": {"steps": _STEPS},
             "preset": _PRESET,
+            "aim": "minimal",
+            "judges": "none",
             "graphs": list(graphs),
         }
 
@@ -93,7 +95,7 @@ class Environment:
         )
         (case,) = cases_of(request, self.gnn.spec)
         device = choose_device("cpu")
-        return case.explain(self.gnn, self.denoiser, config, device, lambda: False)
+        return case.explain(self.gnn, self.denoiser, config, device=device)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +27,11 @@ from d4explain.gnn.spec import GnnSpec
 from models.counterfactual.explain import CounterfactualConfig, CounterfactualOutcome, explain
 from models.counterfactual.large.candidate_space import CandidateConfig
 from models.counterfactual.nodes import explain_node
-from models.counterfactual.search_config import PRESETS
-from models.diffusion.denoiser import Denoiser, DenoiserShape
+from models.counterfactual.search.search_config import PRESETS
+from models.diffusion.denoiser import Denoiser
+from models.diffusion.edge_denoiser import EdgeDenoiser
 from models.diffusion.recipes import Objective, recipe_for
+from models.diffusion.stored_shapes import denoiser_of
 from models.graphs.csr_graph import CsrGraph
 from models.graphs.edits import EditRules
 from models.graphs.large_neighbourhoods import surroundings
@@ -111,10 +112,10 @@ def of_motifs(folder: str, nodes: str, _seed: str) -> Measurement:
     return _measure(folder, chain_near_boundary(gnn, pieces, int(nodes)))
 
 
-def save_models(folder: Path, gnn: Gnn, denoiser: Denoiser, pieces: list[Graph]) -> None:
+def save_models(folder: Path, gnn: Gnn, denoiser: EdgeDenoiser, pieces: list[Graph]) -> None:
     """Write the models for the processes; the GNN has the layers of BA-3Motif."""
     save_file(dict(gnn.state_dict()), folder / GNN)
-    shape = {"shape": json.dumps(asdict(denoiser.shape))}
+    shape = {"shape": json.dumps(denoiser.shape_document())}
     save_file(dict(denoiser.state_dict()), folder / DENOISER, metadata=shape)
     tensors = {f"x{i}": piece.features for i, piece in enumerate(pieces)}
     tensors |= {f"edges{i}": piece.edges.contiguous() for i, piece in enumerate(pieces)}
@@ -148,7 +149,7 @@ def _measure(
     }
 
 
-def _load_models(folder: str) -> tuple[Gnn, Denoiser]:
+def _load_models(folder: str) -> tuple[Gnn, EdgeDenoiser]:
     from bench.gnns.recipes import target_recipe  # noqa: PLC0415 - would add to the memory of `node`
 
     spec: GnnSpec = target_recipe("ba3motif").spec(1, 3)
@@ -156,7 +157,7 @@ def _load_models(folder: str) -> tuple[Gnn, Denoiser]:
     gnn.load_state_dict(load_file(Path(folder) / GNN))
     with safe_open(Path(folder) / DENOISER, framework="pt") as opened:
         shape = json.loads(opened.metadata()["shape"])
-    denoiser = Denoiser(DenoiserShape(**shape))
+    denoiser = denoiser_of(shape)
     denoiser.load_state_dict(load_file(Path(folder) / DENOISER))
     return gnn.eval().requires_grad_(False), denoiser.eval().requires_grad_(False)
 

@@ -11,10 +11,11 @@ from bench.gnns.example_gnn import example_spec
 from bench.speed.training.products import ProductReplay, products_of
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn
-from models.diffusion.recipes import Objective, Recipe, recipe_for
+from models.diffusion.recipes import Objective, PaperRecipe, Recipe, recipe_for
 from models.graphs.subgraphs import connected_subgraph, neighbours_of
 from models.training.batches import HELD_OUT_DIVISOR
-from models.training.trainer import Trainer
+from models.training.make_trainer import make_trainer
+from models.training.progress import DenoiserTrainer
 
 CPU = torch.device("cpu")
 _MANY_STEPS = 10**6  # so many that no timed step also validates
@@ -46,13 +47,15 @@ class Setting:
         generator = torch.Generator().manual_seed(seed)
         whole = (tree_cycle if self.recipe == "paper" else ba_shapes)(generator).graph
         neighbours = neighbours_of(whole)
-        held_out = (self.graphs - 1) // (HELD_OUT_DIVISOR - 1)  # leaves `graphs` for training
+        held_out = 0  # the paper's training holds out nothing
+        if self.recipe != "paper":
+            held_out = (self.graphs - 1) // (HELD_OUT_DIVISOR - 1)  # leaves `graphs` for training
         return [
             connected_subgraph(whole, neighbours, self.nodes, generator)
             for _ in range(self.graphs + held_out)
         ]
 
-    def training(self, seed: int, *, with_gnn: bool = False) -> Trainer:
+    def training(self, seed: int, *, with_gnn: bool = False) -> DenoiserTrainer:
         """Train on L_dist alone, or on all losses from the first step on.
 
         The GNN is untrained, because its predictions do not affect the time.
@@ -64,9 +67,9 @@ class Setting:
             with torch.random.fork_rng():
                 torch.manual_seed(seed)
                 gnn = Gnn(example_spec(graphs[0].features.shape[1], 3)).eval()
-        return Trainer(graphs, gnn, recipe, seed=seed, device=CPU)
+        return make_trainer(graphs, gnn, recipe, seed=seed, device=CPU)
 
-    def _recipe(self, *, with_gnn: bool) -> Recipe:
+    def _recipe(self, *, with_gnn: bool) -> Recipe | PaperRecipe:
         recipe = recipe_for(
             Objective.COUNTERFACTUAL,
             self.recipe,
@@ -75,6 +78,8 @@ class Setting:
             blocks=self.blocks,
             alpha=None if with_gnn else 0.0,
         )
+        if isinstance(recipe, PaperRecipe):
+            return replace(recipe, batch_graphs=self.graphs, noise_levels=self.levels)
         return replace(
             recipe,
             counterfactual_share=1.0,
@@ -87,7 +92,7 @@ class Setting:
 class Steps:
     """Runs one training step per call; `replay_products` runs only its matrix products."""
 
-    def __init__(self, training: Trainer) -> None:
+    def __init__(self, training: DenoiserTrainer) -> None:
         self._steps = training.run()
         self.products = products_of(self)
         self.replay_products = ProductReplay(self.products)

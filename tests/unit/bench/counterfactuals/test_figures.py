@@ -17,8 +17,10 @@ from bench.__main__ import app
 from bench.counterfactuals.figures import MethodResult, counterfactual_row, shared_mmd, toggle_pairs
 from bench.counterfactuals.instances import (
     EditableInstance,
+    InstancePart,
     candidate_pairs,
     fewest_edits,
+    held_out_graphs,
     is_covered,
     select_instances,
 )
@@ -39,10 +41,21 @@ torch.set_num_threads(1)
 CPU = torch.device("cpu")
 ROW_KEYS = [
     *("dataset", "method", "n", "auc_strict", "ceiling", "auc_possible", "auc_one_edit"),
-    *("fidelity_auc", "mean_edits", "flip_rate", "flip_rate_005", "flip_rate_01", "mmd_sum"),
+    *(
+        "fidelity_auc",
+        "mean_edits",
+        "mean_ratio",
+        "flip_rate",
+        "flip_rate_005",
+        "flip_rate_01",
+        "mmd_sum",
+    ),
     *("mmd_heldout", "mmd_floor", "alternatives", "alternatives3", "share_not_minimal"),
     *("gnn_evaluations", "gnn_gradients", "cpu_seconds", "cpu_seconds_n60", "share_covered"),
     *("refuted_on_whole", "train_seconds", "curve"),
+    *("na", "na_low", "na_high", "nafr", "nafr_low", "nafr_high"),
+    *("c2st", "c2st_low", "c2st_high", "c2st_n", "c2st_untouched"),
+    *("c2st_constant_folds", "judges"),
 ]
 
 
@@ -137,6 +150,8 @@ def test_row_figures() -> None:
         train_seconds=3.0,
     )
     assert (figures.n, figures.flip_rate, figures.mean_edits) == (4, 0.5, 1.5)
+    one, two = (graph.edge_count for graph in graphs[:2])
+    assert figures.mean_ratio == pytest.approx((1 / one + 2 / two) / 2)
     assert (figures.alternatives, figures.alternatives3) == (1.0, 0.5)
     # Of the three covered instances, the second needs one edit less and the third has no answer.
     assert figures.share_not_minimal == pytest.approx(2 / 3)
@@ -188,6 +203,9 @@ def test_whole_run_resumes_and_its_dump_is_valid(
     by_method = {row["method"]: row for row in rows}
     assert by_method["d4"]["mmd_gain_low"] <= by_method["d4"]["mmd_gain_high"]
     assert by_method["d4"]["auc_strict"] >= by_method["greedy"]["auc_strict"]
+    assert len(by_method["d4"]["judges"]) == 5
+    assert by_method["d4"]["c2st"] is None  # too few instances
+    assert "too few to measure it" in first.output
     assert Path("rows.png").read_bytes().startswith(b"\x89PNG")
     check_dump(Path("dump"))
 
@@ -232,6 +250,31 @@ def check_dump(folder: Path) -> None:
                 assert int(predict(gnn, [after], CPU)[0].argmax()) != instance["label"]
                 checked += 1
     assert checked
+
+
+def test_validation_instances_are_explained_apart_from_test_instances() -> None:
+    train, validation, test = (
+        Part([random_graph(first + seed, 6) for seed in range(12)], torch.zeros(12).long())
+        for first in (0, 100, 200)
+    )
+    task = Task("x", 2, train, validation, test)
+    tested = select_instances(task, 5, 0)
+    assert not any(instance.from_validation for instance in tested)
+    assert held_out_graphs(task, tested, InstancePart.TEST) == validation.graphs
+    validated = select_instances(task, 5, 0, InstancePart.VALIDATION)
+    explained = [id(instance.graph) for instance in validated]
+    assert all(instance.from_validation for instance in validated)
+    assert set(explained) <= set(map(id, validation.graphs))
+    held_out = held_out_graphs(task, validated, InstancePart.VALIDATION)
+    assert not set(explained).intersection(map(id, held_out))
+    # Seven validation graphs are few, so training graphs are added.
+    assert len(held_out) == 7 + 12
+
+
+def test_results_of_validation_instances_are_not_saved() -> None:
+    arguments = ["counterfactual", "--instances", "validation", "--keep"]
+    result = CliRunner().invoke(app, arguments)
+    assert (result.exit_code, "test instances" in result.output) == (2, True)
 
 
 def test_unknown_methods_and_data_sets_are_rejected() -> None:

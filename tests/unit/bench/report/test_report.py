@@ -22,7 +22,11 @@ from bench.report.targets.evaluate import evaluate_targets
 from bench.speed.benchmarks import SPEED_BENCHMARKS
 from bench.speed.bounds import BOUNDS
 from bench.speed.section import Figures, Section, Table
-from tests.unit.bench.report.example_rows import class_row, rows_of_every_command
+from tests.unit.bench.report.example_rows import (
+    class_row,
+    counterfactual_row,
+    rows_of_every_command,
+)
 
 ROOT = Path(__file__).resolve().parents[4]
 MOST_LINES = 400
@@ -50,17 +54,43 @@ def test_results_page_has_every_table_plot_and_verdict(tmp_path: Path) -> None:
     assert "| bbbp | 300 | 300 | 300 |" in text  # GNN evaluations of each method
     assert "| mutagenicity | 1 | 7 | 0.900 | 0.856 | 0.900 | 0.900 | 0.300 | 0.280 |" in text
     assert "| bbbp | Top-K accuracy 1 without noise | 1.000 | reached |  |" in text
-    assert "### mmd (short run)\n\nby hand:\n\n| N | ms |\n|---|---:|\n| thirty | 0.1235 |" in text
+    assert "**mmd** (short run): by hand:\n\n| N | ms |\n|---|---:|\n| thirty | 0.1235 |" in text
     mmd = "| mmd | MMD of 200 vs 200 graphs ≥ 50 times faster than a plain loop | 50 | reached |  |"
     assert mmd in text
     assert "| not measured | undecided |" in text
     assert "No saved results" not in text
     plots = re.findall(r"!\[.*\]\((plots/.*\.svg)\)", text)
     assert [Path(plot).stem for plot in plots] == [
-        *("gnn-accuracy", "cf-acc-curves", "naturalness", "class-confidence", "robustness")
+        *("gnn-accuracy", "cf-acc-curves", "naturalness", "paper-training"),
+        *("class-confidence", "robustness"),
     ]
+    # the last point of the curve: one way to decide edges per column
+    assert "| bbbp | hidden 64, 6 layers | 20 | 4.000 | 60.000 | 60 | 0.125 | 0.250 |" in text
+    methods = page.with_name("benchmark-methods.md").read_text()
+    assert "| bbbp | 64 | 6 | 16 | 0.005 | 3.000 | 125 | chosen |" in methods
     for plot in plots:
         assert (page.parent / plot).stat().st_size < 100_000
+
+
+def test_believability_has_tables_where_it_was_measured(tmp_path: Path) -> None:
+    measured = {"na": 0.25, "na_low": 0.2, "na_high": 0.3, "nafr": 0.2, "nafr_low": 0.1}
+    measured |= {"nafr_high": 0.3, "c2st": 0.9, "c2st_low": 0.85, "c2st_high": 0.95}
+    judges = [{"validation_accuracy": 0.8, "agreement": 0.9}] * 4
+    judges += [{"validation_accuracy": 0.7, "agreement": 0.95}]
+    rows = [
+        counterfactual_row("bbbp", "d4"),  # saved before the measures existed
+        counterfactual_row("nci1", "d4", **measured, c2st_untouched=0.51, judges=judges),
+        counterfactual_row("nci1", "random", **measured | {"c2st": None}, c2st_untouched=0.51),
+    ]
+    save_rows("counterfactual", rows, tmp_path / "results")
+    page = tmp_path / "page.md"
+    write_report(tmp_path / "results", page, tmp_path / "missed.json")
+    text = page.read_text()
+    assert "| nci1 | 0.250 (0.20 to 0.30) | 0.250 (0.20 to 0.30) |" in text
+    assert "\n| bbbp | - | - |\n" in text
+    assert "| data set | `d4` | untouched graphs |" in text  # C2ST of random was not measured
+    assert "| nci1 | 0.900 (0.85 to 0.95) | 0.510 |" in text
+    assert "| nci1 | 5 | 0.700 to 0.800 | 0.900 to 0.950 |" in text
 
 
 def test_methods_page_lists_the_runs(tmp_path: Path) -> None:
@@ -116,7 +146,11 @@ def test_missing_results_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     result = CliRunner().invoke(app, ["report"], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     text = Path("docs/benchmarks.md").read_text()
-    assert "No saved results for: counterfactuals, class explanations, robustness, speed." in text
+    missing = (
+        "counterfactuals, the paper's training over its steps, sizes of the paper's network, "
+        "class explanations, robustness, typicality, speed"
+    )
+    assert f"No saved results for: {missing}." in text
     assert sorted(file.name for file in Path("docs/plots").iterdir()) == ["gnn-accuracy.svg"]
 
 

@@ -16,6 +16,7 @@ from tests.unit.bench.report.example_rows import (
     counterfactual_row,
     robustness_rows,
     speed_row,
+    typicality_row,
 )
 
 AUC = "AUC strict ≥ `greedy`"
@@ -199,3 +200,13 @@ def test_speed_targets() -> None:
 def test_count_verdicts_omits_outcomes_that_do_not_occur() -> None:
     verdicts = [Verdict("x", "x", "x", "x", reached) for reached in (True, None, True)]
     assert count_verdicts(verdicts) == "2 reached, 1 undecided"
+
+
+def test_typicality_must_be_uniform_in_18_of_20_splits() -> None:
+    rows = [typicality_row("nci1", 18), typicality_row("mutagenicity", 17)]
+    verdicts = list(evaluate("typicality", rows).values())
+    assert [(verdict.dataset, verdict.reached) for verdict in verdicts] == [
+        ("nci1", True),
+        ("mutagenicity", False),
+    ]
+    assert verdicts[0].figures == "18 of 20"

@@ -1,0 +1,1 @@
+"""Typicality of single graphs: is it uniform on unseen graphs, and does it detect edits?"""
