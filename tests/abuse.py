@@ -28,7 +28,7 @@ from typing import Any
 import httpx
 import psutil
 
-from d4explain.contracts.results import CounterfactualResult
+from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.stack.ports import free_port
 from service import examples
 from store.settings import Settings

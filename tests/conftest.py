@@ -148,7 +148,12 @@ class Deployment:
         """Claims the job and ends it as the handler of its kind would."""
         from d4explain.contracts.probe_reports import ProbeCheck, ProbeReport  # noqa: PLC0415
         from store import jobs  # noqa: PLC0415
-        from store.catalogue import denoisers, explanations, gnns  # noqa: PLC0415
+        from store.catalogue import (  # noqa: PLC0415
+            denoisers,
+            explanations,
+            gnns,
+            witness_sets,
+        )
 
         claim = self.claim(job_id)
         with self.store.database.transaction() as session:
@@ -162,6 +167,11 @@ class Deployment:
                     digest = self.store.artifacts.put(b"weights")
                     denoisers.finish(
                         session, claim, weights_digest=digest, shape={}, metrics={"loss": 0.1}
+                    )
+                case jobs.JobKind.WITNESSES:
+                    digest = self.store.artifacts.put(b"witnesses")
+                    witness_sets.finish(
+                        session, claim, weights_digest=digest, description={}, metrics={}
                     )
                 case jobs.JobKind.PREDICT:
                     inline = result
@@ -177,8 +187,13 @@ class Deployment:
             self.finish(explanation["job"]["waiting_for"])
         self.finish(explanation["job"]["id"], result or self.result())
 
-    def work(self, library: Library | None = None) -> None:
-        """Runs all queued jobs with the real handlers; `library` keeps loaded models."""
+    def work(
+        self, library: Library | None = None, handlers: Mapping[Any, Any] | None = None
+    ) -> None:
+        """Runs all queued jobs with the real handlers, or others for some kinds.
+
+        `library` keeps loaded models.
+        """
         import torch  # noqa: PLC0415
 
         from store import jobs  # noqa: PLC0415
@@ -187,11 +202,11 @@ class Deployment:
         from worker.loading.library import Library  # noqa: PLC0415
 
         library = library or Library(self.store.artifacts, torch.device("cpu"))
-        runner = Runner(self.store, library, HANDLERS, "test")
+        runner = Runner(self.store, library, {**HANDLERS, **(handlers or {})}, "test")
         while True:
             with self.store.database.reading() as session:
                 queued = jobs.page(session, state=jobs.JobState.QUEUED).items
-            ready = [job.id for job in queued if job.waiting_for is None]
+            ready = [job.id for job in queued if not job.is_blocked]
             if not ready:
                 return
             runner.run(ready[-1])
@@ -220,7 +235,7 @@ class Deployment:
     @staticmethod
     def result() -> Any:
         """A counterfactual result for two graphs: found for the first, not for the second."""
-        from d4explain.contracts.results import CounterfactualResult  # noqa: PLC0415
+        from d4explain.contracts.counterfactual_results import CounterfactualResult  # noqa: PLC0415
         from service import examples  # noqa: PLC0415
 
         document = dict(examples.EXPLANATION["result"])

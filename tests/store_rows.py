@@ -8,7 +8,7 @@ from d4explain.contracts.gnn_spec import GnnSpecDocument, parse_spec
 from d4explain.contracts.probe_reports import ProbeReport
 from d4explain.contracts.requests import DenoiserConfig
 from store import jobs
-from store.catalogue import datasets, denoisers, explanations, gnns
+from store.catalogue import datasets, denoisers, explanations, gnns, witness_sets
 from store.database.tables import Dataset, Explanation, Gnn, Job
 from store.jobs import Claim
 
@@ -60,9 +60,17 @@ def create_dataset(session: Session, sha256: str = "2" * 64, *, features: int = 
 
 
 def create_explanation(
-    session: Session, gnn: Gnn, dataset: Dataset, config: DenoiserConfig | None = None
+    session: Session,
+    gnn: Gnn,
+    dataset: Dataset,
+    config: DenoiserConfig | None = None,
+    *,
+    judged: bool = False,
 ) -> tuple[Explanation, Job]:
-    """Creates the explanation, its job, and the denoiser if it does not exist yet."""
+    """Creates the explanation, its job, and the denoiser if it does not exist yet.
+
+    A judged explanation also has a witness set.
+    """
     denoiser, training = denoisers.get_or_create(
         session,
         gnn=gnn,
@@ -70,6 +78,9 @@ def create_explanation(
         objective="counterfactual",
         config=config or DenoiserConfig(),
     )
+    witness_set = witness_job = None
+    if judged:
+        witness_set, witness_job = witness_sets.get_or_create(session, gnn=gnn, dataset=dataset)
     return explanations.create(
         session,
         kind="counterfactual",
@@ -77,6 +88,8 @@ def create_explanation(
         dataset=dataset,
         denoiser=denoiser,
         train_job=training,
+        witness_set=witness_set,
+        witness_job=witness_job,
         request_digest="3" * 64,
         seed=11,
     )

@@ -19,8 +19,8 @@ from torch.nn.functional import cross_entropy
 from torch_geometric.nn import GCNConv, GraphConv
 
 from d4explain import Client, UnreachableError
+from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.contracts.job_states import GnnState
-from d4explain.contracts.results import CounterfactualResult
 from d4explain.export.exporter import export
 from d4explain.stack.ports import free_port
 
@@ -113,6 +113,8 @@ def test_a_node_is_explained_and_the_answer_holds(client: Client, tmp_path: Path
         dataset.id,
         [node_link(graph)],
         nodes=nodes,
+        aim="minimal",
+        judges="none",
         denoiser={"steps": 20, "hidden": 8, "blocks": 2},
         constraints={"max_ratio": 0.5},
     )

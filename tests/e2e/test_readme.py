@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from d4explain.stack.ports import free_port
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -25,13 +26,6 @@ def readme_block(mark: str, language: str) -> str:
     block = re.search(rf"<!-- {mark} -->\s*```{language}\n(.*?)```", text, re.DOTALL)
     assert block, f"the README has no {language} block marked <!-- {mark} -->"
     return block.group(1)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.fixture
@@ -101,6 +95,10 @@ def test_the_readme_examples_run_as_written(address: str, tmp_path: Path) -> Non
     assert explained["found"]
     best = explained["counterfactuals"][0]
     assert best["prediction"]["predicted_class"] != explained["prediction"]["predicted_class"]
+    assert best["aim"] == "believable"
+    assert best["verdict"] in ("meaningful", "brittle")
+    judges = [judge for judge in answer["result"]["judges"] if judge["used"]]
+    assert best["transfers"]["asked"] == len(judges) > 0
     assert (tmp_path / "explanation.svg").read_text().startswith("<svg")
     sent = (tmp_path / "request.json").read_bytes().replace(b"\n", b"")  # curl drops line breaks
     assert resubmit(address, sent) == answer

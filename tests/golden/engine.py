@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +46,10 @@ from models.counterfactual.explain import (
 )
 from models.counterfactual.large.candidate_space import CandidateConfig
 from models.counterfactual.nodes import explain_node
-from models.counterfactual.search_config import PRESETS
-from models.diffusion.denoiser import Denoiser, DenoiserShape
+from models.counterfactual.search.search_config import PRESETS
+from models.diffusion.edge_denoiser import EdgeDenoiser
 from models.diffusion.recipes import Objective, Recipe, recipe_for
+from models.diffusion.stored_shapes import denoiser_of
 from models.graphs.neighbourhoods import NodeInstance, instance
 from models.metrics.scores import fidelity, modification_ratio
 from models.training.trainer import Trainer
@@ -254,10 +255,9 @@ def _load_gnn(folder: Path) -> Gnn:
     return gnn.eval().requires_grad_(False)
 
 
-def _load_denoiser(file: Path) -> Denoiser:
+def _load_denoiser(file: Path) -> EdgeDenoiser:
     with safe_open(file, framework="pt") as opened:
-        shape = DenoiserShape(**json.loads(opened.metadata()["shape"]))
-    denoiser = Denoiser(shape)
+        denoiser = denoiser_of(json.loads(opened.metadata()["shape"]))
     denoiser.load_state_dict(load_file(file))
     return denoiser.eval().requires_grad_(False)
 
@@ -309,5 +309,5 @@ def _train_denoiser(graphs: list[Graph], gnn: Gnn, recipe: Recipe, file: Path, s
     for _ in trainer.run():
         pass
     denoiser = trainer.denoiser()
-    shape = json.dumps(asdict(denoiser.shape), sort_keys=True)
+    shape = json.dumps(denoiser.shape_document(), sort_keys=True)
     save_file(dict(denoiser.state_dict()), file, metadata={"shape": shape})

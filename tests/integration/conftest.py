@@ -7,7 +7,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -27,6 +26,7 @@ import safetensors.numpy
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import OperationalError
 
+from d4explain.stack.ports import free_port
 from store.database.tables import Worker
 from store.jobs import workers
 from store.queue.dispatcher import Dispatcher
@@ -48,12 +48,6 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float = 30.0) 
             raise AssertionError(f"still false after {seconds:.0f} s: {what}")
         time.sleep(0.02)
     return time.monotonic() - started
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 @dataclass

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -19,6 +18,7 @@ import psutil
 import pytest
 
 from d4explain.contracts.results import ResultEdge, ResultGraph, ResultNode
+from d4explain.stack.ports import free_port
 from store.settings import Settings
 from store.store import Store
 
@@ -30,8 +30,7 @@ MAX_RSS = 700e6
 def process(tmp_path_factory):
     """A running service: its port, its folder and its process."""
     folder = tmp_path_factory.mktemp("drawings")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     environment = {
         **os.environ,
         "D4_DATA_DIR": str(folder / "data"),

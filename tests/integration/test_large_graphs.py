@@ -11,8 +11,8 @@ import pytest
 import safetensors.numpy
 
 from d4explain import Client
+from d4explain.contracts.counterfactual_results import CounterfactualAnswer, CounterfactualResult
 from d4explain.contracts.job_states import GnnState
-from d4explain.contracts.results import CounterfactualAnswer, CounterfactualResult
 from store.settings import Settings
 
 if TYPE_CHECKING:

@@ -119,6 +119,8 @@ def test_gnns_of_the_first_schema_become_versions_of_their_names(first_schema: D
             {**EXPLANATION, "id": "exp_2", "denoiser_id": None},
         )
         assert explanations.get(session, "exp_2").denoiser_id is None
+        assert explanations.get(session, "exp_2").witness_set_id is None
+        assert jobs.get(session, "job_2").also_waiting_for is None
         new, _ = gnns.create(session, name="motifs", spec=SPEC, weights_digest="3" * 64)
         assert new.version == 3
         gnn_labels.set_alias(session, "production", old)

@@ -18,7 +18,15 @@ from sqlalchemy.orm import Session
 
 from store import jobs
 from store.artifacts.files import Artifacts
-from store.catalogue import datasets, denoisers, explanations, gnn_labels, gnns, idempotency
+from store.catalogue import (
+    datasets,
+    denoisers,
+    explanations,
+    gnn_labels,
+    gnns,
+    idempotency,
+    witness_sets,
+)
 from store.database import job_totals
 from store.database.sessions import Database, read_clock
 from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Table
@@ -73,9 +81,11 @@ def reference_set(session: Session) -> Dataset:
     return create_dataset(session, secrets.token_hex(32))
 
 
-def explanation_of(session: Session, gnn_id: str, dataset_id: str) -> tuple[Explanation, Job]:
+def explanation_of(
+    session: Session, gnn_id: str, dataset_id: str, *, judged: bool = False
+) -> tuple[Explanation, Job]:
     gnn = gnns.require_ready(session, gnn_id)
-    return create_explanation(session, gnn, datasets.get(session, dataset_id))
+    return create_explanation(session, gnn, datasets.get(session, dataset_id), judged=judged)
 
 
 def test_concurrent_registrations_get_different_versions(database: Database) -> None:
@@ -256,6 +266,55 @@ def test_no_job_waits_for_a_finished_training(database: Database, succeeds: bool
                 Job.gnn_id == gnn_id, Job.kind == JobKind.TRAIN, Job.state == JobState.QUEUED
             )
             assert (session.scalar(open_trainings) or 0) <= (0 if succeeds else 1)
+
+
+@pytest.mark.parametrize("witnesses_succeed", [True, False])
+def test_trainings_that_end_at_once_release_every_explanation(
+    database: Database, witnesses_succeed: bool
+) -> None:
+    def finish_training(claim: Claim) -> None:
+        with database.transaction() as session:
+            denoisers.finish(session, claim, weights_digest="5" * 64, shape={}, metrics={})
+            jobs.succeed(session, claim)
+
+    def finish_witnesses(claim: Claim) -> None:
+        with database.transaction() as session:
+            if not witnesses_succeed:
+                jobs.fail(session, claim, "Error", "boom", retryable=False)
+                return
+            witness_sets.finish(session, claim, weights_digest="6" * 64, description={}, metrics={})
+            jobs.succeed(session, claim)
+
+    for _ in range(10):
+        with database.transaction() as session:
+            gnn_id, dataset_id = ready_gnn(session).id, reference_set(session).id
+            _, first = explanation_of(session, gnn_id, dataset_id, judged=True)
+            claims = [
+                claim_job(session, str(id_)) for id_ in (first.waiting_for, first.also_waiting_for)
+            ]
+
+        def act(
+            number: int,
+            claims: list[Claim] = claims,
+            gnn_id: str = gnn_id,
+            dataset_id: str = dataset_id,
+        ) -> str | None:
+            if number < 2:
+                (finish_training, finish_witnesses)[number](claims[number])
+                return None
+            with database.transaction() as session:
+                return explanation_of(session, gnn_id, dataset_id, judged=True)[1].id
+
+        created = [first.id, *(job_id for job_id in run_concurrently(5, act) if job_id)]
+        with database.reading() as session:
+            for job_id in created:
+                job = jobs.get(session, job_id)
+                assert (job.state, job.waiting_for) == (JobState.QUEUED, None)
+                if job.also_waiting_for is not None:  # submitted after the witnesses failed
+                    assert not witnesses_succeed
+                    awaited = jobs.get(session, job.also_waiting_for)
+                    assert (awaited.kind, awaited.state) == (JobKind.WITNESSES, JobState.QUEUED)
+            assert not jobs.get(session, first.id).is_blocked
 
 
 def test_a_gnn_is_either_deleted_or_used(database: Database) -> None:

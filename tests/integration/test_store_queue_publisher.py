@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 import redis
 
+from d4explain.stack.ports import free_port
 from store.jobs import Announcement, Queue
 from store.queue.queue_publisher import BrokerDown, QueuePublisher
 
@@ -25,9 +25,7 @@ class Server:
 
     def __init__(self, folder: Path, transport: str) -> None:
         self._socket = folder / "broker.sock"
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))
-            self._port = listener.getsockname()[1] if transport == "tcp" else 0
+        self._port = free_port() if transport == "tcp" else 0
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

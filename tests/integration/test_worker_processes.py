@@ -20,15 +20,15 @@ import pytest
 import torch
 from sqlalchemy import select
 
+from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.contracts.gnn_spec import GnnSpecDocument
-from d4explain.contracts.job_states import DenoiserState
+from d4explain.contracts.job_states import TrainingState
 from d4explain.contracts.requests import (
     CanonicalGraph,
     CounterfactualRequest,
     DenoiserConfig,
     PredictionRequest,
 )
-from d4explain.contracts.results import CounterfactualResult
 from models.diffusion.recipes import Objective, recipe_for
 from models.training.trainer import Trainer
 from store import jobs
@@ -260,7 +260,7 @@ def test_a_waiting_explanation_is_released_by_its_training(stack: Stack, world: 
     world.wait_for(training.id, JobState.SUCCEEDED)
     world.wait_for(waiting.id, JobState.SUCCEEDED)
     with stack.store.database.reading() as session:
-        assert denoisers.get(session, denoiser.id).state is DenoiserState.READY
+        assert denoisers.get(session, denoiser.id).state is TrainingState.READY
         digest = explanations.get(session, explanation.id).result_digest
     assert digest is not None
     result = CounterfactualResult.model_validate_json(stack.store.artifacts.get(digest))
@@ -471,4 +471,4 @@ def test_another_worker_resumes_from_the_checkpoint_of_a_killed_one(
     ]
     with stack.store.database.reading() as session:
         denoiser = denoisers.get(session, world.job(job_id).denoiser_id or "")
-    assert denoiser.state is DenoiserState.READY
+    assert denoiser.state is TrainingState.READY
