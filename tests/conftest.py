@@ -175,6 +175,14 @@ class Deployment:
                     )
                 case jobs.JobKind.PREDICT:
                     inline = result
+                case jobs.JobKind.PROVISIONAL:
+                    provisional = result or self.result().model_copy(
+                        update={"stage": Stage.PROVISIONAL, "final_adds": ["verdicts"]}
+                    )
+                    digest = self.store.artifacts.put(provisional.model_dump_json().encode())
+                    explanations.finish_provisional(
+                        session, claim, result_digest=digest, summary={"found": 1}
+                    )
                 case _:
                     digest = self.store.artifacts.put(result.model_dump_json().encode())
                     summary = {"found": 1}
@@ -182,10 +190,17 @@ class Deployment:
             jobs.succeed(session, claim, inline)
 
     def finish_explanation(self, explanation: dict[str, Any], result: Any = None) -> None:
-        """Finishes the explanation, and before it the training that it waits for, if any."""
-        if explanation["job"]["waiting_for"]:
-            self.finish(explanation["job"]["waiting_for"])
-        self.finish(explanation["job"]["id"], result or self.result())
+        """Finishes the explanation, and before it the jobs that it waits for."""
+        job_id = explanation["job"]["id"]
+        while (awaited := self.awaited(job_id)) is not None:
+            self.finish(awaited)
+        self.finish(job_id, result or self.result())
+
+    def awaited(self, job_id: str) -> str | None:
+        from store import jobs  # noqa: PLC0415
+
+        with self.store.database.reading() as session:
+            return jobs.get(session, job_id).awaited
 
     def work(
         self, library: Library | None = None, handlers: Mapping[Any, Any] | None = None

@@ -39,6 +39,7 @@ from store.jobs.reaper import (
     reap,
 )
 from store.jobs.submission import Priority, get, get_all, page, submit
+from store.jobs.time_left import Outlook, outlook, training_outlook, with_own_work
 
 __all__ = [
     "Announcement",
@@ -50,6 +51,7 @@ __all__ = [
     "JobEvent",
     "JobKind",
     "JobState",
+    "Outlook",
     "Priority",
     "Queue",
     "Waiting",
@@ -73,6 +75,7 @@ __all__ = [
     "is_anything_due",
     "is_anything_to_reap",
     "never_announced",
+    "outlook",
     "page",
     "reap",
     "record_checkpoint",
@@ -81,5 +84,7 @@ __all__ = [
     "reserve_matching",
     "submit",
     "succeed",
+    "training_outlook",
     "waiting_groups",
+    "with_own_work",
 ]
