@@ -61,8 +61,8 @@ def read_summary(store: Store, explanation_id: str) -> ExplanationSummary:
         job = jobs.get(session, explanation.job_id)
         first = explanation.provisional_job_id
         provisional = None if first is None else jobs.get(session, first)
-        outlook = jobs.Outlook() if job.state.is_terminal else jobs.outlook(session, job)
-        return explanation_summary(explanation, job, provisional, outlook)
+        queue = jobs.TrainingQueue.read(session) if job.is_blocked else jobs.TrainingQueue()
+        return explanation_summary(explanation, job, provisional, queue)
 
 
 async def answer_response(

@@ -30,9 +30,10 @@ from service.resources import (
 from store.catalogue import explanations
 from store.database.table_base import JsonObject
 from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job
-from store.jobs import Outlook
+from store.jobs import TrainingQueue
+from store.jobs.time_left import work_left
 
-_UNKNOWN = Outlook()
+_NO_TRAINING = TrainingQueue()
 
 
 def timestamp(seconds: float) -> str:
@@ -45,7 +46,8 @@ def _optional_timestamp(seconds: float | None) -> str | None:
     return None if seconds is None else timestamp(seconds)
 
 
-def job_resource(job: Job, outlook: Outlook = _UNKNOWN) -> JobResource:
+def job_resource(job: Job, queue: TrainingQueue = _NO_TRAINING) -> JobResource:
+    trainings = queue.awaited_by(job)
     at = f"/v1/jobs/{job.id}"
     can_retry = job.state.is_terminal and job.state is not JobState.SUCCEEDED
     return JobResource(
@@ -55,19 +57,19 @@ def job_resource(job: Job, outlook: Outlook = _UNKNOWN) -> JobResource:
         state=job.state,
         attempt=job.attempts_used,
         max_attempts=job.max_attempts,
-        progress=_progress(job, outlook),
+        progress=_progress(job, trainings),
         waiting_for=job.awaited,
         trainings=[
             AwaitedTraining(
-                job=training.job.id,
-                kind=training.job.kind,
-                state=training.job.state,
-                progress=training.job.progress,
-                seconds_left=_rounded(training.seconds_left),
+                job=training.id,
+                kind=training.kind,
+                state=training.state,
+                progress=training.progress,
+                seconds_left=_rounded(work_left(training)),
             )
-            for training in outlook.trainings
+            for training in trainings
         ],
-        seconds_left=None if job.state.is_terminal else _rounded(outlook.seconds_left),
+        seconds_left=None if job.state.is_terminal else _rounded(queue.seconds_left(job)),
         cancel_requested=job.cancel_requested,
         error=_job_error(job),
         result=job.result,
@@ -92,13 +94,9 @@ def job_resource(job: Job, outlook: Outlook = _UNKNOWN) -> JobResource:
     )
 
 
-def _progress(job: Job, outlook: Outlook) -> JsonObject | None:
+def _progress(job: Job, trainings: Sequence[Job]) -> JsonObject | None:
     """The job's own progress, or that of the running training that it waits for."""
-    running = (
-        training.job.progress
-        for training in outlook.trainings
-        if training.job.state is JobState.RUNNING
-    )
+    running = (one.progress for one in trainings if one.state is JobState.RUNNING)
     return job.progress or next(running, None)
 
 
@@ -165,7 +163,7 @@ def explanation_summary(
     explanation: Explanation,
     job: Job,
     provisional: Job | None = None,
-    outlook: Outlook = _UNKNOWN,
+    queue: TrainingQueue = _NO_TRAINING,
 ) -> ExplanationSummary:
     """`job` is that of the final answer; without `provisional` that one has not started."""
     at = f"/v1/explanations/{explanation.id}"
@@ -181,7 +179,7 @@ def explanation_summary(
         result_stage=_result_stage(explanation),
         reason=_reason(job) if state is JobState.SUCCEEDED else None,
         summary=explanation.summary,
-        job=job_resource(job, outlook),
+        job=job_resource(job, queue),
         created_at=timestamp(explanation.created_at),
         links=ExplanationLinks(
             self=at,
@@ -230,9 +228,11 @@ def _reason(job: Job) -> str | None:
     return f"there is no final answer, because its job {job.id} is {job.state}{detail}"
 
 
-def new_explanation(explanation: Explanation, job: Job, outlook: Outlook) -> ExplanationResource:
+def new_explanation(
+    explanation: Explanation, job: Job, queue: TrainingQueue
+) -> ExplanationResource:
     """The resource of an explanation that has no result yet."""
-    summary = explanation_summary(explanation, job, outlook=outlook)
+    summary = explanation_summary(explanation, job, queue=queue)
     return ExplanationResource(**dict(summary), result=None)
 
 

@@ -93,12 +93,10 @@ class JobResource(Resource):
     waiting_for: str | None = Field(
         description="Id of the job that has to end first; the next one if there are several."
     )
-    trainings: list[AwaitedTraining] = Field(
-        description="The trainings that the job waits for; empty in lists."
-    )
+    trainings: list[AwaitedTraining] = Field(description="The trainings that the job waits for.")
     seconds_left: float | None = Field(
         description="Estimated time until the job has ended, with the trainings that it waits for "
-        "and those before them. Null if unknown or ended, and in lists."
+        "and those before them. Null if unknown or ended."
     )
     cancel_requested: bool
     error: JobError | None

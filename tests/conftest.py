@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -146,6 +146,7 @@ class Deployment:
 
     def finish(self, job_id: str, result: Any = None) -> None:
         """Claims the job and ends it as the handler of its kind would."""
+        from d4explain.contracts.job_states import Stage  # noqa: PLC0415
         from d4explain.contracts.probe_reports import ProbeCheck, ProbeReport  # noqa: PLC0415
         from store import jobs  # noqa: PLC0415
         from store.catalogue import (  # noqa: PLC0415
@@ -203,9 +204,12 @@ class Deployment:
             return jobs.get(session, job_id).awaited
 
     def work(
-        self, library: Library | None = None, handlers: Mapping[Any, Any] | None = None
+        self,
+        library: Library | None = None,
+        handlers: Mapping[Any, Any] | None = None,
+        kinds: Container[str] | None = None,
     ) -> None:
-        """Runs all queued jobs with the real handlers, or others for some kinds.
+        """Runs all queued jobs, or those of some kinds, with the real handlers or the given ones.
 
         `library` keeps loaded models.
         """
@@ -221,7 +225,11 @@ class Deployment:
         while True:
             with self.store.database.reading() as session:
                 queued = jobs.page(session, state=jobs.JobState.QUEUED).items
-            ready = [job.id for job in queued if not job.is_blocked]
+            ready = [
+                job.id
+                for job in queued
+                if not job.is_blocked and (kinds is None or job.kind in kinds)
+            ]
             if not ready:
                 return
             runner.run(ready[-1])

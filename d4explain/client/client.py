@@ -232,8 +232,8 @@ class Client:
         `options` are fields of POST /v1/explanations, such as preset="fast". The first question
         about a GNN trains a denoiser and witnesses; `result(…, wait_for="provisional")` has an
         answer before. explainer="search" trains no denoiser; with aim="minimal" and judges="none"
-        nothing is trained. A node classifier needs one graph and node="a" or nodes=["a", "b"]. If the
-        reference set is one large graph, give no graph and the numbers of its nodes.
+        nothing is trained. A node classifier needs one graph and node="a" or nodes=["a", "b"]. If
+        the reference set is one large graph, give no graph and the numbers of its nodes.
         max_queries=500 limits the graphs that are sent to a black box.
         """
         body = counterfactual_body(gnn_id, dataset_id, graphs, options)

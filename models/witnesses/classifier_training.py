@@ -132,13 +132,12 @@ class _WeightAverage:
         self._decay = decay
         self._steps = 0
         # The tensors are the same at every step, which changes them in place.
-        pairs = zip(self.gnn.state_dict().values(), gnn.state_dict().values(), strict=True)
-        averaged, counted = [], []
-        for average, current in pairs:
-            (averaged if average.is_floating_point() else counted).append((average, current))
-        self._averages = [average for average, _ in averaged]
-        self._current = [current for _, current in averaged]
-        self._counts = counted  # of batch norm
+        own, current = self.gnn.state_dict(), gnn.state_dict()
+        averaged = [name for name, value in own.items() if value.is_floating_point()]
+        self._averages = [own[name] for name in averaged]
+        self._current = [current[name] for name in averaged]
+        # Batch norm counts its batches.
+        self._counts = [(own[name], current[name]) for name in own if name not in averaged]
 
     def update(self) -> None:
         if not self._decay:

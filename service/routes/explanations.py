@@ -179,10 +179,11 @@ def list_explanations(
         )
         ids = [id_ for row in rows.items for id_ in (row.job_id, row.provisional_job_id) if id_]
         job_of = jobs.get_all(session, ids)
+        queue = jobs.TrainingQueue.read(session)
     page = converted_page(
         rows,
         lambda row: explanation_summary(
-            row, job_of[row.job_id], job_of.get(row.provisional_job_id or "")
+            row, job_of[row.job_id], job_of.get(row.provisional_job_id or ""), queue
         ),
     )
     return page_response(request, page, query.link_parameters())

@@ -9,7 +9,6 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from sqlalchemy.orm import Session
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -36,7 +35,7 @@ from service.resources import JobResource, PageOf
 from service.submission.resource_ids import checked_id, gnn_filter
 from store import jobs
 from store.catalogue import retries
-from store.database.tables import Job, JobEvent
+from store.database.tables import JobEvent
 from store.store import Store
 
 router = APIRouter(tags=["jobs"])
@@ -82,7 +81,8 @@ def list_jobs(
                 gnn_id=gnn_filter(session, query.gnn),
             )
         )
-    page = converted_page(rows, job_resource)
+        queue = jobs.TrainingQueue.read(session)
+    page = converted_page(rows, lambda row: job_resource(row, queue))
     return page_response(request, page, query.link_parameters())
 
 
@@ -176,11 +176,8 @@ async def follow_job(request: Request, context: ContextOf, job_id: str) -> Respo
 def read_job(store: Store, job_id: str) -> JobResource:
     with store.database.reading() as session:
         job = jobs.get(session, job_id)
-        return job_resource(job) if job.state.is_terminal else _with_outlook(session, job)
-
-
-def _with_outlook(session: Session, job: Job) -> JobResource:
-    return job_resource(job, jobs.outlook(session, job))
+        queue = jobs.TrainingQueue.read(session) if job.is_blocked else jobs.TrainingQueue()
+        return job_resource(job, queue)
 
 
 def _has_ended(store: Store, job_id: str) -> bool:
@@ -246,11 +243,9 @@ def _training_progress(store: Store, job_id: str) -> dict[str, Any] | None:
 
     It has no event id: a client that reconnects gets the newest one.
     """
-    with store.database.reading() as session:
-        job = jobs.get(session, job_id)
-        if not job.is_blocked:
-            return None
-        waiting = _with_outlook(session, job)
+    waiting = read_job(store, job_id)
+    if not waiting.trainings:
+        return None
     if waiting.progress is None:
         return None
     return {**waiting.progress, "seconds_left": waiting.seconds_left}

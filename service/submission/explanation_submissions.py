@@ -29,7 +29,7 @@ from store.database.sessions import OUTAGES
 from store.database.tables import Denoiser, Explanation, Job, WitnessSet
 from store.errors import NotFound
 from store.group_commit import GroupCommit
-from store.jobs import Announcement, Outlook, training_outlook, with_own_work
+from store.jobs import Announcement, TrainingQueue
 from store.store import Store
 
 
@@ -113,9 +113,9 @@ def commit_all(store: Store, batch: Sequence[CheckedExplanation]) -> list[Commit
                 ]
             ],
         )
-        outlooks = _Outlooks(session)
+        queue = _training_queue(session, [job for _, job in rows])
         committed = {
-            index: _committed(created[index], *row, outlooks)
+            index: _committed(created[index], *row, queue)
             for index, row in zip(new, rows, strict=True)
         }
         return [
@@ -123,29 +123,19 @@ def commit_all(store: Store, batch: Sequence[CheckedExplanation]) -> list[Commit
         ]
 
 
+def _training_queue(session: Session, new: Sequence[Job]) -> TrainingQueue:
+    """Read only if a job waits for a training: most submissions need no query."""
+    waits = any(job.is_blocked for job in new)
+    return TrainingQueue.read(session) if waits else TrainingQueue()
+
+
 def _committed(
-    created: Created, explanation: Explanation, job: Job, outlooks: _Outlooks
+    created: Created, explanation: Explanation, job: Job, queue: TrainingQueue
 ) -> Committed:
-    resource = new_explanation(explanation, job, outlooks.of(job))
+    resource = new_explanation(explanation, job, queue)
     # Nothing is named if the job waits: the dispatcher looks for its trainings and the
     # provisional job.
     return Committed(created, resource, () if job.is_blocked else (Announcement.of(job),))
-
-
-class _Outlooks:
-    """What new jobs wait for; those that wait for the same trainings share the queries."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._known: dict[tuple[str | None, str | None], Outlook] = {}
-
-    def of(self, job: Job) -> Outlook:
-        if not job.is_blocked:
-            return Outlook(seconds_left=job.estimated_seconds)
-        trainings = job.waiting_for, job.also_waiting_for
-        if trainings not in self._known:
-            self._known[trainings] = training_outlook(self._session, job)
-        return with_own_work(self._known[trainings], job.estimated_seconds)
 
 
 def _get_denoiser(

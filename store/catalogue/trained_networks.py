@@ -10,7 +10,6 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import JobState, TrainingState
-from store.database.sessions import read_clock
 from store.database.tables import Dataset, Denoiser, Gnn, Job, Trained, WitnessSet
 from store.jobs.submission import get, locked
 from store.jobs.time_left import work_left
@@ -51,7 +50,7 @@ def seconds_left(
     job = get(session, row.job_id, tenant)
     if job.state.is_terminal:  # a new request starts it again
         return whole
-    left = work_left(job, read_clock(session))
+    left = work_left(job)
     return whole if left is None else left
 
 

@@ -39,7 +39,7 @@ from store.jobs.reaper import (
     reap,
 )
 from store.jobs.submission import Priority, get, get_all, page, submit
-from store.jobs.time_left import Outlook, outlook, training_outlook, with_own_work
+from store.jobs.time_left import TrainingQueue
 
 __all__ = [
     "Announcement",
@@ -51,9 +51,9 @@ __all__ = [
     "JobEvent",
     "JobKind",
     "JobState",
-    "Outlook",
     "Priority",
     "Queue",
+    "TrainingQueue",
     "Waiting",
     "announce_again",
     "announce_all_again",
@@ -75,7 +75,6 @@ __all__ = [
     "is_anything_due",
     "is_anything_to_reap",
     "never_announced",
-    "outlook",
     "page",
     "reap",
     "record_checkpoint",
@@ -84,7 +83,5 @@ __all__ = [
     "reserve_matching",
     "submit",
     "succeed",
-    "training_outlook",
     "waiting_groups",
-    "with_own_work",
 ]

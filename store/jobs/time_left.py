@@ -2,78 +2,63 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import JobState, Queue
-from store.database.sessions import read_clock
 from store.database.tables import Job
 from store.jobs import workers
 
-_MIN_SECONDS = 1.0  # of a job that should have ended already
 _LIVE = (JobState.QUEUED, JobState.RUNNING)
 
 
 @dataclass(frozen=True)
-class AwaitedTraining:
-    """A training that another job waits for."""
+class TrainingQueue:
+    """All trainings that have not ended, and the workers that serve them."""
 
-    job: Job
-    seconds_left: float | None  # of its own work; None if unknown
+    jobs: Mapping[str, Job] = field(default_factory=dict)  # by id
+    worker_count: int = 0
 
+    @classmethod
+    def read(cls, session: Session) -> TrainingQueue:
+        """Reads everything in one query, so that a page of jobs needs no more than one job."""
+        serving = select(func.count()).where(*workers.serve(Queue.TRAIN)).scalar_subquery()
+        live = select(Job, serving).where(Job.queue == Queue.TRAIN, Job.state.in_(_LIVE))
+        rows = session.execute(live).all()
+        return cls({job.id: job for job, _ in rows}, rows[0][1] if rows else 0)
 
-@dataclass(frozen=True)
-class Outlook:
-    """The trainings that a job still waits for, and when it will have ended."""
+    def awaited_by(self, job: Job) -> list[Job]:
+        """The trainings that a job waits for."""
+        ids = (job.waiting_for, job.also_waiting_for)
+        return [self.jobs[id_] for id_ in ids if id_ is not None and id_ in self.jobs]
 
-    trainings: tuple[AwaitedTraining, ...] = ()
-    seconds_left: float | None = None  # None if unknown
+    def seconds_left(self, job: Job) -> float | None:
+        """Until the job has ended, if nothing newer comes before it; None if unknown.
 
-
-def outlook(session: Session, job: Job) -> Outlook:
-    """What a job that has not ended waits for; its own work comes after the trainings."""
-    own = work_left(job, read_clock(session))
-    return with_own_work(training_outlook(session, job), own)
-
-
-def with_own_work(trainings: Outlook, own: float | None) -> Outlook:
-    if trainings.seconds_left is None or own is None:
-        return replace(trainings, seconds_left=None)
-    return replace(trainings, seconds_left=trainings.seconds_left + own)
-
-
-def training_outlook(session: Session, job: Job) -> Outlook:
-    """The trainings that a job waits for, and when all of them will have ended.
-
-    Trainings share the workers of their queue, also with older trainings for other GNNs. The
-    estimate is the work of all of these over the number of workers, but at least the longest one
-    that the job waits for. Trainings that stop early end sooner.
-    """
-    ids = [id_ for id_ in (job.waiting_for, job.also_waiting_for) if id_ is not None]
-    if not ids:
-        return Outlook(seconds_left=0.0)
-    at = read_clock(session)
-    rows = session.scalars(select(Job).where(Job.id.in_(ids)).order_by(Job.kind))
-    trainings = tuple(AwaitedTraining(row, work_left(row, at)) for row in rows)
-    known = [each.seconds_left for each in trainings if each.seconds_left is not None]
-    if len(known) < len(ids):
-        return Outlook(trainings)
-    newest = max(each.job.created_at for each in trainings)
-    is_before = (Job.queue == Queue.TRAIN, Job.state.in_(_LIVE), Job.created_at <= newest)
-    work = sum(work_left(row, at) or 0.0 for row in session.scalars(select(Job).where(*is_before)))
-    serving = [worker for worker in workers.live(session) if "train" in worker.queues.split(",")]
-    return Outlook(trainings, max(*known, work / max(1, len(serving))))
+        Trainings share the workers of their queue, also with older trainings for other GNNs. They
+        end after the work of all of these over the number of workers, but not before the longest
+        one that the job waits for. Those that stop early end sooner.
+        """
+        own = work_left(job)
+        trainings = self.awaited_by(job)
+        if not trainings or own is None:
+            return own
+        left = {id_: work_left(training) for id_, training in self.jobs.items()}
+        longest = [left[training.id] for training in trainings]
+        known = [seconds for seconds in longest if seconds is not None]
+        if len(known) < len(longest):
+            return None
+        newest = max(training.created_at for training in trainings)
+        work = sum(left[id_] or 0.0 for id_, one in self.jobs.items() if one.created_at <= newest)
+        return max(*known, work / max(1, self.worker_count)) + own
 
 
-def work_left(job: Job, at: float) -> float | None:
-    """Seconds of work that a job still needs; None if unknown."""
+def work_left(job: Job) -> float | None:
+    """Seconds of work that a job still needs: as it reports, or as estimated; None if unknown."""
     if job.state.is_terminal:
         return 0.0
     reported = ((job.progress or {}).get("metrics") or {}).get("eta_seconds")
-    if isinstance(reported, int | float):
-        return float(reported)
-    if job.estimated_seconds is None or job.state is JobState.QUEUED or job.started_at is None:
-        return job.estimated_seconds
-    return max(_MIN_SECONDS, job.estimated_seconds - (at - job.started_at))
+    return float(reported) if isinstance(reported, int | float) else job.estimated_seconds
