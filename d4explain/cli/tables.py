@@ -26,6 +26,9 @@ def probe_table(report: ProbeReport) -> Table:
     for check in report.checks:
         symbol = "[green]✓" if check.passed else "[red]✗"
         table.add_row(symbol, escape(check.name), escape(check.detail))
+    for warning in report.warnings:
+        name, _, detail = warning.partition(": ")
+        table.add_row("[yellow]!", escape(name), escape(detail))
     return table
 
 

@@ -86,9 +86,18 @@ def _check_feasible(graphs: Sequence[Graph], max_seconds: float) -> None:
 def _train(
     context: HandlerContext, gnn: Gnn, reference: LabelledGraphs, plans: Sequence[WitnessPlan]
 ) -> WitnessSet:
+    started = time.monotonic()
+
     def report(progress: WitnessProgress) -> None:
-        epochs = {"epoch": float(progress.epoch), "epochs": float(progress.epochs)}
-        context.control.progress(_PHASE, progress.finished, progress.total, epochs)
+        seconds = time.monotonic() - started
+        done = progress.finished + progress.epoch / progress.epochs
+        metrics = {
+            "epoch": float(progress.epoch),
+            "epochs": float(progress.epochs),
+            "seconds": rounded(seconds),
+            "eta_seconds": rounded(seconds * (progress.total / done - 1)),
+        }
+        context.control.progress(_PHASE, progress.finished, progress.total, metrics)
 
     try:
         return train_witnesses(

@@ -56,7 +56,7 @@ def test_the_worker_reads_positions_and_the_callers_ids(api):
         {
             "nodes": [{"id": "z"}, {"id": 5}, {"id": "a"}],
             "links": [{"source": "a", "target": "z"}, {"source": 5, "target": "z", "weight": 2}],
-            "directed": True,
+            "directed": False,
         },
         {"edge_index": [[1, 0, 2, 1], [0, 1, 1, 2]], "num_nodes": 3, "node_ids": ["p", "q", "r"]},
     ]
@@ -368,3 +368,55 @@ def test_a_denoiser_of_an_earlier_recipe_is_not_found_and_refused_by_id(api):
     (error,) = answer.json()["errors"]
     assert error["pointer"] == "/denoiser"
     assert "earlier version" in error["detail"]
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer", "unsupported"),
+    [
+        ({"kind": "regression"}, "/kind", "regression"),
+        ({"kind": "link"}, "/kind", "link prediction"),
+        ({"target_value": 3.5}, "/target_value", "regression"),
+        ({"edge": ["a", "b"]}, "/edge", "link prediction"),
+        ({"edge_label_index": [[0], [1]]}, "/edge_label_index", "link prediction"),
+    ],
+)
+def test_questions_about_links_and_regressions_say_what_is_supported(
+    api, change, pointer, unsupported
+):
+    body = {
+        "kind": "counterfactual",
+        "gnn": api.gnn(),
+        "dataset": api.dataset(),
+        "graph": {"edge_index": [[0], [1]], "num_nodes": 2},
+        **change,
+    }
+    answer = api.client.post("/v1/explanations", json=body)
+    assert answer.status_code == 422
+    (error,) = answer.json()["errors"]
+    assert error["pointer"] == pointer
+    assert f"{unsupported} is not supported" in error["detail"]
+    assert "classifiers of graphs and of nodes" in error["detail"]
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer", "unsupported"),
+    [
+        ({"task": "regression"}, "/task", "regression is"),
+        ({"task": "link_prediction"}, "/task", "link prediction is"),
+        ({"classes": 1}, "/classes", "regression is"),
+        ({"node_types": ["paper", "author"]}, "/node_types", "heterogeneous graphs are"),
+        ({"directed": True}, "/directed", "directed graphs are"),
+    ],
+)
+def test_gnns_of_other_tasks_say_what_is_supported(api, change, pointer, unsupported):
+    spec = {"features": 1, "classes": 2, "layers": [{"type": "pool", "op": "sum"}], **change}
+    answer = api.client.post(
+        "/v1/gnns",
+        data={"name": "other", "spec": json.dumps(spec)},
+        files={"weights": ("w", b"")},
+    )
+    assert answer.status_code == 422
+    errors = {error["pointer"]: error["detail"] for error in answer.json()["errors"]}
+    (detail,) = [text for place, text in errors.items() if place.endswith(pointer)]
+    assert f"{unsupported} not supported" in detail
+    assert "classifiers of graphs and of nodes" in detail
