@@ -198,6 +198,7 @@ PROVISIONAL_RESULT: Example = {
     "final_adds": [
         "believable answers, which also convince other networks; these are minimal",
         "verdicts: whether networks trained on the same data share each flip",
+        "a wider search, which may find fewer edits",
         "edits that the denoiser proposes, with plausibility and typicality",
     ],
     "answers": [
@@ -231,7 +232,7 @@ PROVISIONAL_RESULT: Example = {
     "receipt": {
         **_RESULT["receipt"],
         **dict.fromkeys(("denoiser_sha256", "denoiser_key", "witnesses_sha256", "witnesses_key")),
-        "config": {"explainer": "search", "aim": "minimal", "preset": "balanced"},
+        "config": {"explainer": "search", "aim": "minimal", "preset": "fast"},
     },
     "judges": [],
     "unjudged_reason": "this answer is provisional, and the witnesses are still being trained",

@@ -19,7 +19,7 @@ def degeneracy_warnings(subject: ProbeSubject) -> list[str]:
 
 
 def _same_class(logits: Tensor, units: str) -> list[str]:
-    classes = logits.argmax(dim=1).unique().tolist()
+    classes = sorted(set(logits.argmax(dim=1).tolist()))
     if len(classes) > 1:
         return []
     return [

@@ -135,9 +135,10 @@ def test_a_question_about_a_new_gnn_is_answered_before_and_after_training(world:
     assert (first.stage, best.aim, best.verdict) == (Stage.PROVISIONAL, "minimal", "unjudged")
     assert first.unjudged_reason is not None
     assert "provisional" in first.unjudged_reason
-    assert len(first.final_adds) == 3
+    assert len(first.final_adds) == 4
     assert (first.receipt.denoiser_sha256, first.receipt.witnesses_sha256) == (None, None)
     assert first.receipt.config["explainer"] == "search"
+    assert first.receipt.config["preset"] == "fast"
     assert early["job"]["waiting_for"] is not None
 
     world.work()
