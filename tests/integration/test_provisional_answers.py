@@ -16,7 +16,8 @@ from d4explain.contracts.job_states import JobState
 if TYPE_CHECKING:
     from conftest import EdgeCounter, ServiceProcess, Stack
 
-# The target on an idle machine is 3 s (`python -m bench first-answer`); tests run beside others.
+# Tests run beside others; the target on an idle machine is 3 s:
+# `python -m bench speed --part first-answer`.
 GENEROUS_SECONDS = 20.0
 SMALL_DENOISER = {"steps": 400, "hidden": 4, "blocks": 1}
 
