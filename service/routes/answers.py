@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
@@ -53,17 +53,15 @@ class GraphQuery(BaseModel):
         return None
 
 
-@router.get(
-    "/v1/explanations/{explanation_id}/answers/{stage}",
-    summary="One answer of an explanation",
-    description="The stored document of the `provisional` or the `final` answer. It never changes "
-    "once it exists; its SHA-256 is that in `answers` of the explanation. `format` returns one "
-    "graph instead, as for the explanation.",
-    responses={
+def document_or_graph(
+    description: str, model: type[BaseModel], example: dict[str, Any]
+) -> dict[int | str, dict[str, Any]]:
+    """Describes the responses of a route that returns a document, or one graph by `format`."""
+    return {
         200: response_variants(
-            "The answer, or one of its graphs.",
+            description,
             {
-                "json": (CounterfactualResult, examples.PROVISIONAL_RESULT),
+                "json": (model, example),
                 "cytoscape": (CytoscapeDocument, examples.CYTOSCAPE),
                 "pyg": (PygDocument, examples.PYG),
             },
@@ -71,7 +69,18 @@ class GraphQuery(BaseModel):
         ),
         304: response("Not modified."),
         **problem_responses(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
-    },
+    }
+
+
+@router.get(
+    "/v1/explanations/{explanation_id}/answers/{stage}",
+    summary="One answer of an explanation",
+    description="The stored document of the `provisional` or the `final` answer. It never changes "
+    "once it exists; its SHA-256 is that in `answers` of the explanation. `format` returns one "
+    "graph instead, as for the explanation.",
+    responses=document_or_graph(
+        "The answer, or one of its graphs.", CounterfactualResult, examples.PROVISIONAL_RESULT
+    ),
     openapi_extra={"parameters": [IF_NONE_MATCH]},
 )
 async def get_answer(

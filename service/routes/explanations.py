@@ -13,9 +13,8 @@ from starlette.responses import Response
 from d4explain.contracts.job_states import Stage
 from service import examples
 from service.context import Context, ContextOf, context_of, handle_body, run_in_thread
-from service.drawing.rendering import GRAPHML, SVG, DrawnResult, drawing_response
+from service.drawing.rendering import DrawnResult, drawing_response
 from service.explanation_documents import document_response, read_document, read_summary
-from service.graph_io.graph_writers import CytoscapeDocument, PygDocument
 from service.http.bodies import posted_json
 from service.http.idempotency import submission_of
 from service.http.openapi import (
@@ -43,6 +42,7 @@ from service.resource_builders import explanation_summary
 from service.resources import ExplanationResource, ExplanationSummary, PageOf
 from service.routes.answers import (
     GraphQuery,
+    document_or_graph,
     has_awaited_answer,
     seconds_until,
     wait_for_answer,
@@ -195,19 +195,9 @@ def list_explanations(
     description="`format=svg|graphml|cytoscape|pyg` returns one graph instead: counterfactual "
     "`alternative`, best first, of graph `graph`. An explained node is marked. If there is no "
     "counterfactual, SVG draws the closest miss. A PyG dict can be posted unchanged.",
-    responses={
-        200: response_variants(
-            "The explanation, or one of its graphs.",
-            {
-                "json": (ExplanationResource, examples.EXPLANATION),
-                "cytoscape": (CytoscapeDocument, examples.CYTOSCAPE),
-                "pyg": (PygDocument, examples.PYG),
-            },
-            other_examples={SVG: examples.SVG, GRAPHML: examples.GRAPHML},
-        ),
-        304: response("Not modified."),
-        **problem_responses(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
-    },
+    responses=document_or_graph(
+        "The explanation, or one of its graphs.", ExplanationResource, examples.EXPLANATION
+    ),
     openapi_extra={"parameters": [PREFER, IF_NONE_MATCH]},
 )
 async def get_explanation(

@@ -79,11 +79,6 @@ def get(session: Session, witness_set_id: str, tenant: str = "default") -> Witne
     return row
 
 
-def is_ready(session: Session, identity: str, tenant: str = "default") -> bool:
-    """Whether the set with this `key` needs no training."""
-    return trained_networks.is_ready(session, WitnessSet, identity, tenant)
-
-
 def finish(
     session: Session,
     claim: Claim,

@@ -137,17 +137,17 @@ def test_gnns_of_the_first_schema_become_versions_of_their_names(first_schema: D
 
 def test_provisional_answers_are_added_and_removed_in_place(first_schema: Database) -> None:
     """An explanation of an earlier version has none; going back keeps its final answer."""
-    migrate(first_schema, command.upgrade, "0008")
+    first_schema.migrate()
+    migrate(first_schema, command.downgrade, "0008")
     with first_schema.engine.begin() as connection:
-        for id_ in ("job_1", "job_2"):
-            insert(connection, "jobs", {**JOB, "id": id_, "kind": "counterfactual"})
-        old = {**EXPLANATION, "kind": "counterfactual", "result_digest": "8" * 64}
-        insert(connection, "explanations", old)
+        insert(connection, "jobs", {**JOB, "id": "job_old", "kind": "counterfactual"})
+        old = {**EXPLANATION, "id": "exp_old", "job_id": "job_old", "result_digest": "8" * 64}
+        insert(connection, "explanations", {**old, "kind": "counterfactual"})
 
     first_schema.migrate()
     with first_schema.transaction() as session:
-        row = explanations.get(session, "exp_1")
-        job = jobs.get(session, "job_2")
+        row = explanations.get(session, "exp_old")
+        job = jobs.get(session, "job_old")
         assert (row.provisional_job_id, row.provisional_digest) == (None, None)
         assert (job.waiting_for_provisional, job.estimated_seconds) == (None, None)
         assert explanations.state_of(row, job, None) is JobState.SUCCEEDED
@@ -169,8 +169,8 @@ def test_provisional_answers_are_added_and_removed_in_place(first_schema: Databa
         ).scalar_one()
         assert waiting == final.waiting_for
     assert "provisional" not in kinds | counted
-    assert told == {"state"}
+    assert "answer" not in told
     first_schema.migrate()
     with first_schema.reading() as session:
-        assert explanations.get(session, "exp_1").result_digest == "8" * 64
+        assert explanations.get(session, "exp_old").result_digest == "8" * 64
         assert explanations.get(session, new.id).provisional_digest is None

@@ -46,7 +46,7 @@ def _searched(asked: CounterfactualRequest, has_witnesses: bool) -> Counterfactu
 def final_adds(asked: CounterfactualRequest, has_witnesses: bool) -> list[str]:
     """What the final answer to a request will have and the provisional one has not."""
     adds = []
-    if asked.aim != "minimal":
+    if asked.aim != "minimal" and asked.no_witnesses is None:
         adds.append("believable answers, which also convince other networks; these are minimal")
     if not has_witnesses and asked.no_witnesses is None and asked.judges != "none":
         adds.append("verdicts: whether networks trained on the same data share each flip")
