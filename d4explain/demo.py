@@ -21,6 +21,7 @@ from d4explain.cli.tables import (
     counterfactual_table,
     mmd_table,
     probe_table,
+    stage_lines,
     summary_lines,
 )
 from d4explain.client.client import Client
@@ -88,7 +89,7 @@ class Demo:
         started = time.monotonic()
         self._clear()
         with ExitStack() as cleanup:
-            with self._step("Start broker, API and two workers"):
+            with self._step("Start broker, API and workers"):
                 log = self._options.out / "stack.log"
                 address = cleanup.enter_context(embedded_stack(self._options.data_dir, log))
                 self._print(f"ready at {address}")
@@ -96,11 +97,12 @@ class Demo:
             with self._step("Train a GNN on generated BA-3Motif graphs"):
                 self._train_gnn()
             inputs = self._register(client)
-            self._explain_without_denoiser(client, inputs)
-            denoisers = self._train_denoisers(client, inputs)
-            result = self._explain_graphs(client, inputs)
+            explanation = self._ask(client, inputs)
+            # Trained while the final answer is awaited.
+            class_denoiser = client.train_denoiser(inputs.gnn.id, inputs.dataset_id, "class")
+            result = self._explain_graphs(client, inputs, explanation)
             verification = self._verify(client, inputs, result)
-            self._explain_classes(client, inputs, denoisers["class"])
+            self._explain_classes(client, inputs, class_denoiser)
         self._write_summary(verification, result, time.monotonic() - started)
         return verification
 
@@ -143,34 +145,9 @@ class Demo:
         heldout = json.loads((folder / "heldout.json").read_text())["graphs"]
         return DemoInputs(gnn, dataset.id, heldout[: self._options.graphs])
 
-    def _explain_without_denoiser(self, client: Client, inputs: DemoInputs) -> None:
-        with self._step("Explain a graph without a denoiser: explainer=search"):
-            explanation = client.explain_counterfactual(
-                inputs.gnn.id,
-                inputs.dataset_id,
-                inputs.heldout[:1],
-                explainer="search",
-                aim="minimal",
-                judges="none",
-                constraints={"max_ratio": MAX_RATIO},
-            )
-            with self._bars() as bars:
-                result = client.result(explanation, on_progress=bars)
-            assert isinstance(result, CounterfactualResult)
-            self._console.print(counterfactual_table(result, inputs.class_names))
-
-    def _train_denoisers(self, client: Client, inputs: DemoInputs) -> dict[str, Denoiser]:
-        with self._step("Train the denoiser: POST /v1/denoisers"), self._bars() as bars:
-            # Submit both: the second one trains while the first one explains graphs.
-            denoisers = {
-                objective: client.train_denoiser(inputs.gnn.id, inputs.dataset_id, objective)
-                for objective in ("counterfactual", "class")
-            }
-            client.wait(denoisers["counterfactual"].job.id, on_progress=bars)
-        return denoisers
-
-    def _explain_graphs(self, client: Client, inputs: DemoInputs) -> CounterfactualResult:
-        title = f"Explain {len(inputs.heldout)} held-out graphs: POST /v1/explanations"
+    def _ask(self, client: Client, inputs: DemoInputs) -> Explanation:
+        """Ask about all graphs; a search answers before anything is trained."""
+        title = f"Ask about {len(inputs.heldout)} held-out graphs: POST /v1/explanations"
         with self._step(title):
             explanation = client.explain_counterfactual(
                 inputs.gnn.id,
@@ -178,6 +155,19 @@ class Demo:
                 inputs.heldout,
                 constraints={"max_ratio": MAX_RATIO},
             )
+            with self._bars() as bars:
+                result = client.result(explanation, wait_for="provisional", on_progress=bars)
+            assert isinstance(result, CounterfactualResult)
+            self._console.print(counterfactual_table(result, inputs.class_names))
+            for line in [*stage_lines(result), *summary_lines(result)]:
+                self._print(line)
+            self._save(client, explanation, result, "provisional", {"provisional-00": 0})
+        return explanation
+
+    def _explain_graphs(
+        self, client: Client, inputs: DemoInputs, explanation: Explanation
+    ) -> CounterfactualResult:
+        with self._step("Wait for the final answer: a denoiser and witnesses are trained"):
             with self._bars() as bars:
                 result = client.result(explanation, on_progress=bars)
             assert isinstance(result, CounterfactualResult)

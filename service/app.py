@@ -17,6 +17,7 @@ from service.http.openapi import install_openapi
 from service.http.origins import OriginCheck, allowed_hosts
 from service.http.waiting import JobWatcher
 from service.routes import (
+    answers,
     datasets,
     denoisers,
     explanations,
@@ -38,6 +39,7 @@ _ROUTERS = [
     module.router
     for module in (
         explanations,  # first, since it gets most requests: Starlette tries the routes in order
+        answers,
         gnns,
         gnn_aliases,
         predictions,
@@ -57,8 +59,8 @@ GNN's prediction (*counterfactual explanation*), and the patterns that are typic
 
 1. `POST /v1/gnns`: register a GNN as a layer spec and safetensors weights.
 2. `POST /v1/datasets`: store graphs of the distribution it was trained on.
-3. `POST /v1/explanations`: request an explanation; the first request trains a denoiser.
-   `explainer: search` needs none and answers at once.
+3. `POST /v1/explanations`: request an explanation. The first request trains a denoiser and
+   witnesses; meanwhile a search gives a provisional answer.
 
 Work is asynchronous: requests return 202 with `Location` and `Retry-After`. `Prefer: wait=n` waits
 for the result; server-sent events report progress. Errors are `application/problem+json` with JSON

@@ -17,6 +17,7 @@ from service.resources import ExplanationSummary
 from store import jobs
 from store.artifacts.files import Artifacts
 from store.catalogue import explanations
+from store.errors import Conflict
 from store.store import Store
 
 _MAX_UNCHUNKED_BYTES = 2**20
@@ -25,7 +26,7 @@ _JSON = "application/json"
 
 
 class ExplanationDocument:
-    """An explanation without its result, and the digest of the result."""
+    """An explanation without its result, and the digest of the result: its newest answer."""
 
     def __init__(self, summary: ExplanationSummary, result_digest: str | None) -> None:
         self.summary = summary
@@ -36,16 +37,43 @@ class ExplanationDocument:
         """The JSON up to the value of `result`."""
         return self.summary.model_dump_json().encode()[:-1] + b',"result":'
 
+    def require_result(self) -> str:
+        """The digest of the result; raises Conflict if there is none."""
+        if self.result_digest is None:
+            state = self.summary.state
+            raise Conflict(f"explanation {self.summary.id} is {state}; it has no graph to show")
+        return self.result_digest
+
     @property
     def etag(self) -> str:
         return entity_tag(self.head, (self.result_digest or "").encode())
 
 
 def read_document(store: Store, explanation_id: str) -> ExplanationDocument:
+    summary = read_summary(store, explanation_id)
+    digests = [answer.sha256 for answer in summary.answers if answer.sha256 is not None]
+    return ExplanationDocument(summary, digests[-1] if digests else None)
+
+
+def read_summary(store: Store, explanation_id: str) -> ExplanationSummary:
     with store.database.reading() as session:
         explanation = explanations.get(session, explanation_id)
-        summary = explanation_summary(explanation, jobs.get(session, explanation.job_id))
-        return ExplanationDocument(summary, explanation.result_digest)
+        job = jobs.get(session, explanation.job_id)
+        first = explanation.provisional_job_id
+        provisional = None if first is None else jobs.get(session, first)
+        queue = jobs.TrainingQueue.read(session) if job.is_blocked else jobs.TrainingQueue()
+        return explanation_summary(explanation, job, provisional, queue)
+
+
+async def answer_response(
+    context: Context, digest: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    """The stored JSON of one answer, byte for byte."""
+    result = await _opened(context, digest)
+    if isinstance(result, bytes):
+        return Response(result, 200, headers, media_type=_JSON)
+    all_headers = {**(headers or {}), "Content-Length": str(_size(result))}
+    return StreamingResponse(_chunks(b"", result, b""), 200, all_headers, media_type=_JSON)
 
 
 async def document_response(
@@ -57,18 +85,19 @@ async def document_response(
     """The whole document; a large result is sent in chunks from its file."""
     if document.result_digest is None:
         return Response(document.head + b"null}", status, headers, media_type=_JSON)
-    result = await anyio.to_thread.run_sync(
-        _open_result,
-        context.store.artifacts,
-        document.result_digest,
-        limiter=context.result_threads,
-    )
+    result = await _opened(context, document.result_digest)
     if isinstance(result, bytes):
         return Response(document.head + result + b"}", status, headers, media_type=_JSON)
     length = len(document.head) + _size(result) + 1
     all_headers = {**(headers or {}), "Content-Length": str(length)}
-    chunks = _chunks(document.head, result)
+    chunks = _chunks(document.head, result, b"}")
     return StreamingResponse(chunks, status, all_headers, media_type=_JSON)
+
+
+async def _opened(context: Context, digest: str) -> bytes | BinaryIO:
+    return await anyio.to_thread.run_sync(
+        _open_result, context.store.artifacts, digest, limiter=context.result_threads
+    )
 
 
 def _open_result(artifacts: Artifacts, digest: str) -> bytes | BinaryIO:
@@ -80,12 +109,12 @@ def _open_result(artifacts: Artifacts, digest: str) -> bytes | BinaryIO:
         return file.read()
 
 
-async def _chunks(head: bytes, file: BinaryIO) -> AsyncIterator[bytes]:
+async def _chunks(head: bytes, file: BinaryIO, tail: bytes) -> AsyncIterator[bytes]:
     with file:
         yield head
         while chunk := await run_in_thread(file.read, _CHUNK_BYTES):
             yield chunk
-    yield b"}"
+    yield tail
 
 
 def _size(file: BinaryIO) -> int:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from d4explain.contracts.gnn_spec import stored_spec
-from d4explain.contracts.job_states import JobKind, JobState
+from d4explain.contracts.job_states import JobKind, JobState, Stage
 from d4explain.contracts.probe_reports import ProbeReport
 from d4explain.contracts.requests import DenoiserConfig
 from d4explain.contracts.results import PredictionResult
 from service.resources import (
+    AnswerResource,
+    AwaitedTraining,
     DatasetResource,
     DenoiserResource,
     ExplanationLinks,
@@ -25,7 +27,13 @@ from service.resources import (
     PredictionsResource,
     Subject,
 )
+from store.catalogue import explanations
+from store.database.table_base import JsonObject
 from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job
+from store.jobs import TrainingQueue
+from store.jobs.time_left import work_left
+
+_NO_TRAINING = TrainingQueue()
 
 
 def timestamp(seconds: float) -> str:
@@ -38,7 +46,8 @@ def _optional_timestamp(seconds: float | None) -> str | None:
     return None if seconds is None else timestamp(seconds)
 
 
-def job_resource(job: Job) -> JobResource:
+def job_resource(job: Job, queue: TrainingQueue = _NO_TRAINING) -> JobResource:
+    trainings = queue.awaited_by(job)
     at = f"/v1/jobs/{job.id}"
     can_retry = job.state.is_terminal and job.state is not JobState.SUCCEEDED
     return JobResource(
@@ -48,8 +57,19 @@ def job_resource(job: Job) -> JobResource:
         state=job.state,
         attempt=job.attempts_used,
         max_attempts=job.max_attempts,
-        progress=job.progress,
+        progress=_progress(job, trainings),
         waiting_for=job.awaited,
+        trainings=[
+            AwaitedTraining(
+                job=training.id,
+                kind=training.kind,
+                state=training.state,
+                progress=training.progress,
+                seconds_left=_rounded(work_left(training)),
+            )
+            for training in trainings
+        ],
+        seconds_left=None if job.state.is_terminal else _rounded(queue.seconds_left(job)),
         cancel_requested=job.cancel_requested,
         error=_job_error(job),
         result=job.result,
@@ -72,6 +92,16 @@ def job_resource(job: Job) -> JobResource:
             result=_result_link(job),
         ),
     )
+
+
+def _progress(job: Job, trainings: Sequence[Job]) -> JsonObject | None:
+    """The job's own progress, or that of the running training that it waits for."""
+    running = (one.progress for one in trainings if one.state is JobState.RUNNING)
+    return job.progress or next(running, None)
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 1)
 
 
 def gnn_resource(gnn: Gnn, aliases: Sequence[str]) -> GnnResource:
@@ -129,30 +159,81 @@ def denoiser_resource(denoiser: Denoiser, job: Job) -> DenoiserResource:
     )
 
 
-def explanation_summary(explanation: Explanation, job: Job) -> ExplanationSummary:
+def explanation_summary(
+    explanation: Explanation,
+    job: Job,
+    provisional: Job | None = None,
+    queue: TrainingQueue = _NO_TRAINING,
+) -> ExplanationSummary:
+    """`job` is that of the final answer; without `provisional` that one has not started."""
     at = f"/v1/explanations/{explanation.id}"
+    state = explanations.state_of(explanation, job, provisional)
     return ExplanationSummary(
         id=explanation.id,
         kind="class" if explanation.kind == "class" else "counterfactual",
         gnn=explanation.gnn_id,
         dataset=explanation.dataset_id,
         denoiser=explanation.denoiser_id,
-        state=job.state,
+        state=state,
+        answers=list(_answers(explanation, job, provisional)),
+        result_stage=_result_stage(explanation),
+        reason=_reason(job) if state is JobState.SUCCEEDED else None,
         summary=explanation.summary,
-        job=job_resource(job),
+        job=job_resource(job, queue),
         created_at=timestamp(explanation.created_at),
         links=ExplanationLinks(
             self=at,
             job=f"/v1/jobs/{job.id}",
             events=f"/v1/jobs/{job.id}/events",
-            svg=f"{at}?format=svg" if explanation.result_digest else None,
+            svg=f"{at}?format=svg" if _result_stage(explanation) else None,
         ),
     )
 
 
-def new_explanation(explanation: Explanation, job: Job) -> ExplanationResource:
+def _answers(
+    explanation: Explanation, job: Job, provisional: Job | None
+) -> Iterator[AnswerResource]:
+    if explanation.provisional_job_id is not None:
+        state = JobState.QUEUED if provisional is None else provisional.state
+        digest = explanation.provisional_digest
+        yield _answer(explanation, Stage.PROVISIONAL, explanation.provisional_job_id, state, digest)
+    yield _answer(explanation, Stage.FINAL, job.id, job.state, explanation.result_digest)
+
+
+def _answer(
+    explanation: Explanation, stage: Stage, job_id: str, state: JobState, digest: str | None
+) -> AnswerResource:
+    url = f"/v1/explanations/{explanation.id}/answers/{stage}"
+    return AnswerResource(
+        stage=stage,
+        state=state,
+        job=job_id,
+        sha256=digest,
+        url=url,
+        svg=f"{url}?format=svg" if digest else None,
+    )
+
+
+def _result_stage(explanation: Explanation) -> Stage | None:
+    if explanation.result_digest is not None:
+        return Stage.FINAL
+    return None if explanation.provisional_digest is None else Stage.PROVISIONAL
+
+
+def _reason(job: Job) -> str | None:
+    """Why a succeeded explanation has no final answer."""
+    if job.state is JobState.SUCCEEDED:
+        return None
+    detail = f": {job.error['message']}" if job.error else ""
+    return f"there is no final answer, because its job {job.id} is {job.state}{detail}"
+
+
+def new_explanation(
+    explanation: Explanation, job: Job, queue: TrainingQueue
+) -> ExplanationResource:
     """The resource of an explanation that has no result yet."""
-    return ExplanationResource(**dict(explanation_summary(explanation, job)), result=None)
+    summary = explanation_summary(explanation, job, queue=queue)
+    return ExplanationResource(**dict(summary), result=None)
 
 
 def predictions_resource(job: Job) -> PredictionsResource:
@@ -176,10 +257,12 @@ def _job_error(job: Job) -> JobError | None:
 
 
 def _is_explanation(job: Job) -> bool:
-    return job.kind in (JobKind.COUNTERFACTUAL, JobKind.CLASS)
+    return job.kind in (JobKind.PROVISIONAL, JobKind.COUNTERFACTUAL, JobKind.CLASS)
 
 
 def _result_link(job: Job) -> str:
+    if job.kind is JobKind.PROVISIONAL:
+        return f"/v1/explanations/{job.subject_id}/answers/{Stage.PROVISIONAL}"
     if _is_explanation(job):
         return f"/v1/explanations/{job.subject_id}"
     if job.kind is JobKind.PROBE:

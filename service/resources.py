@@ -8,7 +8,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.contracts.gnn_spec import GnnSpecDocument
-from d4explain.contracts.job_states import GnnState, JobKind, JobState, Queue, TrainingState
+from d4explain.contracts.job_states import (
+    GnnState,
+    JobKind,
+    JobState,
+    Queue,
+    Stage,
+    TrainingState,
+)
 from d4explain.contracts.probe_reports import ProbeReport
 from d4explain.contracts.requests import DenoiserConfig
 from d4explain.contracts.results import ClassResult, NodePredictions, Prediction
@@ -60,6 +67,18 @@ class JobLinks(Resource):
     result: str
 
 
+class AwaitedTraining(Resource):
+    """A training that a job waits for."""
+
+    job: str
+    kind: JobKind
+    state: JobState
+    progress: dict[str, Any] | None
+    seconds_left: float | None = Field(
+        description="Its own work, at most; it often stops early. Null if unknown."
+    )
+
+
 class JobResource(Resource):
     id: str
     kind: JobKind
@@ -68,10 +87,16 @@ class JobResource(Resource):
     attempt: int
     max_attempts: int
     progress: dict[str, Any] | None = Field(
-        description="`phase`, `step`, `total` and `metrics`, as reported by the worker."
+        description="`phase`, `step`, `total` and `metrics`, as reported by the worker. For a job "
+        "that waits, those of the training that runs."
     )
     waiting_for: str | None = Field(
-        description="Id of the training job that has to end first; the next one if there are two."
+        description="Id of the job that has to end first; the next one if there are several."
+    )
+    trainings: list[AwaitedTraining] = Field(description="The trainings that the job waits for.")
+    seconds_left: float | None = Field(
+        description="Estimated time until the job has ended, with the trainings that it waits for "
+        "and those before them. Null if unknown or ended."
     )
     cancel_requested: bool
     error: JobError | None
@@ -144,6 +169,17 @@ class ExplanationLinks(Resource):
     svg: str | None
 
 
+class AnswerResource(Resource):
+    """One answer of an explanation, which never changes once it exists."""
+
+    stage: Stage
+    state: JobState = Field(description="Of its job.")
+    job: str
+    sha256: str | None = Field(description="Of the document at `url`; null until it exists.")
+    url: str
+    svg: str | None
+
+
 class ExplanationSummary(Resource):
     """An explanation without its result, as in lists."""
 
@@ -152,15 +188,27 @@ class ExplanationSummary(Resource):
     gnn: str
     dataset: str
     denoiser: str | None = Field(description="Null for the explainer `search`, which needs none.")
-    state: JobState
+    state: JobState = Field(
+        description="`running` until the final answer. `succeeded` also if there is a provisional "
+        "answer and the final one failed; `reason` says why."
+    )
+    answers: list[AnswerResource] = Field(
+        description="The final answer; before it a provisional one if something has to be trained."
+    )
+    result_stage: Stage | None = Field(description="Which answer `result` and `summary` show.")
+    reason: str | None = Field(
+        description="Why the provisional answer is the last one; null in all other cases."
+    )
     summary: dict[str, Any] | None
-    job: JobResource
+    job: JobResource = Field(description="The job of the final answer.")
     created_at: str
     links: ExplanationLinks
 
 
 class ExplanationResource(ExplanationSummary):
-    result: CounterfactualResult | ClassResult | None = Field(discriminator="kind")
+    result: CounterfactualResult | ClassResult | None = Field(
+        discriminator="kind", description="The newest answer."
+    )
 
 
 class PredictionsResource(Resource):

@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -146,6 +146,7 @@ class Deployment:
 
     def finish(self, job_id: str, result: Any = None) -> None:
         """Claims the job and ends it as the handler of its kind would."""
+        from d4explain.contracts.job_states import Stage  # noqa: PLC0415
         from d4explain.contracts.probe_reports import ProbeCheck, ProbeReport  # noqa: PLC0415
         from store import jobs  # noqa: PLC0415
         from store.catalogue import (  # noqa: PLC0415
@@ -175,6 +176,14 @@ class Deployment:
                     )
                 case jobs.JobKind.PREDICT:
                     inline = result
+                case jobs.JobKind.PROVISIONAL:
+                    provisional = result or self.result().model_copy(
+                        update={"stage": Stage.PROVISIONAL, "final_adds": ["verdicts"]}
+                    )
+                    digest = self.store.artifacts.put(provisional.model_dump_json().encode())
+                    explanations.finish_provisional(
+                        session, claim, result_digest=digest, summary={"found": 1}
+                    )
                 case _:
                     digest = self.store.artifacts.put(result.model_dump_json().encode())
                     summary = {"found": 1}
@@ -182,15 +191,25 @@ class Deployment:
             jobs.succeed(session, claim, inline)
 
     def finish_explanation(self, explanation: dict[str, Any], result: Any = None) -> None:
-        """Finishes the explanation, and before it the training that it waits for, if any."""
-        if explanation["job"]["waiting_for"]:
-            self.finish(explanation["job"]["waiting_for"])
-        self.finish(explanation["job"]["id"], result or self.result())
+        """Finishes the explanation, and before it the jobs that it waits for."""
+        job_id = explanation["job"]["id"]
+        while (awaited := self.awaited(job_id)) is not None:
+            self.finish(awaited)
+        self.finish(job_id, result or self.result())
+
+    def awaited(self, job_id: str) -> str | None:
+        from store import jobs  # noqa: PLC0415
+
+        with self.store.database.reading() as session:
+            return jobs.get(session, job_id).awaited
 
     def work(
-        self, library: Library | None = None, handlers: Mapping[Any, Any] | None = None
+        self,
+        library: Library | None = None,
+        handlers: Mapping[Any, Any] | None = None,
+        kinds: Container[str] | None = None,
     ) -> None:
-        """Runs all queued jobs with the real handlers, or others for some kinds.
+        """Runs all queued jobs, or those of some kinds, with the real handlers or the given ones.
 
         `library` keeps loaded models.
         """
@@ -206,7 +225,11 @@ class Deployment:
         while True:
             with self.store.database.reading() as session:
                 queued = jobs.page(session, state=jobs.JobState.QUEUED).items
-            ready = [job.id for job in queued if not job.is_blocked]
+            ready = [
+                job.id
+                for job in queued
+                if not job.is_blocked and (kinds is None or job.kind in kinds)
+            ]
             if not ready:
                 return
             runner.run(ready[-1])

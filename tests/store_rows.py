@@ -66,6 +66,7 @@ def create_explanation(
     config: DenoiserConfig | None = None,
     *,
     judged: bool = False,
+    provisional: bool = False,
 ) -> tuple[Explanation, Job]:
     """Creates the explanation, its job, and the denoiser if it does not exist yet.
 
@@ -91,5 +92,6 @@ def create_explanation(
         witness_set=witness_set,
         witness_job=witness_job,
         request_digest="3" * 64,
+        provisional=provisional,
         seed=11,
     )

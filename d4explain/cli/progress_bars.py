@@ -31,6 +31,7 @@ JOB_TITLES = {
     "predict": "predicting",
     "train": "training the denoiser",
     "witnesses": "training witnesses",
+    "provisional": "finding a provisional answer",
     "counterfactual": "explaining graphs",
     "class": "explaining the class",
 }

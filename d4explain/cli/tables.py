@@ -13,6 +13,7 @@ from d4explain.contracts.counterfactual_results import (
     CounterfactualAnswer,
     CounterfactualResult,
 )
+from d4explain.contracts.job_states import Stage
 from d4explain.contracts.probe_reports import ProbeReport
 from d4explain.contracts.results import ClassResult, Edit, Mmd, Prediction, Typicality
 
@@ -25,6 +26,9 @@ def probe_table(report: ProbeReport) -> Table:
     for check in report.checks:
         symbol = "[green]✓" if check.passed else "[red]✗"
         table.add_row(symbol, escape(check.name), escape(check.detail))
+    for warning in report.warnings:
+        name, _, detail = warning.partition(": ")
+        table.add_row("[yellow]!", escape(name), escape(detail))
     return table
 
 
@@ -32,7 +36,8 @@ def counterfactual_table(
     result: CounterfactualResult, class_names: Sequence[str] | None = None
 ) -> Table:
     """One row per graph or node: its best counterfactual, or the reason why there is none."""
-    table = _table("Counterfactuals (+ edge added, - edge removed)")
+    what = "Counterfactuals" if result.stage is Stage.FINAL else "Provisional counterfactuals"
+    table = _table(f"{what} (+ edge added, - edge removed)")
     subject = "node" if any(answer.node for answer in result.answers) else "graph"
     table.add_column(subject, justify="right", no_wrap=True)
     table.add_column("class", no_wrap=True)
@@ -79,12 +84,24 @@ def _edits(counterfactual: Counterfactual) -> str:
     return format_edits(counterfactual.edits[:MAX_EDITS_SHOWN]) + suffix
 
 
+def stage_lines(result: CounterfactualResult) -> list[str]:
+    """Says that an answer is provisional and what the final one will add."""
+    if result.stage is Stage.FINAL:
+        return []
+    return [
+        "[yellow]This answer is provisional: it was found by search, before any training.",
+        *(f"[yellow]The final answer will add {escape(what)}." for what in result.final_adds),
+    ]
+
+
 def summary_lines(result: CounterfactualResult) -> list[str]:
     summary = result.summary
     subjects = "nodes" if any(answer.node for answer in result.answers) else "graphs"
+    asked = summary.graph_count - summary.already_count
+    already = f"{summary.already_count} had the class already; " if summary.already_count else ""
     return [
-        f"flipped {summary.found_count} of {summary.graph_count} {subjects} "
-        f"({summary.flip_rate:.0%}); "
+        f"flipped {summary.found_count} of {asked} {subjects} "
+        f"({format_number(summary.flip_rate, '.0%')}); {already}"
         f"mean edits {format_number(summary.mean_edits, '.1f')}, "
         f"ratio {format_number(summary.mean_modification_ratio)}, "
         f"fidelity {format_number(summary.mean_fidelity)}, "

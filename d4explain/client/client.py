@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import httpx
 
-from d4explain.client.errors import UnsuccessfulJobError
+from d4explain.client.answers import get_explanation, wait_for_answer
 from d4explain.client.explanation_requests import (
     class_body,
     counterfactual_body,
@@ -40,6 +40,7 @@ from d4explain.client.resources import (
     Job,
 )
 from d4explain.contracts.counterfactual_results import CounterfactualResult
+from d4explain.contracts.job_states import Stage
 from d4explain.contracts.requests import DenoiserConfig
 from d4explain.contracts.results import ClassResult, NodeId, Prediction
 
@@ -228,10 +229,11 @@ class Client:
     ) -> Explanation:
         """Ask for the smallest believable edits that change the prediction.
 
-        `options` are fields of POST /v1/explanations, such as preset="fast". explainer="search"
-        trains no denoiser; with aim="minimal" and judges="none" nothing is trained, and the answer
-        comes at once. A node classifier needs one graph and node="a" or nodes=["a", "b"]. If the
-        reference set is one large graph, give no graph and the numbers of its nodes.
+        `options` are fields of POST /v1/explanations, such as preset="fast". The first question
+        about a GNN trains a denoiser and witnesses; `result(…, wait_for="provisional")` has an
+        answer before. explainer="search" trains no denoiser; with aim="minimal" and judges="none"
+        nothing is trained. A node classifier needs one graph and node="a" or nodes=["a", "b"]. If
+        the reference set is one large graph, give no graph and the numbers of its nodes.
         max_queries=500 limits the graphs that are sent to a black box.
         """
         body = counterfactual_body(gnn_id, dataset_id, graphs, options)
@@ -252,21 +254,28 @@ class Client:
         return request_explanation(self._transport, body)
 
     def explanation(self, explanation_id: str) -> Explanation:
-        return Explanation.model_validate(self._transport.get(f"/v1/explanations/{explanation_id}"))
+        return get_explanation(self._transport, explanation_id)
 
     def result(
         self,
         explanation: Explanation,
         *,
+        wait_for: Literal["provisional", "final"] = "final",
         on_progress: OnProgress | None = None,
         timeout: float | None = None,
     ) -> CounterfactualResult | ClassResult:
-        """Wait for the result of an explanation."""
-        self.wait(explanation.job.id, on_progress=on_progress, timeout=timeout)
-        finished = self.explanation(explanation.id)
-        if finished.result is None:
-            raise UnsuccessfulJobError(finished.job)
-        return finished.result
+        """Wait for an answer of an explanation.
+
+        If networks have to be trained first, `wait_for="provisional"` returns the answer of a
+        search, which comes at once; its `stage` says so and `final_adds` what is missing. If the
+        training fails, the provisional answer is also what "final" returns.
+        """
+        stage = Stage(wait_for)
+        answered = wait_for_answer(
+            self._transport, explanation, stage, on_progress=on_progress, timeout=timeout
+        )
+        assert answered.result is not None
+        return answered.result
 
     def drawing(self, explanation_id: str, **query: str | int) -> bytes:
         """The explanation drawn as SVG."""

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from d4explain.contracts.counterfactual_results import CounterfactualResult
-from d4explain.contracts.job_states import GnnState, JobKind, JobState, TrainingState
+from d4explain.contracts.job_states import GnnState, JobKind, JobState, Stage, TrainingState
 from d4explain.contracts.probe_reports import ProbeReport
 from d4explain.contracts.results import ClassResult, NodePredictions, Prediction
 
@@ -38,6 +38,7 @@ class Job(Resource):
     attempt: int = 0
     progress: Progress | None = None
     waiting_for: str | None = None
+    seconds_left: float | None = None  # estimated; None if unknown
     cancel_requested: bool = False
     error: JobError | None = None
     result: dict[str, Any] | None = None  # only predictions have one
@@ -97,6 +98,8 @@ class Estimate(Resource):
     seconds: float
     trains_denoiser: bool
     trains_witnesses: bool = False
+    total_seconds: float | None = None  # with all training
+    provisional: bool = False  # whether a provisional answer comes first
 
 
 class Denoiser(Resource):
@@ -132,6 +135,16 @@ class Predictions(Resource):
     predictions: list[Prediction] | list[NodePredictions] | None = None
 
 
+class Answer(Resource):
+    """One of up to two answers of an explanation."""
+
+    stage: Stage
+    state: JobState
+    job: str
+    sha256: str | None = None  # None until the answer exists
+    url: str
+
+
 class Explanation(Resource):
     id: str
     kind: str
@@ -139,6 +152,11 @@ class Explanation(Resource):
     dataset: str
     denoiser: str | None  # None for the explainer `search`
     state: JobState
-    job: Job
+    answers: list[Answer] = Field(default_factory=list)
+    reason: str | None = None  # why a provisional answer is the last one
+    job: Job  # of the final answer
     result: CounterfactualResult | ClassResult | None = Field(None, discriminator="kind")
     created_at: str
+
+    def answer(self, stage: Stage) -> Answer | None:
+        return next((answer for answer in self.answers if answer.stage is stage), None)

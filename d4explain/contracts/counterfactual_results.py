@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from d4explain.contracts.job_states import Stage
 from d4explain.contracts.results import (
     Document,
     Edit,
@@ -181,7 +182,13 @@ class Summary(Document):
 
     graph_count: int = renamed_field("graph_count", "graphs")
     found_count: int = renamed_field("found_count", "found")
-    flip_rate: float
+    already_count: int = Field(
+        0, description="Graphs, or nodes, that have the target class without any edit."
+    )
+    flip_rate: float | None = Field(
+        description="`found_count` over the graphs, or nodes, that did not have the target class; "
+        "null if all of them had it."
+    )
     mean_edits: float | None
     mean_modification_ratio: float | None
     mean_fidelity: float | None
@@ -196,6 +203,14 @@ class Summary(Document):
 
 class CounterfactualResult(Document):
     kind: Literal["counterfactual"] = "counterfactual"
+    stage: Stage = Field(
+        Stage.FINAL,
+        description="`provisional`: found at once by search, without a denoiser and without the "
+        "witnesses that are still being trained; the final answer follows.",
+    )
+    final_adds: list[str] = Field(
+        [], description="What the final answer will add; empty if this is the final answer."
+    )
     answers: list[CounterfactualAnswer]
     summary: Summary
     mmd: Mmd | None  # of the best counterfactual per graph; None if none was found

@@ -14,6 +14,7 @@ from d4explain.contracts.features.featurisers import SmilesFeaturiser
 from d4explain.contracts.gnn_layers import SpecModel
 from d4explain.contracts.spec_checks.layer_types import STORED, SpecLayer
 from d4explain.contracts.spec_checks.structure import structure_faults
+from d4explain.contracts.supported import REGRESSION, UNSUPPORTED_FIELDS, task_fault
 
 MAX_LAYERS = 64
 MAX_FEATURES = 65_536  # in any deployment; settings.max_features is the limit of one
@@ -94,7 +95,23 @@ def _fault(detail: ErrorDetails, document: object, prefix: str) -> Fault:
     if detail["type"] == "structure":
         return Fault(f"{prefix}{detail['ctx']['pointer']}", detail["msg"])
     place, value = _locate(detail["loc"], document)
-    return Fault(f"{prefix}{pointer(*place)}", f"{detail['msg']}{_sent(value)}")
+    reason = _why_unsupported(detail, place, value)
+    return Fault(f"{prefix}{pointer(*place)}", f"{detail['msg']}{_sent(value)}{reason}")
+
+
+def _why_unsupported(detail: ErrorDetails, place: Sequence[int | str], value: object) -> str:
+    """Says what is supported if the spec is that of another task or kind of graph."""
+    reason = None
+    if place == ["task"]:
+        reason = task_fault(value)
+    elif place == ["classes"] and value == 1:
+        reason = (
+            f"{REGRESSION}. For a binary classifier with one output, give 2 classes and the head "
+            "'binary'"
+        )
+    elif detail["type"] == "extra_forbidden" and len(place) == 1:
+        reason = UNSUPPORTED_FIELDS.get(str(place[0]))
+    return "" if reason is None else f"; {reason}"
 
 
 def _locate(loc: Sequence[int | str], document: object) -> tuple[list[int | str], object]:

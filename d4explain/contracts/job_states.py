@@ -31,6 +31,7 @@ class JobKind(StrEnum):
     PREDICT = "predict"
     TRAIN = "train"  # a denoiser
     WITNESSES = "witnesses"  # trains a witness set
+    PROVISIONAL = "provisional"  # the first answer of a counterfactual explanation
     COUNTERFACTUAL = "counterfactual"
     CLASS = "class"
 
@@ -44,9 +45,17 @@ _QUEUES = {
     JobKind.PREDICT: Queue.LIGHT,
     JobKind.TRAIN: Queue.TRAIN,
     JobKind.WITNESSES: Queue.TRAIN,
+    JobKind.PROVISIONAL: Queue.SAMPLE,
     JobKind.COUNTERFACTUAL: Queue.SAMPLE,
     JobKind.CLASS: Queue.SAMPLE,
 }
+
+
+class Stage(StrEnum):
+    """Of an answer: an explanation has up to two."""
+
+    PROVISIONAL = "provisional"
+    FINAL = "final"
 
 
 class GnnState(StrEnum):
@@ -66,3 +75,4 @@ class TrainingState(StrEnum):
 class EventType(StrEnum):
     STATE = "state"
     PROGRESS = "progress"
+    ANSWER = "answer"  # an explanation has got an answer

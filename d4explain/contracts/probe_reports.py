@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from d4explain.contracts.results import Document, renamed_field
 
 
@@ -47,3 +49,7 @@ class ProbeReport(Document):
     checks: list[ProbeCheck]
     dense: Literal["present", "absent"] = "present"  # the form of the GNN that has gradients
     samples: SampleFigures | None = None
+    warnings: list[str] = Field(
+        [],
+        description="Names a degenerate GNN: one that passes, but whose explanations say little.",
+    )

@@ -1,4 +1,4 @@
-"""Supervises the embedded stack: the broker, the API and two workers on this machine."""
+"""Supervises the embedded stack: the broker, the API and the workers on this machine."""
 
 from __future__ import annotations
 
@@ -29,13 +29,23 @@ BROKER_SECONDS = 10.0
 MAX_EARLY_EXITS = 3  # give up if a child dies this often before the stack is ready
 MAX_LINES_SHOWN = 5
 TICK_SECONDS = 0.5
-QUEUES = {"worker-train": "train", "worker-sample": "sample,light"}
 NICENESS = 5  # of workers, so that the API answers quickly while they use all cores
+_TRAINING_NICENESS = 10  # so that short jobs are quick while networks are trained
 STOP_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
 class _StopRequested(Exception):  # noqa: N818 - not an error
     """Ctrl-C, or a signal from the system."""
+
+
+def worker_queues(cores: int) -> dict[str, str]:
+    """The queues of each worker, by its name.
+
+    A question about a new GNN needs two trainings. On two cores they run side by side, and the
+    final answer comes after the longer one.
+    """
+    second = {"worker-train-2": "train"} if cores > 1 else {}
+    return {"worker-train": "train", **second, "worker-sample": "sample,light"}
 
 
 class Stack:
@@ -51,6 +61,7 @@ class Stack:
         self._broker: Child | None = None
         self._children: list[Child] = []
         self._broker_name = ""
+        self._queues = worker_queues(int(cpu_limit()))
         self._signals = Signals()
         self._lock = DataFolderLock(self._data_dir)
 
@@ -86,12 +97,13 @@ class Stack:
             self._wait_for(migration)
         finally:
             self._stop_children([migration], 0.0, kill_now=True)
-        threads = self._settings.threads or max(1, int(cpu_limit()) // len(QUEUES))
+        threads = self._settings.threads or max(1, int(cpu_limit()) // 2)
         environment = self._environment(redis_url=url, threads=threads)
         self._children.append(self._python("api", environment, "-m", "service"))
-        for name, queues in QUEUES.items():
+        for name, queues in self._queues.items():
             serve = ("-m", "worker", "--queues", queues)
-            self._children.append(self._python(name, environment, *serve, niceness=NICENESS))
+            niceness = _TRAINING_NICENESS if queues == "train" else NICENESS
+            self._children.append(self._python(name, environment, *serve, niceness=niceness))
         for child in self._children:
             child.start()
         self._wait_until_ready()
@@ -224,7 +236,7 @@ class Stack:
         settings = self._settings.model_copy(update=changes)
         environment = python_environment({**os.environ, **settings.environment()})
         return environment | {
-            "OMP_NUM_THREADS": str(threads),  # both workers together use all cores
+            "OMP_NUM_THREADS": str(threads),
             "PYTHONUNBUFFERED": "1",
         }
 
@@ -247,7 +259,7 @@ class Stack:
         rows.add_row("API docs", f"{self.address}/docs")
         rows.add_row("broker", escape(self._broker_name))
         each = "1 thread each" if threads == 1 else f"{threads} threads each"
-        rows.add_row("workers", f"{' | '.join(QUEUES.values())}  ({each})")
+        rows.add_row("workers", f"{' | '.join(self._queues.values())}  ({each})")
         rows.add_row("data", escape(str(self._data_dir)))
         title = f"d4explain is ready after {self._elapsed_seconds():.1f} s"
         self._print(Panel(rows, title=title, subtitle="Ctrl-C stops everything", expand=False))

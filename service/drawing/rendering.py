@@ -13,13 +13,12 @@ from starlette.responses import Response
 from service.context import Context, run_in_thread
 from service.drawing.drawing_queue import Drawing, get_unless_disconnected
 from service.drawing.svg import to_svg
-from service.explanation_documents import ExplanationDocument
 from service.graph_io.chosen_graph import chosen_graph
 from service.graph_io.graph_writers import Format, require_answer, to_cytoscape, to_graphml, to_pyg
 from service.http.faults import reject
 from service.http.responses import caching_headers, entity_tag, not_modified
 from store.catalogue import gnns
-from store.errors import Conflict, NotFound
+from store.errors import NotFound
 from store.store import Store
 
 SVG = "image/svg+xml"
@@ -37,6 +36,13 @@ class GraphSelection(NamedTuple):
     alternative: int
 
 
+class DrawnResult(NamedTuple):
+    """A stored result and the id of its GNN."""
+
+    result_digest: str
+    gnn: str
+
+
 class DrawingKey(NamedTuple):
     """Everything that a drawing depends on."""
 
@@ -48,20 +54,17 @@ class DrawingKey(NamedTuple):
 async def drawing_response(
     request: Request,
     context: Context,
-    document: ExplanationDocument,
+    drawn: DrawnResult,
     selection: GraphSelection,
-    headers: Mapping[str, str],
+    headers: Mapping[str, str] | None = None,
 ) -> Response:
-    if document.result_digest is None:
-        summary = document.summary
-        raise Conflict(f"explanation {summary.id} is {summary.state}; it has no graph to show")
-    names = await run_in_thread(_class_names, context.store, document.summary.gnn)
-    key = DrawingKey(document.result_digest, selection, names)
+    names = await run_in_thread(_class_names, context.store, drawn.gnn)
+    key = DrawingKey(drawn.result_digest, selection, names)
     draw = partial(render, context.store, key)
     drawing = await get_unless_disconnected(request, context.drawings, key, draw)
     tag = entity_tag(drawing.digest.encode())
     guard = _SVG_HEADERS if drawing.media_type == SVG else {}
-    all_headers = {**headers, **caching_headers(tag), **guard}
+    all_headers = {**(headers or {}), **caching_headers(tag), **guard}
     unchanged = not_modified(request, tag, all_headers)
     if unchanged is not None:
         return unchanged

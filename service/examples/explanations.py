@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.examples.jobs import explanation_job
+from service.examples.jobs import WAITING_JOB, explanation_job
 from service.examples.shared import (
     AFTER,
     BEFORE,
@@ -13,10 +13,10 @@ from service.examples.shared import (
     GNN_ID,
     JOB_ID,
     NODE_LINK_GRAPH,
+    PROVISIONAL_JOB_ID,
     PYG_GRAPH,
     SET_ID,
     SHA,
-    TRAIN_JOB_ID,
     Example,
 )
 
@@ -77,6 +77,10 @@ ESTIMATE: Example = {
     "seconds": 0.2,
     "trains_denoiser": True,
     "trains_witnesses": True,
+    "denoiser_seconds": 95.0,
+    "witness_seconds": 60.0,
+    "total_seconds": 160.0,
+    "provisional": True,
 }
 CLASS_IN: Example = {
     "kind": "class",
@@ -90,6 +94,7 @@ CLASS_IN: Example = {
 _SUMMARY: Example = {
     "graph_count": 1,
     "found_count": 1,
+    "already_count": 0,
     "flip_rate": 1.0,
     "mean_edits": 1.0,
     "mean_modification_ratio": 1 / 7,
@@ -102,6 +107,8 @@ _SUMMARY: Example = {
 }
 _RESULT: Example = {
     "kind": "counterfactual",
+    "stage": "final",
+    "final_adds": [],
     "answers": [
         {
             "graph": NODE_LINK_GRAPH,
@@ -184,6 +191,67 @@ _RESULT: Example = {
     "unjudged_reason": None,
     "warnings": [],
 }
+_FOUND: Example = _RESULT["answers"][0]["counterfactuals"][0]
+PROVISIONAL_RESULT: Example = {
+    **_RESULT,
+    "stage": "provisional",
+    "final_adds": [
+        "believable answers, which also convince other networks; these are minimal",
+        "verdicts: whether networks trained on the same data share each flip",
+        "a wider search, which may find fewer edits",
+        "edits that the denoiser proposes, with plausibility and typicality",
+    ],
+    "answers": [
+        {
+            **_RESULT["answers"][0],
+            "typicality": None,
+            "counterfactuals": [
+                {
+                    **_FOUND,
+                    "edits": [
+                        {**_FOUND["edits"][0], "plausibility": None, "proposed_by": "search"}
+                    ],
+                    "denoiser_likelihood": None,
+                    "found_by": "search",
+                    "typicality": None,
+                    "aim": "minimal",
+                    "verdict": "unjudged",
+                    "transfers": None,
+                    "order": {**_FOUND["order"], "convinced": None, "witnesses": None},
+                }
+            ],
+        }
+    ],
+    "summary": {
+        **_SUMMARY,
+        "edits_by_denoiser": 0,
+        "edits_by_search": 1,
+        "verdicts": {"meaningful": 0, "brittle": 0, "unjudged": 1},
+        "transfer_ratio": None,
+    },
+    "receipt": {
+        **_RESULT["receipt"],
+        **dict.fromkeys(("denoiser_sha256", "denoiser_key", "witnesses_sha256", "witnesses_key")),
+        "config": {"explainer": "search", "aim": "minimal", "preset": "fast"},
+    },
+    "judges": [],
+    "unjudged_reason": "this answer is provisional, and the witnesses are still being trained",
+}
+
+
+def _answer(stage: str, state: str) -> Example:
+    url = f"/v1/explanations/{EXPLANATION_ID}/answers/{stage}"
+    exists = state == "succeeded"
+    return {
+        "stage": stage,
+        "state": state,
+        "job": JOB_ID if stage == "final" else PROVISIONAL_JOB_ID,
+        "sha256": SHA if exists else None,
+        "url": url,
+        "svg": f"{url}?format=svg" if exists else None,
+    }
+
+
 EXPLANATION: Example = {
     "id": EXPLANATION_ID,
     "kind": "counterfactual",
@@ -191,6 +259,9 @@ EXPLANATION: Example = {
     "dataset": SET_ID,
     "denoiser": DENOISER_ID,
     "state": "succeeded",
+    "answers": [_answer("provisional", "succeeded"), _answer("final", "succeeded")],
+    "result_stage": "final",
+    "reason": None,
     "summary": _SUMMARY,
     "job": explanation_job("succeeded"),
     "created_at": CREATED,
@@ -205,10 +276,21 @@ EXPLANATION: Example = {
 WAITING_EXPLANATION: Example = {
     **EXPLANATION,
     "state": "queued",
+    "answers": [_answer("provisional", "queued"), _answer("final", "queued")],
+    "result_stage": None,
     "summary": None,
-    "job": explanation_job("queued", waiting_for=TRAIN_JOB_ID),
+    "job": WAITING_JOB,
     "links": {**EXPLANATION["links"], "svg": None},
     "result": None,
+}
+PROVISIONAL_EXPLANATION: Example = {
+    **EXPLANATION,
+    "state": "running",
+    "answers": [_answer("provisional", "succeeded"), _answer("final", "queued")],
+    "result_stage": "provisional",
+    "summary": PROVISIONAL_RESULT["summary"],
+    "job": WAITING_JOB,
+    "result": PROVISIONAL_RESULT,
 }
 LISTED_EXPLANATION: Example = {k: v for k, v in EXPLANATION.items() if k != "result"}
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="760" height="520">…</svg>'

@@ -12,6 +12,7 @@ from service.examples.shared import (
     GNN_ID,
     JOB_ID,
     SET_ID,
+    SHA,
     STARTED,
     TRAIN_JOB_ID,
     WITNESS_SET_ID,
@@ -22,7 +23,7 @@ from service.examples.shared import (
 def job(id_: str, kind: str, queue: str, result_link: str, state: str, **changes: Any) -> Example:
     at = f"/v1/jobs/{id_}"
     ended = state not in ("queued", "running")
-    example = {
+    example: Example = {
         "id": id_,
         "kind": kind,
         "queue": queue,
@@ -31,6 +32,8 @@ def job(id_: str, kind: str, queue: str, result_link: str, state: str, **changes
         "max_attempts": 3,
         "progress": None,
         "waiting_for": None,
+        "trainings": [],
+        "seconds_left": None,
         "cancel_requested": False,
         "error": None,
         "result": None,
@@ -80,7 +83,22 @@ PROGRESS: Example = {
     "total": 2000,
     "metrics": {"loss": 0.231, "flip_rate": 0.64},
 }
-TRAIN_JOB = train_job("running", PROGRESS)
+TRAIN_JOB = {**train_job("running", PROGRESS), "seconds_left": 95.0}
+WAITING_JOB = explanation_job(
+    "queued",
+    waiting_for=TRAIN_JOB_ID,
+    progress=PROGRESS,
+    trainings=[
+        {
+            "job": TRAIN_JOB_ID,
+            "kind": "train",
+            "state": "running",
+            "progress": PROGRESS,
+            "seconds_left": 95.0,
+        }
+    ],
+    seconds_left=95.4,
+)
 CANCELED_JOB = {**explanation_job("canceled"), "cancel_requested": True}
 RETRY_JOB = {
     **explanation_job("queued", retry_of=JOB_ID),
@@ -100,4 +118,7 @@ EVENTS = (
     "id: 42\r\nevent: progress\r\n"
     'data: {"phase":"training","step":420,"total":2000,"metrics":{"loss":0.231},'
     '"at":"2026-11-16T09:30:00.900Z"}\r\n\r\n'
+    "id: 43\r\nevent: answer\r\n"
+    f'data: {{"stage":"provisional","sha256":"{SHA}","explanation":"{EXPLANATION_ID}",'
+    '"at":"2026-11-16T09:30:01.480Z"}\r\n\r\n'
 )

@@ -8,6 +8,7 @@ from typing import TypeVar
 from pydantic import TypeAdapter
 
 from d4explain.contracts.counterfactual_results import ClosestMiss, ExplainedNode, Verdict
+from d4explain.contracts.job_states import Stage
 from d4explain.contracts.results import (
     Edit,
     GeneratedMolecule,
@@ -32,6 +33,7 @@ _MOLECULE = TypeAdapter[Molecule | None](Molecule | None)
 _GENERATED_MOLECULE = TypeAdapter[GeneratedMolecule | None](GeneratedMolecule | None)
 _CLOSEST_MISS = TypeAdapter[ClosestMiss | None](ClosestMiss | None)
 _NODE_ID = TypeAdapter[NodeId | None](NodeId | None)
+_STAGE = TypeAdapter[Stage](Stage)
 _VERDICT = TypeAdapter[Verdict](Verdict)
 _TITLES: dict[Verdict | None, str] = {
     None: "Counterfactual",  # of an earlier version
@@ -83,6 +85,7 @@ def chosen_graph(result: bytes, graph: int, alternative: int) -> ChosenGraph:
     answers = members["answers"].elements()
     _check_index("graph", graph, len(answers), "graphs")
     answer = answers[graph].members()
+    is_provisional = _optional(_STAGE, members, "stage") is Stage.PROVISIONAL
     node = _optional(_EXPLAINED_NODE, answer, "node")
     molecule = _optional(_MOLECULE, answer, "molecule")
     before = _prediction(answer)
@@ -96,7 +99,7 @@ def chosen_graph(result: bytes, graph: int, alternative: int) -> ChosenGraph:
         miss = _optional(_CLOSEST_MISS, answer, "closest_miss")
         posted = _graph(answer)
         return ChosenGraph(
-            title="No counterfactual within the budget",
+            title=_titled("No counterfactual within the budget", is_provisional),
             subtitle=f"{number}, " + ("closest miss" if miss else "as posted"),
             graph=_apply(posted, miss.edits) if miss else posted,
             edits=tuple(miss.edits) if miss else (),
@@ -109,7 +112,9 @@ def chosen_graph(result: bytes, graph: int, alternative: int) -> ChosenGraph:
     _check_index("alternative", alternative, len(counterfactuals), "counterfactuals")
     counterfactual = counterfactuals[alternative].members()
     return ChosenGraph(
-        title=title or _TITLES[_optional(_VERDICT, counterfactual, "verdict")],
+        title=_titled(
+            title or _TITLES[_optional(_VERDICT, counterfactual, "verdict")], is_provisional
+        ),
         subtitle=f"{number}, alternative {alternative + 1} of {len(counterfactuals)}",
         graph=_graph(counterfactual),
         edits=tuple(_EDITS.validate_json(counterfactual["edits"].text)),
@@ -119,6 +124,10 @@ def chosen_graph(result: bytes, graph: int, alternative: int) -> ChosenGraph:
         node=node.id if node else None,
         molecule=molecule,
     )
+
+
+def _titled(title: str, is_provisional: bool) -> str:
+    return f"Provisional: {title[0].lower()}{title[1:]}" if is_provisional else title
 
 
 def _class_example(result: dict[str, JsonPart], graph: int, alternative: int) -> ChosenGraph:

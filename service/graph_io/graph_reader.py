@@ -19,6 +19,7 @@ from service.graph_io.molecule_reader import expanded_size, expands_too_much, re
 from service.graph_io.node_reader import read_features, read_positions
 from service.graph_io.schemas import GraphIn, NodeLinkGraph, PygGraph, SmilesGraph
 from service.graph_io.size_limits import too_many
+from service.graph_io.unsupported_graphs import check_supported, check_symmetric
 from service.http.faults import Faults, faults_of, kind_of
 from store.settings import Settings
 
@@ -83,6 +84,7 @@ def _read(
         return None
     # Check sizes before validation, so that a huge graph is cheap to reject.
     before = len(faults)
+    check_supported(raw, at, faults)
     _check_sizes(raw, at, limits, faults)
     if len(faults) > before:
         return None
@@ -145,6 +147,8 @@ def _read_nodes_and_edges(
     if graph is None:
         return None
     x = read_features(graph, limits, expected, faults)
+    if isinstance(posted, PygGraph):
+        check_symmetric(graph.edges, graph.pointers.edges, faults)
     edges, index_of = read_edges(graph, read_positions(graph, faults), limits.max_edges, faults)
     expected_edges = None if expected is None else expected.edges
     edge_attr = read_edge_attributes(graph, edges, index_of, expected_edges, faults)

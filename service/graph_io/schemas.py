@@ -96,7 +96,7 @@ class NodeLinkGraph(_GraphPart):
     edges: list[EdgeIn] | None = None
     links: list[EdgeIn] | None = None
     label: Label | None = Field(None, description="Known class, for reference sets.")
-    directed: bool = Field(False, description="Accepted; each pair becomes one undirected edge.")
+    directed: Literal[False] = Field(False, description="Directed graphs are not supported.")
     multigraph: bool = Field(False, description="Accepted; parallel edges are rejected.")
     graph: Annotated[dict[str, Any], SkipValidation] | None = Field(None, description="Ignored.")
     name: str | None = Field(None, max_length=200, description="Ignored.")

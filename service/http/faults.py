@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from d4explain.contracts.errors import pointer, printable
+from d4explain.contracts.supported import UNSUPPORTED_FIELDS, task_fault
 
 __all__ = [
     "MAX_FAULTS",
@@ -150,10 +151,21 @@ def _message(detail: ErrorDetails) -> str:
     new_name = _RENAMED.get(detail["loc"][-2:])
     if detail["type"] == "extra_forbidden" and new_name is not None:
         return f"is now called `{new_name}`"
+    field = detail["loc"][-1] if detail["loc"] else ""
+    if detail["type"] == "extra_forbidden" and field in UNSUPPORTED_FIELDS:
+        return UNSUPPORTED_FIELDS[str(field)]
     known = _MESSAGES.get(detail["type"])
     if known is not None:
-        return known.format(**detail.get("ctx", {}))
+        return known.format(**detail.get("ctx", {})) + _why_no_kind(detail)
     return detail["msg"].removeprefix("Value error, ").replace("Input should", "should")
+
+
+def _why_no_kind(detail: ErrorDetails) -> str:
+    """Says what is supported to a question about a regression or a link."""
+    if detail["type"] != "union_tag_invalid":
+        return ""
+    reason = task_fault(detail.get("ctx", {}).get("tag"))
+    return "" if reason is None else f"; {reason}"
 
 
 def _summary(faults: Sequence[Fault]) -> str:

@@ -27,6 +27,13 @@ DRY_RUN = {
     "description": "Only check the request and estimate its cost; nothing is queued.",
     "schema": {"type": "boolean", "default": False},
 }
+WAIT_FOR = {
+    "name": "wait_for",
+    "in": "query",
+    "required": False,
+    "description": "The answer that `Prefer: wait` and `Retry-After` refer to.",
+    "schema": {"type": "string", "enum": ["provisional", "final"], "default": "final"},
+}
 PREFER = {
     "name": "Prefer",
     "in": "header",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
@@ -13,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from service.resources import Item, JobResource, PageOf
 
-RETRY_AFTER_SECONDS = "1"
+MIN_RETRY_SECONDS = 1
 
 
 def json_response(
@@ -65,10 +66,17 @@ def page_response(
     return json_response(page, headers=headers)
 
 
-def accepted_headers(location: str) -> dict[str, str]:
-    return {"Location": location, "Retry-After": RETRY_AFTER_SECONDS}
+def accepted_headers(location: str, seconds: float | None = None) -> dict[str, str]:
+    return {"Location": location, **retry_after(seconds)}
 
 
 def poll_headers(job: JobResource) -> dict[str, str]:
-    """When to poll again, unless the job has ended."""
-    return {} if job.state.is_terminal else {"Retry-After": RETRY_AFTER_SECONDS}
+    """When to poll again, unless the job has ended: after the trainings that it waits for."""
+    if job.state.is_terminal:
+        return {}
+    return retry_after(job.seconds_left if job.trainings else None)
+
+
+def retry_after(seconds: float | None) -> dict[str, str]:
+    """A whole number of seconds, at least one; one if unknown."""
+    return {"Retry-After": str(max(MIN_RETRY_SECONDS, math.ceil(seconds or 0)))}

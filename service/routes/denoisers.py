@@ -44,7 +44,7 @@ from service.resources import DenoiserResource, PageOf
 from service.routes.jobs import wait_for_job
 from service.schemas import DenoiserIn
 from service.submission.resource_ids import checked_id, find_gnn_and_dataset, gnn_filter
-from service.submission.training_costs import check_training
+from service.submission.training_costs import check_training, training_seconds
 from store import jobs
 from store.catalogue import denoisers
 from store.store import Store
@@ -153,7 +153,12 @@ def create(store: Store, body: bytes, submission: Submission) -> Created:
             settings=store.settings,
         )
         denoiser, _ = denoisers.get_or_create(
-            session, gnn=gnn, dataset=dataset, objective=posted.objective, config=posted.config
+            session,
+            gnn=gnn,
+            dataset=dataset,
+            objective=posted.objective,
+            config=posted.config,
+            estimated_seconds=training_seconds(posted.objective, posted.config, dataset),
         )
         return denoiser.id
 

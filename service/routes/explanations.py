@@ -10,19 +10,19 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.responses import Response
 
+from d4explain.contracts.job_states import Stage
 from service import examples
 from service.context import Context, ContextOf, context_of, handle_body, run_in_thread
-from service.drawing.rendering import GRAPHML, SVG, GraphSelection, drawing_response
-from service.explanation_documents import document_response, read_document
-from service.graph_io.graph_writers import CytoscapeDocument, Format, PygDocument
+from service.drawing.rendering import DrawnResult, drawing_response
+from service.explanation_documents import document_response, read_document, read_summary
 from service.http.bodies import posted_json
-from service.http.faults import reject
 from service.http.idempotency import submission_of
 from service.http.openapi import (
     DRY_RUN,
     IDEMPOTENCY_KEY,
     IF_NONE_MATCH,
     PREFER,
+    WAIT_FOR,
     json_request,
     problem_responses,
     response,
@@ -35,12 +35,18 @@ from service.http.responses import (
     json_response,
     not_modified,
     page_response,
-    poll_headers,
+    retry_after,
 )
 from service.http.waiting import parse_prefer
 from service.resource_builders import explanation_summary
 from service.resources import ExplanationResource, ExplanationSummary, PageOf
-from service.routes.jobs import wait_for_job
+from service.routes.answers import (
+    GraphQuery,
+    document_or_graph,
+    has_awaited_answer,
+    seconds_until,
+    wait_for_answer,
+)
 from service.schemas import ExplanationIn
 from service.submission.cost_estimates import Estimate
 from service.submission.explanation_checks import PostedExplanation, check, estimate_cost
@@ -48,7 +54,6 @@ from service.submission.explanation_submissions import Committed
 from service.submission.resource_ids import checked_id, gnn_filter
 from store import jobs
 from store.catalogue import explanations
-from store.store import Store
 
 router = APIRouter(tags=["explanations"])
 
@@ -61,23 +66,17 @@ class ExplanationsQuery(PageQuery):
 
 
 class CreateQuery(BaseModel):
-    """The OpenAPI document describes it with `DRY_RUN`."""
+    """The OpenAPI document describes it with `DRY_RUN` and `WAIT_FOR`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     dry_run: bool = False
+    wait_for: Stage = Stage.FINAL
 
 
-class FormatQuery(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    format: Format = Field(Format.JSON, description="All formats except `json` return one graph.")
-    graph: Annotated[int, Field(ge=0, le=10_000)] | None = Field(
-        None,
-        description="Index of the posted graph, explained node or class example; 0 if not given.",
-    )
-    alternative: Annotated[int, Field(ge=0, le=1000)] | None = Field(
-        None, description="Index of the counterfactual, best first; 0 if not given."
+class FormatQuery(GraphQuery):
+    wait_for: Stage = Field(
+        Stage.FINAL, description="The answer that `Prefer: wait` and `Retry-After` refer to."
     )
 
 
@@ -90,15 +89,18 @@ class FormatQuery(BaseModel):
     "Without `graph`, `node` and `nodes` refer to `dataset`, which must be one large graph. "
     "`kind: class`: typical graphs, or neighbourhoods of nodes, of a class. "
     "If the denoiser or the witnesses do not exist yet, they are trained first; the job then has "
-    "`waiting_for`. `explainer: search` needs no denoiser; with `aim: minimal` and `judges: none` "
-    "its job starts at once. If no counterfactual is found within the budget, the job succeeds and "
-    "the result says so.",
+    "`waiting_for`. Meanwhile a search without them gives a provisional answer at once; "
+    "`wait_for=provisional` waits for that one only. There is none for black boxes and for graphs "
+    "of more than `D4_EXACT_NODES` nodes. `explainer: search` needs no denoiser; with "
+    "`aim: minimal` and `judges: none` its job starts at once. If no counterfactual is found "
+    "within the budget, the job succeeds and the result says so.",
     status_code=202,
     responses={
         200: response_variants(
-            "The job ended within `Prefer: wait`; with `dry_run`, the estimated cost.",
+            "The awaited answer came within `Prefer: wait`; with `dry_run`, the estimated cost.",
             {
                 "done": (ExplanationResource, examples.EXPLANATION),
+                "provisional": (ExplanationResource, examples.PROVISIONAL_EXPLANATION),
                 "dry run": (Estimate, examples.ESTIMATE),
             },
         ),
@@ -118,6 +120,7 @@ class FormatQuery(BaseModel):
             "class": examples.CLASS_IN,
         },
         DRY_RUN,
+        WAIT_FOR,
         PREFER,
         IDEMPOTENCY_KEY,
     ),
@@ -135,14 +138,16 @@ async def create_explanation(request: Request) -> Response:
     location = f"/v1/explanations/{explanation_id}"
     headers = {"Location": location, **committed.created.headers}
     if committed.resource is not None and wait.seconds <= 0:
-        headers = {**accepted_headers(location), **wait.headers, **headers}
+        seconds = seconds_until(committed.resource, query.wait_for)
+        headers = {**accepted_headers(location, seconds), **wait.headers, **headers}
         return json_response(committed.resource, 202, headers)
     summary = await run_in_thread(read_summary, context.store, explanation_id)
-    wait = await wait_for_job(request, context, summary.job.id, wait)
+    wait = await wait_for_answer(request, context, summary, query.wait_for, wait)
     headers.update(wait.headers)
     document = await run_in_thread(read_document, context.store, explanation_id)
-    if document.summary.job.finished_at is None:
-        headers = {**accepted_headers(location), **headers}
+    if not has_awaited_answer(document.summary, query.wait_for):
+        seconds = seconds_until(document.summary, query.wait_for)
+        headers = {**accepted_headers(location, seconds), **headers}
         return await document_response(context, document, 202, headers)
     return await document_response(context, document, 200, headers)
 
@@ -172,8 +177,15 @@ def list_explanations(
                 gnn_id=gnn_filter(session, query.gnn),
             )
         )
-        job_of = jobs.get_all(session, [explanation.job_id for explanation in rows.items])
-    page = converted_page(rows, lambda row: explanation_summary(row, job_of[row.job_id]))
+        ids = [id_ for row in rows.items for id_ in (row.job_id, row.provisional_job_id) if id_]
+        job_of = jobs.get_all(session, ids)
+        queue = jobs.TrainingQueue.read(session)
+    page = converted_page(
+        rows,
+        lambda row: explanation_summary(
+            row, job_of[row.job_id], job_of.get(row.provisional_job_id or ""), queue
+        ),
+    )
     return page_response(request, page, query.link_parameters())
 
 
@@ -183,19 +195,9 @@ def list_explanations(
     description="`format=svg|graphml|cytoscape|pyg` returns one graph instead: counterfactual "
     "`alternative`, best first, of graph `graph`. An explained node is marked. If there is no "
     "counterfactual, SVG draws the closest miss. A PyG dict can be posted unchanged.",
-    responses={
-        200: response_variants(
-            "The explanation, or one of its graphs.",
-            {
-                "json": (ExplanationResource, examples.EXPLANATION),
-                "cytoscape": (CytoscapeDocument, examples.CYTOSCAPE),
-                "pyg": (PygDocument, examples.PYG),
-            },
-            other_examples={SVG: examples.SVG, GRAPHML: examples.GRAPHML},
-        ),
-        304: response("Not modified."),
-        **problem_responses(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
-    },
+    responses=document_or_graph(
+        "The explanation, or one of its graphs.", ExplanationResource, examples.EXPLANATION
+    ),
     openapi_extra={"parameters": [PREFER, IF_NONE_MATCH]},
 )
 async def get_explanation(
@@ -207,15 +209,15 @@ async def get_explanation(
     wait = parse_prefer(request.headers.get("prefer"), default=0)
     store = context.store
     document = await run_in_thread(read_document, store, checked_id("explanation", explanation_id))
-    job = document.summary.job
     if wait.seconds > 0:
-        wait = await wait_for_job(request, context, job.id, wait)
+        wait = await wait_for_answer(request, context, document.summary, query.wait_for, wait)
         document = await run_in_thread(read_document, store, explanation_id)
-    if query.format is not Format.JSON:
-        selection = GraphSelection(query.format, query.graph or 0, query.alternative or 0)
-        return await drawing_response(request, context, document, selection, wait.headers)
-    _reject_graph_parameters(query)
-    polling = {} if document.summary.job.finished_at else poll_headers(job)
+    summary, selection = document.summary, query.selection()
+    if selection is not None:
+        drawn = DrawnResult(document.require_result(), summary.gnn)
+        return await drawing_response(request, context, drawn, selection, wait.headers)
+    is_done = has_awaited_answer(summary, query.wait_for)
+    polling = {} if is_done else retry_after(seconds_until(summary, query.wait_for))
     tag = document.etag
     headers = {**polling, **wait.headers, **caching_headers(tag)}
     unchanged = not_modified(request, tag, headers)
@@ -241,15 +243,3 @@ def _parse_query(request: Request) -> CreateQuery:
         raise RequestValidationError(
             [{**invalid, "loc": ("query", *invalid["loc"])} for invalid in error.errors()]
         ) from error
-
-
-def read_summary(store: Store, explanation_id: str) -> ExplanationSummary:
-    with store.database.reading() as session:
-        explanation = explanations.get(session, explanation_id)
-        return explanation_summary(explanation, jobs.get(session, explanation.job_id))
-
-
-def _reject_graph_parameters(query: FormatQuery) -> None:
-    for name, value in (("graph", query.graph), ("alternative", query.alternative)):
-        if value is not None:
-            reject(name, "is only for format=svg, graphml, cytoscape or pyg", "query")

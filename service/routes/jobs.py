@@ -81,7 +81,8 @@ def list_jobs(
                 gnn_id=gnn_filter(session, query.gnn),
             )
         )
-    page = converted_page(rows, job_resource)
+        queue = jobs.TrainingQueue.read(session)
+    page = converted_page(rows, lambda row: job_resource(row, queue))
     return page_response(request, page, query.link_parameters())
 
 
@@ -146,7 +147,9 @@ def retry_job(request: Request, context: ContextOf, job_id: str) -> Response:
 @router.get(
     "/v1/jobs/{job_id}/events",
     summary="Follow a job (server-sent events)",
-    description="Sends `state` and `progress` events, from the first or after `Last-Event-ID`. "
+    description="Sends `state`, `progress` and, for explanations, `answer` events, from the first "
+    "or after `Last-Event-ID`. While the job waits for a training, it sends the training's "
+    "progress, without event ids. "
     "The stream ends after the job's last event; a client that reconnects then gets 204, which "
     "stops an EventSource.",
     response_class=Response,
@@ -172,7 +175,14 @@ async def follow_job(request: Request, context: ContextOf, job_id: str) -> Respo
 
 def read_job(store: Store, job_id: str) -> JobResource:
     with store.database.reading() as session:
-        return job_resource(jobs.get(session, job_id))
+        job = jobs.get(session, job_id)
+        queue = jobs.TrainingQueue.read(session) if job.is_blocked else jobs.TrainingQueue()
+        return job_resource(job, queue)
+
+
+def _has_ended(store: Store, job_id: str) -> bool:
+    with store.database.reading() as session:
+        return jobs.get(session, job_id).state.is_terminal
 
 
 def retry(store: Store, job_id: str, submission: Submission) -> Created:
@@ -199,9 +209,9 @@ async def wait_for_job(
         if not may_wait:
             return NO_WAIT
         while not context.job_watcher.stopping:
-            job = await run_in_thread(read_job, context.store, job_id)
+            has_ended = await run_in_thread(_has_ended, context.store, job_id)
             left = deadline - time.monotonic()
-            if job.state.is_terminal or left <= 0:
+            if has_ended or left <= 0:
                 break
             await change.wait(min(left, _POLL_SECONDS))
             if has_disconnected():
@@ -210,6 +220,7 @@ async def wait_for_job(
 
 
 async def _stream(context: Context, job_id: str, after: int) -> AsyncIterator[ServerSentEvent]:
+    shown: dict[str, Any] | None = None  # progress of the trainings that the job waits for
     with context.job_watcher.subscribe(job_id) as change:
         while not context.job_watcher.stopping:
             events = await run_in_thread(_events, context.store, job_id, after)
@@ -218,8 +229,26 @@ async def _stream(context: Context, job_id: str, after: int) -> AsyncIterator[Se
                 yield _to_sse(event)
                 if _is_last(event):
                     return
-            if len(events) < _EVENT_BATCH:
-                await change.wait(_POLL_SECONDS)
+            if len(events) == _EVENT_BATCH:
+                continue
+            progress = await run_in_thread(_training_progress, context.store, job_id)
+            if progress is not None and progress != shown:
+                shown = progress
+                yield ServerSentEvent(_compact(progress), event=EventType.PROGRESS.value)
+            await change.wait(_POLL_SECONDS)
+
+
+def _training_progress(store: Store, job_id: str) -> dict[str, Any] | None:
+    """The progress of the training that a job waits for, and the time left for the job itself.
+
+    It has no event id: a client that reconnects gets the newest one.
+    """
+    waiting = read_job(store, job_id)
+    if not waiting.trainings:
+        return None
+    if waiting.progress is None:
+        return None
+    return {**waiting.progress, "seconds_left": waiting.seconds_left}
 
 
 def _events(store: Store, job_id: str, after: int) -> list[JobEvent]:
@@ -230,10 +259,14 @@ def _events(store: Store, job_id: str, after: int) -> list[JobEvent]:
 def _to_sse(event: JobEvent) -> ServerSentEvent:
     data: dict[str, Any] = {**event.data, "at": timestamp(event.at)}
     return ServerSentEvent(
-        json.dumps(data, ensure_ascii=False, separators=(",", ":")),
+        _compact(data),
         id=str(event.id),
         event=event.type.value,
     )
+
+
+def _compact(data: dict[str, Any]) -> str:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
 
 def _is_last(event: JobEvent) -> bool:

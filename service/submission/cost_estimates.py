@@ -50,9 +50,18 @@ class Estimate(Resource):
     memory_bytes: int = Field(description="Memory of the largest case, besides a worker's own.")
     seconds: float = Field(description="Time of all cases, without any training.")
     trains_denoiser: bool = Field(description="Whether a denoiser has to be trained first.")
-    trains_witnesses: bool = Field(
-        description="Whether witnesses have to be trained first, which takes about one to five "
-        "minutes of a CPU core."
+    trains_witnesses: bool = Field(description="Whether witnesses have to be trained first.")
+    denoiser_seconds: float = Field(
+        description="Time that the training of the denoiser still needs at most; it often stops "
+        "early."
+    )
+    witness_seconds: float = Field(description="The same for the witnesses.")
+    total_seconds: float = Field(
+        description="Time until the final answer: both trainings, one after the other, and all "
+        "cases. Other jobs may come first."
+    )
+    provisional: bool = Field(
+        description="Whether a provisional answer comes first, after about `seconds`."
     )
 
 
@@ -61,25 +70,38 @@ def estimate(
     dataset: Dataset,
     settings: Settings,
     *,
-    trains: bool,
-    trains_witnesses: bool = False,
+    denoiser_seconds: float | None,  # None if it needs no training
+    witness_seconds: float | None,
+    provisional: bool,
 ) -> Estimate:
-    sizes = [(len(graph.node_ids), len(graph.edges)) for graph in request.graphs]
-    if not request.graphs:
-        most = min(settings.max_neighbourhood_nodes, dataset.max_nodes)
-        cases = [_dense(most, None, "neighbourhood") for _ in request.nodes or []]
-    elif request.nodes is not None:
-        most = min(settings.exact_nodes, sizes[0][0])
-        cases = [_dense(most, None, "neighbourhood") for _ in request.nodes]
-    else:
-        cases = [of_graph(*size, settings) for size in sizes]
+    cases = case_estimates(request, dataset, settings)
+    seconds = sum(case.seconds for case in cases)
+    training = (denoiser_seconds or 0.0) + (witness_seconds or 0.0)
+    waits = denoiser_seconds is not None or witness_seconds is not None
     return Estimate(
         cases=cases,
         memory_bytes=max(case.memory_bytes for case in cases),
-        seconds=_rounded(sum(case.seconds for case in cases)),
-        trains_denoiser=trains,
-        trains_witnesses=trains_witnesses,
+        seconds=_rounded(seconds),
+        trains_denoiser=denoiser_seconds is not None,
+        trains_witnesses=witness_seconds is not None,
+        denoiser_seconds=_rounded(denoiser_seconds or 0.0),
+        witness_seconds=_rounded(witness_seconds or 0.0),
+        total_seconds=_rounded(training + seconds),
+        provisional=provisional and waits,
     )
+
+
+def case_estimates(
+    request: CounterfactualRequest, dataset: Dataset, settings: Settings
+) -> list[CaseEstimate]:
+    sizes = [(len(graph.node_ids), len(graph.edges)) for graph in request.graphs]
+    if not request.graphs:
+        most = min(settings.max_neighbourhood_nodes, dataset.max_nodes)
+        return [_dense(most, None, "neighbourhood") for _ in request.nodes or []]
+    if request.nodes is not None:
+        most = min(settings.exact_nodes, sizes[0][0])
+        return [_dense(most, None, "neighbourhood") for _ in request.nodes]
+    return [of_graph(*size, settings) for size in sizes]
 
 
 def of_graph(nodes: int, edges: int, settings: Settings) -> CaseEstimate:

@@ -15,15 +15,16 @@ from service.http.faults import reject, shown
 from service.http.idempotency import Created, Submission, find_created
 from service.http.json_bodies import parse_model
 from service.schemas import ClassIn, CounterfactualIn, ExplanationIn
-from service.submission.cost_estimates import Estimate, estimate
+from service.submission.cost_estimates import Estimate, case_estimates, estimate
 from service.submission.explanation_requests import class_request, counterfactual_request
 from service.submission.judges import resolved_judges, why_no_witnesses
+from service.submission.provisional_answers import allows_provisional
 from service.submission.resource_ids import checked_id, find_gnn_and_dataset, report_at
-from service.submission.training_costs import check_training
+from service.submission.training_costs import check_training, training_seconds, witness_seconds
 from store.artifacts.files import digest_of
-from store.catalogue import denoisers, gnns, witness_sets
+from store.catalogue import denoisers, gnns, trained_networks, witness_sets
 from store.catalogue.explanations import ExplanationKind
-from store.database.tables import Dataset, Denoiser, Gnn
+from store.database.tables import Dataset, Denoiser, Gnn, WitnessSet
 from store.settings import Settings
 from store.store import Store
 
@@ -48,6 +49,8 @@ class CheckedExplanation:
     dataset: Dataset
     config: DenoiserConfig | None  # None for an explanation without a denoiser
     has_witnesses: bool
+    provisional: bool  # whether it gets a provisional answer if it has to wait
+    estimated_seconds: float | None  # without any training; None for a class
     request_digest: str
     seed: int
 
@@ -121,6 +124,8 @@ def _check(
         dataset=dataset,
         config=config,
         has_witnesses=why_no_witnesses(body, gnn, dataset) is None,
+        provisional=allows_provisional(request, gnn, store.settings),
+        estimated_seconds=_case_seconds(request, dataset, store.settings),
         request_digest=digest_of(job_request),
         seed=body.seed,
     )
@@ -133,19 +138,35 @@ def estimate_cost(store: Store, posted: PostedBody) -> Estimate:
     with store.database.reading() as session:
         gnn, dataset = find_gnn_and_dataset(session, body.gnn, body.dataset)
         config = _affordable_config(session, body, gnn, dataset, store.settings)
-        trains = config is not None and not denoisers.is_ready(
-            session, denoisers.key(gnn.sha256, dataset.sha256, body.kind, config)
-        )
-        trains_witnesses = why_no_witnesses(body, gnn, dataset) is None and (
-            not witness_sets.is_ready(session, witness_sets.key(gnn.sha256, dataset.sha256))
-        )
+        denoiser_seconds = witness_time = None
+        if config is not None:
+            identity = denoisers.key(gnn.sha256, dataset.sha256, body.kind, config)
+            whole = training_seconds(body.kind, config, dataset)
+            denoiser_seconds = trained_networks.seconds_left(session, Denoiser, identity, whole)
+        if why_no_witnesses(body, gnn, dataset) is None:
+            identity = witness_sets.key(gnn.sha256, dataset.sha256)
+            whole = witness_seconds(gnn, dataset)
+            witness_time = trained_networks.seconds_left(session, WitnessSet, identity, whole)
         request = _job_request(session, body, gnn, dataset, store.settings)
     check_one_hot_groups(store, gnn, dataset)
     if not isinstance(request, CounterfactualRequest):
         reject("dry_run", "is for requests of the kind 'counterfactual'", "query")
     return estimate(
-        request, dataset, store.settings, trains=trains, trains_witnesses=trains_witnesses
+        request,
+        dataset,
+        store.settings,
+        denoiser_seconds=denoiser_seconds,
+        witness_seconds=witness_time,
+        provisional=allows_provisional(request, gnn, store.settings),
     )
+
+
+def _case_seconds(
+    request: CounterfactualRequest | ClassRequest, dataset: Dataset, settings: Settings
+) -> float | None:
+    if not isinstance(request, CounterfactualRequest):
+        return None
+    return sum(case.seconds for case in case_estimates(request, dataset, settings))
 
 
 def _job_request(

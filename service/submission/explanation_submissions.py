@@ -20,6 +20,7 @@ from service.submission.explanation_checks import (
     check_all,
 )
 from service.submission.resource_ids import report_at
+from service.submission.training_costs import training_seconds, witness_seconds
 from store.catalogue import denoisers, explanations, witness_sets
 from store.catalogue.explanations import NewExplanation
 from store.catalogue.input_locks import lock_inputs
@@ -28,7 +29,7 @@ from store.database.sessions import OUTAGES
 from store.database.tables import Denoiser, Explanation, Job, WitnessSet
 from store.errors import NotFound
 from store.group_commit import GroupCommit
-from store.jobs import Announcement
+from store.jobs import Announcement, TrainingQueue
 from store.store import Store
 
 
@@ -101,6 +102,8 @@ def commit_all(store: Store, batch: Sequence[CheckedExplanation]) -> list[Commit
                     witness_set=witness_set,
                     witness_job=witness_job,
                     request_digest=batch[index].request_digest,
+                    provisional=batch[index].provisional,
+                    estimated_seconds=batch[index].estimated_seconds,
                     seed=batch[index].seed,
                 )
                 for index in new
@@ -110,16 +113,28 @@ def commit_all(store: Store, batch: Sequence[CheckedExplanation]) -> list[Commit
                 ]
             ],
         )
+        queue = _training_queue(session, [job for _, job in rows])
         committed = {
-            index: _committed(created[index], *row) for index, row in zip(new, rows, strict=True)
+            index: _committed(created[index], *row, queue)
+            for index, row in zip(new, rows, strict=True)
         }
         return [
             committed.get(index, Committed(created[index], None)) for index in range(len(batch))
         ]
 
 
-def _committed(created: Created, explanation: Explanation, job: Job) -> Committed:
-    resource = new_explanation(explanation, job)
+def _training_queue(session: Session, new: Sequence[Job]) -> TrainingQueue:
+    """Read only if a job waits for a training: most submissions need no query."""
+    waits = any(job.is_blocked for job in new)
+    return TrainingQueue.read(session) if waits else TrainingQueue()
+
+
+def _committed(
+    created: Created, explanation: Explanation, job: Job, queue: TrainingQueue
+) -> Committed:
+    resource = new_explanation(explanation, job, queue)
+    # Nothing is named if the job waits: the dispatcher looks for its trainings and the
+    # provisional job.
     return Committed(created, resource, () if job.is_blocked else (Announcement.of(job),))
 
 
@@ -137,6 +152,7 @@ def _get_denoiser(
             dataset=checked.dataset,
             objective=checked.kind,
             config=checked.config,
+            estimated_seconds=training_seconds(checked.kind, checked.config, checked.dataset),
         )
 
 
@@ -145,7 +161,12 @@ def _get_witnesses(
 ) -> tuple[WitnessSet | None, Job | None]:
     """The witness set and its training job if that has to run first."""
     with _report_deleted_inputs():
-        return witness_sets.get_or_create(session, gnn=checked.gnn, dataset=checked.dataset)
+        return witness_sets.get_or_create(
+            session,
+            gnn=checked.gnn,
+            dataset=checked.dataset,
+            estimated_seconds=witness_seconds(checked.gnn, checked.dataset),
+        )
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from d4explain.contracts.requests import DenoiserConfig
 from service.http.faults import reject
-from store.catalogue import denoisers
+from store.catalogue import denoisers, gnns, witness_sets
 from store.database.tables import Dataset, Gnn
 from store.settings import Settings
 
@@ -23,6 +23,8 @@ _SECONDS_PER_CHANNEL_SQUARED = 4.5e-10  # per node pair and block
 _MAX_NODES = 128  # training takes parts of larger graphs
 _MAX_PAIRS = 40_000  # per batch
 _SUBGRAPH_PAIRS = 64 * 12**2  # in a batch of small subgraphs
+_NEIGHBOURHOODS = 1000  # of a node classifier's reference set
+_NEIGHBOURHOOD_SIZE = 100.0  # nodes and edges, as an order of magnitude
 _SQUARE_OVER_MEAN = 1.4  # mean of the squared node count over its squared mean, in molecule sets
 
 
@@ -79,6 +81,15 @@ def training_seconds(objective: str, config: DenoiserConfig, dataset: Dataset) -
     pairs = size.pairs_per_step(dataset)
     per_step = _SECONDS_PER_STEP + pairs * (config.blocks or size.blocks) * per_pair
     return (config.steps or size.step_count(dataset)) * per_step
+
+
+def witness_seconds(gnn: Gnn, dataset: Dataset) -> float:
+    """The same for the witnesses. A node classifier's learn from neighbourhoods of unknown size."""
+    size = dataset.mean_nodes + dataset.mean_edges
+    if not gnns.classifies_nodes(gnn):
+        return witness_sets.training_seconds(dataset.graph_count, size)
+    nodes = min(_NEIGHBOURHOODS, round(dataset.graph_count * dataset.mean_nodes))
+    return witness_sets.training_seconds(nodes, min(size, _NEIGHBOURHOOD_SIZE))
 
 
 def check_training(

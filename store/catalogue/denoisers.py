@@ -40,6 +40,7 @@ def get_or_create(
     dataset: Dataset,
     objective: str,
     config: DenoiserConfig,
+    estimated_seconds: float | None = None,  # of the training, if it is not known yet
     tenant: str = "default",
 ) -> tuple[Denoiser, Job | None]:
     """Returns the denoiser and its training job; the job is None if the denoiser is ready."""
@@ -54,7 +55,7 @@ def get_or_create(
         config=config.model_dump(mode="json"),
         state=TrainingState.TRAINING,
     )
-    return trained_networks.get_or_train(session, new, _submit_training)
+    return trained_networks.get_or_train(session, new, _submit_training, estimated_seconds)
 
 
 def get(session: Session, denoiser_id: str, tenant: str = "default") -> Denoiser:

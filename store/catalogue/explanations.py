@@ -8,14 +8,15 @@ from typing import Literal, Required, TypedDict, Unpack
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
-from d4explain.contracts.job_states import JobKind
+from d4explain.contracts.job_states import EventType, JobKind, JobState, Stage
 from store.database.identifiers import new_id
 from store.database.paging import Page, page_of
 from store.database.table_base import JsonObject, written
 from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job, WitnessSet
 from store.errors import NotFound
 from store.jobs.claims import Claim, held
-from store.jobs.submission import NewJob, submit_all
+from store.jobs.job_events import append
+from store.jobs.submission import NewJob, locked, submit_all
 from store.jobs.submission import get as get_job
 
 ExplanationKind = Literal["counterfactual", "class"]
@@ -39,6 +40,9 @@ class NewExplanation(TypedDict, total=False):
     witness_set: WitnessSet | None  # None or missing if nobody judges
     witness_job: Job | None
     request_digest: Required[str]
+    # Whether a provisional answer is wanted if the job has to wait for a training.
+    provisional: bool
+    estimated_seconds: float | None  # of the final answer
     summary: JsonObject | None
     seed: int
     tenant: str
@@ -46,6 +50,8 @@ class NewExplanation(TypedDict, total=False):
 
 def create(session: Session, **new: Unpack[NewExplanation]) -> tuple[Explanation, Job]:
     """Creates the explanation and its job, which waits for `train_job` and `witness_job`.
+
+    If it waits and `provisional` is set, a second job gives a provisional answer at once.
 
     Call it in the transaction of `denoisers.get_or_create` and `witness_sets.get_or_create`: their
     locks prevent the trainings from ending before the job is written. Without a denoiser and a
@@ -66,26 +72,21 @@ def create_all(
     if not several:
         return []
     ids = [new.get("id") or new_id("exp") for new in several]
+    first = [new_id("job") if _waits(new) and new.get("provisional") else None for new in several]
     jobs = submit_all(
         session,
         [
-            NewJob(
-                kind=_JOB_KINDS[new["kind"]],
-                subject_id=id_,
-                gnn_id=new["gnn"].id,
-                dataset_id=new["dataset"].id,
-                denoiser_id=new["denoiser"].id if new["denoiser"] else None,
-                witness_set_id=_witness_set_id(new),
-                request_digest=new["request_digest"],
-                waiting_for=new["train_job"].id if new["train_job"] else None,
-                also_waiting_for=judging.id if judging else None,
-                seed=new.get("seed", 0),
-                tenant=new.get("tenant", "default"),
-            )
-            for id_, new in zip(ids, several, strict=True)
-            for judging in [new.get("witness_job")]
+            *(
+                _final_job(id_, new, provisional)
+                for id_, new, provisional in zip(ids, several, first, strict=True)
+            ),
+            *(
+                _provisional_job(id_, new, provisional)
+                for id_, new, provisional in zip(ids, several, first, strict=True)
+                if provisional is not None
+            ),
         ],
-    )
+    )[: len(several)]
     rows = [
         {
             "id": id_,
@@ -98,18 +99,55 @@ def create_all(
             "job_id": job.id,
             "request_digest": new["request_digest"],
             "result_digest": None,
+            "provisional_job_id": provisional,
+            "provisional_digest": None,
             "summary": new.get("summary"),
             "created_at": job.created_at,
         }
-        for id_, new, job in zip(ids, several, jobs, strict=True)
+        for id_, new, job, provisional in zip(ids, several, jobs, first, strict=True)
     ]
     session.connection().execute(_INSERT, rows)
     return [(written(Explanation, row), job) for row, job in zip(rows, jobs, strict=True)]
 
 
-def _witness_set_id(new: NewExplanation) -> str | None:
-    witnesses = new.get("witness_set")
-    return None if witnesses is None else witnesses.id
+def _waits(new: NewExplanation) -> bool:
+    return new["train_job"] is not None or new.get("witness_job") is not None
+
+
+def _final_job(id_: str, new: NewExplanation, provisional: str | None) -> NewJob:
+    witnesses, judging = new.get("witness_set"), new.get("witness_job")
+    return NewJob(
+        kind=_JOB_KINDS[new["kind"]],
+        subject_id=id_,
+        gnn_id=new["gnn"].id,
+        dataset_id=new["dataset"].id,
+        denoiser_id=new["denoiser"].id if new["denoiser"] else None,
+        witness_set_id=None if witnesses is None else witnesses.id,
+        request_digest=new["request_digest"],
+        waiting_for=new["train_job"].id if new["train_job"] else None,
+        also_waiting_for=judging.id if judging else None,
+        waiting_for_provisional=provisional,
+        estimated_seconds=new.get("estimated_seconds"),
+        seed=new.get("seed", 0),
+        tenant=new.get("tenant", "default"),
+    )
+
+
+def _provisional_job(id_: str, new: NewExplanation, provisional: str) -> NewJob:
+    """A job that needs no training: no denoiser, and witnesses only if they exist already."""
+    witnesses = new.get("witness_set") if new.get("witness_job") is None else None
+    return NewJob(
+        id=provisional,
+        kind=JobKind.PROVISIONAL,
+        subject_id=id_,
+        gnn_id=new["gnn"].id,
+        dataset_id=new["dataset"].id,
+        witness_set_id=None if witnesses is None else witnesses.id,
+        request_digest=new["request_digest"],
+        estimated_seconds=new.get("estimated_seconds"),
+        seed=new.get("seed", 0),
+        tenant=new.get("tenant", "default"),
+    )
 
 
 def get(session: Session, explanation_id: str, tenant: str = "default") -> Explanation:
@@ -143,11 +181,51 @@ def page(
 def finish(
     session: Session, claim: Claim, *, result_digest: str, summary: JsonObject | None = None
 ) -> Explanation:
-    """Stores the digest of the result; call it in the transaction that ends the job."""
+    """Stores the digest of the final answer; call it in the transaction that ends the job."""
     job = held(session, claim)
     explanation = get(session, job.subject_id or "", job.tenant_id)
     explanation.result_digest = result_digest
     if summary is not None:
         explanation.summary = summary
     session.flush()
+    _append_answer(session, job, Stage.FINAL, result_digest)
     return explanation
+
+
+def finish_provisional(
+    session: Session, claim: Claim, *, result_digest: str, summary: JsonObject
+) -> None:
+    """Stores the digest of the provisional answer; call it in the transaction that ends its job.
+
+    The event log of the explanation's job tells of it. An explanation that has ended, because
+    somebody canceled it, stays as it is.
+    """
+    job = held(session, claim)
+    explanation = get(session, job.subject_id or "", job.tenant_id)
+    final = locked(session, explanation.job_id, job.tenant_id)
+    if final.state.is_terminal:
+        return
+    explanation.provisional_digest = result_digest
+    explanation.summary = summary
+    session.flush()
+    _append_answer(session, final, Stage.PROVISIONAL, result_digest)
+
+
+def state_of(explanation: Explanation, job: Job, provisional: Job | None) -> JobState:
+    """The state of an explanation with these jobs; it only goes forward, unless somebody retries.
+
+    An explanation with a provisional answer succeeds even if there will be no final one.
+    """
+    if job.state in (JobState.FAILED, JobState.EXPIRED) and explanation.provisional_digest:
+        return JobState.SUCCEEDED
+    if job.state.is_terminal:
+        return job.state
+    has_started = job.started_at is not None or (
+        provisional is not None and provisional.started_at is not None
+    )
+    return JobState.RUNNING if has_started else JobState.QUEUED
+
+
+def _append_answer(session: Session, job: Job, stage: Stage, digest: str) -> None:
+    data = {"stage": stage.value, "sha256": digest, "explanation": job.subject_id}
+    append(session, job, EventType.ANSWER, data)

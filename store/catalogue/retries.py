@@ -33,6 +33,8 @@ def retry(session: Session, job_id: str, tenant: str = "default") -> Job:
             return _retry_witnesses(session, job)
         case JobKind.COUNTERFACTUAL | JobKind.CLASS:
             return _retry_explanation(session, job)
+        case JobKind.PROVISIONAL:
+            return _retry_provisional(session, job)
         case JobKind.PROBE:
             return _retry_probe(session, job)
         case JobKind.PREDICT:
@@ -93,6 +95,38 @@ def _retry_explanation(session: Session, job: Job) -> Job:
         explanation.witness_set_id = witnesses.id
     again = _copy(session, job, training=training, witnesses=witnesses, judging=judging)
     explanation.job_id = again.id
+    if again.is_blocked and explanation.provisional_digest is None:
+        _repeat_provisional(session, explanation, again)
+    session.flush()
+    return again
+
+
+def _repeat_provisional(session: Session, explanation: Explanation, final: Job) -> None:
+    """Gives the explanation another chance of a provisional answer, if it should have had one."""
+    if explanation.provisional_job_id is None:
+        return
+    before = locked(session, explanation.provisional_job_id, explanation.tenant_id)
+    if before.state.is_terminal:
+        _start_provisional(session, explanation, before, final)
+
+
+def _retry_provisional(session: Session, job: Job) -> Job:
+    """Repeats it while the final answer waits; later it would come too late."""
+    explanation = _existing(session, Explanation, job.subject_id, job)
+    final = locked(session, explanation.job_id, job.tenant_id)
+    if not final.is_blocked or final.error is not None:
+        raise Conflict(
+            f"job {job.id} is for a provisional answer, which is no longer needed: the job of the "
+            f"final answer, {final.id}, is {final.state}"
+        )
+    return _start_provisional(session, explanation, job, final)
+
+
+def _start_provisional(session: Session, explanation: Explanation, before: Job, final: Job) -> Job:
+    again = _copy(session, before)
+    again.witness_set_id = before.witness_set_id
+    final.waiting_for_provisional = again.id
+    explanation.provisional_job_id = again.id
     session.flush()
     return again
 
@@ -127,6 +161,7 @@ def _copy(
         waiting_for=None if training is None else training.id,
         also_waiting_for=None if judging is None else judging.id,
         retry_of=job.id,
+        estimated_seconds=job.estimated_seconds,
         seed=job.seed,
         tenant=job.tenant_id,
     )

@@ -11,7 +11,8 @@ from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import JobState, TrainingState
 from store.database.tables import Dataset, Denoiser, Gnn, Job, Trained, WitnessSet
-from store.jobs.submission import locked
+from store.jobs.submission import get, locked
+from store.jobs.time_left import work_left
 
 Row = TypeVar("Row", Denoiser, WitnessSet)
 Submit = Callable[[Session, Row, str | None], Job]  # the row and the job that it retries
@@ -37,7 +38,25 @@ def is_ready(session: Session, table: type[Row], key: str, tenant: str) -> bool:
     return row is not None and row.state is TrainingState.READY
 
 
-def get_or_train(session: Session, new: Row, submit: Submit[Row]) -> tuple[Row, Job | None]:
+def seconds_left(
+    session: Session, table: type[Row], key: str, whole: float, tenant: str = "default"
+) -> float | None:
+    """How long the training for this key still takes, of `whole`; None if the row is ready."""
+    row = by_key(session, table, key, tenant)
+    if row is None:
+        return whole
+    if row.state is TrainingState.READY:
+        return None
+    job = get(session, row.job_id, tenant)
+    if job.state.is_terminal:  # a new request starts it again
+        return whole
+    left = work_left(job)
+    return whole if left is None else left
+
+
+def get_or_train(
+    session: Session, new: Row, submit: Submit[Row], estimated_seconds: float | None
+) -> tuple[Row, Job | None]:
     """The row with the key of `new`, or `new`; and its training job, None if the row is ready.
 
     Joins a running training, and restarts one that failed or was canceled. Lock the inputs before.
@@ -47,10 +66,13 @@ def get_or_train(session: Session, new: Row, submit: Submit[Row]) -> tuple[Row, 
     if row is not None:
         # A ready row stays ready, so no lock is needed.
         is_trained = row.state is TrainingState.READY
-        return (row, None) if is_trained else _join_training(session, row, submit)
+        if is_trained:
+            return row, None
+        return _join_training(session, row, submit, estimated_seconds)
     try:
         with session.begin_nested():
             job = submit(session, new, None)
+            job.estimated_seconds = estimated_seconds
             new.job_id = job.id
             new.created_at = job.created_at
             session.add(new)
@@ -59,7 +81,7 @@ def get_or_train(session: Session, new: Row, submit: Submit[Row]) -> tuple[Row, 
     except IntegrityError:  # another transaction was first
         first = by_key(session, table, new.key, new.tenant_id)
         assert first is not None
-        return _join_training(session, first, submit)
+        return _join_training(session, first, submit, estimated_seconds)
 
 
 def release_gnn(session: Session, gnn: Gnn) -> None:
@@ -96,7 +118,9 @@ def release_dataset(session: Session, dataset: Dataset) -> None:
             session.execute(update(table).where(mine).values(dataset_id=twin))
 
 
-def _join_training(session: Session, row: Row, submit: Submit[Row]) -> tuple[Row, Job | None]:
+def _join_training(
+    session: Session, row: Row, submit: Submit[Row], estimated_seconds: float | None
+) -> tuple[Row, Job | None]:
     # Lock the training, as its end does. A waiting job is then either written before the training
     # ends, or it sees the end. This lock also protects `job_id` and `state` of the row. A lock of
     # the row could deadlock: this function may lock two trainings, one after the other.
@@ -105,10 +129,11 @@ def _join_training(session: Session, row: Row, submit: Submit[Row]) -> tuple[Row
     if row.state is TrainingState.READY:
         return row, None
     if row.job_id != job.id:  # restarted while this transaction waited for the lock
-        return _join_training(session, row, submit)
+        return _join_training(session, row, submit, estimated_seconds)
     if not job.state.is_terminal:
         return row, job
     again = submit(session, row, job.id)
+    again.estimated_seconds = estimated_seconds or job.estimated_seconds
     if job.state is not JobState.FAILED:  # it did not fail by itself, so its checkpoint is usable
         again.checkpoint = job.checkpoint
     row.state = TrainingState.TRAINING

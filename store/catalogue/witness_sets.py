@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -22,6 +23,24 @@ from store.jobs.submission import submit
 VERSION = 1
 
 
+# Sizes of the training in `models.witnesses`, which needs torch.
+WITNESSES = 15
+MAX_GRAPHS = 4000
+_MIN_STEPS, _EPOCHS = 600, 30
+
+
+def training_seconds(graph_count: int, mean_size: float) -> float:
+    """Estimated time of a training on one CPU core, as an order of magnitude.
+
+    `mean_size` is the mean number of nodes and edges. The constants are fitted to sets of 100 to
+    2,000 graphs with 20 to 60 nodes.
+    """
+    count = min(graph_count, MAX_GRAPHS)
+    batch = min(128, max(16, count // 8))
+    steps = max(_MIN_STEPS, _EPOCHS * math.ceil(count / batch))
+    return WITNESSES * steps * (4.5e-3 + batch * (7e-5 + 8e-7 * mean_size))
+
+
 def key(gnn_sha: str, dataset_sha: str) -> str:
     """The set's identity: a hash of everything that its training depends on."""
     parts = [gnn_sha, dataset_sha, VERSION]
@@ -29,7 +48,12 @@ def key(gnn_sha: str, dataset_sha: str) -> str:
 
 
 def get_or_create(
-    session: Session, *, gnn: Gnn, dataset: Dataset, tenant: str = "default"
+    session: Session,
+    *,
+    gnn: Gnn,
+    dataset: Dataset,
+    estimated_seconds: float | None = None,  # of the training, if it is not known yet
+    tenant: str = "default",
 ) -> tuple[WitnessSet, Job | None]:
     """Returns the witness set and its training job; the job is None if the set is ready."""
     lock_inputs(session, gnn, dataset)
@@ -41,7 +65,7 @@ def get_or_create(
         dataset_id=dataset.id,
         state=TrainingState.TRAINING,
     )
-    return trained_networks.get_or_train(session, new, _submit_training)
+    return trained_networks.get_or_train(session, new, _submit_training, estimated_seconds)
 
 
 def get(session: Session, witness_set_id: str, tenant: str = "default") -> WitnessSet:
@@ -53,11 +77,6 @@ def get(session: Session, witness_set_id: str, tenant: str = "default") -> Witne
     if row is None:
         raise NotFound("witness set", witness_set_id)
     return row
-
-
-def is_ready(session: Session, identity: str, tenant: str = "default") -> bool:
-    """Whether the set with this `key` needs no training."""
-    return trained_networks.is_ready(session, WitnessSet, identity, tenant)
 
 
 def finish(

@@ -55,6 +55,7 @@ class Job(Resource):
         Index("jobs_by_lease", "state", "lease_until"),
         Index("jobs_by_waiting_for", "waiting_for"),
         Index("jobs_by_also_waiting_for", "also_waiting_for"),
+        Index("jobs_by_waiting_for_provisional", "waiting_for_provisional"),
         Index("jobs_by_gnn", "gnn_id"),
         Index("jobs_by_dataset", "dataset_id"),
         Index("jobs_by_retry_of", "retry_of", unique=True),  # a job is retried once
@@ -74,6 +75,8 @@ class Job(Resource):
     waiting_for: Mapped[str | None] = mapped_column(ID, ForeignKey("jobs.id"))
     # A second job to wait for. No foreign key: SQLite cannot add one to a table in place.
     also_waiting_for: Mapped[str | None] = mapped_column(ID)
+    # The job of the provisional answer, which ends before the final one starts.
+    waiting_for_provisional: Mapped[str | None] = mapped_column(ID)
     subject_id: Mapped[str | None] = mapped_column(ID)
     # No foreign keys: a job outlives the resources that it used.
     gnn_id: Mapped[str | None] = mapped_column(ID)
@@ -87,6 +90,7 @@ class Job(Resource):
     checkpoint: Mapped[JsonObject | None]  # {digest, step}
     retry_of: Mapped[str | None] = mapped_column(ID, ForeignKey("jobs.id"))
     seed: Mapped[int] = mapped_column(BigInteger, default=0)
+    estimated_seconds: Mapped[float | None]  # of the work alone, on one core
     started_at: Mapped[float | None]
     finished_at: Mapped[float | None]
     expires_at: Mapped[float | None]
@@ -99,8 +103,8 @@ class Job(Resource):
 
     @property
     def awaited(self) -> str | None:
-        """The job that has to end before this one may run, or one of two."""
-        return self.waiting_for or self.also_waiting_for
+        """The job that has to end before this one may run, or one of several."""
+        return self.waiting_for or self.also_waiting_for or self.waiting_for_provisional
 
     @hybrid_property
     def is_blocked(self) -> bool:
@@ -110,7 +114,11 @@ class Job(Resource):
     @is_blocked.inplace.expression
     @classmethod
     def _is_blocked(cls) -> ColumnElement[bool]:
-        return or_(cls.waiting_for.is_not(None), cls.also_waiting_for.is_not(None))
+        return or_(
+            cls.waiting_for.is_not(None),
+            cls.also_waiting_for.is_not(None),
+            cls.waiting_for_provisional.is_not(None),
+        )
 
 
 class JobTotal(Table):
@@ -252,12 +260,16 @@ class WitnessSet(Trained):
 
 
 class Explanation(Resource):
-    """A request for an explanation and, after its job succeeded, the result."""
+    """A request for an explanation and its answers: the final one, and a provisional one before it.
+
+    `job_id` and `result_digest` belong to the final answer. An answer is written once.
+    """
 
     __tablename__ = "explanations"
     __table_args__ = (
         Index("explanations_by_time", "tenant_id", "created_at", "id"),
         Index("explanations_by_job", "job_id"),
+        Index("explanations_by_provisional_job", "provisional_job_id"),
     )
 
     kind: Mapped[str] = mapped_column(String(24))  # counterfactual | class
@@ -269,7 +281,10 @@ class Explanation(Resource):
     job_id: Mapped[str] = mapped_column(ID, ForeignKey("jobs.id"))
     request_digest: Mapped[str] = mapped_column(DIGEST)
     result_digest: Mapped[str | None] = mapped_column(DIGEST)
-    summary: Mapped[JsonObject | None]
+    # No foreign key: SQLite cannot add one in place. None without a provisional answer.
+    provisional_job_id: Mapped[str | None] = mapped_column(ID)
+    provisional_digest: Mapped[str | None] = mapped_column(DIGEST)
+    summary: Mapped[JsonObject | None]  # of the newest answer
 
 
 class IdempotencyKey(Table):

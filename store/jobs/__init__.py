@@ -39,6 +39,7 @@ from store.jobs.reaper import (
     reap,
 )
 from store.jobs.submission import Priority, get, get_all, page, submit
+from store.jobs.time_left import TrainingQueue
 
 __all__ = [
     "Announcement",
@@ -52,6 +53,7 @@ __all__ = [
     "JobState",
     "Priority",
     "Queue",
+    "TrainingQueue",
     "Waiting",
     "announce_again",
     "announce_all_again",

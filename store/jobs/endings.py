@@ -19,6 +19,9 @@ _TRAINED_BY: dict[JobKind, type[Denoiser] | type[WitnessSet]] = {
     JobKind.WITNESSES: WitnessSet,
 }
 
+# A final answer can do without them.
+_DISPENSABLE = frozenset({JobKind.WITNESSES, JobKind.PROVISIONAL})
+
 
 def end(session: Session, job: Job, state: JobState, error: JsonObject | None = None) -> None:
     """Ends a job and updates its dependents; the caller holds the lock of the row."""
@@ -26,6 +29,7 @@ def end(session: Session, job: Job, state: JobState, error: JsonObject | None = 
     job.error = error
     job.waiting_for = None
     job.also_waiting_for = None
+    job.waiting_for_provisional = None
     job.lease_owner = None
     job.lease_until = None
     job.finished_at = read_clock(session)
@@ -45,7 +49,7 @@ def end(session: Session, job: Job, state: JobState, error: JsonObject | None = 
         )
     if job.kind is JobKind.PROBE:
         _reject_unprobed(session, job)
-    if job.kind is JobKind.WITNESSES:  # an explanation can do without
+    if job.kind in _DISPENSABLE:
         _release_waiters(session, job)
     else:
         _fail_waiters(session, job)
@@ -81,7 +85,11 @@ def _waiters(session: Session, job: Job) -> list[Job]:
         session.scalars(
             select(Job)
             .where(
-                or_(Job.waiting_for == job.id, Job.also_waiting_for == job.id),
+                or_(
+                    Job.waiting_for == job.id,
+                    Job.also_waiting_for == job.id,
+                    Job.waiting_for_provisional == job.id,
+                ),
                 Job.state == JobState.QUEUED,
             )
             .order_by(Job.id)  # a fixed order avoids deadlocks
@@ -97,23 +105,36 @@ def _release_waiters(session: Session, job: Job) -> None:
     Two jobs may end at once; the lock of the waiter's row lets only the second one release it.
     """
     for waiter in _waiters(session, job):
-        if waiter.waiting_for == job.id:
-            waiter.waiting_for = None
-        else:
-            waiter.also_waiting_for = None
+        for slot in ("waiting_for", "also_waiting_for", "waiting_for_provisional"):
+            if getattr(waiter, slot) == job.id:
+                setattr(waiter, slot, None)
         if waiter.is_blocked:
             session.flush()
             append_state(session, waiter)
+        elif waiter.error is not None:  # a training failed while the provisional job ran
+            end(session, waiter, JobState.FAILED, waiter.error)
         else:
             requeue(session, waiter, Priority.RELEASED)
 
 
 def _fail_waiters(session: Session, job: Job) -> None:
+    """Fails jobs that cannot run any more.
+
+    The job of a final answer ends after that of the provisional one, so that an explanation ends
+    once: until then it keeps the reason.
+    """
     cause = f": {job.error['message']}" if job.error else ""
     for waiter in _waiters(session, job):
         message = f"the {job.kind} job {job.id} that it waited for has {_PAST[job.state]}{cause}"
-        at = read_clock(session)
-        end(session, waiter, JobState.FAILED, with_reason(waiter, "dependency", message, at))
+        error = with_reason(waiter, "dependency", message, read_clock(session))
+        if waiter.waiting_for_provisional is None:
+            end(session, waiter, JobState.FAILED, error)
+            continue
+        waiter.waiting_for = None
+        waiter.also_waiting_for = None
+        waiter.error = error
+        session.flush()
+        append_state(session, waiter)
 
 
 _PAST = {

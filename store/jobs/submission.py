@@ -33,6 +33,7 @@ class Priority(IntEnum):
 class NewJob(TypedDict, total=False):
     """The fields of a new job."""
 
+    id: str  # if it was assigned before
     kind: Required[JobKind]
     subject_id: str | None
     gnn_id: str | None
@@ -42,6 +43,8 @@ class NewJob(TypedDict, total=False):
     request_digest: str | None
     waiting_for: str | None
     also_waiting_for: str | None  # a second job to wait for
+    waiting_for_provisional: str | None  # the job of the provisional answer
+    estimated_seconds: float | None
     retry_of: str | None
     seed: int
     priority: int
@@ -65,7 +68,7 @@ def submit_all(session: Session, several: Sequence[NewJob]) -> list[Job]:
     created_at = read_clock(session)
     rows = [
         {
-            "id": new_id("job"),
+            "id": new.get("id") or new_id("job"),
             "tenant_id": new.get("tenant", "default"),
             "kind": new["kind"],
             "queue": new["kind"].queue,
@@ -77,6 +80,8 @@ def submit_all(session: Session, several: Sequence[NewJob]) -> list[Job]:
             "cancel_requested": False,
             "waiting_for": new.get("waiting_for"),
             "also_waiting_for": new.get("also_waiting_for"),
+            "waiting_for_provisional": new.get("waiting_for_provisional"),
+            "estimated_seconds": new.get("estimated_seconds"),
             "subject_id": new.get("subject_id"),
             "gnn_id": new.get("gnn_id"),
             "dataset_id": new.get("dataset_id"),

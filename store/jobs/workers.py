@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import Queue
 from store.database.sessions import now
 from store.database.tables import Worker
+
+_LIVE_SECONDS = 30.0  # since the last heartbeat
 
 
 def beat(
@@ -28,13 +30,18 @@ def beat(
         _update(session, name, fields)
 
 
-def live(session: Session, within: float = 30.0) -> list[Worker]:
+def live(session: Session, within: float = _LIVE_SECONDS) -> list[Worker]:
     """Workers with a heartbeat in the last `within` seconds."""
-    return list(
-        session.scalars(
-            select(Worker).where(Worker.seen_at >= now() - within).order_by(Worker.name)
-        )
-    )
+    return list(session.scalars(select(Worker).where(_is_live(within)).order_by(Worker.name)))
+
+
+def serve(queue: Queue) -> tuple[ColumnElement[bool], ...]:
+    """Conditions of a live worker that serves a queue."""
+    return (_is_live(_LIVE_SECONDS), ("," + Worker.queues + ",").contains(f",{queue},"))
+
+
+def _is_live(within: float) -> ColumnElement[bool]:
+    return Worker.seen_at >= now() - within
 
 
 def leave(session: Session, name: str) -> None:

@@ -56,6 +56,7 @@ def _referenced(session: Session) -> Iterator[str]:
         WitnessSet.weights_digest,
         Explanation.request_digest,
         Explanation.result_digest,
+        Explanation.provisional_digest,
         Job.request_digest,
         Job.checkpoint["digest"].as_string(),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from store.catalogue import explanations, gnn_labels, gnns
 from store.database import job_totals
 from store.database.sessions import Database
 from store.database.tables import Table
+from tests.store_rows import claim_job, create_dataset, create_explanation, create_ready_gnn
 
 SPEC = parse_spec(
     {
@@ -63,13 +64,17 @@ def first_schema(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Dat
     if request.param == "PostgreSQL":
         url = request.getfixturevalue("postgres_url")
     database = Database(url)
+    migrate(database, command.upgrade, "0001")
+    yield database
+    database.close()
+
+
+def migrate(database: Database, direction: Callable[[Config, str], None], version: str) -> None:
     config = Config()
     config.set_main_option("script_location", str(Path(store.database.migrations.__file__).parent))
     with database.engine.begin() as connection:
         config.attributes["connection"] = connection
-        command.upgrade(config, "0001")
-    yield database
-    database.close()
+        direction(config, version)
 
 
 def insert(connection: Connection, table: str, row: Mapping[str, object]) -> None:
@@ -128,3 +133,44 @@ def test_gnns_of_the_first_schema_become_versions_of_their_names(first_schema: D
     with first_schema.reading() as session:
         assert gnns.find(session, "motifs@production").id == "gnn_a"
         assert gnns.find(session, "motifs").id == "gnn_a"  # version 3 is not probed yet
+
+
+def test_provisional_answers_are_added_and_removed_in_place(first_schema: Database) -> None:
+    """An explanation of an earlier version has none; going back keeps its final answer."""
+    first_schema.migrate()
+    migrate(first_schema, command.downgrade, "0008")
+    with first_schema.engine.begin() as connection:
+        insert(connection, "jobs", {**JOB, "id": "job_old", "kind": "counterfactual"})
+        old = {**EXPLANATION, "id": "exp_old", "job_id": "job_old", "result_digest": "8" * 64}
+        insert(connection, "explanations", {**old, "kind": "counterfactual"})
+
+    first_schema.migrate()
+    with first_schema.transaction() as session:
+        row = explanations.get(session, "exp_old")
+        job = jobs.get(session, "job_old")
+        assert (row.provisional_job_id, row.provisional_digest) == (None, None)
+        assert (job.waiting_for_provisional, job.estimated_seconds) == (None, None)
+        assert explanations.state_of(row, job, None) is JobState.SUCCEEDED
+        gnn, dataset = create_ready_gnn(session), create_dataset(session)
+        new, final = create_explanation(session, gnn, dataset, provisional=True)
+        claim = claim_job(session, str(new.provisional_job_id))
+        explanations.finish_provisional(session, claim, result_digest="9" * 64, summary={})
+        jobs.succeed(session, claim)
+        again = jobs.get(session, final.id)
+        assert (again.waiting_for_provisional, again.is_blocked) == (None, True)
+
+    migrate(first_schema, command.downgrade, "0008")
+    with first_schema.engine.connect() as connection:
+        kinds = set(connection.execute(text("SELECT kind FROM jobs")).scalars())
+        counted = set(connection.execute(text("SELECT kind FROM job_totals")).scalars())
+        told = set(connection.execute(text("SELECT type FROM job_events")).scalars())
+        waiting = connection.execute(
+            text("SELECT waiting_for FROM jobs WHERE id = :id"), {"id": final.id}
+        ).scalar_one()
+        assert waiting == final.waiting_for
+    assert "provisional" not in kinds | counted
+    assert "answer" not in told
+    first_schema.migrate()
+    with first_schema.reading() as session:
+        assert explanations.get(session, "exp_old").result_digest == "8" * 64
+        assert explanations.get(session, new.id).provisional_digest is None

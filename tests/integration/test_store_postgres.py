@@ -317,6 +317,68 @@ def test_trainings_that_end_at_once_release_every_explanation(
             assert not jobs.get(session, first.id).is_blocked
 
 
+@pytest.mark.parametrize("training_succeeds", [True, False])
+def test_a_training_and_a_provisional_job_that_end_at_once_leave_nothing_waiting(
+    database: Database, training_succeeds: bool
+) -> None:
+    def end_training(claim: Claim) -> None:
+        with database.transaction() as session:
+            if not training_succeeds:
+                jobs.fail(session, claim, "Error", "boom", retryable=False)
+                return
+            denoisers.finish(session, claim, weights_digest="5" * 64, shape={}, metrics={})
+            jobs.succeed(session, claim)
+
+    def end_provisional(claim: Claim) -> None:
+        with database.transaction() as session:
+            explanations.finish_provisional(session, claim, result_digest="7" * 64, summary={})
+            jobs.succeed(session, claim)
+
+    for _ in range(10):
+        with database.transaction() as session:
+            gnn, dataset = ready_gnn(session), reference_set(session)
+            created = [
+                create_explanation(session, gnn, dataset, provisional=True) for _ in range(3)
+            ]
+            training = claim_job(session, str(created[0][1].waiting_for))
+            claims = [claim_job(session, str(row.provisional_job_id)) for row, _ in created]
+
+        def act(number: int, training: Claim = training, claims: list[Claim] = claims) -> None:
+            end_training(training) if number == 0 else end_provisional(claims[number - 1])
+
+        run_concurrently(4, act)
+        with database.reading() as session:
+            for row, job in created:
+                final = jobs.get(session, job.id)
+                explanation = explanations.get(session, row.id)
+                provisional = jobs.get(session, str(row.provisional_job_id))
+                assert not final.is_blocked
+                assert final.state is (JobState.QUEUED if training_succeeds else JobState.FAILED)
+                state = explanations.state_of(explanation, final, provisional)
+                assert state is (JobState.RUNNING if training_succeeds else JobState.SUCCEEDED)
+
+
+def test_a_provisional_answer_and_a_cancellation_do_not_deadlock(database: Database) -> None:
+    for _ in range(20):
+        with database.transaction() as session:
+            gnn, dataset = ready_gnn(session), reference_set(session)
+            row, final = create_explanation(session, gnn, dataset, provisional=True)
+            claim = claim_job(session, str(row.provisional_job_id))
+
+        def act(number: int, claim: Claim = claim, job_id: str = final.id) -> None:
+            with database.transaction() as session:
+                if number == 0:
+                    jobs.cancel(session, job_id)
+                    return
+                explanations.finish_provisional(session, claim, result_digest="7" * 64, summary={})
+                jobs.succeed(session, claim)
+
+        run_concurrently(2, act)
+        with database.reading() as session:
+            assert jobs.get(session, final.id).state is JobState.CANCELED
+            assert jobs.get(session, claim.job_id).state is JobState.SUCCEEDED
+
+
 def test_a_gnn_is_either_deleted_or_used(database: Database) -> None:
     for _ in range(10):
         with database.transaction() as session:

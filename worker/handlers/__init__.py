@@ -11,6 +11,7 @@ from worker.handlers.class_explanation import handle_class_explanation
 from worker.handlers.counterfactual import handle_counterfactual
 from worker.handlers.predict import handle_prediction
 from worker.handlers.probe import handle_probe
+from worker.handlers.provisional import handle_provisional
 from worker.handlers.train import handle_training
 from worker.handlers.witnesses import handle_witnesses
 
@@ -20,6 +21,7 @@ HANDLERS: Mapping[JobKind, Handler] = MappingProxyType(
         JobKind.PREDICT: handle_prediction,
         JobKind.TRAIN: handle_training,
         JobKind.WITNESSES: handle_witnesses,
+        JobKind.PROVISIONAL: handle_provisional,
         JobKind.COUNTERFACTUAL: handle_counterfactual,
         JobKind.CLASS: handle_class_explanation,
     }

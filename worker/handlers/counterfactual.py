@@ -85,7 +85,7 @@ def counterfactual_result(
     ]
     return CounterfactualResult(
         answers=answers,
-        summary=summary(answers),
+        summary=summary(answers, request.target_class),
         mmd=distance.mmd,
         timings=timings(started, loaded, explained),
         receipt=receipt(

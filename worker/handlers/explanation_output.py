@@ -7,18 +7,23 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.counterfactual_results import CounterfactualResult
+from d4explain.contracts.job_states import Stage
 from d4explain.contracts.results import ClassResult
 from store.catalogue import explanations
 from worker.execution.handler_api import HandlerContext, HandlerOutput
 
 
 def explanation_output(
-    context: HandlerContext, result: CounterfactualResult | ClassResult, summary: dict[str, Any]
+    context: HandlerContext,
+    result: CounterfactualResult | ClassResult,
+    summary: dict[str, Any],
+    stage: Stage = Stage.FINAL,
 ) -> HandlerOutput:
     digest = context.store.artifacts.put(result.model_dump_json().encode())
+    finish = explanations.finish if stage is Stage.FINAL else explanations.finish_provisional
 
     def record(session: Session) -> None:
-        explanations.finish(session, context.claim, result_digest=digest, summary=summary)
+        finish(session, context.claim, result_digest=digest, summary=summary)
 
     return HandlerOutput(
         result={"kind": "explanation", "explanation": context.claim.subject_id}, record=record

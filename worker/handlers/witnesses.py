@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from statistics import fmean
@@ -16,7 +15,6 @@ from d4explain.gnn.errors import RefusedError
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn
 from models.witnesses.witness_set import (
-    MAX_GRAPHS,
     MIN_GRAPHS,
     PLANS,
     Role,
@@ -76,7 +74,8 @@ def _check_feasible(graphs: Sequence[Graph], max_seconds: float) -> None:
         raise WitnessesRefusedError(
             f"witnesses need {MIN_GRAPHS} reference graphs or nodes; there are {len(graphs)}"
         )
-    seconds = training_seconds(graphs)
+    size = fmean(graph.node_count + graph.edge_count for graph in graphs)
+    seconds = witness_sets.training_seconds(len(graphs), size)
     if seconds > max_seconds:
         raise WitnessesRefusedError(
             f"training witnesses on these graphs would take about {seconds:,.0f} s of a CPU core; "
@@ -84,24 +83,21 @@ def _check_feasible(graphs: Sequence[Graph], max_seconds: float) -> None:
         )
 
 
-def training_seconds(graphs: Sequence[Graph]) -> float:
-    """Estimated time on one CPU core, as an order of magnitude.
-
-    The constants are fitted to sets of 100 to 2,000 graphs with 20 to 60 nodes.
-    """
-    count = min(len(graphs), MAX_GRAPHS)
-    batch = min(128, max(16, count // 8))
-    steps = max(600, 30 * math.ceil(count / batch))
-    size = fmean(graph.node_count + graph.edge_count for graph in graphs)
-    return len(PLANS) * steps * (4.5e-3 + batch * (7e-5 + 8e-7 * size))
-
-
 def _train(
     context: HandlerContext, gnn: Gnn, reference: LabelledGraphs, plans: Sequence[WitnessPlan]
 ) -> WitnessSet:
+    started = time.monotonic()
+
     def report(progress: WitnessProgress) -> None:
-        epochs = {"epoch": float(progress.epoch), "epochs": float(progress.epochs)}
-        context.control.progress(_PHASE, progress.finished, progress.total, epochs)
+        seconds = time.monotonic() - started
+        done = progress.finished + progress.epoch / progress.epochs
+        metrics = {
+            "epoch": float(progress.epoch),
+            "epochs": float(progress.epochs),
+            "seconds": rounded(seconds),
+            "eta_seconds": rounded(seconds * (progress.total / done - 1)),
+        }
+        context.control.progress(_PHASE, progress.finished, progress.total, metrics)
 
     try:
         return train_witnesses(

@@ -15,6 +15,7 @@ from d4explain.contracts.probe_reports import ProbeCheck, ProbeReport
 from d4explain.gnn.network import Gnn
 from worker.execution.failures import failure_of
 from worker.probing.checks import CHECKS, Verdict
+from worker.probing.degeneracy import degeneracy_warnings
 from worker.probing.labelled_samples import Samples, sample_checks, sample_figures
 from worker.probing.probe_subject import ProbeSubject, probe_subject
 
@@ -38,7 +39,13 @@ def probe(gnn: Gnn, device: torch.device, samples: Samples | None = None) -> Pro
         checks += sample_checks(samples, probabilities, figures)
     passed = all(check.passed for check in checks)
     dense: Literal["present", "absent"] = "present" if gnn.has_dense else "absent"
-    return ProbeReport(passed=passed, checks=checks, dense=dense, samples=figures)
+    return ProbeReport(
+        passed=passed,
+        checks=checks,
+        dense=dense,
+        samples=figures,
+        warnings=degeneracy_warnings(subject) if passed else [],
+    )
 
 
 def _run_check(

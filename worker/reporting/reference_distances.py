@@ -15,6 +15,8 @@ from worker.reporting.documents import rounded
 
 _DRAWS = 200
 _QUANTILES = ("0.05", "0.25", "0.5", "0.75", "0.95")
+_MIN_GRAPHS = 10  # a set of fewer graphs is far from every reference by chance
+_MIN_P_VALUE = 0.01
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ def distance_to_reference(
     score = mmd(compared, reference, shares)
     null = reference.null(n, _DRAWS, seed, shares)  # [draw]
     levels = torch.tensor([float(level) for level in _QUANTILES], dtype=null.dtype)
+    p_value = float((null >= score.sum).double().mean())
     return Distance(
         Mmd(
             degree=rounded(score.degree),
@@ -62,9 +65,30 @@ def distance_to_reference(
                 level: rounded(value)
                 for level, value in zip(_QUANTILES, null.quantile(levels).tolist(), strict=True)
             },
-            p_value=rounded(float((null >= score.sum).double().mean())),
+            p_value=rounded(p_value),
             graph_count=n,
             reference_count=reference.count,
         ),
-        warnings,
+        (*warnings, *_doubts(n, p_value)),
     )
+
+
+def _doubts(graphs: int, p_value: float) -> list[str]:
+    """Why the MMD is not what a reader may take it for."""
+    doubts = []
+    if graphs < _MIN_GRAPHS:
+        counted = "1 graph" if graphs == 1 else f"{graphs} graphs"
+        doubts.append(
+            f"MMD compares {counted}; below {_MIN_GRAPHS} it says little. Compare it with its null "
+            "quantiles only"
+        )
+    if p_value < _MIN_P_VALUE:
+        doubts.append(
+            f"MMD: these graphs differ from the reference set (p {_shown_p(p_value)}); as a set "
+            "they do not look like its graphs"
+        )
+    return doubts
+
+
+def _shown_p(p_value: float) -> str:
+    return f"= {p_value:.3f}" if p_value > 0 else f"< {1 / _DRAWS}"

@@ -21,8 +21,13 @@ ALL_VERDICTS: tuple[Literal["meaningful", "brittle", "unjudged"], ...] = (
 )
 
 
-def summary(answers: Sequence[CounterfactualAnswer]) -> Summary:
-    """Averages over the best counterfactual of each graph that has one."""
+def summary(answers: Sequence[CounterfactualAnswer], target_class: int | None) -> Summary:
+    """Averages over the best counterfactual of each graph that has one.
+
+    The flip rate leaves out graphs that have the target class already: nothing could flip them.
+    """
+    already = sum(answer.prediction.predicted_class == target_class for answer in answers)
+    asked = len(answers) - already
     best = [answer.counterfactuals[0] for answer in answers if answer.found]
     edits = [edit for counterfactual in best for edit in counterfactual.edits]
 
@@ -35,7 +40,8 @@ def summary(answers: Sequence[CounterfactualAnswer]) -> Summary:
     return Summary(
         graph_count=len(answers),
         found_count=len(best),
-        flip_rate=rounded(len(best) / len(answers)) if answers else 0.0,
+        already_count=already,
+        flip_rate=rounded(len(best) / asked) if asked else None,
         mean_edits=mean(lambda counterfactual: len(counterfactual.edits)),
         mean_modification_ratio=mean(lambda counterfactual: counterfactual.modification_ratio),
         mean_fidelity=mean(lambda counterfactual: counterfactual.fidelity),

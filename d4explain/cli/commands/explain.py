@@ -8,12 +8,19 @@ from rich.markup import escape
 
 from d4explain.cli.commands.options import Url, graphs_in, read_json
 from d4explain.cli.progress_bars import JobProgressBars
-from d4explain.cli.tables import class_table, counterfactual_table, mmd_table, summary_lines
+from d4explain.cli.tables import (
+    class_table,
+    counterfactual_table,
+    mmd_table,
+    stage_lines,
+    summary_lines,
+)
 from d4explain.cli.terminal import messages, output
 from d4explain.client.address import api_address
 from d4explain.client.client import Client
-from d4explain.client.resources import Estimate
+from d4explain.client.resources import Estimate, Explanation
 from d4explain.contracts.counterfactual_results import CounterfactualResult
+from d4explain.contracts.job_states import Stage
 from d4explain.contracts.requests import Aim, Explainer, Preset
 from d4explain.contracts.results import ClassResult, NodeId
 from d4explain.errors import CommandError
@@ -84,6 +91,13 @@ def explain(
     max_queries: Annotated[
         int | None, typer.Option(min=1, help="Largest number of graphs sent to a black box.")
     ] = None,
+    wait_for: Annotated[
+        Stage,
+        typer.Option(
+            help="provisional: return with the answer of a search if networks have to be trained "
+            "first; final: show that answer, too, but wait for the final one."
+        ),
+    ] = Stage.FINAL,
     svg: Annotated[Path | None, typer.Option(help="Draw the result to this file.")] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the whole result as JSON.")
@@ -129,8 +143,7 @@ def explain(
             explanation = client.explain_class(
                 *ids, target, explainer=explainer, preset=preset, seed=seed
             )
-        with JobProgressBars(messages()) as bars:
-            result = client.result(explanation, on_progress=bars)
+        result = _result(client, explanation, wait_for)
         if svg is not None:
             svg.write_bytes(client.drawing(explanation.id))
         class_names = client.gnn(explanation.gnn).spec.get("class_names")
@@ -140,6 +153,25 @@ def explain(
         _show(result, class_names)
         drawing = f", drawn in {svg}" if svg else ""
         output().print(f"[dim]{explanation.id}{drawing}", soft_wrap=True)
+
+
+def _result(
+    client: Client, explanation: Explanation, wait_for: Stage
+) -> CounterfactualResult | ClassResult:
+    """Waits for the answer; shows a provisional one on stderr while the final one is awaited."""
+    with JobProgressBars(messages()) as bars:
+        if wait_for is Stage.FINAL and explanation.answer(Stage.PROVISIONAL) is not None:
+            first = client.result(explanation, wait_for="provisional", on_progress=bars)
+            if isinstance(first, CounterfactualResult) and first.stage is Stage.PROVISIONAL:
+                names = client.gnn(explanation.gnn).spec.get("class_names")
+                messages().print(counterfactual_table(first, names))
+                for line in stage_lines(first):
+                    messages().print(line, soft_wrap=True)
+        result = client.result(explanation, wait_for=wait_for.value, on_progress=bars)
+    reason = client.explanation(explanation.id).reason
+    if reason is not None:
+        messages().print(f"[yellow]{escape(reason)}", soft_wrap=True)
+    return result
 
 
 def _judging(aim: Aim | None, judges: list[str] | None) -> dict[str, Any]:
@@ -202,14 +234,17 @@ def _show_estimate(estimate: Estimate) -> None:
     trained = ["a denoiser"] if estimate.trains_denoiser else []
     trained += ["witnesses"] if estimate.trains_witnesses else []
     training = f", after training {' and '.join(trained)}" if trained else ""
-    output().print(f"total: about {estimate.seconds:g} s on one core{training}")
+    total = estimate.seconds if estimate.total_seconds is None else estimate.total_seconds
+    output().print(f"total: about {total:g} s on one core{training}")
+    if estimate.provisional:
+        output().print(f"a provisional answer comes first, after about {estimate.seconds:g} s")
 
 
 def _show(result: CounterfactualResult | ClassResult, class_names: list[str] | None) -> None:
     console = output()
     if isinstance(result, CounterfactualResult):
         console.print(counterfactual_table(result, class_names))
-        for line in summary_lines(result):
+        for line in [*stage_lines(result), *summary_lines(result)]:
             console.print(line, soft_wrap=True)
     else:
         console.print(class_table([result], class_names))

@@ -170,3 +170,16 @@ def test_progress_is_printed_as_lines_without_a_terminal(tmp_path: Path) -> None
             bars(make_job(JobState.RUNNING, step))
         bars(make_job(JobState.SUCCEEDED, 10))
     assert (tmp_path / "out").read_text() == "training the denoiser 10/10 loss 0.5\n"
+
+
+def test_graphs_that_had_the_class_are_left_out_of_the_flip_rate() -> None:
+    def first_line(**changes: object) -> str:
+        summary = result().summary.model_copy(update=changes)
+        return summary_lines(result().model_copy(update={"summary": summary}))[0]
+
+    assert first_line(already_count=1, flip_rate=1.0).startswith(
+        "flipped 1 of 1 graphs (100%); 1 had the class already; "
+    )
+    assert first_line(already_count=2, found_count=0, flip_rate=None).startswith(
+        "flipped 0 of 0 graphs (-); "
+    )

@@ -42,9 +42,32 @@ def test_networkx_node_link_data_is_read(seed, key):
     assert found.x == [[float(i), 1.0] for i in range(12)]
 
 
-def test_directed_pairs_become_one_edge():
+def test_both_directions_of_a_pair_are_one_edge():
     graph = nx.DiGraph([("a", "b"), ("b", "a"), ("b", "c")])
-    assert read(nx.node_link_data(graph, edges="edges")).edges == [(0, 1), (1, 2)]
+    document = {**nx.node_link_data(graph, edges="edges"), "directed": False}
+    assert read(document).edges == [(0, 1), (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("graph", "pointer", "message"),
+    [
+        (nx.node_link_data(nx.DiGraph([("a", "b")]), edges="edges"), "/directed", "directed"),
+        (nx.node_link_data(nx.DiGraph([("a", "b")]), edges="links"), "/directed", "directed"),
+        ({"edge_index": [[0, 1, 1], [1, 0, 2]], "num_nodes": 3}, "/edge_index", "directed"),
+        ({"x_dict": {"a": [[1.0]]}, "edge_index_dict": {}}, "/x_dict", "heterogeneous"),
+        ({"edge_index": {"a to b": [[0], [0]]}, "num_nodes": 2}, "/edge_index", "heterogeneous"),
+        ({"nodes": {"paper": [], "author": []}, "edges": []}, "/nodes", "heterogeneous"),
+    ],
+)
+def test_directed_and_heterogeneous_graphs_are_rejected_with_what_is_supported(
+    graph, pointer, message
+):
+    with pytest.raises(InvalidRequestError) as rejected:
+        read(graph)
+    (fault,) = rejected.value.faults
+    assert fault.at == f"/graph{pointer}"
+    assert f"{message} graphs are not supported" in fault.detail
+    assert "undirected graphs with one kind of nodes" in fault.detail
 
 
 def test_parallel_edges_are_rejected():
@@ -80,7 +103,10 @@ def test_edge_attributes_are_read_in_both_forms():
     assert found.edges == [(0, 1), (1, 2)]
     assert found.edge_attr == [[1.0, 2.0], [3.5, 4.0]]
     assert read(graph) == found
-    pyg = {"edge_index": [[1, 0, 2], [2, 1, 1]], "edge_attr": [[3.5, 4], [1, 2], [3.5, 4]]}
+    pyg = {
+        "edge_index": [[1, 0, 2, 1], [2, 1, 1, 0]],
+        "edge_attr": [[3.5, 4], [1, 2], [3.5, 4], [1, 2]],
+    }
     assert read(pyg, TWO_PER_EDGE).edge_attr == found.edge_attr
     assert read(attributed(None), NONE_PER_EDGE).edge_attr is None
     assert read({"edge_index": [[], []], "num_nodes": 1}, TWO_PER_EDGE).edge_attr == []

@@ -72,6 +72,7 @@ def test_every_route_is_described(document):
         "delete /v1/datasets/{dataset_id}",
         "get /v1/denoisers/{denoiser_id}",
         "get /v1/explanations/{explanation_id}",
+        "get /v1/explanations/{explanation_id}/answers/{stage}",
         "get /v1/jobs",
         "get /v1/jobs/{job_id}",
         "get /v1/jobs/{job_id}/events",

@@ -27,6 +27,11 @@ def test_an_explanation_without_a_denoiser_waits_for_its_training(api):
     assert again["subject"]["denoiser"] == posted["denoiser"]
 
     api.finish(training)
+    provisional = posted["answers"][0]["job"]
+    waiting = api.client.get(f"/v1/explanations/{posted['id']}").json()
+    assert waiting["job"]["waiting_for"] == provisional
+
+    api.finish(provisional)
     freed = api.client.get(f"/v1/explanations/{posted['id']}").json()
     assert freed["job"]["waiting_for"] is None
 
@@ -51,7 +56,7 @@ def test_the_worker_reads_positions_and_the_callers_ids(api):
         {
             "nodes": [{"id": "z"}, {"id": 5}, {"id": "a"}],
             "links": [{"source": "a", "target": "z"}, {"source": 5, "target": "z", "weight": 2}],
-            "directed": True,
+            "directed": False,
         },
         {"edge_index": [[1, 0, 2, 1], [0, 1, 1, 2]], "num_nodes": 3, "node_ids": ["p", "q", "r"]},
     ]
@@ -170,8 +175,9 @@ def test_waiting_ends_after_the_requested_time(api):
     assert 0.9 < answer.elapsed.total_seconds() < 5
 
 
-def test_a_failed_training_fails_the_explanation_with_its_reason(api):
-    posted = api.explanation()
+def test_a_failed_training_fails_an_explanation_without_an_answer(api):
+    body = {"kind": "class", "gnn": api.gnn(), "dataset": api.dataset(), "target_class": 1}
+    posted = api.client.post("/v1/explanations", json=body).json()
     canceled = api.client.post(f"/v1/jobs/{posted['job']['waiting_for']}/cancel")
     assert canceled.status_code == 200
 
@@ -362,3 +368,55 @@ def test_a_denoiser_of_an_earlier_recipe_is_not_found_and_refused_by_id(api):
     (error,) = answer.json()["errors"]
     assert error["pointer"] == "/denoiser"
     assert "earlier version" in error["detail"]
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer", "unsupported"),
+    [
+        ({"kind": "regression"}, "/kind", "regression"),
+        ({"kind": "link"}, "/kind", "link prediction"),
+        ({"target_value": 3.5}, "/target_value", "regression"),
+        ({"edge": ["a", "b"]}, "/edge", "link prediction"),
+        ({"edge_label_index": [[0], [1]]}, "/edge_label_index", "link prediction"),
+    ],
+)
+def test_questions_about_links_and_regressions_say_what_is_supported(
+    api, change, pointer, unsupported
+):
+    body = {
+        "kind": "counterfactual",
+        "gnn": api.gnn(),
+        "dataset": api.dataset(),
+        "graph": {"edge_index": [[0], [1]], "num_nodes": 2},
+        **change,
+    }
+    answer = api.client.post("/v1/explanations", json=body)
+    assert answer.status_code == 422
+    (error,) = answer.json()["errors"]
+    assert error["pointer"] == pointer
+    assert f"{unsupported} is not supported" in error["detail"]
+    assert "classifiers of graphs and of nodes" in error["detail"]
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer", "unsupported"),
+    [
+        ({"task": "regression"}, "/task", "regression is"),
+        ({"task": "link_prediction"}, "/task", "link prediction is"),
+        ({"classes": 1}, "/classes", "regression is"),
+        ({"node_types": ["paper", "author"]}, "/node_types", "heterogeneous graphs are"),
+        ({"directed": True}, "/directed", "directed graphs are"),
+    ],
+)
+def test_gnns_of_other_tasks_say_what_is_supported(api, change, pointer, unsupported):
+    spec = {"features": 1, "classes": 2, "layers": [{"type": "pool", "op": "sum"}], **change}
+    answer = api.client.post(
+        "/v1/gnns",
+        data={"name": "other", "spec": json.dumps(spec)},
+        files={"weights": ("w", b"")},
+    )
+    assert answer.status_code == 422
+    errors = {error["pointer"]: error["detail"] for error in answer.json()["errors"]}
+    (detail,) = [text for place, text in errors.items() if place.endswith(pointer)]
+    assert f"{unsupported} not supported" in detail
+    assert "classifiers of graphs and of nodes" in detail

@@ -141,6 +141,7 @@ def test_a_scrape_does_not_read_ended_jobs(api):
 def test_ended_jobs_are_counted_once_for_every_ending(api):
     waiting = api.explanation()
     training = waiting["job"]["waiting_for"]
+    api.finish(waiting["answers"][0]["job"])
     assert api.client.post(f"/v1/jobs/{training}/cancel").status_code == 200
     assert api.client.post(f"/v1/jobs/{training}/cancel").status_code in (200, 409)
     found = figures(api)

@@ -33,6 +33,7 @@ from service.submission.explanation_submissions import Committed, Submissions, c
 from store.catalogue import datasets
 from store.database.tables import Denoiser, Explanation, Job, JobEvent
 from store.errors import IdempotencyMismatch
+from store.jobs import TrainingQueue
 from store.store import Store
 
 
@@ -159,7 +160,7 @@ def test_a_response_that_cannot_be_built_leaves_nothing_written(
     checked = [check(api.store, post(seed=seed)) for seed in (1, 2)]
     before = api.written()
 
-    def fails(explanation: Explanation, job: Job) -> ExplanationResource:
+    def fails(explanation: Explanation, job: Job, queue: TrainingQueue) -> ExplanationResource:
         raise LookupError(explanation.id, job.id)
 
     monkeypatch.setattr(explanation_submissions, "new_explanation", fails)

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from store import jobs
 from store.artifacts.files import Artifacts
-from store.catalogue import datasets, denoisers, gnns, retries, witness_sets
+from store.catalogue import datasets, denoisers, gnns, retries, trained_networks, witness_sets
 from store.database.sessions import Database
 from store.database.tables import Explanation, Job, JobEvent, WitnessSet
 from store.errors import Conflict, NotFound
@@ -72,9 +72,11 @@ def test_witnesses_are_trained_once_per_gnn_and_reference_set(session: Session) 
         first.id,
     )
     assert witness_sets.get_or_create(session, gnn=gnn, dataset=dataset) == (first, training)
-    assert not witness_sets.is_ready(session, first.key)
+    assert trained_networks.seconds_left(session, WitnessSet, first.key, 60.0) == 60.0
+    training.estimated_seconds = 40.0
+    assert trained_networks.seconds_left(session, WitnessSet, first.key, 60.0) == 40.0
     end(session, training.id, "succeed")
-    assert witness_sets.is_ready(session, first.key)
+    assert trained_networks.seconds_left(session, WitnessSet, first.key, 60.0) is None
     assert witness_sets.get_or_create(session, gnn=gnn, dataset=dataset) == (first, None)
     assert (first.state, first.weights_digest) == ("ready", "5" * 64)
     assert first.description == {"witnesses": [{"role": "judge"}]}

@@ -16,10 +16,10 @@ from sqlalchemy import event, select, text, update
 from sqlalchemy.orm import Session
 
 from store import jobs
-from store.catalogue import denoisers, retries, witness_sets
+from store.catalogue import denoisers, explanations, retries, witness_sets
 from store.database.job_policy import JobPolicy
 from store.database.sessions import Database, now
-from store.database.tables import Denoiser, JobEvent, WitnessSet
+from store.database.tables import Denoiser, Explanation, JobEvent, WitnessSet
 from store.errors import Conflict, LeaseLost
 from store.jobs import Claim, Job, JobKind, JobState
 from tests.store_rows import create_dataset, create_explanation, create_ready_gnn
@@ -40,6 +40,11 @@ WORK = [
     "stop",
 ]
 Token = tuple[int, str]
+
+
+def awaited_jobs(job: Job) -> list[str]:
+    ids = (job.waiting_for, job.also_waiting_for, job.waiting_for_provisional)
+    return [id_ for id_ in ids if id_ is not None]
 
 
 def token(claim: Claim) -> Token:
@@ -82,6 +87,7 @@ class JobsMachine(RuleBasedStateMachine):
         self.attempts: dict[str, int] = {}
         self.ended: dict[str, tuple[JobState, object]] = {}
         self.results: dict[str, int] = {}  # the attempt whose result was committed
+        self.explained: dict[str, tuple[JobState, str | None, str | None]] = {}
 
     def teardown(self) -> None:
         self.database.close()
@@ -93,11 +99,11 @@ class JobsMachine(RuleBasedStateMachine):
             self.gnn = create_ready_gnn(session)
             self.dataset = create_dataset(session)
         self.submit()
-        self.request_explanation(judged=True)
+        self.request_explanation(judged=True, provisional=True)
 
     @rule(
         action=st.sampled_from(
-            ["submit", "explain", "judge", "cancel", "cancel", "retry", "retry"]
+            ["submit", "explain", "judge", "answer", "cancel", "cancel", "retry", "retry"]
         ),
         which=st.integers(0, 11),
     )
@@ -112,7 +118,7 @@ class JobsMachine(RuleBasedStateMachine):
         elif action == "submit":
             self.submit()
         else:
-            self.request_explanation(judged=action == "judge")
+            self.request_explanation(judged=action == "judge", provisional=action == "answer")
 
     @rule(
         actions=st.lists(st.sampled_from(WORK), min_size=2, max_size=5),
@@ -178,13 +184,15 @@ class JobsMachine(RuleBasedStateMachine):
             job = jobs.submit(session, kind=JobKind.PREDICT, gnn_id=self.gnn.id)
         self.job_ids.append(job.id)
 
-    def request_explanation(self, *, judged: bool) -> None:
+    def request_explanation(self, *, judged: bool, provisional: bool) -> None:
         with self.database.transaction() as session:
-            _, job = create_explanation(session, self.gnn, self.dataset, judged=judged)
-        self.add_job_ids(job.id, job.waiting_for, job.also_waiting_for)
+            _, job = create_explanation(
+                session, self.gnn, self.dataset, judged=judged, provisional=provisional
+            )
+        self.add_job_ids(*awaited_jobs(job), job.id)
 
     def cancel(self, job_id: str) -> None:
-        before = self.stored(job_id).state
+        before, first = self.stored(job_id).state, self.stored(job_id).waiting_for_provisional
         with self.database.transaction() as session:
             if before.is_terminal:
                 with pytest.raises(Conflict):
@@ -194,6 +202,11 @@ class JobsMachine(RuleBasedStateMachine):
         if before is JobState.QUEUED:
             self.reserved.pop(job_id, None)
             assert self.stored(job_id).state is JobState.CANCELED
+        if first is not None:  # the provisional answer is canceled with the final one
+            provisional = self.stored(first)
+            assert provisional.cancel_requested
+            if provisional.state is JobState.CANCELED:
+                self.reserved.pop(first, None)
 
     def retry(self, job_id: str) -> None:
         before = self.stored(job_id)
@@ -204,7 +217,8 @@ class JobsMachine(RuleBasedStateMachine):
             return
         assert before.state in (JobState.FAILED, JobState.CANCELED, JobState.EXPIRED)
         assert (again.retry_of, again.attempt, again.kind) == (job_id, 0, before.kind)
-        self.add_job_ids(again.id, again.waiting_for, again.also_waiting_for)
+        self.explained.pop(before.subject_id or "", None)  # its state may go back
+        self.add_job_ids(*awaited_jobs(again), again.id)
 
     def add_job_ids(self, *job_ids: str | None) -> None:
         self.job_ids += [id_ for id_ in job_ids if id_ and id_ not in self.job_ids]
@@ -297,6 +311,12 @@ class JobsMachine(RuleBasedStateMachine):
         def write(session: Session) -> None:
             if claim.kind is JobKind.TRAIN:
                 denoisers.finish(session, claim, weights_digest="5" * 64, shape={}, metrics={})
+            if claim.kind is JobKind.PROVISIONAL:
+                explanations.finish_provisional(
+                    session, claim, result_digest="7" * 64, summary={"attempt": claim.attempt}
+                )
+            if claim.kind is JobKind.COUNTERFACTUAL:
+                explanations.finish(session, claim, result_digest="8" * 64)
             if claim.kind is JobKind.WITNESSES:
                 witness_sets.finish(
                     session, claim, weights_digest="6" * 64, description={}, metrics={}
@@ -338,11 +358,13 @@ class JobsMachine(RuleBasedStateMachine):
             rows = {job.id: job for job in session.scalars(select(Job))}
             trained = [*session.scalars(select(Denoiser)), *session.scalars(select(WitnessSet))]
             events = list(session.scalars(select(JobEvent).order_by(JobEvent.id)))
+            explained = list(session.scalars(select(Explanation)))
         self.check_endings_and_attempts(rows)
         self.check_leases(rows)
         self.check_waiting_jobs(rows)
         self.check_trained(rows, trained)
         self.check_events(rows, events)
+        self.check_explanations(rows, explained, events)
 
     def check_endings_and_attempts(self, rows: dict[str, Job]) -> None:
         for job in rows.values():
@@ -354,7 +376,7 @@ class JobsMachine(RuleBasedStateMachine):
             if job.state.is_terminal:
                 self.ended[job.id] = (job.state, job.result)
                 assert job.finished_at is not None
-                assert (job.lease_owner, job.waiting_for, job.also_waiting_for) == (None,) * 3
+                assert (job.lease_owner, job.awaited) == (None, None)
             if job.id in self.results:
                 assert job.result == {"attempt": self.results[job.id]}
 
@@ -370,7 +392,7 @@ class JobsMachine(RuleBasedStateMachine):
     def check_waiting_jobs(self, rows: dict[str, Job]) -> None:
         for job in rows.values():
             assert not (job.cancel_requested and job.state is JobState.QUEUED)
-            waits = [id_ for id_ in (job.waiting_for, job.also_waiting_for) if id_ is not None]
+            waits = awaited_jobs(job)
             if waits:
                 assert job.state is JobState.QUEUED
                 assert len(set(waits)) == len(waits)
@@ -396,6 +418,29 @@ class JobsMachine(RuleBasedStateMachine):
     def check_events(self, rows: dict[str, Job], events: list[JobEvent]) -> None:
         last_states = {each.job_id: each.data["state"] for each in events if each.type == "state"}
         assert last_states == {job.id: job.state.value for job in rows.values()}
+
+    def check_explanations(
+        self, rows: dict[str, Job], explained: list[Explanation], events: list[JobEvent]
+    ) -> None:
+        """States go forward, answers do not change, and events tell of each answer once."""
+        told = [(one.job_id, one.data["sha256"]) for one in events if one.type == "answer"]
+        assert len(told) == len(set(told))
+        for row in explained:
+            job, first = rows[row.job_id], rows.get(row.provisional_job_id or "")
+            state = explanations.state_of(row, job, first)
+            if state is JobState.SUCCEEDED:
+                assert row.result_digest or row.provisional_digest
+            if job.state.is_terminal and first is not None and not first.state.is_terminal:
+                assert first.cancel_requested  # it will end soon, and its answer is left out
+            if row.id in self.explained:
+                before, provisional, final = self.explained[row.id]
+                assert not before.is_terminal or state is before
+                assert not (before is JobState.RUNNING and state is JobState.QUEUED)
+                assert provisional in (None, row.provisional_digest)
+                assert final in (None, row.result_digest)
+                if before.is_terminal:
+                    assert (provisional, final) == (row.provisional_digest, row.result_digest)
+            self.explained[row.id] = (state, row.provisional_digest, row.result_digest)
 
     def write_as(self, claim: Claim, write: Callable[[Session], None]) -> bool:
         """Writes as this attempt; only the attempt that holds the job may succeed."""

@@ -673,7 +673,8 @@ def test_a_class_is_explained_by_ranked_examples(
     confidences = [example.confidence for example in result.examples]
     assert confidences[0] > 0.5  # dense 5-node graphs are class 1 and easy to sample
     assert result.mmd is not None
-    assert result.warnings == []
+    (warning,) = result.warnings
+    assert warning.startswith("MMD compares ")  # fewer than ten examples say little
     assert result.receipt.work["class_reference_graphs"] == 15
     recurrences = [example.recurrence for example in result.examples]
     assert all(share is not None and 0 <= share <= 1 for share in recurrences)

@@ -13,15 +13,16 @@ import torch
 
 from d4explain.contracts.job_states import JobKind, JobState
 from d4explain.gnn.graphs import Graph
+from models.witnesses import witness_set
 from models.witnesses.architectures import Architecture
-from models.witnesses.witness_set import Role, WitnessPlan
+from models.witnesses.witness_set import PLANS, Role, WitnessPlan
 from store import jobs
 from store.catalogue import datasets, gnns, witness_sets
 from store.database.tables import Job, WitnessSet
 from worker.execution.control import StopReason
 from worker.execution.handler_api import HandlerContext, HandlerOutput
 from worker.execution.runner import Runner
-from worker.handlers.witnesses import handle_witnesses, training_seconds, true_labels
+from worker.handlers.witnesses import handle_witnesses, true_labels
 from worker.loading.graph_conversion import LabelledGraphs
 from worker.loading.library import Library
 
@@ -126,16 +127,17 @@ def test_too_few_graphs_and_too_long_trainings_are_refused_once(api: Any) -> Non
 
 
 def test_more_and_larger_graphs_take_longer() -> None:
-    def graph(nodes: int) -> Graph:
-        edges = torch.tensor(list(pairwise(range(nodes)))).T
-        return Graph(torch.ones(nodes, 1), edges)
-
     seconds = [
-        training_seconds([graph(nodes)] * count)
-        for count, nodes in ((100, 20), (300, 20), (2000, 20), (2000, 500))
+        witness_sets.training_seconds(count, size)
+        for count, size in ((100, 40.0), (300, 40.0), (2000, 40.0), (2000, 1000.0))
     ]
     assert seconds == sorted(seconds)
     assert seconds[0] > 10
+
+
+def test_the_estimate_counts_the_witnesses_and_graphs_of_the_training() -> None:
+    assert len(PLANS) == witness_sets.WITNESSES
+    assert witness_sets.MAX_GRAPHS == witness_set.MAX_GRAPHS
 
 
 def test_judges_learn_true_labels_only_if_every_graph_has_one() -> None:

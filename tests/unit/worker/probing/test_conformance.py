@@ -191,3 +191,26 @@ def test_a_sample_that_overflows_is_named() -> None:
     assert failed["finite"].example is not None
     assert failed["finite"].example.graph == "graph 1 of the samples, 2 nodes and 1 edges"
     assert "inf" in failed["finite"].example.came_out
+
+
+def biased(bias: float, scale: float = 1.0) -> Gnn:
+    """A GNN that counts nodes and edges; `bias` favours class 1, `scale` multiplies its logits."""
+    gnn = Gnn(GnnSpec(1, 2, (GinSumLayer(), PoolLayer("sum"), LinearLayer(2))))
+    with torch.no_grad():
+        linear = gnn.layers[-1].linear
+        linear.weight.copy_(scale * torch.tensor([[0.0], [1.0]]))
+        linear.bias.copy_(scale * torch.tensor([0.0, bias]))
+    return gnn
+
+
+def test_a_gnn_that_gives_every_probe_graph_one_class_is_named() -> None:
+    report = probe(biased(700.0, scale=0.01), CPU)
+    assert report.passed
+    (warning,) = [one for one in report.warnings if one.startswith("same class")]
+    assert "class 1" in warning
+    assert probe(biased(-20.5), CPU).warnings == []
+
+
+def test_a_saturated_gnn_is_named() -> None:
+    warnings = probe(biased(-20.5, scale=1e4), CPU).warnings
+    assert [warning.split(":")[0] for warning in warnings] == ["saturated"]

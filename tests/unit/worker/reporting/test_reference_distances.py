@@ -97,3 +97,13 @@ def test_the_null_has_the_same_shares() -> None:
         assert found is not None
         unusual += found.p_value < 0.05
     assert unusual <= 8  # 2 of 40 are expected
+
+
+def test_few_graphs_and_unusual_sets_carry_a_warning() -> None:
+    alike = [random_graph(10, 0.3, seed) for seed in range(1000, 1010)]
+    assert distance_to_reference(alike, REFERENCE, seed=0).warnings == ()
+    (few,) = distance_to_reference(alike[:9], REFERENCE, seed=0).warnings
+    assert few.startswith("MMD compares 9 graphs; below 10")
+    denser = [random_graph(10, 0.8, seed) for seed in range(10)]
+    (unusual,) = distance_to_reference(denser, REFERENCE, seed=0).warnings
+    assert "differ from the reference set (p < 0.005)" in unusual

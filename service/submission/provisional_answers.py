@@ -1,0 +1,25 @@
+"""Decides whether a request gets a provisional answer while networks are trained."""
+
+from __future__ import annotations
+
+from d4explain.contracts.requests import ClassRequest, CounterfactualRequest
+from store.catalogue.black_boxes import is_black_box
+from store.database.tables import Gnn
+from store.settings import Settings
+
+
+def allows_provisional(
+    request: CounterfactualRequest | ClassRequest, gnn: Gnn, settings: Settings
+) -> bool:
+    """Whether a quick search without training makes sense.
+
+    It does not for a black box, whose queries are limited, nor for a large graph, whose search
+    takes minutes. A node of a posted graph is searched in its neighbourhood, which is small.
+    """
+    if not isinstance(request, CounterfactualRequest) or request.explainer == "d4-paper":
+        return False
+    if is_black_box(gnn) or not request.graphs:
+        return False
+    if request.nodes is not None:
+        return True
+    return all(len(graph.node_ids) <= settings.exact_nodes for graph in request.graphs)
