@@ -26,6 +26,8 @@ from d4explain.contracts.requests import (
 from service.graph_io.schemas import MAX_LABEL, MAX_SAFE_INTEGER, GraphIn, NodeIdIn
 from store.catalogue.gnn_labels import MAX_TAGS
 from store.catalogue.gnn_names import (
+    DATASET,
+    GNN,
     MAX_NAME_LENGTH,
     MAX_REFERENCE_LENGTH,
     is_printable,
@@ -50,22 +52,36 @@ def _lines(text: str) -> str:
     return text
 
 
-def _gnn_name(text: str) -> str:
-    fault = name_fault(text)
-    if fault is not None:
-        raise ValueError(fault)
-    return text
+def _name_without(prefix: str) -> AfterValidator:
+    """Checks a name that references use: it must not look like an id."""
+
+    def checked(text: str) -> str:
+        fault = name_fault(text, prefix)
+        if fault is not None:
+            raise ValueError(fault)
+        return text
+
+    return AfterValidator(checked)
 
 
 _NAME_LENGTH = Field(min_length=1, max_length=MAX_NAME_LENGTH)
 Name = Annotated[str, _NAME_LENGTH, AfterValidator(printable)]
-GnnName = Annotated[str, _NAME_LENGTH, AfterValidator(_gnn_name)]
+GnnName = Annotated[str, _NAME_LENGTH, _name_without(GNN)]
+DatasetName = Annotated[str, _NAME_LENGTH, _name_without(DATASET)]
 GnnReference = Annotated[
     str,
     Field(
         min_length=1,
         max_length=MAX_REFERENCE_LENGTH,
         description="`gnn_…`, `name@3`, `name@production`, or `name` for its newest ready version.",
+    ),
+]
+DatasetReference = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=MAX_REFERENCE_LENGTH,
+        description="The reference set: `set_…`, `name@2`, or `name` for its newest version.",
     ),
 ]
 Description = Annotated[str, Field(max_length=2000), AfterValidator(_lines)]
@@ -85,7 +101,7 @@ class Body(BaseModel):
 class DatasetIn(Body):
     """A dataset: graphs of the distribution that a GNN was trained on."""
 
-    name: Name
+    name: DatasetName
     graphs: PostedGraphs
     gnn: GnnReference | None = Field(
         None,
@@ -128,7 +144,7 @@ class DenoiserIn(Body):
     """The GNN, dataset and objective that a denoiser is trained for."""
 
     gnn: GnnReference
-    dataset: ResourceId
+    dataset: DatasetReference
     objective: Literal["counterfactual", "class"]
     config: DenoiserConfig = DenoiserConfig()
 
@@ -178,7 +194,7 @@ class CounterfactualIn(Body):
 
     kind: Literal["counterfactual"]
     gnn: GnnReference
-    dataset: ResourceId
+    dataset: DatasetReference
     graph: PostedGraph | None = Field(None, description="One graph; or give `graphs`.")
     graphs: PostedGraphs | None = None
     node: NodeIdIn | None = Field(
@@ -244,7 +260,7 @@ class ClassIn(Body):
 
     kind: Literal["class"]
     gnn: GnnReference
-    dataset: ResourceId
+    dataset: DatasetReference
     target_class: ClassIndex
     node_count: Annotated[int, Field(ge=2, le=128)] | None = Field(
         None, description="Nodes of the pattern; chosen automatically if not given."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -11,8 +10,6 @@ from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.contracts.job_states import GnnState, JobKind, JobState, TrainingState
 from d4explain.contracts.probe_reports import ProbeReport
 from d4explain.contracts.results import ClassResult, NodePredictions, Prediction
-
-GraphJson = Mapping[str, Any]  # node-link JSON, a PyG dict or {"smiles": …}
 
 
 class Resource(BaseModel):
@@ -70,6 +67,7 @@ class Gnn(Resource):
 class Dataset(Resource):
     id: str
     name: str
+    version: int = 1
     sha256: str
     graph_count: int
     features: int

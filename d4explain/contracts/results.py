@@ -32,6 +32,7 @@ def renamed_field(name: str, old_name: str, default: Any = ...) -> Any:
 
 class Prediction(Document):
     predicted_class: int
+    class_name: str | None = None  # None if the GNN's spec has no class names
     probabilities: list[float]  # one per class
 
 

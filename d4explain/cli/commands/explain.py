@@ -24,7 +24,9 @@ def explain(
     gnn: Annotated[
         str, typer.Option(help="The GNN: its id, name@version, name@alias, or name for the newest.")
     ],
-    dataset: Annotated[str, typer.Option(help="Id or name of the reference set.")],
+    dataset: Annotated[
+        str, typer.Option(help="The reference set: its id, name@version, or name for the newest.")
+    ],
     graph: Annotated[
         Path | None,
         typer.Argument(help="A graph, a list of graphs, {graph: …} or {graphs: […]}; - is stdin."),
@@ -100,7 +102,7 @@ def explain(
     graphs += [{"smiles": text} for text in smiles or []]
     nodes = node_ids(graphs, node or []) if graphs else node_numbers(node or [])
     with Client(api_address(url)) as client:
-        ids = gnn, _dataset_id(client, dataset)
+        ids = gnn, dataset
         if graphs or nodes:
             options: dict[str, Any] = {
                 "alternatives": alternatives,
@@ -126,9 +128,8 @@ def explain(
             explanation = client.explain_counterfactual(*ids, graphs, **options)
         else:
             assert target is not None
-            explanation = client.explain_class(
-                *ids, target, explainer=explainer, preset=preset, seed=seed
-            )
+            class_options: Any = {"explainer": explainer, "preset": preset, "seed": seed}
+            explanation = client.explain_class(*ids, target, **class_options)
         with JobProgressBars(messages()) as bars:
             result = client.result(explanation, on_progress=bars)
         if svg is not None:
@@ -181,16 +182,6 @@ def _node_id(graph: dict[str, Any], text: str) -> NodeId:
             matching: NodeId = node_id
             return matching
     raise CommandError(f"the graph has no node {text!r}")
-
-
-def _dataset_id(client: Client, id_or_name: str) -> str:
-    """The id itself, or the id of the newest reference set with this name."""
-    if id_or_name.startswith("set_"):
-        return id_or_name
-    for item in client.datasets():
-        if item.name == id_or_name:
-            return item.id
-    raise CommandError(f"no reference set has the name {id_or_name!r}")
 
 
 def _show_estimate(estimate: Estimate) -> None:
