@@ -89,7 +89,10 @@ TagKey = Annotated[str, Field(pattern="^[A-Za-z0-9_.-]{1,64}$")]
 TagValue = Annotated[str, Field(max_length=200), AfterValidator(printable)]
 Tags = Annotated[dict[TagKey, TagValue], Field(max_length=MAX_TAGS)]
 ResourceId = Annotated[str, Field(min_length=1, max_length=64)]
-ClassIndex = Annotated[int, Field(ge=0, le=MAX_LABEL)]
+ClassReference = Annotated[
+    Annotated[int, Field(ge=0, le=MAX_LABEL)] | Annotated[str, Field(min_length=1, max_length=100)],
+    Field(description="The number of a class, from 0, or its name in the GNN's `class_names`."),
+]
 Seed = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)]
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 
@@ -205,8 +208,10 @@ class CounterfactualIn(Body):
     nodes: NodeIds | None = Field(
         None, description="Several nodes of `graph`; each is explained separately."
     )
-    target_class: ClassIndex | None = Field(
-        None, description="The class to reach; any but the predicted class if not given."
+    target_class: ClassReference | None = Field(
+        None,
+        description="The class to reach, by number or name; any but the predicted class if not "
+        "given.",
     )
     alternatives: Annotated[int, Field(ge=1, le=16)] = 3
     aim: Aim | None = Field(
@@ -261,7 +266,7 @@ class ClassIn(Body):
     kind: Literal["class"]
     gnn: GnnReference
     dataset: DatasetReference
-    target_class: ClassIndex
+    target_class: ClassReference
     node_count: Annotated[int, Field(ge=2, le=128)] | None = Field(
         None, description="Nodes of the pattern; chosen automatically if not given."
     )

@@ -54,7 +54,8 @@ class DatasetsQuery(PageQuery):
 @router.post(
     "/v1/datasets",
     summary="Store a reference set",
-    description="A name that was used before gets a new version. Post graphs as NetworkX node-link or PyG dicts. All have the same number of "
+    description="A name that was used before gets a new version. "
+    "Post graphs as NetworkX node-link or PyG dicts. All have the same number of "
     "features; graphs without features get the constant 1. `label` is optional. Edges may have "
     "attributes (`edge_attr`): the same number for all edges, or none. With `gnn` you can post "
     "molecules as SMILES, which the featuriser of this GNN reads.",
@@ -100,8 +101,8 @@ def list_datasets(
 @router.get(
     "/v1/datasets/{dataset_id}",
     summary="One reference set",
-    description="By `set_…`, `name@2`, or `name` for its newest version. All fields for a reference "
-    "set accept these forms.",
+    description="By `set_…`, `name@2`, or `name` for its newest version. "
+    "All fields for a reference set accept these forms.",
     responses={
         200: response("The reference set.", DatasetResource, examples.DATASET),
         304: response("Not modified."),

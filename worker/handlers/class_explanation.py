@@ -72,7 +72,13 @@ def class_result(context: HandlerContext, request: ClassRequest, started: float)
     return ClassResult(
         target_class=request.target_class,
         examples=[
-            class_example(example, request.target_class, recurrence, featuriser)
+            class_example(
+                example,
+                request.target_class,
+                recurrence,
+                featuriser,
+                inputs.gnn.spec.get("class_names"),
+            )
             for example, recurrence in zip(examples, recurrences, strict=True)
         ],
         mmd=distance.mmd,

@@ -80,7 +80,15 @@ def counterfactual_result(
     unit = "nodes" if gnn.spec.classifies_nodes else "graphs"
     distance = _distance(context, inputs, outcomes, request.seed)
     answers = [
-        figure.added_to(counterfactual_answer(case.document, outcome, case.node(), case.molecule))
+        figure.added_to(
+            counterfactual_answer(
+                case.document,
+                outcome,
+                case.node(),
+                case.molecule,
+                class_names=inputs.gnn.spec.get("class_names"),
+            )
+        )
         for case, outcome, figure in zip(cases, outcomes, figures, strict=True)
     ]
     return CounterfactualResult(

@@ -11,32 +11,39 @@ from worker.execution.handler_api import HandlerContext, HandlerOutput
 from worker.loading.graph_conversion import graph_of
 from worker.loading.job_inputs import read_gnn, read_request
 from worker.loading.open_gnn import open_gnn
-from worker.reporting.documents import prediction
+from worker.reporting.documents import ClassNames, prediction
 
 
 def handle_prediction(context: HandlerContext) -> HandlerOutput:
     store, claim, library = context.store, context.claim, context.library
     request = PredictionRequest.model_validate_json(read_request(store, claim))
-    gnn = open_gnn(library, store.settings, read_gnn(store, claim))
-    result = predict_request(gnn, request, library.device)
+    row = read_gnn(store, claim)
+    gnn = open_gnn(library, store.settings, row)
+    result = predict_request(gnn, request, library.device, row.spec.get("class_names"))
     return HandlerOutput(result=result.model_dump(mode="json"))
 
 
-def predict_request(gnn: Gnn, request: PredictionRequest, device: torch.device) -> PredictionResult:
+def predict_request(
+    gnn: Gnn, request: PredictionRequest, device: torch.device, class_names: ClassNames = None
+) -> PredictionResult:
     if gnn.spec.classifies_nodes:
         return PredictionResult(
             predictions=[
-                _node_predictions(gnn, document, request.nodes, device)
+                _node_predictions(gnn, document, request.nodes, device, class_names)
                 for document in request.graphs
             ]
         )
     graphs = [graph_of(document, gnn.spec.edge_features) for document in request.graphs]
     probabilities = predict(gnn, graphs, device)  # [graph, class]
-    return PredictionResult(predictions=[prediction(row) for row in probabilities])
+    return PredictionResult(predictions=[prediction(row, class_names) for row in probabilities])
 
 
 def _node_predictions(
-    gnn: Gnn, document: CanonicalGraph, nodes: list[int] | None, device: torch.device
+    gnn: Gnn,
+    document: CanonicalGraph,
+    nodes: list[int] | None,
+    device: torch.device,
+    class_names: ClassNames,
 ) -> NodePredictions:
     graph = graph_of(document, gnn.spec.edge_features)
     probabilities = predict_nodes(gnn, graph, device)  # [node, class]
@@ -44,7 +51,8 @@ def _node_predictions(
     return NodePredictions(
         nodes=[
             NodePrediction(
-                node=document.node_ids[node], **prediction(probabilities[node]).model_dump()
+                node=document.node_ids[node],
+                **prediction(probabilities[node], class_names).model_dump(),
             )
             for node in requested
         ]

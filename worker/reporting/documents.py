@@ -50,11 +50,16 @@ class NonFiniteAnswerError(RefusedError):
         )
 
 
-def prediction(probabilities: Tensor) -> Prediction:
+ClassNames = Sequence[str] | None  # None if the GNN's spec has none
+
+
+def prediction(probabilities: Tensor, class_names: ClassNames = None) -> Prediction:
     if not bool(torch.isfinite(probabilities).all()):
         raise NonFiniteAnswerError
+    predicted = int(probabilities.argmax())
     return Prediction(
-        predicted_class=int(probabilities.argmax()),
+        predicted_class=predicted,
+        class_name=None if class_names is None else class_names[predicted],
         probabilities=[rounded(value) for value in probabilities.tolist()],
     )
 
@@ -81,6 +86,8 @@ def counterfactual_answer(
     outcome: CounterfactualOutcome,
     node: ExplainedNode | None = None,
     molecule: EditableMolecule | None = None,
+    *,
+    class_names: ClassNames = None,
 ) -> CounterfactualAnswer:
     """`document` is the edited graph: the posted one, or the neighbourhood of a node in it."""
     before = outcome.probabilities
@@ -92,14 +99,20 @@ def counterfactual_answer(
         molecule=None if molecule is None else molecule.document,
         node=node,
         restricted=_restriction(document, outcome),
-        prediction=prediction(before),
+        prediction=prediction(before, class_names),
         found=bool(outcome.found),
         reason=outcome.reason,
         counterfactuals=[
-            _counterfactual(document, before, found, molecule) for found in outcome.found
+            _counterfactual(document, before, found, molecule, class_names)
+            for found in outcome.found
         ],
-        minimal=[_counterfactual(document, before, found, molecule) for found in outcome.minimal],
-        closest_miss=None if miss is None else _closest_miss(document, before, miss, molecule),
+        minimal=[
+            _counterfactual(document, before, found, molecule, class_names)
+            for found in outcome.minimal
+        ],
+        closest_miss=None
+        if miss is None
+        else _closest_miss(document, before, miss, molecule, class_names),
         diversity=_rounded_if_known(diversity),
         gnn_evaluations=outcome.gnn_evaluations,
         gnn_gradients=outcome.gnn_gradients,
@@ -119,8 +132,9 @@ def _counterfactual(
     before: Tensor,
     found: FoundCounterfactual,
     molecule: EditableMolecule | None,
+    class_names: ClassNames,
 ) -> Counterfactual:
-    after = prediction(found.probabilities)
+    after = prediction(found.probabilities, class_names)
     return Counterfactual(
         graph=result_graph(document, _edges(found.graph), _attributes(found.graph)),
         edits=[_edit(document, edit) for edit in found.edits],
@@ -171,10 +185,11 @@ def _closest_miss(
     before: Tensor,
     miss: FoundCounterfactual,
     molecule: EditableMolecule | None,
+    class_names: ClassNames,
 ) -> ClosestMiss:
     return ClosestMiss(
         edits=[_edit(document, edit) for edit in miss.edits],
-        prediction=prediction(miss.probabilities),
+        prediction=prediction(miss.probabilities, class_names),
         fidelity=rounded(fidelity(before, miss.probabilities)),
         modification_ratio=_ratio(document, miss),
         molecule=None if molecule is None else molecule.edited(miss),
@@ -221,9 +236,10 @@ def class_example(
     target_class: int,
     recurrence: float | None = None,
     featuriser: SmilesFeaturiser | None = None,
+    class_names: ClassNames = None,
 ) -> ClassExample:
     """A generated graph has no ids from the caller, so its nodes are numbered."""
-    predicted = prediction(found.probabilities)
+    predicted = prediction(found.probabilities, class_names)
     graph = found.graph
     edges = _edges(graph)
     edge_rows: Sequence[list[float] | None] = _attributes(graph) or [None] * len(edges)

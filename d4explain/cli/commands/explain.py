@@ -46,8 +46,10 @@ def explain(
         ),
     ] = None,
     target: Annotated[
-        int | None,
-        typer.Option("--class", min=0, help="Class to reach or, without a GRAPH, to explain."),
+        str | None,
+        typer.Option(
+            "--class", help="Number or name of the class to reach or, without a GRAPH, to explain."
+        ),
     ] = None,
     alternatives: Annotated[int, typer.Option(min=1, max=16)] = 3,
     max_ratio: Annotated[float, typer.Option(help="Largest ratio of edits to edges.")] = 0.3,
@@ -117,7 +119,7 @@ def explain(
                 **_judging(aim, judge),
             }
             if target is not None:
-                options["target_class"] = target
+                options["target_class"] = class_reference(target)
             if nodes:
                 options["nodes"] = nodes
             if max_queries is not None:
@@ -129,7 +131,7 @@ def explain(
         else:
             assert target is not None
             class_options: Any = {"explainer": explainer, "preset": preset, "seed": seed}
-            explanation = client.explain_class(*ids, target, **class_options)
+            explanation = client.explain_class(*ids, class_reference(target), **class_options)
         with JobProgressBars(messages()) as bars:
             result = client.result(explanation, on_progress=bars)
         if svg is not None:
@@ -149,6 +151,11 @@ def _judging(aim: Aim | None, judges: list[str] | None) -> dict[str, Any]:
     if judges:
         options["judges"] = "none" if judges == ["none"] else judges
     return options
+
+
+def class_reference(text: str) -> int | str:
+    """The number of a class, or else its name."""
+    return int(text) if text.isdecimal() else text
 
 
 def node_ids(graphs: list[dict[str, Any]], texts: list[str]) -> list[NodeId]:
