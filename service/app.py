@@ -19,6 +19,7 @@ from service.http.waiting import JobWatcher
 from service.routes import (
     datasets,
     denoisers,
+    docs,
     explanations,
     gnn_aliases,
     gnns,
@@ -47,6 +48,7 @@ _ROUTERS = [
         jobs,
         health,
         landing,
+        docs,
     )
 ]
 _GRAPH_PATHS = frozenset({"/v1/datasets", "/v1/explanations"})
@@ -62,7 +64,7 @@ GNN's prediction (*counterfactual explanation*), and the patterns that are typic
 
 Work is asynchronous: requests return 202 with `Location` and `Retry-After`. `Prefer: wait=n` waits
 for the result; server-sent events report progress. Errors are `application/problem+json` with JSON
-pointers. `/docs` needs internet access; `/openapi.json` does not.
+pointers.
 
 | limits of this deployment | |
 |---|---|
@@ -109,6 +111,7 @@ def create_app(
         version="0.1.0",
         summary="Counterfactual and class explanations of graph neural networks.",
         description=_DESCRIPTION.format(**store.settings.model_dump()),
+        docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
