@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 from d4explain.contracts.counterfactual_results import CounterfactualResult
+from d4explain.contracts.features.gnn_names import gnn_names
 from d4explain.contracts.requests import CounterfactualRequest
 from d4explain.gnn.network import Gnn
 from models.counterfactual.believable.search import BELIEVABLE_PRESETS
@@ -86,7 +87,7 @@ def counterfactual_result(
                 outcome,
                 case.node(),
                 case.molecule,
-                class_names=inputs.gnn.spec.get("class_names"),
+                names=gnn_names(inputs.gnn.spec),
             )
         )
         for case, outcome, figure in zip(cases, outcomes, figures, strict=True)

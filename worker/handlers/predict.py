@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from d4explain.contracts.features.gnn_names import GnnNames, gnn_names
 from d4explain.contracts.requests import CanonicalGraph, PredictionRequest
 from d4explain.contracts.results import NodePrediction, NodePredictions, PredictionResult
 from d4explain.gnn.network import Gnn, predict, predict_nodes
@@ -11,7 +12,7 @@ from worker.execution.handler_api import HandlerContext, HandlerOutput
 from worker.loading.graph_conversion import graph_of
 from worker.loading.job_inputs import read_gnn, read_request
 from worker.loading.open_gnn import open_gnn
-from worker.reporting.documents import ClassNames, prediction
+from worker.reporting.documents import prediction
 
 
 def handle_prediction(context: HandlerContext) -> HandlerOutput:
@@ -19,23 +20,23 @@ def handle_prediction(context: HandlerContext) -> HandlerOutput:
     request = PredictionRequest.model_validate_json(read_request(store, claim))
     row = read_gnn(store, claim)
     gnn = open_gnn(library, store.settings, row)
-    result = predict_request(gnn, request, library.device, row.spec.get("class_names"))
+    result = predict_request(gnn, request, library.device, gnn_names(row.spec))
     return HandlerOutput(result=result.model_dump(mode="json"))
 
 
 def predict_request(
-    gnn: Gnn, request: PredictionRequest, device: torch.device, class_names: ClassNames = None
+    gnn: Gnn, request: PredictionRequest, device: torch.device, names: GnnNames
 ) -> PredictionResult:
     if gnn.spec.classifies_nodes:
         return PredictionResult(
             predictions=[
-                _node_predictions(gnn, document, request.nodes, device, class_names)
+                _node_predictions(gnn, document, request.nodes, device, names)
                 for document in request.graphs
             ]
         )
     graphs = [graph_of(document, gnn.spec.edge_features) for document in request.graphs]
     probabilities = predict(gnn, graphs, device)  # [graph, class]
-    return PredictionResult(predictions=[prediction(row, class_names) for row in probabilities])
+    return PredictionResult(predictions=[prediction(row, names) for row in probabilities])
 
 
 def _node_predictions(
@@ -43,7 +44,7 @@ def _node_predictions(
     document: CanonicalGraph,
     nodes: list[int] | None,
     device: torch.device,
-    class_names: ClassNames,
+    names: GnnNames,
 ) -> NodePredictions:
     graph = graph_of(document, gnn.spec.edge_features)
     probabilities = predict_nodes(gnn, graph, device)  # [node, class]
@@ -52,7 +53,7 @@ def _node_predictions(
         nodes=[
             NodePrediction(
                 node=document.node_ids[node],
-                **prediction(probabilities[node], class_names).model_dump(),
+                **prediction(probabilities[node], names).model_dump(),
             )
             for node in requested
         ]

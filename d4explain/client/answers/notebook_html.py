@@ -12,7 +12,7 @@ from d4explain.contracts.results import Edit, Prediction
 _MAX_ROWS = 20
 _MAX_EDITS = 6
 _CELL = 'style="text-align:left;padding:2px 10px;vertical-align:top"'
-_HEADINGS = ("graph", "prediction", "becomes", "edits", "verdict")
+_HEADINGS = ("index", "prediction", "becomes", "edits", "verdict")
 
 
 def answers_html(answers: Sequence[Answer], drawing: str, notes: Sequence[str]) -> str:
@@ -57,4 +57,8 @@ def _edits(found: AnswerGraph) -> str:
 
 
 def _edit(edit: Edit) -> str:
-    return f"{edit.action} {edit.source}–{edit.target}"  # noqa: RUF001
+    ends = [
+        str(node) if kind is None else f"{node} ({kind})"
+        for node, kind in ((edit.source, edit.source_type), (edit.target, edit.target_type))
+    ]
+    return f"{edit.action} {'–'.join(ends)}"  # noqa: RUF001

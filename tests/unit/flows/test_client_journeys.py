@@ -202,6 +202,9 @@ def test_a_molecule_is_explained_as_smiles(client: Client, molecules: str) -> No
     from rdkit import Chem  # noqa: PLC0415
 
     assert answers[0].original.to_smiles() == "CCCCCCC"
+    (edit,) = answers[0].counterfactual().edits
+    assert (edit.source_type, edit.target_type) == ("C", "C")
+    assert "(C)" in answers._repr_html_()
     assert Chem.MolFromSmiles(edited).GetNumBonds() == 7
     assert Chem.MolFromSmiles(edited).GetNumAtoms() == 7
 
