@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import networkx as nx
 import pytest
 import torch
-import uvicorn
 from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GraphConv, Sequential, global_add_pool
@@ -29,43 +24,11 @@ from d4explain import (
     RejectedGnnError,
     UnfinishedError,
 )
-from service.app import create_app
-from service.http.server_protocol import BoundedHttpProtocol
+from tests.unit.flows.served_api import serving
 
 torch.set_num_threads(1)
 QUICK: Any = {"explainer": "search", "aim": "minimal", "judges": "none", "preset": "fast"}
 RATIO: Any = {"constraints": {"max_ratio": 0.5}}
-
-
-@contextmanager
-def serving(api: Any) -> Iterator[str]:
-    """The address of a real server for the API; a thread does the work of a worker."""
-    app = create_app(api.store, heartbeat_seconds=0.2)
-    config = uvicorn.Config(app, http=BoundedHttpProtocol, log_config=None)
-    server = uvicorn.Server(config)
-    listener = socket.create_server(("127.0.0.1", 0))
-    stop = threading.Event()
-
-    def work() -> None:
-        while not stop.is_set():
-            api.work()
-            time.sleep(0.02)
-
-    threads = [
-        threading.Thread(target=server.run, kwargs={"sockets": [listener]}),
-        threading.Thread(target=work),
-    ]
-    for thread in threads:
-        thread.start()
-    try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        stop.set()
-        app.state.context.job_watcher.stop()
-        server.should_exit = True
-        for thread in threads:
-            thread.join(timeout=20)
-        listener.close()
 
 
 @pytest.fixture(scope="module")
