@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from d4explain.contracts.requests import (
     Aim,
@@ -47,7 +47,7 @@ class CounterfactualOptions(TypedDict, total=False):
     seed: int
     time_budget: float  # seconds
     max_queries: int
-    denoiser: str | DenoiserConfig
+    denoiser: str | DenoiserConfig | dict[str, Any]  # an id, or how to train one
 
 
 class ClassOptions(TypedDict, total=False):
@@ -62,4 +62,4 @@ class ClassOptions(TypedDict, total=False):
     explainer: ClassExplainer
     seed: int
     time_budget: float  # seconds
-    denoiser: str | DenoiserConfig
+    denoiser: str | DenoiserConfig | dict[str, Any]  # an id, or how to train one
