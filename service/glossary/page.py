@@ -85,7 +85,7 @@ def _type_names(schema: Json) -> Iterator[str]:
     elif "enum" in schema:
         yield " or ".join(f"`{json.dumps(value)}`" for value in schema["enum"])
     elif "anyOf" in schema or "oneOf" in schema:
-        for option in schema.get("anyOf", schema.get("oneOf", ())):
+        for option in schema.get("anyOf") or schema["oneOf"]:
             yield from _type_names(option)
     elif schema.get("type") == "array":
         yield f"list of {' or '.join(_unique(_type_names(schema.get('items', {})))) or 'any'}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import httpx
 import pytest
 
 from d4explain import AsyncClient, Client, RefusedError, UnreachableError
+from d4explain.client.resources import Job
 from d4explain.client.transport.operation import run
+from d4explain.contracts.requests import DenoiserConfig
 from tests.unit.d4explain.client.test_client import FakeJobServer, gnn, job, problem, progress, sse
 
 ANSWERS: dict[str, Any] = {
@@ -89,17 +92,14 @@ def test_both_clients_have_the_same_methods_and_parameters() -> None:
 def test_the_asynchronous_client_follows_events() -> None:
     seen: list[int] = []
 
+    def note(one: Job) -> None:
+        seen.append(one.progress.step if one.progress else 0)
+
     async def wait(url: str) -> str:
         async with AsyncClient(url) as client:
-            done = await client.wait(
-                "job_1",
-                on_progress=lambda one: seen.append(one.progress.step if one.progress else 0),
-            )
-            return str(done.state)
+            return str((await client.wait("job_1", on_progress=note)).state)
 
     with FakeJobServer() as server:
-        import threading  # noqa: PLC0415
-
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         server.states = ["running", "succeeded"]
@@ -154,8 +154,6 @@ def test_headers_are_sent_with_every_request() -> None:
 def test_requests_go_through_the_proxy() -> None:
     """The proxy answers itself, for a host that does not exist."""
     with FakeJobServer() as proxy:
-        import threading  # noqa: PLC0415
-
         thread = threading.Thread(target=proxy.serve_forever, args=(0.01,))
         thread.start()
         proxy.states = ["succeeded"]
@@ -179,8 +177,6 @@ def test_an_operation_that_suspends_is_an_error() -> None:
 
 
 def test_options_are_sent_as_json() -> None:
-    from d4explain.contracts.requests import DenoiserConfig  # noqa: PLC0415
-
     bodies: list[Any] = []
 
     def answer(request: httpx.Request) -> httpx.Response:

@@ -56,7 +56,7 @@ def test_frequent_changes_are_left_out() -> None:
 
 def test_a_notebook_shows_a_bar_that_changes_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str] = []
-    handle = SimpleNamespace(update=lambda content: shown.append(content))
+    handle = SimpleNamespace(update=shown.append)
     package, display = ModuleType("IPython"), ModuleType("IPython.display")
     shell = SimpleNamespace(kernel=object())
     vars(package).update(get_ipython=lambda: shell, display=display)
