@@ -72,6 +72,7 @@ class Dataset(Resource):
     graph_count: int
     features: int
     edge_features: int = 0
+    label_counts: dict[str, int] = Field(default_factory=dict)  # by number of the class
     max_nodes: int
     mean_nodes: float
     mean_edges: float

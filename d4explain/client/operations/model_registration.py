@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ from d4explain.client.resources import Gnn
 from d4explain.client.transport.http_transport import HttpTransport
 from d4explain.contracts.job_states import GnnState
 from d4explain.errors import CommandError
+
+MAX_SAMPLES = 256  # of one registration, by default; the reference set may be larger
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ async def register_model(
         name,
         spec=names.added_to(spec),
         weights=weights,
-        samples={"graphs": graphs} if all(_is_labelled(graph) for graph in graphs) else None,
+        samples=_labelled_samples(graphs),
         description=description,
         tags=tags,
     )
@@ -79,6 +82,16 @@ def _exported(model: Any) -> tuple[dict[str, Any], bytes]:
     with TemporaryDirectory(prefix="d4explain-") as folder:
         files = export(model, Path(folder))
         return json.loads(files.spec.read_text()), files.weights.read_bytes()
+
+
+def _labelled_samples(graphs: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """Graphs to measure the accuracy on, drawn at random if there are many; None without labels."""
+    if not all(_is_labelled(graph) for graph in graphs):
+        return None
+    if len(graphs) <= MAX_SAMPLES:
+        return {"graphs": list(graphs)}
+    chosen = random.Random(0).sample(range(len(graphs)), MAX_SAMPLES)
+    return {"graphs": [graphs[index] for index in sorted(chosen)]}
 
 
 def _is_labelled(graph: Mapping[str, Any]) -> bool:

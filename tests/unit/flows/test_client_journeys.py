@@ -257,6 +257,28 @@ def test_classes_have_names_in_requests_and_answers(client: Client, registered: 
         client.explain(registered, RINGS[2], target_class="huge", **QUICK)
 
 
+def test_labels_may_be_names_of_classes(client: Client) -> None:
+    named = [
+        {"edge_index": data.edge_index.tolist(), "x": data.x.tolist(), "label": label}
+        for data, label in zip(RINGS, ["small"] * 3 + ["large"] * 3, strict=True)
+    ]
+    gnn = client.register(MODEL, named, name="named", class_names=["small", "large"])
+    assert gnn.report is not None
+    assert gnn.report.samples is not None
+    assert gnn.report.samples.accuracy == 1.0
+    assert client.dataset("named").label_counts == {"0": 3, "1": 3}
+    with pytest.raises(RefusedError, match="/graphs/0/label"):
+        client.create_dataset("named", [{**named[0], "label": "huge"}], gnn)
+
+
+def test_many_labelled_graphs_are_sampled_for_the_accuracy(client: Client) -> None:
+    gnn = client.register(MODEL, RINGS * 50, name="many")
+    assert gnn.report is not None
+    assert gnn.report.samples is not None
+    assert gnn.report.samples.graph_count == 256
+    assert client.dataset("many").graph_count == 300
+
+
 def test_a_gnn_that_fails_its_checks_is_named(client: Client) -> None:
     wrong = [data_of(ring(size), int(size <= 6)) for size in (4, 5, 6, 7, 8, 9)]
     with pytest.raises(RejectedGnnError, match=r"the GNN wrong@1 is rejected: .*accuracy"):
