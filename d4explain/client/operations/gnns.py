@@ -46,11 +46,11 @@ class GnnOperations:
     ) -> Gnn:
         """Export a trained PyG model, check it, register it and store its reference set.
 
-        `sample_graphs` are graphs like those of the training. If all have labels, the API also
-        measures the accuracy of the GNN on them (on 256 if there are more). They become the reference set with the same name,
-        which `explain` uses by default. `featuriser`, such as {"kind": "smiles", "atoms": ["C",
-        "N", "O"]}, lets you explain SMILES. Raises `RejectedGnnError` if the GNN fails its checks.
-        Needs pip install 'd4explain[export]'.
+        `sample_graphs` are graphs like those of the training. They become the reference set with
+        the same name, which `explain` uses by default. If all have labels, the API also measures
+        the accuracy of the GNN on them, or on 256 if there are more. `featuriser`, such as
+        {"kind": "smiles", "atoms": ["C", "N", "O"]}, lets you explain SMILES. Raises
+        `RejectedGnnError` if the GNN fails its checks. Needs pip install 'd4explain[export]'.
         """
         return await register_model(
             self._transport,
