@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo serve test test-all check bench report clean
+.PHONY: install demo serve test test-all check bench report swagger-ui clean
 
 install: $(STAMP)
 
@@ -44,6 +44,15 @@ bench: install
 # Writes docs/benchmarks.md and its plots from bench/results, where `python -m bench … --keep` saves rows.
 report: install
 	$(BIN)/python -m bench report
+
+# Fetches the files of /docs again; needs npm.
+SWAGGER_UI := 5.35.0
+SWAGGER_FILES := swagger-ui-bundle.js swagger-ui-bundle.js.LICENSE.txt swagger-ui.css favicon-32x32.png LICENSE NOTICE
+swagger-ui:
+	npm pack --silent swagger-ui-dist@$(SWAGGER_UI)
+	tar --extract --gzip --file swagger-ui-dist-$(SWAGGER_UI).tgz --strip-components 1 \
+		--directory service/routes/swagger_ui $(addprefix package/,$(SWAGGER_FILES))
+	rm swagger-ui-dist-$(SWAGGER_UI).tgz
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .d4explain demo-results

@@ -15,7 +15,7 @@ from typing import Any
 
 from rich.console import Console
 
-from d4explain.cli.progress_bars import JOB_TITLES, JobProgressBars
+from d4explain.cli.progress_bars import JobProgressBars
 from d4explain.cli.tables import (
     class_table,
     counterfactual_table,
@@ -24,6 +24,7 @@ from d4explain.cli.tables import (
     stage_lines,
     summary_lines,
 )
+from d4explain.client.answers.progress import JOB_TITLES
 from d4explain.client.client import Client
 from d4explain.client.resources import Denoiser, Explanation, Gnn
 from d4explain.contracts.counterfactual_results import CounterfactualResult

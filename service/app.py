@@ -20,6 +20,7 @@ from service.routes import (
     answers,
     datasets,
     denoisers,
+    docs,
     explanations,
     gnn_aliases,
     gnns,
@@ -49,6 +50,7 @@ _ROUTERS = [
         jobs,
         health,
         landing,
+        docs,
     )
 ]
 _GRAPH_PATHS = frozenset({"/v1/datasets", "/v1/explanations"})
@@ -64,7 +66,7 @@ GNN's prediction (*counterfactual explanation*), and the patterns that are typic
 
 Work is asynchronous: requests return 202 with `Location` and `Retry-After`. `Prefer: wait=n` waits
 for the result; server-sent events report progress. Errors are `application/problem+json` with JSON
-pointers. `/docs` needs internet access; `/openapi.json` does not.
+pointers.
 
 | limits of this deployment | |
 |---|---|
@@ -111,6 +113,7 @@ def create_app(
         version="0.1.0",
         summary="Counterfactual and class explanations of graph neural networks.",
         description=_DESCRIPTION.format(**store.settings.model_dump()),
+        docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,

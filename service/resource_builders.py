@@ -130,6 +130,7 @@ def dataset_resource(dataset: Dataset) -> DatasetResource:
     return DatasetResource(
         id=dataset.id,
         name=dataset.name,
+        version=dataset.version,
         sha256=dataset.sha256,
         graph_count=dataset.graph_count,
         features=dataset.features,

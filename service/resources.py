@@ -136,6 +136,9 @@ class GnnResource(Resource):
 class DatasetResource(Resource):
     id: str
     name: str
+    version: int = Field(
+        description="Counted per name; `name@version` also identifies the reference set."
+    )
     sha256: str
     graph_count: int
     features: int

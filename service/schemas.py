@@ -26,6 +26,8 @@ from d4explain.contracts.requests import (
 from service.graph_io.schemas import MAX_LABEL, MAX_SAFE_INTEGER, GraphIn, NodeIdIn
 from store.catalogue.gnn_labels import MAX_TAGS
 from store.catalogue.gnn_names import (
+    DATASET,
+    GNN,
     MAX_NAME_LENGTH,
     MAX_REFERENCE_LENGTH,
     is_printable,
@@ -50,16 +52,22 @@ def _lines(text: str) -> str:
     return text
 
 
-def _gnn_name(text: str) -> str:
-    fault = name_fault(text)
-    if fault is not None:
-        raise ValueError(fault)
-    return text
+def _name_without(prefix: str) -> AfterValidator:
+    """Checks a name that references use: it must not look like an id."""
+
+    def checked(text: str) -> str:
+        fault = name_fault(text, prefix)
+        if fault is not None:
+            raise ValueError(fault)
+        return text
+
+    return AfterValidator(checked)
 
 
 _NAME_LENGTH = Field(min_length=1, max_length=MAX_NAME_LENGTH)
 Name = Annotated[str, _NAME_LENGTH, AfterValidator(printable)]
-GnnName = Annotated[str, _NAME_LENGTH, AfterValidator(_gnn_name)]
+GnnName = Annotated[str, _NAME_LENGTH, _name_without(GNN)]
+DatasetName = Annotated[str, _NAME_LENGTH, _name_without(DATASET)]
 GnnReference = Annotated[
     str,
     Field(
@@ -68,12 +76,23 @@ GnnReference = Annotated[
         description="`gnn_…`, `name@3`, `name@production`, or `name` for its newest ready version.",
     ),
 ]
+DatasetReference = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=MAX_REFERENCE_LENGTH,
+        description="The reference set: `set_…`, `name@2`, or `name` for its newest version.",
+    ),
+]
 Description = Annotated[str, Field(max_length=2000), AfterValidator(_lines)]
 TagKey = Annotated[str, Field(pattern="^[A-Za-z0-9_.-]{1,64}$")]
 TagValue = Annotated[str, Field(max_length=200), AfterValidator(printable)]
 Tags = Annotated[dict[TagKey, TagValue], Field(max_length=MAX_TAGS)]
 ResourceId = Annotated[str, Field(min_length=1, max_length=64)]
-ClassIndex = Annotated[int, Field(ge=0, le=MAX_LABEL)]
+ClassReference = Annotated[
+    Annotated[int, Field(ge=0, le=MAX_LABEL)] | Annotated[str, Field(min_length=1, max_length=100)],
+    Field(description="The number of a class, from 0, or its name in the GNN's `class_names`."),
+]
 Seed = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)]
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 
@@ -85,7 +104,7 @@ class Body(BaseModel):
 class DatasetIn(Body):
     """A dataset: graphs of the distribution that a GNN was trained on."""
 
-    name: Name
+    name: DatasetName
     graphs: PostedGraphs
     gnn: GnnReference | None = Field(
         None,
@@ -128,7 +147,7 @@ class DenoiserIn(Body):
     """The GNN, dataset and objective that a denoiser is trained for."""
 
     gnn: GnnReference
-    dataset: ResourceId
+    dataset: DatasetReference
     objective: Literal["counterfactual", "class"]
     config: DenoiserConfig = DenoiserConfig()
 
@@ -178,7 +197,7 @@ class CounterfactualIn(Body):
 
     kind: Literal["counterfactual"]
     gnn: GnnReference
-    dataset: ResourceId
+    dataset: DatasetReference
     graph: PostedGraph | None = Field(None, description="One graph; or give `graphs`.")
     graphs: PostedGraphs | None = None
     node: NodeIdIn | None = Field(
@@ -189,8 +208,10 @@ class CounterfactualIn(Body):
     nodes: NodeIds | None = Field(
         None, description="Several nodes of `graph`; each is explained separately."
     )
-    target_class: ClassIndex | None = Field(
-        None, description="The class to reach; any but the predicted class if not given."
+    target_class: ClassReference | None = Field(
+        None,
+        description="The class to reach, by number or name; any but the predicted class if not "
+        "given.",
     )
     alternatives: Annotated[int, Field(ge=1, le=16)] = 3
     aim: Aim | None = Field(
@@ -244,8 +265,8 @@ class ClassIn(Body):
 
     kind: Literal["class"]
     gnn: GnnReference
-    dataset: ResourceId
-    target_class: ClassIndex
+    dataset: DatasetReference
+    target_class: ClassReference
     node_count: Annotated[int, Field(ge=2, le=128)] | None = Field(
         None, description="Nodes of the pattern; chosen automatically if not given."
     )

@@ -19,6 +19,7 @@ from rich.progress import (
 )
 from rich.table import Column
 
+from d4explain.client.answers.progress import JOB_TITLES
 from d4explain.client.resources import Job
 from d4explain.contracts.job_states import JobState
 
@@ -26,15 +27,6 @@ LINE_SECONDS = 10.0  # time between progress lines if the output is not a termin
 
 HIDDEN_METRICS = {"loss_dist", "loss_cf", "seconds", "eta_seconds", "epoch", "epochs"}
 SHORT_NAMES = {"flip_rate": "flips", "detection_auc": "AUC"}
-JOB_TITLES = {
-    "probe": "probing the GNN",
-    "predict": "predicting",
-    "train": "training the denoiser",
-    "witnesses": "training witnesses",
-    "provisional": "finding a provisional answer",
-    "counterfactual": "explaining graphs",
-    "class": "explaining the class",
-}
 
 
 class JobProgressBars:

@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 from d4explain.contracts.defaults import API_HOST, API_PORT, DATA_DIR
-from d4explain.stack.folder_lock import running_stack
 
 URL_VARIABLE = "D4_URL"
 
@@ -19,6 +18,8 @@ def api_address(given: str | None = None) -> str:
 
     if given or os.environ.get(URL_VARIABLE):
         return given or os.environ[URL_VARIABLE]
+    from d4explain.stack.folder_lock import running_stack  # noqa: PLC0415 - needs a POSIX system
+
     stack = running_stack(Path(setting("D4_DATA_DIR", DATA_DIR)))
     if stack is not None:
         return stack.address

@@ -3,6 +3,7 @@
 ApiError
 ├── UnreachableError      no server answers at the address
 ├── RefusedError          the API answered with a problem (RFC 9457)
+├── RejectedGnnError      a model was exported, but the GNN failed the checks of the API
 ├── UnsuccessfulJobError  a job ended as failed, canceled or expired
 └── WaitTimeoutError      a job did not finish within the timeout
 """
@@ -14,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from d4explain.client.resources import Job
+from d4explain.client.resources import Gnn, Job
 from d4explain.errors import D4Error
 
 
@@ -75,6 +76,15 @@ class RefusedError(ApiError):
         )
         title = str(body.get("title") or response.reason_phrase)
         return cls(response.status_code, title, str(body.get("detail") or ""), errors, body)
+
+
+class RejectedGnnError(ApiError):
+    def __init__(self, gnn: Gnn) -> None:
+        checks = gnn.report.checks if gnn.report is not None else []
+        failed = [f"{check.name}: {check.detail}" for check in checks if not check.passed]
+        reasons = "; ".join(failed) or "its probe did not end"
+        super().__init__(f"the GNN {gnn.name}@{gnn.version} is {gnn.state}: {reasons}")
+        self.gnn = gnn
 
 
 class UnsuccessfulJobError(ApiError):

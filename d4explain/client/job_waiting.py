@@ -14,9 +14,9 @@ from d4explain.client.errors import (
     UnsuccessfulJobError,
     WaitTimeoutError,
 )
-from d4explain.client.events import Event
-from d4explain.client.http_transport import UNAVAILABLE, HttpTransport
 from d4explain.client.resources import Job, Progress
+from d4explain.client.transport.events import Event
+from d4explain.client.transport.http_transport import UNAVAILABLE, HttpTransport
 from d4explain.contracts.job_states import JobState
 
 OnProgress = Callable[[Job], None]
@@ -26,7 +26,7 @@ MAX_POLL_SECONDS = 2.0
 RESTART_SECONDS = 30.0  # how long a restart of the server may take
 
 
-def wait_for_job(
+async def wait_for_job(
     transport: HttpTransport,
     job_id: str,
     *,
@@ -39,7 +39,7 @@ def wait_for_job(
     deadline = None if timeout is None else time.monotonic() + timeout
     pause = MIN_POLL_SECONDS
     last_event: str | None = None
-    job = get_job(transport, job_id)
+    job = await get_job(transport, job_id)
     while True:
         report(job)
         if job.is_done:
@@ -50,45 +50,46 @@ def wait_for_job(
         if remaining is not None and remaining <= 0:
             raise WaitTimeoutError(job, timeout or 0)
         if job.waiting_for is not None:
-            wait_for_job(
+            await wait_for_job(
                 transport, job.waiting_for, on_progress=report, timeout=remaining, check=False
             )
-            job = _get_job_across_restart(transport, job_id)
+            job = await _get_job_across_restart(transport, job_id)
             continue
         previous_event = last_event
         events = transport.events(f"/v1/jobs/{job_id}/events", last_event, remaining)
-        with contextlib.suppress(httpx.HTTPError, RefusedError), contextlib.closing(events):
-            for event in events:
-                last_event = event.id or last_event
-                job = _apply_event(job, event)
-                if job.is_done:
-                    break  # the whole job is fetched below and reported
-                report(job)
+        with contextlib.suppress(httpx.HTTPError, RefusedError):
+            async with contextlib.aclosing(events):
+                async for event in events:
+                    last_event = event.id or last_event
+                    job = _apply_event(job, event)
+                    if job.is_done:
+                        break  # the whole job is fetched below and reported
+                    report(job)
         if last_event != previous_event:
             pause = MIN_POLL_SECONDS
         else:
-            time.sleep(pause if remaining is None else min(pause, remaining))
+            await transport.connection.sleep(pause if remaining is None else min(pause, remaining))
             pause = min(2 * pause, MAX_POLL_SECONDS)
-        job = _get_job_across_restart(transport, job_id)
+        job = await _get_job_across_restart(transport, job_id)
 
 
-def get_job(transport: HttpTransport, job_id: str) -> Job:
-    return Job.model_validate(transport.get(f"/v1/jobs/{job_id}"))
+async def get_job(transport: HttpTransport, job_id: str) -> Job:
+    return Job.model_validate(await transport.get(f"/v1/jobs/{job_id}"))
 
 
-def _get_job_across_restart(transport: HttpTransport, job_id: str) -> Job:
+async def _get_job_across_restart(transport: HttpTransport, job_id: str) -> Job:
     """The job; waits if the server is restarting."""
     deadline = time.monotonic() + RESTART_SECONDS
     while True:
         try:
-            return get_job(transport, job_id)
+            return await get_job(transport, job_id)
         except UnreachableError:
             if time.monotonic() > deadline:
                 raise
         except RefusedError as error:
             if error.status != UNAVAILABLE or time.monotonic() > deadline:
                 raise
-        time.sleep(MIN_POLL_SECONDS)
+        await transport.connection.sleep(MIN_POLL_SECONDS)
 
 
 def _apply_event(job: Job, event: Event) -> Job:

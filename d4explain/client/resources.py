@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -11,8 +10,6 @@ from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.contracts.job_states import GnnState, JobKind, JobState, Stage, TrainingState
 from d4explain.contracts.probe_reports import ProbeReport
 from d4explain.contracts.results import ClassResult, NodePredictions, Prediction
-
-GraphJson = Mapping[str, Any]  # node-link JSON, a PyG dict or {"smiles": …}
 
 
 class Resource(BaseModel):
@@ -71,10 +68,12 @@ class Gnn(Resource):
 class Dataset(Resource):
     id: str
     name: str
+    version: int = 1
     sha256: str
     graph_count: int
     features: int
     edge_features: int = 0
+    label_counts: dict[str, int] = Field(default_factory=dict)  # by number of the class
     max_nodes: int
     mean_nodes: float
     mean_edges: float

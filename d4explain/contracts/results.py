@@ -32,6 +32,7 @@ def renamed_field(name: str, old_name: str, default: Any = ...) -> Any:
 
 class Prediction(Document):
     predicted_class: int
+    class_name: str | None = None  # None if the GNN's spec has no class names
     probabilities: list[float]  # one per class
 
 
@@ -71,10 +72,22 @@ class ResultGraph(Document):
     edges: list[ResultEdge]
 
 
+TypeName = Annotated[
+    str | None,
+    Field(
+        description="Type of the node: the name of its one-hot feature in the GNN's spec. Omitted "
+        "if the features have no names or are not one-hot.",
+        exclude_if=lambda name: name is None,
+    ),
+]
+
+
 class Edit(Document):
     action: Literal["add", "remove"]
     source: NodeId
     target: NodeId
+    source_type: TypeName = None
+    target_type: TypeName = None
     # Log-odds that the denoiser gives this edit on the input graph; None without a denoiser.
     plausibility: float | None
     proposed_by: Finder

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
+from d4explain.contracts.features.gnn_names import GnnNames
 from service.drawing.graph_svg import edge_pairs
+from service.drawing.node_types import NodeTypes
 from service.drawing.page_size import MARGIN
 from service.drawing.svg_elements import bar_element, shortened, text_element
 from service.graph_io.chosen_graph import ChosenGraph
@@ -18,19 +20,18 @@ _BAR_LENGTH = 210.0
 _MIN_SHOWN_CHANGE = 0.005  # the numbers have two decimals
 
 
-def footer_height(chosen: ChosenGraph) -> int:
+def footer_height(chosen: ChosenGraph, types: NodeTypes) -> int:
     legend_rows = (4 if chosen.before is not None else 2) + (chosen.node is not None)
+    legend_rows += len(types.entries) + bool(types.entries)
     probabilities = 46 + _ROW_HEIGHT * len(_shown_classes(chosen))
     return max(probabilities, 30 + _LEGEND_ROW_HEIGHT * legend_rows) + 24
 
 
-def class_name(index: int, names: Sequence[str] | None) -> str:
-    return names[index] if names and index < len(names) else f"class {index}"
+def class_name(index: int, names: GnnNames) -> str:
+    return names.class_name(index) or f"class {index}"
 
 
-def draw_probabilities(
-    chosen: ChosenGraph, names: Sequence[str] | None, top: float
-) -> Iterator[str]:
+def draw_probabilities(chosen: ChosenGraph, names: GnnNames, top: float) -> Iterator[str]:
     caption = "Probability before and after" if chosen.before else "Probability"
     yield text_element(MARGIN, top, caption, "ink", 13, weight=650)
     for row, index in enumerate(_shown_classes(chosen)):
@@ -52,7 +53,7 @@ def draw_probabilities(
         yield text_element(_BAR_LEFT + _BAR_LENGTH + 10, y + 12, numbers, "muted", 12)
 
 
-def draw_legend(chosen: ChosenGraph, top: float) -> Iterator[str]:
+def draw_legend(chosen: ChosenGraph, types: NodeTypes, top: float) -> Iterator[str]:
     left = _LEGEND_LEFT
     yield text_element(left, top, "Edges", "ink", 13, weight=650)
     pairs = edge_pairs(chosen)
@@ -72,6 +73,15 @@ def draw_legend(chosen: ChosenGraph, top: float) -> Iterator[str]:
         yield f'<circle class="ring" cx="{left + 18}" cy="{y - 4}" r="7"/>'
         name = f"explained: {shortened(str(chosen.node), 12)}"
         yield text_element(left + 46, y, name, "ink", 12.5)
+        y += _LEGEND_ROW_HEIGHT
+    if types.entries:
+        yield text_element(left, y + 2, "Nodes", "ink", 13, weight=650)
+    for entry in types.entries:
+        y += _LEGEND_ROW_HEIGHT
+        yield f'<circle class="node k{entry.colour}" cx="{left + 18}" cy="{y - 4}" r="7"/>'
+        yield text_element(
+            left + 46, y, f"{shortened(entry.name, 18)} ({entry.count})", "ink", 12.5
+        )
 
 
 def _shown_classes(chosen: ChosenGraph) -> list[int]:

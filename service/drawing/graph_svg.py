@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from d4explain.contracts.results import ResultNode
 from service.drawing.layout import Positions, layout
+from service.drawing.node_types import NodeTypes
 from service.drawing.page_size import HEADER_HEIGHT, MARGIN, WIDTH
 from service.drawing.svg_elements import escaped, shortened, text_element
 from service.graph_io.chosen_graph import ChosenGraph
@@ -16,7 +16,6 @@ from service.graph_io.chosen_graph import ChosenGraph
 _MAX_LABELLED_NODES = 36  # more labels would cover the graph; tooltips remain
 _MIN_RADIUS, _MAX_RADIUS = 3.5, 15.0
 _MAX_SCALE = 96.0  # pixels per unit of the layout
-_MAX_COLOURS = 6  # more would be hard to distinguish
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,9 @@ def edge_pairs(chosen: ChosenGraph) -> EdgePairs:
     return EdgePairs(kept, added, removed)
 
 
-def draw_graph(chosen: ChosenGraph, check: Callable[[], None]) -> tuple[list[str], float]:
+def draw_graph(
+    chosen: ChosenGraph, types: NodeTypes, check: Callable[[], None]
+) -> tuple[list[str], float]:
     """SVG elements and their height."""
     pairs = edge_pairs(chosen)
     every_pair = pairs.kept + pairs.added + pairs.removed
@@ -53,7 +54,7 @@ def draw_graph(chosen: ChosenGraph, check: Callable[[], None]) -> tuple[list[str
         *_lines(canvas, pairs.kept, "kept"),
         *_lines(canvas, pairs.removed, "removed"),
         *_lines(canvas, pairs.added, "added"),
-        *_circles(canvas, chosen),
+        *_circles(canvas, chosen, types),
         *_labels(canvas, chosen),  # last, so that no circle covers a label
     ], canvas.height
 
@@ -92,14 +93,15 @@ def _lines(canvas: _Canvas, pairs: list[tuple[int, int]], style: str) -> Iterato
         yield f'<line class="{style}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
 
 
-def _circles(canvas: _Canvas, chosen: ChosenGraph) -> Iterator[str]:
-    colours = _colours(chosen.graph.nodes)
+def _circles(canvas: _Canvas, chosen: ChosenGraph, types: NodeTypes) -> Iterator[str]:
     edited = _edited_nodes(chosen)
-    for node, colour, (x, y) in zip(chosen.graph.nodes, colours, canvas.points, strict=True):
-        style = f"node k{colour}" + (" touched" if node.id in edited else "")
+    entries = types.of_nodes or (None,) * len(chosen.graph.nodes)
+    for node, entry, (x, y) in zip(chosen.graph.nodes, entries, canvas.points, strict=True):
+        style = f"node k{entry.colour if entry else 0}" + (" touched" if node.id in edited else "")
+        kind = f": {entry.name}" if entry else ""
         yield (
             f'<circle class="{style}" cx="{x:.1f}" cy="{y:.1f}" r="{canvas.radius:.1f}">'
-            f"<title>node {escaped(str(node.id))}</title></circle>"
+            f"<title>node {escaped(f'{node.id}{kind}')}</title></circle>"
         )
         if node.id == chosen.node:
             yield f'<circle class="ring" cx="{x:.1f}" cy="{y:.1f}" r="{canvas.radius + 4:.1f}"/>'
@@ -121,18 +123,3 @@ def _labels(canvas: _Canvas, chosen: ChosenGraph) -> Iterator[str]:
 
 def _edited_nodes(chosen: ChosenGraph) -> set[int | str]:
     return {end for edit in chosen.edits for end in (edit.source, edit.target)}
-
-
-def _colours(nodes: Sequence[ResultNode]) -> list[int]:
-    """A colour per node type if all features are one-hot, otherwise one colour for all nodes."""
-    types = [_one_hot(node.x) for node in nodes]
-    present = sorted({kind for kind in types if kind is not None})
-    if None in types or not 1 < len(present) <= _MAX_COLOURS:
-        return [0] * len(nodes)
-    return [present.index(kind) for kind in types if kind is not None]
-
-
-def _one_hot(x: Sequence[float]) -> int | None:
-    if len(x) > 1 and sorted(x)[-2:] == [0.0, 1.0] and min(x) == 0.0:
-        return list(x).index(1.0)
-    return None

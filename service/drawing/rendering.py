@@ -10,6 +10,7 @@ from typing import NamedTuple
 from fastapi import Request
 from starlette.responses import Response
 
+from d4explain.contracts.features.gnn_names import GnnNames, gnn_names
 from service.context import Context, run_in_thread
 from service.drawing.drawing_queue import Drawing, get_unless_disconnected
 from service.drawing.svg import to_svg
@@ -48,7 +49,7 @@ class DrawingKey(NamedTuple):
 
     result_digest: str
     selection: GraphSelection
-    class_names: tuple[str, ...] | None
+    names: GnnNames
 
 
 async def drawing_response(
@@ -58,7 +59,7 @@ async def drawing_response(
     selection: GraphSelection,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    names = await run_in_thread(_class_names, context.store, drawn.gnn)
+    names = await run_in_thread(_names, context.store, drawn.gnn)
     key = DrawingKey(drawn.result_digest, selection, names)
     draw = partial(render, context.store, key)
     drawing = await get_unless_disconnected(request, context.drawings, key, draw)
@@ -82,7 +83,7 @@ def render(store: Store, key: DrawingKey, check: Callable[[], None]) -> Drawing:
         if nodes > max_nodes:
             detail = f"is svg, which draws at most {max_nodes:,} nodes; the graph has {nodes:,}"
             reject("format", detail, "query")
-        return Drawing(to_svg(chosen, key.class_names, check).encode(), SVG)
+        return Drawing(to_svg(chosen, key.names, check).encode(), SVG)
     require_answer(chosen)
     if format_ is Format.GRAPHML:
         return Drawing(to_graphml(chosen, check).encode(), GRAPHML)
@@ -91,10 +92,9 @@ def render(store: Store, key: DrawingKey, check: Callable[[], None]) -> Drawing:
     return Drawing(text.encode(), "application/json")
 
 
-def _class_names(store: Store, gnn_id: str) -> tuple[str, ...] | None:
+def _names(store: Store, gnn_id: str) -> GnnNames:
     with store.database.reading() as session:
         try:
-            names = gnns.get(session, gnn_id).spec.get("class_names")
+            return gnn_names(gnns.get(session, gnn_id).spec)
         except NotFound:  # deleted since the explanation was made
-            return None
-    return None if names is None else tuple(names)
+            return GnnNames()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from d4explain.contracts.results import Molecule, Prediction
+from d4explain.contracts.features.gnn_names import GnnNames
+from d4explain.contracts.results import Edit, Molecule, Prediction
 from service.drawing.footer_svg import class_name, draw_legend, draw_probabilities, footer_height
 from service.drawing.graph_svg import draw_graph
 from service.drawing.molecule_svg import draw_generated, draw_molecule
+from service.drawing.node_types import NodeTypes, node_types
 from service.drawing.page_size import HEADER_HEIGHT, MARGIN, WIDTH
 from service.drawing.svg_elements import escaped, text_element
 from service.graph_io.chosen_graph import ChosenGraph
@@ -15,6 +17,7 @@ from store.molecules import MoleculeError
 
 # RDKit blocks other threads while it computes coordinates: for 400 atoms, seconds.
 _MAX_ATOMS = 150
+_UNNAMED = GnnNames()
 
 _STYLE = """
 text{font-family:ui-sans-serif,system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif}
@@ -38,13 +41,16 @@ text{font-family:ui-sans-serif,system-ui,-apple-system,'Segoe UI',Roboto,'Noto S
 
 def to_svg(
     chosen: ChosenGraph,
-    class_names: Sequence[str] | None = None,
+    names: GnnNames = _UNNAMED,
     check: Callable[[], None] = lambda: None,
 ) -> str:
-    picture, picture_height = _draw_molecule(chosen) or draw_graph(chosen, check)
+    molecule = _draw_molecule(chosen)
+    # A structural formula shows the elements; circles need colours and a legend.
+    types = node_types(chosen.graph.nodes, names) if molecule is None else NodeTypes()
+    picture, picture_height = molecule or draw_graph(chosen, types, check)
     footer_top = HEADER_HEIGHT + picture_height
-    height = f"{footer_top + footer_height(chosen):.0f}"
-    effect, right = _effect(chosen, class_names), WIDTH - MARGIN
+    height = f"{footer_top + footer_height(chosen, types):.0f}"
+    effect, right = _effect(chosen, names), WIDTH - MARGIN
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
         f'viewBox="0 0 {WIDTH} {height}" role="img">',
@@ -59,8 +65,8 @@ def to_svg(
         *picture,
         f'<line class="line" x1="{MARGIN}" y1="{footer_top:.0f}" '
         f'x2="{right}" y2="{footer_top:.0f}"/>',
-        *draw_probabilities(chosen, class_names, footer_top + 30),
-        *draw_legend(chosen, footer_top + 30),
+        *draw_probabilities(chosen, names, footer_top + 30),
+        *draw_legend(chosen, types, footer_top + 30),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
@@ -84,7 +90,7 @@ def _draw_molecule(chosen: ChosenGraph) -> tuple[list[str], float] | None:
     return [group, *elements, "</g>"], height
 
 
-def _effect(chosen: ChosenGraph, names: Sequence[str] | None) -> str:
+def _effect(chosen: ChosenGraph, names: GnnNames) -> str:
     after = _shown_prediction(chosen.after, names)
     if chosen.before is None:
         return f"The GNN predicts {after}"
@@ -92,7 +98,7 @@ def _effect(chosen: ChosenGraph, names: Sequence[str] | None) -> str:
     return f"{before} {'becomes' if chosen.is_answer else 'stays'} {after}"
 
 
-def _shown_prediction(prediction: Prediction, names: Sequence[str] | None) -> str:
+def _shown_prediction(prediction: Prediction, names: GnnNames) -> str:
     predicted = prediction.predicted_class
     return f"{class_name(predicted, names)} ({prediction.probabilities[predicted]:.2f})"
 
@@ -105,7 +111,13 @@ def _size(chosen: ChosenGraph) -> str:
     return f"{edits} edit{'' if edits == 1 else 's'} · {size}"
 
 
+def _shown_edit(edit: Edit) -> str:
+    types = [edit.source_type, edit.target_type]
+    named = f" ({types[0] or '?'}–{types[1] or '?'})" if any(types) else ""  # noqa: RUF001
+    return f"{edit.action} {edit.source}–{edit.target}{named}"  # noqa: RUF001
+
+
 def _description(chosen: ChosenGraph) -> str:
     node = "" if chosen.node is None else f"Explained node: {chosen.node}. "
-    edits = [f"{edit.action} {edit.source}–{edit.target}" for edit in chosen.edits]  # noqa: RUF001
+    edits = [_shown_edit(edit) for edit in chosen.edits]
     return f"{_size(chosen)}. {node}" + (f"Edits: {', '.join(edits)}." if edits else "No edits.")

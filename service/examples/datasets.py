@@ -25,6 +25,7 @@ EDGE_ATTRIBUTES_IN: Example = {
 DATASET: Example = {
     "id": SET_ID,
     "name": "motifs",
+    "version": 1,
     "sha256": SHA,
     "graph_count": 2,
     "features": 1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from d4explain.contracts.features.feature_schema import OneHotGroup
@@ -29,3 +30,23 @@ class ExpectedFeatures:
     one_hot_groups: tuple[OneHotGroup, ...] = ()
     featuriser: SmilesFeaturiser | None = None  # for graphs posted as SMILES
     edges: ExpectedEdgeAttributes | None = None  # None until a graph with edges was read
+    class_names: tuple[str, ...] = ()  # for labels that are names
+
+
+def class_number(label: object, class_names: Sequence[str]) -> object:
+    """The number of a class given by its name; other labels stay, to be validated as numbers."""
+    if isinstance(label, str) and class_names.count(label) == 1:
+        return class_names.index(label)
+    return label
+
+
+def with_class_numbers(graph: dict[str, object], class_names: Sequence[str]) -> dict[str, object]:
+    """A posted graph whose labels are numbers where they were names of classes."""
+    changed = dict(graph)
+    for key in ("label", "y"):
+        label = graph.get(key)
+        if isinstance(label, list):
+            changed[key] = [class_number(item, class_names) for item in label]
+        elif isinstance(label, str):
+            changed[key] = class_number(label, class_names)
+    return changed

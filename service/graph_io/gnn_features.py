@@ -30,6 +30,7 @@ def expected_features(gnn: Gnn) -> ExpectedFeatures:
         _one_hot_groups(gnn),
         featuriser_of(gnn.spec),
         ExpectedEdgeAttributes(gnns.edge_features(gnn), f"{source} takes"),
+        tuple(gnn.spec.get("class_names") or ()),
     )
 
 

@@ -13,7 +13,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from d4explain.contracts.requests import CanonicalGraph
 from service.graph_io.edge_reader import read_edge_attributes, read_edges
-from service.graph_io.expected_features import ExpectedEdgeAttributes, ExpectedFeatures
+from service.graph_io.expected_features import (
+    ExpectedEdgeAttributes,
+    ExpectedFeatures,
+    with_class_numbers,
+)
 from service.graph_io.input_formats import from_node_link, from_pyg
 from service.graph_io.molecule_reader import expanded_size, expands_too_much, read_molecule
 from service.graph_io.node_reader import read_features, read_positions
@@ -88,6 +92,8 @@ def _read(
     _check_sizes(raw, at, limits, faults)
     if len(faults) > before:
         return None
+    if expected is not None and expected.class_names:
+        raw = with_class_numbers(raw, expected.class_names)
     try:
         graph = _ADAPTER.validate_python(raw)
     except ValidationError as error:

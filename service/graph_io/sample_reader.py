@@ -10,7 +10,11 @@ from pydantic import TypeAdapter, ValidationError
 from d4explain.contracts.features.feature_schema import groups_of
 from d4explain.contracts.gnn_spec import GnnSpecDocument
 from d4explain.contracts.requests import CanonicalGraph, ProbeRequest
-from service.graph_io.expected_features import ExpectedEdgeAttributes, ExpectedFeatures
+from service.graph_io.expected_features import (
+    ExpectedEdgeAttributes,
+    ExpectedFeatures,
+    class_number,
+)
 from service.graph_io.graph_reader import read_graphs
 from service.graph_io.schemas import Label, graph_form
 from service.http.faults import Faults, faults_of, reject
@@ -38,6 +42,7 @@ def probe_request(
         groups_of(spec.feature_schema),
         spec.featuriser,
         ExpectedEdgeAttributes(spec.edge_features, "the GNN takes"),
+        tuple(spec.class_names or ()),
     )
     graphs = read_graphs(posted.graphs, at, settings, expected)
     chance = 1 / spec.classes
@@ -45,7 +50,7 @@ def probe_request(
     if spec.task == "graph":
         labels = _graph_labels(graphs, spec.classes, at)
         return ProbeRequest(graphs=graphs, labels=labels, min_accuracy=min_accuracy)
-    labels_by_graph = _node_labels(posted.graphs, graphs, spec.classes, at)
+    labels_by_graph = _node_labels(posted.graphs, graphs, spec, at)
     return ProbeRequest(
         graphs=graphs,
         nodes=[list(labels_by_node) for labels_by_node in labels_by_graph],
@@ -69,7 +74,7 @@ def _graph_labels(graphs: Sequence[CanonicalGraph], classes: int, at: str) -> li
 
 
 def _node_labels(
-    posted: Sequence[Any], graphs: Sequence[CanonicalGraph], classes: int, at: str
+    posted: Sequence[Any], graphs: Sequence[CanonicalGraph], spec: GnnSpecDocument, at: str
 ) -> list[dict[int, int]]:
     """For each graph, the labels by node position."""
     faults = Faults()
@@ -81,12 +86,14 @@ def _node_labels(
             _posted_labels(raw, len(graph.node_ids), f"{at}/{index}", faults)
         ):
             try:
-                label = _LABEL.validate_python(value, strict=True)
+                label = _LABEL.validate_python(
+                    class_number(value, spec.class_names or ()), strict=True
+                )
             except ValidationError as error:
                 faults.extend(faults_of(error, value, pointer))
                 continue
-            if label is not None and label >= classes:
-                faults.add(pointer, _unknown_class(label, classes))
+            if label is not None and label >= spec.classes:
+                faults.add(pointer, _unknown_class(label, spec.classes))
             elif label is not None:
                 labels[node] = label
         if not labels and len(faults) == before:

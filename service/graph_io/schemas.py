@@ -61,7 +61,19 @@ NodeIdIn = Annotated[
     ),
 ]
 Feature = Annotated[float, Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32)]
-Label = Annotated[int, Field(ge=0, le=MAX_LABEL)]
+# A posted label may also be the name of a class; it is a number when this type validates it.
+Label = Annotated[
+    int,
+    Field(ge=0, le=MAX_LABEL),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 0, "maximum": MAX_LABEL},
+                {"type": "string", "minLength": 1, "maxLength": 100},
+            ]
+        }
+    ),
+]
 
 
 class _GraphPart(BaseModel):

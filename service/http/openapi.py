@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from service import examples
+from service.glossary.field_texts import add_field_texts
 from service.http.problems import MEDIA_TYPE, Problem
 from service.http.waiting import MAX_WAIT_SECONDS
 
@@ -164,6 +165,7 @@ def install_openapi(app: FastAPI, routers: Iterable[APIRouter]) -> None:
             for route in routes:
                 if route.include_in_schema:
                     _restore_examples(route, schema["paths"][route.path])
+            add_field_texts(schema)
             app.openapi_schema = schema
         return app.openapi_schema
 

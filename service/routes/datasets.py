@@ -7,6 +7,7 @@ from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
+from pydantic import Field
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
@@ -36,19 +37,25 @@ from service.http.pagination import PageQuery, converted_page, read_page
 from service.http.responses import json_response, page_response, with_etag
 from service.resource_builders import dataset_resource
 from service.resources import DatasetResource, PageOf
-from service.schemas import DatasetIn
-from service.submission.resource_ids import checked_id, report_at
+from service.schemas import DatasetIn, Name
+from service.submission.resource_ids import report_at
 from store.artifacts import graph_sets
 from store.catalogue import datasets, gnns
+from store.catalogue.gnn_names import DATASET, parse_reference
 from store.store import Store
 
 router = APIRouter(tags=["reference sets"])
 
 
+class DatasetsQuery(PageQuery):
+    name: Name | None = Field(None, description="Only versions of this name.")
+
+
 @router.post(
     "/v1/datasets",
     summary="Store a reference set",
-    description="Post graphs as NetworkX node-link or PyG dicts. All have the same number of "
+    description="A name that was used before gets a new version. "
+    "Post graphs as NetworkX node-link or PyG dicts. All have the same number of "
     "features; graphs without features get the constant 1. `label` is optional. Edges may have "
     "attributes (`edge_attr`): the same number for all edges, or none. With `gnn` you can post "
     "molecules as SMILES, which the featuriser of this GNN reads.",
@@ -76,16 +83,17 @@ async def create_dataset(request: Request, context: ContextOf) -> Response:
 @router.get(
     "/v1/datasets",
     summary="List reference sets, newest first",
+    description="`name` filters by name and so lists its versions.",
     responses={
         200: response("A page.", PageOf[DatasetResource], examples.page(examples.DATASET)),
         **problem_responses(),
     },
 )
 def list_datasets(
-    request: Request, context: ContextOf, query: Annotated[PageQuery, Query()]
+    request: Request, context: ContextOf, query: Annotated[DatasetsQuery, Query()]
 ) -> Response:
     with context.store.database.reading() as session:
-        rows = read_page(lambda: datasets.page(session, query.cursor, query.limit))
+        rows = read_page(lambda: datasets.page(session, query.cursor, query.limit, name=query.name))
     page = converted_page(rows, dataset_resource)
     return page_response(request, page, query.link_parameters())
 
@@ -93,6 +101,8 @@ def list_datasets(
 @router.get(
     "/v1/datasets/{dataset_id}",
     summary="One reference set",
+    description="By `set_…`, `name@2`, or `name` for its newest version. "
+    "All fields for a reference set accept these forms.",
     responses={
         200: response("The reference set.", DatasetResource, examples.DATASET),
         304: response("Not modified."),
@@ -101,15 +111,13 @@ def list_datasets(
     openapi_extra={"parameters": [IF_NONE_MATCH]},
 )
 def get_dataset(request: Request, context: ContextOf, dataset_id: str) -> Response:
-    return with_etag(
-        request, json_response(read_dataset(context.store, checked_id("dataset", dataset_id)))
-    )
+    return with_etag(request, json_response(read_dataset(context.store, dataset_id)))
 
 
 @router.delete(
     "/v1/datasets/{dataset_id}",
     summary="Delete a reference set and what was trained for it",
-    description="Rejected with 409 while jobs use it. Explanations remain.",
+    description="By `set_…` or `name@2`. Rejected with 409 while jobs use it. Explanations remain.",
     status_code=204,
     responses={
         204: response("Deleted."),
@@ -118,7 +126,14 @@ def get_dataset(request: Request, context: ContextOf, dataset_id: str) -> Respon
 )
 def delete_dataset(context: ContextOf, dataset_id: str) -> Response:
     with context.store.database.transaction() as session:
-        datasets.delete(session, checked_id("dataset", dataset_id))
+        dataset = datasets.find(session, dataset_id)
+        reference = parse_reference(dataset_id, DATASET)
+        if reference is not None and not reference.is_fixed:
+            fixed = f"{dataset.id} or {dataset.name}@{dataset.version}"
+            reject(
+                "/dataset_id", f"may later refer to another one; to delete this one, use {fixed}"
+            )
+        datasets.delete(session, dataset.id)
     return Response(status_code=204)
 
 
@@ -162,6 +177,6 @@ def _expected_features(store: Store, gnn: str | None) -> ExpectedFeatures | None
         return expected_features(gnns.find(session, gnn))
 
 
-def read_dataset(store: Store, dataset_id: str) -> DatasetResource:
+def read_dataset(store: Store, reference: str) -> DatasetResource:
     with store.database.reading() as session:
-        return dataset_resource(datasets.get(session, dataset_id))
+        return dataset_resource(datasets.find(session, reference))

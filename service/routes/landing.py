@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import re
 from importlib.resources import files
 
 from fastapi import APIRouter
 from starlette.responses import HTMLResponse, Response
+
+from service.routes.inline_hashes import inline_hashes
 
 router = APIRouter(include_in_schema=False)
 
 _PAGE = files("service.routes").joinpath("landing.html").read_text(encoding="utf-8")
 
 
-def _hashes(tag: str) -> str:
-    """Hashes of the page's inline scripts or styles; the policy below allows nothing else."""
-    parts = re.findall(rf"<{tag}>(.*?)</{tag}>", _PAGE, re.DOTALL)
-    digests = [base64.b64encode(hashlib.sha256(part.encode()).digest()).decode() for part in parts]
-    return " ".join(f"'sha256-{digest}'" for digest in digests)
-
-
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; "
-    f"style-src {_hashes('style')}; script-src {_hashes('script')}",
+    f"style-src {inline_hashes(_PAGE, 'style')}; script-src {inline_hashes(_PAGE, 'script')}",
     "Referrer-Policy": "no-referrer",
 }
 

@@ -47,8 +47,7 @@ def counterfactual_request(
 ) -> CounterfactualRequest:
     """`judges` are ids of GNNs."""
     aim = resolved_aim(body)
-    if body.target_class is not None:
-        check_class(body.target_class, gnn)
+    target = None if body.target_class is None else class_number(body.target_class, gnn)
     if body.explainer == "d4-paper" and body.preset != "balanced":
         reject(
             "/preset",
@@ -85,7 +84,7 @@ def counterfactual_request(
     return CounterfactualRequest(
         graphs=graphs,
         nodes=nodes,
-        target_class=body.target_class,
+        target_class=target,
         alternatives=body.alternatives,
         aim=aim,
         judges=judges,
@@ -116,8 +115,10 @@ def class_request(body: ClassIn, gnn: Gnn) -> ClassRequest:
             f"{gnn.id} is behind a URL; class explanations need a GNN with weights, because they "
             "classify the whole dataset",
         )
-    check_class(body.target_class, gnn)
-    return ClassRequest.model_validate(body.model_dump(exclude={"gnn", "dataset", "denoiser"}))
+    fields = body.model_dump(exclude={"gnn", "dataset", "denoiser"})
+    return ClassRequest.model_validate(
+        {**fields, "target_class": class_number(body.target_class, gnn)}
+    )
 
 
 def prediction_request(body: PredictionsIn, gnn: Gnn, settings: Settings) -> PredictionRequest:
@@ -126,15 +127,18 @@ def prediction_request(body: PredictionsIn, gnn: Gnn, settings: Settings) -> Pre
     return PredictionRequest(graphs=graphs, nodes=predicted_nodes(body, gnn, graphs))
 
 
-def check_class(target: int, gnn: Gnn) -> None:
-    classes = gnn.spec["classes"]
-    if target >= classes:
-        names = gnn.spec.get("class_names")
-        listed = f" ({', '.join(shown(name) for name in names[:20])})" if names else ""
+def class_number(target: int | str, gnn: Gnn) -> int:
+    """The number of a class that is given by its number or name."""
+    classes, names = gnn.spec["classes"], gnn.spec.get("class_names") or []
+    matching = [number for number in range(classes) if target in (number, *names[number:][:1])]
+    if len(matching) != 1:
+        problem = ", the name of several classes" if matching else ""
+        listed = f" ({', '.join(shown(name) for name in names[:20])})" if names else ", unnamed"
         reject(
             "/target_class",
-            f"is {target}; the classes of {gnn.id} are 0 to {classes - 1}{listed}",
+            f"is {shown(target)}{problem}; the classes of {gnn.id} are 0 to {classes - 1}{listed}",
         )
+    return matching[0]
 
 
 def posted_graphs(

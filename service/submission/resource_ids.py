@@ -53,13 +53,13 @@ def report_at(at: str) -> Iterator[None]:
 
 
 def find_gnn_and_dataset(
-    session: Session, reference: str, dataset_id: str, *, lock: bool = False
+    session: Session, reference: str, dataset_reference: str, *, lock: bool = False
 ) -> tuple[Gnn, Dataset]:
     """A ready GNN and a dataset that fits it; `lock` protects the GNN from deletion."""
     with report_at("/gnn"):
         gnn = gnns.require_ready(session, reference, lock=lock)
     with report_at("/dataset"):
-        dataset = datasets.get(session, checked_id("dataset", dataset_id))
+        dataset = datasets.find(session, dataset_reference)
     takes_features = gnn.spec["features"]
     if dataset.features != takes_features:
         reject(

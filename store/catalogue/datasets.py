@@ -9,11 +9,14 @@ from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import JobState
 from store.catalogue import trained_networks
+from store.catalogue.gnn_names import DATASET, parse_reference
+from store.catalogue.name_versions import next_version
 from store.database.identifiers import new_id
 from store.database.paging import Page, page_of
-from store.database.tables import Dataset, Job
+from store.database.tables import Dataset, DatasetName, Job
 from store.errors import Conflict, NotFound
 
+_SHOWN = 5  # versions that an error message lists
 _BY_ID = (  # built once: every submission runs it
     select(Dataset)
     .where(Dataset.id == bindparam("id"), Dataset.tenant_id == bindparam("tenant"))
@@ -37,11 +40,15 @@ def create(
     large: bool = False,
     tenant: str = "default",
 ) -> Dataset:
-    """Takes the hash and figures of `graph_sets.canonical_set_hash` and `graph_sets.describe`."""
+    """Creates the next version of this name.
+
+    Takes the hash and figures of `graph_sets.canonical_set_hash` and `graph_sets.describe`.
+    """
     dataset = Dataset(
         id=new_id("set"),
         tenant_id=tenant,
         name=name,
+        version=next_version(session, DatasetName, name, tenant),
         sha256=sha256,
         graphs_digest=graphs_digest,
         graph_count=graph_count,
@@ -66,10 +73,47 @@ def get(session: Session, dataset_id: str, tenant: str = "default") -> Dataset:
     return dataset
 
 
+def find(session: Session, reference: str, tenant: str = "default") -> Dataset:
+    """Finds a reference set by `set_…`, `name@2`, or `name` for its newest version."""
+    parsed = parse_reference(reference, DATASET)
+    if parsed is None:
+        raise NotFound("dataset", reference)
+    if parsed.id is not None:
+        return get(session, parsed.id, tenant)
+    if parsed.alias is not None:
+        raise NotFound(
+            "dataset",
+            reference,
+            f"the version of a dataset is a number, such as {(parsed.name or '')[:80]}@1; "
+            f"got {parsed.alias!r}",
+        )
+    mine = select(Dataset).where(Dataset.tenant_id == tenant, Dataset.name == parsed.name)
+    newest = mine.order_by(Dataset.version.desc()).limit(_SHOWN)
+    if parsed.version is not None:
+        found = session.scalar(mine.where(Dataset.version == parsed.version))
+    else:
+        found = session.scalar(newest)
+    if found is not None:
+        return found
+    versions = ", ".join(str(dataset.version) for dataset in session.scalars(newest))
+    name = (parsed.name or "")[:80]
+    message = f"there is no dataset called {name!r}"
+    if versions:
+        message = f"the dataset {name!r} has no version {parsed.version}; its newest: {versions}"
+    raise NotFound("dataset", reference, message)
+
+
 def page(
-    session: Session, cursor: str | None = None, limit: int = 50, tenant: str = "default"
+    session: Session,
+    cursor: str | None = None,
+    limit: int = 50,
+    tenant: str = "default",
+    *,
+    name: str | None = None,
 ) -> Page[Dataset]:
     query = select(Dataset).where(Dataset.tenant_id == tenant)
+    if name is not None:
+        query = query.where(Dataset.name == name)
     return page_of(session, query, Dataset, cursor, limit)
 
 

@@ -1,4 +1,4 @@
-"""References to a GNN: `gnn_…`, `name@3`, `name@production`, `name`."""
+"""References to a GNN, `gnn_…`, `name@3`, `name@production`, `name`, or to a reference set."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ MAX_REFERENCE_LENGTH = MAX_NAME_LENGTH + 1 + MAX_ALIAS_LENGTH
 # An alias begins with a letter, so that it cannot look like a version.
 ALIAS_PATTERN = r"^[a-z][a-z0-9_.-]{0,63}$"
 
-_ID = re.compile(r"gnn_[a-z0-9_]{1,28}")
+GNN, DATASET = "gnn_", "set_"  # prefixes of ids
+_ID = re.compile(r"[a-z0-9_]{1,28}")
 _VERSION = re.compile(r"[1-9][0-9]{0,8}")
 _ALIAS = re.compile(ALIAS_PATTERN)
 
 
 @dataclass(frozen=True)
 class Reference:
-    """Either `id`, or `name` with a version or an alias; a name alone means its newest version."""
+    """Either `id`, or `name` with a version or an alias; a name alone means its newest version.
+
+    Only GNNs have aliases.
+    """
 
     id: str | None = None
     name: str | None = None
@@ -32,9 +36,9 @@ class Reference:
         return self.id is not None or self.version is not None
 
 
-def parse_reference(text: str) -> Reference | None:
-    """Parses a reference; None if it cannot refer to a GNN."""
-    if _ID.fullmatch(text):
+def parse_reference(text: str, prefix: str = GNN) -> Reference | None:
+    """Parses a reference; None if it cannot refer to anything."""
+    if text.startswith(prefix) and _ID.fullmatch(text.removeprefix(prefix)):
         return Reference(id=text)
     name, at, which = text.rpartition("@")
     if not at:
@@ -46,14 +50,14 @@ def parse_reference(text: str) -> Reference | None:
     return Reference(name=name, alias=which) if _ALIAS.fullmatch(which) else None
 
 
-def name_fault(name: str) -> str | None:
+def name_fault(name: str, prefix: str = GNN) -> str | None:
     """Why this is not a valid name; names must differ from ids, versions and URLs."""
     if not is_printable(name):
         return "should not contain control characters"
     if "@" in name or "/" in name:
         return "should not contain '@' or '/'; they separate names from versions and URL paths"
-    if name.startswith("gnn_") or name in (".", ".."):
-        return "should not be '.' or '..', or begin with 'gnn_' like an id"
+    if name.startswith(prefix) or name in (".", ".."):
+        return f"should not be '.' or '..', or begin with {prefix!r} like an id"
     return None
 
 

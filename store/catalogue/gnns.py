@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from sqlalchemy import bindparam, insert, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.gnn_spec import GnnSpecDocument
@@ -14,6 +13,7 @@ from d4explain.contracts.job_states import GnnState, JobKind, JobState
 from d4explain.contracts.probe_reports import ProbeReport
 from store.catalogue import trained_networks
 from store.catalogue.gnn_names import Reference, parse_reference
+from store.catalogue.name_versions import next_version
 from store.database.identifiers import new_id
 from store.database.paging import Page, page_of
 from store.database.tables import Gnn, GnnAlias, GnnName, Job
@@ -57,7 +57,7 @@ def create(
         id=gnn_id,
         tenant_id=tenant,
         name=name,
-        version=_next_version(session, name, tenant),
+        version=next_version(session, GnnName, name, tenant),
         description=description,
         tags=dict(tags or {}),
         sha256=content_hash(spec, weights_digest),
@@ -146,27 +146,6 @@ def finish(session: Session, claim: Claim, report: ProbeReport) -> None:
     gnn.report = report.model_dump(mode="json")
     gnn.state = GnnState.READY if report.passed else GnnState.REJECTED
     session.flush()
-
-
-def _next_version(session: Session, name: str, tenant: str) -> int:
-    """Increments the version under a row lock; other registrations of this name wait."""
-    counted = (
-        update(GnnName)
-        .where(GnnName.tenant_id == tenant, GnnName.name == name)
-        .values(last_version=GnnName.last_version + 1)
-        .returning(GnnName.last_version)
-    )
-    version = session.scalar(counted)
-    if version is None:
-        try:
-            with session.begin_nested():
-                first = insert(GnnName).values(tenant_id=tenant, name=name, last_version=0)
-                session.execute(first)
-        except IntegrityError:  # another transaction was first
-            pass
-        version = session.scalar(counted)
-        assert version is not None
-    return version
 
 
 def _resolve_name(session: Session, reference: Reference, tenant: str) -> str:

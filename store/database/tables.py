@@ -178,6 +178,16 @@ class GnnName(Table):
     last_version: Mapped[int]
 
 
+class DatasetName(Table):
+    """Counts the versions of a reference set's name, as `GnnName` does."""
+
+    __tablename__ = "dataset_names"
+
+    tenant_id: Mapped[str] = mapped_column(String(64), primary_key=True, default="default")
+    name: Mapped[str] = mapped_column(String(200), primary_key=True)
+    last_version: Mapped[int]
+
+
 class GnnAlias(Table):
     """An alias such as `production` for one version of a name."""
 
@@ -197,9 +207,11 @@ class Dataset(Resource):
     __table_args__ = (
         Index("datasets_by_time", "tenant_id", "created_at", "id"),
         Index("datasets_by_content", "tenant_id", "sha256"),
+        Index("datasets_by_name", "tenant_id", "name", "version", unique=True),
     )
 
     name: Mapped[str] = mapped_column(String(200))
+    version: Mapped[int] = mapped_column(server_default="0")
     sha256: Mapped[str] = mapped_column(DIGEST)
     graphs_digest: Mapped[str] = mapped_column(DIGEST)
     graph_count: Mapped[int]

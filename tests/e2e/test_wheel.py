@@ -148,6 +148,39 @@ def test_the_client_can_be_imported(base: Path, folder: Path) -> None:
     assert Path(done.stdout.strip()).is_relative_to(base.parent)
 
 
+ASKING = """
+import asyncio, sys
+from d4explain import AsyncClient, Client, UnreachableError
+
+client = Client(attempts=1)
+try:
+    client.explain("toxicity", ["CCO", {"edge_index": [[0], [1]]}])
+except UnreachableError as error:
+    print(error.url)
+
+async def ask():
+    async with AsyncClient(attempts=1) as client:
+        await client.gnn("toxicity")
+
+try:
+    asyncio.run(ask())
+except UnreachableError as error:
+    print(error.url)
+try:
+    client.register(object(), ["CCO"], name="toxicity")
+except Exception as error:
+    print(error.hint)
+print(sorted({"torch", "torch_geometric", "networkx", "rich", "typer"} & set(sys.modules)))
+"""
+
+
+def test_asking_needs_neither_torch_nor_networkx(base: Path, folder: Path) -> None:
+    done = run(base / "python", "-c", ASKING, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    address = "http://127.0.0.1:9"
+    assert done.stdout.splitlines() == [address, address, "pip install 'd4explain[export]'", "[]"]
+
+
 def test_the_command_without_its_extra_says_what_to_install(base: Path, folder: Path) -> None:
     for command in ((base / "d4explain",), (base / "python", "-m", "d4explain")):
         done = run(*command, "--help", cwd=folder)

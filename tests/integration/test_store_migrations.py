@@ -16,7 +16,7 @@ import store.database.migrations
 from d4explain.contracts.gnn_spec import parse_spec
 from d4explain.contracts.job_states import JobKind, JobState
 from store import jobs
-from store.catalogue import explanations, gnn_labels, gnns
+from store.catalogue import datasets, explanations, gnn_labels, gnns
 from store.database import job_totals
 from store.database.sessions import Database
 from store.database.tables import Table
@@ -90,6 +90,7 @@ def test_gnns_of_the_first_schema_become_versions_of_their_names(first_schema: D
         for id_, name, created_at in named:
             insert(connection, "gnns", {**GNN, "id": id_, "name": name, "created_at": created_at})
         insert(connection, "datasets", DATASET)
+        insert(connection, "datasets", {**DATASET, "id": "set_0", "created_at": 2.0})
         insert(connection, "denoisers", DENOISER)
         insert(connection, "explanations", EXPLANATION)
 
@@ -107,6 +108,11 @@ def test_gnns_of_the_first_schema_become_versions_of_their_names(first_schema: D
             **{"motifs@1": "gnn_a", "motifs@2": "gnn_b"},
             **{"motifs": "gnn_b", "others@1": "gnn_c"},
         }
+        assert [datasets.find(session, reference).id for reference in ("s@1", "s@2", "s")] == [
+            "set_1",
+            "set_0",
+            "set_0",
+        ]
         old = gnns.get(session, "gnn_a")
         assert (old.tags, old.description, old.report) == ({}, None, None)
         assert gnns.content_hash(parse_spec(old.spec), "2" * 64) == (

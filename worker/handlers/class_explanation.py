@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from d4explain.contracts.features.featurisers import featuriser_of
+from d4explain.contracts.features.gnn_names import gnn_names
 from d4explain.contracts.requests import ClassRequest
 from d4explain.contracts.results import ClassResult
 from d4explain.gnn.graphs import Graph
@@ -72,7 +73,13 @@ def class_result(context: HandlerContext, request: ClassRequest, started: float)
     return ClassResult(
         target_class=request.target_class,
         examples=[
-            class_example(example, request.target_class, recurrence, featuriser)
+            class_example(
+                example,
+                request.target_class,
+                recurrence,
+                featuriser,
+                gnn_names(inputs.gnn.spec),
+            )
             for example, recurrence in zip(examples, recurrences, strict=True)
         ],
         mmd=distance.mmd,

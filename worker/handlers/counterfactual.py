@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 from d4explain.contracts.counterfactual_results import CounterfactualResult
+from d4explain.contracts.features.gnn_names import gnn_names
 from d4explain.contracts.requests import CounterfactualRequest
 from d4explain.gnn.network import Gnn
 from models.counterfactual.believable.search import BELIEVABLE_PRESETS
@@ -80,7 +81,15 @@ def counterfactual_result(
     unit = "nodes" if gnn.spec.classifies_nodes else "graphs"
     distance = _distance(context, inputs, outcomes, request.seed)
     answers = [
-        figure.added_to(counterfactual_answer(case.document, outcome, case.node(), case.molecule))
+        figure.added_to(
+            counterfactual_answer(
+                case.document,
+                outcome,
+                case.node(),
+                case.molecule,
+                names=gnn_names(inputs.gnn.spec),
+            )
+        )
         for case, outcome, figure in zip(cases, outcomes, figures, strict=True)
     ]
     return CounterfactualResult(

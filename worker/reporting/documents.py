@@ -18,6 +18,7 @@ from d4explain.contracts.counterfactual_results import (
     UnseenPattern,
 )
 from d4explain.contracts.features.featurisers import SmilesFeaturiser
+from d4explain.contracts.features.gnn_names import GnnNames
 from d4explain.contracts.requests import CanonicalGraph
 from d4explain.contracts.results import (
     ClassExample,
@@ -50,11 +51,16 @@ class NonFiniteAnswerError(RefusedError):
         )
 
 
-def prediction(probabilities: Tensor) -> Prediction:
+_UNNAMED = GnnNames()
+
+
+def prediction(probabilities: Tensor, names: GnnNames = _UNNAMED) -> Prediction:
     if not bool(torch.isfinite(probabilities).all()):
         raise NonFiniteAnswerError
+    predicted = int(probabilities.argmax())
     return Prediction(
-        predicted_class=int(probabilities.argmax()),
+        predicted_class=predicted,
+        class_name=names.class_name(predicted),
         probabilities=[rounded(value) for value in probabilities.tolist()],
     )
 
@@ -81,6 +87,8 @@ def counterfactual_answer(
     outcome: CounterfactualOutcome,
     node: ExplainedNode | None = None,
     molecule: EditableMolecule | None = None,
+    *,
+    names: GnnNames = _UNNAMED,
 ) -> CounterfactualAnswer:
     """`document` is the edited graph: the posted one, or the neighbourhood of a node in it."""
     before = outcome.probabilities
@@ -92,14 +100,18 @@ def counterfactual_answer(
         molecule=None if molecule is None else molecule.document,
         node=node,
         restricted=_restriction(document, outcome),
-        prediction=prediction(before),
+        prediction=prediction(before, names),
         found=bool(outcome.found),
         reason=outcome.reason,
         counterfactuals=[
-            _counterfactual(document, before, found, molecule) for found in outcome.found
+            _counterfactual(document, before, found, molecule, names) for found in outcome.found
         ],
-        minimal=[_counterfactual(document, before, found, molecule) for found in outcome.minimal],
-        closest_miss=None if miss is None else _closest_miss(document, before, miss, molecule),
+        minimal=[
+            _counterfactual(document, before, found, molecule, names) for found in outcome.minimal
+        ],
+        closest_miss=None
+        if miss is None
+        else _closest_miss(document, before, miss, molecule, names),
         diversity=_rounded_if_known(diversity),
         gnn_evaluations=outcome.gnn_evaluations,
         gnn_gradients=outcome.gnn_gradients,
@@ -119,11 +131,12 @@ def _counterfactual(
     before: Tensor,
     found: FoundCounterfactual,
     molecule: EditableMolecule | None,
+    names: GnnNames,
 ) -> Counterfactual:
-    after = prediction(found.probabilities)
+    after = prediction(found.probabilities, names)
     return Counterfactual(
         graph=result_graph(document, _edges(found.graph), _attributes(found.graph)),
-        edits=[_edit(document, edit) for edit in found.edits],
+        edits=[_edit(document, edit, names) for edit in found.edits],
         prediction=after,
         confidence=after.probabilities[after.predicted_class],
         denoiser_likelihood=_rounded_if_known(found.likelihood),
@@ -171,21 +184,24 @@ def _closest_miss(
     before: Tensor,
     miss: FoundCounterfactual,
     molecule: EditableMolecule | None,
+    names: GnnNames,
 ) -> ClosestMiss:
     return ClosestMiss(
-        edits=[_edit(document, edit) for edit in miss.edits],
-        prediction=prediction(miss.probabilities),
+        edits=[_edit(document, edit, names) for edit in miss.edits],
+        prediction=prediction(miss.probabilities, names),
         fidelity=rounded(fidelity(before, miss.probabilities)),
         modification_ratio=_ratio(document, miss),
         molecule=None if molecule is None else molecule.edited(miss),
     )
 
 
-def _edit(document: CanonicalGraph, edit: FoundEdit) -> Edit:
+def _edit(document: CanonicalGraph, edit: FoundEdit, names: GnnNames) -> Edit:
     return Edit(
         action="add" if edit.added else "remove",
         source=document.node_ids[edit.source],
         target=document.node_ids[edit.target],
+        source_type=names.type_name(document.x[edit.source]),
+        target_type=names.type_name(document.x[edit.target]),
         plausibility=_rounded_if_known(edit.plausibility),
         proposed_by="denoiser" if edit.by_denoiser else "search",
         edge_attr=None if edit.attributes is None else _rounded_all(edit.attributes),
@@ -221,9 +237,10 @@ def class_example(
     target_class: int,
     recurrence: float | None = None,
     featuriser: SmilesFeaturiser | None = None,
+    names: GnnNames = _UNNAMED,
 ) -> ClassExample:
     """A generated graph has no ids from the caller, so its nodes are numbered."""
-    predicted = prediction(found.probabilities)
+    predicted = prediction(found.probabilities, names)
     graph = found.graph
     edges = _edges(graph)
     edge_rows: Sequence[list[float] | None] = _attributes(graph) or [None] * len(edges)

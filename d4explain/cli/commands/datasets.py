@@ -20,7 +20,9 @@ app = typer.Typer(help="Create, list and delete reference sets.", no_args_is_hel
 def create(
     graphs: Annotated[Path, typer.Argument(help="A list of graphs, or {graphs: […]}; - is stdin.")],
     *,
-    name: Annotated[str, typer.Option(help="Name of the reference set.")],
+    name: Annotated[
+        str, typer.Option(help="Name of the reference set; a used name gets a new version.")
+    ],
     gnn: Annotated[
         str | None, typer.Option(help="GNN whose featuriser reads the graphs, if they are SMILES.")
     ] = None,
@@ -31,7 +33,8 @@ def create(
     with Client(api_address(url)) as client:
         created = client.create_dataset(name, documents, gnn)
     line = (
-        f"{created.id}: {created.graph_count} graphs of {created.mean_nodes:.1f} nodes on average"
+        f"{created.id} ({created.name}@{created.version}): {created.graph_count} graphs of "
+        f"{created.mean_nodes:.1f} nodes on average"
     )
     output().print(line, markup=False, soft_wrap=True)
 
@@ -39,18 +42,22 @@ def create(
 @app.command("list")
 def list_datasets(limit: Annotated[int, typer.Option(min=1)] = 20, url: Url = None) -> None:
     """List the newest reference sets."""
-    table = Table("set", "name", "graphs", "features", "mean nodes", "mean edges", box=None)
+    table = Table(
+        "set", "name", "version", "graphs", "features", "mean nodes", "mean edges", box=None
+    )
     with Client(api_address(url)) as client:
         for dataset in islice(client.datasets(), limit):
             sizes = f"{dataset.mean_nodes:.1f}", f"{dataset.mean_edges:.1f}"
             counts = str(dataset.graph_count), str(dataset.features)
-            table.add_row(dataset.id, escape(dataset.name), *counts, *sizes)
+            table.add_row(dataset.id, escape(dataset.name), str(dataset.version), *counts, *sizes)
     output().print(table if table.row_count else "no reference sets")
 
 
 @app.command("delete")
 def delete(
-    dataset: Annotated[str, typer.Argument(metavar="SET", help="Id of the reference set.")],
+    dataset: Annotated[
+        str, typer.Argument(metavar="SET", help="Id or name@version of the reference set.")
+    ],
     url: Url = None,
 ) -> None:
     """Delete a reference set and the denoisers trained on it."""

@@ -31,7 +31,9 @@ def explain(
     gnn: Annotated[
         str, typer.Option(help="The GNN: its id, name@version, name@alias, or name for the newest.")
     ],
-    dataset: Annotated[str, typer.Option(help="Id or name of the reference set.")],
+    dataset: Annotated[
+        str, typer.Option(help="The reference set: its id, name@version, or name for the newest.")
+    ],
     graph: Annotated[
         Path | None,
         typer.Argument(help="A graph, a list of graphs, {graph: …} or {graphs: […]}; - is stdin."),
@@ -51,8 +53,10 @@ def explain(
         ),
     ] = None,
     target: Annotated[
-        int | None,
-        typer.Option("--class", min=0, help="Class to reach or, without a GRAPH, to explain."),
+        str | None,
+        typer.Option(
+            "--class", help="Number or name of the class to reach or, without a GRAPH, to explain."
+        ),
     ] = None,
     alternatives: Annotated[int, typer.Option(min=1, max=16)] = 3,
     max_ratio: Annotated[float, typer.Option(help="Largest ratio of edits to edges.")] = 0.3,
@@ -114,7 +118,7 @@ def explain(
     graphs += [{"smiles": text} for text in smiles or []]
     nodes = node_ids(graphs, node or []) if graphs else node_numbers(node or [])
     with Client(api_address(url)) as client:
-        ids = gnn, _dataset_id(client, dataset)
+        ids = gnn, dataset
         if graphs or nodes:
             options: dict[str, Any] = {
                 "alternatives": alternatives,
@@ -129,7 +133,7 @@ def explain(
                 **_judging(aim, judge),
             }
             if target is not None:
-                options["target_class"] = target
+                options["target_class"] = class_reference(target)
             if nodes:
                 options["nodes"] = nodes
             if max_queries is not None:
@@ -140,9 +144,8 @@ def explain(
             explanation = client.explain_counterfactual(*ids, graphs, **options)
         else:
             assert target is not None
-            explanation = client.explain_class(
-                *ids, target, explainer=explainer, preset=preset, seed=seed
-            )
+            class_options: Any = {"explainer": explainer, "preset": preset, "seed": seed}
+            explanation = client.explain_class(*ids, class_reference(target), **class_options)
         result = _result(client, explanation, wait_for)
         if svg is not None:
             svg.write_bytes(client.drawing(explanation.id))
@@ -182,6 +185,11 @@ def _judging(aim: Aim | None, judges: list[str] | None) -> dict[str, Any]:
     return options
 
 
+def class_reference(text: str) -> int | str:
+    """The number of a class, or else its name."""
+    return int(text) if text.isdecimal() else text
+
+
 def node_ids(graphs: list[dict[str, Any]], texts: list[str]) -> list[NodeId]:
     """The ids of the nodes with the types that they have in the file (text or number)."""
     if not texts:
@@ -213,16 +221,6 @@ def _node_id(graph: dict[str, Any], text: str) -> NodeId:
             matching: NodeId = node_id
             return matching
     raise CommandError(f"the graph has no node {text!r}")
-
-
-def _dataset_id(client: Client, id_or_name: str) -> str:
-    """The id itself, or the id of the newest reference set with this name."""
-    if id_or_name.startswith("set_"):
-        return id_or_name
-    for item in client.datasets():
-        if item.name == id_or_name:
-            return item.id
-    raise CommandError(f"no reference set has the name {id_or_name!r}")
 
 
 def _show_estimate(estimate: Estimate) -> None:

@@ -11,6 +11,7 @@ from d4explain.cli.commands.options import Url, parse_tags
 from d4explain.cli.terminal import output
 from d4explain.client.address import api_address
 from d4explain.client.client import Client
+from d4explain.client.operations.gnns import GnnChanges
 
 app = typer.Typer(help="List, show, tag, alias and delete GNNs.", no_args_is_help=True)
 Reference = Annotated[
@@ -53,7 +54,7 @@ def change(
     url: Url = None,
 ) -> None:
     """Change the description or the tags of a GNN."""
-    changes: dict[str, object] = {} if description is None else {"description": description}
+    changes: GnnChanges = {} if description is None else {"description": description}
     changes["tags"] = {key: value or None for key, value in parse_tags(tag or []).items()}
     with Client(api_address(url)) as client:
         changed = client.change_gnn(gnn, **changes)

@@ -19,8 +19,8 @@ from d4explain import (
     UnsuccessfulJobError,
     WaitTimeoutError,
 )
-from d4explain.client.events import Event, read_events
 from d4explain.client.resources import Job
+from d4explain.client.transport.events import Event, read_events
 from d4explain.contracts.job_states import GnnState, JobState
 from d4explain.contracts.requests import DenoiserConfig
 from d4explain.stack.ports import free_port

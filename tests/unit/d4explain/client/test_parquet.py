@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as arrays
 
 from d4explain import Client, RefusedError
 from d4explain.cli.main import main
-from d4explain.client.parquet import ParquetError, read_edges, read_features
+from d4explain.client.graph_formats.parquet import ParquetError, read_edges, read_features
 
 pa = pytest.importorskip("pyarrow", reason="Parquet needs the parquet extra")
 pq = pytest.importorskip("pyarrow.parquet", reason="Parquet needs the parquet extra")

@@ -7,6 +7,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from d4explain.contracts.features.gnn_names import GnnNames
 from d4explain.contracts.results import (
     Atom,
     Bond,
@@ -217,7 +218,7 @@ def test_hostile_ids_are_escaped(api):
     names = ["<script>alert(1)</script>", '"><svg onload=x>', "]]>&amp;", "b\ufffe"]
     graph = example(names, [(0, 1), (1, 2), (2, 3)])
     result = class_result(api, graph)
-    drawing = to_svg(chosen_graph(stored(result), 0, 0), ["<b>", "&&\x00"])
+    drawing = to_svg(chosen_graph(stored(result), 0, 0), GnnNames(class_names=("<b>", "&&\x00")))
     parsed = ET.fromstring(drawing)
     assert {element.tag.removeprefix(SVG) for element in parsed.iter()} <= {
         "svg", "title", "desc", "style", "rect", "text", "line", "circle",

@@ -5,17 +5,14 @@ from __future__ import annotations
 import time
 
 from d4explain.client.errors import UnsuccessfulJobError
-from d4explain.client.http_transport import HttpTransport
 from d4explain.client.job_waiting import OnProgress, wait_for_job
+from d4explain.client.operations.explanation_requests import get_explanation
 from d4explain.client.resources import Explanation
+from d4explain.client.transport.http_transport import HttpTransport
 from d4explain.contracts.job_states import JobState, Stage
 
 
-def get_explanation(transport: HttpTransport, explanation_id: str) -> Explanation:
-    return Explanation.model_validate(transport.get(f"/v1/explanations/{explanation_id}"))
-
-
-def wait_for_answer(
+async def wait_for_answer(
     transport: HttpTransport,
     explanation: Explanation,
     stage: Stage,
@@ -34,8 +31,8 @@ def wait_for_answer(
         jobs.insert(0, first.job)
     for job_id in jobs:
         left = None if deadline is None else max(0.0, deadline - time.monotonic())
-        wait_for_job(transport, job_id, on_progress=on_progress, timeout=left, check=False)
-        current = get_explanation(transport, explanation.id)
+        await wait_for_job(transport, job_id, on_progress=on_progress, timeout=left, check=False)
+        current = await get_explanation(transport, explanation.id)
         if current.result is not None and current.state is not JobState.CANCELED:
             return current
     raise UnsuccessfulJobError(current.job)

@@ -10,25 +10,25 @@ from typing import Any
 import httpx
 
 from d4explain.client.errors import RefusedError
-from d4explain.client.http_transport import HttpTransport
 from d4explain.client.job_waiting import wait_for_job
-from d4explain.client.resource_paths import gnn_path
+from d4explain.client.operations.resource_paths import gnn_path
 from d4explain.client.resources import Gnn
+from d4explain.client.transport.http_transport import HttpTransport
 
 Form = dict[str, Any]  # parts of a multipart form, as httpx takes them
 JsonSource = Mapping[str, Any] | Path
 UNPROCESSABLE = 422
 
 
-def register_gnn(transport: HttpTransport, form: Form) -> Gnn:
+async def register_gnn(transport: HttpTransport, form: Form) -> Gnn:
     """The GNN after its probe; a rejected GNN has the report of its probe."""
-    answer = transport.send("POST", "/v1/gnns", files=form, accept=(UNPROCESSABLE,))
+    answer = await transport.send("POST", "/v1/gnns", files=form, accept=(UNPROCESSABLE,))
     if answer.status_code == UNPROCESSABLE:
         return _rejected_gnn(answer)
     gnn = answer.json()
     if gnn.get("state") == "probing":
-        wait_for_job(transport, gnn["job_id"], check=False)
-        gnn = transport.get(gnn_path(gnn["id"]))
+        await wait_for_job(transport, gnn["job_id"], check=False)
+        gnn = await transport.get(gnn_path(gnn["id"]))
     return Gnn.model_validate(gnn)
 
 

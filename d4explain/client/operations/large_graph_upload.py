@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
-from d4explain.client.http_transport import FileChunks, HttpTransport
+from d4explain.client.graph_formats.parquet import as_npz
 from d4explain.client.resources import Dataset
+from d4explain.client.transport.connections import FileChunks
+from d4explain.client.transport.http_transport import HttpTransport
 
 UPLOAD_SECONDS = 600.0  # the API answers after it has read the whole graph
 _CONTENT_TYPES = {".npz": "application/x-npz", ".ndjson": "application/x-ndjson"}
 _PARQUET = ".parquet"  # converted to npz before the upload
 
 
-def upload_large_graph(
+async def upload_large_graph(
     transport: HttpTransport, name: str, file: Path, features: Path | None = None
 ) -> Dataset:
     """See `Client.upload_large_graph`."""
@@ -22,19 +25,18 @@ def upload_large_graph(
             f"got {features.name} next to {file.name}"
         )
     if file.suffix == _PARQUET:
-        from d4explain.client.parquet import as_npz  # noqa: PLC0415 - other calls need no NumPy
+        with ExitStack() as files:
+            npz = await transport.connection.call(files.enter_context, as_npz(file, features))
+            return await _upload(transport, name, npz)
+    return await _upload(transport, name, file)
 
-        with as_npz(file, features) as npz:
-            return _upload(transport, name, npz)
-    return _upload(transport, name, file)
 
-
-def _upload(transport: HttpTransport, name: str, file: Path) -> Dataset:
+async def _upload(transport: HttpTransport, name: str, file: Path) -> Dataset:
     if file.suffix not in _CONTENT_TYPES:
         *others, last = *_CONTENT_TYPES, _PARQUET
         supported = f"{', '.join(others)} and {last}"
         raise ValueError(f"{file.name} is not supported; large graphs are {supported} files")
-    answer = transport.send(
+    answer = await transport.send(
         "POST",
         "/v1/datasets/large",
         params={"name": name},

@@ -1,0 +1,1 @@
+"""Answers of explanations: waiting, progress, conversion and notebook output."""

@@ -1,0 +1,62 @@
+"""Requests about reference sets."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from d4explain.client.graph_formats.posted_graphs import Graphs
+from d4explain.client.operations.dataset_requests import create_dataset
+from d4explain.client.operations.large_graph_upload import upload_large_graph
+from d4explain.client.operations.resource_paths import (
+    DatasetReference,
+    GnnReference,
+    dataset_path,
+    reference_of,
+)
+from d4explain.client.resources import Dataset
+from d4explain.client.transport.http_transport import HttpTransport
+from d4explain.client.transport.operation import Listing, Operation
+
+
+class DatasetOperations:
+    _transport: HttpTransport
+
+    @Operation
+    async def create_dataset(
+        self, name: str, graphs: Graphs, gnn: GnnReference | None = None
+    ) -> Dataset:
+        """Create a version of a reference set.
+
+        `gnn` provides the featuriser if the graphs are SMILES, and the names of labels.
+        """
+        reference = None if gnn is None else reference_of(gnn)
+        return await create_dataset(self._transport, name, graphs, reference)
+
+    @Operation
+    async def upload_large_graph(
+        self, name: str, file: Path, features: Path | None = None
+    ) -> Dataset:
+        """Upload one large graph (.npz, .ndjson or .parquet) to explain its nodes.
+
+        A Parquet file is an edge list with the integer columns `source` and `target`. `features` is
+        then a second Parquet file with one row per node, ordered by node number. It has a list
+        column `x`, or one numeric column per feature.
+        """
+        return await upload_large_graph(self._transport, name, file, features)
+
+    @Operation
+    async def dataset(self, dataset: DatasetReference) -> Dataset:
+        """One reference set, by `set_…`, `name@2`, or `name` for its newest version."""
+        return Dataset.model_validate(await self._transport.get(dataset_path(dataset)))
+
+    @Listing
+    async def datasets(self, name: str | None = None) -> AsyncIterator[Dataset]:
+        """All reference sets, or all versions of one name; newest first."""
+        async for item in self._transport.items("/v1/datasets", name=name):
+            yield Dataset.model_validate(item)
+
+    @Operation
+    async def delete_dataset(self, dataset: DatasetReference) -> None:
+        """Delete a reference set and what was trained for it; refused while a job uses it."""
+        await self._transport.send("DELETE", dataset_path(dataset))

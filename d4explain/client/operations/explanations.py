@@ -1,0 +1,164 @@
+"""Requests about denoisers and explanations."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Literal, Unpack
+
+from d4explain.client.operations.answer_waiting import wait_for_answer
+from d4explain.client.graph_formats.posted_graphs import Graphs
+from d4explain.client.job_waiting import OnProgress
+from d4explain.client.operations.explanation_requests import (
+    PATH,
+    class_body,
+    counterfactual_body,
+    get_explanation,
+    graph_content,
+    inputs_of,
+    request_estimate,
+    request_explanation,
+)
+from d4explain.client.operations.resource_paths import (
+    DatasetReference,
+    GnnReference,
+    reference_of,
+)
+from d4explain.client.options import ClassOptions, ClassReference, CounterfactualOptions
+from d4explain.client.resources import Denoiser, Estimate, Explanation
+from d4explain.client.transport.http_transport import HttpTransport
+from d4explain.client.transport.operation import Listing, Operation
+from d4explain.contracts.counterfactual_results import CounterfactualResult
+from d4explain.contracts.job_states import Stage
+from d4explain.contracts.requests import DenoiserConfig
+from d4explain.contracts.results import ClassResult
+
+
+class ExplanationOperations:
+    _transport: HttpTransport
+
+    @Operation
+    async def train_denoiser(
+        self,
+        gnn: GnnReference,
+        dataset: DatasetReference,
+        objective: str = "counterfactual",
+        config: DenoiserConfig | None = None,
+    ) -> Denoiser:
+        """The denoiser of a GNN and a reference set; starts its training if it does not exist."""
+        body: dict[str, Any] = {
+            "gnn": reference_of(gnn),
+            "dataset": reference_of(dataset),
+            "objective": objective,
+        }
+        if config is not None:
+            body["config"] = config.model_dump(exclude_none=True)
+        answer = await self._transport.send("POST", "/v1/denoisers", json=body)
+        return Denoiser.model_validate(answer.json())
+
+    @Operation
+    async def denoiser(self, denoiser_id: str) -> Denoiser:
+        """One denoiser."""
+        return Denoiser.model_validate(await self._transport.get(f"/v1/denoisers/{denoiser_id}"))
+
+    @Listing
+    async def denoisers(self) -> AsyncIterator[Denoiser]:
+        """All denoisers, newest first."""
+        async for item in self._transport.items("/v1/denoisers"):
+            yield Denoiser.model_validate(item)
+
+    @Operation
+    async def explain_counterfactual(
+        self,
+        gnn: GnnReference,
+        dataset: DatasetReference,
+        graphs: Graphs,
+        **options: Unpack[CounterfactualOptions],
+    ) -> Explanation:
+        """Ask for the smallest believable edits that change the prediction.
+
+        The first question about a GNN trains a denoiser and witnesses; `result(…,
+        wait_for="provisional")` has an answer before. explainer="search" trains no denoiser; with
+        aim="minimal" and judges="none" nothing is trained. A node classifier needs one graph and
+        node="a" or nodes=["a", "b"]. If the reference set is one large graph, give no graph and
+        the numbers of its nodes. max_queries=500 limits the graphs that are sent to a black box.
+        """
+        body = counterfactual_body(inputs_of(gnn, dataset), graphs, options)
+        return await request_explanation(self._transport, body)
+
+    @Operation
+    async def estimate_counterfactual(
+        self,
+        gnn: GnnReference,
+        dataset: DatasetReference,
+        graphs: Graphs,
+        **options: Unpack[CounterfactualOptions],
+    ) -> Estimate:
+        """The cost of `explain_counterfactual` with the same arguments; queues nothing."""
+        body = counterfactual_body(inputs_of(gnn, dataset), graphs, options)
+        return await request_estimate(self._transport, body)
+
+    @Operation
+    async def explain_class(
+        self,
+        gnn: GnnReference,
+        dataset: DatasetReference,
+        target_class: ClassReference,
+        **options: Unpack[ClassOptions],
+    ) -> Explanation:
+        """Ask for graphs typical of a class, given by its number or name."""
+        body = class_body(inputs_of(gnn, dataset), target_class, options)
+        return await request_explanation(self._transport, body)
+
+    @Operation
+    async def explanation(self, explanation_id: str) -> Explanation:
+        """One explanation, with its result if its job has succeeded."""
+        return await get_explanation(self._transport, explanation_id)
+
+    @Listing
+    async def explanations(
+        self,
+        *,
+        kind: Literal["counterfactual", "class"] | None = None,
+        gnn: GnnReference | None = None,
+    ) -> AsyncIterator[Explanation]:
+        """All explanations, or those of a kind or a GNN, without their results; newest first."""
+        filters = {"kind": kind, "gnn": gnn and reference_of(gnn)}
+        async for item in self._transport.items(PATH, **filters):
+            yield Explanation.model_validate(item)
+
+    @Operation
+    async def result(
+        self,
+        explanation: Explanation,
+        *,
+        wait_for: Literal["provisional", "final"] = "final",
+        on_progress: OnProgress | None = None,
+        timeout: float | None = None,
+    ) -> CounterfactualResult | ClassResult:
+        """Wait for an answer of an explanation.
+
+        If networks have to be trained first, `wait_for="provisional"` returns the answer of a
+        search, which comes at once; its `stage` says so and `final_adds` what is missing. If the
+        training fails, the provisional answer is also what "final" returns.
+        """
+        answered = await wait_for_answer(
+            self._transport,
+            explanation,
+            Stage(wait_for),
+            on_progress=on_progress,
+            timeout=timeout,
+        )
+        assert answered.result is not None
+        return answered.result
+
+    @Operation
+    async def drawing(self, explanation_id: str, graph: int = 0, alternative: int = 0) -> bytes:
+        """One graph of an explanation drawn as SVG."""
+        return await graph_content(self._transport, explanation_id, "svg", graph, alternative)
+
+    @Operation
+    async def graph_file(
+        self, explanation_id: str, form: str, graph: int = 0, alternative: int = 0
+    ) -> bytes:
+        """One graph of an explanation as `graphml`, `cytoscape` or `pyg`."""
+        return await graph_content(self._transport, explanation_id, form, graph, alternative)

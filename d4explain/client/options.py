@@ -1,0 +1,65 @@
+"""Options of explanations: fields of POST /v1/explanations; docs/glossary.md describes each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypedDict
+
+from d4explain.contracts.requests import (
+    Aim,
+    ClassExplainer,
+    DenoiserConfig,
+    Explainer,
+    Preset,
+    RegulariserName,
+)
+from d4explain.contracts.results import NodeId
+
+ClassReference = int | str  # the number of a class, or its name in the spec of the GNN
+
+
+class Constraints(TypedDict, total=False):
+    """Limits for the edits of a counterfactual."""
+
+    max_edits: int
+    max_ratio: float  # of edits to edges, above 0 and at most 1
+    actions: Literal["both", "add", "remove"]
+    keep_connected: bool
+    valid_molecule: bool
+    only_seen: bool
+    # Of one graph; for several graphs, one such list per graph.
+    frozen_nodes: Sequence[NodeId] | Sequence[Sequence[NodeId]]
+    frozen_edges: Sequence[Sequence[NodeId]] | Sequence[Sequence[Sequence[NodeId]]]
+
+
+class CounterfactualOptions(TypedDict, total=False):
+    """What `explain` and `estimate` accept besides the graphs; the API has the defaults."""
+
+    node: NodeId
+    nodes: Sequence[NodeId]
+    target_class: ClassReference
+    alternatives: int
+    aim: Aim
+    judges: Sequence[str] | Literal["none"]
+    constraints: Constraints
+    explainer: Explainer
+    preset: Preset
+    seed: int
+    time_budget: float  # seconds
+    max_queries: int
+    denoiser: str | DenoiserConfig | dict[str, Any]  # an id, or how to train one
+
+
+class ClassOptions(TypedDict, total=False):
+    """What `explain_class` accepts besides the class; the API has the defaults."""
+
+    node_count: int
+    example_count: int
+    preset: Preset
+    candidates: int
+    steps: int
+    regularisers: dict[RegulariserName, float]
+    explainer: ClassExplainer
+    seed: int
+    time_budget: float  # seconds
+    denoiser: str | DenoiserConfig | dict[str, Any]  # an id, or how to train one
