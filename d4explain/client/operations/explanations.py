@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, Literal, Unpack
 
-from d4explain.client.errors import UnsuccessfulJobError
 from d4explain.client.graph_formats.posted_graphs import Graphs
-from d4explain.client.job_waiting import OnProgress, wait_for_job
+from d4explain.client.job_waiting import OnProgress
+from d4explain.client.operations.answer_waiting import wait_for_answer
 from d4explain.client.operations.explanation_requests import (
     PATH,
     class_body,
@@ -133,13 +133,11 @@ class ExplanationOperations:
         timeout: float | None = None,
     ) -> CounterfactualResult | ClassResult:
         """Wait for the result of an explanation."""
-        await wait_for_job(
-            self._transport, explanation.job.id, on_progress=on_progress, timeout=timeout
+        answered = await wait_for_answer(
+            self._transport, explanation, on_progress=on_progress, timeout=timeout
         )
-        finished = await get_explanation(self._transport, explanation.id)
-        if finished.result is None:
-            raise UnsuccessfulJobError(finished.job)
-        return finished.result
+        assert answered.result is not None
+        return answered.result
 
     @Operation
     async def drawing(self, explanation_id: str, graph: int = 0, alternative: int = 0) -> bytes:

@@ -7,15 +7,16 @@ from contextlib import ExitStack
 from html import escape
 from typing import Self
 
-from d4explain.client.answers.answer import Answer
-from d4explain.client.answers.drawing import Drawing
-from d4explain.client.answers.notebook_html import answers_html
-from d4explain.client.answers.progress import shown_progress
-from d4explain.client.errors import RefusedError, UnsuccessfulJobError
+from d4explain.client.errors import RefusedError
 from d4explain.client.graph_formats.answer_graphs import AnswerGraph
-from d4explain.client.job_waiting import OnProgress, wait_for_job
-from d4explain.client.operations.explanation_requests import get_explanation, graph_content
+from d4explain.client.job_waiting import OnProgress
+from d4explain.client.operations.answer_waiting import wait_for_answer
+from d4explain.client.operations.explanation_requests import graph_content
 from d4explain.client.resources import Explanation, Job
+from d4explain.client.results.answer import Answer
+from d4explain.client.results.drawing import Drawing
+from d4explain.client.results.notebook_html import answers_html
+from d4explain.client.results.progress import shown_progress
 from d4explain.client.transport.http_transport import HttpTransport
 from d4explain.client.transport.operation import AsyncCaller, BlockingCaller, Operation, run
 from d4explain.contracts.counterfactual_results import CounterfactualResult
@@ -97,12 +98,9 @@ class BaseAnswers(Sequence[Answer]):
     async def _wait(self, timeout: float | None, on_progress: OnProgress | None) -> None:
         with ExitStack() as display:
             report = on_progress or display.enter_context(shown_progress())
-            await wait_for_job(
-                self._transport, self.explanation.job.id, on_progress=report, timeout=timeout
+            self.explanation = await wait_for_answer(
+                self._transport, self.explanation, on_progress=report, timeout=timeout
             )
-        self.explanation = await get_explanation(self._transport, self.id)
-        if self.explanation.result is None:
-            raise UnsuccessfulJobError(self.explanation.job)
 
     def __repr__(self) -> str:
         if self.explanation.result is None:
