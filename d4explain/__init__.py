@@ -6,8 +6,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from d4explain.client.answers.answer import Answer, NoCounterfactualError
-    from d4explain.client.answers.answers import Answers, AsyncAnswers, UnfinishedError
     from d4explain.client.client import AsyncClient, Client
     from d4explain.client.errors import (
         ApiError,
@@ -19,6 +17,8 @@ if TYPE_CHECKING:
     )
     from d4explain.client.graph_formats.answer_graphs import ConversionError
     from d4explain.client.graph_formats.posted_graphs import GraphFormatError
+    from d4explain.client.results.answer import Answer, NoCounterfactualError
+    from d4explain.client.results.answers import Answers, AsyncAnswers, UnfinishedError
 
 __all__ = [
     "Answer",
@@ -38,8 +38,8 @@ __all__ = [
     "WaitTimeoutError",
 ]
 _MODULES = {
-    "answers.answer": ("Answer", "NoCounterfactualError"),
-    "answers.answers": ("Answers", "AsyncAnswers", "UnfinishedError"),
+    "results.answer": ("Answer", "NoCounterfactualError"),
+    "results.answers": ("Answers", "AsyncAnswers", "UnfinishedError"),
     "client": ("AsyncClient", "Client"),
     "graph_formats.answer_graphs": ("ConversionError",),
     "graph_formats.posted_graphs": ("GraphFormatError",),

@@ -24,9 +24,9 @@ from d4explain.cli.tables import (
     stage_lines,
     summary_lines,
 )
-from d4explain.client.answers.progress import JOB_TITLES
 from d4explain.client.client import Client
 from d4explain.client.resources import Denoiser, Explanation, Gnn
+from d4explain.client.results.progress import JOB_TITLES
 from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.contracts.job_states import GnnState
 from d4explain.contracts.results import ClassResult

@@ -19,8 +19,8 @@ from rich.progress import (
 )
 from rich.table import Column
 
-from d4explain.client.answers.progress import JOB_TITLES
 from d4explain.client.resources import Job
+from d4explain.client.results.progress import JOB_TITLES
 from d4explain.contracts.job_states import JobState
 
 LINE_SECONDS = 10.0  # time between progress lines if the output is not a terminal

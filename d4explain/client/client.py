@@ -15,7 +15,6 @@ from typing import Any, Self, Unpack
 import httpx
 
 from d4explain.client.address import api_address
-from d4explain.client.answers.answers import Answers, AsyncAnswers
 from d4explain.client.graph_formats.posted_graphs import Graphs
 from d4explain.client.operations.datasets import DatasetOperations
 from d4explain.client.operations.explanation_requests import (
@@ -30,6 +29,7 @@ from d4explain.client.operations.jobs import JobOperations
 from d4explain.client.operations.resource_paths import DatasetReference, GnnReference
 from d4explain.client.options import CounterfactualOptions
 from d4explain.client.resources import Explanation
+from d4explain.client.results.answers import Answers, AsyncAnswers
 from d4explain.client.transport.connections import (
     AsyncConnection,
     BlockingConnection,

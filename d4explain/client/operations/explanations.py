@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, Literal, Unpack
 
-from d4explain.client.operations.answer_waiting import wait_for_answer
 from d4explain.client.graph_formats.posted_graphs import Graphs
 from d4explain.client.job_waiting import OnProgress
+from d4explain.client.operations.answer_waiting import wait_for_answer
 from d4explain.client.operations.explanation_requests import (
     PATH,
     class_body,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from d4explain.client.answers.progress import bar_html, shown_progress
 from d4explain.client.resources import Job
+from d4explain.client.results.progress import bar_html, shown_progress
 from tests.unit.d4explain.client.test_client import job
 
 

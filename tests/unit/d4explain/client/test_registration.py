@@ -106,7 +106,9 @@ def test_reference_sets_are_posted_listed_and_deleted(served, client, tmp_path, 
     graphs.write_text(json.dumps({"graphs": [{"edge_index": [[0, 1], [1, 2]]}] * 2}))
     run("datasets", "create", str(graphs), "--name", "paths [1]", *url)
     (dataset,) = client.datasets()
-    assert capsys.readouterr().out == f"{dataset.id}: 2 graphs of 3.0 nodes on average\n"
+    assert (
+        capsys.readouterr().out == f"{dataset.id} (paths [1]@1): 2 graphs of 3.0 nodes on average\n"
+    )
     assert (dataset.name, dataset.mean_edges) == ("paths [1]", 2.0)
     run("datasets", "list", *url)
     listed = capsys.readouterr().out

@@ -197,7 +197,7 @@ def test_predictions_are_in_the_first_response(api):
     gnn = api.gnn()
     result = {
         "kind": "prediction",
-        "predictions": [{"predicted_class": 1, "probabilities": [0.2, 0.8]}],
+        "predictions": [{"predicted_class": 1, "class_name": "b", "probabilities": [0.2, 0.8]}],
     }
     worker = api.soon(
         lambda: api.finish(api.queued("predict")[0], result),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from d4explain.client.answers.answer import Answer
 from d4explain.client.graph_formats.answer_graphs import AnswerGraph
+from d4explain.client.results.answer import Answer
 from d4explain.contracts.results import Edit, Prediction
 
 _MAX_ROWS = 20

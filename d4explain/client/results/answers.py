@@ -7,16 +7,16 @@ from contextlib import ExitStack
 from html import escape
 from typing import Literal, Self
 
-from d4explain.client.operations.answer_waiting import wait_for_answer
-from d4explain.client.answers.answer import Answer
-from d4explain.client.answers.drawing import Drawing
-from d4explain.client.answers.notebook_html import answers_html
-from d4explain.client.answers.progress import shown_progress
 from d4explain.client.errors import RefusedError
 from d4explain.client.graph_formats.answer_graphs import AnswerGraph
 from d4explain.client.job_waiting import OnProgress
+from d4explain.client.operations.answer_waiting import wait_for_answer
 from d4explain.client.operations.explanation_requests import graph_content
 from d4explain.client.resources import Explanation, Job
+from d4explain.client.results.answer import Answer
+from d4explain.client.results.drawing import Drawing
+from d4explain.client.results.notebook_html import answers_html
+from d4explain.client.results.progress import shown_progress
 from d4explain.client.transport.http_transport import HttpTransport
 from d4explain.client.transport.operation import AsyncCaller, BlockingCaller, Operation, run
 from d4explain.contracts.counterfactual_results import CounterfactualResult
