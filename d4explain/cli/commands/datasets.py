@@ -43,7 +43,8 @@ def create(
 def list_datasets(limit: Annotated[int, typer.Option(min=1)] = 20, url: Url = None) -> None:
     """List the newest reference sets."""
     table = Table("set", "name", "graphs", "features", "mean nodes", "mean edges", box=None)
-    table.columns[0].no_wrap = True  # a cut id is of no use
+    for column in table.columns[:2]:
+        column.no_wrap = True  # ids and names are there to be copied
     with Client(api_address(url)) as client:
         for dataset in islice(client.datasets(), limit):
             sizes = f"{dataset.mean_nodes:.1f}", f"{dataset.mean_edges:.1f}"
