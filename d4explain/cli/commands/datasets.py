@@ -42,14 +42,15 @@ def create(
 @app.command("list")
 def list_datasets(limit: Annotated[int, typer.Option(min=1)] = 20, url: Url = None) -> None:
     """List the newest reference sets."""
-    table = Table(
-        "set", "name", "version", "graphs", "features", "mean nodes", "mean edges", box=None
-    )
+    table = Table("set", "name", "graphs", "features", "mean nodes", "mean edges", box=None)
+    for column in table.columns[:2]:
+        column.no_wrap = True  # ids and names are there to be copied
     with Client(api_address(url)) as client:
         for dataset in islice(client.datasets(), limit):
             sizes = f"{dataset.mean_nodes:.1f}", f"{dataset.mean_edges:.1f}"
             counts = str(dataset.graph_count), str(dataset.features)
-            table.add_row(dataset.id, escape(dataset.name), str(dataset.version), *counts, *sizes)
+            name = escape(f"{dataset.name}@{dataset.version}")
+            table.add_row(dataset.id, name, *counts, *sizes)
     output().print(table if table.row_count else "no reference sets")
 
 

@@ -113,7 +113,7 @@ def test_reference_sets_are_posted_listed_and_deleted(served, client, tmp_path, 
     run("datasets", "list", *url)
     listed = capsys.readouterr().out
     assert dataset.id in listed
-    assert "paths [1]" in listed
+    assert "paths [1]@1" in listed
     run("datasets", "delete", dataset.id, *url)
     assert not list(client.datasets())
 
