@@ -31,6 +31,7 @@ class CounterfactualConfig:
     believable: BelievableConfig = field(default_factory=BelievableConfig)
     candidates: CandidateConfig = field(default_factory=CandidateConfig)  # for large graphs
     # For ablations:
+    samples: Literal["denoiser", "ranking", "none"] = "denoiser"
     prune: bool = True  # False returns flips with their unnecessary edits
     effect_source: EffectSource = EffectSource.DENOISER
 

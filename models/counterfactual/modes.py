@@ -92,6 +92,10 @@ class AllPairs:
         generator: torch.Generator,
         device: torch.device,
     ) -> Samples:
+        if self.config.samples == "none":
+            return Samples([], drawn=0)
+        if self.config.samples == "ranking":
+            return Samples(top_k_edit_sets(ranker, self.space.present, self.space.budget), drawn=0)
         return proposer.sample(self.space, ranker, generator, device)
 
 
@@ -138,6 +142,8 @@ class CandidatePairs:
         device: torch.device,
     ) -> Samples:
         """The best-ranked edits, because the denoiser cannot sample a large graph as a whole."""
+        if self.config.samples == "none":
+            return Samples([], drawn=0)
         return Samples(top_k_edit_sets(ranker, self.space.present, self.space.budget), drawn=0)
 
 

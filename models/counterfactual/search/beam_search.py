@@ -122,7 +122,7 @@ class BeamSearch:
         if len(tried) == self._oracle.space.count:
             return torch.zeros(len(self._ranker.plausibility))
         predicted = self._ranker.gains
-        if not self._corrects_ranking:
+        if not self._corrects_ranking or not self._config.corrects_ranking:
             return predicted.clone()
         measured = self._measured_gains(tried)
         return corrected(self._oracle.space, predicted, torch.tensor(tried), measured)

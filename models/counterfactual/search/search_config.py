@@ -22,6 +22,7 @@ class SearchConfig:
     min_flips: int = 6  # flips to find, so that natural ones can be selected
     batch_size: int = 4  # sets evaluated between two checks for enough flips
     extend_pool: bool = True  # double the pool if none of its edits flips the GNN
+    corrects_ranking: bool = True  # measured gains correct the ranking of the second half
     # A depth ends when (known flips) · (consecutive misses) reaches this; None means no limit.
     stale_limit: int | None = 24
     beam_divisor: int = 3  # narrows the beam once a flip is known
