@@ -73,7 +73,6 @@ def _explaining(**changes: Any) -> Variant:
 _LARGE = CandidateConfig(above_nodes=0)
 VARIANTS = {
     FULL: _explaining(),
-    "no_lcf": Variant(CounterfactualConfig(alternatives=ALTERNATIVES), DenoiserKind.WITHOUT_LCF),
     "no_plausibility": _searching(states_by_plausibility=0, plausibility_weight=0.0),
     "one_sample": _explaining(proposals=Proposals((0.01,), 1, 1)),
     "ranked_samples": _explaining(samples="ranking"),

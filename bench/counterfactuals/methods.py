@@ -5,7 +5,6 @@ Each ablation differs from `d4` in one respect:
 - `d4_no_denoiser`: same search and selection, but plausibilities and samples are assigned to random
   pairs, and no effects are predicted, so all pairs are tried.
 - `d4_slopes`: the GNN's gradients select the pairs to try.
-- `d4_no_lcf`: the denoiser is trained without the counterfactual loss (alpha = 0).
 - `d4_no_guidance`: the beam search ignores plausibility.
 - `d4_no_pruning`: flips are not pruned.
 - `d4_one_sample`: one noisy graph, one sample.
@@ -69,15 +68,13 @@ class DenoiserKind(Enum):
     """The training recipe of the denoiser that a method needs."""
 
     OURS = "default"
-    WITHOUT_LCF = "no_lcf"
     PAPER = "paper"
 
     def recipe(self, dataset: str, steps: int | None = None) -> Recipe | PaperRecipe:
         """None keeps the recipe's steps; the paper's recipe has an affordable size."""
         if self is DenoiserKind.PAPER:
             return replace(affordable_recipe(dataset), steps=steps)
-        alpha = 0.0 if self is DenoiserKind.WITHOUT_LCF else None
-        return recipe_for(Objective.COUNTERFACTUAL, steps=steps, alpha=alpha)
+        return recipe_for(Objective.COUNTERFACTUAL, steps=steps)
 
 
 @dataclass(frozen=True)
@@ -119,9 +116,6 @@ DIFFUSION_METHODS = {
     "d4_slopes": DiffusionMethod(
         DenoiserKind.OURS,
         CounterfactualConfig(alternatives=ALTERNATIVES, effect_source=EffectSource.SLOPES),
-    ),
-    "d4_no_lcf": DiffusionMethod(
-        DenoiserKind.WITHOUT_LCF, CounterfactualConfig(alternatives=ALTERNATIVES)
     ),
     "d4_no_guidance": DiffusionMethod(
         DenoiserKind.OURS,

@@ -83,9 +83,7 @@ class FixedDenoiser(Denoiser):
         super().__init__(DenoiserShape(FEATURES, hidden=4, blocks=1))
         self._answer = answer
 
-    def forward(
-        self, noisy: DenseGraphs, noise: NoiseLevel, conditioned: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, noisy: DenseGraphs, noise: NoiseLevel) -> Tensor:
         return (40 * self._answer - 20).expand(noisy.count, -1, -1)
 
 
