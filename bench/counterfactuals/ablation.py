@@ -38,14 +38,11 @@ from bench.progress import OnProgress
 from bench.report.provenance import provenance
 from d4explain.gnn.graphs import Graph
 from models.counterfactual.config import CounterfactualConfig
-from models.counterfactual.denoiser_proposals import Proposals
-from models.counterfactual.large.candidate_space import CandidateConfig
 from models.counterfactual.search.search_config import SearchConfig
 from models.metrics.scores import Instance, cf_acc_auc, cf_acc_curve
 
 DATASETS = ("ba3motif", "mutagenicity", "nci1", "tree_cycle")
 FULL = "full"  # the variant that the others are compared with
-CANDIDATES = "candidates"  # the full search for large graphs, forced on graphs of any size
 _SAVED_FIGURES = (
     *("auc_strict", "flip_rate", "mean_edits", "mmd_heldout", "mmd_floor", "alternatives"),
     *("gnn_evaluations", "gnn_gradients", "cpu_seconds", "train_seconds"),
@@ -58,7 +55,6 @@ class Variant:
 
     config: CounterfactualConfig
     denoiser: DenoiserKind = DenoiserKind.OURS
-    compared_with: str = FULL
 
 
 def _searching(**changes: Any) -> Variant:
@@ -70,31 +66,17 @@ def _explaining(**changes: Any) -> Variant:
     return Variant(CounterfactualConfig(alternatives=ALTERNATIVES, **changes))
 
 
-_LARGE = CandidateConfig(above_nodes=0)
 VARIANTS = {
     FULL: _explaining(),
-    "no_plausibility": _searching(states_by_plausibility=0, plausibility_weight=0.0),
-    "one_sample": _explaining(proposals=Proposals((0.01,), 1, 1)),
-    "ranked_samples": _explaining(samples="ranking"),
-    "no_samples": _explaining(samples="none"),
-    "no_exchange": _searching(exchange_flips=0),
     "no_stale_limit": _searching(stale_limit=None),
-    "no_beam_divisor": _searching(beam_divisor=1),
-    "no_correction": _searching(corrects_ranking=False),
-    "no_extension": _searching(extend_pool=False),
     "pool_16": _searching(calibrated=False, pool=16),
     "pool_32": _searching(calibrated=False, pool=32),
     "pool_64": _searching(calibrated=False, pool=64),
-    "pool_32_no_extension": _searching(calibrated=False, pool=32, extend_pool=False),
     "all_pairs": _searching(pool=None),
     "batch_16": _searching(batch_size=16),
     "no_min_flips": _searching(min_flips=1),
     "no_wide_depth": _searching(wide_depth=1000),
     "no_all_sets": _searching(all_sets=1),
-    CANDIDATES: _explaining(candidates=_LARGE),
-    "candidates_no_bundles": replace(
-        _explaining(candidates=_LARGE, samples="none"), compared_with=CANDIDATES
-    ),
 }
 
 
@@ -170,12 +152,11 @@ def measure_ablation(
             train_seconds=denoisers[variant.denoiser][1],
         )
         row = {key: value for key, value in asdict(figures).items() if key in _SAVED_FIGURES}
-        compared = answers.get(variant.compared_with)
+        compared = answers.get(FULL)
         rows.append(
             {
                 "dataset": task.name,
                 "variant": name,
-                "compared_with": variant.compared_with,
                 "instances": InstancePart.VALIDATION.value,
                 "n": len(instances),
                 **row,
