@@ -16,6 +16,7 @@ from bench.classes.figures import ClassRow
 from bench.classes.methods import EXPLANATIONS
 from bench.console import command_line, console, show_progress, write_rows
 from bench.counterfactuals.ablation import DATASETS as ABLATION_DATASETS
+from bench.counterfactuals.ablation import KEYS as ABLATION_KEYS
 from bench.counterfactuals.ablation import VARIANTS, measure_ablation
 from bench.counterfactuals.comparison import compare_methods
 from bench.counterfactuals.dump import dump
@@ -193,7 +194,7 @@ def ablation(
         if save:
             command = command_line(context)
             saved = [{**row, "command": command} for row in rows]
-            console.print(f"Written to {merge_rows('ablation', saved, ('variant', 'seed'))}")
+            console.print(f"Written to {merge_rows('ablation', saved, ABLATION_KEYS)}")
 
 
 @app.command()

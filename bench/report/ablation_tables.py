@@ -1,4 +1,7 @@
-"""The ablation as Markdown tables: per data set the means over seeds of each variant."""
+"""The ablation as Markdown tables: per data set the means over seeds of each variant.
+
+The report leaves them out, because they show validation instances.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from bench.report.results_store import RESULTS, Row
 
 _COLUMNS = {
     "variant": "variant",
+    "n": "instances",
     "seeds": "seeds",
     "auc_strict": "AUC",
     "auc_change": "change",
@@ -40,13 +44,14 @@ def saved_ablation(folder: Path = RESULTS) -> list[Row]:
 
 
 def ablation_page(rows: Sequence[Row]) -> str:
-    """One table per data set; the report leaves it out, because it shows validation instances."""
+    """One table per data set; a variant has a line per number of instances."""
     text = ""
     for dataset in dict.fromkeys(row["dataset"] for row in rows):
         own = [row for row in rows if row["dataset"] == dataset]
-        variants = dict.fromkeys(row["variant"] for row in own)
+        groups = dict.fromkeys((row["n"], row["variant"]) for row in own)
         by_variant = [
-            _mean_row([row for row in own if row["variant"] == name]) for name in variants
+            _mean_row([row for row in own if (row["n"], row["variant"]) == group])
+            for group in groups
         ]
         text += f"\n**{dataset}** (validation instances)\n{table(by_variant, _COLUMNS)}"
     return text
@@ -61,6 +66,7 @@ def _mean_row(rows: Sequence[Row]) -> Row:
         means[key] = mean(known) if known else None
     return {
         "variant": rows[0]["variant"],
+        "n": rows[0]["n"],
         "seeds": len(rows),
         **means,
         "mmd_worse": sum(row.get("mmd_change_low", 0) > 0 for row in rows),
