@@ -14,12 +14,12 @@ class SearchConfig:
 
     pool: int | None = 8  # pairs tried as single edits and in the best state; None means all
     calibrated: bool = True  # enlarge the pool to the size that the denoiser's calibration found
-    states: int = 6  # of a depth that are expanded
+    states: int = 9  # of a depth that are expanded
     expansions: int = 8  # pairs per criterion, for every state but the best
     # From depth 2 on, up to this many edit sets are all tried: then no smaller flip exists.
     all_sets: int = 1024
     wide_depth: int = 6  # at larger depths, only the best state is expanded
-    min_flips: int = 6  # flips to find, so that natural ones can be selected
+    min_flips: int = 12  # flips to find, so that natural ones can be selected
     batch_size: int = 4  # sets evaluated between two checks for enough flips
     # A depth ends when (known flips) · (consecutive misses) reaches this; None means no limit.
     stale_limit: int | None = 24
@@ -36,9 +36,9 @@ class SearchConfig:
 
 # A wider search finds smaller and more flips.
 PRESETS: dict[str, SearchConfig] = {
-    "fast": SearchConfig(pool=16, calibrated=False, states=3, expansions=6),
+    "fast": SearchConfig(pool=16, calibrated=False, states=4, expansions=6, min_flips=6),
     "balanced": SearchConfig(),
     "thorough": SearchConfig(
-        pool=None, min_flips=64, stale_limit=None, wide_depth=16, states=12, expansions=16
+        pool=None, min_flips=64, stale_limit=None, wide_depth=16, states=16, expansions=16
     ),
 }
