@@ -13,8 +13,8 @@ class SearchConfig:
     """How many edit sets the search tries."""
 
     pool: int | None = 8  # pairs tried as single edits and in the best state; None means all
-    # Enlarge the pool to the size that the denoiser's calibration found. A fixed size loses AUC (32)
-    # or takes 15 % more evaluations (64).
+    # Enlarge the pool to the size that the denoiser's calibration found. A fixed size loses AUC
+    # (32) or takes 15 % more evaluations (64).
     calibrated: bool = True
     states: int = 9  # of a depth that are expanded; with 6 the answers were less natural
     expansions: int = 8  # pairs per criterion, for every state but the best
