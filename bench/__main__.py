@@ -14,7 +14,10 @@ from bench.classes.comparison import DATASETS as CLASS_DATASETS
 from bench.classes.comparison import class_rows
 from bench.classes.figures import ClassRow
 from bench.classes.methods import EXPLANATIONS
-from bench.console import console, show_progress, write_rows
+from bench.console import command_line, console, show_progress, write_rows
+from bench.counterfactuals.ablation import DATASETS as ABLATION_DATASETS
+from bench.counterfactuals.ablation import KEYS as ABLATION_KEYS
+from bench.counterfactuals.ablation import VARIANTS, measure_ablation
 from bench.counterfactuals.comparison import compare_methods
 from bench.counterfactuals.dump import dump
 from bench.counterfactuals.instances import InstancePart, select_instances
@@ -28,9 +31,10 @@ from bench.gnns.training import show_epochs
 from bench.paper.long_run import CONFIGS, LongRun, measure_point
 from bench.paper.sizes import PREFIX as SIZES_PREFIX
 from bench.paper.sizes import chosen_size, measure_sizes, recipe_of
+from bench.report.ablation_tables import ablation_page, saved_ablation
 from bench.report.provenance import provenance
 from bench.report.report import RESULTS_PAGE, write_report
-from bench.report.results_store import append_rows
+from bench.report.results_store import append_rows, merge_rows
 from bench.report.tables import (
     believability_table,
     class_tables,
@@ -144,6 +148,53 @@ def counterfactual(
     if dump_to is not None:
         dump(dump_to, target, comparison.instances, comparison.answers)
         console.print(f"Written GNN, instances and edits to {dump_to}")
+
+
+@app.command()
+def ablation(
+    context: typer.Context,
+    *,
+    dataset: Annotated[
+        list[str] | None, typer.Option(help="repeatable; default: the data sets of decision 15")
+    ] = None,
+    variant: Annotated[
+        list[str] | None, typer.Option(help="repeatable; default: all variants")
+    ] = None,
+    budget: Annotated[float, typer.Option(help="training seconds per denoiser")] = 120,
+    count: Annotated[int, typer.Option(min=1, help="validation instances to explain")] = 60,
+    believability: Annotated[
+        bool, typer.Option("--believability", help="measure NA and C2ST; takes minutes")
+    ] = False,
+    table: Annotated[
+        bool, typer.Option("--table", help="only print the saved rows as Markdown")
+    ] = False,
+    seed: Seed = 0,
+    save: Annotated[bool, typer.Option("--keep", help="save the rows for `--table`")] = False,
+) -> None:
+    """Compare our method with variants that lack one part, on validation instances."""
+    if table:
+        console.print(ablation_page(saved_ablation()), markup=False, soft_wrap=True)
+        return
+    names = _select(variant, list(VARIANTS), "variant")
+    for name in dataset or ABLATION_DATASETS:
+        task = _task(name, seed)
+        target = _target(task, seed, SECONDS)
+        with show_progress() as on_progress:
+            rows = measure_ablation(
+                task,
+                target,
+                {name: VARIANTS[name] for name in names},
+                budget=budget,
+                count=count,
+                seed=seed,
+                with_believability=believability,
+                on_progress=on_progress,
+            )
+        console.print(ablation_page(rows), markup=False, soft_wrap=True)
+        if save:
+            command = command_line(context)
+            saved = [{**row, "command": command} for row in rows]
+            console.print(f"Written to {merge_rows('ablation', saved, ABLATION_KEYS)}")
 
 
 @app.command()

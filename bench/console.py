@@ -59,7 +59,7 @@ def write_rows(
 ) -> None:
     """Add the command line to the rows, then write them to the JSON file and the results."""
     command = command or str(context.info_name)
-    rows = [{**row, "command": _command_line(context)} for row in rows]
+    rows = [{**row, "command": command_line(context)} for row in rows]
     files: list[Path] = []
     if json_file is not None:
         json_file.parent.mkdir(parents=True, exist_ok=True)
@@ -74,7 +74,7 @@ def write_rows(
         console.print(f"Written to {', '.join(map(str, files))}")
 
 
-def _command_line(context: typer.Context) -> str:
+def command_line(context: typer.Context) -> str:
     """The command that reproduces the rows, without options that name output files."""
     words = ["python", "-m", "bench", str(context.info_name)]
     for parameter in context.command.params:

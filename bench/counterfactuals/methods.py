@@ -2,13 +2,10 @@
 
 Each ablation differs from `d4` in one respect:
 
-- `d4_no_denoiser`: same search and selection, but plausibilities and samples are assigned to random
-  pairs, and no effects are predicted, so all pairs are tried.
+- `d4_no_denoiser`: same search and selection, but plausibilities are assigned to random pairs, and
+  no effects are predicted, so all pairs are tried.
 - `d4_slopes`: the GNN's gradients select the pairs to try.
-- `d4_no_lcf`: the denoiser is trained without the counterfactual loss (alpha = 0).
-- `d4_no_guidance`: the beam search ignores plausibility.
 - `d4_no_pruning`: flips are not pruned.
-- `d4_one_sample`: one noisy graph, one sample.
 
 `believable` has to convince the GNN and its selection witnesses, and leaves only patterns of the
 data. Its ablations:
@@ -38,12 +35,10 @@ from bench.counterfactuals.instances import CPU, EditableInstance, deletion_rule
 from bench.paper.sizes import affordable_recipe
 from d4explain.gnn.network import Gnn
 from models.counterfactual.believable.search import BelievableConfig
-from models.counterfactual.denoiser_proposals import Proposals
 from models.counterfactual.edit_ranking import EffectSource
 from models.counterfactual.explain import CounterfactualConfig, explain
 from models.counterfactual.panel import Panel
 from models.counterfactual.paper.proposals import Decision, PaperSampling
-from models.counterfactual.search.search_config import SearchConfig
 from models.diffusion.edge_denoiser import EdgeDenoiser
 from models.diffusion.recipes import Objective, PaperRecipe, Recipe, recipe_for
 from models.metrics.scores import changed_pairs
@@ -69,15 +64,13 @@ class DenoiserKind(Enum):
     """The training recipe of the denoiser that a method needs."""
 
     OURS = "default"
-    WITHOUT_LCF = "no_lcf"
     PAPER = "paper"
 
     def recipe(self, dataset: str, steps: int | None = None) -> Recipe | PaperRecipe:
         """None keeps the recipe's steps; the paper's recipe has an affordable size."""
         if self is DenoiserKind.PAPER:
             return replace(affordable_recipe(dataset), steps=steps)
-        alpha = 0.0 if self is DenoiserKind.WITHOUT_LCF else None
-        return recipe_for(Objective.COUNTERFACTUAL, steps=steps, alpha=alpha)
+        return recipe_for(Objective.COUNTERFACTUAL, steps=steps)
 
 
 @dataclass(frozen=True)
@@ -120,22 +113,8 @@ DIFFUSION_METHODS = {
         DenoiserKind.OURS,
         CounterfactualConfig(alternatives=ALTERNATIVES, effect_source=EffectSource.SLOPES),
     ),
-    "d4_no_lcf": DiffusionMethod(
-        DenoiserKind.WITHOUT_LCF, CounterfactualConfig(alternatives=ALTERNATIVES)
-    ),
-    "d4_no_guidance": DiffusionMethod(
-        DenoiserKind.OURS,
-        CounterfactualConfig(
-            alternatives=ALTERNATIVES,
-            search=SearchConfig(states_by_plausibility=0, plausibility_weight=0.0),
-        ),
-    ),
     "d4_no_pruning": DiffusionMethod(
         DenoiserKind.OURS, CounterfactualConfig(alternatives=ALTERNATIVES, prune=False)
-    ),
-    "d4_one_sample": DiffusionMethod(
-        DenoiserKind.OURS,
-        CounterfactualConfig(alternatives=ALTERNATIVES, proposals=Proposals((0.01,), 1, 1)),
     ),
     "d4_paper": DiffusionMethod(DenoiserKind.PAPER, paper_config(PaperSampling())),
     "d4_paper_one_sample": DiffusionMethod(

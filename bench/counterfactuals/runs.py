@@ -39,7 +39,7 @@ from bench.report.provenance import code_digest, imported_by, provenance
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn
 from models.diffusion.edge_denoiser import EdgeDenoiser
-from models.diffusion.stored_shapes import denoiser_of
+from models.diffusion.stored_denoisers import load_denoiser
 from models.graphs.neighbourhoods import verify_on_whole
 
 
@@ -179,9 +179,8 @@ class CounterfactualRun:
             partial.replace(file)
         with safe_open(file, framework="pt") as opened:
             metadata = opened.metadata()
-        denoiser = denoiser_of(json.loads(metadata["shape"]))
-        denoiser.load_state_dict(load_file(file))
-        return denoiser.eval(), float(metadata["seconds"])
+        denoiser = load_denoiser(json.loads(metadata["shape"]), load_file(file))
+        return denoiser, float(metadata["seconds"])
 
     def _cache_name(self, *key_parts: object) -> str:
         """A folder or file name with a digest of the GNN, budget, seed and the given values."""

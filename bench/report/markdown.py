@@ -7,7 +7,17 @@ from collections.abc import Mapping, Sequence
 from bench.report.results_store import Row
 
 _TEXT_COLUMNS = frozenset(
-    {"dataset", "method", "figure", "target", "figures", "verdict", "post_hoc", "section"}
+    {
+        "dataset",
+        "method",
+        "variant",
+        "figure",
+        "target",
+        "figures",
+        "verdict",
+        "post_hoc",
+        "section",
+    }
     | {"missed", "command", "commit", "date", "remark", "network"}
 )
 

@@ -70,6 +70,18 @@ def append_rows(command: str, rows: Sequence[Row], folder: Path = RESULTS) -> Pa
     return file
 
 
+def merge_rows(
+    command: str, rows: Sequence[Row], keys: Sequence[str], folder: Path = RESULTS
+) -> Path:
+    """Add rows of one data set to its file; a new row replaces one with the same `keys`."""
+    file = folder / f"{command}-{rows[0]['dataset']}.json"
+    before = json.loads(file.read_text()) if file.is_file() else []
+    by_key = {tuple(row[key] for key in keys): row for row in (*before, *rows)}
+    folder.mkdir(parents=True, exist_ok=True)
+    file.write_text(rows_to_json(list(by_key.values())))
+    return file
+
+
 def read_results(folder: Path = RESULTS) -> Results:
     """Read every result file of the folder, sorted by name."""
     by_command: dict[str, list[Row]] = {}

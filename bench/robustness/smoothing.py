@@ -43,7 +43,7 @@ def smoothed_scores(
 def _denoised(
     denoiser: EdgeDenoiser, graphs: DenseGraphs, levels: tuple[float, ...]
 ) -> DenseGraphs:
-    """P(edge | input, noise level) of the denoiser, without its counterfactual condition.
+    """P(edge | input, noise level) of the denoiser.
 
     The assumed noise preserves density, like most of the denoiser's training noise.
     """
@@ -52,7 +52,7 @@ def _denoised(
     noise = NoiseLevel((removed * edges / max(pairs - edges, 1.0)).clamp(max=0.5), removed)
     repeated = graphs.repeat(len(levels))
     with torch.no_grad():
-        logits = denoiser(repeated, noise, torch.zeros(len(levels)))
+        logits = denoiser(repeated, noise)
     return repeated.with_adjacency(torch.sigmoid(logits) * repeated.pair_mask)
 
 

@@ -45,7 +45,10 @@ class CanonicalGraph(RequestDocument):
 
 
 class DenoiserConfig(RequestDocument):
-    """How a denoiser is trained; part of its identity. None means the recipe's value."""
+    """How a denoiser is trained; part of its identity. None means the recipe's value.
+
+    `alpha` weights the counterfactual loss of the recipe `paper`; `default` has none.
+    """
 
     recipe: Literal["default", "paper"] = "default"
     steps: Annotated[int, Field(ge=1, le=100_000)] | None = None
@@ -53,6 +56,11 @@ class DenoiserConfig(RequestDocument):
     blocks: Annotated[int, Field(ge=1, le=12)] | None = None
     alpha: Annotated[float, Field(ge=0, le=10)] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**53)] = 0
+
+
+def has_unknown_loss(config: DenoiserConfig) -> bool:
+    """Whether the config weights the counterfactual loss of a recipe that has none."""
+    return config.recipe == "default" and bool(config.alpha)
 
 
 class Constraints(RequestDocument):

@@ -13,8 +13,8 @@ NodeId = int | str
 Finder = Annotated[
     Literal["denoiser", "search"],
     Field(
-        description="`denoiser`: the edits come from a denoiser sample, or from a pool of node "
-        "pairs that the denoiser ranked first. `search`: the search evaluated all pairs (on small "
+        description="`denoiser`: the edits come from a pool of node pairs that the denoiser ranked "
+        "first, or the explainer is `d4-paper`. `search`: the search evaluated all pairs (on small "
         "graphs, with the preset `thorough`, or if the denoiser predicts no effects), or the "
         "explainer is `search`. All edits of one counterfactual have the same value."
     ),
@@ -209,11 +209,10 @@ GnnForm = Annotated[
 ObjectiveFallback = Annotated[
     Literal["score_function", "distribution"],
     Field(
-        description="The training without the GNN's gradient. `null`: the denoiser's "
-        "counterfactual loss used the gradient, or there is no denoiser. `score_function`: the "
-        "loss was estimated from sampled graphs, and the effect head started without the GNN's "
-        "slopes. `distribution`: the denoiser of a black box has neither that loss nor an effect "
-        "head."
+        description="The training without the GNN's gradient. `null`: the training needed no "
+        "fallback, or there is no denoiser. `score_function`: the counterfactual loss of the "
+        "recipe `paper` was estimated from sampled graphs. `distribution`: the denoiser of a black "
+        "box learned the distribution of the data alone."
     ),
 ]
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from models.counterfactual.believable.search import BelievableConfig
-from models.counterfactual.denoiser_proposals import Proposals
 from models.counterfactual.edit_ranking import EffectSource
 from models.counterfactual.large.candidate_space import CandidateConfig
 from models.counterfactual.paper.proposals import PaperSampling
@@ -16,7 +15,6 @@ from models.counterfactual.search.search_config import SearchConfig
 Sampler = Literal["guided", "paper"]
 
 _SAMPLERS: tuple[Sampler, ...] = get_args(Sampler)
-_PROPOSALS = Proposals(noise_levels=(0.005, 0.01, 0.03, 0.1), noisy_per_level=2, draws_per_noisy=2)
 
 
 @dataclass(frozen=True)
@@ -25,7 +23,6 @@ class CounterfactualConfig:
     alternatives: int = 3
     aim: Aim = "minimal"
     sampler: Sampler = "guided"
-    proposals: Proposals = _PROPOSALS  # of the sampler `guided`
     paper: PaperSampling = field(default_factory=PaperSampling)  # of the sampler `paper`
     search: SearchConfig = field(default_factory=SearchConfig)
     believable: BelievableConfig = field(default_factory=BelievableConfig)
@@ -52,6 +49,5 @@ def search_of_large_graphs(config: CounterfactualConfig) -> SearchConfig:
         config.search,
         pool=config.candidates.pool * (4 if thorough else 1),
         calibrated=False,
-        extend_pool=False,
         batch_size=32,
     )

@@ -174,14 +174,3 @@ def equal_plausibility(shape: tuple[int, ...], generator: torch.Generator) -> Te
     Exactly equal values would make the search prefer the pairs of the first nodes.
     """
     return _TIE_BREAK * torch.rand(shape, generator=generator)
-
-
-def top_k_edit_sets(ranker: EditRanker, present: Tensor, count: int) -> list[EditSet]:
-    """The `count` edits with the largest positive gains: of all edits, removals, additions."""
-    gains = ranker.gains
-    edit_sets = []
-    for kind in (torch.ones_like(present), present, ~present):
-        ranked = gains.masked_fill(~kind, FORBIDDEN).argsort(descending=True, stable=True)
-        best = ranked[:count]
-        edit_sets.append(tuple(sorted(best[gains[best] > 0].tolist())))
-    return [edits for edits in edit_sets if edits]

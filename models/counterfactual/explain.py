@@ -1,8 +1,8 @@
 """Counterfactual explanation of one graph: rank edits, search, prune, verify, select, judge.
 
-The sampler `guided` is ours: a search over edits that the denoiser ranks, plus denoiser samples.
-Without a denoiser the same search uses the GNN's slopes. The sampler `paper` is D4Explainer as
-printed: noise, denoise, draw, verify.
+The sampler `guided` is ours: a search over edits that the denoiser ranks. Without a denoiser the
+same search uses the GNN's slopes. The sampler `paper` is D4Explainer as printed: noise, denoise,
+draw, verify.
 """
 
 from __future__ import annotations
@@ -97,11 +97,11 @@ def explain(
     # Search, prune, verify, select; the paper's sampler has no search and no pruning.
     judge = AnswerJudge(panel, mode.space, old_class=goal.before, device=device)
     if config.sampler == "paper":
+        assert denoiser is not None  # `edit_proposer` refuses the paper's sampler without one
         selection, drawn = sample_counterfactuals(
-            mode,
-            proposer,
+            denoiser,
             oracle,
-            ranker,
+            config,
             count_unseen=judge.count_unseen,
             generator=generator,
             device=device,
@@ -114,14 +114,11 @@ def explain(
             alternatives=config.alternatives,
             min_flips=mode.search.min_flips,
         )
-        search = search_flips(
-            mode, proposer, oracle, ranker, shortlist, generator=generator, device=device
-        )
+        search = search_flips(mode, oracle, ranker, shortlist)
         selection = select_counterfactuals(
             oracle,
             shortlist,
             alternatives=config.alternatives,
-            from_samples=search.from_samples,
             minimal=config.prune,
             stopped=search.stopped,
             count_unseen=judge.count_unseen,
@@ -200,8 +197,7 @@ def _outcome(
     if selection.closest_miss is not None:
         answers.append(selection.closest_miss)
     by_denoiser = [
-        proposer.has_denoiser and (used_pool or edits in selection.from_samples)
-        for edits in answers
+        proposer.has_denoiser and (used_pool or edits in selection.sampled) for edits in answers
     ]
     plausibility = ranker.plausibility if proposer.has_denoiser else None
     described = describe(answers, oracle, plausibility, by_denoiser)

@@ -9,11 +9,11 @@ import torch
 
 from d4explain.gnn.graphs import Graph
 from models.counterfactual.config import CounterfactualConfig, search_of_large_graphs
-from models.counterfactual.edit_ranking import EditRanker, top_k_edit_sets
+from models.counterfactual.edit_ranking import EditRanker
 from models.counterfactual.large.candidate_space import CandidateSpace
 from models.counterfactual.large.patches import PatchEditRanker
 from models.counterfactual.oracle import CounterfactualOracle
-from models.counterfactual.proposers import EditProposer, Samples
+from models.counterfactual.proposers import EditProposer
 from models.counterfactual.search.search_config import SearchConfig
 from models.errors import TooLargeError
 from models.graphs.edits import BaseEditSpace, EditRules, EditSpace
@@ -47,15 +47,6 @@ class SearchMode(Protocol):
         device: torch.device,
     ) -> EditRanker: ...
 
-    def sample(
-        self,
-        proposer: EditProposer,
-        ranker: EditRanker,
-        generator: torch.Generator,
-        device: torch.device,
-    ) -> Samples:
-        """Edit sets of many edits, for graphs that few edits do not flip."""
-
 
 @dataclass(frozen=True)
 class AllPairs:
@@ -84,15 +75,6 @@ class AllPairs:
         device: torch.device,
     ) -> EditRanker:
         return proposer.rank_edits(oracle, generator, device)
-
-    def sample(
-        self,
-        proposer: EditProposer,
-        ranker: EditRanker,
-        generator: torch.Generator,
-        device: torch.device,
-    ) -> Samples:
-        return proposer.sample(self.space, ranker, generator, device)
 
 
 @dataclass(frozen=True)
@@ -129,16 +111,6 @@ class CandidatePairs:
             device=device,
             generator=generator,
         )
-
-    def sample(
-        self,
-        proposer: EditProposer,
-        ranker: EditRanker,
-        generator: torch.Generator,
-        device: torch.device,
-    ) -> Samples:
-        """The best-ranked edits, because the denoiser cannot sample a large graph as a whole."""
-        return Samples(top_k_edit_sets(ranker, self.space.present, self.space.budget), drawn=0)
 
 
 def search_mode(

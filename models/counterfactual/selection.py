@@ -27,7 +27,7 @@ class Selection:
 
     chosen: list[EditSet]
     closest_miss: EditSet | None  # only if nothing was chosen
-    from_samples: frozenset[EditSet]  # sets that come from samples
+    sampled: frozenset[EditSet] = frozenset()  # sets that the paper's sampler drew
 
 
 def select_counterfactuals(
@@ -35,7 +35,6 @@ def select_counterfactuals(
     shortlist: Shortlist,
     *,
     alternatives: int,
-    from_samples: set[EditSet],
     minimal: bool,
     stopped: bool,
     count_unseen: CountUnseen = nothing_unseen,
@@ -45,7 +44,7 @@ def select_counterfactuals(
     The dense and the sparse form differ by rounding only, so sets are chosen first and then
     verified. If the sparse GNN refutes a set, the next best is verified.
     """
-    space, sampled = oracle.space, set(from_samples)
+    space = oracle.space
     # Because of rounding, the closest miss may be a flip of the sparse GNN.
     left = shortlist.flips(stopped=stopped) or oracle.misses(_CHECKED_MISSES)
     code_of = dict(zip(left, shortlist.codes(left), strict=True))
@@ -54,15 +53,12 @@ def select_counterfactuals(
         best = choose(space, left, alternatives, count_unseen)
         flips = verified_flips(oracle, best)
         pruned = prune_verified(flips, oracle, stopped=stopped) if minimal else flips
-        for edits, smaller in zip(flips, pruned, strict=True):
-            if edits in sampled:
-                sampled.add(smaller)
         kept = choose(space, [*kept, *pruned], alternatives, count_unseen)
         # Symmetric sets get the same verdict.
         decided = {code_of[edits] for edits in best}
         left = [edits for edits in left if code_of[edits] not in decided]
     miss = None if kept else closest_miss(oracle, oracle.misses(_CHECKED_MISSES))
-    return Selection(kept, miss, frozenset(sampled))
+    return Selection(kept, miss)
 
 
 def verified_flips(oracle: CounterfactualOracle, edit_sets: Sequence[EditSet]) -> list[EditSet]:

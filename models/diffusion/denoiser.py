@@ -28,8 +28,6 @@ from models.diffusion.noise import NoiseLevel
 from models.diffusion.ppgn import PpgnBlock, inverse_rms, normal_weight
 
 NOISE_FEATURES = 6
-# The switch starts at zero and is trained only at the end, so it needs a large gain.
-SWITCH_GAIN = 40.0
 INPUT_PLANES = 3  # edge, no edge, diagonal
 
 
@@ -38,8 +36,6 @@ class DenoiserShape:
     features: int
     hidden: int = 32
     blocks: int = 4
-    # Has a switch between data edges and counterfactual edges. Stored denoisers use this name.
-    steered: bool = False
     marked: bool = False  # reads the mark of a graph's target node as one more feature
     classes: int = 0  # of the GNN that the effect head predicts; 0 means no effect head
     clean_flip: float = CLEAN_FLIP  # the noise level at which a clean graph is read
@@ -59,9 +55,7 @@ class DenoiserShape:
 class Denoiser(EdgeDenoiser):
     """Edge logits of G_0 given G_t, node features and the noise level.
 
-    A conditioned denoiser has a switch. With the switch on it proposes counterfactuals (trained
-    with L_dist + alpha·L_cf). With the switch off it models the data alone (trained with L_dist),
-    so L_cf does not bias plausibility. Initial weights come from the generator, or from seed 0.
+    Initial weights come from the generator, or from seed 0.
     """
 
     def __init__(self, shape: DenoiserShape, generator: torch.Generator | None = None) -> None:
@@ -76,7 +70,6 @@ class Denoiser(EdgeDenoiser):
         self.noise_in = normal_weight(hidden, NOISE_FEATURES, rng)
         self.noise_bias = nn.Parameter(torch.zeros(hidden))
         self.noise_out = normal_weight(hidden, hidden, rng)
-        self.switch = nn.Parameter(torch.zeros(hidden if shape.steered else 0))
         self.blocks = nn.ModuleList(
             PpgnBlock(hidden, shape.blocks, rng) for _ in range(shape.blocks)
         )
@@ -116,26 +109,19 @@ class Denoiser(EdgeDenoiser):
     def calibrated_pool(self) -> int | None:
         return self.shape.pool
 
-    def forward(
-        self, noisy: DenseGraphs, noise: NoiseLevel, conditioned: Tensor | None = None
-    ) -> Tensor:
-        """Symmetric logits of P(edge in G_0 | G_t), 0 off the pairs: [batch, node, node].
-
-        `conditioned` [batch] is true for graphs with the switch on, by default all. A denoiser
-        without the switch ignores it.
-        """
-        on = torch.ones_like(noise.add) if conditioned is None else conditioned.to(noise.add.dtype)
-        return self._logits(self._state(noisy, noise, on), noisy, noise)
+    def forward(self, noisy: DenseGraphs, noise: NoiseLevel) -> Tensor:
+        """Symmetric logits of P(edge in G_0 | G_t), 0 off the pairs: [batch, node, node]."""
+        return self._logits(self._state(noisy, noise), noisy, noise)
 
     def with_effects(
-        self, noisy: DenseGraphs, noise: NoiseLevel, conditioned: Tensor, sensitivity: Sensitivity
+        self, noisy: DenseGraphs, noise: NoiseLevel, sensitivity: Sensitivity
     ) -> tuple[Tensor, Tensor]:
         """The logits as `forward` gives them, and the effects in units of `effect_scale`.
 
         An effect is the change of the GNN's logits, centred over the classes, when the pair is
         toggled in the noisy graph: [class, batch, node, node].
         """
-        state = self._state(noisy, noise, conditioned.to(noise.add.dtype))
+        state = self._state(noisy, noise)
         return self._logits(state, noisy, noise), self._effects(state, noisy, sensitivity)
 
     def read(self, graphs: DenseGraphs, sensitivity: Sensitivity | None = None) -> Reading:
@@ -145,7 +131,7 @@ class Denoiser(EdgeDenoiser):
         """
         noise = NoiseLevel.symmetric(graphs.adjacency.new_full((graphs.count,), self.clean_flip))
         with torch.inference_mode():
-            state = self._state(graphs, noise, torch.zeros_like(noise.add))
+            state = self._state(graphs, noise)
             plausibility = (1 - 2 * graphs.adjacency) * self._edges(state, graphs)
             if sensitivity is None or not self.shape.classes:
                 return Reading(plausibility, None)
@@ -154,17 +140,16 @@ class Denoiser(EdgeDenoiser):
 
     def edge_log_odds(self, graphs: DenseGraphs, noise: NoiseLevel) -> Tensor:
         """f: the log-odds of an edge given the rest of the graph, without its own observation."""
-        state = self._state(graphs, noise, torch.zeros_like(noise.add))
-        return self._edges(state, graphs)
+        return self._edges(self._state(graphs, noise), graphs)
 
     def _logits(self, state: Tensor, graphs: DenseGraphs, noise: NoiseLevel) -> Tensor:
         """The network's log-odds f, to which Bayes' rule adds the observed state of the pair."""
         return self._edges(state, graphs) + observation(graphs, noise)
 
-    def _state(self, graphs: DenseGraphs, noise: NoiseLevel, conditioned: Tensor) -> Tensor:
+    def _state(self, graphs: DenseGraphs, noise: NoiseLevel) -> Tensor:
         """Output of the blocks, normed over channels: [channel, pair of all graphs]."""
         sizes = graphs.mask.sum(1).clamp(min=1).to(graphs.adjacency.dtype)  # [batch]
-        state = self._embed(graphs, self._level(noise, conditioned))  # [channel, batch, node, node]
+        state = self._embed(graphs, self._level(noise))  # [channel, batch, node, node]
         for block in self.blocks:
             state = block(state, sizes)
         flat = state.flatten(1)
@@ -186,13 +171,10 @@ class Denoiser(EdgeDenoiser):
         effects = effects - effects.mean(dim=0)
         return symmetric(effects.view(self.shape.classes, *graphs.adjacency.shape), graphs)
 
-    def _level(self, noise: NoiseLevel, conditioned: Tensor) -> Tensor:
-        """Graph-level input: a small MLP of the noise, plus the switch."""
+    def _level(self, noise: NoiseLevel) -> Tensor:
+        """Graph-level input, a small MLP of the noise: [channel, batch]."""
         hidden = torch.relu(_noise_features(noise) @ self.noise_in.T + self.noise_bias)
-        level = self.noise_out @ hidden.T  # [channel, batch]
-        if self.shape.steered:
-            level = torch.addcmul(level, self.switch[:, None], conditioned, value=SWITCH_GAIN)
-        return level
+        return self.noise_out @ hidden.T
 
     def _embed(self, graphs: DenseGraphs, level: Tensor) -> Tensor:
         """A linear map of (one-hot noisy adjacency, both ends' features, noise features).

@@ -32,7 +32,7 @@ class EdgeDenoiser(nn.Module, ABC):
 
     @abstractmethod
     def shape_document(self) -> dict[str, Any]:
-        """The shape to store beside the weights; `stored_shapes.denoiser_of` reads it."""
+        """The shape to store beside the weights; `stored_denoisers.load_denoiser` reads it."""
 
     @property
     @abstractmethod
@@ -55,13 +55,8 @@ class EdgeDenoiser(nn.Module, ABC):
         """Pairs to try, from the calibration of the effects; 0 if uncalibrated, None for all."""
 
     @abstractmethod
-    def forward(
-        self, noisy: DenseGraphs, noise: NoiseLevel, conditioned: Tensor | None = None
-    ) -> Tensor:
-        """Symmetric logits of P(edge in G_0 | G_t), 0 off the pairs: [batch, node, node].
-
-        `conditioned` [batch] is for denoisers with a switch; others ignore it.
-        """
+    def forward(self, noisy: DenseGraphs, noise: NoiseLevel) -> Tensor:
+        """Symmetric logits of P(edge in G_0 | G_t), 0 off the pairs: [batch, node, node]."""
 
     @abstractmethod
     def edge_log_odds(self, graphs: DenseGraphs, noise: NoiseLevel) -> Tensor:

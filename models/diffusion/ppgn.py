@@ -3,7 +3,8 @@
 Apart from its matrix products, a PPGN spends its time on memory traffic. Written by hand,
 activations and their gradients work in place, the gradients of maps with a shared input are one
 product, and the sum with the block's input needs no extra pass. The tests compare it with automatic
-differentiation, `python -m bench speed --part steps` with the bare products.
+differentiation, `python -m bench speed --part steps` with the bare products. Automatic
+differentiation takes 1.12 to 1.16 times as long (decision 15).
 """
 
 from __future__ import annotations

@@ -17,80 +17,72 @@ from models.diffusion.paper.recipe import PaperRecipe
 __all__ = ["Objective", "PaperRecipe", "Recipe", "recipe_for"]
 
 _TUNED_PAIRS = 435  # node pairs of a graph of 30 nodes, for which the noise was tuned
+_NOISE_LOW = 0.004
+_EFFECT_NOISE = 0.06
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """The defaults are the recipe `default` of the counterfactual objective."""
+    """The defaults are the recipe `default` of the counterfactual objective.
 
-    name: str = "default"
+    Fields differ between objectives, between sets of graphs, or between a request and the default.
+    """
+
     objective: Objective = Objective.COUNTERFACTUAL
     # network
     hidden: int = 32
     blocks: int = 4
+    predicts_effects: bool = True  # an effect head, trained with the GNN
     # noise
-    noise_low: float = 0.004
     noise_high: float = 0.4
-    symmetric_share: float = 0.4
-    clean_flip: float = CLEAN_FLIP  # the noise level at which a clean graph is read
-    # losses
-    alpha: float = 0.2  # L = L_dist + alpha·L_cf
-    counterfactual_share: float = 0.25  # share of the steps, at the end, that have L_cf
-    conditioned: bool = True  # L_cf trains only the half of each batch with the switch on
-    temperature: float = 0.5  # of the Concrete sample, λ
-    effect_weight: float = 1.0  # of the effect head's loss; 0 means no effect head
-    effect_toggles: int = 32  # per graph, of edges and of absent pairs each
-    effect_noise: float = 0.06  # the effect head does not learn from noisier graphs
+    noise_scale: float = 1.0  # of the low noise levels, see `fitted`
     # optimisation
     steps: int = 1000
     learning_rate: float = 2e-3
-    ema: float = 0.99  # 0 keeps the last weights
     batch_graphs: int = 24
-    # early stopping: after this many measurements in a row without an improvement
-    patience: int = 4  # 0 disables it
-    validity_ratio: float = 0.1  # edits per edge that validity may use to flip a graph
-    # class objective
+    patience: int = 4  # measurements in a row without an improvement; 0 disables early stopping
     subgraph_share: float = 0.0  # share of the batches that are small connected subgraphs
-    batch_subgraphs: int = 64
-    subgraph_nodes: tuple[int, int] = (4, 12)
     # memory: maximum number of padded node pairs of a batch, and of nodes of a graph
     pair_budget: int = 40_000
     max_nodes: int = 128
 
     def __post_init__(self) -> None:
-        for field in ("hidden", "blocks", "steps", "batch_graphs", "batch_subgraphs"):
+        for field in ("hidden", "blocks", "steps", "batch_graphs"):
             if getattr(self, field) < 1:
                 raise ValueError(f"{field} must be at least 1, got {getattr(self, field)}")
-        for field in ("counterfactual_share", "subgraph_share", "symmetric_share"):
-            if not 0 <= getattr(self, field) <= 1:
-                raise ValueError(f"{field} is a share in [0, 1], got {getattr(self, field)}")
-        if not 0 <= self.ema < 1:
-            raise ValueError(f"ema must be in [0, 1), got {self.ema}")
-        if self.effect_weight < 0 or self.effect_toggles < 1:
+        if not 0 <= self.subgraph_share <= 1:
+            raise ValueError(f"subgraph_share is a share in [0, 1], got {self.subgraph_share}")
+        if self.learning_rate <= 0:
+            raise ValueError(f"learning_rate must be positive, got {self.learning_rate}")
+        if not 0 < self.noise_scale <= 1 or not self.noise_low <= self.noise_high <= 0.5:
             raise ValueError(
-                "effect_weight must not be negative and effect_toggles must be at least 1, got "
-                f"{self.effect_weight}, {self.effect_toggles}"
+                "noise_scale must be in (0, 1] and noise_high at least the lowest noise and at "
+                f"most .5, got {self.noise_scale}, {self.noise_high}"
             )
-        if self.alpha < 0 or self.learning_rate <= 0 or self.temperature <= 0:
-            raise ValueError(
-                "alpha must not be negative, learning_rate and temperature must be positive, "
-                f"got {self.alpha}, {self.learning_rate}, {self.temperature}"
-            )
-        if not 0 < self.noise_low <= self.noise_high <= 0.5:
-            raise ValueError(
-                f"noise must be within (0, .5], got {self.noise_low} to {self.noise_high}"
-            )
+
+    @property
+    def noise_low(self) -> float:
+        return _NOISE_LOW * self.noise_scale
+
+    @property
+    def effect_noise(self) -> float:
+        """The effect head does not learn from noisier graphs."""
+        return _EFFECT_NOISE * self.noise_scale
+
+    @property
+    def clean_flip(self) -> float:
+        """The noise level at which a clean graph is read."""
+        return CLEAN_FLIP * self.noise_scale
 
     def shape(
         self, features: int, *, marked: bool = False, gnn: GnnSpec | None = None
     ) -> DenoiserShape:
         """The shape of a denoiser for graphs with that many features, and for a GNN if given."""
-        effect_gnn = gnn if self.effect_weight else None
+        effect_gnn = gnn if self.predicts_effects else None
         return DenoiserShape(
             features=features,
             hidden=self.hidden,
             blocks=self.blocks,
-            steered=self.conditioned and self.counterfactual_start < self.steps,
             marked=marked,
             classes=effect_gnn.classes if effect_gnn else 0,
             clean_flip=self.clean_flip,
@@ -103,19 +95,7 @@ class Recipe:
             return self
         sizes = [min(graph.node_count, self.max_nodes) for graph in graphs]
         scale = min(1.0, _TUNED_PAIRS / max(1.0, median(size * (size - 1) / 2 for size in sizes)))
-        return replace(
-            self,
-            noise_low=self.noise_low * scale,
-            effect_noise=self.effect_noise * scale,
-            clean_flip=self.clean_flip * scale,
-        )
-
-    @property
-    def counterfactual_start(self) -> int:
-        """The first step whose loss has L_cf; `steps` if none has."""
-        if self.objective is Objective.CLASS or self.alpha == 0:
-            return self.steps
-        return self.steps - round(self.steps * self.counterfactual_share)
+        return replace(self, noise_scale=scale)
 
 
 _DEFAULT = Recipe()
@@ -127,8 +107,7 @@ _RECIPES: dict[tuple[Objective, str], Recipe | PaperRecipe] = {
     (Objective.CLASS, "default"): replace(
         _DEFAULT,
         objective=Objective.CLASS,
-        alpha=0.0,
-        effect_weight=0.0,
+        predicts_effects=False,
         steps=500,
         subgraph_share=0.8,
         noise_high=0.5,
@@ -145,7 +124,6 @@ def recipe_for(
     steps: int | None = None,
     hidden: int | None = None,
     blocks: int | None = None,
-    alpha: float | None = None,
 ) -> Recipe: ...
 
 
@@ -170,11 +148,16 @@ def recipe_for(
     blocks: int | None = None,
     alpha: float | None = None,
 ) -> Recipe | PaperRecipe:
-    """A recipe by name; None keeps the value of the recipe."""
+    """A recipe by name; None keeps the value of the recipe, and only `paper` has an alpha."""
     try:
         recipe = _RECIPES[objective, name]
     except KeyError:
         known = sorted({known for _, known in _RECIPES})
         raise ValueError(f"unknown recipe {name!r}; known recipes: {known}") from None
-    changes = {"steps": steps, "hidden": hidden, "blocks": blocks, "alpha": alpha}
-    return replace(recipe, **{key: value for key, value in changes.items() if value is not None})  # type: ignore[arg-type]
+    sizes = {"steps": steps, "hidden": hidden, "blocks": blocks}
+    changed = replace(recipe, **{key: value for key, value in sizes.items() if value is not None})  # type: ignore[arg-type]
+    if alpha is None:
+        return changed
+    if not isinstance(changed, PaperRecipe):
+        raise ValueError(f"the recipe {name!r} has no alpha; got {alpha}")
+    return replace(changed, alpha=alpha)

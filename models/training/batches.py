@@ -19,6 +19,9 @@ from models.graphs.subgraphs import connected_subgraph, neighbours_of
 
 # Graphs whose sizes differ by up to this factor are shuffled, so that rounds differ.
 SIZE_JITTER = 1.15
+BATCH_SUBGRAPHS = 64
+SUBGRAPH_NODES = (4, 12)  # smallest and largest
+SYMMETRIC_SHARE = 0.4  # graphs whose noise adds as often as it removes
 HELD_OUT_DIVISOR = 10  # every tenth graph is held out
 HELD_OUT_PAIRS = 20_000  # node pairs of the graphs that are measured during training
 CALIBRATING_PAIRS = 200_000  # node pairs of the graphs for the calibration at the end
@@ -91,8 +94,8 @@ class Batches:
         return self._part(index, self._recipe.max_nodes)
 
     def _subgraphs(self) -> DenseGraphs:
-        count = self._recipe.batch_subgraphs
-        smallest, largest = self._recipe.subgraph_nodes
+        count = BATCH_SUBGRAPHS
+        smallest, largest = SUBGRAPH_NODES
         chosen = torch.randint(len(self._graphs), (count,), generator=self._generator)
         nodes = torch.randint(smallest, largest + 1, (count,), generator=self._generator)
         return to_dense(
@@ -121,7 +124,7 @@ def training_noise(clean: DenseGraphs, recipe: Recipe, generator: torch.Generato
         density,
         low=recipe.noise_low,
         high=recipe.noise_high,
-        symmetric_share=recipe.symmetric_share,
+        symmetric_share=SYMMETRIC_SHARE,
         generator=generator,
     )
 

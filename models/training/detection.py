@@ -37,9 +37,8 @@ def detection_auc(
         flip = low + (high - low) * torch.rand(clean.count, generator=generator)
         noise = NoiseLevel.symmetric(flip)
         noisy = add_noise(clean, noise, generator)
-        unconditioned = torch.zeros(clean.count, device=device)
         with torch.no_grad():
-            logits = denoiser(noisy.to(device), noise.to(device), unconditioned).cpu()
+            logits = denoiser(noisy.to(device), noise.to(device)).cpu()
         upper = torch.triu(clean.pair_mask, diagonal=1)
         scores.append(((1 - 2 * noisy.adjacency) * logits)[upper])
         flipped.append((noisy.adjacency != clean.adjacency)[upper])

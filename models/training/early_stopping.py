@@ -32,10 +32,6 @@ class Plateau:
             self._score, self._without_gain = score, 0
             self.best = {name: value.clone() for name, value in weights.items()}
 
-    def reset(self) -> None:
-        """Starts again, for a new stage of the training."""
-        self.best, self._score, self._without_gain = {}, -math.inf, 0
-
     def state(self) -> dict[str, Tensor]:
         return {
             "score": torch.tensor(self._score, dtype=torch.float64),

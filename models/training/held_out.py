@@ -14,9 +14,10 @@ from models.diffusion.denoiser import Denoiser
 from models.diffusion.gnn_sensitivity import Toggles, drawn_toggles, logit_changes
 from models.diffusion.recipes import Recipe
 from models.training.detection import detection_auc
-from models.training.step import editable_pairs
+from models.training.step import EFFECT_TOGGLES, editable_pairs
 from models.training.validation import predicted_share, predicted_validity
 
+VALIDITY_RATIO = 0.1  # edits per edge that validity may use to flip a graph
 TOGGLED_GRAPHS = 16  # held-out graphs whose single toggles are measured
 
 
@@ -63,7 +64,7 @@ class HeldOutGraphs:
             denoiser,
             self.gnn,
             self.graphs,
-            ratio=self.recipe.validity_ratio,
+            ratio=VALIDITY_RATIO,
             device=self.device,
         )
         share = predicted_share(denoiser, self.gnn, *self._toggles(self.gnn))
@@ -73,4 +74,4 @@ class HeldOutGraphs:
         generator = torch.Generator().manual_seed(self.seed)
         graphs = to_dense(self.graphs[:TOGGLED_GRAPHS]).to(self.device)
         allowed = editable_pairs(gnn, graphs)
-        return graphs, drawn_toggles(graphs, allowed, self.recipe.effect_toggles, generator)
+        return graphs, drawn_toggles(graphs, allowed, EFFECT_TOGGLES, generator)

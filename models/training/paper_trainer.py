@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,8 +25,13 @@ from models.diffusion.paper.recipe import PaperRecipe
 from models.graphs.subgraphs import connected_subgraph, neighbours_of
 from models.training.batches import single_precision
 from models.training.progress import SMOOTHING, NonFiniteGradientError, TrainingProgress
-from models.training.step import StepLosses
 from models.training.training_inputs import are_marked, frozen_copy
+
+
+class _StepLosses(NamedTuple):
+    dist: float
+    cf: float | None = None
+    flip_rate: float | None = None
 
 
 class PaperTrainer:
@@ -44,7 +50,7 @@ class PaperTrainer:
         seed: int,
         device: torch.device,
     ) -> None:
-        marked = are_marked(graphs, gnn, counterfactual=recipe.has_counterfactual_loss)
+        marked = are_marked(graphs, gnn, needs_gnn=recipe.has_counterfactual_loss)
         # A graph of one node has no pair to learn from.
         usable = [graph for graph in graphs if graph.node_count > 1] or list(graphs)
         usable = [single_precision(graph.cpu()) for graph in usable]
@@ -130,7 +136,7 @@ class PaperTrainer:
                 _, moment, name = key.split(".", 2)
                 self._optimizer.state[named[name]][moment] = value.clone().to(self._device)
 
-    def _take_step(self) -> StepLosses:
+    def _take_step(self) -> _StepLosses:
         recipe = self._recipe
         levels = recipe.noise_levels
         # Noisy versions of a graph, and graphs of similar size, stand together.
@@ -153,8 +159,8 @@ class PaperTrainer:
         self._optimizer.step()
         self.step += 1
         if not recipe.has_counterfactual_loss:
-            return StepLosses(dist, dist, None, None)
-        return StepLosses(dist + recipe.alpha * cf, dist, cf, flips)
+            return _StepLosses(dist)
+        return _StepLosses(dist, cf, flips)
 
     def _add_gradients(
         self, graphs: Sequence[Graph], noise: NoiseLevel, batch: int

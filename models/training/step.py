@@ -25,9 +25,10 @@ from models.diffusion.gnn_sensitivity import (
 )
 from models.diffusion.losses import distribution_loss
 from models.diffusion.noise import NoiseLevel
-from models.diffusion.paper.counterfactual_loss import sampled_counterfactual_loss
 from models.diffusion.recipes import Recipe
 from models.graphs.neighbourhoods import editable
+
+EFFECT_TOGGLES = 32  # per graph, of edges and of absent pairs each
 
 
 @dataclass(frozen=True)
@@ -35,23 +36,15 @@ class NoisyBatch:
     clean: DenseGraphs
     noisy: DenseGraphs
     noise: NoiseLevel
-    conditioned: Tensor  # [batch] bool, True for graphs with the switch and L_cf on
 
     def select(self, part: slice) -> NoisyBatch:
-        return NoisyBatch(
-            self.clean.select(part),
-            self.noisy.select(part),
-            self.noise.select(part),
-            self.conditioned[part],
-        )
+        return NoisyBatch(self.clean.select(part), self.noisy.select(part), self.noise.select(part))
 
 
 @dataclass(frozen=True)
 class StepLosses:
     total: float
     dist: float
-    cf: float | None
-    flip_rate: float | None
 
 
 @dataclass(frozen=True)
@@ -69,8 +62,6 @@ class _PassLosses:
 
     total: Tensor
     dist: Tensor
-    cf: Tensor
-    flips: float
 
 
 def add_gradients(
@@ -79,31 +70,20 @@ def add_gradients(
     recipe: Recipe,
     batch: NoisyBatch,
     *,
-    alpha: float | None,
     use: DeviceUse,
     generator: torch.Generator,
 ) -> StepLosses:
-    """Adds the gradient of L_dist + alpha·L_cf + the effect head's loss to the weights' gradient.
-
-    If alpha is None, the loss has no L_cf.
-    """
+    """Adds the gradient of L_dist + the effect head's loss to the weights' gradient."""
     effect_targets = None
     if gnn is not None and model.shape.classes:
         effect_targets = _effect_targets(gnn, recipe, batch, generator)
-    step = _Step(model, gnn, recipe, batch, effect_targets, alpha, use, generator)
+    step = _Step(model, batch, effect_targets, use)
     nodes = batch.clean.mask.shape[1]
     plane = model.shape.hidden * nodes**2 * batch.clean.adjacency.element_size()
     passes = [step.run(part) for part in use.passes(batch.clean.count, plane)]
-    total, dist, cf = (
-        float(sum(getattr(one, name) for one in passes)) for name in ("total", "dist", "cf")
-    )
-    conditioned = int(batch.conditioned.sum()) if alpha is not None else 0
-    return StepLosses(
-        total=total / batch.clean.count,
-        dist=dist / batch.clean.count,
-        cf=cf / conditioned if conditioned else None,
-        flip_rate=sum(one.flips for one in passes) / conditioned if conditioned else None,
-    )
+    total = float(sum(one.total for one in passes))
+    dist = float(sum(one.dist for one in passes))
+    return StepLosses(total=total / batch.clean.count, dist=dist / batch.clean.count)
 
 
 def editable_pairs(gnn: Gnn, graphs: DenseGraphs) -> Tensor:
@@ -121,7 +101,7 @@ def _effect_targets(
         return _EffectTargets(sensitivity, Toggles(index, index, index), sensitivity.logits[:0])
     nearly_clean = batch.noisy.select(index)
     allowed = editable_pairs(gnn, batch.clean.select(index))
-    toggles = drawn_toggles(nearly_clean, allowed, recipe.effect_toggles, generator)
+    toggles = drawn_toggles(nearly_clean, allowed, EFFECT_TOGGLES, generator)
     change = logit_changes(gnn, nearly_clean, toggles)
     of_batch = Toggles(index[toggles.graph], toggles.source, toggles.target)
     return _EffectTargets(sensitivity, of_batch, change)
@@ -130,42 +110,25 @@ def _effect_targets(
 @dataclass(frozen=True)
 class _Step:
     model: Denoiser
-    gnn: Gnn | None
-    recipe: Recipe
     batch: NoisyBatch
     effect_targets: _EffectTargets | None
-    alpha: float | None
     use: DeviceUse
-    generator: torch.Generator
 
     def run(self, part: slice) -> _PassLosses:
         """A forward and a backward pass over some of the graphs."""
-        some, recipe = self.batch.select(part), self.recipe
+        some = self.batch.select(part)
         logits, effects = self._forward(some, part)
         dist = distribution_loss(logits, some.clean).sum()
-        loss, cf, flips = dist, torch.zeros_like(dist), 0.0
-        index = some.conditioned.nonzero()[:, 0]
-        if self.gnn is not None and self.alpha is not None and len(index):
-            per_graph, flip_rate = sampled_counterfactual_loss(
-                self.gnn,
-                logits[index],
-                some.clean.select(index),
-                temperature=recipe.temperature,
-                generator=self.generator,
-            )
-            cf, flips = per_graph.sum(), flip_rate * len(index)
-            loss = loss + self.alpha * cf
-        if effects is not None:
-            loss = loss + recipe.effect_weight * self._effect_loss(effects, part)
+        loss = dist if effects is None else dist + self._effect_loss(effects, part)
         (loss / self.batch.clean.count).backward()  # type: ignore[no-untyped-call]
-        return _PassLosses(loss.detach(), dist.detach(), cf.detach(), flips)
+        return _PassLosses(loss.detach(), dist.detach())
 
     def _forward(self, some: NoisyBatch, part: slice) -> tuple[Tensor, Tensor | None]:
         with self.use.fast_products():
             if self.effect_targets is None:
-                return self.model(some.noisy, some.noise, some.conditioned), None
+                return self.model(some.noisy, some.noise), None
             sensitivity = self.effect_targets.sensitivity.select(part)
-            return self.model.with_effects(some.noisy, some.noise, some.conditioned, sensitivity)
+            return self.model.with_effects(some.noisy, some.noise, sensitivity)
 
     def _effect_loss(self, effects: Tensor, part: slice) -> Tensor:
         """The effect head's loss, scaled as a sum over the batch."""

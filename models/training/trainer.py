@@ -31,7 +31,7 @@ from models.training.validation import pool_needed
 MEASUREMENTS = 10  # per training, on held-out graphs
 MIN_INTERVAL = 20  # steps between two measurements
 MAX_GRADIENT_NORM = 1.0
-RESTART_FACTOR = 0.5  # of the learning rate when L_cf starts
+EMA = 0.99  # decay of the averaged weights
 
 
 class Trainer:
@@ -50,8 +50,7 @@ class Trainer:
         seed: int,
         device: torch.device,
     ) -> None:
-        has_loss = recipe.counterfactual_start < recipe.steps
-        marked = are_marked(graphs, gnn, counterfactual=has_loss)
+        marked = are_marked(graphs, gnn, needs_gnn=recipe.predicts_effects)
         recipe = recipe.fitted(graphs)
         self.step = 0
         self.steps = recipe.steps
@@ -85,7 +84,6 @@ class Trainer:
         )
         self._smoothed: dict[str, float] = {}
         self._seconds = 0.0
-        self._cf_start = recipe.counterfactual_start  # or earlier, at a plateau
         self._plateau = Plateau(recipe.patience)
 
     @property
@@ -95,9 +93,8 @@ class Trainer:
 
     @property
     def without_gradient(self) -> bool:
-        """Whether L_cf is trained without the GNN's gradient."""
-        has_loss = self._recipe.counterfactual_start < self._recipe.steps
-        return has_loss and self._gnn is not None and not self._gnn.has_dense
+        """False: this loss has no L_cf."""
+        return False
 
     def run(
         self, *, should_stop: Callable[[], bool] = lambda: False, until: int | None = None
@@ -108,12 +105,8 @@ class Trainer:
             started = time.perf_counter()
             losses = self._take_step()
             self._smooth("dist", losses.dist)
-            if losses.cf is not None and losses.flip_rate is not None:
-                self._smooth("cf", losses.cf)
-                self._smooth("flip_rate", losses.flip_rate)
             if self._measures_now():
                 self._measure()
-            self._begin_last_stage()
             self._seconds += time.perf_counter() - started
             yield self._progress()
 
@@ -130,8 +123,6 @@ class Trainer:
             "step": torch.tensor(self.step),
             "generator": self._generator.get_state(),
             "seconds": torch.tensor(self._seconds, dtype=torch.float64),
-            "start": torch.tensor(self._cf_start),
-            "steps": torch.tensor(self.steps),
         }
         tensors |= {f"plateau.{name}": value for name, value in self._plateau.state().items()}
         tensors |= {f"batches.{name}": value for name, value in self._batches.state().items()}
@@ -153,7 +144,6 @@ class Trainer:
             name: float(value) for name, value in _with_prefix("smoothed.", tensors).items()
         }
         self._model.load_state_dict(_with_prefix("weights.", tensors))
-        self._cf_start, self.steps = int(tensors["start"]), int(tensors["steps"])
         self._plateau.load_state(_with_prefix("plateau.", tensors), self._device)
         self._average = {
             name: value.to(self._device)
@@ -170,16 +160,13 @@ class Trainer:
         clean = self._batches.draw()
         noise = training_noise(clean, recipe, self._generator)
         noisy = add_noise(clean, noise, self._generator).to(self._device)
-        batch = NoisyBatch(
-            clean.to(self._device), noisy, noise.to(self._device), self._conditioned(clean.count)
-        )
+        batch = NoisyBatch(clean.to(self._device), noisy, noise.to(self._device))
         self._optimizer.zero_grad()
         losses = add_gradients(
             self._model,
             self._gnn,
             recipe,
             batch,
-            alpha=self._alpha() if self.step >= self._cf_start else None,
             use=self._device_use,
             generator=self._generator,
         )
@@ -193,46 +180,13 @@ class Trainer:
         self._update_average()
         return losses
 
-    def _alpha(self) -> float:
-        """The weight of L_cf, divided by the scale of single toggles' effects.
-
-        L_cf is in units of the GNN's logits; unscaled, large logits would dominate the loss.
-        """
-        if not self._model.shape.classes:
-            return self._recipe.alpha
-        return self._recipe.alpha / max(1.0, float(self._model.effect_scale))
-
-    def _begin_last_stage(self) -> None:
-        """Starts L_cf, earlier than planned if the first stage reached a plateau."""
-        if self._cf_start >= self.steps or self.step > self._cf_start:
-            return
-        if self._plateau.reached:
-            self.steps -= self._cf_start - self.step
-            self._cf_start = self.step
-        if self.step == self._cf_start:
-            self._plateau.reset()
-
     def _decay(self) -> float:
-        """The factor of the learning rate.
-
-        Cosine decay restarts at a lower rate when L_cf starts: at the end of the first decay the
-        weights hardly move.
-        """
-        if self.step < self._cf_start:
-            return (1 + math.cos(math.pi * self.step / self._cf_start)) / 2
-        progress = (self.step - self._cf_start) / (self.steps - self._cf_start)
-        return RESTART_FACTOR * (1 + math.cos(math.pi * progress)) / 2
-
-    def _conditioned(self, count: int) -> Tensor:
-        """The graphs of a batch with the switch and L_cf on: [batch] bool."""
-        if self.step < self._cf_start:
-            return torch.zeros(count, dtype=torch.bool, device=self._device)
-        every = 2 if self._recipe.conditioned else 1
-        return torch.arange(count, device=self._device) % every == 0
+        """The factor of the learning rate: cosine decay to 0."""
+        return (1 + math.cos(math.pi * self.step / self.steps)) / 2
 
     def _update_average(self) -> None:
         # Early weights are far from the result, so the average forgets them faster.
-        keep = min(self._recipe.ema, self.step / (self.step + 10))
+        keep = min(EMA, self.step / (self.step + 10))
         named = dict(self._parameters())
         averages = [self._average[name] for name in named]
         average = get_ema_multi_avg_fn(keep)  # type: ignore[no-untyped-call]
@@ -257,14 +211,14 @@ class Trainer:
         self._smoothed[name] = SMOOTHING * before + (1 - SMOOTHING) * value
 
     def _progress(self) -> TrainingProgress:
-        dist, cf = self._smoothed["dist"], self._smoothed.get("cf")
+        dist = self._smoothed["dist"]
         return TrainingProgress(
             step=self.step,
             steps=self.steps,
-            loss=dist if cf is None else dist + self._alpha() * cf,
+            loss=dist,
             loss_dist=dist,
-            loss_cf=cf,
-            flip_rate=self._smoothed.get("flip_rate"),
+            loss_cf=None,
+            flip_rate=None,
             detection_auc=self._smoothed.get("detection_auc"),
             validity=self._smoothed.get("validity"),
             seconds=self._seconds,

@@ -12,16 +12,16 @@ from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn
 
 
-def are_marked(graphs: Sequence[Graph], gnn: Gnn | None, *, counterfactual: bool) -> bool:
+def are_marked(graphs: Sequence[Graph], gnn: Gnn | None, *, needs_gnn: bool) -> bool:
     """Whether the graphs mark a node; raises if a training cannot use them.
 
-    `counterfactual` says whether the loss has L_cf.
+    `needs_gnn` says whether a term of the loss asks the GNN.
     """
     if not graphs:
         raise ValueError("a denoiser needs at least one reference graph")
-    if counterfactual:
+    if needs_gnn:
         if gnn is None:
-            raise ValueError("the counterfactual loss needs the GNN")
+            raise ValueError("the loss of this recipe needs the GNN")
         if gnn.spec.classes < 2:
             raise ValueError(f"a counterfactual needs 2 classes, got {gnn.spec.classes}")
     marked = graphs[0].target is not None

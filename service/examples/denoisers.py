@@ -35,6 +35,6 @@ DENOISER: Example = {
     **TRAINING_DENOISER,
     "state": "ready",
     "weights_sha256": SHA,
-    "metrics": {"loss": 0.118, "flip_rate": 0.91, "detection_auc": 0.97},
+    "metrics": {"loss": 0.118, "detection_auc": 0.97, "validity": 0.91},
     "job": train_job("succeeded", {**PROGRESS, "step": 2000}),
 }

@@ -81,7 +81,7 @@ PROGRESS: Example = {
     "phase": "training",
     "step": 420,
     "total": 2000,
-    "metrics": {"loss": 0.231, "flip_rate": 0.64},
+    "metrics": {"loss": 0.231, "validity": 0.64},
 }
 TRAIN_JOB = {**train_job("running", PROGRESS), "seconds_left": 95.0}
 WAITING_JOB = explanation_job(

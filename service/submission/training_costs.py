@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
-from d4explain.contracts.requests import DenoiserConfig
+from d4explain.contracts.requests import DenoiserConfig, has_unknown_loss
 from service.http.faults import reject
 from store.catalogue import denoisers, gnns, witness_sets
 from store.database.tables import Dataset, Gnn
@@ -102,13 +102,19 @@ def check_training(
     config: DenoiserConfig,
     settings: Settings,
 ) -> None:
-    """Rejects a denoiser whose training would occupy a worker for too long."""
+    """Rejects a denoiser that has no recipe, or whose training would take too long."""
     seconds, most = training_seconds(objective, config, dataset), settings.max_training_seconds
-    if seconds <= most:
+    if seconds <= most and not has_unknown_loss(config):
         return
     identity = denoisers.key(gnn.sha256, dataset.sha256, objective, config)
-    if denoisers.is_ready(session, identity):  # trained already
+    if denoisers.is_ready(session, identity):  # trained already, perhaps by an earlier version
         return
+    if has_unknown_loss(config):
+        reject(
+            f"{at}/alpha",
+            f"is {config.alpha:g}; the recipe 'default' has no counterfactual loss to weight. Omit "
+            "`alpha`, or set `recipe` to 'paper'",
+        )
     reject(
         at,
         f"training this denoiser would take about {seconds:,.0f} s of a CPU core; this deployment "

@@ -49,7 +49,7 @@ from models.counterfactual.nodes import explain_node
 from models.counterfactual.search.search_config import PRESETS
 from models.diffusion.edge_denoiser import EdgeDenoiser
 from models.diffusion.recipes import Objective, Recipe, recipe_for
-from models.diffusion.stored_shapes import denoiser_of
+from models.diffusion.stored_denoisers import load_denoiser
 from models.graphs.neighbourhoods import NodeInstance, instance
 from models.metrics.scores import fidelity, modification_ratio
 from models.training.trainer import Trainer
@@ -257,9 +257,8 @@ def _load_gnn(folder: Path) -> Gnn:
 
 def _load_denoiser(file: Path) -> EdgeDenoiser:
     with safe_open(file, framework="pt") as opened:
-        denoiser = denoiser_of(json.loads(opened.metadata()["shape"]))
-    denoiser.load_state_dict(load_file(file))
-    return denoiser.eval().requires_grad_(False)
+        shape = json.loads(opened.metadata()["shape"])
+    return load_denoiser(shape, load_file(file)).requires_grad_(False)
 
 
 # Training: `generate` alone needs it.

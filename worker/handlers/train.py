@@ -13,7 +13,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from sqlalchemy.orm import Session
 
-from d4explain.contracts.requests import DenoiserConfig
+from d4explain.contracts.requests import DenoiserConfig, has_unknown_loss
 from d4explain.gnn.errors import RefusedError
 from models.diffusion.edge_denoiser import EdgeDenoiser
 from models.diffusion.recipes import Objective, PaperRecipe, Recipe, recipe_for
@@ -36,7 +36,15 @@ class TrainingDivergedError(RefusedError):
     def __init__(self, step: int) -> None:
         super().__init__(
             f"Training diverged (gradient is not finite at step {step}); "
-            "try a smaller alpha or features of a smaller scale."
+            "try features of a smaller scale or, for the recipe 'paper', a smaller alpha."
+        )
+
+
+class UnknownLossError(RefusedError):
+    def __init__(self, alpha: float | None) -> None:
+        super().__init__(
+            f"this training was submitted to an earlier version with alpha {alpha}; the recipe "
+            "'default' no longer has a counterfactual loss. Train another denoiser without alpha."
         )
 
 
@@ -118,7 +126,7 @@ def _make_trainer(context: HandlerContext, inputs: JobInputs) -> DenoiserTrainer
 def _without_gnn(recipe: Recipe | PaperRecipe) -> Recipe | PaperRecipe:
     if isinstance(recipe, PaperRecipe):
         return replace(recipe, alpha=0.0)
-    return replace(recipe, alpha=0.0, effect_weight=0.0)
+    return replace(recipe, predicts_effects=False)
 
 
 def _resume(context: HandlerContext, new_trainer: Callable[[], DenoiserTrainer]) -> DenoiserTrainer:
@@ -137,13 +145,15 @@ def _resume(context: HandlerContext, new_trainer: Callable[[], DenoiserTrainer])
 
 
 def _recipe(objective: str, config: DenoiserConfig) -> Recipe | PaperRecipe:
+    if has_unknown_loss(config):  # submitted to an earlier version
+        raise UnknownLossError(config.alpha)
     return recipe_for(
         Objective(objective),
         config.recipe,
         steps=config.steps,
         hidden=config.hidden,
         blocks=config.blocks,
-        alpha=config.alpha,
+        alpha=config.alpha if config.recipe == "paper" else None,
     )
 
 

@@ -15,7 +15,7 @@ from d4explain.gnn.network import Gnn, predict
 from models.counterfactual.large.candidate_space import CandidateConfig
 from models.counterfactual.large.patches import local_parts
 from models.diffusion.edge_denoiser import EdgeDenoiser
-from models.diffusion.stored_shapes import denoiser_of
+from models.diffusion.stored_denoisers import load_denoiser
 from models.graphs.csr_graph import CsrGraph
 from models.metrics.mmd import GraphStatistics, statistics
 from models.realism.reference_patterns import ReferencePatterns
@@ -81,9 +81,8 @@ class Library:
         digest, shape = row.weights_digest, row.shape
 
         def load() -> EdgeDenoiser:
-            denoiser = denoiser_of(shape)
-            denoiser.load_state_dict(load_tensors(self._artifacts.get(digest)))
-            return denoiser.to(self.device).eval().requires_grad_(False)
+            denoiser = load_denoiser(shape, load_tensors(self._artifacts.get(digest)))
+            return denoiser.to(self.device).requires_grad_(False)
 
         return self._cache.get(("denoiser", digest), load, _parameter_bytes)
 

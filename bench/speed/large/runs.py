@@ -31,7 +31,7 @@ from models.counterfactual.search.search_config import PRESETS
 from models.diffusion.denoiser import Denoiser
 from models.diffusion.edge_denoiser import EdgeDenoiser
 from models.diffusion.recipes import Objective, recipe_for
-from models.diffusion.stored_shapes import denoiser_of
+from models.diffusion.stored_denoisers import load_denoiser
 from models.graphs.csr_graph import CsrGraph
 from models.graphs.edits import EditRules
 from models.graphs.large_neighbourhoods import surroundings
@@ -157,9 +157,8 @@ def _load_models(folder: str) -> tuple[Gnn, EdgeDenoiser]:
     gnn.load_state_dict(load_file(Path(folder) / GNN))
     with safe_open(Path(folder) / DENOISER, framework="pt") as opened:
         shape = json.loads(opened.metadata()["shape"])
-    denoiser = denoiser_of(shape)
-    denoiser.load_state_dict(load_file(Path(folder) / DENOISER))
-    return gnn.eval().requires_grad_(False), denoiser.eval().requires_grad_(False)
+    denoiser = load_denoiser(shape, load_file(Path(folder) / DENOISER))
+    return gnn.eval().requires_grad_(False), denoiser.requires_grad_(False)
 
 
 def _load_graph(folder: str, digest: str) -> tuple[CsrGraph, float]:

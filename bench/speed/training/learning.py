@@ -43,7 +43,7 @@ def train_for(
     generator = torch.Generator().manual_seed(seed)
     graphs = ba3motif(300, generator).graphs
     new_graphs = ba3motif(60, generator).graphs
-    recipe = replace(recipe_for(Objective.COUNTERFACTUAL, alpha=0.0), effect_weight=0.0, patience=0)
+    recipe = replace(recipe_for(Objective.COUNTERFACTUAL), predicts_effects=False, patience=0)
     training = Trainer(graphs, None, recipe, seed=seed, device=_CPU)
     started = clock()
     steps = sum(

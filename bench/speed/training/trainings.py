@@ -56,7 +56,7 @@ class Setting:
         ]
 
     def training(self, seed: int, *, with_gnn: bool = False) -> DenoiserTrainer:
-        """Train on L_dist alone, or on all losses from the first step on.
+        """Train on L_dist alone, or on all losses of the recipe.
 
         The GNN is untrained, because its predictions do not affect the time.
         """
@@ -76,14 +76,13 @@ class Setting:
             steps=_MANY_STEPS,
             hidden=self.hidden,
             blocks=self.blocks,
-            alpha=None if with_gnn else 0.0,
         )
         if isinstance(recipe, PaperRecipe):
-            return replace(recipe, batch_graphs=self.graphs, noise_levels=self.levels)
+            alpha = recipe.alpha if with_gnn else 0.0
+            return replace(recipe, alpha=alpha, batch_graphs=self.graphs, noise_levels=self.levels)
         return replace(
             recipe,
-            counterfactual_share=1.0,
-            effect_weight=recipe.effect_weight if with_gnn else 0.0,
+            predicts_effects=with_gnn,
             batch_graphs=self.batch,
             pair_budget=self.batch * self.nodes**2,
         )

@@ -8,14 +8,15 @@ from enum import Enum
 import torch
 from torch import Tensor
 
-from models.counterfactual.denoiser_proposals import (
-    Proposals,
-    bernoulli,
-    edge_probabilities,
-    toggles_of,
-)
+from d4explain.gnn.graphs import to_dense
 from models.diffusion.edge_denoiser import EdgeDenoiser
+from models.diffusion.noise import NoiseLevel, add_noise
 from models.graphs.edits import EditSet, EditSpace
+
+# Limits on N³ per denoiser pass and per graph: the matrix products grow with N³, and one pass must
+# fit into memory.
+_TRIPLES_PER_PASS = 2**21
+_TRIPLES_PER_GRAPH = 2**26
 
 
 class Decision(Enum):
@@ -39,11 +40,16 @@ class PaperSampling:
     draws: int = 100  # graphs drawn in all, by the decision SAMPLE
 
     def __post_init__(self) -> None:
-        Proposals(self.noise_levels, self.noisy_per_level, self.draws)  # checks the numbers
+        if not all(0 < level <= 0.5 for level in self.noise_levels):
+            raise ValueError(f"noise levels must be in (0, 0.5], got {self.noise_levels}")
+        if min(len(self.noise_levels), self.noisy_per_level, self.draws) < 1:
+            raise ValueError(f"the sampler needs at least one sample, got {self}")
 
     def noisy_graphs(self, nodes: int) -> Tensor:
         """The flip probability of every noisy version; large graphs get fewer: [noisy]."""
-        return Proposals(self.noise_levels, self.noisy_per_level, 1).noisy_graphs(nodes)
+        affordable = _TRIPLES_PER_GRAPH // (max(nodes, 1) ** 3 * len(self.noise_levels))
+        per_level = max(1, min(self.noisy_per_level, affordable))
+        return torch.tensor(self.noise_levels).repeat_interleave(per_level)
 
 
 def paper_edit_sets(
@@ -55,16 +61,16 @@ def paper_edit_sets(
 ) -> list[EditSet]:
     """Edit sets of the denoised input, of any size, on allowed pairs only."""
     flips = sampling.noisy_graphs(space.graph.node_count)
-    probability = edge_probabilities(denoiser, space, flips, generator, device)  # [noisy, pair]
+    probability = _edge_probabilities(denoiser, space, flips, generator, device)  # [noisy, pair]
     if sampling.average:
         probability = probability.mean(0, keepdim=True)
     match sampling.decision:
         case Decision.SAMPLE:
             draws = -(-sampling.draws // len(probability))
-            drawn = bernoulli(probability, draws, generator).flatten(0, 1)
-            return toggles_of(drawn[: sampling.draws], space)
+            drawn = _bernoulli(probability, draws, generator).flatten(0, 1)
+            return _toggles_of(drawn[: sampling.draws], space)
         case Decision.THRESHOLD:
-            return toggles_of(probability > 0.5, space)
+            return _toggles_of(probability > 0.5, space)
         case Decision.RANKED:
             return [edits for row in probability for edits in _ranked(row, space)]
 
@@ -74,3 +80,34 @@ def _ranked(probability: Tensor, space: EditSpace) -> list[EditSet]:
     difference = (probability - space.present.to(probability.dtype)).abs()
     order = difference.argsort(descending=True, stable=True)[: space.budget].tolist()
     return [tuple(sorted(order[: count + 1])) for count in range(len(order))]
+
+
+def _edge_probabilities(
+    denoiser: EdgeDenoiser,
+    space: EditSpace,
+    flips: Tensor,
+    generator: torch.Generator,
+    device: torch.device,
+) -> Tensor:
+    """P(edge | noisy graph) of one noisy graph per flip probability: [noisy, pair]."""
+    noise = NoiseLevel.symmetric(flips.to(space.base.dtype))
+    clean = to_dense([space.graph])
+    noisy = add_noise(clean.repeat(len(flips)), noise, generator)
+    per_pass = max(1, _TRIPLES_PER_PASS // max(space.graph.node_count, 1) ** 3)
+    logits = []
+    with torch.inference_mode():
+        for batch in torch.split(torch.arange(len(flips)), per_pass):
+            level = NoiseLevel.symmetric(noise.add[batch]).to(device)
+            logits.append(denoiser(noisy.select(batch).to(device), level).cpu())
+        return space.of_pairs(torch.cat(logits)).sigmoid()
+
+
+def _bernoulli(probability: Tensor, draws: int, generator: torch.Generator) -> Tensor:
+    """Drawn edges, True if present, for probability [graph, pair]: [graph, draw, pair]."""
+    graphs, pairs = probability.shape
+    return torch.rand(graphs, draws, pairs, generator=generator) < probability[:, None]
+
+
+def _toggles_of(edges: Tensor, space: EditSpace) -> list[EditSet]:
+    """The edit set that makes each row of edges [graph, pair] from the unedited graph."""
+    return [tuple(row.nonzero()[:, 0].tolist()) for row in edges != space.present]

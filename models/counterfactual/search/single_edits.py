@@ -16,20 +16,18 @@ from models.counterfactual.search.search_config import SearchConfig
 from models.graphs.base_edit_space import BaseEditSpace, EditSet
 
 _NATURAL = 64  # predicted flips that are ranked by statistics shift
+MAX_PAIRS = 2000  # if there are more pairs, only the most promising ones are tried
+_MAX_CELLS = 2**26  # limit on the entries of all their adjacencies together
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class SingleEdits:
-    """Effects and plausibilities of the single edits, after depth 1."""
+    """Effects of the single edits, after depth 1."""
 
     tried: list[int]  # positions of the pairs whose single edit the GNN has evaluated
     effects: Tensor  # [pair] margin gained by the single edit; predicted where not tried
-    plausibility: Tensor  # [pair] log-odds that the denoiser gives the single edit
-
-    def mixed(self, weight: float) -> Tensor:
-        return self.effects + weight * self.plausibility
 
 
 def first_pairs(
@@ -42,7 +40,7 @@ def first_pairs(
     alternates between slope and plausibility. Without predicted effects the order is random.
     """
     count = oracle.space.count
-    affordable = config.pairs_tried(oracle.space.graph.node_count)
+    affordable = pairs_tried(oracle.space.graph.node_count)
     pool = pool_size(ranker, config, count)
     if pool is not None:
         return _pool(oracle, ranker, config, pool)
@@ -54,6 +52,11 @@ def first_pairs(
         return ranker.shuffled(pairs)
     gains = ranker.gains.tolist()
     return sorted(pairs, key=lambda pair: (-gains[pair], pair))
+
+
+def pairs_tried(nodes: int) -> int:
+    """How many single edits of a graph of this size the GNN can evaluate."""
+    return max(1, min(MAX_PAIRS, _MAX_CELLS // max(nodes, 1) ** 2))
 
 
 def pool_size(ranker: EditRanker, config: SearchConfig, count: int) -> int | None:
@@ -83,7 +86,7 @@ def interleaved(*orders: Sequence[T]) -> list[T]:
     return list(dict.fromkeys(item for cells in rounds for cell in cells for item in cell))
 
 
-def best_pairs(values: Tensor, count: int) -> list[int]:
+def _best_pairs(values: Tensor, count: int) -> list[int]:
     """Positions of the largest values, largest first."""
     order: list[int] = values.argsort(descending=True, stable=True)[:count].tolist()
     return order
@@ -92,18 +95,18 @@ def best_pairs(values: Tensor, count: int) -> list[int]:
 def _pool(
     oracle: CounterfactualOracle, ranker: EditRanker, config: SearchConfig, size: int
 ) -> list[int]:
-    """Pairs by gain, by statistics shift, and by gain plus plausibility, interleaved.
+    """Pairs by gain and by statistics shift, interleaved.
 
     A calibrated pool also contains the `calibrated_pool` pairs with the largest gains.
     """
     gains = ranker.gains
-    by_gain = best_pairs(gains, size)
-    mixed = gains + config.plausibility_weight * ranker.plausibility
+    by_gain = _best_pairs(gains, size)
     predicted: dict[EditSet, float] = {
-        (pair,): ranker.unedited_margin + float(gains[pair]) for pair in best_pairs(gains, 2 * size)
+        (pair,): ranker.unedited_margin + float(gains[pair])
+        for pair in _best_pairs(gains, 2 * size)
     }
     natural = [edits[0] for edits in natural_flips(oracle.space, predicted)]
-    chosen = interleaved(by_gain, natural, best_pairs(mixed, size))[:size]
+    chosen = interleaved(by_gain, natural)[:size]
     needed = by_gain[: ranker.calibrated_pool] if config.calibrated else []
     return list(dict.fromkeys([*chosen, *needed]))
 

@@ -87,10 +87,7 @@ class PaperDenoiser(EdgeDenoiser):
     def calibrated_pool(self) -> int | None:
         return 0
 
-    def forward(
-        self, noisy: DenseGraphs, noise: NoiseLevel, conditioned: Tensor | None = None
-    ) -> Tensor:
-        del conditioned  # this network has no switch
+    def forward(self, noisy: DenseGraphs, noise: NoiseLevel) -> Tensor:
         real = _real_pairs(noisy)
         features = noisy.features
         if self.shape.marked:

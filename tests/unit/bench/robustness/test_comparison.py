@@ -52,7 +52,7 @@ def random_gnn(seed: int) -> Gnn:
 
 
 def untrained_denoiser() -> Denoiser:
-    shape = DenoiserShape(2, hidden=4, blocks=1, steered=True, marked=False)
+    shape = DenoiserShape(2, hidden=4, blocks=1)
     return Denoiser(shape, torch.Generator().manual_seed(0)).eval()
 
 

@@ -359,7 +359,7 @@ def test_a_plugin_gnn_is_explained_and_the_receipt_names_its_form(
     assert row.report["dense"] == ("absent" if form == "sparse" else "present")
 
     fallback = "score_function" if form == "sparse" else None
-    config = DenoiserConfig(steps=6, hidden=4, blocks=1)
+    config = DenoiserConfig(recipe="paper", steps=6, hidden=4, blocks=1)
     dataset = rings(store)
     with store.database.transaction() as session:
         denoiser, training = denoisers.get_or_create(

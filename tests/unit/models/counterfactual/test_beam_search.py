@@ -1,4 +1,4 @@
-"""Oracle and beam search, compared with direct predictions of the GNN."""
+"""Oracle, beam search and flips of many edits, compared with direct predictions of the GNN."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from d4explain.gnn.spec import ActivationLayer, GcnLayer, GnnSpec, LinearLayer, 
 from models.counterfactual.edit_ranking import DenoiserEditRanker, EffectSource
 from models.counterfactual.oracle import FORBIDDEN, CounterfactualOracle, FlipGoal, StoppedError
 from models.counterfactual.search.beam_search import BeamSearch
+from models.counterfactual.search.ranked_edits import best_edit_sets, ranked_flips
 from models.counterfactual.search.search_config import SearchConfig
-from models.counterfactual.search.single_edits import SingleEdits
+from models.counterfactual.search.single_edits import MAX_PAIRS, SingleEdits, pairs_tried
 from models.diffusion.denoiser import Denoiser, DenoiserShape
 from models.graphs.edits import LARGE_SET, EditRules, EditSpace
 from models.graphs.valences import Valences
@@ -175,18 +176,19 @@ def test_single_effects_are_exact() -> None:
 
 
 def test_with_too_many_pairs_edges_and_promising_pairs_are_tried() -> None:
-    oracle = make_oracle(12)
+    oracle = make_oracle(70)
+    assert oracle.space.count > MAX_PAIRS
     plausibility = torch.linspace(0, 1, oracle.space.count)
-    config = SearchConfig(full_pairs=40)
     ranker = make_ranker(oracle)
     ranker.plausibility = plausibility
-    _, single_edits = start_search(oracle, ranker, config)
-    assert len(single_edits.tried) == 40
-    assert oracle.evaluations == 42  # plus the input, once for its margin and once for its gradient
+    _, single_edits = start_search(oracle, ranker)
+    assert len(single_edits.tried) == MAX_PAIRS
+    # Plus the input, once for its margin and once for its gradient.
+    assert oracle.evaluations == MAX_PAIRS + 2
     assert oracle.gradient_count == 1
     edges = oracle.space.present.nonzero()[:, 0].tolist()
-    gradient = make_oracle(12).gradients([()])[0]
-    steepest_edges = sorted(edges, key=lambda pair: -float(gradient[pair]))[:20]
+    gradient = make_oracle(70).gradients([()])[0]
+    steepest_edges = sorted(edges, key=lambda pair: -float(gradient[pair]))[: MAX_PAIRS // 2]
     assert {*steepest_edges, int(gradient.argmax()), oracle.space.count - 1} <= set(
         single_edits.tried
     )
@@ -204,7 +206,7 @@ def test_an_untrained_effect_head_predicts_the_slopes() -> None:
 def test_with_predicted_effects_only_a_pool_is_tried() -> None:
     oracle = make_oracle(12)
     ranker = make_ranker(oracle, predicts_effects=True)
-    _, single_edits = start_search(oracle, ranker, SearchConfig(pool=10, extend_pool=False))
+    _, single_edits = start_search(oracle, ranker, SearchConfig(pool=10))
     assert len(single_edits.tried) == 10
     assert oracle.evaluations == 11  # plus the input, whose sensitivity includes its margin
     assert (
@@ -228,52 +230,12 @@ def bias_for(way: float) -> float:
     return (max(edited) - unedited) / way + unedited
 
 
-@pytest.mark.parametrize(("way", "tried"), [(0.9, 20), (0.3, 10)], ids=["near", "far"])
-def test_a_pool_without_a_flip_is_extended_unless_a_flip_is_out_of_reach(
-    way: float, tried: int
-) -> None:
-    oracle = make_oracle(12, bias=bias_for(way))
-    _, single_edits = start_search(
-        oracle, make_ranker(oracle, predicts_effects=True), SearchConfig(pool=10)
-    )
-    assert oracle.flips() == []
-    assert len(single_edits.tried) == tried
-
-
 def test_an_uncalibrated_ranker_tries_all_pairs() -> None:
     oracle = make_oracle(12, bias=bias_for(0.3))
     ranker = make_ranker(oracle, predicts_effects=True)
     ranker.calibrated_pool = None
     _, single_edits = start_search(oracle, ranker, SearchConfig(pool=10))
     assert single_edits.tried == list(range(oracle.space.count))
-
-
-class RankerWithOneError(DenoiserEditRanker):
-    """Predicts the true gains, but ranks one pair at `rank`."""
-
-    def __init__(self, oracle: CounterfactualOracle, pair: int, rank: int) -> None:
-        truth = make_oracle(12)
-        singles = [(single,) for single in range(truth.space.count)]
-        unedited, *edited = truth.margins([(), *singles])
-        self.predicts_effects = True
-        self.calibrated_pool = 0
-        self.plausibility = torch.zeros(truth.space.count)
-        self._oracle = oracle
-        self._unedited = None
-        self._gains = torch.tensor(edited) - unedited
-        self._gains[pair] = self._gains.topk(rank + 1).values[-1] - 1e-4
-
-
-@pytest.mark.parametrize("extend_pool", [False, True])
-def test_an_extended_pool_finds_a_flip_that_the_pool_missed(extend_pool: bool) -> None:
-    plain = make_oracle(12)
-    margins = torch.tensor(plain.margins([(pair,) for pair in range(plain.space.count)]))
-    best, bias = int(margins.argmax()), float(margins.topk(2).values.mean())
-    oracle = make_oracle(12, bias=bias)
-    config = SearchConfig(pool=10, extend_pool=extend_pool)
-    _, single_edits = start_search(oracle, RankerWithOneError(oracle, best, 12), config)
-    assert (best in single_edits.tried) == extend_pool
-    assert oracle.flips() == ([(best,)] if extend_pool else [])
 
 
 def test_without_predicted_effects_all_pairs_are_tried() -> None:
@@ -284,9 +246,8 @@ def test_without_predicted_effects_all_pairs_are_tried() -> None:
 
 
 def test_large_graphs_try_fewer_pairs() -> None:
-    config = SearchConfig()
-    assert config.pairs_tried(50) == 2000
-    assert config.pairs_tried(512) * 512**2 <= config.full_cells
+    assert pairs_tried(50) == MAX_PAIRS == 2000
+    assert pairs_tried(512) * 512**2 <= 2**26
 
 
 @pytest.mark.parametrize("predicts_effects", [True, False])
@@ -309,48 +270,6 @@ def test_the_best_state_tries_every_pair() -> None:
     oracle.margins(
         [tuple(sorted((best, pair))) for pair in range(oracle.space.count) if pair != best]
     )
-    assert oracle.evaluations == before
-
-
-def test_exchange_finds_a_smaller_flip() -> None:
-    plain = make_oracle()
-    singles, pairs, triples = (
-        list(combinations(range(plain.space.count), size)) for size in (1, 2, 3)
-    )
-    # With this bias some pairs of edits flip the GNN, but no single edit.
-    bias = (max(plain.margins(singles)) + max(plain.margins(pairs))) / 2
-    oracle = make_oracle(bias=bias)
-    search, _ = start_search(oracle, make_ranker(oracle))
-    # The known flips have three edits and contain no flip of two.
-    truth = make_oracle(bias=bias)
-    flips_of_two = [
-        set(edits) for edits, margin in zip(pairs, truth.margins(pairs), strict=True) if margin > 0
-    ]
-    flips_of_three = [
-        edits
-        for edits, margin in zip(triples, truth.margins(triples), strict=True)
-        if margin > 0 and not any(smaller <= set(edits) for smaller in flips_of_two)
-    ]
-    oracle.margins(flips_of_three[:3])
-    assert len(oracle.flips()[0]) == 3
-    search.exchange()
-    assert len(oracle.flips()[0]) == 2
-
-
-def test_exchange_skips_flips_of_very_many_edits() -> None:
-    plain = make_oracle(30)
-    singles = [(pair,) for pair in range(plain.space.count)]
-    single_margins = plain.margins(singles)
-    ranked = sorted(range(plain.space.count), key=lambda pair: -single_margins[pair])
-    many = tuple(sorted(ranked[:70]))
-    (margin,) = plain.margins([many])
-    assert margin > max(single_margins)
-    oracle = make_oracle(30, bias=(margin + max(single_margins)) / 2)
-    search, _ = start_search(oracle, make_ranker(oracle))
-    oracle.margins([many])
-    assert oracle.flips() == [many]
-    before = oracle.evaluations
-    search.exchange()  # dropping two of 70 edits would give 2,415 sets
     assert oracle.evaluations == before
 
 
@@ -472,3 +391,37 @@ def test_verified_probabilities_of_large_sets_are_not_cached() -> None:
     assert oracle.evaluations == 2
     torch.testing.assert_close(oracle.verify([large]), first[:1])
     assert oracle.evaluations == 3
+
+
+def test_the_best_edits_are_the_largest_positive_gains_of_each_kind() -> None:
+    oracle = make_oracle(9)
+    ranker = make_ranker(oracle, effect_source=EffectSource.SLOPES)
+    gains, present = ranker.gains.tolist(), oracle.space.present.tolist()
+    ranked = sorted(range(len(gains)), key=lambda pair: -gains[pair])
+    kinds = (
+        [pair for pair in ranked if gains[pair] > 0],
+        [pair for pair in ranked if gains[pair] > 0 and present[pair]],
+        [pair for pair in ranked if gains[pair] > 0 and not present[pair]],
+    )
+    assert best_edit_sets(ranker, oracle.space.present, 4) == [tuple(kind[:4]) for kind in kinds]
+
+
+@pytest.mark.parametrize("minimal", [True, False])
+def test_flips_of_many_edits_keep_to_the_budget_and_need_every_edit(minimal: bool) -> None:
+    rules = EditRules(max_edits=12, max_ratio=10.0)
+    plain = make_oracle(12, rules=rules)
+    ranker = make_ranker(plain, effect_source=EffectSource.SLOPES)
+    (most, *_) = best_edit_sets(ranker, plain.space.present, 12)
+    # With this bias the twelve best edits flip the GNN together.
+    bias = float(direct_margins(plain, [tuple(sorted(most))])) - 1e-3
+    oracle = make_oracle(12, rules=rules, bias=bias)
+    ranker = make_ranker(oracle, effect_source=EffectSource.SLOPES)
+    flips = ranked_flips(oracle, ranker, ranker.gains, wanted=3, minimal=minimal)
+    assert flips
+    for edits in flips:
+        assert 1 < len(edits) <= 12
+        assert direct_margins(oracle, [edits]).item() > 0
+        smaller = [tuple(edit for edit in edits if edit != one) for one in edits]
+        if minimal:
+            assert (direct_margins(oracle, smaller) <= 0).all()
+    assert set(flips) <= set(oracle.flips())

@@ -17,7 +17,6 @@ from torch import Tensor
 from d4explain.gnn.graphs import DenseGraphs, Graph, to_dense, to_sparse
 from d4explain.gnn.network import Gnn
 from d4explain.gnn.spec import ActivationLayer, GcnLayer, GinLayer, GnnSpec, LinearLayer, PoolLayer
-from models.counterfactual.denoiser_proposals import Proposals, scattered
 from models.counterfactual.edit_ranking import EffectSource
 from models.counterfactual.explain import (
     CounterfactualConfig,
@@ -27,6 +26,7 @@ from models.counterfactual.explain import (
 )
 from models.counterfactual.large.candidate_space import CandidateConfig
 from models.counterfactual.oracle import CounterfactualOracle, FlipGoal
+from models.counterfactual.paper.proposals import PaperSampling
 from models.counterfactual.search.search_config import PRESETS, SearchConfig
 from models.diffusion.denoiser import Denoiser, DenoiserShape
 from models.diffusion.noise import NoiseLevel
@@ -83,9 +83,7 @@ class FixedDenoiser(Denoiser):
         super().__init__(DenoiserShape(FEATURES, hidden=4, blocks=1))
         self._answer = answer
 
-    def forward(
-        self, noisy: DenseGraphs, noise: NoiseLevel, conditioned: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, noisy: DenseGraphs, noise: NoiseLevel) -> Tensor:
         return (40 * self._answer - 20).expand(noisy.count, -1, -1)
 
 
@@ -576,33 +574,23 @@ def hard_to_flip(graph: Graph) -> Gnn:
     raise AssertionError("no such bias")
 
 
-@pytest.mark.parametrize("sampler", ["guided", "paper"])
-def test_answers_name_denoiser_or_search_as_their_source(sampler: str) -> None:
+def test_answers_name_denoiser_or_search_as_their_source() -> None:
     graph = random_graph(2, 7)
     gnn = hard_to_flip(graph)
-    config = CounterfactualConfig(alternatives=4, sampler=sampler)  # type: ignore[arg-type]
     clean = to_dense([graph]).adjacency[0]
-    from_search = run(gnn, graph, config=config, denoiser=FixedDenoiser(clean))
+    # This denoiser has no effect head, so the search tries all pairs.
+    from_search = run(gnn, graph, denoiser=FixedDenoiser(clean))
+    assert from_search.found
     assert not any(answer.by_denoiser for answer in from_search.found)
-    assert (from_search.found == ()) == (sampler == "paper")  # the paper's sampler does not search
+    config = CounterfactualConfig(alternatives=4, sampler="paper")
+    assert run(gnn, graph, config=config, denoiser=FixedDenoiser(clean)).found == ()
 
-    flipping = run(gnn, graph, config=CounterfactualConfig(alternatives=1)).found[0].graph
+    flipping = from_search.found[0].graph
     answer = to_dense([flipping]).adjacency[0]
-    outcome = run(gnn, graph, config=config, denoiser=FixedDenoiser(answer))
-    (proposed,) = (found for found in outcome.found if found.by_denoiser)
+    (proposed,) = run(gnn, graph, config=config, denoiser=FixedDenoiser(answer)).found
+    assert proposed.by_denoiser
     assert edges_of(proposed.graph) == edges_of(flipping)
     assert all(edit.by_denoiser for edit in proposed.edits)
-
-
-def test_a_sample_beyond_the_budget_is_projected_and_pruned() -> None:
-    graph = random_graph(2, 7)
-    gnn = hard_to_flip(graph)
-    opposite = 1 - to_dense([graph]).adjacency[0] - torch.eye(7)
-    rules = EditRules(max_edits=3, max_ratio=10.0)
-    outcome = run(gnn, graph, rules, denoiser=FixedDenoiser(opposite))
-    assert any(answer.by_denoiser for answer in outcome.found)
-    for answer in outcome.found:
-        check_minimal(gnn, graph, rules, answer)
 
 
 def test_unpruned_flips_keep_unnecessary_edits() -> None:
@@ -643,17 +631,6 @@ def test_answers_without_predicted_effects_are_minimal(seed: int) -> None:
         check_minimal(gnn, graph, ANY_EDIT, answer)
 
 
-def test_scattered_samples_keep_only_the_sizes_of_the_originals() -> None:
-    samples = [(0, 1, 2), (), (4,), tuple(range(30))]
-    rng = torch.Generator().manual_seed(0)
-    scattered_samples = [scattered(samples, 30, rng) for _ in range(200)]
-    for drawn in scattered_samples:
-        assert [len(edits) for edits in drawn] == [3, 0, 1, 30]
-        assert all(list(edits) == sorted(set(edits)) for edits in drawn)
-    singles = {drawn[2][0] for drawn in scattered_samples}
-    assert singles == set(range(30))  # every pair occurs
-
-
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("effect_source", list(EffectSource))
 def test_backward_passes_are_counted(
@@ -680,11 +657,14 @@ def test_backward_passes_are_counted(
 
 def test_work_is_counted() -> None:
     graph = random_graph(2, 7)
-    plan = Proposals(noise_levels=(0.05, 0.2), noisy_per_level=3, draws_per_noisy=2)
-    config = CounterfactualConfig(proposals=plan)
-    assert run(random_gnn(2, graph), graph, config=config).samples == 0  # one edit is enough
-    outcome = run(hard_to_flip(graph), graph, config=config)
-    assert outcome.samples == 12
+    drawn = run(
+        random_gnn(2, graph),
+        graph,
+        config=CounterfactualConfig(sampler="paper", paper=PaperSampling(draws=12)),
+    )
+    assert drawn.samples == 12
+    outcome = run(hard_to_flip(graph), graph)
+    assert outcome.samples == 0
     assert outcome.gnn_evaluations > 15  # all pairs at least
     assert outcome.depth >= 1
     assert outcome.seconds > 0
@@ -697,9 +677,9 @@ def test_work_is_counted() -> None:
         lambda: CounterfactualConfig(sampler="greedy"),  # type: ignore[arg-type]
         lambda: EditRules(max_edits=-1),
         lambda: EditRules(max_ratio=float("nan")),
-        lambda: Proposals(noise_levels=(0.6,), noisy_per_level=1, draws_per_noisy=1),
-        lambda: Proposals(noise_levels=(), noisy_per_level=1, draws_per_noisy=1),
-        lambda: SearchConfig(full_pairs=0),
+        lambda: PaperSampling(noise_levels=(0.6,)),
+        lambda: PaperSampling(noise_levels=()),
+        lambda: SearchConfig(states=0),
         lambda: SearchConfig(pool=0),
     ],
 )

@@ -29,13 +29,12 @@ def random_graph(nodes: int, seed: int, features: int = 2) -> Graph:
     return Graph(x, upper.nonzero().T)
 
 
-def random_denoiser(seed: int = 0, *, steered: bool = False) -> Denoiser:
+def random_denoiser(seed: int = 0) -> Denoiser:
     """In float64, with random values where a new one has zeros, which have every symmetry."""
-    shape = DenoiserShape(features=2, hidden=6, blocks=2, steered=steered)
+    shape = DenoiserShape(features=2, hidden=6, blocks=2)
     denoiser = Denoiser(shape, rng(seed)).double()
     with torch.no_grad():
         denoiser.head_out.normal_(generator=rng(seed + 1))
-        denoiser.switch.normal_(generator=rng(seed + 2))
     return denoiser
 
 
@@ -69,7 +68,7 @@ def test_logits_follow_the_order_of_the_nodes(nodes: int, seed: int) -> None:
 def test_logits_do_not_depend_on_padding_or_the_batch(
     nodes: int, padding: int, mate: int, seed: int
 ) -> None:
-    denoiser = random_denoiser(seed, steered=True)
+    denoiser = random_denoiser(seed)
     graph, other = random_graph(nodes, seed), random_graph(mate, seed + 1)
     alone = denoiser(to_dense([graph]), level(0.1, 0.3))[0]
     width = max(nodes, mate) + padding
@@ -215,21 +214,6 @@ def test_plausibility_is_the_signed_log_odds_of_the_clean_graph() -> None:
     torch.testing.assert_close(found[graphs.adjacency == 1], -log_odds[graphs.adjacency == 1])
     torch.testing.assert_close(found[graphs.adjacency == 0], log_odds[graphs.adjacency == 0])
     assert not found.requires_grad
-
-
-def test_switch_changes_proposals_and_not_plausibility() -> None:
-    graphs = to_dense([random_graph(6, 1), random_graph(6, 2)])
-    denoiser = random_denoiser(steered=True)
-    noise = level(0.1, 0.1, 2)
-    on, off = denoiser(graphs, noise), denoiser(graphs, noise, torch.zeros(2))
-    assert not torch.allclose(on, off)
-    mixed = denoiser(graphs, noise, torch.tensor([True, False]))
-    torch.testing.assert_close(mixed[0], on[0])
-    torch.testing.assert_close(mixed[1], off[1])
-    before = denoiser.read(graphs).plausibility
-    with torch.no_grad():
-        denoiser.switch.add_(1)
-    assert torch.equal(denoiser.read(graphs).plausibility, before)
 
 
 def test_graphs_without_node_features_are_accepted() -> None:

@@ -22,12 +22,12 @@ from models.diffusion.gnn_sensitivity import drawn_toggles, gnn_sensitivity, log
 from models.diffusion.noise import NoiseLevel, add_noise
 from models.diffusion.ppgn import KEPT_PER_BLOCK, PpgnBlock
 from models.diffusion.recipes import Objective, Recipe, recipe_for
-from models.training.step import NoisyBatch, StepLosses, add_gradients
+from models.training.step import EFFECT_TOGGLES, NoisyBatch, StepLosses, add_gradients
 
 torch.set_num_threads(1)
 
 COUNT, NODES, HIDDEN = 7, 5, 6
-RECIPE = replace(recipe_for(Objective.COUNTERFACTUAL, hidden=HIDDEN, blocks=2), effect_toggles=4)
+RECIPE = recipe_for(Objective.COUNTERFACTUAL, hidden=HIDDEN, blocks=2)
 ONE_GRAPH = HIDDEN * NODES**2 * 8  # bytes of an activation in float64
 
 
@@ -54,21 +54,21 @@ def batch() -> NoisyBatch:
     # some graphs are too noisy for the effect head
     flips = torch.linspace(0.01, 0.11, COUNT, dtype=torch.float64)
     noise = NoiseLevel.symmetric(flips)
-    return NoisyBatch(clean, add_noise(clean, noise, rng(1)), noise, torch.arange(COUNT) % 2 == 0)
+    return NoisyBatch(clean, add_noise(clean, noise, rng(1)), noise)
 
 
 def denoiser(recipe: Recipe) -> Denoiser:
     made = Denoiser(recipe.shape(2, gnn=gnn().spec), rng(2)).double()
     with torch.no_grad():
-        for weight in (made.head_out, made.effect_out, made.switch):
+        for weight in (made.head_out, made.effect_out):
             weight.normal_(generator=rng(3))
         made.effect_scale.fill_(0.5)
     return made
 
 
-def gradients(use: DeviceUse, alpha: float | None) -> tuple[StepLosses, dict[str, Tensor]]:
+def gradients(use: DeviceUse) -> tuple[StepLosses, dict[str, Tensor]]:
     model = denoiser(RECIPE)
-    losses = add_gradients(model, gnn(), RECIPE, batch(), alpha=alpha, use=use, generator=rng(4))
+    losses = add_gradients(model, gnn(), RECIPE, batch(), use=use, generator=rng(4))
     named = model.named_parameters()
     return losses, {name: value.grad for name, value in named if value.grad is not None}
 
@@ -79,11 +79,11 @@ def cpu_use(graphs_per_pass: int) -> DeviceUse:
 
 @pytest.mark.parametrize("graphs_per_pass", [1, 3, COUNT])
 def test_gradient_is_that_of_the_whole_batch_written_out(graphs_per_pass: int) -> None:
-    """Without L_cf: the mean over graphs of the cross-entropy, and that over toggles."""
-    losses, found = gradients(cpu_use(graphs_per_pass), None)
+    """The mean over graphs of the cross-entropy, and that over toggles."""
+    losses, found = gradients(cpu_use(graphs_per_pass))
     model, whole, judge = denoiser(RECIPE), batch(), gnn()
     logits, effects = model.with_effects(
-        whole.noisy, whole.noise, whole.conditioned, gnn_sensitivity(judge, whole.noisy)
+        whole.noisy, whole.noise, gnn_sensitivity(judge, whole.noisy)
     )
     probability = logits.sigmoid()
     target = whole.clean.adjacency
@@ -95,16 +95,14 @@ def test_gradient_is_that_of_the_whole_batch_written_out(graphs_per_pass: int) -
     assert 0 < near.sum() < COUNT
     index = near.nonzero()[:, 0]
     graphs = whole.noisy.select(index)
-    toggles = drawn_toggles(graphs, graphs.pair_mask, RECIPE.effect_toggles, rng(4))
+    toggles = drawn_toggles(graphs, graphs.pair_mask, EFFECT_TOGGLES, rng(4))
     apart = toggles.of(effects[:, index]) - logit_changes(judge, graphs, toggles) / 0.5
     size = apart.abs()
     missed = torch.where(size < 1, size.square() / 2, size - 0.5).mean()
-    (dist + RECIPE.effect_weight * missed).backward()
+    (dist + missed).backward()
 
     assert losses.dist == pytest.approx(dist.item())
-    assert losses.total == pytest.approx((dist + RECIPE.effect_weight * missed).item())
-    assert losses.cf is None
-    assert losses.flip_rate is None
+    assert losses.total == pytest.approx((dist + missed).item())
     expected = {name: one.grad for name, one in model.named_parameters() if one.grad is not None}
     assert found.keys() == expected.keys()
     for name, value in expected.items():
@@ -112,24 +110,10 @@ def test_gradient_is_that_of_the_whole_batch_written_out(graphs_per_pass: int) -
         assert value.abs().max() > 0
 
 
-@pytest.mark.parametrize("graphs_per_pass", [1, 2, 4])
-def test_counterfactual_loss_is_the_same_in_any_number_of_passes(graphs_per_pass: int) -> None:
-    whole, expected = gradients(cpu_use(COUNT), 0.3)
-    losses, found = gradients(cpu_use(graphs_per_pass), 0.3)
-    assert losses.cf == pytest.approx(whole.cf)
-    assert losses.flip_rate == pytest.approx(whole.flip_rate)
-    assert losses.total == pytest.approx(whole.total)
-    for name, value in expected.items():
-        torch.testing.assert_close(found[name], value)
-    assert expected["switch"].abs().max() > 0
-
-
 def test_noisy_graphs_do_not_train_the_effect_head() -> None:
     model, noisy = denoiser(RECIPE), batch()
     noisy = replace(noisy, noise=NoiseLevel.symmetric(noisy.noise.add + RECIPE.effect_noise))
-    losses = add_gradients(
-        model, gnn(), RECIPE, noisy, alpha=None, use=cpu_use(3), generator=rng(4)
-    )
+    losses = add_gradients(model, gnn(), RECIPE, noisy, use=cpu_use(3), generator=rng(4))
     assert losses.total == pytest.approx(losses.dist)
     assert model.effect_out.grad is None or not model.effect_out.grad.any()
     assert model.head_out.grad is not None
@@ -189,13 +173,12 @@ def test_products_of_less_precision_give_nearly_the_same_gradient() -> None:
             for graphs in (whole.clean, whole.noisy)
         ),
         NoiseLevel.symmetric(whole.noise.add.float()),
-        whole.conditioned,
     )
     found = []
     for products in (None, torch.bfloat16):
         model = denoiser(recipe).float()
         use = DeviceUse("cpu", CPU_ACTIVATION_BYTES, products)
-        losses = add_gradients(model, judge, recipe, single, alpha=0.3, use=use, generator=rng(4))
+        losses = add_gradients(model, judge, recipe, single, use=use, generator=rng(4))
         grads = [value.grad for value in model.parameters() if value.grad is not None]
         assert all(grad.dtype == torch.float32 for grad in grads)
         found.append((losses.dist, torch.cat([grad.flatten() for grad in grads])))

@@ -15,11 +15,11 @@ from d4explain.gnn.graphs import Graph, to_dense
 from d4explain.gnn.network import Gnn, predict
 from d4explain.gnn.spec import ActivationLayer, GcnLayer, GnnSpec, LinearLayer, PoolLayer
 from models.diffusion.gnn_sensitivity import drawn_toggles, gnn_sensitivity, logit_changes
-from models.diffusion.recipes import Objective, Recipe, recipe_for
+from models.diffusion.recipes import Objective, PaperRecipe, Recipe, recipe_for
 from models.diffusion.typicality import Typicality, typicalities
 from models.graphs.edits import EditRules, EditSpace
 from models.graphs.subgraphs import connected_subgraph, neighbours_of
-from models.training.batches import HELD_OUT_PAIRS, Batches, split
+from models.training.batches import HELD_OUT_PAIRS, SUBGRAPH_NODES, Batches, split
 from models.training.detection import area_under_roc
 from models.training.progress import NonFiniteGradientError
 from models.training.trainer import Trainer
@@ -49,7 +49,7 @@ def small_gnn() -> Gnn:
 
 def small(objective: Objective, steps: int = 12) -> Recipe:
     recipe = recipe_for(objective, steps=steps, hidden=6, blocks=2)
-    return replace(recipe, batch_graphs=8, batch_subgraphs=8)
+    return replace(recipe, batch_graphs=8)
 
 
 def trainer(recipe: Recipe, seed: int = 3) -> Trainer:
@@ -70,10 +70,10 @@ def assert_same(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
 
 def test_training_learns_what_the_graphs_have_in_common() -> None:
     recipe = replace(
-        recipe_for(Objective.COUNTERFACTUAL, steps=200, hidden=16, blocks=2, alpha=0.0),
+        recipe_for(Objective.COUNTERFACTUAL, steps=200, hidden=16, blocks=2),
         batch_graphs=16,
         learning_rate=5e-3,
-        effect_weight=0.0,
+        predicts_effects=False,
     )
     progress = list(trainer(recipe).run())
     first, last = progress[0], progress[-1]
@@ -88,7 +88,7 @@ def test_training_learns_what_the_graphs_have_in_common() -> None:
 
 def test_the_effect_head_learns_what_edits_do_to_the_gnn() -> None:
     recipe = replace(
-        recipe_for(Objective.COUNTERFACTUAL, steps=300, hidden=16, blocks=2, alpha=0.0),
+        recipe_for(Objective.COUNTERFACTUAL, steps=300, hidden=16, blocks=2),
         batch_graphs=16,
         learning_rate=5e-3,
     )
@@ -177,16 +177,10 @@ def test_training_stopped_at_once_takes_no_step() -> None:
     assert training.step == 0
 
 
-def test_the_default_recipe_has_the_counterfactual_loss_at_the_end() -> None:
-    recipe = small(Objective.COUNTERFACTUAL)
-    progress = list(trainer(recipe).run())
-    assert 0 < recipe.counterfactual_start < recipe.steps
-    for one in progress:
-        has_loss = one.step > recipe.counterfactual_start
-        assert (one.loss_cf is not None) == (one.flip_rate is not None) == has_loss
-    last = progress[-1]
-    assert last.loss_cf is not None
-    assert last.loss == pytest.approx(last.loss_dist + recipe.alpha * last.loss_cf)
+def test_only_the_papers_recipe_has_an_alpha() -> None:
+    with pytest.raises(ValueError, match=r"'default' has no alpha; got 0.2"):
+        recipe_for(Objective.COUNTERFACTUAL, "default", alpha=0.2)
+    assert recipe_for(Objective.COUNTERFACTUAL, "paper", alpha=0.2) == PaperRecipe(alpha=0.2)
 
 
 def test_class_objective_needs_no_gnn_and_counterfactual_does() -> None:
@@ -219,15 +213,10 @@ def test_training_stops_at_a_plateau_with_the_best_weights() -> None:
     training = trainer(recipe)
     state = finished(training)
     assert training.finished
-    # the first of ten measurements is the best there is: nothing is learnt. L_cf, due at step 300,
-    # sets in at 120 instead and takes its 100 steps; of its two measurements the first is best
-    assert (training.step, training.steps) == (220, 220)
-    assert int(state["start"]) == 120
+    # the first of ten measurements is the best there is: nothing is learnt
+    assert (training.step, training.steps) == (120, 400)
     for name, value in training.denoiser().state_dict().items():
         assert torch.equal(value, state[f"plateau.best.{name}"])
-    without = trainer(replace(recipe, alpha=0.0))
-    finished(without)
-    assert (without.step, without.finished) == (120, True)
     assert not list(training.run())
     patient = trainer(replace(recipe, patience=0, steps=20))
     assert sum(1 for _ in patient.run()) == 20
@@ -423,6 +412,14 @@ def test_a_state_of_another_split_is_refused() -> None:
         trainer(recipe).load_state(state)
 
 
+def test_a_state_with_the_counterfactual_loss_is_refused() -> None:
+    """Denoisers of earlier versions had a switch for it; the worker then starts at step 0."""
+    recipe = small(Objective.COUNTERFACTUAL)
+    state = {**trainer(recipe).state(), "weights.switch": torch.zeros(6)}
+    with pytest.raises(RuntimeError, match="switch"):
+        trainer(recipe).load_state(state)
+
+
 def test_larger_graphs_are_trained_on_in_parts() -> None:
     recipe = replace(small(Objective.CLASS), max_nodes=6, subgraph_share=0.0)
     batches = Batches([cycle(9), cycle(5)], recipe, torch.Generator().manual_seed(0))
@@ -468,7 +465,7 @@ def test_class_batches_are_mostly_small_subgraphs() -> None:
     recipe = small(Objective.CLASS)
     batches = Batches([cycle(30)], recipe, torch.Generator().manual_seed(0))
     widths = [int(batches.draw().mask.sum(1).max()) for _ in range(200)]
-    share = sum(width <= recipe.subgraph_nodes[1] for width in widths) / len(widths)
+    share = sum(width <= SUBGRAPH_NODES[1] for width in widths) / len(widths)
     assert share == pytest.approx(recipe.subgraph_share, abs=0.12)
 
 
@@ -488,7 +485,7 @@ def test_recipes_by_name_and_what_can_be_chosen() -> None:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("steps", 0), ("alpha", -1.0), ("ema", 1.0), ("subgraph_share", 1.5), ("noise_high", 0.6)],
+    [("steps", 0), ("learning_rate", -1.0), ("subgraph_share", 1.5), ("noise_high", 0.6)],
 )
 def test_recipes_refuse_invalid_values(field: str, value: float) -> None:
     with pytest.raises(ValueError, match=str(value)):

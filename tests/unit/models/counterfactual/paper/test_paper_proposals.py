@@ -26,9 +26,7 @@ class LevelDenoiser(PaperDenoiser):
         self.probability = probability
         self.seen: list[DenseGraphs] = []
 
-    def forward(
-        self, noisy: DenseGraphs, noise: NoiseLevel, conditioned: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, noisy: DenseGraphs, noise: NoiseLevel) -> Tensor:
         self.seen.append(noisy)
         rows = [self.probability[round(float(flip), 3)] for flip in noise.add]
         return torch.logit(torch.stack(rows))

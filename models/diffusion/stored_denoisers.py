@@ -1,9 +1,11 @@
-"""Builds the network of a stored shape, also of a shape that an earlier version stored."""
+"""Loads stored denoisers, also those that an earlier version stored."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+from torch import Tensor
 
 from d4explain.gnn.errors import RefusedError
 from models.diffusion.denoiser import Denoiser, DenoiserShape
@@ -20,12 +22,23 @@ class OutdatedDenoiserError(RefusedError):
         )
 
 
-def denoiser_of(shape: Mapping[str, Any]) -> Denoiser | PaperDenoiser:
-    """A network of the stored shape, for weights to be loaded."""
+def load_denoiser(
+    shape: Mapping[str, Any], tensors: Mapping[str, Tensor]
+) -> Denoiser | PaperDenoiser:
+    """The denoiser of a stored shape with its stored weights, in eval mode.
+
+    Until L_cf left the default recipe, its denoisers had a switch between edges of the data and
+    edges of counterfactuals. Predictions never used it, so it is dropped here.
+    """
     fields = dict(shape)
     if fields.get("network") == "paper":
-        return PaperDenoiser(PaperShape(**fields))
+        paper = PaperDenoiser(PaperShape(**fields))
+        paper.load_state_dict(tensors)
+        return paper.eval()
     # Until the paper had its own network, `residual: false` told its denoisers from others.
     if not fields.pop("residual", True):
         raise OutdatedDenoiserError
-    return Denoiser(DenoiserShape(**fields))
+    fields.pop("steered", None)
+    denoiser = Denoiser(DenoiserShape(**fields))
+    denoiser.load_state_dict({name: value for name, value in tensors.items() if name != "switch"})
+    return denoiser.eval()
