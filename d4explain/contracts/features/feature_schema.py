@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from d4explain.contracts.errors import Fault
-from d4explain.contracts.gnn_layers import SpecModel
+from d4explain.contracts.vocabulary.spec_model import SpecModel
 
 Label = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
