@@ -67,20 +67,24 @@ def rows_of_values(layers: Sequence[LayerNode], inputs: Sequence[Inputs]) -> dic
     """What the rows of each value stand for; layers with problems count as if they had none."""
     rows: dict[int, Rows] = {FEATURES: "node", EDGE_ATTRIBUTES: "edge"}
     for position, (layer, read) in enumerate(zip(layers, inputs, strict=True)):
-        kinds = [rows.get(value, "node") for value in read]
-        varying = [kind for kind in kinds if kind != "constant"]
-        result: Rows
-        match layer.role:
-            case "pool":
-                result = "graph"
-            case "constant":
-                result = "constant"
-            case "rows" | "join":
-                result = varying[0] if varying else "constant"
-            case _:
-                result = "node"
-        rows[position + 1] = result
+        rows[position + 1] = rows_after(layer.role, [rows.get(value, "node") for value in read])
     return rows
+
+
+def rows_after(role: Role, read: Sequence[Rows]) -> Rows:
+    """What the rows of a layer's output stand for, given those of its inputs."""
+    varying = [rows for rows in read if rows != "constant"]
+    result: Rows
+    match role:
+        case "pool":
+            result = "graph"
+        case "constant":
+            result = "constant"
+        case "rows" | "join":
+            result = varying[0] if varying else "constant"
+        case _:
+            result = "node"
+    return result
 
 
 def graph_problems(layers: Sequence[LayerNode], inputs: Sequence[Inputs]) -> Iterator[GraphProblem]:

@@ -11,9 +11,9 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from d4explain.contracts.errors import Fault, InvalidInput, pointer
 from d4explain.contracts.features.feature_schema import FeatureSchemaDocument
 from d4explain.contracts.features.featurisers import SmilesFeaturiser
-from d4explain.contracts.vocabulary.spec_model import SpecModel
 from d4explain.contracts.spec_checks.layer_types import STORED, SpecLayer
 from d4explain.contracts.spec_checks.structure import structure_faults
+from d4explain.contracts.vocabulary.spec_model import SpecModel
 
 MAX_LAYERS = 256
 MAX_FEATURES = 65_536  # in any deployment; settings.max_features is the limit of one

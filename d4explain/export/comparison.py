@@ -1,4 +1,4 @@
-"""Compares an export with the original model on graphs of many sizes and densities."""
+"""Compares an export with the original model, and names the first step that differs."""
 
 from __future__ import annotations
 
@@ -8,29 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from d4explain.errors import CommandError
-from d4explain.export.model_runners import ModelRunner
+from d4explain.export.gnn_builder import fused
+from d4explain.export.model_runners import InputForm, ModelRunner, chosen_output, model_inputs
+from d4explain.export.tracing import trace
 from d4explain.export.translation import FinalActivation
 from d4explain.gnn.graphs import Graph, SparseGraphs, to_sparse
 from d4explain.gnn.network import Gnn
 
 TOLERANCE = 1e-4  # relative to the largest output; float32 sums depend on their order
-SAMPLE_GRAPHS = 24
-
-
-def sample_graphs(features: int, edge_features: int = 0) -> list[Graph]:
-    """Random graphs of 1 to 24 nodes, sparse to dense, some with isolated nodes."""
-    generator = torch.Generator().manual_seed(0)
-    graphs = []
-    for size in range(1, SAMPLE_GRAPHS + 1):
-        density = torch.rand((), generator=generator)
-        pairs = torch.triu(torch.rand(size, size, generator=generator) < density, diagonal=1)
-        node_features = torch.randn(size, features, generator=generator)
-        edges = pairs.nonzero().T.contiguous()
-        edge_attributes = None
-        if edge_features:
-            edge_attributes = torch.randn(edges.shape[1], edge_features, generator=generator)
-        graphs.append(Graph(node_features, edges, edge_attributes=edge_attributes))
-    return graphs
 
 
 def compare(
@@ -39,22 +24,19 @@ def compare(
     gnn: Gnn,
     final_activation: FinalActivation | None,
     graphs: Sequence[Graph],
+    form: InputForm,
+    output: str | None = None,
 ) -> float:
-    """The largest difference of outputs in eval mode; raises if it exceeds rounding errors."""
+    """The largest difference of outputs; raises if it exceeds rounding errors."""
     batch = to_sparse(graphs)
-    was_training = model.training
-    model.eval()
     try:
         with torch.no_grad():
-            original = run_model(batch)
+            result = run_model(model_inputs(batch, form, model))
+            original = chosen_output(result, output).cpu()
             exported = _outputs_like_original(gnn, batch, final_activation)
     except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
         reason = str(error).splitlines()[0]
         raise CommandError(f"the model fails on sample graphs: {reason}") from error
-    finally:
-        model.train(was_training)
-    if not isinstance(original, Tensor):
-        raise CommandError(f"the model returns a {type(original).__name__}; expected a tensor")
     if original.dim() == 1 and exported.shape[1] == 1:
         original = original[:, None]
     if original.shape != exported.shape:
@@ -64,8 +46,9 @@ def compare(
         )
     difference = float((original - exported).abs().max())
     if not difference <= TOLERANCE * max(1.0, float(original.abs().max())):
+        cause = _first_difference(model, run_model, gnn, batch, form, output)
         raise CommandError(
-            f"the export differs from the model by {difference:.2g}; nothing was written"
+            f"the export differs from the model by {difference:.2g}; nothing was written\n  {cause}"
         )
     return difference
 
@@ -92,3 +75,37 @@ def _outputs_like_original(
         case None:
             pass
     return outputs
+
+
+def _first_difference(
+    model: nn.Module,
+    run_model: ModelRunner,
+    gnn: Gnn,
+    graphs: SparseGraphs,
+    form: InputForm,
+    output: str | None,
+) -> str:
+    """Says which step gives other values on these graphs, with a summary of both."""
+    steps = fused(trace(model, run_model, graphs, form, output).operations)
+    if [one.layer for one in steps] != list(gnn.spec.layers):
+        return "the model takes other steps on other graphs; its steps must not depend on the graph"
+    found: dict[int, Tensor] = {}
+    with torch.no_grad():
+        gnn.sparse_values(graphs, found.__setitem__)
+    for number, step in enumerate(steps, 1):
+        if step.result is None:
+            continue
+        expected = step.result.cpu().reshape(found[number].shape if found[number].dim() else -1)
+        gap = (expected - found[number]).abs().max()
+        if not float(gap) <= TOLERANCE * max(1.0, float(expected.abs().max())):
+            return (
+                f"first at {step.where}: the model gives {_summary(expected)}, "
+                f"its export {_summary(found[number])}"
+            )
+    return "each step alone agrees; rounding errors add up"
+
+
+def _summary(values: Tensor) -> str:
+    shape = "×".join(str(size) for size in values.shape)
+    spread = f"from {float(values.min()):.4g} to {float(values.max()):.4g}"
+    return f"{shape} values {spread}, mean {float(values.mean()):.4g}"

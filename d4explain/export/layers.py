@@ -1,106 +1,75 @@
-"""Translates layers and functions of PyTorch and PyG to the vocabulary."""
+"""Translates modules of PyTorch and PyG to the vocabulary."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 from torch import nn
-from torch_geometric.nn import (
-    GlobalAttention,
-    JumpingKnowledge,
-    Linear,
-    global_add_pool,
-    global_max_pool,
-    global_mean_pool,
-)
+from torch_geometric.nn import JumpingKnowledge, Linear, MessagePassing, Sequential, SGConv
 from torch_geometric.nn.aggr import (
+    Aggregation,
     AttentionalAggregation,
     MaxAggregation,
     MeanAggregation,
     SumAggregation,
 )
+from torch_geometric.nn.models import MLP, DeepGCNLayer
+from torch_geometric.nn.models.basic_gnn import BasicGNN
 
-from d4explain.export.activations import ACTIVATION_FUNCTIONS, ACTIVATIONS, FINAL_FUNCTIONS
+from d4explain.export.activations import ACTIVATIONS
 from d4explain.export.convolutions import CONVOLUTIONS
 from d4explain.export.norms import NORMS
 from d4explain.export.translation import (
     Translation,
     UnsupportedLayerError,
-    or_zeros,
-    require,
     require_initialised,
-    require_one_of,
 )
-from d4explain.gnn.spec import (
-    ActivationKind,
-    ActivationLayer,
-    AddLayer,
-    DropoutLayer,
-    JumpLayer,
-    JumpMode,
-    KeepLayer,
-    LinearLayer,
-    PoolLayer,
-    PoolOp,
-)
+from d4explain.gnn.spec import DropoutLayer, LinearLayer, PoolLayer, PoolOp
 
-_POOL_FUNCTIONS: dict[Callable[..., Any], PoolOp] = {
-    global_mean_pool: "mean",
-    global_add_pool: "sum",
-    global_max_pool: "max",
-}
+# Modules of PyTorch and PyG whose forward is read step by step.
+_ENTERED = (nn.Sequential, Sequential, MLP, BasicGNN, DeepGCNLayer, nn.ModuleList, nn.ModuleDict)
+# Layers that are more than one layer of the vocabulary; `module_calls` records them.
+COMPOSED = (AttentionalAggregation, JumpingKnowledge, SGConv, nn.Embedding)
 
-# The strings that a Chain accepts as parts.
-NAMED_PARTS: dict[str, Translation] = {
-    **{kind: Translation(ActivationLayer(kind)) for kind in get_args(ActivationKind)},
-    "keep": Translation(KeepLayer()),
-    "add": Translation(AddLayer()),
-    "log_softmax": Translation(None, final_activation="log_softmax"),
-    "softmax": Translation(None, final_activation="softmax"),
+_DROPS_NODES = "drops nodes, which soft edges cannot; use a pool of all nodes after the last layer"
+_NEAREST = {
+    "Set2Set": "the nearest pool is AttentionalAggregation",
+    "SortAggregation": "the nearest pools are max and AttentionalAggregation",
+    "SAGPooling": _DROPS_NODES,
+    "TopKPooling": _DROPS_NODES,
+    "ASAPooling": _DROPS_NODES,
+    "EdgePooling": _DROPS_NODES,
+    "TransformerConv": "the nearest layer is GATv2Conv",
+    "GENConv": "the nearest layers are GINEConv and PNAConv",
+    "GatedGraphConv": "the nearest layer is GraphConv with a residual",
+    "ARMAConv": "the nearest layers are TAGConv and ChebConv",
+    "InstanceNorm": "the nearest norm is GraphNorm",
+    "PairNorm": "the nearest norm is GraphNorm",
 }
 
 
-@dataclass(frozen=True)
-class Jump:
-    """A JumpingKnowledge of the last `last` kept values instead of all of them."""
-
-    layer: JumpingKnowledge
-    last: int
-
-
-def translate(part: object) -> Translation:
-    """Translate one part; exact types only, since a subclass may compute something else."""
-    if isinstance(part, str):
-        if part not in NAMED_PARTS:
-            raise UnsupportedLayerError(
-                f"unknown name {part!r}; allowed names: {', '.join(NAMED_PARTS)}"
-            )
-        return NAMED_PARTS[part]
-    if type(part) in _TRANSLATORS:
-        return _TRANSLATORS[type(part)](part)
-    if isinstance(part, nn.Module) or not callable(part):
-        raise UnsupportedLayerError(f"supported layers: {', '.join(supported_layers())}")
-    return _translate_function(part)
+def is_layer(module: nn.Module) -> bool:
+    """Whether the module is one step of a model; other modules are read step by step."""
+    package = type(module).__module__.partition(".")[0]
+    of_library = package in ("torch", "torch_geometric") and not isinstance(module, _ENTERED)
+    return of_library or isinstance(module, MessagePassing | Aggregation)
 
 
-def _translate_function(function: Callable[..., Any]) -> Translation:
-    if function in ACTIVATION_FUNCTIONS:
-        return Translation(ActivationLayer(ACTIVATION_FUNCTIONS[function]))
-    if function in _POOL_FUNCTIONS:
-        return Translation(PoolLayer(_POOL_FUNCTIONS[function]), needs="batch")
-    if function in FINAL_FUNCTIONS:
-        return Translation(None, final_activation=FINAL_FUNCTIONS[function])
-    name = getattr(function, "__name__", repr(function))
-    raise UnsupportedLayerError(f"the function {name} is not supported")
+def translate(module: nn.Module) -> Translation:
+    """Translate one module; exact types only, since a subclass may compute something else."""
+    if type(module) in TRANSLATORS:
+        return TRANSLATORS[type(module)](module)
+    hint = _NEAREST.get(type(module).__name__)
+    if isinstance(module, MessagePassing) and not type(module).__module__.startswith("torch_"):
+        hint = "it is a MessagePassing of its own; use a convolution of PyG"
+    known = f"supported layers: {', '.join(supported_layers())}"
+    raise UnsupportedLayerError(known if hint is None else f"{hint}; {known}")
 
 
 def supported_layers() -> list[str]:
-    """Names for error messages: classes of PyTorch and PyG, then functions of PyG."""
-    classes = {kind.__name__ for kind in _TRANSLATORS if kind.__module__.startswith("torch")}
-    functions = [function.__name__ for function in _POOL_FUNCTIONS]
-    return sorted(classes | {"GINConv", "GINEConv"}) + functions
+    """Names for error messages: classes of PyTorch and PyG."""
+    return sorted({kind.__name__ for kind in (*TRANSLATORS, *COMPOSED)})
 
 
 def _linear(layer: nn.Linear | Linear) -> Translation:
@@ -118,42 +87,18 @@ def _linear(layer: nn.Linear | Linear) -> Translation:
 def _dropout(layer: nn.Dropout) -> Translation:
     if not layer.p < 1:
         raise UnsupportedLayerError(f"p={layer.p}; it must be below 1")
-    return Translation(DropoutLayer(float(layer.p)))
+    return Translation(DropoutLayer(float(layer.p)) if layer.p else None)
 
 
 def _pool(op: PoolOp) -> Callable[[nn.Module], Translation]:
-    return lambda _layer: Translation(PoolLayer(op), needs="batch")
-
-
-def _attention_pool(layer: AttentionalAggregation) -> Translation:
-    gate = layer.gate_nn
-    if not isinstance(gate, nn.Linear | Linear) or require_initialised(gate.weight).shape[0] != 1:
-        found = layer.gate_mlp if gate is None else gate
-        raise UnsupportedLayerError(f"its gate_nn must be a linear layer to 1 value; got {found}")
-    require(layer, nn=None, mlp=None)
-    return Translation(
-        PoolLayer("attention"),
-        needs="batch",
-        input_width=gate.weight.shape[1],
-        tensors={"pool.gate_nn.weight": gate.weight, "pool.gate_nn.bias": or_zeros(gate.bias, 1)},
-    )
+    return lambda _layer: Translation(PoolLayer(op))
 
 
 def _identity(_layer: nn.Identity) -> Translation:
     return Translation(None)
 
 
-def _jumping_knowledge(layer: JumpingKnowledge) -> Translation:
-    require_one_of(layer, "mode", get_args(JumpMode))
-    return Translation(JumpLayer(layer.mode))
-
-
-def _jump(jump: Jump) -> Translation:
-    require_one_of(jump.layer, "mode", get_args(JumpMode))
-    return Translation(JumpLayer(jump.layer.mode, jump.last))
-
-
-_TRANSLATORS: dict[type, Callable[[Any], Translation]] = {
+TRANSLATORS: dict[type, Callable[[Any], Translation]] = {
     **CONVOLUTIONS,
     **ACTIVATIONS,
     **NORMS,
@@ -163,9 +108,5 @@ _TRANSLATORS: dict[type, Callable[[Any], Translation]] = {
     MeanAggregation: _pool("mean"),
     SumAggregation: _pool("sum"),
     MaxAggregation: _pool("max"),
-    AttentionalAggregation: _attention_pool,
-    GlobalAttention: _attention_pool,
-    JumpingKnowledge: _jumping_knowledge,
-    Jump: _jump,
     nn.Identity: _identity,
 }
