@@ -106,6 +106,6 @@ def _first_difference(
 
 
 def _summary(values: Tensor) -> str:
-    shape = "×".join(str(size) for size in values.shape)
+    shape = " by ".join(str(size) for size in values.shape)
     spread = f"from {float(values.min()):.4g} to {float(values.max()):.4g}"
     return f"{shape} values {spread}, mean {float(values.mean()):.4g}"

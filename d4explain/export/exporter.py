@@ -34,8 +34,8 @@ from d4explain.export.model_runners import (
 from d4explain.export.sample_inputs import (
     find_form,
     form_of_samples,
+    graphs_to_trace,
     sample_graphs,
-    whole_graphs,
 )
 from d4explain.export.spec_document import spec_document
 from d4explain.export.tracing import Trace, trace
@@ -154,8 +154,10 @@ def _checked_trace(
 ) -> Trace:
     """Traces on two batches; the steps must be the same, or they depend on the graphs."""
     first, second = (
-        trace(model, run, to_sparse(own or whole_graphs(model, form, seed)), form, output)
-        for seed in (1, 2)
+        trace(
+            model, run, to_sparse(own * batch or graphs_to_trace(model, form, batch)), form, output
+        )
+        for batch in (1, 2)
     )
     pairs = zip(first.operations, second.operations, strict=False)
     for one, other in pairs:

@@ -130,7 +130,7 @@ def _translations(model: nn.Module) -> Iterator[Translation]:
         try:
             yield translate(module)
         except UnsupportedLayerError:
-            width = getattr(module, "in_channels", None)
+            width = getattr(module, "in_channels", getattr(module, "in_features", None))
             if isinstance(width, int) and width > 0:
                 edge_width = getattr(module, "edge_dim", None)
                 yield Translation(None, input_width=width, edge_width=edge_width)
@@ -146,9 +146,9 @@ def _whole_columns(model: nn.Module, form: InputForm) -> tuple[dict[int, int], d
     )
 
 
-def whole_graphs(model: nn.Module, form: InputForm, seed: int) -> list[Graph]:
-    """Graphs to trace on: not one for which two numbers of rows are the same."""
-    return sample_graphs(form, *_whole_columns(model, form), number=9, seed=seed)[2:]
+def graphs_to_trace(model: nn.Module, form: InputForm, batch: int) -> list[Graph]:
+    """Batch 1 or 2; they have different numbers of nodes and graphs."""
+    return sample_graphs(form, *_whole_columns(model, form), number=7 + batch, seed=batch)[2:]
 
 
 def form_of_samples(samples: Sequence[Data]) -> tuple[InputForm, list[Graph]]:

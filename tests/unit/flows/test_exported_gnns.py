@@ -30,7 +30,7 @@ from torch_geometric.nn import (
 
 from bench.data.tasks import data_folder
 from bench.data.tu import read_tu
-from d4explain.export.exporter import Chain, Jump, export
+from d4explain.export.exporter import export
 from tests.unit.flows.api_flow import ApiFlow
 
 torch.set_num_threads(1)
@@ -43,7 +43,7 @@ def flow(deployed: Callable[..., Any]) -> ApiFlow:
     return ApiFlow(deployed(), denoiser={"steps": 8, "hidden": 8, "blocks": 1})
 
 
-def register(flow: ApiFlow, model: nn.Module | Chain, folder: Path, samples: Any) -> dict[str, Any]:
+def register(flow: ApiFlow, model: nn.Module, folder: Path, samples: Any) -> dict[str, Any]:
     """Exports the model and registers it; returns the GNN after its probe passed."""
     files = export(model, folder)
     spec = json.loads(files.spec.read_text())
@@ -137,9 +137,8 @@ def test_a_gin_for_mutagenicity_is_explained(flow: ApiFlow, tmp_path: Path) -> N
     accuracy = sum(correct) / len(correct)
     assert accuracy > 0.65
 
-    chain = Chain(model, [model.gnn, global_add_pool, model.head])
     samples = {"graphs": [posted(data) for data in held_out[:64]], "min_accuracy": 0.6}
-    gnn = register(flow, chain, tmp_path, samples)
+    gnn = register(flow, model, tmp_path, samples)
     assert gnn["report"]["samples"]["accuracy"] == sum(correct[:64]) / 64
 
     explained = held_out[:3]
@@ -242,12 +241,6 @@ class ResearchModel(nn.Module):
             layers.append(x)
         return self.head(self.pool(self.jump(layers), batch)).squeeze(1)
 
-    def chain(self) -> Chain:
-        parts: list[Any] = [self.encoder]
-        for conv, norm in zip(self.convs, self.norms, strict=True):
-            parts += ["keep", conv, norm, F.elu, "add"]
-        return Chain(self, [*parts, "keep", Jump(self.jump, last=2), self.pool, self.head])
-
 
 def ring_or_tree(number: int) -> Data:
     """Class 1 is a ring with a tail; class 0 is a tree with the same number of nodes."""
@@ -273,8 +266,11 @@ def test_a_hand_written_module_is_explained(flow: ApiFlow, tmp_path: Path) -> No
     assert sum(correct) / len(correct) > 0.9
 
     samples = {"graphs": [posted(data) for data in graphs[80:]], "min_accuracy": 0.9}
-    gnn = register(flow, model.chain(), tmp_path, samples)
+    gnn = register(flow, model, tmp_path, samples)
     assert (gnn["spec"]["head"], gnn["spec"]["classes"]) == ("binary", 2)
+    joined = [layer for layer in gnn["spec"]["layers"] if layer["type"] == "combine"]
+    assert [layer["op"] for layer in joined] == ["add", "add", "concat"]
+    assert all(len(layer["inputs"]) == 2 for layer in joined)
     explained = graphs[100:103]
     answers = explain(
         flow,
