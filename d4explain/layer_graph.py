@@ -123,23 +123,23 @@ def _count_problem(layer: LayerNode, read: Inputs) -> str | None:
 
 
 def _rows_problem(layer: LayerNode, kinds: Sequence[Rows]) -> str | None:
+    problem = None
     match layer.role:
-        case "rows":
-            return None
+        case "rows" | "constant":
+            pass
         case "join":
             varying = sorted({kind for kind in kinds if kind != "constant"})
             if len(varying) > 1:
-                return f"joins rows of different kinds: {' and '.join(varying)}"
-            return None
+                problem = f"joins rows of different kinds: {' and '.join(varying)}"
         case "broadcast":
-            return None if kinds[0] == "graph" else f"needs graph values, not {kinds[0]} values"
-        case "constant":
-            return None
+            if kinds[0] != "graph":
+                problem = f"needs graph values, not {kinds[0]} values"
+        case _ if kinds[0] == "graph":
+            problem = "needs nodes, but comes after the pool; it must come before it"
+        case _ if kinds[0] != "node":
+            problem = f"needs nodes, not {kinds[0]} values"
+        case "nodes" if any(kind != "edge" for kind in kinds[1:]):
+            problem = f"needs edge values as its second input, not {kinds[1]} values"
         case _:
-            if kinds[0] == "graph":
-                return "needs nodes, but comes after the pool; it must come before it"
-            if kinds[0] != "node":
-                return f"needs nodes, not {kinds[0]} values"
-            if layer.role == "nodes" and any(kind != "edge" for kind in kinds[1:]):
-                return f"needs edge values as its second input, not {kinds[1]} values"
-            return None
+            pass
+    return problem

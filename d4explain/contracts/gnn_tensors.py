@@ -55,6 +55,11 @@ def _tensors(layer: SpecLayer, widths: Sequence[int], outputs: int) -> dict[str,
     if isinstance(layer, ConvolutionDocument):
         shapes = _convolution(layer, width, edge_width)
         return {f"conv.{name}": _floats(*shape) for name, shape in shapes.items()}
+    return _plain_tensors(layer, width)
+
+
+def _plain_tensors(layer: SpecLayer, width: int) -> dict[str, TensorShape]:
+    """Tensors of a layer that is no convolution."""
     tensors: dict[str, TensorShape] = {}
     match layer:
         case LinearDocument():

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from d4explain.errors import CommandError
 from d4explain.export.gnn_builder import fused
-from d4explain.export.model_runners import InputForm, ModelRunner, chosen_output, model_inputs
-from d4explain.export.tracing import trace
-from d4explain.export.translation import FinalActivation
+from d4explain.export.model_runners import Original
+from d4explain.export.tracing.trace import trace
+from d4explain.export.translators.translation import FinalActivation
 from d4explain.gnn.graphs import Graph, SparseGraphs, to_sparse
 from d4explain.gnn.network import Gnn
 
@@ -19,34 +19,30 @@ TOLERANCE = 1e-4  # relative to the largest output; float32 sums depend on their
 
 
 def compare(
-    model: nn.Module,
-    run_model: ModelRunner,
+    original: Original,
     gnn: Gnn,
     final_activation: FinalActivation | None,
     graphs: Sequence[Graph],
-    form: InputForm,
-    output: str | None = None,
 ) -> float:
     """The largest difference of outputs; raises if it exceeds rounding errors."""
     batch = to_sparse(graphs)
     try:
+        expected = original.outputs(batch)
         with torch.no_grad():
-            result = run_model(model_inputs(batch, form, model))
-            original = chosen_output(result, output).cpu()
             exported = _outputs_like_original(gnn, batch, final_activation)
     except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
         reason = str(error).splitlines()[0]
         raise CommandError(f"the model fails on sample graphs: {reason}") from error
-    if original.dim() == 1 and exported.shape[1] == 1:
-        original = original[:, None]
-    if original.shape != exported.shape:
+    if expected.dim() == 1 and exported.shape[1] == 1:
+        expected = expected[:, None]
+    if expected.shape != exported.shape:
         raise CommandError(
-            f"the model returns the shape {tuple(original.shape)}, "
+            f"the model returns the shape {tuple(expected.shape)}, "
             f"its export the shape {tuple(exported.shape)}"
         )
-    difference = float((original - exported).abs().max())
-    if not difference <= TOLERANCE * max(1.0, float(original.abs().max())):
-        cause = _first_difference(model, run_model, gnn, batch, form, output)
+    difference = float((expected - exported).abs().max())
+    if not difference <= TOLERANCE * max(1.0, float(expected.abs().max())):
+        cause = _first_difference(original, gnn, batch)
         raise CommandError(
             f"the export differs from the model by {difference:.2g}; nothing was written\n  {cause}"
         )
@@ -77,16 +73,9 @@ def _outputs_like_original(
     return outputs
 
 
-def _first_difference(
-    model: nn.Module,
-    run_model: ModelRunner,
-    gnn: Gnn,
-    graphs: SparseGraphs,
-    form: InputForm,
-    output: str | None,
-) -> str:
+def _first_difference(original: Original, gnn: Gnn, graphs: SparseGraphs) -> str:
     """Says which step gives other values on these graphs, with a summary of both."""
-    steps = fused(trace(model, run_model, graphs, form, output).operations)
+    steps = fused(trace(original, graphs).operations)
     if [one.layer for one in steps] != list(gnn.spec.layers):
         return "the model takes other steps on other graphs; its steps must not depend on the graph"
     found: dict[int, Tensor] = {}

@@ -28,6 +28,7 @@ from d4explain.export.model_runners import (
     InputForm,
     ModelInputs,
     ModelRunner,
+    Original,
     make_runner,
     optional_arguments,
 )
@@ -38,8 +39,8 @@ from d4explain.export.sample_inputs import (
     sample_graphs,
 )
 from d4explain.export.spec_document import spec_document
-from d4explain.export.tracing import Trace, trace
-from d4explain.export.translation import FinalActivation
+from d4explain.export.tracing.trace import Trace, trace
+from d4explain.export.translators.translation import FinalActivation
 from d4explain.gnn.graphs import Graph, SparseGraphs, to_sparse
 from d4explain.gnn.network import Gnn
 from d4explain.layer_graph import EDGE_ATTRIBUTES, FEATURES
@@ -65,8 +66,7 @@ class _Translated:
     gnn: Gnn
     final_activation: FinalActivation | None
     names: Mapping[int, str]
-    form: InputForm
-    run: ModelRunner
+    original: Original
     samples: list[Graph]
 
 
@@ -95,15 +95,7 @@ def export(
         except InvalidInput as error:
             raise CommandError(f"the API would refuse this model: {error}") from error
         graphs = _graphs_to_compare(translated)
-        difference = compare(
-            model,
-            translated.run,
-            gnn,
-            translated.final_activation,
-            graphs,
-            translated.form,
-            output,
-        )
+        difference = compare(translated.original, gnn, translated.final_activation, graphs)
     _write(folder, {"weights.safetensors": weights, "spec.json": _json(document)})
     return Exported(
         spec=folder / "spec.json",
@@ -112,7 +104,7 @@ def export(
         parameters=sum(parameter.numel() for parameter in gnn.parameters()),
         graphs_compared=len(graphs),
         largest_difference=difference,
-        left_out=_left_out(model, translated.form),
+        left_out=_left_out(model, translated.original.form),
     )
 
 
@@ -134,7 +126,7 @@ def _translated(
         spec = model.spec
         argument = "edge_attr" if spec.edge_features else None
         form = InputForm(spec.features, spec.edge_features, argument)
-        return _Translated(model, None, {}, form, _gnn_runner(model), [])
+        return _Translated(model, None, {}, Original(model, _gnn_runner(model), form), [])
     check_model_tensors(model.state_dict())
     run = make_runner(model)
     own: list[Graph] = []
@@ -142,20 +134,20 @@ def _translated(
         form, own = form_of_samples(samples)
     else:
         form = find_form(model, run, features)
-    traced = _checked_trace(model, run, form, own, output)
+    original = Original(model, run, form, output)
+    traced = _checked_trace(original, own)
     operations = fused(traced.operations)
     gnn = build_gnn(operations, form)
     names = value_names(operations, gnn.spec)
-    return _Translated(gnn, traced.final_activation, names, form, run, own)
+    return _Translated(gnn, traced.final_activation, names, original, own)
 
 
-def _checked_trace(
-    model: nn.Module, run: ModelRunner, form: InputForm, own: list[Graph], output: str | None
-) -> Trace:
+def _checked_trace(original: Original, own: list[Graph]) -> Trace:
     """Traces on two batches; the steps must be the same, or they depend on the graphs."""
     first, second = (
         trace(
-            model, run, to_sparse(own * batch or graphs_to_trace(model, form, batch)), form, output
+            original,
+            to_sparse(own * batch or graphs_to_trace(original.model, original.form, batch)),
         )
         for batch in (1, 2)
     )
@@ -176,7 +168,9 @@ def _checked_trace(
 
 def _graphs_to_compare(translated: _Translated) -> list[Graph]:
     spec = translated.gnn.spec
-    drawn = sample_graphs(translated.form, spec.embedded(FEATURES), spec.embedded(EDGE_ATTRIBUTES))
+    drawn = sample_graphs(
+        translated.original.form, spec.embedded(FEATURES), spec.embedded(EDGE_ATTRIBUTES)
+    )
     return [*translated.samples, *drawn]
 
 

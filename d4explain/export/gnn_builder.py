@@ -10,8 +10,8 @@ from torch import Tensor
 
 from d4explain.errors import CommandError
 from d4explain.export.model_runners import InputForm
-from d4explain.export.recording import Operation
-from d4explain.export.tracing import renumbered
+from d4explain.export.tracing.recording import Operation
+from d4explain.export.tracing.trace import renumbered
 from d4explain.gnn.network import Gnn
 from d4explain.gnn.spec import (
     ActivationLayer,
@@ -100,7 +100,7 @@ def _gin(
 
 
 def _single_readers(operations: Sequence[Operation], number: int, most: int) -> list[int]:
-    """The operations that follow, as long as each reads only the one before and nobody else does."""
+    """The operations that follow, while each is the only reader of the one before it."""
     chain: list[int] = []
     for _ in range(most):
         readers = [k for k, one in enumerate(operations, 1) if number in one.inputs]

@@ -70,6 +70,23 @@ def model_inputs(graphs: SparseGraphs, form: InputForm, model: nn.Module) -> Mod
     return ModelInputs(x, graphs.edge_index.clone(), graphs.graph_of_node, graphs.count, edges)
 
 
+@dataclass(frozen=True)
+class Original:
+    """The model to export, the graphs that it reads, and which of its results is exported."""
+
+    model: nn.Module
+    run: ModelRunner
+    form: InputForm
+    output: str | None = None
+
+    def inputs(self, graphs: SparseGraphs) -> ModelInputs:
+        return model_inputs(graphs, self.form, self.model)
+
+    def outputs(self, graphs: SparseGraphs) -> Tensor:
+        with torch.no_grad():
+            return chosen_output(self.run(self.inputs(graphs)), self.output).cpu()
+
+
 def make_runner(model: nn.Module) -> ModelRunner:
     if type(model) is nn.Sequential:
         return _sequential_runner(list(model))

@@ -11,17 +11,18 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from d4explain.errors import CommandError
-from d4explain.export.failures import failing_step
-from d4explain.export.layers import translate
 from d4explain.export.model_runners import (
     EdgeArgument,
     InputForm,
+    ModelInputs,
     ModelRunner,
     model_inputs,
     optional_arguments,
     required_arguments,
 )
-from d4explain.export.translation import Translation, UnsupportedLayerError
+from d4explain.export.tracing.failures import failing_step
+from d4explain.export.translators.layers import translate
+from d4explain.export.translators.translation import Translation, UnsupportedLayerError
 from d4explain.gnn.graphs import Graph, to_sparse
 
 SAMPLE_GRAPHS = 24
@@ -68,10 +69,10 @@ def find_form(model: nn.Module, run: ModelRunner, features: int | None = None) -
     first_failure: str | None = None
     for form in _candidate_forms(model, features):
         graphs = sample_graphs(form, *_whole_columns(model, form), number=6)
-        failure = failing_step(model, run, model_inputs(to_sparse(graphs), form, model))
-        if failure is None:
+        inputs = model_inputs(to_sparse(graphs), form, model)
+        if _runs(run, inputs):
             return form
-        first_failure = first_failure or failure
+        first_failure = first_failure or failing_step(model, run, inputs)
     if first_failure is None:
         raise CommandError(
             "no layer of the model tells how many features a node has",
@@ -83,11 +84,24 @@ def find_form(model: nn.Module, run: ModelRunner, features: int | None = None) -
     )
 
 
+def _runs(run: ModelRunner, inputs: ModelInputs) -> bool:
+    try:
+        with torch.no_grad():
+            run(inputs)
+    except CommandError:
+        raise
+    except Exception:  # the user's code may fail in any way
+        return False
+    return True
+
+
 def _candidate_forms(model: nn.Module, features: int | None) -> Iterator[InputForm]:
     widths = _input_widths(model)
     tables = [one for one in model.modules() if isinstance(one, nn.Embedding)]
-    table_widths = list(range(len(tables), 0, -1))
-    node_widths = [features] if features is not None else [*widths, *table_widths]
+    table_widths = _table_widths(model)
+    node_widths = (
+        [features] if features is not None else [*widths, *(table_widths if tables else [])]
+    )
     kinds = [(False, False)] + ([(True, False), (True, True)] if tables else [])
     for (argument, edge_width), (integers, casts), width in product(
         _edge_candidates(model, widths, table_widths), kinds, dict.fromkeys(node_widths)
@@ -117,6 +131,13 @@ def _edge_candidates(
     if takes_batch:
         candidates += [("edge_attr", width) for width in (*table_widths, *widths)]
     return candidates
+
+
+def _table_widths(model: nn.Module) -> list[int]:
+    """How many columns the model may embed: one per table of a list, or one."""
+    lists = [one for one in model.modules() if isinstance(one, nn.ModuleList)]
+    sizes = {len(one) for one in lists if all(isinstance(t, nn.Embedding) for t in one)}
+    return sorted(sizes | {1}, reverse=True)
 
 
 def _input_widths(model: nn.Module) -> list[int]:

@@ -16,6 +16,7 @@ def export(
         str,
         typer.Argument(metavar="MODULE:OBJECT", help="A model, or a function that returns one."),
     ],
+    *,
     out: Annotated[Path, typer.Option(help="Folder for spec.json and weights.safetensors.")],
     class_names: Annotated[
         str | None, typer.Option(help="Names of the classes, separated by commas.")

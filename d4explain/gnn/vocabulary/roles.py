@@ -42,21 +42,23 @@ from d4explain.layer_graph import LayerNode, Role
 
 def output_width(layer: Layer, widths: Sequence[int]) -> int:
     """Values per row that the layer returns, given the widths of its inputs."""
+    width = widths[0] if widths else 0
     match layer:
         case GatLayer() | GatV2Layer() | PluginLayer():
-            return layer.width
+            width = layer.width
         case JumpLayer(mode="cat") | CombineLayer(op="concat"):
-            return sum(widths)
+            width = sum(widths)
         case JumpLayer(mode="max") | CombineLayer():
-            return max(widths, default=0)
+            width = max(widths, default=0)
         case ColumnsLayer():
-            return layer.stop - layer.start
+            width = layer.stop - layer.start
         case GinSumLayer() | GineSumLayer() | AppnpLayer():
-            return widths[0]
+            pass
         case _ if isinstance(layer, Convolution | LinearLayer | ConstantLayer | EmbeddingLayer):
-            return layer.out
+            width = layer.out
         case _:
-            return widths[0]
+            pass
+    return width
 
 
 def node_of(layer: Layer, inputs: tuple[int, ...] | None) -> LayerNode:

@@ -367,7 +367,7 @@ def test_a_gnn_of_the_vocabulary_is_exported_unchanged(tmp_path: Path) -> None:
         (pyg_model(GATv2Conv(-1, 8)), ["input width is not known"]),
         (pyg_model(GCNConv(4, 8), nn.LayerNorm((2, 8))), ["normalized_shape=(2, 8)"]),
         (pyg_model(GCNConv(4, 8), GraphNorm(8, eps=1e-3)), ["(GraphNorm)", "eps=0.001"]),
-        (pyg_model(GCNConv(4, 8), (GraphNorm(8), "x -> x")), ["layer 1 (GraphNorm)", "needs batch"]),
+        (pyg_model(GCNConv(4, 8), (GraphNorm(8), "x -> x")), ["(GraphNorm)", "needs batch"]),
         (gate_model(nn.Linear(8, 8)), ["must return 1 value", "got Linear(in_features=8"]),
         (gate_model(nn.Sequential(nn.Linear(8, 1), nn.Mish())), ["layer 1.gate_nn.1 (Mish)"]),
         (pyg_model(GraphConv(-1, 8)), ["input width is not known"]),
@@ -393,8 +393,11 @@ def test_a_gnn_of_the_vocabulary_is_exported_unchanged(tmp_path: Path) -> None:
         (pyg_model(GCNConv(4, 8), mlp(8, 8)[0], torch.sin), ["the function sin"]),
         (pyg_model(GCNConv(4, 8)).double(), ["float64", "model.float()"]),
         (nn.Sequential(GCNConv(4, 8), GraphNorm(8), nn.Linear(8, 3)), ["reads the whole graph"]),
-        (nn.Sequential(GCNConv(4, 9), MaxAggregation(), nn.Linear(8, 3)), ["layer 2 (Linear)", "x9 and 8x3"]),
-        (nn.Sequential(nn.ReLU(), MaxAggregation()), ["no layer of the model tells how many features"]),
+        (
+            nn.Sequential(GCNConv(4, 9), MaxAggregation(), nn.Linear(8, 3)),
+            ["layer 2 (Linear)", "x9 and 8x3"],
+        ),
+        (nn.Sequential(nn.ReLU(), MaxAggregation()), ["no layer of the model tells"]),
         (nn.Linear(4, 3), ["model (Linear)", "not DataBatch"]),
     ],
 )  # fmt: skip

@@ -578,7 +578,9 @@ def trained():
 """
 
 
-def test_the_command_takes_a_model_or_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_takes_a_model_or_a_function(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("nets.py").write_text(MODEL_SOURCE)
     for name in ("trained", "Net"):

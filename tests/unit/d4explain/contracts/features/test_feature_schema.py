@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from d4explain.contracts.features.feature_schema import (
-    FeatureSchemaDocument,
     EmbeddedColumn,
+    FeatureSchemaDocument,
     broken_rows,
     column_rules,
     groups_of,

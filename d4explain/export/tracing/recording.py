@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import Sequential
 
 import d4explain
-from d4explain.export.translation import FinalActivation
+from d4explain.export.translators.translation import FinalActivation
 from d4explain.gnn.spec import ConstantLayer, Layer
 from d4explain.gnn.vocabulary.roles import output_width, role_of
 from d4explain.layer_graph import EDGE_ATTRIBUTES, FEATURES, Inputs, Rows, rows_after

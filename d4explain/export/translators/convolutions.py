@@ -23,7 +23,7 @@ from torch_geometric.nn import (
 )
 from torch_geometric.nn.resolver import aggregation_resolver
 
-from d4explain.export.translation import (
+from d4explain.export.translators.translation import (
     Translation,
     UnsupportedLayerError,
     or_zeros,

@@ -17,10 +17,10 @@ from torch_geometric.nn.aggr import (
 from torch_geometric.nn.models import MLP, DeepGCNLayer
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
-from d4explain.export.activations import ACTIVATIONS
-from d4explain.export.convolutions import CONVOLUTIONS
-from d4explain.export.norms import NORMS
-from d4explain.export.translation import (
+from d4explain.export.translators.activations import ACTIVATIONS
+from d4explain.export.translators.convolutions import CONVOLUTIONS
+from d4explain.export.translators.norms import NORMS
+from d4explain.export.translators.translation import (
     Translation,
     UnsupportedLayerError,
     require_initialised,

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from d4explain.export.translation import (
+from d4explain.export.translators.translation import (
     Translation,
     UnsupportedLayerError,
     argument,

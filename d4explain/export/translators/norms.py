@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import BatchNorm, GraphNorm, LayerNorm
 
-from d4explain.export.translation import (
+from d4explain.export.translators.translation import (
     Translation,
     UnsupportedLayerError,
     prefixed_tensors,

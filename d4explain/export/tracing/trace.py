@@ -7,20 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import nn
 
 from d4explain.errors import CommandError
-from d4explain.export.model_runners import (
-    InputForm,
-    ModelInputs,
-    ModelRunner,
-    chosen_output,
-    model_inputs,
-)
-from d4explain.export.module_calls import recorded_modules
-from d4explain.export.recording import Index, Operation, Recorder, Value
-from d4explain.export.tensor_functions import RecordingMode
-from d4explain.export.translation import FinalActivation
+from d4explain.export.model_runners import ModelInputs, ModelRunner, Original, chosen_output
+from d4explain.export.tracing.module_calls import recorded_modules
+from d4explain.export.tracing.recording import Index, Operation, Recorder, Value
+from d4explain.export.tracing.tensor_functions import RecordingMode
+from d4explain.export.translators.translation import FinalActivation
 from d4explain.gnn.graphs import SparseGraphs
 from d4explain.gnn.spec import ActivationLayer
 
@@ -33,22 +26,16 @@ class Trace:
     final_activation: FinalActivation | None  # applied to the logits; not part of the spec
 
 
-def trace(
-    model: nn.Module,
-    run: ModelRunner,
-    graphs: SparseGraphs,
-    form: InputForm,
-    output: str | None = None,
-) -> Trace:
+def trace(original: Original, graphs: SparseGraphs) -> Trace:
     """Records one run; raises CommandError with every step that cannot be expressed."""
     recorder = Recorder(_run.__code__)
-    inputs = model_inputs(graphs, form, model)
+    inputs = original.inputs(graphs)
     recorder.start(inputs.x, next(iter(inputs.edges.values()), None))
     recorder.bind(inputs.edge_index, Index.EDGES)
     recorder.bind(inputs.batch, Index.GRAPHS)
-    with torch.no_grad(), recorded_modules(recorder, model), RecordingMode(recorder):
-        result = _run(run, inputs)
-    symbol = recorder.symbol(chosen_output(result, output))
+    with torch.no_grad(), recorded_modules(recorder, original.model), RecordingMode(recorder):
+        result = _run(original.run, inputs)
+    symbol = recorder.symbol(chosen_output(result, original.output))
     if not isinstance(symbol, Value) or symbol.number < 1:
         raise CommandError(
             "the output of the model does not depend on its inputs by operations that export can "

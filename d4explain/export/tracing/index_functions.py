@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from d4explain.export.recording import Index, Recorder, Value
-from d4explain.export.translation import UnsupportedLayerError, argument
+from d4explain.export.tracing.function_calls import FunctionCall, embed
+from d4explain.export.tracing.recording import Index, Recorder, Value
+from d4explain.export.translators.translation import UnsupportedLayerError
 from d4explain.gnn.spec import (
     AffineLayer,
     BroadcastLayer,
@@ -26,78 +27,60 @@ _BY_HAND = (
 _POOLS: dict[str, PoolOp] = {"sum": "sum", "mean": "mean", "amax": "max"}
 
 
-def get_item(
-    r: Recorder, _name: str, args: tuple[Any, ...], _o: dict[str, Any], result: Any
-) -> None:
+def get_item(call: FunctionCall) -> None:
+    item_of(call.recorder, call.args[0], call.args[1], call.result)
+
+
+def index_select(call: FunctionCall) -> None:
+    if call.argument(1, "dim") != 0:
+        raise UnsupportedLayerError("index_select is supported along rows only")
+    item_of(call.recorder, call.args[0], call.argument(2, "index"), call.result)
+
+
+def item_of(r: Recorder, source: Tensor, index: Any, result: Tensor) -> None:
     """`x[:, columns]`, `edge_index[0]`, and `graph_values[batch]`."""
-    source, index = args[0], args[1]
     symbol = r.symbol(source)
     if symbol is Index.EDGES and index in (0, 1):
         r.bind(result, Index.SOURCES if index == 0 else Index.TARGETS)
+    elif isinstance(symbol, Value) and isinstance(index, Tensor):
+        _rows_by_index(r, symbol.number, index, result)
     elif isinstance(symbol, Value):
-        if isinstance(index, Tensor):
-            _rows_by_index(r, symbol.number, index, result)
-        else:
-            _columns(r, symbol.number, source, index, result)
-    elif symbol is None and isinstance(index, Tensor):
-        if isinstance(r.symbol(index), Value) and source.dim() == 2:
-            from d4explain.export.tensor_functions import embed  # noqa: PLC0415 - a cycle
-
-            embed(r, index, source, result, "embedding")
-        # otherwise rows of a constant, one per node: constant if all are equal
-    else:
+        _columns(r, symbol.number, source, index, result)
+    elif symbol is not None or not isinstance(index, Tensor):
         raise UnsupportedLayerError(f"indexing by {_index_text(index)} is not supported")
+    elif isinstance(r.symbol(index), Value) and source.dim() == 2:
+        embed(r, index, source, result, "embedding")
+    # Otherwise these are rows of a constant, one per node: constant if all are equal.
 
 
-def index_select(
-    r: Recorder, name: str, args: tuple[Any, ...], options: dict[str, Any], result: Any
-) -> None:
-    if argument(args, options, 1, "dim") != 0:
-        raise UnsupportedLayerError("index_select is supported along rows only")
-    get_item(r, name, (args[0], argument(args, options, 2, "index")), {}, result)
-
-
-def scatter_add(
-    r: Recorder, name: str, args: tuple[Any, ...], options: dict[str, Any], result: Any
-) -> None:
+def scatter_add(call: FunctionCall) -> None:
     """zeros.scatter_add_(0, index, rows): a sum pool, node counts or degrees."""
-    _collect(r, name, args, options, result, "sum")
+    _collect(call, "sum")
 
 
-def scatter_reduce(
-    r: Recorder, name: str, args: tuple[Any, ...], options: dict[str, Any], result: Any
-) -> None:
-    kind = argument(args, options, 4, "reduce")
+def scatter_reduce(call: FunctionCall) -> None:
+    kind = call.argument(4, "reduce")
     if kind not in _POOLS:
         raise UnsupportedLayerError(f"a pool by {kind} is not supported; use mean, sum or max")
-    _collect(r, name, args, options, result, kind)
+    _collect(call, kind)
 
 
-def bin_count(
-    r: Recorder, _name: str, args: tuple[Any, ...], _options: dict[str, Any], result: Any
-) -> None:
-    _count(r, r.symbol(args[0]), result)
+def bin_count(call: FunctionCall) -> None:
+    _count(call.recorder, call.recorder.symbol(call.args[0]), call.result)
 
 
-def _collect(
-    r: Recorder,
-    name: str,
-    args: tuple[Any, ...],
-    options: dict[str, Any],
-    result: Tensor,
-    kind: str,
-) -> None:
-    target, index = args[0], r.symbol(argument(args, options, 2, "index"))
-    rows = argument(args, options, 3, "source" if name == "index_add" else "src")
-    if r.symbol(target) is not None:
-        raise UnsupportedLayerError(f"{name} is supported into zeros only")
+def _collect(call: FunctionCall, kind: str) -> None:
+    r, index = call.recorder, call.recorder.symbol(call.argument(2, "index"))
+    rows = call.argument(3, "source" if call.name == "index_add" else "src")
+    if r.symbol(call.args[0]) is not None:
+        raise UnsupportedLayerError(f"{call.name} is supported into zeros only")
     number = r.number(rows)
     if number is None and not r.is_known([rows]) and bool((rows == 1).all()) and kind == "sum":
-        _count(r, index, result)
+        _count(r, index, call.result)
     elif number is None or index is None:
-        raise UnsupportedLayerError(f"{name} of these arguments is not supported")
+        raise UnsupportedLayerError(f"{call.name} of these arguments is not supported")
     elif index is Index.GRAPHS and r.rows(number) == "node":
-        r.emit(PoolLayer(_POOLS[kind]), (number,), result, f"{_POOLS[kind]} pool")
+        r.emit(PoolLayer(_POOLS[kind]), (number,), call.result, f"{_POOLS[kind]} pool")
     else:
         raise UnsupportedLayerError(_BY_HAND)
 

@@ -18,11 +18,11 @@ from torch_geometric.nn import (
 )
 from torch_geometric.nn.aggr import AttentionalAggregation
 
-from d4explain.export.convolutions import require_plain_sgc
-from d4explain.export.layers import is_layer, translate
-from d4explain.export.recording import Index, Recorder, Value, module_label
-from d4explain.export.tensor_functions import embed
-from d4explain.export.translation import (
+from d4explain.export.tracing.function_calls import embed
+from d4explain.export.tracing.recording import Index, Recorder, Value, module_label
+from d4explain.export.translators.convolutions import require_plain_sgc
+from d4explain.export.translators.layers import is_layer, translate
+from d4explain.export.translators.translation import (
     Translation,
     UnsupportedLayerError,
     or_zeros,

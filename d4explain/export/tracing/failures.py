@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from d4explain.errors import CommandError
-from d4explain.export.layers import COMPOSED, is_layer, translate
 from d4explain.export.model_runners import ModelInputs, ModelRunner
-from d4explain.export.recording import is_library, module_label, short_path
-from d4explain.export.translation import UnsupportedLayerError
+from d4explain.export.tracing.recording import is_library, module_label, short_path
+from d4explain.export.translators.layers import COMPOSED, is_layer, translate
+from d4explain.export.translators.translation import UnsupportedLayerError
 
 
 def failing_step(model: nn.Module, run: ModelRunner, inputs: ModelInputs) -> str | None:
