@@ -99,10 +99,9 @@ def graph_problems(layers: Sequence[LayerNode], inputs: Sequence[Inputs]) -> Ite
         # Chain layers take the place of the layer before them, whatever else they read.
         first = (position,) if layer.role in CHAIN_ROLES else read[:1]
         kinds = [rows[value] for value in (*first, *read[1:])]
-        for detail in (_count_problem(layer, read), _rows_problem(layer, kinds)):
-            if detail is not None:
-                yield GraphProblem(position, detail)
-                break
+        problem = _count_problem(layer, read) or _rows_problem(layer, kinds)
+        if problem is not None:
+            yield GraphProblem(position, problem)
 
 
 def _count_problem(layer: LayerNode, read: Inputs) -> str | None:

@@ -8,10 +8,8 @@ from d4explain.contracts.gnn_layers import (
     AppnpDocument,
     BatchNormDocument,
     ChebDocument,
-    ConstantDocument,
     ConvolutionDocument,
     EgnnDocument,
-    EmbeddingDocument,
     GatDocument,
     GatV2Document,
     GcnDocument,
@@ -33,6 +31,7 @@ from d4explain.contracts.gnn_spec import GnnSpecDocument
 from d4explain.contracts.plugins import LayerPlugin, TensorShape
 from d4explain.contracts.spec_checks.layer_types import PluginDocument, SpecLayer
 from d4explain.contracts.spec_checks.wiring import input_widths, outputs_of
+from d4explain.contracts.vocabulary.operations import ConstantDocument, EmbeddingDocument
 
 Shapes = dict[str, tuple[int, ...]]
 

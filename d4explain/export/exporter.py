@@ -25,6 +25,7 @@ from d4explain.errors import CommandError
 from d4explain.export.comparison import compare, logits
 from d4explain.export.gnn_builder import build_gnn, check_model_tensors, fused, value_names
 from d4explain.export.model_runners import (
+    EdgeArgument,
     InputForm,
     ModelInputs,
     ModelRunner,
@@ -124,7 +125,7 @@ def _translated(
 ) -> _Translated:
     if isinstance(model, Gnn):
         spec = model.spec
-        argument = "edge_attr" if spec.edge_features else None
+        argument: EdgeArgument | None = "edge_attr" if spec.edge_features else None
         form = InputForm(spec.features, spec.edge_features, argument)
         return _Translated(model, None, {}, Original(model, _gnn_runner(model), form), [])
     check_model_tensors(model.state_dict())

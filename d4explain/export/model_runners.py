@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Batch
-from torch_geometric.nn import MessagePassing
+from torch_geometric.nn import MessagePassing, Sequential
 from torch_geometric.nn.aggr import Aggregation
 
 from d4explain.errors import CommandError
@@ -142,7 +142,7 @@ def _forward_runner(model: nn.Module) -> ModelRunner:
     """Calls `forward` by its parameter names, or with one PyG batch."""
     signature = inspect.signature(model.forward)
     parameters = list(signature.parameters.values())
-    if hasattr(model, "signature"):  # PyG's Sequential names its inputs itself
+    if isinstance(model, Sequential):  # it names its inputs itself
         names = list(model.signature.param_dict)
         known = [name for name in names if name in _ARGUMENTS]
         unknown = [name for name in names if name not in _ARGUMENTS]

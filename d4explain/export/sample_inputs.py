@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
+from torch_geometric.nn import Sequential
 
 from d4explain.errors import CommandError
 from d4explain.export.model_runners import (
@@ -116,7 +117,7 @@ def _edge_candidates(
 ) -> list[tuple[EdgeArgument | None, int]]:
     """How the model may take edge attributes, and how many; widths of its layers first."""
     required, optional = required_arguments(model), optional_arguments(model)
-    if hasattr(model, "signature"):
+    if isinstance(model, Sequential):
         required = list(model.signature.param_dict)
     takes_batch = not required
     read = [one.edge_width for one in _translations(model) if one.edge_width is not None]

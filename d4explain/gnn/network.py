@@ -24,7 +24,7 @@ from d4explain.gnn.layers.filters import Egnn
 from d4explain.gnn.layers.forms import GraphLayer, Rowwise, require_edge_attributes
 from d4explain.gnn.layers.joins import Join
 from d4explain.gnn.spec import GnnSpec, PluginLayer
-from d4explain.layer_graph import EDGE_ATTRIBUTES, FEATURES
+from d4explain.layer_graph import EDGE_ATTRIBUTES, FEATURES, Inputs
 
 # Rows (nodes and directed edges) of one sparse pass; they need tens of MB at usual widths.
 _ROWS_PER_PASS = 100_000
@@ -204,8 +204,9 @@ class Gnn(nn.Module):
             require_edge_attributes(graphs.edge_attributes)
         values = dict(known)
         output = len(self.layers)
-        for position, (layer, read) in enumerate(zip(self.layers, self.spec.wiring, strict=True)):
+        for position, layer in enumerate(self.layers):
             number = position + 1
+            read: Inputs = self.spec.wiring[position]
             if number not in values:
                 values[number] = self._output_of(layer, [values[one] for one in read], graphs, form)
                 watch(number, values[number])

@@ -10,10 +10,7 @@ from d4explain.contracts.gnn_layers import (
     ActivationDocument,
     AddDocument,
     AppnpDocument,
-    ColumnsDocument,
-    CombineDocument,
     EgnnDocument,
-    EmbeddingDocument,
     GatDocument,
     GatV2Document,
     GcnDocument,
@@ -26,6 +23,11 @@ from d4explain.contracts.gnn_layers import (
 )
 from d4explain.contracts.spec_checks.layer_types import SpecLayer
 from d4explain.contracts.spec_checks.wiring import input_widths, inputs_of, widths_of
+from d4explain.contracts.vocabulary.operations import (
+    ColumnsDocument,
+    CombineDocument,
+    EmbeddingDocument,
+)
 from d4explain.contracts.vocabulary.spec_model import INPUT_NAMES, MAX_WIDTH
 from d4explain.layer_graph import EDGE_ATTRIBUTES, FEATURES
 

@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING
 from d4explain.contracts.errors import Fault
 from d4explain.contracts.gnn_layers import (
     AppnpDocument,
-    ColumnsDocument,
-    CombineDocument,
-    ConstantDocument,
     ConvolutionDocument,
-    EmbeddingDocument,
     GatDocument,
     GatV2Document,
     GineSumDocument,
@@ -25,6 +21,12 @@ from d4explain.contracts.gnn_layers import (
 )
 from d4explain.contracts.plugins import ArchitecturePlugin, LayerPlugin
 from d4explain.contracts.spec_checks.layer_types import PluginDocument, SpecLayer
+from d4explain.contracts.vocabulary.operations import (
+    ColumnsDocument,
+    CombineDocument,
+    ConstantDocument,
+    EmbeddingDocument,
+)
 from d4explain.contracts.vocabulary.spec_model import INPUT_NAMES
 from d4explain.layer_graph import (
     EDGE_ATTRIBUTES,

@@ -15,14 +15,15 @@ import torch_geometric
 from torch import Tensor, nn
 from torch_geometric.nn import Sequential
 
-import d4explain
 from d4explain.export.translators.translation import FinalActivation
 from d4explain.gnn.spec import ConstantLayer, Layer
 from d4explain.gnn.vocabulary.roles import output_width, role_of
 from d4explain.layer_graph import EDGE_ATTRIBUTES, FEATURES, Inputs, Rows, rows_after
 
-_LIBRARIES = tuple(
-    str(Path(str(package.__file__)).parent) for package in (torch, torch_geometric, d4explain)
+_LIBRARIES = (
+    str(Path(str(torch.__file__)).parent),
+    str(Path(str(torch_geometric.__file__)).parent),
+    str(Path(__file__).parents[2]),  # d4explain itself
 )
 
 

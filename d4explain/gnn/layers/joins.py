@@ -78,7 +78,7 @@ class Combine(Join):
 
     def joined(self, values: Sequence[Tensor]) -> Tensor:
         if self.op == "concat":
-            rows = torch.broadcast_shapes(*(value.shape[:-1] for value in values))
+            rows = max((value.shape[:-1] for value in values), key=len)  # a constant has none
             return torch.cat([value.expand(*rows, value.shape[-1]) for value in values], dim=-1)
         result = reduce(_ARITHMETIC[self.op], values)
         return result / len(values) if self.op == "mean" else result
