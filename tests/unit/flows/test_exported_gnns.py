@@ -31,7 +31,9 @@ from torch_geometric.nn import (
 from bench.data.tasks import data_folder
 from bench.data.tu import read_tu
 from d4explain.export.exporter import export
-from tests.unit.flows.api_flow import ApiFlow
+from tests.unit.d4explain.export.zoo.entries import ZOO, random_graphs, run_original
+from tests.unit.d4explain.export.zoo.entries import trained as trained_entry
+from tests.unit.flows.api_flow import ApiFlow, assert_refused
 
 torch.set_num_threads(1)
 MUTAGENICITY = data_folder() / "Mutagenicity.zip"
@@ -289,3 +291,42 @@ def test_a_hand_written_module_is_explained(flow: ApiFlow, tmp_path: Path) -> No
     for data, answer in zip(explained, answers, strict=True):
         check_graph_answer(data, answer, probabilities)
     assert sum(answer["found"] for answer in answers) >= 2
+
+
+def test_a_graph_of_layers_with_embeddings_is_registered_and_explained(
+    flow: ApiFlow, tmp_path: Path
+) -> None:
+    entry = next(entry for entry in ZOO if entry.name == "MoleculeGIN")
+    graphs = [graph for graph in random_graphs(entry, 36, seed=5) if graph.edge_count > 3]
+    model = trained_entry(entry)
+    with torch.no_grad():  # both classes occur
+        model.graph_pred_linear.bias -= run_original(entry, model, graphs).median(dim=0).values
+    documents = [
+        {
+            "x": graph.features.tolist(),
+            "edge_index": both_directions(graph.edges).tolist(),
+            "edge_attr": graph.edge_attributes.repeat(2, 1).tolist(),
+        }
+        for graph in graphs
+    ]
+    gnn = register(flow, model, tmp_path, None)
+    layers = gnn["spec"]["layers"]
+    assert layers[0] == {"type": "embedding", "count": 9, "out": 8, "column": 0,
+                         "name": "atom_encoder.embedding_list.0"}  # fmt: skip
+    assert ["edge_attr"] in [layer.get("inputs") for layer in layers]
+
+    labels = run_original(entry, model, graphs).argmax(dim=1).tolist()
+    reference = [{**one, "y": label} for one, label in zip(documents, labels, strict=True)]
+    dataset = flow.create_dataset(reference)
+    answers = flow.answers(
+        gnn=gnn["id"], dataset=dataset["id"], graphs=documents[:4], explainer="search",
+        constraints={"max_ratio": 1.0},
+    )  # fmt: skip
+    for graph, answer in zip(graphs, answers, strict=False):
+        expected = run_original(entry, model, [graph]).softmax(dim=1)[0].tolist()
+        assert answer["prediction"]["probabilities"] == pytest.approx(expected, abs=1e-4)
+    assert any(answer["found"] for answer in answers)
+
+    unknown = {**documents[0], "x": [[9.0, 0, 0, 0], *documents[0]["x"][1:]]}
+    refused = flow.post_explanation(gnn=gnn["id"], dataset=dataset["id"], graph=unknown)
+    assert_refused(refused, "/graph/x/0", "column 0 must hold whole numbers from 0 to 8")

@@ -266,7 +266,7 @@ def test_an_unknown_type_is_refused_by_name() -> None:
     layers = [(EmbeddingLayer(3, 4), None), (GcnLayer(2), None)]
     gnn = random_gnn(spec_of(*layers, features=1))
     graph = Graph(torch.tensor([[0.0], [3.0]], dtype=torch.float64), torch.tensor([[0], [1]]))
-    with pytest.raises(NotAnEmbeddedNumberError, match="column 0 holds 3; .* from 0 to 2"):
+    with pytest.raises(NotAnEmbeddedNumberError, match=r"column 0 holds 3; .* from 0 to 2"):
         gnn.node_logits(to_sparse([graph]))
 
 
