@@ -47,8 +47,12 @@ class RecordingMode(TorchFunctionMode):
         result = func(*args, **options)
         if self._recorder.inside_layer or not self._recorder.is_known((args, options)):
             return result
-        if next(tensors_in(result), None) is not None:
-            self._record(FunctionCall(self._recorder, _plain_name(func), args, options, result))
+        name = _plain_name(func)
+        if name == "setitem":  # it returns nothing but changes its first argument
+            problem = "assigning rows or columns of a tensor is not supported; compute a new one"
+            self._recorder.refuse(problem, args, args[0], name)
+        elif next(tensors_in(result), None) is not None:
+            self._record(FunctionCall(self._recorder, name, args, options, result))
         return result
 
     def _record(self, call: FunctionCall) -> None:
@@ -83,7 +87,8 @@ _HINTS = {
     "softmax": "it can only be the last step",
     "topk": "a pool that drops nodes has no counterpart for soft edges",
     "sort": "a pool that orders nodes has no counterpart for soft edges",
-    "exp": "activations, sums, products and quotients are",
+    "exp": "for a softmax over the nodes of a graph, use AttentionalAggregation",
+    "where": "use an activation, torch.maximum or torch.minimum",
 }
 # They return tensors of their own, whatever the values of their arguments.
 _CREATE = frozenset(

@@ -35,6 +35,7 @@ from torch_geometric.nn import (
     global_add_pool,
     global_mean_pool,
 )
+from torch_geometric.utils import to_dense_batch
 
 from d4explain.cli.commands.export import export as export_command
 from d4explain.contracts.gnn_spec import parse_spec
@@ -373,6 +374,19 @@ class OverAllGraphs(OneConv):
         return self.head(x.mean(dim=0, keepdim=True))  # refused
 
 
+class WritesRows(OneConv):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        x = self.conv(x, edge_index)
+        x[:, 0] = 1.0  # refused
+        return self.head(x)
+
+
+class PadsGraphs(OneConv):
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+        x, _ = to_dense_batch(self.conv(x, edge_index), batch)  # refused
+        return self.head(x.sum(dim=1))
+
+
 class SoftmaxInside(OneConv):
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         x = self.conv(x, edge_index).softmax(dim=-1)
@@ -394,6 +408,8 @@ class Untracked(OneConv):
         (ByHand(), "message passing by hand is not supported"),
         (BySize(), "depends on the graph"),
         (OverAllGraphs(), "mean over rows joins all graphs of a batch; use global_mean_pool"),
+        (WritesRows(), "assigning rows or columns of a tensor is not supported"),
+        (PadsGraphs(), "is not supported"),
         (SoftmaxInside(), "softmax can only be the last step"),
         (Untracked(), "does not depend on its inputs by operations that export can follow"),
     ],
