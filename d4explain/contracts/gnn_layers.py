@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-MAX_WIDTH = 1024
+from d4explain.contracts.vocabulary.operations import (
+    AffineDocument,
+    BroadcastDocument,
+    ColumnsDocument,
+    CombineDocument,
+    ConstantDocument,
+    EmbeddingDocument,
+    NormalizeDocument,
+)
+from d4explain.contracts.vocabulary.spec_model import LayerModel, SpecModel, Width
+
 MAX_HEADS = 32
 MAX_TOWERS = 32
 MAX_HOPS = 16  # of one layer
 
-Width = Annotated[int, Field(ge=1, le=MAX_WIDTH)]
 Share = Annotated[float, Field(ge=0, le=1, strict=False)]
 
 
-class SpecModel(BaseModel):
-    """Base class of all parts of a spec; it rejects unknown fields and wrong types."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class GcnDocument(SpecModel):
+class GcnDocument(LayerModel):
     """PyG's GCNConv: self-loops, symmetric normalisation, bias."""
 
     type: Literal["gcn"]
     out: Width
 
 
-class GinDocument(SpecModel):
+class GinDocument(LayerModel):
     """PyG's GINConv around Linear, ReLU, Linear."""
 
     type: Literal["gin"]
@@ -38,7 +40,7 @@ class GinDocument(SpecModel):
     train_eps: bool = False
 
 
-class GinSumDocument(SpecModel):
+class GinSumDocument(LayerModel):
     """The input of the nn of PyG's GINConv: (1 + eps) · own values + the sum of the neighbours.
 
     Layers after it form the nn, for a GIN around anything but Linear, ReLU, Linear.
@@ -48,7 +50,7 @@ class GinSumDocument(SpecModel):
     train_eps: bool = False
 
 
-class GineDocument(SpecModel):
+class GineDocument(LayerModel):
     """PyG's GINEConv around Linear, ReLU, Linear; it reads edge attributes.
 
     With `project`, a linear layer maps the attributes to the width of the node values. Without it,
@@ -62,7 +64,7 @@ class GineDocument(SpecModel):
     project: bool = True
 
 
-class GineSumDocument(SpecModel):
+class GineSumDocument(LayerModel):
     """The input of the nn of PyG's GINEConv; it is to `gine` what `gin_sum` is to `gin`."""
 
     type: Literal["gine_sum"]
@@ -70,7 +72,7 @@ class GineSumDocument(SpecModel):
     project: bool = True
 
 
-class SageDocument(SpecModel):
+class SageDocument(LayerModel):
     """PyG's SAGEConv: mean or maximum of the neighbours; own weights for the node itself."""
 
     type: Literal["sage"]
@@ -79,7 +81,7 @@ class SageDocument(SpecModel):
     aggr: Literal["mean", "max"] = "mean"
 
 
-class GraphConvDocument(SpecModel):
+class GraphConvDocument(LayerModel):
     """PyG's GraphConv: sum, mean or maximum of the neighbours; own weights for the node itself."""
 
     type: Literal["graph_conv"]
@@ -88,7 +90,7 @@ class GraphConvDocument(SpecModel):
     aggr: Literal["add", "mean", "max"] = "add"
 
 
-class _AttentionDocument(SpecModel):
+class _AttentionDocument(LayerModel):
     out: Width
     heads: Annotated[int, Field(ge=1, le=MAX_HEADS)] = 1
     concat: bool = True
@@ -117,7 +119,7 @@ class GatV2Document(_AttentionDocument):
     type: Literal["gatv2"]
 
 
-class PnaDocument(SpecModel):
+class PnaDocument(LayerModel):
     """PyG's PNAConv without edge attributes, with one linear layer before and one after."""
 
     type: Literal["pna"]
@@ -137,7 +139,7 @@ class PnaDocument(SpecModel):
         return width // self.towers if self.divide_input else width
 
 
-class TagDocument(SpecModel):
+class TagDocument(LayerModel):
     """PyG's TAGConv: 0 to k hops, each with its own weights."""
 
     type: Literal["tag"]
@@ -146,7 +148,7 @@ class TagDocument(SpecModel):
     bias: bool = True
 
 
-class ChebDocument(SpecModel):
+class ChebDocument(LayerModel):
     """PyG's ChebConv with normalisation `sym`: k polynomials, so k - 1 hops."""
 
     type: Literal["cheb"]
@@ -155,7 +157,7 @@ class ChebDocument(SpecModel):
     bias: bool = True
 
 
-class EgnnDocument(SpecModel):
+class EgnnDocument(LayerModel):
     """The energetic GNN (Zhou et al. 2021): [(1 - alpha - beta) P X + alpha X + beta X_0] W.
 
     P is GCN's propagation matrix; X_0 is the first kept value. The paper's c_min is alpha + beta.
@@ -167,13 +169,21 @@ class EgnnDocument(SpecModel):
     beta: Share
 
 
-class LinearDocument(SpecModel):
+class AppnpDocument(LayerModel):
+    """PyG's APPNP: k times Z = (1 - alpha) P Z + alpha X, P as in GCN; alpha 0 gives P^k X."""
+
+    type: Literal["appnp"]
+    k: Annotated[int, Field(ge=1, le=MAX_HOPS)]
+    alpha: Share
+
+
+class LinearDocument(LayerModel):
     type: Literal["linear"]
     out: Width
     bias: bool = True
 
 
-class ActivationDocument(SpecModel):
+class ActivationDocument(LayerModel):
     type: Literal["activation"]
     kind: Literal[
         "relu", "leaky_relu", "elu", "selu", "gelu", "silu", "softplus", "tanh", "sigmoid"
@@ -186,54 +196,54 @@ class ActivationDocument(SpecModel):
     )
 
 
-class ShiftedReluDocument(SpecModel):
+class ShiftedReluDocument(LayerModel):
     """max(x, b) with one trained b per value: the activation of the energetic GNN."""
 
     type: Literal["srelu"]
 
 
-class DropoutDocument(SpecModel):
+class DropoutDocument(LayerModel):
     type: Literal["dropout"]
     p: Annotated[float, Field(ge=0, lt=1, strict=False)]
 
 
-class BatchNormDocument(SpecModel):
+class BatchNormDocument(LayerModel):
     type: Literal["batch_norm"]
 
 
-class LayerNormDocument(SpecModel):
+class LayerNormDocument(LayerModel):
     """PyG's LayerNorm: over the values of each node, as in torch, or over all values of a graph."""
 
     type: Literal["layer_norm"]
     mode: Literal["node", "graph"]
 
 
-class GraphNormDocument(SpecModel):
+class GraphNormDocument(LayerModel):
     """PyG's GraphNorm: normalises each value over the nodes of its graph."""
 
     type: Literal["graph_norm"]
 
 
-class PoolDocument(SpecModel):
+class PoolDocument(LayerModel):
     """Pools nodes into graphs; `attention` is PyG's AttentionalAggregation with a linear gate."""
 
     type: Literal["pool"]
     op: Literal["mean", "sum", "max", "attention"]
 
 
-class KeepDocument(SpecModel):
+class KeepDocument(LayerModel):
     """Stores the node values for later `add`, `jump` and `egnn` layers."""
 
     type: Literal["keep"]
 
 
-class AddDocument(SpecModel):
+class AddDocument(LayerModel):
     """A residual connection: adds the last kept values, which must have the same width."""
 
     type: Literal["add"]
 
 
-class JumpDocument(SpecModel):
+class JumpDocument(LayerModel):
     """PyG's JumpingKnowledge over all kept values, in order; it must come before the pool.
 
     `cat` concatenates; `max` takes the maximum and needs values of one width. The layer's own input
@@ -247,10 +257,6 @@ class JumpDocument(SpecModel):
         description="Number of kept values to join; the default is all.",
         exclude_if=lambda last: last is None,
     )
-
-    def joined(self, kept: Sequence[int]) -> list[int]:
-        """The widths that this layer joins, of the widths of all kept values."""
-        return list(kept if self.last is None else kept[-self.last :])
 
 
 ConvolutionDocument = (
@@ -267,6 +273,7 @@ ConvolutionDocument = (
     | TagDocument
     | ChebDocument
     | EgnnDocument
+    | AppnpDocument
 )
 LayerDocument = Annotated[
     ConvolutionDocument
@@ -280,7 +287,14 @@ LayerDocument = Annotated[
     | PoolDocument
     | KeepDocument
     | AddDocument
-    | JumpDocument,
+    | JumpDocument
+    | CombineDocument
+    | AffineDocument
+    | ConstantDocument
+    | ColumnsDocument
+    | EmbeddingDocument
+    | NormalizeDocument
+    | BroadcastDocument,
     Field(discriminator="type"),
 ]
 
@@ -289,3 +303,10 @@ def reads_edge_attributes(layer: SpecModel) -> bool:
     if isinstance(layer, GatDocument | GatV2Document):
         return layer.edges
     return isinstance(layer, GineDocument | GineSumDocument)
+
+
+def takes_edge_weights(layer: SpecModel) -> bool:
+    """Whether a second input of width 1 may weigh the edges of this layer."""
+    if isinstance(layer, GraphConvDocument):
+        return layer.aggr == "add"
+    return isinstance(layer, GcnDocument | AppnpDocument)

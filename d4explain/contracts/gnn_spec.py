@@ -11,12 +11,12 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from d4explain.contracts.errors import Fault, InvalidInput, pointer
 from d4explain.contracts.features.feature_schema import FeatureSchemaDocument
 from d4explain.contracts.features.featurisers import SmilesFeaturiser
-from d4explain.contracts.gnn_layers import SpecModel
 from d4explain.contracts.spec_checks.layer_types import STORED, SpecLayer
 from d4explain.contracts.spec_checks.structure import structure_faults
 from d4explain.contracts.supported import REGRESSION, UNSUPPORTED_FIELDS, task_fault
+from d4explain.contracts.vocabulary.spec_model import SpecModel
 
-MAX_LAYERS = 64
+MAX_LAYERS = 256
 MAX_FEATURES = 65_536  # in any deployment; settings.max_features is the limit of one
 MAX_EDGE_FEATURES = 64  # of one edge; they are stored for every pair of nodes
 MIN_CLASSES, MAX_CLASSES = 2, 256
@@ -26,7 +26,9 @@ ClassName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00
 
 
 class GnnSpecDocument(SpecModel):
-    """A graph classifier: convolutions, one pool, then a head that returns one logit per class.
+    """A graph classifier: convolutions, pools, then a head that returns one logit per class.
+
+    A layer reads the one before it, or the values that its `inputs` name.
 
     With the `task` `node` it classifies nodes: it has no pool and returns the classes of every
     node. With the `head` `binary` it returns one value z for two classes; their logits are 0 and z.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from d4explain.contracts.gnn_layers import (
+    AppnpDocument,
     BatchNormDocument,
     ChebDocument,
     ConvolutionDocument,
@@ -27,7 +30,8 @@ from d4explain.contracts.gnn_layers import (
 from d4explain.contracts.gnn_spec import GnnSpecDocument
 from d4explain.contracts.plugins import LayerPlugin, TensorShape
 from d4explain.contracts.spec_checks.layer_types import PluginDocument, SpecLayer
-from d4explain.contracts.spec_checks.widths import outputs_of, widths_of
+from d4explain.contracts.spec_checks.wiring import input_widths, outputs_of
+from d4explain.contracts.vocabulary.operations import ConstantDocument, EmbeddingDocument
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -36,19 +40,25 @@ def expected_tensors(spec: GnnSpecDocument) -> dict[str, TensorShape]:
     """Names and shapes of the state_dict() of the GNN that the worker builds from this spec."""
     return {
         f"layers.{i}.{name}": tensor
-        for i, (layer, width) in enumerate(zip(spec.layers, widths_of(spec), strict=False))
-        for name, tensor in _tensors(layer, width, spec).items()
+        for i, (layer, widths) in enumerate(zip(spec.layers, input_widths(spec), strict=True))
+        for name, tensor in _tensors(layer, widths, outputs_of(spec)).items()
     }
 
 
-def _tensors(layer: SpecLayer, width: int, spec: GnnSpecDocument) -> dict[str, TensorShape]:
-    """Tensors of one layer with the input width `width`."""
+def _tensors(layer: SpecLayer, widths: Sequence[int], outputs: int) -> dict[str, TensorShape]:
+    """Tensors of one layer with inputs of these widths."""
+    width, edge_width = (*widths, 0, 0)[:2]
     if isinstance(layer, PluginDocument):
-        own = plugin_tensors(layer, width, outputs_of(spec))
+        own = plugin_tensors(layer, width, outputs)
         return {f"module.{name}": tensor for name, tensor in own.items()}
     if isinstance(layer, ConvolutionDocument):
-        shapes = _convolution(layer, width, spec.edge_features)
+        shapes = _convolution(layer, width, edge_width)
         return {f"conv.{name}": _floats(*shape) for name, shape in shapes.items()}
+    return _plain_tensors(layer, width)
+
+
+def _plain_tensors(layer: SpecLayer, width: int) -> dict[str, TensorShape]:
+    """Tensors of a layer that is no convolution."""
     tensors: dict[str, TensorShape] = {}
     match layer:
         case LinearDocument():
@@ -57,6 +67,10 @@ def _tensors(layer: SpecLayer, width: int, spec: GnnSpecDocument) -> dict[str, T
                 tensors["linear.bias"] = _floats(layer.out)
         case ShiftedReluDocument():
             tensors = {"shift": _floats(width)}
+        case ConstantDocument():
+            tensors = {"value": _floats(layer.out)}
+        case EmbeddingDocument():
+            tensors = {"embedding.weight": _floats(layer.count, layer.out)}
         case BatchNormDocument():
             for name in ("weight", "bias", "running_mean", "running_var"):
                 tensors[f"norm.{name}"] = _floats(width)
@@ -85,15 +99,17 @@ def plugin_tensors(layer: PluginDocument, width: int, outputs: int) -> dict[str,
     }
 
 
-def _convolution(layer: ConvolutionDocument, width: int, edge_features: int) -> Shapes:
+def _convolution(layer: ConvolutionDocument, width: int, edge_width: int) -> Shapes:
     shapes: Shapes
     match layer:
         case GcnDocument(out=out):
             shapes = {"lin.weight": (out, width), "bias": (out,)}
         case EgnnDocument(out=out):
             shapes = {"lin.weight": (out, width)}
+        case AppnpDocument():
+            shapes = {}
         case GinDocument() | GinSumDocument() | GineDocument() | GineSumDocument():
-            shapes = _gin(layer, width, edge_features)
+            shapes = _gin(layer, width, edge_width)
         case SageDocument(out=out):
             shapes = {"lin_l.weight": (out, width), "lin_r.weight": (out, width)}
             if layer.bias:
@@ -103,7 +119,7 @@ def _convolution(layer: ConvolutionDocument, width: int, edge_features: int) -> 
             if layer.bias:
                 shapes["lin_rel.bias"] = (out,)
         case GatDocument() | GatV2Document():
-            shapes = _attention(layer, width, edge_features)
+            shapes = _attention(layer, width, edge_width)
         case PnaDocument():
             shapes = _pna(layer, width)
         case TagDocument(out=out) | ChebDocument(out=out):
@@ -117,7 +133,7 @@ def _convolution(layer: ConvolutionDocument, width: int, edge_features: int) -> 
 def _gin(
     layer: GinDocument | GinSumDocument | GineDocument | GineSumDocument,
     width: int,
-    edge_features: int,
+    edge_width: int,
 ) -> Shapes:
     shapes: Shapes = {"eps": (1,)}  # PyG stores it even if it is not trained
     if isinstance(layer, GinDocument | GineDocument):
@@ -126,16 +142,16 @@ def _gin(
         shapes["nn.2.weight"] = (layer.out, layer.hidden)
         shapes["nn.2.bias"] = (layer.out,)
     if isinstance(layer, GineDocument | GineSumDocument) and layer.project:
-        shapes["lin.weight"] = (width, edge_features)
+        shapes["lin.weight"] = (width, edge_width)
         shapes["lin.bias"] = (width,)
     return shapes
 
 
-def _attention(layer: GatDocument | GatV2Document, width: int, edge_features: int) -> Shapes:
+def _attention(layer: GatDocument | GatV2Document, width: int, edge_width: int) -> Shapes:
     heads, all_heads = layer.heads, layer.heads * layer.out
     shapes: Shapes = {"bias": (layer.width,)}
     if layer.edges:
-        shapes["lin_edge.weight"] = (all_heads, edge_features)
+        shapes["lin_edge.weight"] = (all_heads, edge_width)
     if isinstance(layer, GatDocument):
         if layer.edges:
             shapes["att_edge"] = (1, heads, layer.out)

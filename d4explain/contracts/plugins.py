@@ -158,8 +158,9 @@ def _check(name: str, source: str, plugin: LayerPlugin | ArchitecturePlugin) -> 
     if not (isinstance(plugin.fields, type) and issubclass(plugin.fields, Fields)):
         rule = "its fields must be a subclass of d4explain.plugins.Fields"
         raise PluginError(name, f"{source}: {rule}")
-    if "type" in plugin.fields.model_fields:
-        raise PluginError(name, f"{source}: the field name 'type' is reserved")
+    for reserved in ("type", "name", "inputs"):
+        if reserved in plugin.fields.model_fields:
+            raise PluginError(name, f"{source}: the field name {reserved!r} is reserved")
     if not _MODULE_PATH.fullmatch(plugin.module):
         problem = f"its module is {plugin.module!r}, not of the form package.module:Class"
         raise PluginError(name, f"{source}: {problem}")

@@ -1,71 +1,50 @@
-"""Compares an export with the original model on graphs of many sizes and densities."""
+"""Compares an export with the original model, and names the first step that differs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from d4explain.errors import CommandError
-from d4explain.export.model_runners import ModelRunner
-from d4explain.export.translation import FinalActivation
+from d4explain.export.gnn_builder import fused
+from d4explain.export.model_runners import Original
+from d4explain.export.tracing.trace import trace
+from d4explain.export.translators.translation import FinalActivation
 from d4explain.gnn.graphs import Graph, SparseGraphs, to_sparse
 from d4explain.gnn.network import Gnn
 
 TOLERANCE = 1e-4  # relative to the largest output; float32 sums depend on their order
-SAMPLE_GRAPHS = 24
-
-
-def sample_graphs(features: int, edge_features: int = 0) -> list[Graph]:
-    """Random graphs of 1 to 24 nodes, sparse to dense, some with isolated nodes."""
-    generator = torch.Generator().manual_seed(0)
-    graphs = []
-    for size in range(1, SAMPLE_GRAPHS + 1):
-        density = torch.rand((), generator=generator)
-        pairs = torch.triu(torch.rand(size, size, generator=generator) < density, diagonal=1)
-        node_features = torch.randn(size, features, generator=generator)
-        edges = pairs.nonzero().T.contiguous()
-        edge_attributes = None
-        if edge_features:
-            edge_attributes = torch.randn(edges.shape[1], edge_features, generator=generator)
-        graphs.append(Graph(node_features, edges, edge_attributes=edge_attributes))
-    return graphs
 
 
 def compare(
-    model: nn.Module,
-    run_model: ModelRunner,
+    original: Original,
     gnn: Gnn,
     final_activation: FinalActivation | None,
     graphs: Sequence[Graph],
 ) -> float:
-    """The largest difference of outputs in eval mode; raises if it exceeds rounding errors."""
+    """The largest difference of outputs; raises if it exceeds rounding errors."""
     batch = to_sparse(graphs)
-    was_training = model.training
-    model.eval()
     try:
+        expected = original.outputs(batch)
         with torch.no_grad():
-            original = run_model(batch)
             exported = _outputs_like_original(gnn, batch, final_activation)
     except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
         reason = str(error).splitlines()[0]
         raise CommandError(f"the model fails on sample graphs: {reason}") from error
-    finally:
-        model.train(was_training)
-    if not isinstance(original, Tensor):
-        raise CommandError(f"the model returns a {type(original).__name__}; expected a tensor")
-    if original.dim() == 1 and exported.shape[1] == 1:
-        original = original[:, None]
-    if original.shape != exported.shape:
+    if expected.dim() == 1 and exported.shape[1] == 1:
+        expected = expected[:, None]
+    if expected.shape != exported.shape:
         raise CommandError(
-            f"the model returns the shape {tuple(original.shape)}, "
+            f"the model returns the shape {tuple(expected.shape)}, "
             f"its export the shape {tuple(exported.shape)}"
         )
-    difference = float((original - exported).abs().max())
-    if not difference <= TOLERANCE * max(1.0, float(original.abs().max())):
+    difference = float((expected - exported).abs().max())
+    if not difference <= TOLERANCE * max(1.0, float(expected.abs().max())):
+        cause = _first_difference(original, gnn, batch)
         raise CommandError(
-            f"the export differs from the model by {difference:.2g}; nothing was written"
+            f"the export differs from the model by {difference:.2g}; nothing was written\n  {cause}"
         )
     return difference
 
@@ -92,3 +71,30 @@ def _outputs_like_original(
         case None:
             pass
     return outputs
+
+
+def _first_difference(original: Original, gnn: Gnn, graphs: SparseGraphs) -> str:
+    """Says which step gives other values on these graphs, with a summary of both."""
+    steps = fused(trace(original, graphs).operations)
+    if [one.layer for one in steps] != list(gnn.spec.layers):
+        return "the model takes other steps on other graphs; its steps must not depend on the graph"
+    found: dict[int, Tensor] = {}
+    with torch.no_grad():
+        gnn.sparse_values(graphs, found.__setitem__)
+    for number, step in enumerate(steps, 1):
+        if step.result is None:
+            continue
+        expected = step.result.cpu().reshape(found[number].shape if found[number].dim() else -1)
+        gap = (expected - found[number]).abs().max()
+        if not float(gap) <= TOLERANCE * max(1.0, float(expected.abs().max())):
+            return (
+                f"first at {step.where}: the model gives {_summary(expected)}, "
+                f"its export {_summary(found[number])}"
+            )
+    return "each step alone agrees; rounding errors add up"
+
+
+def _summary(values: Tensor) -> str:
+    shape = " by ".join(str(size) for size in values.shape)
+    spread = f"from {float(values.min()):.4g} to {float(values.max()):.4g}"
+    return f"{shape} values {spread}, mean {float(values.mean()):.4g}"

@@ -1,6 +1,7 @@
 """`d4explain export`: converts a trained PyG model to a spec and weights that the API accepts.
 
-Before anything is written, the outputs of the export are compared with those of the original.
+The model runs on sample graphs; its modules and tensor functions are recorded and translated to
+layers. Before anything is written, the outputs of the export are compared with the original's.
 """
 
 from __future__ import annotations
@@ -8,47 +9,44 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from safetensors.torch import save
 from torch import nn
-from torch_geometric.nn import Sequential
+from torch_geometric.data import Data
 
 from d4explain.contracts.errors import InvalidInput
 from d4explain.contracts.gnn_spec import parse_spec
 from d4explain.contracts.weights import check_weights
 from d4explain.errors import CommandError
-from d4explain.export.comparison import compare, logits, sample_graphs
-from d4explain.export.gnn_builder import build_gnn
-from d4explain.export.layers import Jump
+from d4explain.export.comparison import compare, logits
+from d4explain.export.gnn_builder import build_gnn, check_model_tensors, fused, value_names
 from d4explain.export.model_runners import (
+    EdgeArgument,
+    InputForm,
+    ModelInputs,
     ModelRunner,
-    forward_runner,
-    pyg_sequential_runner,
-    torch_sequential_runner,
+    Original,
+    make_runner,
+    optional_arguments,
 )
-from d4explain.export.pyg_sequential import sequential_to_chain
+from d4explain.export.sample_inputs import (
+    find_form,
+    form_of_samples,
+    graphs_to_trace,
+    sample_graphs,
+)
 from d4explain.export.spec_document import spec_document
-from d4explain.export.submodules import BASIC_GNNS, LabelledPart, Part
-from d4explain.export.translation import FinalActivation
+from d4explain.export.tracing.trace import Trace, trace
+from d4explain.export.translators.translation import FinalActivation
+from d4explain.gnn.graphs import Graph, SparseGraphs, to_sparse
 from d4explain.gnn.network import Gnn
+from d4explain.layer_graph import EDGE_ATTRIBUTES, FEATURES
 
-__all__ = ["Chain", "Exported", "Jump", "export"]
-
-
-@dataclass(frozen=True)
-class Chain:
-    """A model with its own forward method, and the steps of that method in order.
-
-    Parts are layers of the model, functions such as F.relu and global_mean_pool, or names: an
-    activation, "keep" and "add" for residual connections, "log_softmax" at the end. A
-    JumpingKnowledge joins all kept values; `Jump(layer, last=2)` joins the last two.
-    """
-
-    model: nn.Module
-    parts: Sequence[Part]
+__all__ = ["Exported", "export"]
 
 
 @dataclass(frozen=True)
@@ -61,27 +59,44 @@ class Exported:
     parameters: int
     graphs_compared: int
     largest_difference: float  # of the outputs
+    left_out: tuple[str, ...] = ()  # optional inputs of `forward` that were not passed
+
+
+@dataclass(frozen=True)
+class _Translated:
+    gnn: Gnn
+    final_activation: FinalActivation | None
+    names: Mapping[int, str]
+    original: Original
+    samples: list[Graph]
 
 
 def export(
-    model: nn.Module | Chain, folder: Path, class_names: Sequence[str] | None = None
+    model: nn.Module,
+    folder: Path,
+    class_names: Sequence[str] | None = None,
+    *,
+    samples: Sequence[Data] | None = None,
+    features: int | None = None,
+    output: str | None = None,
 ) -> Exported:
-    """Write spec.json and weights.safetensors; a failed export writes nothing."""
-    original = model.model if isinstance(model, Chain) else model
-    final_activation: FinalActivation | None = None
-    if isinstance(model, Gnn):
-        gnn, run_model = model, _gnn_runner(model)
-    else:
-        parts, run_model = _parts_and_runner(model)
-        gnn, final_activation = build_gnn(parts)
-    document = spec_document(gnn.spec, class_names)
-    weights = save({name: value.contiguous() for name, value in gnn.state_dict().items()})
-    try:
-        check_weights(weights, parse_spec(document))  # as the API does
-    except InvalidInput as error:
-        raise CommandError(f"the API would refuse this model: {error}") from error
-    graphs = sample_graphs(gnn.spec.features, gnn.spec.edge_features)
-    difference = compare(original, run_model, gnn, final_activation, graphs)
+    """Write spec.json and weights.safetensors; a failed export writes nothing.
+
+    `samples` are graphs that the model reads; without them, random graphs are drawn and the number
+    of features comes from the model's layers, or from `features`. `output` chooses one of several
+    results by position or name.
+    """
+    with _in_eval_mode(model):
+        translated = _translated(model, samples, features, output)
+        gnn = translated.gnn
+        document = spec_document(gnn.spec, class_names, translated.names)
+        weights = save({name: value.contiguous() for name, value in gnn.state_dict().items()})
+        try:
+            check_weights(weights, parse_spec(document))  # as the API does
+        except InvalidInput as error:
+            raise CommandError(f"the API would refuse this model: {error}") from error
+        graphs = _graphs_to_compare(translated)
+        difference = compare(translated.original, gnn, translated.final_activation, graphs)
     _write(folder, {"weights.safetensors": weights, "spec.json": _json(document)})
     return Exported(
         spec=folder / "spec.json",
@@ -90,32 +105,92 @@ def export(
         parameters=sum(parameter.numel() for parameter in gnn.parameters()),
         graphs_compared=len(graphs),
         largest_difference=difference,
+        left_out=_left_out(model, translated.original.form),
     )
+
+
+@contextmanager
+def _in_eval_mode(model: nn.Module) -> Iterator[None]:
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+def _translated(
+    model: nn.Module, samples: Sequence[Data] | None, features: int | None, output: str | None
+) -> _Translated:
+    if isinstance(model, Gnn):
+        spec = model.spec
+        argument: EdgeArgument | None = "edge_attr" if spec.edge_features else None
+        form = InputForm(spec.features, spec.edge_features, argument)
+        return _Translated(model, None, {}, Original(model, _gnn_runner(model), form), [])
+    check_model_tensors(model.state_dict())
+    run = make_runner(model)
+    own: list[Graph] = []
+    if samples:
+        form, own = form_of_samples(samples)
+    else:
+        form = find_form(model, run, features)
+    original = Original(model, run, form, output)
+    traced = _checked_trace(original, own)
+    operations = fused(traced.operations)
+    gnn = build_gnn(operations, form)
+    names = value_names(operations, gnn.spec)
+    return _Translated(gnn, traced.final_activation, names, original, own)
+
+
+def _checked_trace(original: Original, own: list[Graph]) -> Trace:
+    """Traces on two batches; the steps must be the same, or they depend on the graphs."""
+    first, second = (
+        trace(
+            original,
+            to_sparse(own * batch or graphs_to_trace(original.model, original.form, batch)),
+        )
+        for batch in (1, 2)
+    )
+    pairs = zip(first.operations, second.operations, strict=False)
+    for one, other in pairs:
+        if (one.layer, one.inputs) != (other.layer, other.inputs):
+            raise CommandError(
+                f"{one.where} depends on the graph: {one.layer} on some graphs, {other.layer} on "
+                "others; the steps and constants of a model must not depend on the graph"
+            )
+    if len(first.operations) != len(second.operations):
+        raise CommandError(
+            f"the model takes {len(first.operations)} steps on some graphs and "
+            f"{len(second.operations)} on others; its steps must not depend on the graph"
+        )
+    return first
+
+
+def _graphs_to_compare(translated: _Translated) -> list[Graph]:
+    spec = translated.gnn.spec
+    drawn = sample_graphs(
+        translated.original.form, spec.embedded(FEATURES), spec.embedded(EDGE_ATTRIBUTES)
+    )
+    return [*translated.samples, *drawn]
+
+
+def _left_out(model: nn.Module, form: InputForm) -> tuple[str, ...]:
+    if isinstance(model, Gnn):
+        return ()
+    edges = [name for name in optional_arguments(model) if name in ("edge_attr", "edge_weight")]
+    return tuple(name for name in edges if name != form.edge_argument)
 
 
 def _gnn_runner(gnn: Gnn) -> ModelRunner:
-    return lambda graphs: logits(gnn, graphs)[:, 1 if gnn.spec.binary else 0 :]
+    def run(inputs: ModelInputs) -> object:
+        attributes = inputs.edges.get("edge_attr")
+        graphs = SparseGraphs(
+            inputs.x, inputs.edge_index, inputs.batch, inputs.count, edge_attributes=attributes
+        )
+        return logits(gnn, graphs)[:, 1 if gnn.spec.binary else 0 :]
 
-
-def _parts_and_runner(model: nn.Module | Chain) -> tuple[list[LabelledPart], ModelRunner]:
-    """The parts in order, and a function that runs the original."""
-    if isinstance(model, Chain):
-        return _labelled(model.parts), forward_runner(model.model)
-    if isinstance(model, Sequential):
-        parts, input_names = sequential_to_chain(model)
-        return parts, pyg_sequential_runner(model, input_names)
-    if type(model) is nn.Sequential:
-        return _labelled(list(model)), torch_sequential_runner(list(model))
-    if type(model) in BASIC_GNNS:
-        return [(type(model).__name__, model)], forward_runner(model)
-    raise CommandError(
-        f"{type(model).__name__} cannot be exported: it has its own forward method",
-        hint="list its steps: d4explain.export.Chain(model, [its layers in order])",
-    )
-
-
-def _labelled(parts: Sequence[Part]) -> list[LabelledPart]:
-    return [(f"layer {position}", part) for position, part in enumerate(parts)]
+    return run
 
 
 def _json(document: dict[str, object]) -> bytes:

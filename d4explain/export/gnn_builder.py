@@ -1,110 +1,146 @@
-"""Builds a GNN of the vocabulary from the parts of a PyG model, with the same weights."""
+"""Builds a GNN of the vocabulary from recorded operations, with the same weights."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
 
 import torch
+from torch import Tensor
 
 from d4explain.errors import CommandError
-from d4explain.export.layers import translate
-from d4explain.export.submodules import LabelledPart, flatten
-from d4explain.export.translation import FinalActivation, Translation, UnsupportedLayerError
+from d4explain.export.model_runners import InputForm
+from d4explain.export.tracing.recording import Operation
+from d4explain.export.tracing.trace import renumbered
 from d4explain.gnn.network import Gnn
-from d4explain.gnn.spec import ActivationLayer, GatLayer, GatV2Layer, GnnSpec
+from d4explain.gnn.spec import (
+    ActivationLayer,
+    ConstantLayer,
+    GineLayer,
+    GineSumLayer,
+    GinLayer,
+    GinSumLayer,
+    GnnSpec,
+    Layer,
+    LinearLayer,
+)
+from d4explain.gnn.vocabulary.roles import reads_edge_attributes
+from d4explain.layer_graph import EDGE_ATTRIBUTES, Inputs
 
 
-@dataclass(frozen=True)
-class _TranslatedPart:
-    label: str  # position in the original, for error messages
-    translation: Translation
-
-
-def build_gnn(parts: Sequence[LabelledPart]) -> tuple[Gnn, FinalActivation | None]:
-    """The GNN, which gives logits, and the activation that the original applies to them."""
-    translated = _translate_all(parts)
-    final_activation = _final_activation(translated)
-    layer_parts = [part for part in translated if part.translation.layer is not None]
-    output_width = _output_width(layer_parts)
-    if output_width == 1 and layer_parts[-1].translation.layer == ActivationLayer("sigmoid"):
-        layer_parts, final_activation = layer_parts[:-1], "sigmoid"
-    translations = [part.translation for part in layer_parts]
-    input_widths = [item.input_width for item in translations if item.input_width is not None]
+def build_gnn(operations: Sequence[Operation], form: InputForm) -> Gnn:
+    output = operations[-1]
+    if output.rows not in ("graph", "node"):
+        raise CommandError(f"{output.where} gives {output.rows} values; expected nodes or graphs")
+    layers = [one.layer for one in operations if one.layer is not None]
+    reads_edges = any(EDGE_ATTRIBUTES in one.inputs for one in operations)
+    inputs = tuple(
+        None if one.inputs == _default_inputs(layer, position) else one.inputs
+        for position, (one, layer) in enumerate(zip(operations, layers, strict=True))
+    )
     try:
         spec = GnnSpec(
-            features=input_widths[0],
-            classes=2 if output_width == 1 else output_width,
-            layers=tuple(item.layer for item in translations if item.layer is not None),
-            edge_features=_edge_features(layer_parts),
+            features=form.features,
+            classes=2 if output.width == 1 else output.width,
+            layers=tuple(layers),
+            edge_features=form.edge_features if reads_edges else 0,
+            inputs=inputs if any(read is not None for read in inputs) else (),
         )
     except ValueError as error:
         raise CommandError(f"the layers do not form a classifier: {error}") from error
     gnn = Gnn(spec)
-    gnn.load_state_dict(_state_dict(layer_parts, spec))
-    return gnn.eval(), final_activation
+    gnn.load_state_dict(_state_dict(operations))
+    return gnn.eval()
 
 
-def _translate_all(parts: Sequence[LabelledPart]) -> list[_TranslatedPart]:
-    """Translate all parts; the error lists every unsupported part."""
-    translated, problems = [], []
-    for outer_label, outer_part in parts:
-        for label, part in flatten(outer_label, outer_part):
-            try:
-                translated.append(_TranslatedPart(label, translate(part)))
-            except UnsupportedLayerError as problem:
-                problems.append(f"{label}: {problem}")
-    if problems:
-        raise CommandError("these layers cannot be exported:\n  " + "\n  ".join(problems))
-    return translated
+def _default_inputs(layer: Layer, position: int) -> Inputs:
+    """What the layer reads if the spec does not say it."""
+    if isinstance(layer, ConstantLayer):
+        return ()
+    return (position, EDGE_ATTRIBUTES) if reads_edge_attributes(layer) else (position,)
 
 
-def _final_activation(parts: list[_TranslatedPart]) -> FinalActivation | None:
-    final = [part for part in parts if part.translation.final_activation is not None]
-    if not final:
-        return None
-    if len(final) > 1 or parts[-1] is not final[0]:
-        raise CommandError(f"{final[0].label} can only be the last layer")
-    return final[0].translation.final_activation
+def _state_dict(operations: Sequence[Operation]) -> dict[str, Tensor]:
+    return {
+        f"layers.{position}.{name}": tensor.detach().cpu().clone()
+        for position, one in enumerate(operations)
+        for name, tensor in one.tensors.items()
+    }
 
 
-def _output_width(parts: list[_TranslatedPart]) -> int:
-    """The output width of the last layer that sets one."""
-    for part in reversed(parts):
-        layer = part.translation.layer
-        if isinstance(layer, GatLayer | GatV2Layer):
-            return layer.width
-        out: int | None = getattr(layer, "out", None)
-        if out is not None:
-            return out
-    raise CommandError("the model has no layer that outputs the classes")
+def fused(operations: Sequence[Operation]) -> list[Operation]:
+    """Joins GIN's sum, Linear, ReLU, Linear to one `gin` layer, and GINE's to `gine`."""
+    current = list(operations)
+    dropped: set[int] = set()
+    for number, one in enumerate(current, 1):
+        if not isinstance(one.layer, GinSumLayer | GineSumLayer):
+            continue
+        chain = _single_readers(current, number, 3)
+        if len(chain) < 3 or not _is_mlp([current[k - 1].layer for k in chain]):
+            continue
+        first, _, second = (current[k - 1] for k in chain)
+        layer = _gin(one.layer, first, second)
+        tensors = dict(one.tensors)
+        for place, linear in ((0, first), (2, second)):
+            tensors[f"conv.nn.{place}.weight"] = linear.tensors["linear.weight"]
+            tensors[f"conv.nn.{place}.bias"] = linear.tensors["linear.bias"]
+        current[chain[-1] - 1] = Operation(
+            layer, one.inputs, one.label, one.place, second.width, "node", second.result, tensors
+        )
+        dropped |= {number, *chain[:-1]}
+    return renumbered(current, [n for n in range(1, len(current) + 1) if n not in dropped])
 
 
-def _edge_features(parts: list[_TranslatedPart]) -> int:
-    """The number of edge attributes, which must be the same for all layers that read them."""
-    readers = [part for part in parts if part.translation.edge_width is not None]
-    if not readers:
-        return 0
-    first = readers[0]
-    for part in readers:
-        if part.translation.edge_width != first.translation.edge_width:
+def _gin(
+    layer: GinSumLayer | GineSumLayer, first: Operation, second: Operation
+) -> GinLayer | GineLayer:
+    if isinstance(layer, GinSumLayer):
+        return GinLayer(second.width, first.width, layer.train_eps)
+    return GineLayer(second.width, first.width, layer.train_eps, project=layer.project)
+
+
+def _single_readers(operations: Sequence[Operation], number: int, most: int) -> list[int]:
+    """The operations that follow, while each is the only reader of the one before it."""
+    chain: list[int] = []
+    for _ in range(most):
+        readers = [k for k, one in enumerate(operations, 1) if number in one.inputs]
+        if len(readers) != 1 or operations[readers[0] - 1].inputs != (number,):
+            break
+        number = readers[0]
+        chain.append(number)
+    return chain
+
+
+def _is_mlp(layers: Sequence[Layer | None]) -> bool:
+    first, middle, last = layers
+    linears = all(isinstance(one, LinearLayer) and one.bias for one in (first, last))
+    return linears and middle == ActivationLayer("relu")
+
+
+def value_names(operations: Sequence[Operation], spec: GnnSpec) -> Mapping[int, str]:
+    """Names of values that another layer than the next one reads, from the model's own names."""
+    named: dict[int, str] = {}
+    read_elsewhere = {number for read in spec.inputs if read is not None for number in read}
+    for number in sorted(read_elsewhere):
+        if number < 1:
+            continue
+        label = operations[number - 1].label.partition(" (")[0]
+        base = re.sub(r"[^\w.]", "_", label).lstrip("0123456789.") or "value"
+        name, count = base, 1
+        while name in named.values() or name in ("x", "edge_attr"):
+            count += 1
+            name = f"{base}_{count}"
+        named[number] = name
+    return named
+
+
+def check_model_tensors(tensors: Mapping[str, Tensor]) -> None:
+    """All tensors must be initialised, and float32 if they are floats."""
+    for name, tensor in tensors.items():
+        if isinstance(tensor, torch.nn.UninitializedParameter):
             raise CommandError(
-                f"{first.label} takes {first.translation.edge_width} attributes per edge and "
-                f"{part.label} {part.translation.edge_width}; all layers must take the same"
+                f"{name.rpartition('.')[0]}: its input width is not known yet; "
+                "run the model once first"
             )
-    return first.translation.edge_width or 0
-
-
-def _state_dict(parts: list[_TranslatedPart], spec: GnnSpec) -> dict[str, torch.Tensor]:
-    state = {}
-    for position, (part, width) in enumerate(zip(parts, spec.widths(), strict=False)):
-        expected = part.translation.input_width
-        if expected not in (None, width):
-            raise CommandError(f"{part.label} takes {expected} values per row, but gets {width}")
-        for name, tensor in part.translation.tensors.items():
-            if tensor.is_floating_point() and tensor.dtype != torch.float32:
-                raise CommandError(
-                    f"{part.label}: {name} is {tensor.dtype}; call model.float() first"
-                )
-            state[f"layers.{position}.{name}"] = tensor.detach().cpu().clone()
-    return state
+        if tensor.is_floating_point() and tensor.dtype != torch.float32:
+            raise CommandError(f"{name} is {tensor.dtype}; call model.float() first")

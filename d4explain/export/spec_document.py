@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from d4explain.errors import CommandError
 from d4explain.gnn import spec as vocabulary
 from d4explain.gnn.spec import GnnSpec, Layer
+from d4explain.layer_graph import EDGE_ATTRIBUTES, FEATURES
 
 LAYER_TYPES: dict[type[Layer], str] = {
     vocabulary.GcnLayer: "gcn",
@@ -23,6 +24,7 @@ LAYER_TYPES: dict[type[Layer], str] = {
     vocabulary.TagLayer: "tag",
     vocabulary.ChebLayer: "cheb",
     vocabulary.EgnnLayer: "egnn",
+    vocabulary.AppnpLayer: "appnp",
     vocabulary.LinearLayer: "linear",
     vocabulary.ActivationLayer: "activation",
     vocabulary.ShiftedReluLayer: "srelu",
@@ -34,16 +36,28 @@ LAYER_TYPES: dict[type[Layer], str] = {
     vocabulary.KeepLayer: "keep",
     vocabulary.AddLayer: "add",
     vocabulary.JumpLayer: "jump",
+    vocabulary.CombineLayer: "combine",
+    vocabulary.AffineLayer: "affine",
+    vocabulary.ConstantLayer: "constant",
+    vocabulary.ColumnsLayer: "columns",
+    vocabulary.EmbeddingLayer: "embedding",
+    vocabulary.NormalizeLayer: "normalize",
+    vocabulary.BroadcastLayer: "broadcast",
 }
 
 
-def spec_document(spec: GnnSpec, class_names: Sequence[str] | None = None) -> dict[str, object]:
+def spec_document(
+    spec: GnnSpec,
+    class_names: Sequence[str] | None = None,
+    value_names: Mapping[int, str] | None = None,
+) -> dict[str, object]:
+    """The spec as JSON; `value_names` are names for values that `spec.inputs` mentions."""
     document: dict[str, object] = {
         "task": "node" if spec.classifies_nodes else "graph",
         "head": "binary" if spec.binary else "softmax",
         "features": spec.features,
         "classes": spec.classes,
-        "layers": [_layer_document(layer) for layer in spec.layers],
+        "layers": list(_layer_documents(spec, value_names or {})),
     }
     if spec.edge_features:
         document["edge_features"] = spec.edge_features
@@ -52,6 +66,20 @@ def spec_document(spec: GnnSpec, class_names: Sequence[str] | None = None) -> di
             raise CommandError(f"{len(class_names)} class names for {spec.classes} classes")
         document["class_names"] = list(class_names)
     return document
+
+
+def _layer_documents(spec: GnnSpec, names: Mapping[int, str]) -> Iterator[dict[str, object]]:
+    inputs = spec.inputs or (None,) * len(spec.layers)
+    needed = {number for read in inputs if read is not None for number in read}
+    known = {number: names.get(number, f"value_{number}") for number in needed}
+    known |= {FEATURES: "x", EDGE_ATTRIBUTES: "edge_attr"}
+    for number, (layer, read) in enumerate(zip(spec.layers, inputs, strict=True), 1):
+        document = _layer_document(layer)
+        if read is not None and not isinstance(layer, vocabulary.ConstantLayer):
+            document["inputs"] = [known[value] for value in read]
+        if number in known:
+            document["name"] = known[number]
+        yield document
 
 
 def _layer_document(layer: Layer) -> dict[str, object]:

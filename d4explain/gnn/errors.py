@@ -21,6 +21,15 @@ class NoEdgeAttributesError(RefusedError):
         super().__init__("this GNN reads edge attributes, but the graphs have none")
 
 
+class NotAnEmbeddedNumberError(RefusedError):
+    """A column that the GNN embeds holds something else than the number of an embedding."""
+
+    def __init__(self, column: int, value: float, count: int) -> None:
+        super().__init__(
+            f"column {column} holds {value:g}; this GNN embeds whole numbers from 0 to {count - 1}"
+        )
+
+
 class NoDenseFormError(RefusedError):
     """Gradients are needed, but the GNN has layers without a dense form."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -18,11 +19,12 @@ from d4explain.gnn.graphs import (
     side_by_side,
     to_sparse,
 )
-from d4explain.gnn.layers.build import build
+from d4explain.gnn.layers.build import build_all
 from d4explain.gnn.layers.filters import Egnn
-from d4explain.gnn.layers.forms import GraphLayer, Rowwise
-from d4explain.gnn.layers.skip_connections import Add, Jump, Keep
+from d4explain.gnn.layers.forms import GraphLayer, Rowwise, require_edge_attributes
+from d4explain.gnn.layers.joins import Join
 from d4explain.gnn.spec import GnnSpec, PluginLayer
+from d4explain.layer_graph import EDGE_ATTRIBUTES, FEATURES, Inputs
 
 # Rows (nodes and directed edges) of one sparse pass; they need tens of MB at usual widths.
 _ROWS_PER_PASS = 100_000
@@ -32,10 +34,11 @@ _ROWS_PER_PASS = 100_000
 _VALUES_PER_CPU_PASS = 130_000
 
 
-Watch = Callable[[int, Tensor], None]  # position of a layer, its input
+Watch = Callable[[int, Tensor], None]  # number of a value, the value
+Graphs = TypeVar("Graphs", SparseGraphs, DenseGraphs)
 
 
-def _ignore(position: int, values: Tensor) -> None:
+def _ignore(number: int, values: Tensor) -> None:
     pass
 
 
@@ -49,10 +52,10 @@ class Gnn(nn.Module):
         super().__init__()
         self.spec = spec
         self._binary = spec.binary
-        self.layers = nn.ModuleList(
-            build(layer, width, spec.edge_features)
-            for layer, width in zip(spec.layers, spec.widths()[:-1], strict=True)
-        )
+        self.layers = nn.ModuleList(build_all(spec))
+        self._last_reader = {
+            value: position for position, read in enumerate(spec.wiring) for value in read
+        }
         # Without a dense form there are no gradients; plug-ins may lack one.
         graph_layers = [layer for layer in self.layers if isinstance(layer, GraphLayer)]
         self.has_dense = all(layer.has_dense for layer in graph_layers)
@@ -82,23 +85,14 @@ class Gnn(nn.Module):
         is that of the message j → i alone; an undirected edge's gradient is the sum of both.
         """
         self._require_dense()
-        # Edited versions of one graph share its features. Layers before the first convolution
-        # give the same values for all; with many features, they take most of the time.
-        leading = self._leading() if is_shared(graphs.features) else []
-        first = len(leading)
-        if leading:
-            values = graphs.features[:1]
-            for layer in leading:
-                values = layer.rows(values)
-            graphs = replace(graphs, features=values.expand(graphs.count, -1, -1))
+        shared = self._shared_values(graphs)
         if torch.is_grad_enabled() or graphs.adjacency.device.type != "cpu":
-            return self._dense_pass(graphs, first)
-        values_per_graph = graphs.mask.shape[1] * max(self.spec.widths()[first:])
-        size = max(_VALUES_PER_CPU_PASS // values_per_graph, 1)
+            return self._dense_pass(graphs, shared)
+        size = max(_VALUES_PER_CPU_PASS // self._values_per_graph(graphs, shared), 1)
         ranges = [slice(start, start + size) for start in range(0, graphs.count, size)]
         if len(ranges) < 2:
-            return self._dense_pass(graphs, first)
-        return torch.cat([self._dense_pass(graphs.select(part), first) for part in ranges])
+            return self._dense_pass(graphs, shared)
+        return torch.cat([self._dense_pass(graphs.select(part), shared) for part in ranges])
 
     def _require_dense(self) -> None:
         if not self.has_dense:
@@ -109,14 +103,37 @@ class Gnn(nn.Module):
                 "the dense form is defined for eval mode only; this GNN is in training mode"
             )
 
-    def _leading(self) -> list[Rowwise]:
-        """The first layers, up to the first that is not row-wise."""
-        leading = []
-        for layer in self.layers:
-            if not isinstance(layer, Rowwise):
-                break
-            leading.append(layer)
-        return leading
+    def _shared_values(self, graphs: DenseGraphs) -> dict[int, Tensor]:
+        """Values that are the same for all graphs of the batch, as a batch of one.
+
+        Edited versions of one graph share its features and edge attributes, and so row-wise
+        functions of them. With many features, these take most of the time.
+        """
+        shared = {
+            number: values[:1] for number, values in _inputs(graphs).items() if is_shared(values)
+        }
+        if FEATURES not in shared:
+            return {}
+        for position, (layer, read) in enumerate(zip(self.layers, self.spec.wiring, strict=True)):
+            if not read or any(number not in shared for number in read):
+                continue
+            if isinstance(layer, Rowwise):
+                shared[position + 1] = layer.rows(shared[read[0]])
+            elif isinstance(layer, Join):
+                shared[position + 1] = layer.joined([shared[number] for number in read])
+        return shared
+
+    def _values_per_graph(self, graphs: DenseGraphs, shared: Mapping[int, Tensor]) -> int:
+        """Numbers of the largest value of one graph that is not shared."""
+        nodes = graphs.mask.shape[1]
+        return max(
+            (
+                nodes * width * (nodes if self.spec.rows[number] == "edge" else 1)
+                for number, width in self.spec.value_widths.items()
+                if number > 0 and number not in shared
+            ),
+            default=nodes,
+        )
 
     def dense_states(self, graphs: DenseGraphs) -> tuple[Tensor, Tensor]:
         """Logits as in `dense`, and the outputs of all convolutions for each node.
@@ -142,54 +159,97 @@ class Gnn(nn.Module):
         return logits, states
 
     def _collecting(self, seen: list[Tensor]) -> Watch:
-        positions = set(self.spec.state_positions)
+        numbers = set(self.spec.state_values)
 
-        def watch(position: int, values: Tensor) -> None:
-            if position in positions:
+        def watch(number: int, values: Tensor) -> None:
+            if number in numbers:
                 seen.append(values)
 
         return watch
 
-    def _rows(self, graphs: SparseGraphs, watch: Watch = _ignore) -> Tensor:
-        return self._chain(
-            graphs.features, lambda layer, values: layer.sparse(values, graphs), watch=watch
-        )
+    def sparse_values(self, graphs: SparseGraphs, watch: Watch) -> Tensor:
+        """The rows of the output by the sparse form; `watch` gets the output of each layer."""
+        return self._rows(graphs, watch)
 
-    def _dense_pass(self, graphs: DenseGraphs, first: int = 0, watch: Watch = _ignore) -> Tensor:
-        """Applies the layers from `first` on; the graphs' features are the input of `first`."""
-        rows = self._chain(
-            graphs.features, lambda layer, values: layer.dense(values, graphs), first, watch
-        )
+    def _rows(self, graphs: SparseGraphs, watch: Watch = _ignore) -> Tensor:
+        return self._evaluate(graphs, _inputs(graphs), _sparse, watch)
+
+    def _dense_pass(
+        self,
+        graphs: DenseGraphs,
+        shared: Mapping[int, Tensor] | None = None,
+        watch: Watch = _ignore,
+    ) -> Tensor:
+        """Evaluates all layers but those of `shared` values, which are batches of one."""
+        known = _inputs(graphs)
+        for number, values in (shared or {}).items():
+            known[number] = values.expand(graphs.count, *values.shape[1:])
+        rows = self._evaluate(graphs, known, _dense, watch)
         if not self.spec.classifies_nodes:
             return rows
         return rows[torch.arange(graphs.count, device=rows.device), _marked(graphs.targets)]
 
-    def _chain(
+    def _evaluate(
         self,
-        values: Tensor,
-        apply: Callable[[GraphLayer, Tensor], Tensor],
-        first: int = 0,
-        watch: Watch = _ignore,
+        graphs: Graphs,
+        known: dict[int, Tensor],
+        form: Callable[[GraphLayer, Tensor, Graphs], Tensor],
+        watch: Watch,
     ) -> Tensor:
-        """Applies the layers in the form that `apply` chooses; `watch` gets the input of each.
+        """The output in one of both forms, from known values; a value is freed after its last use.
 
         A binary head's value z becomes the logits 0 and z.
         """
-        kept: list[Tensor] = []
-        for position, layer in enumerate(self.layers[first:], first):
-            watch(position, values)
-            match layer:
-                case Keep():
-                    kept.append(values)
-                case Add():
-                    values = values + kept[-1]
-                case Jump():
-                    values = layer.joined(kept)
-                case Egnn():
-                    values = apply(layer, values) + layer.start(kept[0])
-                case GraphLayer():
-                    values = apply(layer, values)
-        return F.pad(values, (1, 0)) if self._binary else values
+        if self.spec.edge_features:
+            require_edge_attributes(graphs.edge_attributes)
+        values = dict(known)
+        output = len(self.layers)
+        for position, layer in enumerate(self.layers):
+            number = position + 1
+            read: Inputs = self.spec.wiring[position]
+            if number not in values:
+                values[number] = self._output_of(layer, [values[one] for one in read], graphs, form)
+                watch(number, values[number])
+            for one in {*read, number}:
+                if one != output and self._last_reader.get(one, position) <= position:
+                    values.pop(one, None)
+        result = values[output]
+        return F.pad(result, (1, 0)) if self._binary else result
+
+    @staticmethod
+    def _output_of(
+        layer: nn.Module,
+        read: list[Tensor],
+        graphs: Graphs,
+        form: Callable[[GraphLayer, Tensor, Graphs], Tensor],
+    ) -> Tensor:
+        match layer:
+            case Join():
+                return layer.joined(read)
+            case Egnn():
+                return form(layer, read[0], graphs) + layer.start(read[1])
+            case GraphLayer() if len(read) > 1:  # the second value replaces the edge attributes
+                return form(layer, read[0], replace(graphs, edge_attributes=read[1]))
+            case GraphLayer():
+                return form(layer, read[0], graphs)
+            case _:
+                raise TypeError(f"{type(layer).__name__} is not a layer of a GNN")
+
+
+def _sparse(layer: GraphLayer, values: Tensor, graphs: SparseGraphs) -> Tensor:
+    return layer.sparse(values, graphs)
+
+
+def _dense(layer: GraphLayer, values: Tensor, graphs: DenseGraphs) -> Tensor:
+    return layer.dense(values, graphs)
+
+
+def _inputs(graphs: SparseGraphs | DenseGraphs) -> dict[int, Tensor]:
+    """The values that a GNN starts from, by number."""
+    values = {FEATURES: graphs.features}
+    if graphs.edge_attributes is not None:
+        values[EDGE_ATTRIBUTES] = graphs.edge_attributes
+    return values
 
 
 def predict(gnn: Gnn, graphs: Sequence[Graph], device: torch.device) -> Tensor:

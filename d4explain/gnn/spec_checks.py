@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from d4explain.gnn.vocabulary.convolutions import EgnnLayer, GineLayer, GineSumLayer, PnaLayer
+from d4explain.gnn.vocabulary.convolutions import (
+    AppnpLayer,
+    EgnnLayer,
+    GcnLayer,
+    GineLayer,
+    GineSumLayer,
+    GraphConvLayer,
+    PnaLayer,
+)
 from d4explain.gnn.vocabulary.layers import (
     AddLayer,
     JumpLayer,
@@ -13,37 +21,39 @@ from d4explain.gnn.vocabulary.layers import (
     LinearLayer,
     PluginLayer,
 )
+from d4explain.gnn.vocabulary.operations import ColumnsLayer, CombineLayer, EmbeddingLayer
 from d4explain.gnn.vocabulary.roles import (
     changes_width,
     is_convolution,
     is_pool,
-    needs_nodes,
-    reads_edge_attributes,
     reads_whole_graph,
+)
+from d4explain.layer_graph import (
+    EDGE_ATTRIBUTES,
+    FEATURES,
+    Inputs,
+    LayerNode,
+    graph_problems,
 )
 
 Layers = Sequence[Layer]
-Widths = Sequence[int]  # the input width of each layer, then the output width of the last one
+Widths = Sequence[int]
 
 
-def check_pools(layers: Layers) -> None:
-    pools = [i for i, layer in enumerate(layers) if is_pool(layer)]
-    if len(pools) > 1:
-        raise ValueError(f"layers: at most one may be a pool; got {len(pools)} (at {pools})")
+def check_graph(layers: Layers, nodes: Sequence[LayerNode], inputs: Sequence[Inputs]) -> None:
+    for position, detail in graph_problems(nodes, inputs):
+        raise ValueError(f"layers[{position}]: {type(layers[position]).__name__} {detail}")
+    if any(is_pool(layer) for layer in layers):
+        return
     for position, layer in enumerate(layers):
-        if pools and position > pools[0] and needs_nodes(layer):
-            raise ValueError(
-                f"layers[{position}]: {type(layer).__name__} needs nodes, "
-                f"but layers[{pools[0]}] has pooled them"
-            )
-        if not pools and reads_whole_graph(layer):
+        if reads_whole_graph(layer):
             raise ValueError(
                 f"layers[{position}]: {layer!r} reads the whole graph; a GNN without a pool "
                 "classifies nodes and may read only the neighbourhood of a node"
             )
 
 
-def check_kept(layers: Layers, widths: Widths) -> None:
+def check_kept(layers: Layers, widths: Mapping[int, int]) -> None:
     """Layers that read kept values must find some, of widths that they can join."""
     kept: list[int] = []  # widths
     for position, layer in enumerate(layers):
@@ -78,28 +88,46 @@ def _check_jump(position: int, layer: JumpLayer, kept: Widths) -> None:
         )
 
 
-def check_towers(layers: Layers, widths: Widths) -> None:
-    for position, (layer, width) in enumerate(zip(layers, widths, strict=False)):
-        if isinstance(layer, PnaLayer) and layer.divide_input and width % layer.towers:
-            raise ValueError(
-                f"layers[{position}]: {layer.towers} towers cannot divide {width} values"
-            )
-
-
-def check_edge_features(layers: Layers, widths: Widths, edge_features: int) -> None:
+def check_widths(
+    layers: Layers, inputs: Sequence[Inputs], widths: Mapping[int, int], edge_features: int
+) -> None:
+    """Each layer must be able to read the widths of its inputs."""
     if edge_features < 0:
         raise ValueError(f"edge_features must not be negative; got {edge_features!r}")
-    reads = [reads_edge_attributes(layer) for layer in layers]
-    if any(reads) != bool(edge_features):
-        reader = "no layer reads" if edge_features else f"layers[{reads.index(True)}] reads"
+    readers = [i for i, read in enumerate(inputs) if EDGE_ATTRIBUTES in read]
+    if bool(readers) != bool(edge_features):
+        reader = f"layers[{readers[0]}] reads" if readers else "no layer reads"
         raise ValueError(f"{reader} edge attributes, but edge_features is {edge_features}")
-    for position, (layer, width) in enumerate(zip(layers, widths, strict=False)):
-        is_added = isinstance(layer, GineLayer | GineSumLayer) and not layer.project
-        if is_added and width != edge_features:
-            raise ValueError(
-                f"layers[{position}]: {edge_features} edge attributes cannot be added to "
-                f"{width} values without project"
+    for position, (layer, read) in enumerate(zip(layers, inputs, strict=True)):
+        detail = _width_problem(layer, [widths[value] for value in read])
+        if isinstance(layer, EmbeddingLayer) and read[0] not in (FEATURES, EDGE_ATTRIBUTES):
+            detail = "an embedding reads node features or edge attributes"
+        if detail is not None:
+            raise ValueError(f"layers[{position}]: {detail}")
+
+
+def _width_problem(layer: Layer, widths: Widths) -> str | None:
+    detail = None
+    match layer:
+        case PnaLayer(divide_input=True) if widths[0] % layer.towers:
+            detail = f"{layer.towers} towers cannot divide {widths[0]} values"
+        case GineLayer(project=False) | GineSumLayer(project=False) if widths[0] != widths[1]:
+            detail = (
+                f"{widths[1]} edge attributes cannot be added to {widths[0]} values without project"
             )
+        case GcnLayer() | GraphConvLayer() | AppnpLayer() if widths[1:] and widths[1] != 1:
+            detail = f"edge weights have 1 value per edge; got {widths[1]}"
+        case CombineLayer() if layer.op != "concat" and len(set(widths) - {1}) > 1:
+            detail = f"{layer.op} needs inputs of one width; got {list(widths)}"
+        case CombineLayer(op="subtract" | "divide") if len(widths) != 2:
+            detail = f"{layer.op} needs two inputs; got {len(widths)}"
+        case ColumnsLayer() if layer.stop > widths[0]:
+            detail = f"columns up to {layer.stop} of {widths[0]} values"
+        case EmbeddingLayer() if layer.column >= widths[0]:
+            detail = f"embedding of column {layer.column} of {widths[0]} values"
+        case _:
+            pass
+    return detail
 
 
 def check_output(layers: Layers, width: int, classes: int) -> None:
@@ -108,7 +136,8 @@ def check_output(layers: Layers, width: int, classes: int) -> None:
     last = next((layer for layer in reversed(layers) if changes_width(layer)), None)
     is_whole_gnn = isinstance(last, PluginLayer) and last.pools
     ends_in_nodes = not has_pool and last is not None and is_convolution(last)
-    if not isinstance(last, LinearLayer) and not ends_in_nodes and not is_whole_gnn:
+    is_joined = isinstance(last, LinearLayer | CombineLayer | ColumnsLayer)
+    if not is_joined and not ends_in_nodes and not is_whole_gnn:
         allowed = "a linear layer" if has_pool else "a convolution or a linear layer"
         raise ValueError(
             f"layers: the last layer that changes the width must be {allowed}; got "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from d4explain.contracts.features.feature_schema import OneHotGroup
+from d4explain.contracts.features.feature_schema import ColumnRule
 from d4explain.contracts.features.featurisers import SmilesFeaturiser
 
 
@@ -27,7 +27,7 @@ class ExpectedFeatures:
 
     size: int
     source: str  # for messages: "the GNN gnn_…"
-    one_hot_groups: tuple[OneHotGroup, ...] = ()
+    column_rules: tuple[ColumnRule, ...] = ()
     featuriser: SmilesFeaturiser | None = None  # for graphs posted as SMILES
     edges: ExpectedEdgeAttributes | None = None  # None until a graph with edges was read
     class_names: tuple[str, ...] = ()  # for labels that are names

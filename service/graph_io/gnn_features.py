@@ -6,12 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from d4explain.contracts.features.feature_schema import (
-    FeatureSchemaDocument,
-    OneHotGroup,
-    broken_rows,
-    groups_of,
-)
+from d4explain.contracts.features.feature_schema import ColumnRule, broken_rows, column_rules
 from d4explain.contracts.features.featurisers import featuriser_of
 from service.graph_io.expected_features import ExpectedEdgeAttributes, ExpectedFeatures
 from service.http.faults import reject
@@ -27,34 +22,29 @@ def expected_features(gnn: Gnn) -> ExpectedFeatures:
     return ExpectedFeatures(
         gnn.spec["features"],
         source,
-        _one_hot_groups(gnn),
+        column_rules(gnn.spec),
         featuriser_of(gnn.spec),
         ExpectedEdgeAttributes(gnns.edge_features(gnn), f"{source} takes"),
         tuple(gnn.spec.get("class_names") or ()),
     )
 
 
-def check_one_hot_groups(store: Store, gnn: Gnn, dataset: Dataset) -> None:
-    """Rejects a reference set that violates the one-hot groups of the GNN's feature schema."""
+def check_column_rules(store: Store, gnn: Gnn, dataset: Dataset) -> None:
+    """Rejects a reference set with other features than the GNN's schema and embeddings allow."""
     find = _first_violation_in_large_graph if dataset.large else _first_violation
-    violation = find(store.artifacts, dataset.graphs_digest, _one_hot_groups(gnn))
+    violation = find(store.artifacts, dataset.graphs_digest, column_rules(gnn.spec))
     if violation is not None:
         reject("/dataset", f"{violation} of {dataset.id}, so it does not fit the GNN {gnn.id}")
 
 
-def _one_hot_groups(gnn: Gnn) -> tuple[OneHotGroup, ...]:
-    schema = gnn.spec.get("feature_schema")
-    return groups_of(None if schema is None else FeatureSchemaDocument.model_validate(schema))
-
-
 @lru_cache(maxsize=256)  # a digest identifies its content, so a cached result stays valid
 def _first_violation(
-    artifacts: Artifacts, digest: str, groups: tuple[OneHotGroup, ...]
+    artifacts: Artifacts, digest: str, rules: tuple[ColumnRule, ...]
 ) -> str | None:
-    if not groups:
+    if not rules:
         return None
     packed = graph_sets.arrays(artifacts.get(digest))
-    broken = next(broken_rows(packed.x, groups), None)
+    broken = next(broken_rows(packed.x, rules), None)
     if broken is None:
         return None
     graph = int(np.searchsorted(packed.node_ptr, broken.row, side="right")) - 1
@@ -64,10 +54,10 @@ def _first_violation(
 
 @lru_cache(maxsize=256)
 def _first_violation_in_large_graph(
-    artifacts: Artifacts, digest: str, groups: tuple[OneHotGroup, ...]
+    artifacts: Artifacts, digest: str, rules: tuple[ColumnRule, ...]
 ) -> str | None:
-    if not groups:
+    if not rules:
         return None
     with artifacts.open_large(digest) as file:
-        broken = next(broken_rows(large_graphs.mapped(file).x, groups), None)
+        broken = next(broken_rows(large_graphs.mapped(file).x, rules), None)
     return None if broken is None else f"{broken.detail} at node {broken.row}"

@@ -61,6 +61,6 @@ def read_features(
         else:
             rows.append(row)
     if expected is not None and len(rows) == len(graph.x):
-        for broken in broken_rows(np.asarray(rows), expected.one_hot_groups):
+        for broken in broken_rows(np.asarray(rows), expected.column_rules):
             faults.add(pointers.features(broken.row), f"{broken.detail} ({expected.source})")
     return rows

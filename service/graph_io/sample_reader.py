@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from d4explain.contracts.features.feature_schema import groups_of
+from d4explain.contracts.features.feature_schema import column_rules
 from d4explain.contracts.gnn_spec import GnnSpecDocument
 from d4explain.contracts.requests import CanonicalGraph, ProbeRequest
 from service.graph_io.expected_features import (
@@ -39,7 +39,7 @@ def probe_request(
     expected = ExpectedFeatures(
         spec.features,
         "the GNN",
-        groups_of(spec.feature_schema),
+        column_rules(spec.model_dump(mode="json")),
         spec.featuriser,
         ExpectedEdgeAttributes(spec.edge_features, "the GNN takes"),
         tuple(spec.class_names or ()),

@@ -24,7 +24,7 @@ from service.http.problems import ProblemError
 JSON = "application/json"
 LARGE_BODY_BYTES = 1024 * 1024  # parsing this much blocks other threads for 30 ms
 FORM = "multipart/form-data"
-MAX_TEXT_PART = 1024 * 1024  # a spec of 64 layers has a few kilobytes
+MAX_TEXT_PART = 1024 * 1024  # a spec of 256 layers has some ten kilobytes
 
 
 async def json_body(request: Request) -> bytes:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from d4explain.contracts.job_states import TrainingState
 from service import examples
 from service.context import ContextOf, handle_body, run_in_thread
-from service.graph_io.gnn_features import check_one_hot_groups
+from service.graph_io.gnn_features import check_column_rules
 from service.http.bodies import json_body
 from service.http.idempotency import (
     Created,
@@ -139,7 +139,7 @@ def create(store: Store, body: bytes, submission: Submission) -> Created:
     posted = parse_model(body, DenoiserIn)
     with store.database.reading() as session:
         checked_gnn, checked_dataset = find_gnn_and_dataset(session, posted.gnn, posted.dataset)
-    check_one_hot_groups(store, checked_gnn, checked_dataset)
+    check_column_rules(store, checked_gnn, checked_dataset)
 
     def create_row(session: Session) -> str:
         gnn, dataset = find_gnn_and_dataset(session, checked_gnn.id, checked_dataset.id, lock=True)

@@ -9,7 +9,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.requests import ClassRequest, CounterfactualRequest, DenoiserConfig
-from service.graph_io.gnn_features import check_one_hot_groups
+from service.graph_io.gnn_features import check_column_rules
 from service.http.bodies import PostedBody
 from service.http.faults import reject, shown
 from service.http.idempotency import Created, Submission, find_created
@@ -114,7 +114,7 @@ def _check(
     body = parse_model(posted.body.read(), ExplanationIn).root
     gnn, dataset = find_pair(body.gnn, body.dataset)
     config = _affordable_config(session, body, gnn, dataset, store.settings)
-    check_one_hot_groups(store, gnn, dataset)
+    check_column_rules(store, gnn, dataset)
     request = _job_request(session, body, gnn, dataset, store.settings)
     job_request = request.model_dump_json().encode()
     checked = CheckedExplanation(
@@ -148,7 +148,7 @@ def estimate_cost(store: Store, posted: PostedBody) -> Estimate:
             whole = witness_seconds(gnn, dataset)
             witness_time = trained_networks.seconds_left(session, WitnessSet, identity, whole)
         request = _job_request(session, body, gnn, dataset, store.settings)
-    check_one_hot_groups(store, gnn, dataset)
+    check_column_rules(store, gnn, dataset)
     if not isinstance(request, CounterfactualRequest):
         reject("dry_run", "is for requests of the kind 'counterfactual'", "query")
     return estimate(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from d4explain.contracts.gnn_spec import GnnSpecDocument
 from d4explain.contracts.spec_checks.layer_types import PluginDocument, SpecLayer
-from d4explain.contracts.spec_checks.widths import outputs_of, widths_of
+from d4explain.contracts.spec_checks.wiring import input_widths, nodes_of, outputs_of
 from d4explain.gnn import spec as layers
 from d4explain.gnn.spec import GnnSpec, Layer
 from store.database import tables
@@ -24,6 +24,7 @@ _LAYERS: dict[str, type[Layer]] = {
     "tag": layers.TagLayer,
     "cheb": layers.ChebLayer,
     "egnn": layers.EgnnLayer,
+    "appnp": layers.AppnpLayer,
     "linear": layers.LinearLayer,
     "activation": layers.ActivationLayer,
     "srelu": layers.ShiftedReluLayer,
@@ -35,6 +36,13 @@ _LAYERS: dict[str, type[Layer]] = {
     "keep": layers.KeepLayer,
     "add": layers.AddLayer,
     "jump": layers.JumpLayer,
+    "combine": layers.CombineLayer,
+    "affine": layers.AffineLayer,
+    "constant": layers.ConstantLayer,
+    "columns": layers.ColumnsLayer,
+    "embedding": layers.EmbeddingLayer,
+    "normalize": layers.NormalizeLayer,
+    "broadcast": layers.BroadcastLayer,
 }
 
 
@@ -46,15 +54,16 @@ def spec_of(row: tables.Gnn) -> GnnSpec:
 
 def spec_from_document(document: GnnSpecDocument) -> GnnSpec:
     outputs = outputs_of(document)
-    widths = widths_of(document)
+    inputs = tuple(node.inputs for node in nodes_of(document))
     return GnnSpec(
         features=document.features,
         edge_features=document.edge_features,
         classes=document.classes,
         layers=tuple(
-            _layer(layer, width, outputs)
-            for layer, width in zip(document.layers, widths, strict=False)
+            _layer(layer, widths[0] if widths else 0, outputs)
+            for layer, widths in zip(document.layers, input_widths(document), strict=True)
         ),
+        inputs=inputs if any(read is not None for read in inputs) else (),
     )
 
 
@@ -62,7 +71,7 @@ def _layer(document: SpecLayer, width: int, outputs: int) -> Layer:
     """Documents and layers have the same fields; each validates its own."""
     if isinstance(document, PluginDocument):
         return plugin_layer(document, width, outputs)
-    fields = document.model_dump(exclude={"type"})
+    fields = document.model_dump(exclude={"type", "name", "inputs"})
     # Layers must be hashable, so lists become tuples.
     fields = {name: tuple(x) if isinstance(x, list) else x for name, x in fields.items()}
     return _LAYERS[document.type](**fields)

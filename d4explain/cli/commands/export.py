@@ -16,9 +16,21 @@ def export(
         str,
         typer.Argument(metavar="MODULE:OBJECT", help="A model, or a function that returns one."),
     ],
+    *,
     out: Annotated[Path, typer.Option(help="Folder for spec.json and weights.safetensors.")],
     class_names: Annotated[
         str | None, typer.Option(help="Names of the classes, separated by commas.")
+    ] = None,
+    features: Annotated[
+        int | None,
+        typer.Option(help="Features per node; needed only if no layer of the model tells."),
+    ] = None,
+    head: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            help="Which result of a model with several: its position, key or attribute.",
+        ),
     ] = None,
     archive: Annotated[
         bool, typer.Option("--archive", help="Also write gnn.zip, which contains both files.")
@@ -28,7 +40,6 @@ def export(
     try:
         from torch import nn  # noqa: PLC0415 - only this command needs torch
 
-        from d4explain.export.exporter import Chain  # noqa: PLC0415
         from d4explain.export.exporter import export as export_model  # noqa: PLC0415
     except ModuleNotFoundError as error:
         hint = "pip install 'd4explain[export]'"
@@ -36,18 +47,18 @@ def export(
     loaded = import_object(model)
     if not isinstance(loaded, nn.Module) and callable(loaded):
         loaded = loaded()
-    if not isinstance(loaded, nn.Module | Chain):
-        raise CommandError(
-            f"{model} is a {type(loaded).__name__}, not a torch.nn.Module or a Chain"
-        )
+    if not isinstance(loaded, nn.Module):
+        raise CommandError(f"{model} is a {type(loaded).__name__}, not a torch.nn.Module")
     names = [name.strip() for name in class_names.split(",")] if class_names else None
-    exported = export_model(loaded, out, names)
+    exported = export_model(loaded, out, names, features=features, output=head)
     output().print(
         f"wrote {exported.spec} ({exported.layers} layers) and {exported.weights} "
         f"({exported.parameters:,} parameters)\n"
         f"checked on {exported.graphs_compared} random graphs: "
         f"largest difference to the original {exported.largest_difference:.1g}"
     )
+    for name in exported.left_out:
+        output().print(f"note: forward's optional {name} was left out; the GNN does not read it")
     if archive:
         members = {SPEC: exported.spec.read_bytes(), WEIGHTS: exported.weights.read_bytes()}
         (out / "gnn.zip").write_bytes(write_archive(members))

@@ -1,18 +1,18 @@
-"""Names and one-hot groups of the node feature columns of a GNN."""
+"""Names of the node feature columns of a GNN, and what the columns must hold."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from d4explain.contracts.errors import Fault
-from d4explain.contracts.gnn_layers import SpecModel
+from d4explain.contracts.vocabulary.spec_model import SpecModel
 
 Label = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
@@ -36,6 +36,17 @@ class OneHotGroup:
 
     name: str
     columns: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class EmbeddedColumn:
+    """A column that the GNN embeds: whole numbers from 0 to count - 1."""
+
+    column: int
+    count: int
+
+
+ColumnRule: TypeAlias = OneHotGroup | EmbeddedColumn
 
 
 @dataclass(frozen=True)
@@ -74,16 +85,39 @@ def groups_of(schema: FeatureSchemaDocument | None) -> tuple[OneHotGroup, ...]:
     return tuple(OneHotGroup(name, tuple(positions)) for name, positions in columns.items())
 
 
+def column_rules(spec: Mapping[str, Any]) -> tuple[ColumnRule, ...]:
+    """What the feature columns must hold, by the schema and the embeddings of a stored spec."""
+    schema = spec.get("feature_schema")
+    groups = groups_of(None if schema is None else FeatureSchemaDocument.model_validate(schema))
+    embedded = [
+        EmbeddedColumn(layer.get("column", 0), layer["count"])
+        for layer in spec["layers"]
+        if layer["type"] == "embedding" and layer.get("inputs") != ["edge_attr"]
+    ]
+    return (*groups, *dict.fromkeys(embedded))
+
+
 def broken_rows(
     x: NDArray[np.floating],
-    groups: tuple[OneHotGroup, ...],  # x: [node, feature]
+    rules: tuple[ColumnRule, ...],  # x: [node, feature]
 ) -> Iterator[BrokenRow]:
-    """Every node whose features violate a group, in order."""
-    for group in groups:
-        values = x[:, group.columns]
+    """Every node whose features violate a rule, in order."""
+    for rule in rules:
+        if isinstance(rule, EmbeddedColumn):
+            yield from _not_embedded(x[:, rule.column], rule)
+            continue
+        values = x[:, rule.columns]
         valid = ((values == 0) | (values == 1)).all(axis=1) & (values.sum(axis=1) == 1)
         for row in np.flatnonzero(~valid):
-            yield BrokenRow(int(row), _detail(group, values[row]))
+            yield BrokenRow(int(row), _detail(rule, values[row]))
+
+
+def _not_embedded(values: NDArray[np.floating], rule: EmbeddedColumn) -> Iterator[BrokenRow]:
+    valid = (values == np.floor(values)) & (values >= 0) & (values < rule.count)
+    for row in np.flatnonzero(~valid):
+        allowed = f"whole numbers from 0 to {rule.count - 1}, which the GNN embeds"
+        detail = f"column {rule.column} must hold {allowed}; it has {values[row]:.6g}"
+        yield BrokenRow(int(row), detail)
 
 
 def _detail(group: OneHotGroup, values: NDArray[np.floating]) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field
 
 from d4explain.contracts.errors import Fault
-from d4explain.contracts.gnn_layers import SpecModel
+from d4explain.contracts.vocabulary.spec_model import SpecModel
 
 ELEMENTS = frozenset(
     """

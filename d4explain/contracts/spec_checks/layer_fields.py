@@ -7,21 +7,29 @@ from typing import TYPE_CHECKING
 
 from d4explain.contracts.errors import Fault
 from d4explain.contracts.gnn_layers import (
-    MAX_WIDTH,
     ActivationDocument,
     AddDocument,
+    AppnpDocument,
     EgnnDocument,
     GatDocument,
     GatV2Document,
+    GcnDocument,
     GineDocument,
     GineSumDocument,
+    GraphConvDocument,
     JumpDocument,
     KeepDocument,
     PnaDocument,
-    reads_edge_attributes,
 )
 from d4explain.contracts.spec_checks.layer_types import SpecLayer
-from d4explain.contracts.spec_checks.widths import widths_of
+from d4explain.contracts.spec_checks.wiring import input_widths, inputs_of, widths_of
+from d4explain.contracts.vocabulary.operations import (
+    ColumnsDocument,
+    CombineDocument,
+    EmbeddingDocument,
+)
+from d4explain.contracts.vocabulary.spec_model import INPUT_NAMES, MAX_WIDTH
+from d4explain.layer_graph import EDGE_ATTRIBUTES, FEATURES
 
 if TYPE_CHECKING:
     from d4explain.contracts.gnn_spec import GnnSpecDocument
@@ -32,12 +40,16 @@ MAX_JUMP_WIDTH = 8 * MAX_WIDTH
 
 def field_faults(spec: GnnSpecDocument) -> list[Fault]:
     faults = []
-    for i, (layer, width) in enumerate(zip(spec.layers, widths_of(spec), strict=False)):
-        faults += list(_layer_faults(layer, width, f"/layers/{i}"))
+    reading = zip(spec.layers, inputs_of(spec), input_widths(spec), strict=True)
+    for i, (layer, read, widths) in enumerate(reading):
+        faults += list(_layer_faults(layer, widths, f"/layers/{i}"))
+        if isinstance(layer, EmbeddingDocument) and read[0] not in (FEATURES, EDGE_ATTRIBUTES):
+            detail = f"reads another layer; an embedding reads {' or '.join(INPUT_NAMES)}"
+            faults.append(Fault(f"/layers/{i}", detail))
     return faults
 
 
-def _layer_faults(layer: SpecLayer, width: int, place: str) -> Iterator[Fault]:
+def _layer_faults(layer: SpecLayer, widths: Sequence[int], place: str) -> Iterator[Fault]:
     match layer:
         case GatDocument() | GatV2Document() if layer.heads * layer.out > MAX_WIDTH:
             total = (
@@ -50,9 +62,36 @@ def _layer_faults(layer: SpecLayer, width: int, place: str) -> Iterator[Fault]:
             total = f"alpha {layer.alpha} + beta {layer.beta} is more than 1"
             yield Fault(f"{place}/beta", f"{total}; nothing would be left for the neighbours")
         case PnaDocument():
-            yield from _pna_faults(layer, width, place)
+            yield from _pna_faults(layer, widths[0], place)
+        case GineDocument(project=False) | GineSumDocument(project=False):
+            if widths[0] != widths[1]:
+                sizes = f"{widths[1]} edge attributes would be added to {widths[0]} values"
+                detail = f"is false, so {sizes}; the numbers must be equal"
+                yield Fault(f"{place}/project", detail)
+        case GcnDocument() | GraphConvDocument() | AppnpDocument() if widths[1:] not in ([], [1]):
+            detail = f"the second input weighs edges and has 1 value per edge; got {widths[1]}"
+            yield Fault(f"{place}/inputs/1", detail)
+        case CombineDocument():
+            yield from _combine_faults(layer, widths, place)
+        case ColumnsDocument() if not layer.start < layer.stop <= widths[0]:
+            detail = f"columns {layer.start} to {layer.stop} of {widths[0]} values"
+            yield Fault(f"{place}/stop", f"{detail}; start < stop <= {widths[0]} is needed")
+        case EmbeddingDocument() if layer.column >= widths[0]:
+            yield Fault(f"{place}/column", f"is {layer.column}; there are {widths[0]} columns")
         case _:
             pass
+
+
+def _combine_faults(layer: CombineDocument, widths: Sequence[int], place: str) -> Iterator[Fault]:
+    listed = ", ".join(str(width) for width in widths)
+    if layer.op == "concat":
+        if sum(widths) > MAX_JUMP_WIDTH:
+            total = f"the widths {listed} add up to {sum(widths)} values"
+            yield Fault(place, f"{total}; at most {MAX_JUMP_WIDTH} are accepted")
+    elif len(set(widths) - {1}) > 1:
+        yield Fault(f"{place}/inputs", f"{layer.op} needs inputs of one width or 1; got {listed}")
+    elif layer.op in ("subtract", "divide") and len(widths) != 2:
+        yield Fault(f"{place}/inputs", f"{layer.op} needs two inputs; got {len(widths)}")
 
 
 def _pna_faults(layer: PnaDocument, width: int, place: str) -> Iterator[Fault]:
@@ -71,24 +110,16 @@ def _pna_faults(layer: PnaDocument, width: int, place: str) -> Iterator[Fault]:
 
 
 def edge_faults(spec: GnnSpecDocument) -> list[Fault]:
-    """Edge attributes that no layer reads, that are missing, or that have the wrong width."""
-    readers = [i for i, layer in enumerate(spec.layers) if reads_edge_attributes(layer)]
+    """Edge attributes that no layer reads, or that are missing."""
+    readers = [i for i, read in enumerate(inputs_of(spec)) if EDGE_ATTRIBUTES in read]
     count = spec.edge_features
     if count and not readers:
-        hint = "gine and gine_sum do, and so do gat and gatv2 with edges"
+        hint = "gine and gine_sum do, and so do gat and gatv2 with edges and inputs of edge_attr"
         return [Fault("/edge_features", f"is {count}, but no layer reads edge attributes; {hint}")]
     if readers and not count:
         reader = f"{spec.layers[readers[0]].type} at position {readers[0]}"
         return [Fault("/edge_features", f"is 0, but {reader} reads edge attributes")]
-    faults = []
-    for i, (layer, width) in enumerate(zip(spec.layers, widths_of(spec), strict=False)):
-        is_added = isinstance(layer, GineDocument | GineSumDocument) and not layer.project
-        if is_added and width != count:
-            sizes = f"{count} edge attributes would be added to {width} values"
-            faults.append(
-                Fault(f"/layers/{i}/project", f"is false, so {sizes}; the numbers must be equal")
-            )
-    return faults
+    return []
 
 
 def kept_faults(spec: GnnSpecDocument) -> list[Fault]:
@@ -118,7 +149,7 @@ def _jump_faults(layer: JumpDocument, kept: Sequence[int], width: int, place: st
     """Faults of a jump that returns `width` values per node."""
     if layer.last is not None and layer.last > len(kept):
         return [Fault(f"{place}/last", f"is {layer.last}, but {len(kept)} values were kept")]
-    joined = layer.joined(kept)
+    joined = kept if layer.last is None else kept[-layer.last :]
     widths = ", ".join(str(one) for one in joined)
     if layer.mode == "max" and len(set(joined)) > 1:
         return [Fault(f"{place}/mode", f"max needs kept values of one width; got {widths}")]

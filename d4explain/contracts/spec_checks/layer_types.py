@@ -15,7 +15,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
 from d4explain.contracts.errors import PluginError
-from d4explain.contracts.gnn_layers import LayerDocument, SpecModel
+from d4explain.contracts.gnn_layers import LayerDocument
 from d4explain.contracts.plugins import (
     BLACK_BOX,
     ArchitecturePlugin,
@@ -23,6 +23,7 @@ from d4explain.contracts.plugins import (
     LayerPlugin,
     installed_plugins,
 )
+from d4explain.contracts.vocabulary.spec_model import LayerModel, SpecModel
 
 BUILT_IN: frozenset[str] = frozenset(
     get_args(layer.model_fields["type"].annotation)[0]
@@ -34,7 +35,7 @@ _BUILT_IN_LAYER: TypeAdapter[Any] = TypeAdapter(LayerDocument)
 STORED = {"stored": True}
 
 
-class PluginDocument(SpecModel):
+class PluginDocument(LayerModel):
     """A layer or a whole GNN of a plug-in; it has the plug-in's own fields beside `type`."""
 
     model_config = ConfigDict(extra="allow")
@@ -69,9 +70,10 @@ def _parse_layer(value: object, _: ValidatorFunctionWrapHandler, info: Validatio
     if not isinstance(value, dict) or not isinstance(name, str) or name in BUILT_IN:
         return value if isinstance(value, SpecModel) else _BUILT_IN_LAYER.validate_python(value)
     if name in installed_plugins():
-        sent = {key: entry for key, entry in value.items() if key != "type"}
+        own = {key: entry for key, entry in value.items() if key in PluginDocument.model_fields}
+        sent = {key: entry for key, entry in value.items() if key not in own}
         fields = installed_plugins()[name].plugin.fields.model_validate(sent)
-        return PluginDocument(type=name, **fields.model_dump(mode="json"))
+        return PluginDocument(**own, **fields.model_dump(mode="json"))
     if info.context == STORED:
         return PluginDocument(**value)
     plugins = sorted(installed_plugins().keys() - {BLACK_BOX})

@@ -7,20 +7,26 @@ from typing import TYPE_CHECKING
 from d4explain.contracts.errors import Fault
 from d4explain.contracts.features.feature_schema import schema_faults
 from d4explain.contracts.features.featurisers import bond_faults, featuriser_faults
-from d4explain.contracts.gnn_layers import MAX_WIDTH, LayerNormDocument
+from d4explain.contracts.gnn_layers import ConvolutionDocument
 from d4explain.contracts.plugins import ArchitecturePlugin
 from d4explain.contracts.spec_checks.layer_fields import edge_faults, field_faults, kept_faults
 from d4explain.contracts.spec_checks.layer_types import PluginDocument, SpecLayer
-from d4explain.contracts.spec_checks.widths import widths_of
+from d4explain.contracts.spec_checks.wiring import (
+    inputs_of,
+    is_pool,
+    name_faults,
+    nodes_of,
+    reads_whole_graph,
+    widths_of,
+)
+from d4explain.contracts.vocabulary.spec_model import MAX_WIDTH
+from d4explain.layer_graph import graph_problems, rows_of_values
 
 if TYPE_CHECKING:
     from d4explain.contracts.gnn_spec import GnnSpecDocument
 
-_CONVOLUTIONS = (
-    "gcn", "gin", "gine", "sage", "graph_conv", "gat", "gatv2", "pna", "tag", "cheb", "egnn",
-)  # fmt: skip
-_NEED_NODES = (*_CONVOLUTIONS, "gin_sum", "gine_sum", "keep", "add", "jump")
-_CHANGE_WIDTH = (*_CONVOLUTIONS, "linear", "jump")
+_CHANGE_WIDTH = ("linear", "jump", "combine", "columns", "constant", "embedding")
+_KEEP_WIDTH = ("gin_sum", "gine_sum", "appnp")  # convolutions
 
 
 def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
@@ -28,7 +34,9 @@ def structure_faults(spec: GnnSpecDocument) -> list[Fault]:
     plugins = [layer for layer in spec.layers if isinstance(layer, PluginDocument)]
     if not all(layer.is_installed for layer in plugins):
         return []  # only a stored spec has such layers, and it was checked at registration
-    if faults := _plugin_faults(spec):
+    if faults := list(name_faults(spec)) or _plugin_faults(spec):
+        return faults
+    if faults := _wiring_faults(spec):
         return faults
     faults = _graph_faults(spec) if spec.task == "graph" else _node_faults(spec)
     faults += field_faults(spec)
@@ -63,7 +71,8 @@ def _plugin_faults(spec: GnnSpecDocument) -> list[Fault]:
                 faults.append(Fault("/task", detail))
             continue
         try:
-            width = widths_of(spec.model_copy(update={"layers": spec.layers[: i + 1]}))[-1]
+            part = spec.model_copy(update={"layers": spec.layers[: i + 1]})
+            width = widths_of(part)[i + 1]
         except ValueError as error:
             return [*faults, Fault(place, f"{layer.type}: {error}")]
         if not 1 <= width <= MAX_WIDTH:
@@ -72,18 +81,24 @@ def _plugin_faults(spec: GnnSpecDocument) -> list[Fault]:
     return faults
 
 
+def _wiring_faults(spec: GnnSpecDocument) -> list[Fault]:
+    """Layers that cannot read the rows of their inputs."""
+    problems = graph_problems(nodes_of(spec), inputs_of(spec))
+    return [
+        Fault(f"/layers/{i}", f"{spec.layers[i].type} at position {i} {detail}")
+        for i, detail in problems
+    ]
+
+
 def _graph_faults(spec: GnnSpecDocument) -> list[Fault]:
-    pools = _pools(spec)
-    faults = []
-    if len(pools) != 1:
-        hint = "" if pools else '; a node classifier has none and needs "task": "node"'
-        detail = f"has {len(pools)} pool layers; a graph classifier has exactly one{hint}"
-        faults.append(Fault("/layers", detail))
-    for i, layer in enumerate(spec.layers):
-        if (_needs_nodes(layer) or _reads_whole_graph(layer)) and pools and i > pools[0]:
-            detail = f"{layer.type} at position {i} comes after the pool; it must come before it"
-            faults.append(Fault(f"/layers/{i}", detail))
-    return faults
+    rows = rows_of_values(nodes_of(spec), inputs_of(spec))[len(spec.layers)]
+    if not _pools(spec):
+        hint = 'a node classifier has none and needs "task": "node"'
+        detail = f"has 0 pool layers; a graph classifier has at least one; {hint}"
+        return [Fault("/layers", detail)]
+    if rows != "graph":
+        return [Fault("/layers", f"the last layer gives {rows} values; the task is graph")]
+    return []
 
 
 def _node_faults(spec: GnnSpecDocument) -> list[Fault]:
@@ -92,7 +107,7 @@ def _node_faults(spec: GnnSpecDocument) -> list[Fault]:
         for i in _pools(spec)
     ]
     for i, layer in enumerate(spec.layers):
-        if _reads_whole_graph(layer):
+        if reads_whole_graph(layer):
             reads = f"{layer.type} at position {i} reads the whole graph"
             rule = "a node classifier may read only the neighbourhood of a node"
             faults.append(Fault(f"/layers/{i}", f"{reads}; {rule}"))
@@ -110,16 +125,18 @@ def _output_faults(spec: GnnSpecDocument) -> list[Fault]:
     last = spec.layers[position]
     if isinstance(last, PluginDocument) and last.is_architecture:
         return []
-    is_convolution = isinstance(last, PluginDocument) or last.type in _CONVOLUTIONS
-    if last.type != "linear" and not (spec.task == "node" and is_convolution):
+    is_convolution = isinstance(last, PluginDocument | ConvolutionDocument)
+    is_joined = last.type in ("linear", "combine", "columns")
+    if not is_joined and not (spec.task == "node" and is_convolution):
         detail = f"the last layer that changes the width is {last.type}; it must be {allowed}"
         return [Fault(f"/layers/{position}", detail)]
-    return _class_faults(spec, last.type, f"/layers/{position}/out")
+    field = "" if last.type in ("combine", "columns") else "/out"
+    return _class_faults(spec, last.type, f"/layers/{position}{field}")
 
 
 def _class_faults(spec: GnnSpecDocument, last: str, place: str) -> list[Fault]:
     """The layer `last` must return one value per class, or one value for a binary head."""
-    width = widths_of(spec)[-1]
+    width = widths_of(spec)[len(spec.layers)]
     returns = f"the last {last} layer gives {width} values"
     if spec.head == "binary":
         if spec.classes != 2:
@@ -134,26 +151,10 @@ def _class_faults(spec: GnnSpecDocument, last: str, place: str) -> list[Fault]:
 
 
 def _pools(spec: GnnSpecDocument) -> list[int]:
-    return [i for i, layer in enumerate(spec.layers) if _is_pool(layer)]
-
-
-def _is_pool(layer: SpecLayer) -> bool:
-    if isinstance(layer, PluginDocument):
-        return isinstance(layer.plugin, ArchitecturePlugin) and layer.plugin.task == "graph"
-    return layer.type == "pool"
+    return [i for i, layer in enumerate(spec.layers) if is_pool(layer)]
 
 
 def _changes_width(layer: SpecLayer) -> bool:
+    if isinstance(layer, ConvolutionDocument):
+        return layer.type not in _KEEP_WIDTH
     return layer.type in _CHANGE_WIDTH or isinstance(layer, PluginDocument)
-
-
-def _needs_nodes(layer: SpecLayer) -> bool:
-    return layer.type in _NEED_NODES or isinstance(layer, PluginDocument)
-
-
-def _reads_whole_graph(layer: SpecLayer) -> bool:
-    if isinstance(layer, PluginDocument):
-        return layer.plugin.hops(layer.fields) is None
-    if isinstance(layer, LayerNormDocument):
-        return layer.mode == "graph"
-    return layer.type == "graph_norm"

@@ -7,23 +7,32 @@ because the adjacency is zero there; pools and graph norms mask them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from d4explain.gnn import spec
 from d4explain.gnn.layers.attention import Gat, GatV2
 from d4explain.gnn.layers.convolutions import Gcn, Gin, GinSum, GraphConvolution, Sage
 from d4explain.gnn.layers.edge_convolutions import Gine
-from d4explain.gnn.layers.filters import Cheb, Egnn, Tag
-from d4explain.gnn.layers.forms import GraphLayer
+from d4explain.gnn.layers.filters import Appnp, Cheb, Egnn, Tag
+from d4explain.gnn.layers.forms import GraphLayer, WeightedConvolution
+from d4explain.gnn.layers.joins import Add, Combine, Constant, Join, Jump, Keep
 from d4explain.gnn.layers.norms import BatchNorm, GraphNorm, layer_norm
 from d4explain.gnn.layers.plugin import Plugin
 from d4explain.gnn.layers.pna import Pna
-from d4explain.gnn.layers.pools import pool
-from d4explain.gnn.layers.row_wise import Activation, Dropout, Linear, ShiftedRelu
-from d4explain.gnn.layers.skip_connections import Add, Jump, Keep
+from d4explain.gnn.layers.pools import Broadcast, pool
+from d4explain.gnn.layers.row_wise import (
+    Activation,
+    Affine,
+    Columns,
+    Dropout,
+    Embedding,
+    Linear,
+    Normalize,
+    ShiftedRelu,
+)
 
-_Module: TypeAlias = GraphLayer | Keep | Add | Jump
+_Module: TypeAlias = GraphLayer | Join
 
 _MODULES: dict[type[spec.Layer], Callable[[int, Any], _Module]] = {
     spec.GcnLayer: Gcn,
@@ -35,6 +44,7 @@ _MODULES: dict[type[spec.Layer], Callable[[int, Any], _Module]] = {
     spec.TagLayer: Tag,
     spec.ChebLayer: Cheb,
     spec.EgnnLayer: Egnn,
+    spec.AppnpLayer: Appnp,
     spec.LinearLayer: Linear,
     spec.ActivationLayer: Activation,
     spec.ShiftedReluLayer: ShiftedRelu,
@@ -46,6 +56,13 @@ _MODULES: dict[type[spec.Layer], Callable[[int, Any], _Module]] = {
     spec.KeepLayer: Keep,
     spec.AddLayer: Add,
     spec.JumpLayer: Jump,
+    spec.CombineLayer: Combine,
+    spec.AffineLayer: Affine,
+    spec.ConstantLayer: Constant,
+    spec.ColumnsLayer: Columns,
+    spec.EmbeddingLayer: Embedding,
+    spec.NormalizeLayer: Normalize,
+    spec.BroadcastLayer: Broadcast,
     spec.PluginLayer: Plugin,
 }
 
@@ -58,8 +75,18 @@ _EDGE_MODULES: dict[type[spec.Layer], Callable[[int, Any, int], _Module]] = {
 }
 
 
-def build(layer: spec.Layer, width: int, edge_features: int = 0) -> _Module:
-    """The module of one layer; `width` is its input width."""
+def build(layer: spec.Layer, width: int, edge_width: int = 0) -> _Module:
+    """The module of one layer; `width` and `edge_width` are those of its first two inputs."""
     if type(layer) in _EDGE_MODULES:
-        return _EDGE_MODULES[type(layer)](width, layer, edge_features)
+        return _EDGE_MODULES[type(layer)](width, layer, edge_width)
     return _MODULES[type(layer)](width, layer)
+
+
+def build_all(whole: spec.GnnSpec) -> Iterator[_Module]:
+    """The modules of all layers, in order."""
+    for position, layer in enumerate(whole.layers):
+        widths = whole.input_widths(position)
+        module = build(layer, *widths[:2]) if widths else build(layer, 0)
+        if isinstance(module, WeightedConvolution):
+            module.weighted = len(widths) > 1
+        yield module

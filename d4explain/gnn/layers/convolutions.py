@@ -8,7 +8,7 @@ from torch_geometric.nn import GCNConv, GINConv, GraphConv, SAGEConv
 
 from d4explain.gnn.graphs import DenseGraphs
 from d4explain.gnn.layers.aggregation import aggregate
-from d4explain.gnn.layers.forms import Convolution
+from d4explain.gnn.layers.forms import Convolution, WeightedConvolution
 from d4explain.gnn.spec import GcnLayer, GinLayer, GinSumLayer, GraphConvLayer, SageLayer
 
 
@@ -23,14 +23,15 @@ def gcn_propagate(values: Tensor, adjacency: Tensor) -> Tensor:
     return torch.baddbmm(scaled, adjacency, scaled) * scale
 
 
-class Gcn(Convolution):
+class Gcn(WeightedConvolution):
     def __init__(self, width: int, layer: GcnLayer) -> None:
         super().__init__()
         self.conv = GCNConv(width, layer.out)
 
     def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
         """P X W + b."""
-        result: Tensor = gcn_propagate(self.conv.lin(values), graphs.adjacency) + self.conv.bias
+        propagated = gcn_propagate(self.conv.lin(values), self.adjacency(graphs))
+        result: Tensor = propagated + self.conv.bias
         return result
 
 
@@ -72,7 +73,7 @@ class Sage(Convolution):
         return result
 
 
-class GraphConvolution(Convolution):
+class GraphConvolution(WeightedConvolution):
     def __init__(self, width: int, layer: GraphConvLayer) -> None:
         super().__init__()
         self.conv = GraphConv(width, layer.out, aggr=layer.aggr, bias=layer.bias)
@@ -80,6 +81,6 @@ class GraphConvolution(Convolution):
 
     def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
         """W_rel · aggregated neighbours + b + W_root · own values."""
-        aggregated = aggregate(self._layer.aggr, values, graphs.adjacency)
+        aggregated = aggregate(self._layer.aggr, values, self.adjacency(graphs))
         result: Tensor = self.conv.lin_rel(aggregated) + self.conv.lin_root(values)
         return result

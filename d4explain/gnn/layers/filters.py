@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from torch import Tensor, nn
-from torch_geometric.nn import ChebConv, GCNConv, TAGConv
+from torch_geometric.nn import APPNP, ChebConv, GCNConv, TAGConv
 
 from d4explain.gnn.graphs import DenseGraphs, SparseGraphs
 from d4explain.gnn.layers.convolutions import gcn_propagate
-from d4explain.gnn.layers.forms import Convolution, GraphLayer
-from d4explain.gnn.spec import ChebLayer, EgnnLayer, TagLayer
+from d4explain.gnn.layers.forms import Convolution, GraphLayer, WeightedConvolution
+from d4explain.gnn.spec import AppnpLayer, ChebLayer, EgnnLayer, TagLayer
 
 
 class Tag(Convolution):
@@ -41,6 +41,21 @@ class Cheb(Convolution):
             previous, current = current, next_term
             result = result + linear(current)
         return result if self.conv.bias is None else result + self.conv.bias
+
+
+class Appnp(WeightedConvolution):
+    def __init__(self, _width: int, layer: AppnpLayer) -> None:
+        super().__init__()
+        self.conv = APPNP(layer.k, layer.alpha)
+
+    def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
+        """K times Z = (1 - alpha) P Z + alpha X."""
+        adjacency = self.adjacency(graphs)
+        result = values
+        for _ in range(self.conv.K):
+            propagated = gcn_propagate(result, adjacency)
+            result = (1 - self.conv.alpha) * propagated + self.conv.alpha * values
+        return result
 
 
 class Egnn(GraphLayer):

@@ -44,6 +44,25 @@ class Convolution(GraphLayer):
         return result
 
 
+class WeightedConvolution(Convolution):
+    """A convolution that may read one weight per edge, as its only edge attribute."""
+
+    weighted: bool = False  # whether this layer of this GNN reads weights
+
+    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
+        if not self.weighted:
+            return super().sparse(values, graphs)
+        weights = require_edge_attributes(graphs.edge_attributes)[:, 0]
+        result: Tensor = self.conv(values, graphs.edge_index, weights)
+        return result
+
+    def adjacency(self, graphs: DenseGraphs) -> Tensor:
+        """The adjacency times the weights of edges: [batch, node, node]."""
+        if not self.weighted:
+            return graphs.adjacency
+        return graphs.adjacency * require_edge_attributes(graphs.edge_attributes)[..., 0]
+
+
 class Rowwise(GraphLayer):
     """A layer that maps each row separately, so both forms are the same."""
 

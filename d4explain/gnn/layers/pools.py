@@ -1,4 +1,4 @@
-"""Pools nodes into graphs, in the dense form over the real nodes of a padded batch."""
+"""Pools nodes into graphs and gives graph rows back to nodes; padding is no node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch_geometric.nn import (
 
 from d4explain.gnn.graphs import DenseGraphs, SparseGraphs
 from d4explain.gnn.layers.forms import GraphLayer
-from d4explain.gnn.spec import PoolLayer, PoolOp
+from d4explain.gnn.spec import BroadcastLayer, PoolLayer, PoolOp
 
 _SPARSE_POOLS = {"mean": global_mean_pool, "sum": global_add_pool, "max": global_max_pool}
 
@@ -62,3 +62,16 @@ class AttentionPool(GraphLayer):
 
 def pool(width: int, layer: PoolLayer) -> PlainPool | AttentionPool:
     return AttentionPool(width) if layer.op == "attention" else PlainPool(layer.op)
+
+
+class Broadcast(GraphLayer):
+    """Gives each node the row of its graph."""
+
+    def __init__(self, _width: int, _layer: BroadcastLayer) -> None:
+        super().__init__()
+
+    def sparse(self, values: Tensor, graphs: SparseGraphs) -> Tensor:
+        return values[graphs.graph_of_node]
+
+    def dense(self, values: Tensor, graphs: DenseGraphs) -> Tensor:
+        return values[:, None].expand(-1, graphs.mask.shape[1], -1)

@@ -1,4 +1,4 @@
-"""Layers that map each row separately: linear maps, activations, dropout."""
+"""Layers that map each row separately: linear maps, activations, columns, embeddings."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from d4explain.gnn.errors import NotAnEmbeddedNumberError
 from d4explain.gnn.layers.forms import Rowwise
 from d4explain.gnn.spec import (
     ActivationKind,
     ActivationLayer,
+    AffineLayer,
+    ColumnsLayer,
     DropoutLayer,
+    EmbeddingLayer,
     LinearLayer,
+    NormalizeLayer,
     ShiftedReluLayer,
 )
 
@@ -67,3 +72,47 @@ class Dropout(Rowwise):
 
     def rows(self, values: Tensor) -> Tensor:
         return F.dropout(values, self.p, self.training)
+
+
+class Affine(Rowwise):
+    def __init__(self, _width: int, layer: AffineLayer) -> None:
+        super().__init__()
+        self.scale, self.shift = layer.scale, layer.shift
+
+    def rows(self, values: Tensor) -> Tensor:
+        return values * self.scale + self.shift
+
+
+class Columns(Rowwise):
+    def __init__(self, _width: int, layer: ColumnsLayer) -> None:
+        super().__init__()
+        self._columns = slice(layer.start, layer.stop)
+
+    def rows(self, values: Tensor) -> Tensor:
+        return values[..., self._columns]
+
+
+class Normalize(Rowwise):
+    def __init__(self, _width: int, _layer: NormalizeLayer) -> None:
+        super().__init__()
+
+    def rows(self, values: Tensor) -> Tensor:
+        return F.normalize(values, dim=-1)
+
+
+class Embedding(Rowwise):
+    def __init__(self, _width: int, layer: EmbeddingLayer) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(layer.count, layer.out)
+        self._column = layer.column
+
+    def rows(self, values: Tensor) -> Tensor:
+        column = values[..., self._column]
+        number = column.long()
+        known = (number == column) & (number >= 0) & (number < self.embedding.num_embeddings)
+        if not bool(known.all()):
+            raise NotAnEmbeddedNumberError(
+                self._column, float(column[~known][0]), self.embedding.num_embeddings
+            )
+        result: Tensor = self.embedding(number)
+        return result

@@ -16,3 +16,6 @@ PnaScaler: TypeAlias = Literal[
 LayerNormMode: TypeAlias = Literal["node", "graph"]
 PoolOp: TypeAlias = Literal["mean", "sum", "max", "attention"]
 JumpMode: TypeAlias = Literal["cat", "max"]
+CombineOp: TypeAlias = Literal[
+    "concat", "add", "subtract", "multiply", "divide", "maximum", "minimum", "mean"
+]

@@ -209,6 +209,19 @@ class EgnnLayer:
             )
 
 
+@dataclass(frozen=True)
+class AppnpLayer:
+    """PyG's APPNP: k times Z = (1 - alpha) P Z + alpha X, P as in GCN; alpha 0 gives P^k X."""
+
+    k: int
+    alpha: float
+
+    def __post_init__(self) -> None:
+        require_positive("appnp: k", self.k)
+        if not 0 <= self.alpha <= 1:
+            raise ValueError(f"appnp: alpha must be from 0 to 1; got {self.alpha!r}")
+
+
 Convolution: TypeAlias = (
     GcnLayer
     | GinLayer
@@ -223,4 +236,5 @@ Convolution: TypeAlias = (
     | TagLayer
     | ChebLayer
     | EgnnLayer
+    | AppnpLayer
 )

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, TypeVar, get_args
 from d4explain.gnn.vocabulary.choices import ActivationKind, JumpMode, LayerNormMode, PoolOp
 from d4explain.gnn.vocabulary.convolutions import Convolution
 from d4explain.gnn.vocabulary.field_checks import require_one_of, require_positive
+from d4explain.gnn.vocabulary.operations import AffineLayer, NormalizeLayer, Operation
 
 Kept = TypeVar("Kept")
 
@@ -146,7 +147,16 @@ AfterConvolution: TypeAlias = (
     | ShiftedReluLayer
     | DropoutLayer
     | AddLayer
+    | AffineLayer
+    | NormalizeLayer
 )
 Layer: TypeAlias = (
-    Convolution | LinearLayer | AfterConvolution | PoolLayer | KeepLayer | JumpLayer | PluginLayer
+    Convolution
+    | LinearLayer
+    | AfterConvolution
+    | PoolLayer
+    | KeepLayer
+    | JumpLayer
+    | Operation
+    | PluginLayer
 )

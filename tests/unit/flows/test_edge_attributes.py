@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GATv2Conv, GINEConv, global_add_pool
 
-from d4explain.export.exporter import Chain, export
+from d4explain.export.exporter import export
 from tests.unit.flows.api_flow import ApiFlow, assert_refused
 
 torch.set_num_threads(1)
@@ -115,18 +115,17 @@ def flow(shared_api: Any, trained: Trained, tmp_path_factory: pytest.TempPathFac
     """The trained GNN is registered, and five of its graphs are the reference set."""
     flow = ApiFlow(shared_api)
     net = trained.net
-    chain = Chain(net, [net.first, F.relu, net.second, global_add_pool, net.head])
     samples = {"graphs": trained.graphs[:4], "min_accuracy": 1.0}
-    flow.gnn = register(flow, chain, tmp_path_factory.mktemp("exported"), samples)
+    flow.gnn = register(flow, net, tmp_path_factory.mktemp("exported"), samples)
     dataset = flow.create_dataset(trained.reference)
     assert dataset["edge_features"] == 2
     flow.dataset = dataset["id"]
     return flow
 
 
-def register(flow: ApiFlow, chain: Chain, folder: Path, samples: Any = None) -> str:
+def register(flow: ApiFlow, model: nn.Module, folder: Path, samples: Any = None) -> str:
     """Exports the GNN and registers it; returns its id after the probe passed."""
-    files = export(chain, folder)
+    files = export(model, folder)
     spec = json.loads(files.spec.read_text())
     gnn = flow.register("edge attributes", spec, files.weights.read_bytes(), samples)
     assert gnn["state"] == "ready", gnn
@@ -268,7 +267,7 @@ def test_nodes_are_explained_with_edge_attributes(
     with torch.no_grad():  # half of the nodes get each class, near the decision boundary
         logits = net(data.x, data.edge_index, data.edge_attr)
         net.second.nn[2].bias[1] += (logits[:, 0] - logits[:, 1]).median()
-    gnn = register(flow, Chain(net, [net.first, F.elu, net.second]), tmp_path)
+    gnn = register(flow, net, tmp_path)
     names = ["0n0", "0n2", "1n3"]
     found = flow.explain(
         gnn=gnn,

@@ -30,8 +30,10 @@ from torch_geometric.nn import (
 
 from bench.data.tasks import data_folder
 from bench.data.tu import read_tu
-from d4explain.export.exporter import Chain, Jump, export
-from tests.unit.flows.api_flow import ApiFlow
+from d4explain.export.exporter import export
+from tests.unit.d4explain.export.zoo.entries import ZOO, random_graphs, run_original
+from tests.unit.d4explain.export.zoo.entries import trained as trained_entry
+from tests.unit.flows.api_flow import ApiFlow, assert_refused
 
 torch.set_num_threads(1)
 MUTAGENICITY = data_folder() / "Mutagenicity.zip"
@@ -43,7 +45,7 @@ def flow(deployed: Callable[..., Any]) -> ApiFlow:
     return ApiFlow(deployed(), denoiser={"steps": 8, "hidden": 8, "blocks": 1})
 
 
-def register(flow: ApiFlow, model: nn.Module | Chain, folder: Path, samples: Any) -> dict[str, Any]:
+def register(flow: ApiFlow, model: nn.Module, folder: Path, samples: Any) -> dict[str, Any]:
     """Exports the model and registers it; returns the GNN after its probe passed."""
     files = export(model, folder)
     spec = json.loads(files.spec.read_text())
@@ -137,9 +139,8 @@ def test_a_gin_for_mutagenicity_is_explained(flow: ApiFlow, tmp_path: Path) -> N
     accuracy = sum(correct) / len(correct)
     assert accuracy > 0.65
 
-    chain = Chain(model, [model.gnn, global_add_pool, model.head])
     samples = {"graphs": [posted(data) for data in held_out[:64]], "min_accuracy": 0.6}
-    gnn = register(flow, chain, tmp_path, samples)
+    gnn = register(flow, model, tmp_path, samples)
     assert gnn["report"]["samples"]["accuracy"] == sum(correct[:64]) / 64
 
     explained = held_out[:3]
@@ -242,12 +243,6 @@ class ResearchModel(nn.Module):
             layers.append(x)
         return self.head(self.pool(self.jump(layers), batch)).squeeze(1)
 
-    def chain(self) -> Chain:
-        parts: list[Any] = [self.encoder]
-        for conv, norm in zip(self.convs, self.norms, strict=True):
-            parts += ["keep", conv, norm, F.elu, "add"]
-        return Chain(self, [*parts, "keep", Jump(self.jump, last=2), self.pool, self.head])
-
 
 def ring_or_tree(number: int) -> Data:
     """Class 1 is a ring with a tail; class 0 is a tree with the same number of nodes."""
@@ -273,8 +268,11 @@ def test_a_hand_written_module_is_explained(flow: ApiFlow, tmp_path: Path) -> No
     assert sum(correct) / len(correct) > 0.9
 
     samples = {"graphs": [posted(data) for data in graphs[80:]], "min_accuracy": 0.9}
-    gnn = register(flow, model.chain(), tmp_path, samples)
+    gnn = register(flow, model, tmp_path, samples)
     assert (gnn["spec"]["head"], gnn["spec"]["classes"]) == ("binary", 2)
+    joined = [layer for layer in gnn["spec"]["layers"] if layer["type"] == "combine"]
+    assert [layer["op"] for layer in joined] == ["add", "add", "concat"]
+    assert all(len(layer["inputs"]) == 2 for layer in joined)
     explained = graphs[100:103]
     answers = explain(
         flow,
@@ -293,3 +291,42 @@ def test_a_hand_written_module_is_explained(flow: ApiFlow, tmp_path: Path) -> No
     for data, answer in zip(explained, answers, strict=True):
         check_graph_answer(data, answer, probabilities)
     assert sum(answer["found"] for answer in answers) >= 2
+
+
+def test_a_graph_of_layers_with_embeddings_is_registered_and_explained(
+    flow: ApiFlow, tmp_path: Path
+) -> None:
+    entry = next(entry for entry in ZOO if entry.name == "MoleculeGIN")
+    graphs = [graph for graph in random_graphs(entry, 36, seed=5) if graph.edge_count > 3]
+    model = trained_entry(entry)
+    with torch.no_grad():  # both classes occur
+        model.graph_pred_linear.bias -= run_original(entry, model, graphs).median(dim=0).values
+    documents = [
+        {
+            "x": graph.features.tolist(),
+            "edge_index": both_directions(graph.edges).tolist(),
+            "edge_attr": graph.edge_attributes.repeat(2, 1).tolist(),
+        }
+        for graph in graphs
+    ]
+    gnn = register(flow, model, tmp_path, None)
+    layers = gnn["spec"]["layers"]
+    assert layers[0] == {"type": "embedding", "count": 9, "out": 8, "column": 0,
+                         "name": "atom_encoder.embedding_list.0"}  # fmt: skip
+    assert ["edge_attr"] in [layer.get("inputs") for layer in layers]
+
+    labels = run_original(entry, model, graphs).argmax(dim=1).tolist()
+    reference = [{**one, "y": label} for one, label in zip(documents, labels, strict=True)]
+    dataset = flow.create_dataset(reference)
+    answers = flow.answers(
+        gnn=gnn["id"], dataset=dataset["id"], graphs=documents[:4], explainer="search",
+        constraints={"max_ratio": 1.0},
+    )  # fmt: skip
+    for graph, answer in zip(graphs, answers, strict=False):
+        expected = run_original(entry, model, [graph]).softmax(dim=1)[0].tolist()
+        assert answer["prediction"]["probabilities"] == pytest.approx(expected, abs=1e-4)
+    assert any(answer["found"] for answer in answers)
+
+    unknown = {**documents[0], "x": [[9.0, 0, 0, 0], *documents[0]["x"][1:]]}
+    refused = flow.post_explanation(gnn=gnn["id"], dataset=dataset["id"], graph=unknown)
+    assert_refused(refused, "/graph/x/0", "column 0 must hold whole numbers from 0 to 8")

@@ -103,6 +103,34 @@ LAYERS: dict[str, list[dict[str, Any]]] = {
         {"type": "jump", "mode": "max"},
         {"type": "batch_norm"},
     ],
+    "graph of layers": [
+        {"type": "gcn", "out": 8, "name": "h"},
+        {"type": "normalize"},
+        {"type": "affine", "scale": 0.5, "shift": 1, "name": "scaled"},
+        {"type": "constant", "out": 8, "name": "row"},
+        {"type": "combine", "op": "multiply", "inputs": ["scaled", "row"], "name": "product"},
+        {"type": "columns", "start": 1, "stop": 4, "inputs": ["h"], "name": "part"},
+        {"type": "embedding", "count": 6, "out": 2, "column": 4, "inputs": ["x"], "name": "type"},
+        {"type": "combine", "op": "concat", "inputs": ["product", "part", "type"]},
+        {"type": "appnp", "k": 4, "alpha": 0.1, "name": "spread"},
+        {"type": "pool", "op": "sum", "name": "whole"},
+        {"type": "broadcast", "name": "of_graph"},
+        {"type": "combine", "op": "add", "inputs": ["of_graph", "spread"]},
+    ],
+    "edge values": [
+        {"type": "embedding", "count": 4, "out": 5, "inputs": ["edge_attr"], "name": "bond"},
+        {
+            "type": "gine",
+            "out": 8,
+            "hidden": 7,
+            "project": False,
+            "inputs": ["x", "bond"],
+            "name": "h",
+        },
+        {"type": "gat", "out": 4, "edges": True, "inputs": ["h", "bond"], "name": "attended"},
+        {"type": "columns", "start": 1, "stop": 2, "inputs": ["edge_attr"], "name": "weight"},
+        {"type": "gcn", "out": 4, "inputs": ["attended", "weight"]},
+    ],
     "gine": [{"type": "gine", "out": 8, "hidden": 7, "train_eps": True}],
     "gine_sum": [{"type": "gine_sum"}, {"type": "gine_sum", "train_eps": True}],
     "gine without projection": [
@@ -131,6 +159,7 @@ def test_expected_tensors_are_those_of_the_network(
     layers: list[dict[str, Any]], pool: dict[str, Any]
 ) -> None:
     reads = any("gine" in layer["type"] or layer.get("edges") for layer in layers)
+    reads = reads or any("edge_attr" in layer.get("inputs", []) for layer in layers)
     edges = {"edge_features": 2} if reads else {}
     spec = parse_spec({**document(), "layers": [*layers, pool, HEAD[1]], **edges})
     state = Gnn(spec_from_document(spec)).state_dict()
@@ -286,7 +315,66 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
         "is for leaky_relu only, not for relu",
     ),
     "dropout of everything": (document({"type": "dropout", "p": 1}), "/layers/0/p", "less than 1"),
-    "too many layers": (document(*[{"type": "gcn", "out": 4}] * 63), "/layers", "at most 64"),
+    "input of no layer": (
+        document({"type": "gcn", "out": 4, "inputs": ["h"]}), "/layers/0/inputs/0",
+        "'h' is not the name of an earlier layer, x or edge_attr",
+    ),
+    "a name twice": (
+        document({"type": "gcn", "out": 4, "name": "h"}, {"type": "gcn", "out": 4, "name": "h"}),
+        "/layers/1/name",
+        "'h' is the name of another value",
+    ),
+    "a name of the features": (
+        document({"type": "gcn", "out": 4, "name": "x"}), "/layers/0/name", "another value",
+    ),
+    "nodes and graphs joined": (
+        document({"type": "gcn", "out": 4, "name": "h"}, {"type": "pool", "op": "sum", "name": "g"},
+                 {"type": "combine", "op": "add", "inputs": ["h", "g"]}),
+        "/layers/2",
+        "joins rows of different kinds: graph and node",
+    ),
+    "sum of two widths": (
+        document({"type": "gcn", "out": 4, "name": "h"},
+                 {"type": "combine", "op": "add", "inputs": ["h", "x"]}),
+        "/layers/1/inputs",
+        "add needs inputs of one width or 1; got 4, 5",
+    ),
+    "difference of three": (
+        document({"type": "combine", "op": "subtract", "inputs": ["x", "x", "x"]}),
+        "/layers/0/inputs",
+        "subtract needs two inputs; got 3",
+    ),
+    "broadcast of nodes": (document({"type": "broadcast"}), "/layers/0", "needs graph values"),
+    "embedding of a layer": (
+        document({"type": "gcn", "out": 4}, {"type": "embedding", "count": 3, "out": 2}),
+        "/layers/1",
+        "an embedding reads x or edge_attr",
+    ),
+    "embedding of no column": (
+        document({"type": "embedding", "count": 3, "out": 2, "column": 5}),
+        "/layers/0/column",
+        "is 5; there are 5 columns",
+    ),
+    "columns beyond the last": (
+        document({"type": "columns", "start": 2, "stop": 6}), "/layers/0/stop", "of 5 values",
+    ),
+    "wide edge weights": (
+        document({"type": "gcn", "out": 4, "inputs": ["x", "edge_attr"]}, edge_features=2),
+        "/layers/0/inputs/1",
+        "has 1 value per edge; got 2",
+    ),
+    "weights that are nodes": (
+        document({"type": "gcn", "out": 4, "inputs": ["x", "x"]}),
+        "/layers/0",
+        "needs edge values as its second input",
+    ),
+    "weights of a sage": (
+        document({"type": "sage", "out": 4, "inputs": ["x", "edge_attr"]}, edge_features=1),
+        "/layers/0",
+        "takes 1 input; got 2",
+    ),
+    "inputs of a keep": (document({**KEEP, "inputs": ["x"]}), "/layers/0", "takes no inputs"),
+    "too many layers": (document(*[{"type": "gcn", "out": 4}] * 255), "/layers", "at most 256"),
     "one class": (document(classes=1), "/classes", "sent: 1"),
     "too many classes": (document(classes=257), "/classes", "256"),
     "no features": (document(features=0), "/features", "sent: 0"),
@@ -294,7 +382,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "no pool": (
         {**document(), "layers": [{"type": "gcn", "out": 4}, HEAD[1]]},
         "/layers",
-        'has 0 pool layers; a graph classifier has exactly one; a node classifier has none and '
+        'has 0 pool layers; a graph classifier has at least one; a node classifier has none and '
         'needs "task": "node"',
     ),
     "unknown task": (document(task="edge"), "/task", "'graph' or 'node' (sent: 'edge')"),
@@ -319,7 +407,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
         "/layers/2",
         "must be linear or a convolution",
     ),
-    "two pools": (document(HEAD[0]), "/layers", "has 2 pool layers"),
+    "two pools": (document(HEAD[0]), "/layers/1", "needs nodes, but comes after the pool"),
     "convolution after the pool": (
         {**document(), "layers": [*HEAD, {"type": "gcn", "out": 4}, HEAD[1]]},
         "/layers/2",

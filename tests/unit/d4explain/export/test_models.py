@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Callable
@@ -34,11 +35,12 @@ from torch_geometric.nn import (
     global_add_pool,
     global_mean_pool,
 )
+from torch_geometric.utils import to_dense_batch
 
 from d4explain.cli.commands.export import export as export_command
 from d4explain.contracts.gnn_spec import parse_spec
 from d4explain.errors import CommandError
-from d4explain.export.exporter import Chain, export
+from d4explain.export.exporter import export
 from d4explain.gnn.graphs import Graph, SparseGraphs, to_sparse
 from d4explain.gnn.network import Gnn, predict
 from d4explain.gnn.spec import GcnLayer, GnnSpec, LinearLayer, PoolLayer
@@ -135,10 +137,10 @@ def test_pyg_s_own_models_are_exported_as_node_classifiers(name: str, tmp_path: 
     ("model", "reasons"),
     [
         (GCN(4, 8, 2, 3, jk="lstm"), ["(JumpingKnowledge)", "mode='lstm'", "mode='cat'"]),
-        (GCN(4, 8, 2, 3, act="mish"), ["GCN.2 (Mish)", "supported layers:"]),
-        (GCN(4, 8, 2, 3, improved=True), ["GCN.0 (GCNConv)", "improved=True"]),
+        (GCN(4, 8, 2, 3, act="mish"), ["act (Mish)", "supported layers:"]),
+        (GCN(4, 8, 2, 3, improved=True), ["convs.0 (GCNConv)", "improved=True"]),
         (GCN(4, 8, 2, 3, norm="graph_norm"), ["GraphNormLayer() reads the whole graph"]),
-        (pyg.EdgeCNN(4, 8, 2, 3), ["EdgeCNN cannot be exported"]),
+        (pyg.EdgeCNN(4, 8, 2, 3), ["convs.0 (EdgeConv)", "supported layers:"]),
     ],
     ids=str,
 )
@@ -170,14 +172,14 @@ class GinClassifier(nn.Module):
 def test_a_graph_classifier_around_pyg_s_gin(tmp_path: Path) -> None:
     torch.manual_seed(1)
     model = as_trained(GinClassifier())
-    export(Chain(model, [model.gnn, global_add_pool, model.head]), tmp_path)
+    export(model, tmp_path)
     document = assert_same_outputs(
         tmp_path, lambda graphs: model(graphs.features, graphs.edge_index, graphs.graph_of_node)
     )
     assert document["task"] == "graph"
     normed = ["gin_sum", "linear", "batch_norm", "activation", "linear"]
     assert layer_types(document)[:8] == [*normed, "batch_norm", "activation", "dropout"]
-    assert layer_types(document)[-4:] == ["linear", "activation", "dropout", "linear"]
+    assert layer_types(document)[-4:] == ["pool", "linear", "activation", "linear"]
 
 
 def test_a_gat_that_classifies_nodes(tmp_path: Path) -> None:
@@ -197,7 +199,7 @@ def test_a_gat_that_classifies_nodes(tmp_path: Path) -> None:
 
     torch.manual_seed(2)
     model = as_trained(Net())
-    export(Chain(model, [model.conv1, F.elu, model.conv2, F.log_softmax]), tmp_path)
+    export(model, tmp_path)
     gnn, document = load_export(tmp_path)
     assert layer_types(document) == ["gat", "activation", "gat"]
     graphs = fresh_graphs()
@@ -224,17 +226,11 @@ class Handwritten(nn.Module):
         result: Tensor = self.last(x)
         return torch.sigmoid(result.squeeze(1))
 
-    def chain(self) -> list[Any]:
-        parts: list[Any] = [self.first]
-        for conv, norm in zip(self.convs, self.norms, strict=True):
-            parts += ["keep", conv, norm, "relu", "add"]
-        return [*parts, global_mean_pool, self.last, torch.sigmoid]
-
 
 def test_a_hand_written_class_that_returns_a_probability(tmp_path: Path) -> None:
     torch.manual_seed(3)
     model = as_trained(Handwritten())
-    export(Chain(model, model.chain()), tmp_path, ["no", "yes"])
+    export(model, tmp_path, ["no", "yes"])
     gnn, document = load_export(tmp_path)
     assert (document["head"], document["classes"]) == ("binary", 2)
     rng = torch.Generator().manual_seed(5)
@@ -281,8 +277,7 @@ class EdgeNet(nn.Module):
 def test_a_hand_written_class_that_reads_edge_attributes(tmp_path: Path) -> None:
     torch.manual_seed(4)
     model = as_trained(EdgeNet())
-    parts = [model.convs[0], F.relu, model.convs[1], F.relu, model.attention]
-    export(Chain(model, [*parts, global_add_pool, model.head]), tmp_path)
+    export(model, tmp_path)
     gnn, document = load_export(tmp_path)
     assert document["edge_features"] == 3
     graphs = fresh_graphs()
@@ -328,32 +323,164 @@ def test_one_logit_is_a_binary_head(tmp_path: Path) -> None:
 
 class ReturnsTuple(nn.Linear):
     def forward(self, x: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
-        return x, edge_index
+        return super().forward(x), edge_index
 
 
-def chain_of(parts: Callable[[Handwritten], list[Any]]) -> Chain:
-    model = Handwritten()
-    return Chain(model, parts(model))
+class OneConv(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.head = GCNConv(4, 8), nn.Linear(8, 3)
+
+
+class ActiveDropout(OneConv):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        x = F.dropout(self.conv(x, edge_index), 0.5)  # refused
+        return self.head(x)
+
+
+class Doubling(pyg.MessagePassing):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.propagate(edge_index, x=x)
+
+    def message(self, x_j: Tensor) -> Tensor:
+        return 2 * x_j
+
+
+class OwnConvolution(OneConv):
+    def __init__(self) -> None:
+        super().__init__()
+        self.doubling = Doubling()
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        x = self.doubling(self.conv(x, edge_index), edge_index)  # refused
+        return self.head(x)
+
+
+class ByHand(OneConv):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        h = self.conv(x, edge_index)
+        messages = h[edge_index[0]]  # refused
+        return self.head(torch.zeros_like(h).index_add(0, edge_index[1], messages))
+
+
+class BySize(OneConv):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.head(self.conv(x, edge_index) / x.shape[0])  # refused
+
+
+class OverAllGraphs(OneConv):
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+        x = self.conv(x, edge_index)
+        return self.head(x.mean(dim=0, keepdim=True))  # refused
+
+
+class WritesRows(OneConv):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        x = self.conv(x, edge_index)
+        x[:, 0] = 1.0  # refused
+        return self.head(x)
+
+
+class PadsGraphs(OneConv):
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+        x, _ = to_dense_batch(self.conv(x, edge_index), batch)  # refused
+        return self.head(x.sum(dim=1))
+
+
+class SoftmaxInside(OneConv):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        x = self.conv(x, edge_index).softmax(dim=-1)
+        return self.head(x)
+
+
+class Untracked(OneConv):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return torch.from_numpy(self.conv(x, edge_index).numpy()[:, :3])
 
 
 @pytest.mark.parametrize(
-    ("chain", "reason"),
+    ("model", "reason"),
     [
-        (chain_of(lambda model: model.chain()[:-1]), "the export differs from the model by"),
-        (chain_of(lambda model: [*model.chain()[:6], *model.chain()[-3:]]), "differs from"),
-        (chain_of(lambda model: ["relux", *model.chain()]), "(relux): unknown name 'relux'"),
-        (chain_of(lambda model: [3, *model.chain()]), "(int): supported layers:"),
-        (Chain(nn.Bilinear(4, 4, 3), [nn.Linear(4, 3)]), "Bilinear.forward takes (input1, input2)"),
-        (Chain(ReturnsTuple(4, 3), [nn.Linear(4, 3)]), "returns a tuple; expected a tensor"),
+        (nn.Bilinear(4, 4, 3), "Bilinear.forward takes (input1, input2)"),
+        (ReturnsTuple(4, 3), "returns a tuple of 2 (0: [33, 3], 1: [2, "),
+        (ActiveDropout(), "dropout is active in eval mode; write dropout(x, p, training="),
+        (OwnConvolution(), "it is a MessagePassing of its own"),
+        (ByHand(), "message passing by hand is not supported"),
+        (BySize(), "depends on the graph"),
+        (OverAllGraphs(), "mean over rows joins all graphs of a batch; use global_mean_pool"),
+        (WritesRows(), "assigning rows or columns of a tensor is not supported"),
+        (PadsGraphs(), "is not supported"),
+        (SoftmaxInside(), "softmax can only be the last step"),
+        (Untracked(), "does not depend on its inputs by operations that export can follow"),
     ],
-)  # fmt: skip
-def test_a_chain_that_differs_from_the_model_is_refused(
-    chain: Chain, reason: str, tmp_path: Path
+    ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else "",
+)
+def test_an_inexpressible_model_is_refused_with_its_line(
+    model: nn.Module, reason: str, tmp_path: Path
 ) -> None:
     with pytest.raises(CommandError) as refused:
-        export(chain, tmp_path / "out")
+        export(model, tmp_path / "out")
     assert reason in refused.value.message
     assert not (tmp_path / "out").exists()
+    lines, start = inspect.getsourcelines(type(model))
+    marked = [n for n, line in enumerate(lines, start) if line.rstrip().endswith("# refused")]
+    for number in marked:
+        assert f"test_models.py:{number}: " in refused.value.message
+
+
+def test_one_of_several_outputs_is_exported(tmp_path: Path) -> None:
+    model = as_trained(ReturnsTuple(4, 3))
+    export(model, tmp_path, output="0")
+    document = assert_same_outputs(tmp_path, lambda graphs: model(graphs.features, None)[0])
+    assert layer_types(document) == ["linear"]
+    with pytest.raises(CommandError, match="tuple of 2, has no 'logits'"):
+        export(model, tmp_path, output="logits")
+
+
+def test_samples_tell_what_the_model_reads(tmp_path: Path) -> None:
+    class Types(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.conv = nn.Embedding(5, 8), GCNConv(8, 3)
+
+        def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Any:
+            return self.conv(self.table(x.squeeze(-1)), edge_index, edge_weight)
+
+    edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    sample = Data(torch.tensor([[4], [0], [2]]), edges, edge_weight=torch.tensor([1.0, 1, 2, 2]))
+    model = as_trained(Types())
+    export(model, tmp_path, samples=[sample])
+    gnn, document = load_export(tmp_path)
+    assert (document["features"], document["edge_features"]) == (1, 1)
+    graph = Graph(sample.x.float(), edges[:, ::2], edge_attributes=torch.tensor([[1.0], [2.0]]))
+    with torch.no_grad():
+        expected = model(sample.x, edges, sample.edge_weight)
+        torch.testing.assert_close(gnn.node_logits(to_sparse([graph])), expected)
+    assert export(model, tmp_path).left_out == ("edge_weight",)
+    directed = Data(sample.x, edges[:, :1], edge_weight=torch.ones(1))
+    with pytest.raises(CommandError, match="directed or has self-loops"):
+        export(model, tmp_path, samples=[directed])
+
+
+def test_the_first_step_that_differs_is_named_with_both_values(tmp_path: Path) -> None:
+    class Noted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv1, self.conv2 = GCNConv(4, 8), GCNConv(8, 3)
+            self.conv2.register_forward_hook(lambda _module, _inputs, output: output + 1)
+
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            return self.conv2(self.conv1(x, edge_index).relu(), edge_index).tanh()
+
+    with pytest.raises(CommandError) as refused:
+        export(Noted(), tmp_path / "out")
+    message = refused.value.message
+    assert "the export differs from the model by" in message
+    assert re.search(
+        r"first at .*test_models.py:\d+: conv2 \(GCNConv\): the model gives 300 by 3 values from "
+        r"\S+ to \S+, mean \S+, its export 300 by 3 values from",
+        message,
+    )
 
 
 def sequential_of(*modules: Any) -> pyg.Sequential:
@@ -395,6 +522,28 @@ FLOWS = {
         (lambda a, b: [a, b], "a, b -> xs"),
         (JumpingKnowledge("cat"), "xs -> x"),
     ],
+    "sum of an older value": [
+        (GCNConv(4, 4), "x, edge_index -> a"),
+        (GCNConv(4, 4), "a, edge_index -> b"),
+        (torch.add, "a, b -> b"),
+        (torch.add, "b, x -> x"),
+    ],
+    "concatenation in another order": [
+        (GCNConv(4, 4), "x, edge_index -> a"),
+        (GCNConv(4, 4), "a, edge_index -> b"),
+        (lambda a, b: torch.cat([b, a], dim=1), "a, b -> x"),
+    ],
+    "concatenation of some values": [
+        (GCNConv(4, 4), "x, edge_index -> a"),
+        (GCNConv(4, 4), "a, edge_index -> b"),
+        (torch.add, "a, b -> b"),
+        (lambda x, b: torch.cat([x, b], dim=1), "x, b -> x"),
+    ],
+    "sum without the last value": [
+        (GCNConv(4, 4), "x, edge_index -> a"),
+        (GCNConv(4, 4), "a, edge_index -> b"),
+        (torch.add, "x, a -> x"),
+    ],
     "norms of PyG's models": [
         (GCN(4, 8, 2, norm="layer_norm", norm_kwargs={"mode": "node"}), "x, edge_index -> x"),
     ],
@@ -409,77 +558,28 @@ def test_supported_data_flows_are_exported(name: str, tmp_path: Path) -> None:
     document = assert_same_outputs(
         tmp_path, lambda graphs: model(graphs.features, graphs.edge_index, graphs.graph_of_node)
     )
-    layer_type = {"residual": "add", "residual of the features": "add"}.get(name, "jump")
-    assert (layer_type in layer_types(document)) == (name != "norms of PyG's models")
-
-
-@pytest.mark.parametrize(
-    ("modules", "reason"),
-    [
-        (
-            [
-                (GCNConv(4, 4), "x, edge_index -> a"),
-                (GCNConv(4, 4), "a, edge_index -> b"),
-                (torch.add, "a, b -> b"),
-                (torch.add, "b, x -> x"),
-            ],
-            "layer 3 adds a reused value that is not the latest",
-        ),
-        (
-            [
-                (GCNConv(4, 4), "x, edge_index -> a"),
-                (GCNConv(4, 4), "a, edge_index -> b"),
-                (lambda a, b: torch.cat([b, a], dim=1), "a, b -> x"),
-            ],
-            "layer 2 takes (a, b); export combines values only by sum, cat or max",
-        ),
-        (
-            [
-                (GCNConv(4, 4), "x, edge_index -> a"),
-                (GCNConv(4, 4), "a, edge_index -> b"),
-                (torch.add, "a, b -> b"),
-                (lambda x, b: torch.cat([x, b], dim=1), "x, b -> x"),
-            ],
-            "layer 3 combines some of the reused values",
-        ),
-        (
-            [
-                (GCNConv(4, 4), "x, edge_index -> a"),
-                (GCNConv(4, 4), "a, edge_index -> b"),
-                (torch.add, "x, a -> x"),
-            ],
-            "one of the two must be the output of the previous layer",
-        ),
-    ],
-)
-def test_unsupported_data_flows_are_refused(
-    modules: list[Any], reason: str, tmp_path: Path
-) -> None:
-    with pytest.raises(CommandError) as refused:
-        export(sequential_of(*modules), tmp_path / "out")
-    assert reason in refused.value.message
+    assert ("combine" in layer_types(document)) == (name != "norms of PyG's models")
 
 
 GNNS_PAGE = (Path(__file__).parents[4] / "docs" / "gnns.md").read_text()
 
 
-def test_the_documented_chain_is_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_documented_model_is_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     example = re.search(r"```python\n(.*?)```", GNNS_PAGE, re.DOTALL)
     assert example
     names = {"torch": torch, "torch_geometric": torch_geometric, "F": F, "GCNConv": GCNConv}
-    names["global_add_pool"] = global_add_pool
+    names |= {"global_add_pool": global_add_pool, "global_max_pool": pyg.global_max_pool}
     exec(example.group(1), names)
     monkeypatch.chdir(tmp_path)
     torch.save(as_trained(names["Net"]()).state_dict(), "net.pt")
-    export(names["exported"](), tmp_path)
+    export(names["trained"](), tmp_path)
     assert (tmp_path / "spec.json").exists()
 
 
-CHAIN_SOURCE = """
+MODEL_SOURCE = """
 import torch
 from torch import nn
 from torch_geometric.nn import GCNConv, global_mean_pool
-from d4explain.export import Chain
 
 class Net(nn.Module):
     def __init__(self):
@@ -489,16 +589,18 @@ class Net(nn.Module):
     def forward(self, x, edge_index, batch):
         return self.lin(global_mean_pool(self.conv(x, edge_index).relu(), batch))
 
-def exported():
-    model = Net()
-    return Chain(model, [model.conv, "relu", global_mean_pool, model.lin])
+def trained():
+    return Net()
 """
 
 
-def test_the_command_takes_a_chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_takes_a_model_or_a_function(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("nets.py").write_text(CHAIN_SOURCE)
-    export_command("nets.py:exported", out=tmp_path / "out", class_names="no, yes")
-    assert load_export(tmp_path / "out")[1]["class_names"] == ["no", "yes"]
-    with pytest.raises(CommandError, match="Net cannot be exported"):
-        export_command("nets.py:Net", out=tmp_path / "out")
+    Path("nets.py").write_text(MODEL_SOURCE)
+    for name in ("trained", "Net"):
+        export_command(f"nets.py:{name}", out=tmp_path / name, class_names="no, yes")
+        assert load_export(tmp_path / name)[1]["class_names"] == ["no", "yes"]
+    with pytest.raises(CommandError, match="is a str, not a torch"):
+        export_command("nets.py:__name__", out=tmp_path / "out")

@@ -23,8 +23,11 @@ from d4explain.gnn.network import Gnn, predict
 from d4explain.gnn.spec import (
     ActivationLayer,
     AddLayer,
+    AffineLayer,
+    AppnpLayer,
     BatchNormLayer,
     ChebLayer,
+    ColumnsLayer,
     DropoutLayer,
     EgnnLayer,
     GatLayer,
@@ -42,6 +45,7 @@ from d4explain.gnn.spec import (
     Layer,
     LayerNormLayer,
     LinearLayer,
+    NormalizeLayer,
     PnaLayer,
     PoolLayer,
     SageLayer,
@@ -313,8 +317,8 @@ def pyg_module(layer: Layer, width: int) -> tuple[str, nn.Module]:
 def pyg_form(spec: GnnSpec, state: dict[str, Tensor]) -> Callable[[Graph], Tensor]:
     """One graph through PyG and torch modules that know nothing of ours but the tensors."""
     modules = []
-    for position, (layer, width) in enumerate(zip(spec.layers, spec.widths(), strict=False)):
-        name, module = pyg_module(layer, width)
+    for position, layer in enumerate(spec.layers):
+        name, module = pyg_module(layer, spec.value_widths[position])
         prefix = f"layers.{position}.{name}"
         own = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
         if not isinstance(layer, EgnnLayer):
@@ -404,7 +408,7 @@ def test_states_come_with_the_same_logits(spec: GnnSpec, seed: int) -> None:
         assert_equal_logits(logits, gnn.dense(graphs))
     assert states.shape == (*graphs.mask.shape, spec.state_width)
     convolving = CONVOLUTIONS | EgnnLayer
-    assert len(spec.state_positions) == sum(isinstance(x, convolving) for x in spec.layers)
+    assert len(spec.state_values) == sum(isinstance(x, convolving) for x in spec.layers)
 
 
 def test_states_are_the_outputs_of_all_convolutions() -> None:
@@ -454,6 +458,10 @@ LAYERS: list[Layer] = [
     GatLayer(5, 3, edges=True),
     GatV2Layer(5, 3, concat=False, edges=True),
     EgnnLayer(5, 0.1, 0.2),
+    AppnpLayer(4, 0.2),
+    AffineLayer(0.5, -1.0),
+    ColumnsLayer(1, 3),
+    NormalizeLayer(),
     ShiftedReluLayer(),
     LinearLayer(5),
     LinearLayer(5, bias=False),
@@ -590,7 +598,7 @@ def test_a_stack_with_jumping_knowledge_is_pyg_s_own(mode: str) -> None:
 def test_a_jump_joins_exactly_the_kept_values() -> None:
     layers = (KeepLayer(), LinearLayer(2), JumpLayer("cat"), LinearLayer(3), KeepLayer())
     spec = GnnSpec(4, 2, (*layers, JumpLayer("cat"), PoolLayer("sum"), LinearLayer(2)))
-    assert spec.widths() == (4, 4, 2, 4, 3, 3, 7, 7, 2)
+    assert [spec.value_widths[n] for n in range(9)] == [4, 4, 2, 4, 3, 3, 7, 7, 2]
     gnn = random_gnn(spec, 0, torch.float64)
     graph = random_graphs(1, 4, torch.float64)[1]
     state = gnn.state_dict()
@@ -605,7 +613,7 @@ def test_a_jump_joins_exactly_the_kept_values() -> None:
 def test_add_uses_the_last_kept_values() -> None:
     layers = (KeepLayer(), LinearLayer(3), KeepLayer(), LinearLayer(3), AddLayer(), AddLayer())
     spec = GnnSpec(4, 2, (*layers, PoolLayer("sum"), LinearLayer(2)))
-    assert spec.widths() == (4, 4, 3, 3, 3, 3, 3, 3, 2)
+    assert [spec.value_widths[n] for n in range(9)] == [4, 4, 3, 3, 3, 3, 3, 3, 2]
     gnn = random_gnn(spec, 0, torch.float64)
     graph = random_graphs(1, 4, torch.float64)[1]
     with torch.no_grad():
@@ -620,7 +628,7 @@ def test_states_are_normed_and_added_to() -> None:
     block = (KeepLayer(), GatLayer(4), GraphNormLayer(), AddLayer(), ActivationLayer("relu"))
     layers = (LinearLayer(4), *block, KeepLayer(), SageLayer(4), LayerNormLayer("node"))
     spec = GnnSpec(2, 2, (*layers, PoolLayer("sum"), LinearLayer(2)))
-    assert spec.state_positions == (6, 9)
+    assert spec.state_values == (6, 9)
     assert spec.convolutions == 2
 
 
@@ -951,7 +959,7 @@ POOLED = (PoolLayer("sum"), LinearLayer(2))
         ),
         (lambda: GnnSpec(0, 2, POOLED), r"features .* got 0"),
         (lambda: GnnSpec(1, 1, POOLED), r"classes.* got 1"),
-        (lambda: GnnSpec(1, 2, (*POOLED, *POOLED)), r"at most one .* got 2"),
+        (lambda: GnnSpec(1, 2, (*POOLED, *POOLED)), r"layers\[2\]: PoolLayer needs nodes"),
         (lambda: GnnSpec(1, 2, (KeepLayer(), JumpLayer("cat"))), r"linear layer; got JumpLayer"),
         (lambda: GnnSpec(1, 2, (GcnLayer(3),)), r"GcnLayer must give 2 classes; got 3"),
         (lambda: GnnSpec(1, 2, (GatLayer(2, heads=2),)), r"GatLayer must give 2 .* got 4"),
@@ -959,7 +967,10 @@ POOLED = (PoolLayer("sum"), LinearLayer(2))
             lambda: GnnSpec(1, 2, (GcnLayer(2), KeepLayer(), JumpLayer("cat"))),
             r"a convolution or a linear layer; got JumpLayer",
         ),
-        (lambda: GnnSpec(1, 2, (*POOLED, GcnLayer(2))), r"layers\[2\]: GcnLayer .* layers\[0\]"),
+        (
+            lambda: GnnSpec(1, 2, (*POOLED, GcnLayer(2))),
+            r"layers\[2\]: GcnLayer needs nodes, but comes after the pool",
+        ),
         (lambda: GnnSpec(1, 2, (GcnLayer(2), PoolLayer("sum"))), r"linear layer; got GcnLayer"),
         (lambda: GnnSpec(1, 2, (PoolLayer("sum"),)), r"got none"),
         (lambda: GnnSpec(1, 3, POOLED), r"must give 3 classes; got 2"),

@@ -10,7 +10,7 @@ import safetensors.numpy
 import torch
 
 from d4explain.contracts.gnn_archive import SAMPLES, SPEC, WEIGHTS, write_archive
-from service.graph_io.gnn_features import check_one_hot_groups
+from service.graph_io.gnn_features import check_column_rules
 from worker.execution.runner import Runner
 from worker.handlers import HANDLERS
 from worker.loading.library import Library
@@ -228,9 +228,9 @@ def test_an_alias_that_moves_during_the_check_changes_nothing(api, monkeypatch):
 
     def meanwhile(*arguments):
         api.client.put("/v1/gnns/motifs/aliases/production", json={"version": 2})
-        return check_one_hot_groups(*arguments)
+        return check_column_rules(*arguments)
 
-    monkeypatch.setattr("service.submission.explanation_checks.check_one_hot_groups", meanwhile)
+    monkeypatch.setattr("service.submission.explanation_checks.check_column_rules", meanwhile)
     explanation = api.explanation(gnn="motifs@production", dataset=dataset)
     assert get(api, "motifs@production").json()["id"] == second["id"]
     assert explanation["gnn"] == explanation["job"]["subject"]["gnn"] == first["id"]

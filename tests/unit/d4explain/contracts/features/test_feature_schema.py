@@ -5,8 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from d4explain.contracts.features.feature_schema import (
+    EmbeddedColumn,
     FeatureSchemaDocument,
     broken_rows,
+    column_rules,
     groups_of,
 )
 
@@ -44,3 +46,18 @@ def test_a_row_is_broken_unless_every_group_has_exactly_one_1(data: st.DataObjec
     found = list(broken_rows(np.array(rows), groups))
     assert {broken.row for broken in found} == expected
     assert all("one-hot group" in broken.detail for broken in found)
+
+
+def test_embedded_columns_hold_whole_numbers_below_the_count() -> None:
+    layers = [
+        {"type": "embedding", "count": 3, "out": 4, "inputs": ["x"], "column": 1},
+        {"type": "embedding", "count": 3, "out": 8, "inputs": ["x"], "column": 1},
+        {"type": "embedding", "count": 2, "out": 8, "inputs": ["edge_attr"]},
+    ]
+    rules = column_rules({"layers": layers})
+    assert rules == (EmbeddedColumn(1, 3),)
+    x = np.array([[9.5, 0], [9.5, 2], [9.5, 3], [9.5, -1], [9.5, 0.5], [9.5, np.nan]])
+    found = {broken.row: broken.detail for broken in broken_rows(x, rules)}
+    assert found.keys() == {2, 3, 4, 5}
+    assert found[2].startswith("column 1 must hold whole numbers from 0 to 2")
+    assert found[2].endswith("it has 3")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, get_args
 
 from torch import nn
 from torch_geometric.nn import (
+    APPNP,
     ChebConv,
     GATConv,
     GATv2Conv,
@@ -18,11 +18,12 @@ from torch_geometric.nn import (
     Linear,
     PNAConv,
     SAGEConv,
+    SGConv,
     TAGConv,
 )
 from torch_geometric.nn.resolver import aggregation_resolver
 
-from d4explain.export.translation import (
+from d4explain.export.translators.translation import (
     Translation,
     UnsupportedLayerError,
     or_zeros,
@@ -34,13 +35,12 @@ from d4explain.export.translation import (
 )
 from d4explain.gnn.spec import (
     Aggregation,
+    AppnpLayer,
     ChebLayer,
     GatLayer,
     GatV2Layer,
     GcnLayer,
-    GineLayer,
     GineSumLayer,
-    GinLayer,
     GinSumLayer,
     GraphConvLayer,
     PnaAggregator,
@@ -54,73 +54,35 @@ from d4explain.gnn.spec import (
 _SUM = ("add", "sum")  # PyG accepts both names
 
 
-@dataclass(frozen=True)
-class GinSum:
-    """A GINConv or GINEConv without its nn; the layers of the nn are separate parts."""
-
-    conv: GINConv | GINEConv
-
-
-@dataclass(frozen=True)
-class GinAround:
-    """A GINConv or GINEConv whose nn is Linear, ReLU, Linear."""
-
-    conv: GINConv | GINEConv
-    first: nn.Linear | Linear
-    second: nn.Linear | Linear
-
-
 def _gcn(layer: GCNConv) -> Translation:
     require(layer, normalize=True, add_self_loops=True, improved=False, cached=False, aggr="add")
     bias = or_zeros(layer.bias, layer.out_channels)
     return Translation(
         GcnLayer(layer.out_channels),
-        needs="edge_index",
         input_width=require_initialised(layer.lin.weight).shape[1],
         tensors={"conv.lin.weight": layer.lin.weight, "conv.bias": bias},
     )
 
 
-def _gin_sum(part: GinSum) -> Translation:
-    require(part.conv, aggr="add")
-    train_eps = isinstance(part.conv.eps, nn.Parameter)
-    tensors = {"conv.eps": part.conv.eps}
-    if isinstance(part.conv, GINConv):
-        return Translation(GinSumLayer(train_eps), needs="edge_index", tensors=tensors)
-    if part.conv.lin is None:
-        raise UnsupportedLayerError("edge_dim=None is not supported with this nn; set edge_dim")
-    lin = _edge_linear(part.conv)
+def _gin(conv: GINConv) -> Translation:
+    """The sum that GINConv passes to its nn, whose layers are recorded on their own."""
+    require(conv, aggr="add")
+    layer = GinSumLayer(isinstance(conv.eps, nn.Parameter))
+    return Translation(layer, tensors={"conv.eps": conv.eps})
+
+
+def _gine(conv: GINEConv) -> Translation:
+    require(conv, aggr="add")
+    tensors = {"conv.eps": conv.eps}
+    train_eps = isinstance(conv.eps, nn.Parameter)
+    if conv.lin is None:
+        return Translation(GineSumLayer(train_eps, project=False), tensors=tensors)
+    lin = _edge_linear(conv)
     return Translation(
         GineSumLayer(train_eps),
-        needs="edge_attr",
         input_width=lin.weight.shape[0],
         edge_width=lin.weight.shape[1],
         tensors=tensors | prefixed_tensors("conv.lin", lin),
-    )
-
-
-def _gin(part: GinAround) -> Translation:
-    require(part.conv, aggr="add")
-    first, second = require_initialised(part.first.weight), require_initialised(part.second.weight)
-    train_eps = isinstance(part.conv.eps, nn.Parameter)
-    tensors = {
-        "conv.eps": part.conv.eps,
-        "conv.nn.0.weight": first,
-        "conv.nn.0.bias": part.first.bias,
-        "conv.nn.2.weight": second,
-        "conv.nn.2.bias": part.second.bias,
-    }
-    hidden, width = first.shape
-    if isinstance(part.conv, GINConv):
-        layer = GinLayer(second.shape[0], hidden, train_eps)
-        return Translation(layer, needs="edge_index", input_width=width, tensors=tensors)
-    lin = None if part.conv.lin is None else _edge_linear(part.conv)
-    return Translation(
-        GineLayer(second.shape[0], hidden, train_eps, project=lin is not None),
-        needs="edge_attr",
-        input_width=width,
-        edge_width=width if lin is None else lin.weight.shape[1],
-        tensors=tensors if lin is None else tensors | prefixed_tensors("conv.lin", lin),
     )
 
 
@@ -148,7 +110,6 @@ def _sage(layer: SAGEConv) -> Translation:
         GraphConvLayer(layer.out_channels, bias=bias is not None, aggr="add")
         if is_sum
         else SageLayer(layer.out_channels, bias=bias is not None, aggr=layer.aggr),
-        needs="edge_index",
         input_width=weight.shape[1],
         tensors=tensors,
     )
@@ -159,7 +120,6 @@ def _graph_conv(layer: GraphConv) -> Translation:
     aggr: Aggregation = "add" if layer.aggr in _SUM else layer.aggr
     return Translation(
         GraphConvLayer(layer.out_channels, bias=layer.lin_rel.bias is not None, aggr=aggr),
-        needs="edge_index",
         input_width=require_initialised(layer.lin_rel.weight).shape[1],
         tensors=prefixed_tensors("conv", layer),
     )
@@ -203,7 +163,6 @@ def _attention(
             tensors.setdefault(f"conv.{name}.bias", or_zeros(None, rows))
     return Translation(
         attention,
-        needs="edge_attr" if reads_edges else "edge_index",
         input_width=width,
         edge_width=layer.edge_dim,
         tensors=tensors,
@@ -222,7 +181,6 @@ def _pna(layer: PNAConv) -> Translation:
     _require_names("scalers", scalers, get_args(PnaScaler))
     return Translation(
         PnaLayer(layer.out_channels, aggregators, scalers, layer.towers, layer.divide_input),
-        needs="edge_index",
         input_width=layer.in_channels,
         tensors=prefixed_tensors("conv", layer),
     )
@@ -239,7 +197,6 @@ def _tag(layer: TAGConv) -> Translation:
     require(layer, normalize=True, aggr="add")
     return Translation(
         TagLayer(layer.out_channels, layer.K, bias=layer.bias is not None),
-        needs="edge_index",
         input_width=require_initialised(layer.lins[0].weight).shape[1],
         tensors=prefixed_tensors("conv", layer),
     )
@@ -251,16 +208,25 @@ def _cheb(layer: ChebConv) -> Translation:
         raise UnsupportedLayerError("K=1; only K of 2 or more is supported")
     return Translation(
         ChebLayer(layer.out_channels, len(layer.lins), bias=layer.bias is not None),
-        needs="edge_index",
         input_width=require_initialised(layer.lins[0].weight).shape[1],
         tensors=prefixed_tensors("conv", layer),
     )
 
 
+def _appnp(layer: APPNP) -> Translation:
+    """Translate APPNP; its dropout is ignored, because it is off in eval mode."""
+    require(layer, cached=False, add_self_loops=True, normalize=True)
+    return Translation(AppnpLayer(layer.K, float(layer.alpha)))
+
+
+def require_plain_sgc(layer: SGConv) -> None:
+    require(layer, cached=False, add_self_loops=True, aggr="add")
+
+
 CONVOLUTIONS: dict[type, Callable[[Any], Translation]] = {
     GCNConv: _gcn,
-    GinAround: _gin,
-    GinSum: _gin_sum,
+    GINConv: _gin,
+    GINEConv: _gine,
     SAGEConv: _sage,
     GraphConv: _graph_conv,
     GATConv: _gat,
@@ -268,4 +234,5 @@ CONVOLUTIONS: dict[type, Callable[[Any], Translation]] = {
     PNAConv: _pna,
     TAGConv: _tag,
     ChebConv: _cheb,
+    APPNP: _appnp,
 }

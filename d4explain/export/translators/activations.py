@@ -5,40 +5,45 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
-import torch.nn.functional as F
 from torch import nn
 
-from d4explain.export.translation import (
-    FinalActivation,
+from d4explain.export.translators.translation import (
     Translation,
     UnsupportedLayerError,
+    argument,
     require,
     require_one_of,
 )
 from d4explain.gnn.spec import ActivationKind, ActivationLayer
 
-ACTIVATION_FUNCTIONS: dict[Callable[..., Any], ActivationKind] = {
-    F.relu: "relu",
-    torch.relu: "relu",
-    F.leaky_relu: "leaky_relu",
-    F.elu: "elu",
-    F.selu: "selu",
-    F.gelu: "gelu",
-    F.silu: "silu",
-    F.softplus: "softplus",
-    F.tanh: "tanh",
-    torch.tanh: "tanh",
-    F.sigmoid: "sigmoid",
-    torch.sigmoid: "sigmoid",
-}
-FINAL_FUNCTIONS: dict[Callable[..., Any], FinalActivation] = {
-    F.log_softmax: "log_softmax",
-    torch.log_softmax: "log_softmax",
-    F.softmax: "softmax",
-    torch.softmax: "softmax",
-}
 _DEFAULT_SLOPE = 0.01  # of PyTorch's LeakyReLU; the spec omits it
+
+
+# Options of functions, by position, and the values that the vocabulary has.
+_OPTIONS: dict[str, tuple[tuple[str, object], ...]] = {
+    "elu": (("alpha", 1.0),),
+    "gelu": (("approximate", "none"),),
+    "softplus": (("beta", 1), ("threshold", 20)),
+}
+
+
+def activation_function(
+    name: str, args: tuple[Any, ...], options: dict[str, Any]
+) -> ActivationLayer:
+    """The layer of a call such as F.relu(x) or x.tanh()."""
+    if name == "leaky_relu":
+        slope = argument(args, options, 1, "negative_slope", _DEFAULT_SLOPE)
+        layer = _sloped("negative_slope", slope).layer
+        assert isinstance(layer, ActivationLayer)
+        return layer
+    for position, (option, supported) in enumerate(_OPTIONS.get(name, ()), 1):
+        value = argument(args, options, position, option, supported)
+        if value != supported:
+            raise UnsupportedLayerError(
+                f"{option}={value!r}; only {option}={supported!r} is supported"
+            )
+    kind: Any = name
+    return ActivationLayer(kind)
 
 
 def _without_options(kind: ActivationKind) -> Callable[[nn.Module], Translation]:

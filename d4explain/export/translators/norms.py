@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import BatchNorm, GraphNorm, LayerNorm
 
-from d4explain.export.translation import (
+from d4explain.export.translators.translation import (
     Translation,
     UnsupportedLayerError,
     prefixed_tensors,
@@ -37,7 +37,6 @@ def _layer_norm(layer: LayerNorm) -> Translation:
     require(layer, eps=_EPSILON)
     return Translation(
         LayerNormLayer(layer.mode),
-        needs="batch" if layer.mode == "graph" else None,
         input_width=layer.in_channels,
         tensors=_affine_tensors(layer, layer.in_channels),
     )
@@ -60,7 +59,6 @@ def _graph_norm(layer: GraphNorm) -> Translation:
     require(layer, eps=_EPSILON)
     return Translation(
         GraphNormLayer(),
-        needs="batch",
         input_width=layer.in_channels,
         tensors=prefixed_tensors("norm", layer),
     )

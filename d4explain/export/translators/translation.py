@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from d4explain.gnn.spec import Layer
 
-GraphInput = Literal["edge_index", "edge_attr", "batch"]  # inputs of a layer besides the values
 FinalActivation = Literal["log_softmax", "softmax", "sigmoid"]  # turns logits into probabilities
 
 
@@ -20,14 +19,30 @@ class UnsupportedLayerError(Exception):
 
 @dataclass(frozen=True)
 class Translation:
-    """One layer of the vocabulary; `layer` is None for an identity."""
+    """One layer of the vocabulary; `layer` is None for an identity and for final activations."""
 
     layer: Layer | None
-    needs: GraphInput | None = None  # "edge_attr" includes "edge_index"
     input_width: int | None = None  # None if the layer accepts any width
     edge_width: int | None = None  # number of edge attributes, if the layer reads them
     tensors: dict[str, Tensor] = field(default_factory=dict)  # names after `layers.<position>.`
     final_activation: FinalActivation | None = None  # not part of the spec, which gives logits
+
+
+_REQUIRED = object()
+
+
+def argument(
+    args: tuple[Any, ...],
+    options: dict[str, Any],
+    position: int,
+    name: str,
+    default: Any = _REQUIRED,
+) -> Any:
+    """An argument of a function call, by position or by name."""
+    value = args[position] if len(args) > position else options.get(name, default)
+    if value is _REQUIRED:
+        raise UnsupportedLayerError(f"the argument {name} is missing")
+    return value
 
 
 def require(layer: nn.Module, **options: object) -> None:

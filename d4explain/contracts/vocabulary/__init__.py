@@ -1,0 +1,1 @@
+"""Base classes and operations of the documents of a GNN spec."""

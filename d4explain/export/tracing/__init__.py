@@ -1,0 +1,1 @@
+"""Records what a model does with sample graphs."""

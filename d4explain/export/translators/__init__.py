@@ -1,0 +1,1 @@
+"""Translate modules of PyTorch and PyG to layers of the vocabulary."""
