@@ -29,9 +29,14 @@ class NodeTypes:
 
 def node_types(nodes: Sequence[ResultNode], names: GnnNames) -> NodeTypes:
     """A colour per type if all nodes have one of few types."""
-    columns = [names.node_type(node.x) for node in nodes]
-    counts = Counter(column for column in columns if column is not None)
-    if None in columns or not 1 <= len(counts) <= _MAX_COLOURS:
+    columns: list[int] = []
+    for node in nodes:
+        column = names.node_type(node.x)
+        if column is None:
+            return NodeTypes()
+        columns.append(column)
+    counts = Counter(columns)
+    if not 1 <= len(counts) <= _MAX_COLOURS:
         return NodeTypes()
     if len(counts) == 1 and names.feature_names is None:
         return NodeTypes()  # one nameless type says nothing
@@ -41,7 +46,7 @@ def node_types(nodes: Sequence[ResultNode], names: GnnNames) -> NodeTypes:
     }
     return NodeTypes(
         entries=tuple(by_column.values()),
-        of_nodes=tuple(by_column[column] for column in columns if column is not None),
+        of_nodes=tuple(by_column[column] for column in columns),
     )
 
 
