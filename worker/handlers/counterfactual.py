@@ -202,11 +202,10 @@ def _resolved_config(
     del settings["sampler"]  # the explainer names it
     if request.explainer == "d4-paper":
         settings["paper"]["decision"] = config.paper.decision.value
-        del settings["proposals"]  # of the guided sampler
     else:
         del settings["paper"]
     if request.explainer == "search":
-        del settings["proposals"], settings["effect_source"]  # settings of the denoiser
+        del settings["effect_source"]  # a setting of the denoiser
     constraints = request.constraints.model_dump(
         mode="json", exclude={"frozen_nodes", "frozen_edges"}
     )

@@ -119,7 +119,6 @@ def test_a_search_is_one_job_and_creates_no_denoiser(api: Any, post: Callable[..
     assert (receipt["denoiser_sha256"], receipt["denoiser_key"]) == (None, None)
     assert receipt["objective_fallback"] is None
     assert receipt["config"]["explainer"] == "search"
-    assert "proposals" not in receipt["config"]
     assert "effect_source" not in receipt["config"]
     assert receipt["work"]["samples"] == 0
 

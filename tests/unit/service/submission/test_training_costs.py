@@ -90,3 +90,16 @@ def test_a_trained_denoiser_is_used_whatever_it_cost(deployed):
         )
     api.finish(training.id)
     assert api.client.post("/v1/denoisers", json=body).status_code == 200
+
+
+def test_alpha_belongs_to_the_papers_recipe(deployed):
+    api = deployed()
+    body = {"gnn": api.gnn(), "dataset": api.dataset(), "objective": "counterfactual"}
+    refused = api.client.post("/v1/denoisers", json={**body, "config": {"alpha": 0.2}})
+    assert refused.status_code == 422
+    (fault,) = refused.json()["errors"]
+    assert fault["pointer"] == "/config/alpha"
+    assert "is 0.2" in fault["detail"]
+    assert "'paper'" in fault["detail"]
+    small = {"recipe": "paper", "alpha": 0.2, "steps": 5, "hidden": 8, "blocks": 1}
+    assert api.client.post("/v1/denoisers", json={**body, "config": small}).status_code == 202
