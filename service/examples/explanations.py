@@ -70,11 +70,11 @@ ESTIMATE: Example = {
             "edge_count": 6,
             "pair_count": 15,
             "memory_bytes": 40054000,
-            "seconds": 0.2,
+            "seconds": 2.0,
         }
     ],
     "memory_bytes": 40054000,
-    "seconds": 0.2,
+    "seconds": 2.0,
     "trains_denoiser": True,
     "trains_witnesses": True,
     "denoiser_seconds": 95.0,

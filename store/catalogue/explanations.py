@@ -144,7 +144,6 @@ def _provisional_job(id_: str, new: NewExplanation, provisional: str) -> NewJob:
         dataset_id=new["dataset"].id,
         witness_set_id=None if witnesses is None else witnesses.id,
         request_digest=new["request_digest"],
-        estimated_seconds=new.get("estimated_seconds"),
         seed=new.get("seed", 0),
         tenant=new.get("tenant", "default"),
     )

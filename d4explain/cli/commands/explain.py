@@ -235,7 +235,7 @@ def _show_estimate(estimate: Estimate) -> None:
     total = estimate.seconds if estimate.total_seconds is None else estimate.total_seconds
     output().print(f"total: about {total:g} s on one core{training}")
     if estimate.provisional:
-        output().print(f"a provisional answer comes first, after about {estimate.seconds:g} s")
+        output().print("a provisional answer comes first, within seconds")
 
 
 def _show(result: CounterfactualResult | ClassResult, class_names: list[str] | None) -> None:

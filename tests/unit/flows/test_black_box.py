@@ -67,7 +67,10 @@ def test_a_black_box_is_registered_and_explained(
 
     flow.dataset = flow.create_dataset([ring(nodes) for nodes in (4, 5, 6, 7, 8)])["id"]
     before = len(server.received_graphs)
-    result = flow.explain(graph=ring(6), explainer=explainer, max_queries=300)["result"]
+    explanation = flow.explain(graph=ring(6), explainer=explainer, max_queries=300)
+    # A provisional answer would use up queries.
+    assert [one["stage"] for one in explanation["answers"]] == ["final"]
+    result = explanation["result"]
     (answer,) = result["answers"]
     assert [edit["action"] for edit in answer["counterfactuals"][0]["edits"]] == ["add"]
     receipt = result["receipt"]

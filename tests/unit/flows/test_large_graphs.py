@@ -17,7 +17,7 @@ from d4explain import Client
 from d4explain.cli.main import main
 from d4explain.contracts.requests import CanonicalGraph, CounterfactualRequest
 from service.graph_io.large_graph_reader import LargeForm
-from service.submission.cost_estimates import estimate
+from service.submission.cost_estimates import case_estimates
 from store.database.tables import Dataset
 from store.settings import Settings
 from tests.unit.flows.api_flow import ApiFlow, assert_refused
@@ -194,7 +194,14 @@ def test_a_dry_run_estimates_the_cost_and_writes_nothing(flow: ApiFlow) -> None:
     again = flow.client.post("/v1/explanations?dry_run=true", json={**body, **config})
     assert again.json()["trains_denoiser"] is False
     search = flow.client.post("/v1/explanations?dry_run=true", json={**body, "explainer": "search"})
-    assert search.json() == {**found, "trains_denoiser": False}
+    assert (found["provisional"], found["denoiser_seconds"] > 0) == (True, True)
+    assert search.json() == {
+        **found,
+        "trains_denoiser": False,
+        "denoiser_seconds": 0.0,
+        "total_seconds": found["seconds"],
+        "provisional": False,
+    }
     class_request = {"kind": "class", "gnn": gnn, "dataset": dataset, "target_class": 0}
     refused = flow.client.post("/v1/explanations?dry_run=true", json=class_request)
     assert refused.status_code == 422
@@ -204,12 +211,12 @@ def test_estimates_depend_on_the_mode() -> None:
     limits = Settings(exact_nodes=10, max_neighbourhood_nodes=30)
     row = Dataset(max_nodes=1_000_000, large=True)
     request = CounterfactualRequest(graphs=[], nodes=[1, 2])
-    around = estimate(request, row, limits, trains=False)
-    assert [(case.mode, case.node_count) for case in around.cases] == [("neighbourhood", 30)] * 2
+    around = case_estimates(request, row, limits)
+    assert [(case.mode, case.node_count) for case in around] == [("neighbourhood", 30)] * 2
     graph = CanonicalGraph(
         node_ids=list(range(50)), x=[[1.0]] * 50, edges=list(pairwise(range(50)))
     )
-    (case,) = estimate(CounterfactualRequest(graphs=[graph]), row, limits, trains=False).cases
+    (case,) = case_estimates(CounterfactualRequest(graphs=[graph]), row, limits)
     assert (case.mode, case.pair_count) == ("restricted", 8 * 49)
 
 

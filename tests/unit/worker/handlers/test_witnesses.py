@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -133,6 +136,30 @@ def test_more_and_larger_graphs_take_longer() -> None:
     ]
     assert seconds == sorted(seconds)
     assert seconds[0] > 10
+
+
+def training_code() -> str:
+    """The code of the training without comments and docstrings."""
+    folder = Path(witness_set.__file__).parent
+    trees = [
+        ast.parse((folder / name).read_text())
+        for name in ("architectures.py", "classifier_training.py", "witness_set.py")
+    ]
+    for tree in trees:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                node.body = [one for one in node.body if not _is_text(one)] or [ast.Pass()]
+    return "\n".join(map(ast.unparse, trees))
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def test_the_version_of_stored_witnesses_belongs_to_the_code_of_their_training() -> None:
+    """If this fails, raise the version unless witnesses stay the same, then record both here."""
+    digest = hashlib.sha256(training_code().encode()).hexdigest()[:16]
+    assert (witness_sets.VERSION, digest) == (2, "5c89d23aaa771f86")
 
 
 def test_the_estimate_counts_the_witnesses_and_graphs_of_the_training() -> None:
