@@ -53,6 +53,14 @@ def graph_list(graphs: Graphs) -> list[dict[str, Any]]:
     raise GraphFormatError(f"got {_described(graphs)}; a graph is {_ACCEPTED}")
 
 
+def pyg_graphs(graphs: Any) -> list[Any]:
+    """Those of the graphs that are PyG's, with node features; other formats are left out."""
+    if callable(getattr(graphs, "to_data_list", None)):
+        graphs = graphs.to_data_list()
+    several = [graphs] if hasattr(graphs, "edge_index") or isinstance(graphs, str) else graphs
+    return [graph for graph in several if getattr(graph, "x", None) is not None]
+
+
 def _from_pyg(data: Any) -> dict[str, Any]:
     """The fields that a GNN reads, and its labels; masks and positions are left out."""
     if getattr(data, "edge_weight", None) is not None:

@@ -41,6 +41,7 @@ class GnnOperations:
         class_names: Sequence[str] | None = None,
         feature_names: Sequence[str] | None = None,
         featuriser: Mapping[str, Any] | None = None,
+        output: str | None = None,
         description: str | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> Gnn:
@@ -49,8 +50,9 @@ class GnnOperations:
         `sample_graphs` are graphs like those of the training. They become the reference set with
         the same name, which `explain` uses by default. If all have labels, the API also measures
         the accuracy of the GNN on them, or on 256 if there are more. `featuriser`, such as
-        {"kind": "smiles", "atoms": ["C", "N", "O"]}, lets you explain SMILES. Raises
-        `RejectedGnnError` if the GNN fails its checks. Needs pip install 'd4explain[export]'.
+        {"kind": "smiles", "atoms": ["C", "N", "O"]}, lets you explain SMILES. `output` chooses one
+        of several results of the model by position or name. Raises `RejectedGnnError` if the GNN
+        fails its checks. Needs pip install 'd4explain[export]'.
         """
         return await register_model(
             self._transport,
@@ -58,6 +60,7 @@ class GnnOperations:
             sample_graphs,
             name=name,
             names=SpecNames(class_names, feature_names, featuriser),
+            output=output,
             description=description,
             tags=tags,
         )

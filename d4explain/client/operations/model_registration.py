@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from d4explain.client.errors import RejectedGnnError
-from d4explain.client.graph_formats.posted_graphs import Graphs, graph_list
+from d4explain.client.graph_formats.posted_graphs import Graphs, graph_list, pyg_graphs
 from d4explain.client.operations.dataset_requests import create_dataset
 from d4explain.client.operations.gnn_registration import register_gnn, registration_form
 from d4explain.client.resources import Gnn
@@ -20,6 +20,7 @@ from d4explain.contracts.job_states import GnnState
 from d4explain.errors import CommandError
 
 MAX_SAMPLES = 256  # of one registration, by default; the reference set may be larger
+_COMPARED = 16  # sample graphs on which the export compares the model with its copy
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,13 @@ async def register_model(
     *,
     name: str,
     names: SpecNames,
+    output: str | None,
     description: str | None,
     tags: Mapping[str, str] | None,
 ) -> Gnn:
     """See `Client.register`."""
     graphs = graph_list(sample_graphs)
-    spec, weights = await transport.connection.call(_exported, model)
+    spec, weights = await transport.connection.call(_exported, model, sample_graphs, output)
     form = registration_form(
         name,
         spec=names.added_to(spec),
@@ -70,7 +72,7 @@ async def register_model(
     return gnn
 
 
-def _exported(model: Any) -> tuple[dict[str, Any], bytes]:
+def _exported(model: Any, sample_graphs: Any, output: str | None) -> tuple[dict[str, Any], bytes]:
     """The spec and the weights; the export compares their outputs with those of the model."""
     try:
         from d4explain.export.exporter import export  # noqa: PLC0415 - the base has no torch
@@ -80,7 +82,8 @@ def _exported(model: Any) -> tuple[dict[str, Any], bytes]:
             hint="pip install 'd4explain[export]'",
         ) from error
     with TemporaryDirectory(prefix="d4explain-") as folder:
-        files = export(model, Path(folder))
+        samples = pyg_graphs(sample_graphs)[:_COMPARED] or None
+        files = export(model, Path(folder), samples=samples, output=output)
         return json.loads(files.spec.read_text()), files.weights.read_bytes()
 
 

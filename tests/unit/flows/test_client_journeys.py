@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
-from torch_geometric.nn import GraphConv, Sequential, global_add_pool
+from torch_geometric.nn import GraphConv, Sequential, global_add_pool, global_max_pool
 
 from d4explain import (
     Answers,
@@ -269,6 +269,38 @@ def test_labels_may_be_names_of_classes(client: Client) -> None:
     assert client.dataset("named").label_counts == {"0": 3, "1": 3}
     with pytest.raises(RefusedError, match="/graphs/0/label"):
         client.create_dataset("named", [{**named[0], "label": "huge"}], gnn)
+
+
+class TwoHeads(nn.Module):
+    """A model with a forward of its own: an integer node type, a skip, two pools, two heads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(3, 4)
+        self.conv = GraphConv(4, 4)
+        self.first, self.second = nn.Linear(8, 2), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> dict[str, Tensor]:
+        start = self.embedding(x.squeeze(1))
+        values = start + self.conv(start, edge_index).relu()
+        pooled = torch.cat([global_add_pool(values, batch), global_max_pool(values, batch)], dim=1)
+        return {"first": self.first(pooled), "second": self.second(pooled)}
+
+
+def test_the_samples_show_what_the_model_reads(client: Client) -> None:
+    torch.manual_seed(3)
+    model = TwoHeads().eval()
+    typed = [data.clone() for data in RINGS]
+    for data in typed:
+        data.x = torch.randint(3, (data.num_nodes, 1))
+        del data.y
+    gnn = client.register(model, typed, name="two heads", output="second")
+    assert gnn.classes == 3
+    (found, *_) = client.predictions(gnn, typed[:2])
+    batch = torch.zeros(typed[0].num_nodes).long()
+    with torch.no_grad():
+        expected = model(typed[0].x, typed[0].edge_index, batch)["second"].softmax(dim=1)[0]
+    assert found.probabilities == pytest.approx(expected.tolist(), abs=1e-5)
 
 
 def test_many_labelled_graphs_are_sampled_for_the_accuracy(client: Client) -> None:
