@@ -295,7 +295,7 @@ def test_the_samples_show_what_the_model_reads(client: Client) -> None:
         data.x = torch.randint(3, (data.num_nodes, 1))
         del data.y
     gnn = client.register(model, typed, name="two heads", output="second")
-    assert gnn.classes == 3
+    assert gnn.spec["classes"] == 3
     (found, *_) = client.predictions(gnn, typed[:2])
     batch = torch.zeros(typed[0].num_nodes).long()
     with torch.no_grad():
