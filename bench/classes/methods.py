@@ -17,7 +17,8 @@ import torch
 from bench.counterfactuals.instances import CPU
 from d4explain.gnn.graphs import DenseGraphs, Graph, from_dense, to_dense
 from d4explain.gnn.network import Gnn, predict
-from models.classes.explain import ClassConfig, Sampler, explain_class
+from models.classes.config import ClassConfig, Sampler
+from models.classes.explain import explain_class
 from models.classes.node_features import ClassParts
 from models.diffusion.edge_denoiser import EdgeDenoiser
 from models.diffusion.noise import symmetric_uniform

@@ -31,6 +31,11 @@ _ANSWER_CODE = (
     *("models/**/*.py", "d4explain/gnn/**/*.py", "bench/denoiser_training.py"),
     *("bench/classes/methods.py", "bench/classes/runs.py"),
 )
+# Code that decides a trained denoiser. Explainers may change without training it again.
+_TRAINING_CODE = (
+    *("models/diffusion/**/*.py", "models/training/**/*.py", "d4explain/gnn/**/*.py"),
+    "bench/denoiser_training.py",
+)
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,9 @@ class ClassRun:
         digest = hashlib.sha256(key.encode()).hexdigest()[:12]
         self.folder = cache / "classes" / f"{target.folder.name}-{digest}"
         self.folder.mkdir(parents=True, exist_ok=True)
+        trained = json.dumps([target.folder.name, budget, seed, code_digest(_TRAINING_CODE)])
+        name = hashlib.sha256(trained.encode()).hexdigest()[:12]
+        self._denoiser_file = cache / "class_denoisers" / f"{target.folder.name}-{name}.safetensors"
 
     def explain(
         self, method: ClassMethod, reference: Sequence[Graph], label: int, nodes: int
@@ -73,7 +81,7 @@ class ClassRun:
         file = self.folder / f"{method.key}-class{label}-n{nodes}.json"
         if not file.is_file():
             task = ClassTask(self._target.gnn, reference, label, nodes)
-            denoiser, train_seconds = (None, 0.0) if method.sampler is None else self._denoiser()
+            denoiser, train_seconds = (None, 0.0) if method.sampler is None else self.denoiser()
             started = time.process_time()
             explanations = answers(method, task, denoiser, self._explanations, self._seed)
             document = {
@@ -92,9 +100,10 @@ class ClassRun:
             cached["provenance"],
         )
 
-    def _denoiser(self) -> tuple[Denoiser, float]:
+    def denoiser(self) -> tuple[Denoiser, float]:
         """Load or train the class denoiser; return it with the seconds of its training."""
-        file = self.folder / "denoiser.safetensors"
+        file = self._denoiser_file
+        file.parent.mkdir(parents=True, exist_ok=True)
         recipe = recipe_for(Objective.CLASS)
         if not file.is_file():
             trained = train_within(
