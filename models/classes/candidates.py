@@ -19,7 +19,9 @@ Source = Literal["denoiser", "data"]
 
 _SCREENED_GRAPHS = 16  # class graphs in which every visited graph is searched
 _COUNTED = 40  # visited graphs that are counted in all graphs of the search half
-_SHORTLIST = 24  # patterns whose evidence is measured
+_SHORTLIST = 36  # patterns whose evidence is measured
+_SAME_GRAPHS = 0.9  # overlap from which two patterns occur in the same graphs
+_MOST_ALIKE = 3  # shortlisted patterns that occur in the same graphs
 
 
 @dataclass(frozen=True)
@@ -90,18 +92,31 @@ def _from_chains(
 
 
 def _best(candidates: Sequence[Candidate], reference: ReferenceGraphs) -> list[Candidate]:
-    """First those that explain further graphs, then those with the largest contrast."""
+    """First those that explain further graphs, then those with the largest contrast.
+
+    Many patterns differ by a branch and occur in the same graphs; only a few of these are taken.
+    """
+    half = reference.search
     patterns = [
         RankedPattern(one.graph, one.counted.in_class, one.counted.elsewhere, 0.0)
         for one in candidates
     ]
-    half = reference.search
     order = ranking(
         patterns,
         class_graphs=half.in_class.count,
         other_graphs=half.elsewhere.count,
-        are_nested=lambda one, other: False,
+        are_alike=lambda one, other: False,
     )
     by_contrast = sorted(range(len(candidates)), key=lambda one: -candidates[one].counted.contrast)
-    chosen = list(dict.fromkeys([*order[: _SHORTLIST // 2], *by_contrast]))[:_SHORTLIST]
-    return [candidates[one] for one in chosen if candidates[one].counted.contrast > 0]
+    chosen: list[Candidate] = []
+    for place in dict.fromkeys([*order[: _SHORTLIST // 3], *by_contrast]):
+        own = candidates[place].counted
+        alike = sum(_overlap(own, other.counted) >= _SAME_GRAPHS for other in chosen)
+        if own.contrast > 0 and alike < _MOST_ALIKE and len(chosen) < _SHORTLIST:
+            chosen.append(candidates[place])
+    return chosen
+
+
+def _overlap(one: CountedPattern, other: CountedPattern) -> float:
+    """Jaccard index of the graphs of the class that contain them."""
+    return len(one.in_class & other.in_class) / max(len(one.in_class | other.in_class), 1)

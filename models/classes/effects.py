@@ -62,17 +62,16 @@ class Effect:
 
     @property
     def is_positive(self) -> bool:
-        """Whether the mean is above 0, and one of the two changes beyond chance.
+        """Whether putting the pattern in moves the GNN towards the class beyond chance.
 
-        Breaking a pattern need not change the class: a tree without one branch is still a tree.
+        Breaking it need not change the class, as a tree without one branch is still a tree, but it
+        must not outweigh the insertion.
         """
-        return self.mean > 0 and any(
-            towards > ERRORS_ABOVE_ZERO * change.error
-            for towards, change in zip(
-                self._signed,
-                [change for change in (self.inserted, self.broken) if change is not None],
-                strict=True,
-            )
+        inserted = self.inserted
+        return (
+            inserted is not None
+            and inserted.mean > ERRORS_ABOVE_ZERO * inserted.error
+            and self.mean > 0
         )
 
     @property

@@ -28,6 +28,7 @@ from models.classes.reference_graphs import ReferenceGraphs
 from models.classes.reverse_sampling import ChainConfig, Chains
 from models.diffusion.edge_denoiser import EdgeDenoiser
 from models.errors import UnknownClassError
+from models.graphs.subgraphs import induced_subgraph, neighbours_of
 from models.metrics.scores import is_connected
 
 # Sizes of patterns if none is given; larger ones mix a motif with pieces of its surroundings.
@@ -35,8 +36,11 @@ _SIZES = (3, 4, 5, 6, 7)
 _HOSTS = 3  # graphs of other classes in which chains judge candidates
 _MAX_HOST_NODES = 60
 _SMALL_GRAPHS = 200  # parts of reference graphs that the GNN classifies alone
-# The GNN tells small graphs apart if their log-odds spread by this share of those of whole graphs.
-_MIN_SPREAD = 0.02
+# The GNN tells small graphs apart if the standard deviation of their log-odds is above this, and
+# above this share of that of whole graphs.
+_MIN_SPREAD = 1e-3
+_MIN_SPREAD_SHARE = 0.02
+_FEWEST_ALIKE = 4  # common nodes from which two patterns may be variants of each other
 
 
 @dataclass(frozen=True)
@@ -168,7 +172,7 @@ def _tells_small_graphs_apart(
     spread = [
         float(class_log_odds(gnn, some, label, device).std(correction=0)) for some in (small, whole)
     ]
-    return spread[0] > _MIN_SPREAD * spread[1]
+    return spread[0] > max(_MIN_SPREAD, _MIN_SPREAD_SHARE * spread[1])
 
 
 def _all_visited(pool: Pool | None, meter: EvidenceMeter) -> list[_Found]:
@@ -187,8 +191,6 @@ def _convincing(
         _Found(one.graph, one.sources, one.visited, meter.measure(one.graph)) for one in candidates
     ]
     found = [one for one in measured if one.evidence.is_positive]
-    searches = [reference.pattern(one.graph) for one in found]
-    typed = [reference.typed(one.graph) for one in found]
     order = ranking(
         [
             RankedPattern(
@@ -201,12 +203,29 @@ def _convincing(
         ],
         class_graphs=reference.measured.in_class.count,
         other_graphs=reference.measured.elsewhere.count,
-        are_nested=lambda one, other: (
-            searches[one].occurrence(typed[other]) is not None
-            or searches[other].occurrence(typed[one]) is not None
+        are_alike=lambda one, other: (
+            _is_mostly_in(found[one].graph, found[other].graph, reference)
+            or _is_mostly_in(found[other].graph, found[one].graph, reference)
         ),
     )
     return [found[position] for position in order]
+
+
+def _is_mostly_in(part: Graph, whole: Graph, reference: ReferenceGraphs) -> bool:
+    """Whether a pattern, or at least four nodes of it without one, is part of another."""
+    inside = reference.typed(whole)
+    if reference.pattern(part).occurrence(inside) is not None:
+        return True
+    neighbours = neighbours_of(part)
+    nodes = range(part.node_count)
+    smaller = (
+        induced_subgraph(part, neighbours, [node for node in nodes if node != left_out])
+        for left_out in nodes
+        if left_out != part.target
+    )
+    return part.node_count > _FEWEST_ALIKE and any(
+        reference.pattern(one).occurrence(inside) is not None for one in smaller
+    )
 
 
 def _nothing_convinces(label: int, apart: bool) -> str:

@@ -36,7 +36,7 @@ def ranking(
     *,
     class_graphs: int,
     other_graphs: int,
-    are_nested: Callable[[int, int], bool],
+    are_alike: Callable[[int, int], bool],
 ) -> list[int]:
     """Positions of the patterns in order, without those that add nothing.
 
@@ -63,7 +63,7 @@ def ranking(
                 break
             explains_further = False
             in_class = elsewhere = frozenset()
-            left = [one for one in left if not any(are_nested(one, other) for other in order)]
+            left = [one for one in left if not any(are_alike(one, other) for other in order)]
             continue
         near = [position for position in left if contrast(position) >= _NEAR * best]
         first = max(near, key=lambda one: (patterns[one].rings, patterns[one].necessity, -one))
@@ -73,5 +73,5 @@ def ranking(
             in_class |= patterns[first].in_class
             elsewhere |= patterns[first].elsewhere
         else:
-            left = [one for one in left if not are_nested(one, first)]
+            left = [one for one in left if not are_alike(one, first)]
     return order

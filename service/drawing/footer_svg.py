@@ -19,7 +19,7 @@ _MIN_SHOWN_CHANGE = 0.005  # the numbers have two decimals
 
 
 def footer_height(chosen: ChosenGraph) -> int:
-    legend_rows = (4 if chosen.before is not None else 2) + (chosen.node is not None)
+    legend_rows = (4 if chosen.before is not None else 3) + (chosen.node is not None)
     probabilities = 46 + _ROW_HEIGHT * len(_shown_classes(chosen))
     return max(probabilities, 30 + _LEGEND_ROW_HEIGHT * legend_rows) + 24
 
@@ -31,7 +31,7 @@ def class_name(index: int, names: Sequence[str] | None) -> str:
 def draw_probabilities(
     chosen: ChosenGraph, names: Sequence[str] | None, top: float
 ) -> Iterator[str]:
-    caption = "Probability before and after" if chosen.before else "Probability"
+    caption = "Probability before and after" if chosen.before else "The pattern alone"
     yield text_element(MARGIN, top, caption, "ink", 13, weight=650)
     for row, index in enumerate(_shown_classes(chosen)):
         y = top + 14 + _ROW_HEIGHT * row
@@ -57,6 +57,8 @@ def draw_legend(chosen: ChosenGraph, top: float) -> Iterator[str]:
     yield text_element(left, top, "Edges", "ink", 13, weight=650)
     pairs = edge_pairs(chosen)
     entries = [("kept", "of the pattern", len(pairs.kept))]
+    if chosen.pattern is not None and chosen.pattern.occurrences:
+        entries.append(("found", "where it occurs", len(pairs.kept)))
     if chosen.before is not None:
         entries = [
             ("kept", "kept", len(pairs.kept)),
