@@ -50,7 +50,7 @@ def shows_class(dataset: str, label: int, patterns: Sequence[Graph]) -> bool | N
         return False
     first = patterns[0]
     if motif is None:
-        return nx.is_tree(_network(first))
+        return bool(nx.is_tree(_network(first)))
     if motif is _GRID and first.node_count < _GRID.number_of_nodes():
         motif = _LADDER
     places = _HOUSE_PLACES[label] if dataset == "ba_shapes" else set(motif)

@@ -234,7 +234,7 @@ def test_class_examples_have_edge_attributes(flow: ApiFlow, trained: Trained) ->
         assert found["result"]["examples"]
         for example in found["result"]["examples"]:
             by_pyg = probabilities(trained.net, example["graph"])
-            assert example["confidence"] == pytest.approx(float(by_pyg[target]), rel=1e-4)
+            assert example["confidence_alone"] == pytest.approx(float(by_pyg[target]), rel=1e-4)
 
 
 class NodeNet(nn.Module):
