@@ -13,15 +13,17 @@ from models.classes.mining import CountedPattern, count_pattern, mined_patterns,
 from models.classes.pool import Pool
 from models.classes.ranking import RankedPattern, ranking
 from models.classes.reference_graphs import ReferenceGraphs
+from models.classes.variants import are_variants
 from models.graphs.connectivity import component_counts
 
 Source = Literal["denoiser", "data"]
 
+_MOST_MINED = 12  # nodes; larger patterns come from the denoiser alone
 _SCREENED_GRAPHS = 16  # class graphs in which every visited graph is searched
 _COUNTED = 40  # visited graphs that are counted in all graphs of the search half
 _SHORTLIST = 36  # patterns whose evidence is measured
 _SAME_GRAPHS = 0.9  # overlap from which two patterns occur in the same graphs
-_MOST_ALIKE = 3  # shortlisted patterns that occur in the same graphs
+_MOST_ALIKE = 4  # shortlisted variants of a pattern that occur in the same graphs
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ def shortlisted(
     should_stop: Callable[[], bool],
 ) -> list[Candidate]:
     """The candidates of the given sizes that come first in the search half."""
-    mined = mined_patterns(reference, max(sizes), generator, should_stop)
+    mined = mined_patterns(reference, min(max(sizes), _MOST_MINED), generator, should_stop)
     mined = [one for one in mined if one.graph.node_count >= min(sizes)]
     mined_code = typed_codes([one.graph for one in mined], reference.types)
     visited = _visited_by_code(pool, reference)
@@ -111,8 +113,14 @@ def _best(candidates: Sequence[Candidate], reference: ReferenceGraphs) -> list[C
     chosen: list[Candidate] = []
     for place in dict.fromkeys([*order[: _SHORTLIST // 3], *by_contrast]):
         own = candidates[place].counted
-        alike = sum(_overlap(own, other.counted) >= _SAME_GRAPHS for other in chosen)
-        if own.contrast > 0 and alike < _MOST_ALIKE and len(chosen) < _SHORTLIST:
+        if own.contrast <= 0 or len(chosen) == _SHORTLIST:
+            continue
+        alike = sum(
+            _overlap(own, other.counted) >= _SAME_GRAPHS
+            and are_variants(own.graph, other.graph, reference)
+            for other in chosen
+        )
+        if alike < _MOST_ALIKE:
             chosen.append(candidates[place])
     return chosen
 

@@ -26,9 +26,9 @@ from models.classes.pool import ChainStep, Pool
 from models.classes.ranking import RankedPattern, ranking
 from models.classes.reference_graphs import ReferenceGraphs
 from models.classes.reverse_sampling import ChainConfig, Chains
+from models.classes.variants import are_variants
 from models.diffusion.edge_denoiser import EdgeDenoiser
 from models.errors import UnknownClassError
-from models.graphs.subgraphs import induced_subgraph, neighbours_of
 from models.metrics.scores import is_connected
 
 # Sizes of patterns if none is given; larger ones mix a motif with pieces of its surroundings.
@@ -40,7 +40,6 @@ _SMALL_GRAPHS = 200  # parts of reference graphs that the GNN classifies alone
 # above this share of that of whole graphs.
 _MIN_SPREAD = 1e-3
 _MIN_SPREAD_SHARE = 0.02
-_FEWEST_ALIKE = 4  # common nodes from which two patterns may be variants of each other
 
 
 @dataclass(frozen=True)
@@ -203,29 +202,9 @@ def _convincing(
         ],
         class_graphs=reference.measured.in_class.count,
         other_graphs=reference.measured.elsewhere.count,
-        are_alike=lambda one, other: (
-            _is_mostly_in(found[one].graph, found[other].graph, reference)
-            or _is_mostly_in(found[other].graph, found[one].graph, reference)
-        ),
+        are_alike=lambda one, other: are_variants(found[one].graph, found[other].graph, reference),
     )
     return [found[position] for position in order]
-
-
-def _is_mostly_in(part: Graph, whole: Graph, reference: ReferenceGraphs) -> bool:
-    """Whether a pattern, or at least four nodes of it without one, is part of another."""
-    inside = reference.typed(whole)
-    if reference.pattern(part).occurrence(inside) is not None:
-        return True
-    neighbours = neighbours_of(part)
-    nodes = range(part.node_count)
-    smaller = (
-        induced_subgraph(part, neighbours, [node for node in nodes if node != left_out])
-        for left_out in nodes
-        if left_out != part.target
-    )
-    return part.node_count > _FEWEST_ALIKE and any(
-        reference.pattern(one).occurrence(inside) is not None for one in smaller
-    )
 
 
 def _nothing_convinces(label: int, apart: bool) -> str:

@@ -188,6 +188,7 @@ def list_explanations(
             "The explanation, or one of its graphs.",
             {
                 "json": (ExplanationResource, examples.EXPLANATION),
+                "class": (ExplanationResource, examples.CLASS_EXPLANATION),
                 "cytoscape": (CytoscapeDocument, examples.CYTOSCAPE),
                 "pyg": (PygDocument, examples.PYG),
             },
