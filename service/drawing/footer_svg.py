@@ -72,7 +72,8 @@ def draw_legend(chosen: ChosenGraph, top: float) -> Iterator[str]:
         y += _LEGEND_ROW_HEIGHT
     if chosen.node is not None:
         yield f'<circle class="ring" cx="{left + 18}" cy="{y - 4}" r="7"/>'
-        name = f"explained: {shortened(str(chosen.node), 12)}"
+        role = "explained" if chosen.pattern is None else "classified"
+        name = f"{role}: {shortened(str(chosen.node), 12)}"
         yield text_element(left + 46, y, name, "ink", 12.5)
 
 

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from d4explain.contracts.results import ClassOccurrence, ResultGraph
+from d4explain.contracts.results import ClassOccurrence, NodeId
 from service.drawing.layout import layout
 from service.drawing.page_size import MARGIN, WIDTH
 from service.drawing.svg_elements import text_element
@@ -25,11 +25,12 @@ def occurrences_height(occurrences: Sequence[ClassOccurrence]) -> float:
 
 def draw_occurrences(
     occurrences: Sequence[ClassOccurrence],
-    unit: str,
+    node: NodeId | None,
     top: float,
     check: Callable[[], None],
 ) -> Iterator[str]:
-    """One panel per occurrence; `unit` is what the reference set consists of."""
+    """One panel per occurrence; `node` is the classified node of the pattern."""
+    unit = "graph" if node is None else "neighbourhood"
     width = (WIDTH - 2 * MARGIN - _GAP * (len(occurrences) - 1)) / max(len(occurrences), 1)
     for place, occurrence in enumerate(occurrences):
         if occurrence.shown is None:
@@ -38,17 +39,20 @@ def draw_occurrences(
         caption = f"In reference {unit} {occurrence.graph}"
         yield text_element(left, top + 22, caption, "ink", 13, weight=650)
         centre = (left + width / 2, top + _CAPTION_HEIGHT + _HEIGHT / 2)
-        yield from _graph(occurrence.shown, set(occurrence.nodes), centre, width, check)
+        ringed = None if node is None else occurrence.nodes[int(node)]
+        yield from _graph(occurrence, ringed, centre, width, check)
 
 
 def _graph(
-    graph: ResultGraph,
-    marked: set[int],
+    occurrence: ClassOccurrence,
+    ringed: int | None,
     centre: tuple[float, float],
     width: float,
     check: Callable[[], None],
 ) -> Iterator[str]:
     """Nodes of stored reference graphs are numbered, so ids are positions."""
+    graph, marked = occurrence.shown, set(occurrence.nodes)
+    assert graph is not None
     pairs = [(int(edge.source), int(edge.target)) for edge in graph.edges]
     points = layout(len(graph.nodes), pairs, check)
     low, high = points.min(axis=0), points.max(axis=0)
@@ -68,3 +72,5 @@ def _graph(
             f'<circle class="{style}" cx="{x:.1f}" cy="{y:.1f}" r="{_RADIUS:.1f}">'
             f"<title>node {node}</title></circle>"
         )
+        if node == ringed:
+            yield f'<circle class="ring" cx="{x:.1f}" cy="{y:.1f}" r="{_RADIUS + 3:.1f}"/>'

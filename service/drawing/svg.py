@@ -48,7 +48,6 @@ def to_svg(
     pattern = chosen.pattern
     places = () if pattern is None else pattern.occurrences
     footer_top = HEADER_HEIGHT + picture_height + occurrences_height(places)
-    unit = "graph" if chosen.node is None else "neighbourhood"
     title = chosen.title
     if pattern is not None and class_names:
         title = f"Pattern of class {class_name(pattern.target_class, class_names)}"
@@ -66,7 +65,7 @@ def to_svg(
         text_element(right, 40, chosen.subtitle, "muted", 12.5, anchor="end"),
         text_element(right, 63, _size(chosen), "muted", 12.5, anchor="end"),
         *picture,
-        *draw_occurrences(places, unit, HEADER_HEIGHT + picture_height, check),
+        *draw_occurrences(places, chosen.node, HEADER_HEIGHT + picture_height, check),
         f'<line class="line" x1="{MARGIN}" y1="{footer_top:.0f}" '
         f'x2="{right}" y2="{footer_top:.0f}"/>',
         *draw_probabilities(chosen, class_names, footer_top + 30),

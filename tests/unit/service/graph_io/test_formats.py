@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import xml.etree.ElementTree as ET
+from itertools import pairwise
 
 import networkx as nx
 import numpy as np
@@ -241,6 +242,23 @@ def test_occurrences_are_marked_in_their_graphs(api):
     assert styles.count("found") == 3 + 1  # and one in the legend
     faint = [one for one in parsed.iter(f"{SVG}circle") if "faint" in one.get("class")]
     assert {one.find(f"{SVG}title").text for one in faint} == {"node 0", "node 4"}
+
+
+def test_the_classified_node_is_ringed_in_occurrences(api):
+    ring = example([0, 1, 2], [(0, 1), (1, 2), (2, 0)])
+    whole = example(list(range(4)), [(0, 1), (1, 2), (2, 3), (1, 3)])
+    result = class_result(api, ring, [ClassOccurrence(graph=7, nodes=[3, 2, 1], shown=whole)])
+    document = json.loads(stored(result))
+    document["examples"][0]["node"] = 2
+    drawing = to_svg(chosen_graph(json.dumps(document).encode(), 0, 0))
+    assert "In reference neighbourhood 7" in drawing
+    circles = list(ET.fromstring(drawing).iter(f"{SVG}circle"))
+    ringed = [
+        before.find(f"{SVG}title").text
+        for before, circle in pairwise(circles)
+        if circle.get("class") == "ring" and before.find(f"{SVG}title") is not None
+    ]
+    assert ringed[:2] == ["node 2", "node 1"]  # in the pattern, and where it occurs
 
 
 def test_class_results_of_earlier_versions_are_drawn(api):
