@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -113,17 +113,29 @@ class EffectMeter:
 
     def effect(self, graph: Graph, pattern: Pattern, occurrences: dict[int, list[int]]) -> Effect:
         """`occurrences` are those in the class's graphs of the half."""
-        return Effect(self._inserted(graph), self._broken(graph, pattern, occurrences))
+        return Effect(self._inserted(graph, occurrences), self._broken(graph, pattern, occurrences))
 
-    def _inserted(self, graph: Graph) -> Change | None:
+    def _inserted(self, graph: Graph, occurrences: dict[int, list[int]]) -> Change | None:
         hosts = self._hosts
         if not hosts:
             return None
         random = [self._random_part(graph.node_count) for _ in hosts]
-        with_pattern = [self._with(host, graph) for host in hosts]
+        with_pattern = [self._with(host, self._with_features(graph, occurrences)) for host in hosts]
         with_random = [self._with(host, part) for host, part in zip(hosts, random, strict=True)]
         odds = self._log_odds([*with_pattern, *with_random])
         return Change.of(odds[: len(hosts)] - odds[len(hosts) :])
+
+    def _with_features(self, graph: Graph, occurrences: dict[int, list[int]]) -> Graph:
+        """The pattern with the node features of a random occurrence.
+
+        Types match anyway; features that are ignored in matching may matter to the GNN.
+        """
+        if not occurrences:
+            return graph
+        index = sorted(occurrences)[self._draw(len(occurrences))]
+        return replace(
+            graph, features=self._half.in_class.graphs[index].features[occurrences[index]]
+        )
 
     def _with(self, host: Graph, part: Graph) -> Graph:
         return joined(host, part, (self._draw(host.node_count), self._draw(part.node_count)))
