@@ -13,7 +13,6 @@ import typer
 from bench.classes.comparison import DATASETS as CLASS_DATASETS
 from bench.classes.comparison import class_rows
 from bench.classes.figures import ClassRow
-from bench.classes.methods import EXPLANATIONS
 from bench.console import command_line, console, show_progress, write_rows
 from bench.counterfactuals.ablation import DATASETS as ABLATION_DATASETS
 from bench.counterfactuals.ablation import KEYS as ABLATION_KEYS
@@ -206,13 +205,13 @@ def classes(
         typer.Option(help="name or path; repeatable; default: the paper's data sets"),
     ] = None,
     budget: Annotated[float, typer.Option(help="training seconds per denoiser")] = 60,
-    explanations: Annotated[int, typer.Option(min=1, help="explanations per row")] = EXPLANATIONS,
+    seeds: Annotated[int, typer.Option(min=1, help="explanations of each class")] = 10,
     full: Annotated[bool, typer.Option("--full", help="add the paper's grid of K and T")] = False,
     seed: Seed = 0,
     json_file: Json = None,
     save: Save = False,
 ) -> None:
-    """Compare class explanations: ours, the paper's sampler, real subgraphs, hill climbing."""
+    """Compare class explanations: ours, patterns mined without a denoiser, Algorithm 1."""
     rows: list[ClassRow] = []
     documents: list[dict[str, Any]] = []
     for name in dataset or CLASS_DATASETS:
@@ -223,7 +222,7 @@ def classes(
                 task,
                 target,
                 budget=budget,
-                explanations=explanations,
+                seeds=seeds,
                 full=full,
                 seed=seed,
                 on_progress=on_progress,

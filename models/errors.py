@@ -26,16 +26,6 @@ class UnknownClassError(RefusedError):
         super().__init__(f"unknown class {target_class}; the GNN has classes 0 to {classes - 1}")
 
 
-class NoReferenceGraphsError(RefusedError):
-    """A class explanation got no reference graphs to take node features from."""
-
-    def __init__(self, target_class: int) -> None:
-        super().__init__(
-            f"no reference graphs with node features for class {target_class}; "
-            "pass graphs of this class according to the GNN, or all reference graphs"
-        )
-
-
 class TooLargeError(RefusedError):
     """The graph is too large for a sampler that works on all node pairs."""
 

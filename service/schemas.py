@@ -261,16 +261,18 @@ class CounterfactualIn(Body):
 
 
 class ClassIn(Body):
-    """Asks for graphs that are typical of a class to the GNN."""
+    """Asks which patterns recur in a class, are rare elsewhere and move the GNN towards it."""
 
     kind: Literal["class"]
     gnn: GnnReference
     dataset: DatasetReference
     target_class: ClassReference
     node_count: Annotated[int, Field(ge=2, le=128)] | None = Field(
-        None, description="Nodes of the pattern; chosen automatically if not given."
+        None, description="Nodes of each pattern; 3 to 7 if not given."
     )
-    example_count: Annotated[int, Field(ge=1, le=64)] = 8
+    example_count: Annotated[int, Field(ge=1, le=64)] = Field(
+        8, description="Patterns at most, and chains of the denoiser."
+    )
     preset: Preset = Field(
         "balanced",
         description="Sets `candidates` and `steps` if they are not given. "
@@ -282,7 +284,7 @@ class ClassIn(Body):
         None, description="Graphs to choose from at each step; set by `preset` if not given."
     )
     steps: Annotated[int, Field(ge=1, le=1000)] | None = Field(
-        None, description="Denoising steps per example; set by `preset` if not given."
+        None, description="Denoising steps per chain; set by `preset` if not given."
     )
     regularisers: dict[
         RegulariserName,
@@ -290,8 +292,9 @@ class ClassIn(Body):
     ] = {}
     explainer: ClassExplainer = Field(
         "d4",
-        description="`d4`: our sampler, which also chooses and weights the examples. `d4-paper`: "
-        "the D4Explainer paper's sampler and, unless `denoiser` names another, its recipe.",
+        description="`d4`: patterns by evidence, from the denoiser and from the data. `d4-paper`: "
+        "the D4Explainer paper's Algorithm 1, which goes by the confidence of graphs standing "
+        "alone, and, unless `denoiser` names another, its recipe.",
     )
     seed: Seed = 0
     time_budget: Seconds | None = Field(None, description="Seconds for the whole job.")

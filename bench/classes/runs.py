@@ -17,84 +17,124 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from bench.classes.methods import Answers, ClassMethod, ClassTask, answers
+from bench.classes.methods import ClassMethod
+from bench.counterfactuals.instances import CPU
 from bench.denoiser_training import train_within
 from bench.gnns.target_gnns import CACHE, TargetGnn
 from bench.json_files import write_json
 from bench.progress import OnProgress
 from bench.report.provenance import code_digest, provenance
 from d4explain.gnn.graphs import Graph
+from d4explain.gnn.network import predict
+from models.classes.explain import ClassPattern, explain_class
 from models.diffusion.denoiser import Denoiser
 from models.diffusion.recipes import Objective, recipe_for
+from models.metrics.scores import density
 
 _ANSWER_CODE = (
-    *("models/**/*.py", "d4explain/gnn/**/*.py", "bench/denoiser_training.py"),
+    *("models/classes/*.py", "models/graphs/*.py", "models/realism/*.py", "d4explain/gnn/**/*.py"),
     *("bench/classes/methods.py", "bench/classes/runs.py"),
+)
+# Code that decides a trained denoiser. Explainers may change without training it again.
+_TRAINING_CODE = (
+    *("models/diffusion/**/*.py", "models/training/**/*.py", "d4explain/gnn/**/*.py"),
+    "bench/denoiser_training.py",
 )
 
 
 @dataclass(frozen=True)
-class ClassResult:
-    """A method's answers and their cost."""
+class ClassAnswer:
+    """A pattern and its figures."""
 
-    answers: Answers
+    graph: Graph
+    alone: float  # confidence of the pattern alone
+    density: float
+    class_support: float
+    other_support: float
+    effect: float
+    confidence: float | None
+    from_denoiser: bool  # whether a chain visited it
+
+
+@dataclass(frozen=True)
+class ClassResult:
+    """A method's answers for one seed, and their cost."""
+
+    answers: list[ClassAnswer]
     cpu_seconds: float
     train_seconds: float  # 0 if the method needs no denoiser
     provenance: dict[str, Any]
 
 
 class ClassRun:
+    """Explanations of one GNN; `seed` is that of the denoiser, which all explanations share."""
+
     def __init__(
         self,
         target: TargetGnn,
         training: Sequence[Graph],
         *,
         budget: float,
-        explanations: int,
         seed: int,
         on_progress: OnProgress,
         cache: Path = CACHE,
     ) -> None:
         self._target = target
         self._training = training
+        self._predicted = predict(target.gnn, training, CPU).argmax(dim=1)
         self._budget = budget
-        self._explanations = explanations
         self._seed = seed
         self._on_progress = on_progress
-        code = code_digest(_ANSWER_CODE)
-        key = json.dumps([target.folder.name, budget, explanations, seed, code])
-        digest = hashlib.sha256(key.encode()).hexdigest()[:12]
-        self.folder = cache / "classes" / f"{target.folder.name}-{digest}"
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self._folder = cache / "classes" / self._keyed(_ANSWER_CODE)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._denoiser_file = (
+            cache / "class_denoisers" / f"{self._keyed(_TRAINING_CODE)}.safetensors"
+        )
+        self._denoiser_file.parent.mkdir(parents=True, exist_ok=True)
 
-    def explain(
-        self, method: ClassMethod, reference: Sequence[Graph], label: int, nodes: int
-    ) -> ClassResult:
-        file = self.folder / f"{method.key}-class{label}-n{nodes}.json"
+    def _keyed(self, code: Sequence[str]) -> str:
+        name = self._target.folder.name
+        key = json.dumps([name, self._budget, self._seed, code_digest(code)])
+        return f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
+
+    def has_class(self, label: int) -> bool:
+        """Whether the GNN gives some training graph the class, and some another one."""
+        own = self._predicted == label
+        return bool(own.any()) and not bool(own.all())
+
+    def explain(self, method: ClassMethod, label: int, nodes: int | None, seed: int) -> ClassResult:
+        size = "auto" if nodes is None else f"n{nodes}"
+        file = self._folder / f"{method.key}-class{label}-{size}-seed{seed}.json"
         if not file.is_file():
-            task = ClassTask(self._target.gnn, reference, label, nodes)
-            denoiser, train_seconds = (None, 0.0) if method.sampler is None else self._denoiser()
+            denoiser, train_seconds = self.denoiser() if method.uses_denoiser else (None, 0.0)
             started = time.process_time()
-            explanations = answers(method, task, denoiser, self._explanations, self._seed)
+            patterns = explain_class(
+                self._target.gnn,
+                denoiser,
+                self._training,
+                (self._predicted == label).tolist(),
+                method.config(label, nodes),
+                seed=seed,
+                device=CPU,
+            ).patterns
             document = {
-                "graphs": [_document(graph) for graph in explanations.graphs],
-                "shares": explanations.shares,
+                "answers": [_document(pattern, label) for pattern in patterns],
                 "cpu_seconds": time.process_time() - started,
                 "train_seconds": train_seconds,
                 "provenance": provenance(self._seed),
             }
             write_json(file, document)
         cached = json.loads(file.read_text())
+        answers = [
+            ClassAnswer(**{**one, "graph": _graph(one["graph"])}) for one in cached["answers"]
+        ]
         return ClassResult(
-            Answers([_graph(document) for document in cached["graphs"]], cached["shares"]),
-            cached["cpu_seconds"],
-            cached["train_seconds"],
-            cached["provenance"],
+            answers, cached["cpu_seconds"], cached["train_seconds"], cached["provenance"]
         )
 
-    def _denoiser(self) -> tuple[Denoiser, float]:
+    def denoiser(self) -> tuple[Denoiser, float]:
         """Load or train the class denoiser; return it with the seconds of its training."""
-        file = self.folder / "denoiser.safetensors"
+        file = self._denoiser_file
         recipe = recipe_for(Objective.CLASS)
         if not file.is_file():
             trained = train_within(
@@ -119,8 +159,22 @@ class ClassRun:
         return denoiser.eval(), float(metadata["seconds"])
 
 
-def _document(graph: Graph) -> dict[str, Any]:
-    return {"x": graph.features.tolist(), "edges": graph.edges.tolist(), "target": graph.target}
+def _document(pattern: ClassPattern, label: int) -> dict[str, Any]:
+    graph, evidence = pattern.graph, pattern.evidence
+    return {
+        "graph": {
+            "x": graph.features.tolist(),
+            "edges": graph.edges.tolist(),
+            "target": graph.target,
+        },
+        "alone": float(pattern.probabilities[label]),
+        "density": density(graph),
+        "class_support": evidence.class_support,
+        "other_support": evidence.other_support,
+        "effect": evidence.effect.mean,
+        "confidence": evidence.confidence,
+        "from_denoiser": "denoiser" in pattern.sources,
+    }
 
 
 def _graph(document: dict[str, Any]) -> Graph:

@@ -28,8 +28,7 @@ _COLOURS = {
     "greedy_delete": "#e09f3e",
     "gnnexplainer": "#3f7cac",
     "random": "#9a9a9a",
-    "real_best20": "#3f7cac",
-    "hill_climbing": "#e09f3e",
+    "mined": "#3f7cac",
 }
 _OTHER_COLOUR = "#c9c9c9"
 _PANELS_PER_ROW = 3
@@ -157,7 +156,7 @@ def _class_confidence(rows: Sequence[Row]) -> Figure | None:
             heights = [
                 next(
                     (
-                        row["confidence"]
+                        row["confidence_alone"] or 0.0
                         for row in dataset_rows
                         if (row["label"], row["nodes"], row["method"]) == (*case, method)
                     ),
@@ -173,10 +172,10 @@ def _class_confidence(rows: Sequence[Row]) -> Figure | None:
             if nodes in paper:
                 ends = (position - 0.45, position + 0.45)
                 axes.hlines(paper[nodes], *ends, color="black", label="paper")
-        ticks = [f"{label}, {nodes}" for label, nodes in cases]
+        ticks = [f"{label}, {nodes or 'chosen'}" for label, nodes in cases]
         axes.set_xticks(range(len(cases)), ticks, rotation=40, ha="right")
         axes.set_xlabel("class, nodes")
-        axes.set_ylabel("confidence")
+        axes.set_ylabel("confidence alone")
 
     return _panels(_distinct(rows, "dataset"), draw_dataset)
 

@@ -9,7 +9,7 @@ from typing import Any
 from bench.report.believability_tables import believability_tables
 from bench.report.markdown import table
 from bench.report.missed_targets import is_post_hoc
-from bench.report.paper_figures import CF_ACC_AUC, CLASS_CONFIDENCE, GNN_ACCURACY
+from bench.report.paper_figures import CF_ACC_AUC, GNN_ACCURACY
 from bench.report.results_store import COMMANDS, Results, Row
 from bench.report.targets.classes import default_rows
 from bench.report.targets.counterfactual import excess_mmd
@@ -113,22 +113,22 @@ _CLASS_COLUMNS = {
     "dataset": "data set",
     "label": "class",
     "nodes": "N",
-    "confidence": "confidence",
-    "paper": "confidence, paper",
-    "possible_confidence": "confidence, best possible",
-    "confidence d4_paper": "confidence, `d4_paper`",
-    "confidence real_best20": "confidence, `real_best20`",
+    "seeds": "seeds",
+    "motif": "shows the class",
+    "motif mined": "shows the class, `mined`",
+    "class_support": "in class",
+    "other_support": "elsewhere",
+    "effect": "effect",
+    "contrast d4_paper": "contrast, `d4_paper`",
+    "effect d4_paper": "effect, `d4_paper`",
+    "confidence_alone": "alone",
+    "confidence_alone d4_paper": "alone, `d4_paper`",
+    "paper_confidence": "alone, paper",
     "density": "density",
-    "density_heldout": "density, held-out",
-    "unique": "unique",
-    "unique real_best20": "unique, `real_best20`",
-    "effective": "effective",
-    "recurrence": "recurrence",
-    "motif_rate": "motif rate",
-    "motif_rate real_random": "motif rate, `real_random`",
-    "mmd_heldout": "MMD",
-    "mmd_heldout d4_paper": "MMD, `d4_paper`",
-    "seconds": "CPU s per 100",
+    "density d4_paper": "density, `d4_paper`",
+    "paper_density": "density, paper",
+    "from_denoiser": "by a chain",
+    "seconds": "CPU s",
 }
 _TYPICALITY_COLUMNS = {
     "dataset": "data set",
@@ -306,11 +306,11 @@ def _class_tables(results: Results) -> list[str]:
     """One line per data set, class and size; figures of other methods beside those of `d4`."""
     lines = []
     for ours in default_rows(results):
-        line = {**ours, "paper": CLASS_CONFIDENCE.get(ours["dataset"], {}).get(ours["nodes"])}
+        case = {name: ours[name] for name in ("dataset", "label", "nodes")}
+        line = {**ours, "nodes": "chosen" if ours["nodes"] is None else ours["nodes"]}
         for column in _CLASS_COLUMNS:
             key, _, method = column.partition(" ")
             if method:
-                case = {name: ours[name] for name in ("dataset", "label", "nodes")}
                 other: Row = results.row("classes", **case, method=method) or {}
                 line[column] = other.get(key)
         lines.append(line)

@@ -33,22 +33,20 @@ _COUNTERFACTUAL_COLUMNS = {
 
 _CLASS_COLUMNS = {
     "method": "method",
+    "seeds": "seeds",
+    "n": "answers",
+    "motif": "shows the class",
+    "class_support": "in class",
+    "other_support": "elsewhere",
+    "contrast": "contrast",
+    "effect": "effect",
     "confidence": "confidence",
-    "paper_confidence": "paper",
-    "possible_confidence": "best possible",
+    "confidence_alone": "alone",
+    "paper_confidence": "alone, paper",
     "density": "density",
-    "density_heldout": "density held-out",
-    "connected": "connected",
-    "valence_broken": "valence exceeded",
-    "unique": "unique",
-    "effective": "effective",
-    "recurrence": "recurrence",
-    "motif_rate": "motif rate",
-    "motif_rate_random": "motif rate, random",
-    "motif_rate_distinct": "motif rate, distinct",
-    "mmd_heldout": "MMD held-out",
-    "mmd_floor": "MMD floor",
-    "seconds": "CPU s per 100",
+    "paper_density": "density, paper",
+    "from_denoiser": "by a chain",
+    "seconds": "CPU s",
 }
 
 _TYPICALITY_COLUMNS = {
@@ -204,11 +202,12 @@ def typicality_table(rows: Sequence[dict[str, Any]]) -> Table:
 
 def class_tables(rows: Sequence[ClassRow]) -> list[Table]:
     """One table per data set, class and size."""
-    tables: dict[tuple[str, int, int], Table] = {}
+    tables: dict[tuple[str, int, int | None], Table] = {}
     for row in rows:
         case = (row.dataset, row.label, row.nodes)
         if case not in tables:
-            tables[case] = Table(title=f"{row.dataset}, class {row.label}, {row.nodes} nodes")
+            size = "size chosen" if row.nodes is None else f"{row.nodes} nodes"
+            tables[case] = Table(title=f"{row.dataset}, class {row.label}, {size}")
             _add_columns(tables[case], _CLASS_COLUMNS.values())
         values = asdict(row)
         if row.k is not None:

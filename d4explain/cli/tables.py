@@ -123,26 +123,26 @@ def _verdict_lines(result: CounterfactualResult) -> list[str]:
 
 
 def class_table(results: Sequence[ClassResult], class_names: Sequence[str] | None = None) -> Table:
-    """One row per class: its best example and the MMD of all examples to the reference set."""
-    table = _table("Class explanations")
+    """One row per class: its first pattern, or why there is none."""
+    table = _table("Class explanations: the first pattern of each class")
     table.add_column("class")
-    for name in ("share", "confidence", "nodes", "edges", "connected", "MMD", "null 95 %"):
+    for name in ("nodes", "edges", "in class", "elsewhere", "effect", "alone", "found by"):
         table.add_column(name, justify="right")
     for result in results:
         target = class_names[result.target_class] if class_names else str(result.target_class)
         if not result.examples:
-            table.add_row(target, "[yellow]no example found")
+            table.add_row(escape(target), f"[yellow]none: {escape(result.reason or '')}")
             continue
         best = result.examples[0]
         table.add_row(
-            target,
-            format_number(best.share, ".1%"),
-            format_number(best.confidence, ".3f"),
+            escape(target),
             str(len(best.graph.nodes)),
             str(len(best.graph.edges)),
-            "yes" if best.connected else "no",
-            format_number(result.mmd.sum if result.mmd else None, ".3f"),
-            format_number(result.mmd.null_quantiles.get("0.95") if result.mmd else None, ".3f"),
+            format_number(best.support.in_class, ".0%"),
+            format_number(best.support.elsewhere, ".0%"),
+            format_number(best.effect.mean, "+.1f"),
+            format_number(best.confidence_alone),
+            ", ".join(best.found_by),
         )
     return table
 

@@ -168,11 +168,108 @@ class Typicality(Document):
     calibration_graphs: int  # held-out reference graphs
 
 
-class ClassExample(Document):
+class Support(Document):
+    """How often a pattern occurs as an induced subgraph with matching node types.
+
+    The unit is a reference graph, or a node and its neighbourhood if the GNN classifies nodes; the
+    pattern's marked node then lies on that node. Features that are no node type are ignored.
+    """
+
+    in_class: Annotated[
+        float, Field(ge=0, le=1, description="Share of the graphs that the GNN gives the class.")
+    ]
+    elsewhere: Annotated[
+        float | None,
+        Field(ge=0, le=1, description="Share of the other graphs; `null` if there are none."),
+    ]
+    class_count: int  # sampled graphs of the class; the search did not use them if there are enough
+    other_count: int
+
+
+class EffectChange(Document):
+    """Mean change of the class's log-odds beyond that of a random change of the same size."""
+
+    mean: float
+    standard_error: float
+    graph_count: int  # changed graphs, each possibly several times
+
+
+class Effect(Document):
+    """What a pattern does to the GNN, in log-odds of the class."""
+
+    mean: Annotated[
+        float, Field(description="(inserted - broken) / 2; above 0: towards the class.")
+    ]
+    inserted: Annotated[
+        EffectChange | None,
+        Field(
+            description="The pattern hangs by one random edge on graphs of other classes, compared "
+            "with random connected parts of the same size. For nodes, the GNN classifies the "
+            "marked node of the pattern. `null` if there are no such graphs."
+        ),
+    ]
+    broken: Annotated[
+        EffectChange | None,
+        Field(
+            description="Edges of its occurrences are deleted from graphs of the class until none "
+            "is left (at most 12), compared with as many random deletions. `null` if fewer than "
+            "two graphs contain the pattern."
+        ),
+    ]
+
+
+class ClassOccurrence(Document):
+    """One place of a pattern in the reference set."""
+
+    # Position of the graph in the reference set; for node classifiers that of the sampled
+    # neighbourhood.
+    graph: int
+    nodes: list[int]  # position in that graph of each node of the pattern
+    shown: ResultGraph | None = None  # the whole graph; only of the first occurrences
+
+
+class ChainStepGraph(Document):
+    step: int
     graph: ResultGraph
-    prediction: Prediction
-    confidence: float
-    denoiser_likelihood: float  # log-likelihood per node under the denoiser
+
+
+class ClassExample(Document):
+    """A pattern of a class with its evidence."""
+
+    graph: ResultGraph
+    support: Support
+    contrast: Annotated[
+        float | None, Field(description="`support.in_class` - `support.elsewhere`.")
+    ]
+    effect: Effect
+    confidence: Annotated[
+        float | None,
+        Field(
+            description="Mean probability of the class in reference graphs that contain the "
+            "pattern; `null` if none of the sampled ones does."
+        ),
+    ]
+    prediction: Prediction  # of the pattern alone
+    confidence_alone: Annotated[
+        float,
+        Field(
+            description="The paper's confidence: probability of the class for the pattern standing "
+            "alone. The GNN may never have seen such small graphs."
+        ),
+    ]
+    found_by: Annotated[
+        list[Literal["denoiser", "data"]],
+        Field(
+            description="`denoiser`: a chain of the diffusion model visited it. `data`: mined from "
+            "reference graphs."
+        ),
+    ]
+    chain: Annotated[
+        list[ChainStepGraph],
+        Field(description="Some steps of that chain, last the pattern; empty without one."),
+    ]
+    occurrences: list[ClassOccurrence]  # in graphs of the class, one per graph
+    denoiser_likelihood: float | None  # log-likelihood per node under the denoiser
     density: Annotated[
         float,
         Field(
@@ -181,12 +278,6 @@ class ClassExample(Document):
         ),
     ]
     connected: bool
-    # The example's weight in the class: the weighted examples are closest to the class in MMD, with
-    # a preference for patterns that recur. None for the explainer `d4-paper`.
-    share: float | None = None
-    # Share of the class's reference graphs that contain the example; None if counting takes too
-    # long.
-    recurrence: float | None = None
     node: NodeId | None = None  # the classified node; None if the GNN classifies graphs
     molecule: GeneratedMolecule | None = None  # None if the GNN has no featuriser for SMILES
 
@@ -240,7 +331,17 @@ class Receipt(Document):
 class ClassResult(Document):
     kind: Literal["class"] = "class"
     target_class: int
-    examples: list[ClassExample]  # largest share first
+    examples: list[ClassExample]  # best first
+    reason: Annotated[
+        str | None, Field(description="Why there is no example; `null` if there are some.")
+    ] = None
+    tells_small_graphs_apart: Annotated[
+        bool,
+        Field(
+            description="Whether the GNN's log-odds differ between small parts of the class's "
+            "graphs standing alone. If not, `confidence_alone` says nothing."
+        ),
+    ] = True
     mmd: Mmd | None
     timings: Timings
     receipt: Receipt

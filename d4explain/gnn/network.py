@@ -254,6 +254,11 @@ def _inputs(graphs: SparseGraphs | DenseGraphs) -> dict[int, Tensor]:
 
 def predict(gnn: Gnn, graphs: Sequence[Graph], device: torch.device) -> Tensor:
     """Class probabilities [graph, class] on the CPU, by the sparse form in eval mode."""
+    return predicted_logits(gnn, graphs, device).softmax(dim=1)
+
+
+def predicted_logits(gnn: Gnn, graphs: Sequence[Graph], device: torch.device) -> Tensor:
+    """Logits [graph, class] on the CPU, by the sparse form in eval mode."""
     was_training = gnn.training
     gnn.eval()
     try:
@@ -266,7 +271,7 @@ def predict(gnn: Gnn, graphs: Sequence[Graph], device: torch.device) -> Tensor:
         gnn.train(was_training)
     if not logits:
         return torch.empty(0, gnn.spec.classes)
-    return torch.cat(logits).softmax(dim=1)
+    return torch.cat(logits)
 
 
 def predict_nodes(gnn: Gnn, graph: Graph, device: torch.device) -> Tensor:

@@ -1,189 +1,242 @@
-"""Class explanation: reverse sampling in which the GNN picks among the denoiser's candidates.
+"""Class explanation: patterns that recur in a class, are rare elsewhere and move the GNN to it.
 
-The sampler `paper` is Algorithm 1 of D4Explainer. The sampler `guided` differs in three ways. Two
-thirds of the candidates come from fresh parts of class graphs, with the chain's edges or their own.
-The GNN's choice is regularised. The answers come from all steps, not only from the last: a set of
-confident graphs that together resemble the class, each with its share of it. There are fewer
-answers than chains if more would resemble the class less.
+The sampler `guided` takes candidates from reverse chains of the denoiser, in which the GNN judges
+graphs inside graphs of other classes, and from the reference graphs. It measures them on reference
+graphs that took no part in the search, and keeps those whose contrast and effect are positive.
+The sampler `paper` is Algorithm 1 of D4Explainer: the GNN judges graphs standing alone, and all of
+them are answers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
-from d4explain.gnn.graphs import Graph, from_dense
+from d4explain.gnn.graphs import Graph, from_dense, to_dense
 from d4explain.gnn.network import Gnn, predict
+from models.classes.candidates import Candidate, Source, shortlisted
+from models.classes.config import ClassConfig
+from models.classes.effects import class_log_odds
+from models.classes.evidence import Evidence, EvidenceMeter
 from models.classes.node_features import ClassParts
-from models.classes.regularisers import Regulariser, regularisers_for
+from models.classes.pool import ChainStep, Pool
+from models.classes.ranking import RankedPattern, ranking
+from models.classes.reference_graphs import ReferenceGraphs
 from models.classes.reverse_sampling import ChainConfig, Chains
-from models.classes.selection import Pool, select_graphs
+from models.classes.variants import are_variants
 from models.diffusion.edge_denoiser import EdgeDenoiser
-from models.errors import NoReferenceGraphsError, UnknownClassError
-from models.graphs.connectivity import component_counts
+from models.errors import UnknownClassError
+from models.metrics.scores import is_connected
 
-Sampler = Literal["guided", "paper"]
-
-# Sizes tried when none is given; denoisers of the class objective train mostly on 4 to 12 nodes.
-_LARGEST_SIZE = 12
-_SIZES_TRIED = 4
-_PILOT_STEPS = 5
-_PILOT_CHAINS = 8
-_PARTS = 1_000  # sampled parts of class graphs that the answers should resemble
-_RANDOM = 200  # random graphs, the baseline for resemblance
-# A size is good if the best graphs of its pilot score at most this much less than the best size's.
-_SIZE_TOLERANCE = 0.1
+# Sizes of patterns if none is given; larger ones mix a motif with pieces of its surroundings.
+_SIZES = (3, 4, 5, 6, 7)
+_HOSTS = 3  # graphs of other classes in which chains judge candidates
+_MAX_HOST_NODES = 60
+_SMALL_GRAPHS = 200  # parts of reference graphs that the GNN classifies alone
+# The GNN tells small graphs apart if the standard deviation of their log-odds is above this, and
+# above this share of that of whole graphs.
+_MIN_SPREAD = 1e-3
+_MIN_SPREAD_SHARE = 0.02
 
 
 @dataclass(frozen=True)
-class ClassConfig:
-    target_class: int
-    nodes: int | None = None  # N; None means chosen per chain
-    chains: int = 8  # R
-    candidates: int = 20  # K
-    steps: int = 30  # T
-    sampler: Sampler = "guided"
-    repeats: bool = False  # answers of `paper` may be isomorphic
-    regularisers: tuple[Regulariser, ...] | None = None  # None means the sampler's default
-
-    def __post_init__(self) -> None:
-        if min(self.chains, self.candidates, self.steps) < 1:
-            raise ValueError(f"chains, candidates and steps must be at least 1, got {self}")
-        if self.nodes is not None and self.nodes < 1:
-            raise ValueError(f"nodes must be at least 1, got {self.nodes}")
-        if self.sampler not in ("guided", "paper"):
-            raise ValueError(f"sampler must be 'guided' or 'paper', got {self.sampler!r}")
-        if self.repeats and self.sampler != "paper":
-            raise ValueError(f"repeats needs the sampler 'paper', got {self.sampler!r}")
-
-    @property
-    def resolved_regularisers(self) -> tuple[Regulariser, ...]:
-        if self.regularisers is not None:
-            return self.regularisers
-        return regularisers_for() if self.sampler == "guided" else ()
-
-
-@dataclass(frozen=True)
-class ClassEffort:
-    candidates: int
-    steps: int
-
-
-# Presets of K and T.
-CLASS_PRESETS: dict[str, ClassEffort] = {
-    "fast": ClassEffort(candidates=10, steps=10),
-    "balanced": ClassEffort(candidates=ClassConfig.candidates, steps=ClassConfig.steps),
-    "thorough": ClassEffort(candidates=30, steps=50),
-}
-
-
-@dataclass(frozen=True)
-class ClassGraph:
+class ClassPattern:
     graph: Graph
-    probabilities: Tensor  # [class], by the sparse GNN
-    likelihood: float  # log-likelihood per node under the denoiser
+    probabilities: Tensor  # [class], of the pattern alone, by the sparse GNN
+    likelihood: float | None  # log-likelihood per node under the denoiser; None without one
     connected: bool
-    share: float | None  # share of the class; None for the sampler `paper`
+    sources: tuple[Source, ...]
+    evidence: Evidence
+    chain: tuple[ChainStep, ...]  # steps that led to it; empty if no chain did
+
+
+@dataclass(frozen=True)
+class ClassExplanation:
+    patterns: list[ClassPattern]
+    reason: str | None  # why there is no pattern; None if there are some
+    tells_small_graphs_apart: bool  # whether the GNN does, standing alone
+    reference: ReferenceGraphs
 
 
 def explain_class(
     gnn: Gnn,
-    denoiser: EdgeDenoiser,
-    reference: Sequence[Graph],
+    denoiser: EdgeDenoiser | None,
+    graphs: Sequence[Graph],
+    is_in_class: Sequence[bool],
     config: ClassConfig,
     *,
     seed: int,
     device: torch.device,
     should_stop: Callable[[], bool] = lambda: False,
     on_step: Callable[[int, int], None] = lambda step, steps: None,
-) -> list[ClassGraph]:
-    """Samples graphs with a high probability of the target class, no two isomorphic.
+) -> ClassExplanation:
+    """Explains a class by patterns, no two alike, best first.
 
-    Answers are sorted by their share of the class, then by probability. `reference` are graphs of
-    that class; node features and sizes come from them. If stopped early, it returns the best so
-    far, and nothing before the first step.
+    `graphs` are reference graphs and `is_in_class` says which the GNN gives the class. Without a
+    denoiser, all candidates come from the reference graphs. If stopped early, it uses what the
+    chains visited so far.
     """
     if not 0 <= config.target_class < gnn.spec.classes:
         raise UnknownClassError(config.target_class, gnn.spec.classes)
+    if denoiser is None and config.sampler == "paper":
+        raise ValueError("the sampler 'paper' needs a denoiser")
     generator = torch.Generator().manual_seed(seed)
-    parts = ClassParts(reference, generator)
-    if parts.empty:
-        raise NoReferenceGraphsError(config.target_class)
     gnn.eval()
-    denoiser.eval()
-    grid = _sizes(parts) if config.nodes is None else (config.nodes,)
-    chains = Chains(
-        gnn,
-        denoiser,
-        ChainConfig(
-            target_class=config.target_class,
-            candidates=config.candidates,
-            guided=config.sampler == "guided",
-            repeats=config.repeats,
-            regularisers=config.resolved_regularisers,
-        ),
-        parts=parts,
-        sizes=grid,
-        generator=generator,
-        device=device,
-    )
-    pilot_steps = min(_PILOT_STEPS, config.steps) if len(grid) > 1 else 0
-    total = pilot_steps + config.steps
-    sizes = [grid[0]] * config.chains
-    pilot = None
-    if pilot_steps:
-        pilot_sizes = [size for size in grid for _ in range(_PILOT_CHAINS)]
-        pilot = chains.run(pilot_sizes, pilot_steps, should_stop, lambda step: on_step(step, total))
-        if pilot is not None:
-            scores = {size: pilot.mean_best(size, _PILOT_CHAINS) for size in grid}
-            least = max(scores.values()) - _SIZE_TOLERANCE
-            good_sizes = [size for size in grid if scores[size] >= least]
-            sizes = [good_sizes[chain % len(good_sizes)] for chain in range(config.chains)]
-    visited = chains.run(
-        sizes, config.steps, should_stop, lambda step: on_step(pilot_steps + step, total)
-    )
-    pool = pilot if visited is None else visited
-    if pool is None:
-        return []
+    reference = ReferenceGraphs.of(graphs, is_in_class, generator)
+    label, totals = config.target_class, reference.totals
+    if not totals.in_class:
+        reason = f"the GNN gives no reference graph class {label}"
+        return ClassExplanation([], reason, True, reference)
+    parts = ClassParts(reference.search.in_class.graphs, generator)
+    sizes = _sizes(parts) if config.nodes is None else (config.nodes,)
+    chains, pool = None, None
+    if denoiser is not None:
+        chains = Chains(
+            gnn,
+            denoiser.eval(),
+            _chain_config(config),
+            parts=parts,
+            sizes=sizes,
+            hosts=_hosts(reference) if config.sampler == "guided" else [],
+            generator=generator,
+            device=device,
+        )
+        per_chain = [sizes[chain % len(sizes)] for chain in range(config.chains)]
+        pool = chains.run(
+            per_chain, config.steps, should_stop, lambda step: on_step(step, config.steps)
+        )
+    small = [parts.draw(sizes[draw % len(sizes)]) for draw in range(_SMALL_GRAPHS)]
+    apart = _tells_small_graphs_apart(gnn, small, reference, label, device)
+    meter = EvidenceMeter(gnn, label, reference, generator=generator, device=device)
     if config.sampler == "paper":
-        best = pool.log_confidence.argsort(descending=True, stable=True)[: config.chains]
-        return _ranked(gnn, pool.select(best), None, config, device)
-    drawn = [parts.draw(sizes[place % len(sizes)]) for place in range(_PARTS)]
-    random = chains.random_graphs([sizes[place % len(sizes)] for place in range(_RANDOM)])
-    selected = select_graphs(pool, drawn, from_dense(random), config.chains)
-    return _ranked(gnn, selected.pool, selected.shares, config, device)
+        found = _all_visited(pool, meter)
+        reason = "the sampling was stopped before its first step"
+    elif totals.elsewhere:
+        candidates = shortlisted(reference, pool, sizes, generator, should_stop)
+        found = _convincing(candidates, meter, reference)[: config.chains]
+        reason = _nothing_convinces(label, apart)
+    else:
+        found = []
+        reason = f"the GNN gives every reference graph class {label}: nothing is rarer elsewhere"
+    patterns = _patterns(gnn, found, pool, chains, device)
+    if config.sampler == "paper":
+        patterns.sort(key=lambda one: -float(one.probabilities[label]))
+    return ClassExplanation(patterns, None if patterns else reason, apart, reference)
+
+
+@dataclass(frozen=True)
+class _Found:
+    graph: Graph
+    sources: tuple[Source, ...]
+    visited: int | None  # position in the pool
+    evidence: Evidence
 
 
 def _sizes(parts: ClassParts) -> tuple[int, ...]:
-    """Even steps from half the typical size of the class's connected parts up to it."""
-    largest = parts.typical_size(_LARGEST_SIZE)
-    smallest = (largest + 1) // 2
-    steps = _SIZES_TRIED - 1
-    return tuple(
-        sorted({smallest + round(i * (largest - smallest) / steps) for i in range(steps + 1)})
+    """The sizes that the class's graphs have room for."""
+    largest = max(2, parts.typical_size(max(_SIZES)))
+    return tuple(size for size in _SIZES if size <= largest) or (largest,)
+
+
+def _chain_config(config: ClassConfig) -> ChainConfig:
+    return ChainConfig(
+        target_class=config.target_class,
+        candidates=config.candidates,
+        guided=config.sampler == "guided",
+        repeats=config.repeats,
+        regularisers=config.resolved_regularisers,
     )
 
 
-def _ranked(
-    gnn: Gnn, best: Pool, shares: Tensor | None, config: ClassConfig, device: torch.device
-) -> list[ClassGraph]:
-    graphs = from_dense(best.graphs)
-    probabilities = predict(gnn, graphs, device)
-    per_node = best.log_likelihood / best.graphs.mask.sum(dim=1)
-    components = component_counts(best.graphs).tolist()
-    answers = [
-        ClassGraph(
-            graph=graphs[position],
-            probabilities=probabilities[position],
-            likelihood=float(per_node[position]),
-            connected=components[position] == 1,
-            share=None if shares is None else float(shares[position]),
-        )
-        for position in range(len(graphs))
+def _hosts(reference: ReferenceGraphs) -> list[Graph]:
+    small = [
+        graph for graph in reference.search.elsewhere.graphs if graph.node_count <= _MAX_HOST_NODES
     ]
-    target = config.target_class
-    return sorted(answers, key=lambda one: (-(one.share or 0), -float(one.probabilities[target])))
+    return small[:_HOSTS]
+
+
+def _tells_small_graphs_apart(
+    gnn: Gnn,
+    small: Sequence[Graph],
+    reference: ReferenceGraphs,
+    label: int,
+    device: torch.device,
+) -> bool:
+    """Whether log-odds of small graphs spread at all, compared with those of whole graphs."""
+    half = reference.measured
+    whole = [*half.in_class.graphs, *half.elsewhere.graphs]
+    spread = [
+        float(class_log_odds(gnn, some, label, device).std(correction=0)) for some in (small, whole)
+    ]
+    return spread[0] > max(_MIN_SPREAD, _MIN_SPREAD_SHARE * spread[1])
+
+
+def _all_visited(pool: Pool | None, meter: EvidenceMeter) -> list[_Found]:
+    graphs = [] if pool is None else from_dense(pool.graphs)
+    return [
+        _Found(graph, ("denoiser",), place, meter.measure(graph))
+        for place, graph in enumerate(graphs)
+    ]
+
+
+def _convincing(
+    candidates: Sequence[Candidate], meter: EvidenceMeter, reference: ReferenceGraphs
+) -> list[_Found]:
+    """The candidates with positive contrast and effect, in order."""
+    measured = [
+        _Found(one.graph, one.sources, one.visited, meter.measure(one.graph)) for one in candidates
+    ]
+    found = [one for one in measured if one.evidence.is_positive]
+    order = ranking(
+        [
+            RankedPattern(
+                one.graph,
+                one.evidence.in_class,
+                one.evidence.elsewhere,
+                one.evidence.effect.necessity,
+            )
+            for one in found
+        ],
+        class_graphs=reference.measured.in_class.count,
+        other_graphs=reference.measured.elsewhere.count,
+        are_alike=lambda one, other: are_variants(found[one].graph, found[other].graph, reference),
+    )
+    return [found[position] for position in order]
+
+
+def _nothing_convinces(label: int, apart: bool) -> str:
+    reason = (
+        f"no pattern is more frequent in class {label} than elsewhere and moves the GNN towards it"
+    )
+    return reason if apart else f"{reason}; the GNN cannot tell small graphs apart"
+
+
+def _patterns(
+    gnn: Gnn,
+    found: Sequence[_Found],
+    pool: Pool | None,
+    chains: Chains | None,
+    device: torch.device,
+) -> list[ClassPattern]:
+    if not found:
+        return []
+    graphs = [one.graph for one in found]
+    probabilities = predict(gnn, graphs, device)
+    likelihood: list[float] | None = None
+    if chains is not None:
+        likelihood = chains.clean_log_likelihood(to_dense(graphs)).tolist()
+    return [
+        ClassPattern(
+            graph=one.graph,
+            probabilities=probabilities[place],
+            likelihood=None if likelihood is None else likelihood[place] / one.graph.node_count,
+            connected=is_connected(one.graph),
+            sources=one.sources,
+            evidence=one.evidence,
+            chain=() if pool is None or one.visited is None else tuple(pool.history(one.visited)),
+        )
+        for place, one in enumerate(found)
+    ]

@@ -10,8 +10,8 @@ import torch
 
 from d4explain.gnn.graphs import Graph
 from models.classes.regularisers import DegreeLimits
+from models.graphs.node_kinds import are_categories
 from models.graphs.subgraphs import connected_subgraph, neighbours_of
-from models.metrics.recurrence import are_categories
 
 _TRIES = 8  # parts drawn in search of one that is large enough
 _SIZED_PARTS = 64  # parts for the typical size

@@ -16,7 +16,7 @@ from torch import Tensor
 from d4explain.gnn.graphs import DenseGraphs, Graph
 from models.graphs.connectivity import component_counts
 from models.graphs.isomorphism import graph_codes, row_keys
-from models.metrics.recurrence import are_categories
+from models.graphs.node_kinds import are_categories
 
 RegulariserName = Literal["likelihood", "connectivity", "valence", "recurrence", "sparsity", "size"]
 
@@ -242,16 +242,4 @@ def regularised(
     total = log_confidence
     for regulariser in regularisers:
         total = total + regulariser.weight * regulariser.score(candidates)
-    return total
-
-
-def faults_of(candidates: Candidates, regularisers: Sequence[Regulariser]) -> Tensor:
-    """-Σ weight · score without likelihood and recurrence: [batch], in nats.
-
-    Those two count for a set of answers; the others must hold for each answer.
-    """
-    total = candidates.graphs.adjacency.new_zeros(candidates.graphs.count)
-    for regulariser in regularisers:
-        if not isinstance(regulariser, Likelihood | Recurrence):
-            total = total - regulariser.weight * regulariser.score(candidates)
     return total

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from d4explain.gnn.graphs import DenseGraphs, to_dense
+from d4explain.gnn.graphs import DenseGraphs, Graph, to_dense
 from d4explain.gnn.network import Gnn
 from models.classes.node_features import ClassParts
+from models.classes.pool import Pool, distinct
 from models.classes.regularisers import (
     Candidates,
     Recurrence,
     ReferenceShape,
     Regulariser,
-    faults_of,
     regularised,
 )
-from models.classes.selection import TARGET_LOG_CONFIDENCE, Pool, distinct
 from models.diffusion.edge_denoiser import EdgeDenoiser
 from models.diffusion.noise import NoiseLevel, add_noise, symmetric_uniform
 from models.graphs.isomorphism import graph_codes
@@ -31,6 +31,8 @@ _PARTS_PER_SIZE = 16  # reference subgraphs per size that the regularisers compa
 _PARTS_COUNTED = 400  # reference subgraphs per size in which a graph's recurrence is counted
 _NUMBERS_PER_PAIR = 8  # that the regularisers need
 _NUMBERS_PER_PASS = 2**22  # in one pass of either network
+# A higher log f is not worth a worse value of a regulariser.
+_TARGET_LOG_CONFIDENCE = math.log(0.995)
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,11 @@ class ChainConfig:
 
 
 class Chains:
-    """Runs chains in parallel; a batch may hold chains of different sizes."""
+    """Runs chains in parallel; a batch may hold chains of different sizes.
+
+    `hosts` are graphs of other classes in which the GNN judges candidates. Without any, it judges
+    them alone, as in the paper.
+    """
 
     def __init__(
         self,
@@ -53,6 +59,7 @@ class Chains:
         *,
         parts: ClassParts,
         sizes: Sequence[int],
+        hosts: Sequence[Graph],
         generator: torch.Generator,
         device: torch.device,
     ) -> None:
@@ -60,6 +67,7 @@ class Chains:
         self._denoiser = denoiser
         self._parts = parts
         self._config = config
+        self._hosts = hosts
         self._generator = generator
         self._device = device
         self._reference = self._measured_reference(sizes)
@@ -74,29 +82,30 @@ class Chains:
         """Good graphs of all steps, or of the last step for `paper`; None if stopped before one."""
         noisy = self.random_graphs(sizes)  # G_T
         good: list[DenseGraphs] = []  # each chain's first, second, … best of a step
+        step_of: list[int] = []  # the step of each batch
+        steps_taken: list[DenseGraphs] = []
         for step in range(steps):
             if should_stop():
                 break
             best = self._best(noisy, 0.5 * (1 - step / steps))
+            steps_taken.append(best[0])
             good = [*good, *best] if self._config.guided else best
+            step_of = [*step_of, *[step] * len(best)] if self._config.guided else [step]
             left = _level(0.5 * (1 - (step + 1) / steps), noisy)
             noisy = add_noise(best[0], left, self._generator)
             report(step + 1)
-        return self._evaluated(_joined(good)) if good else None
-
-    def _evaluated(self, graphs: DenseGraphs) -> Pool:
-        if not self._config.repeats:
-            graphs = distinct(graphs)
-        log_likelihood = self._clean_log_likelihood(graphs)
-        log_confidence = self._log_confidence(graphs)
-        scores = self._scores(graphs, log_confidence, log_likelihood)
-        faults = torch.cat(
-            [
-                faults_of(candidates, self._config.regularisers)
-                for _, candidates in self._candidates(graphs, log_likelihood)
-            ]
+        if not good:
+            return None
+        graphs, chains = _joined(good), len(sizes)
+        kept = torch.arange(graphs.count) if self._config.repeats else distinct(graphs)
+        graphs = graphs.select(kept)
+        return Pool(
+            graphs,
+            self.clean_log_likelihood(graphs),
+            chain=[place % chains for place in kept.tolist()],
+            step=[step_of[place // chains] for place in kept.tolist()],
+            steps=steps_taken,
         )
-        return Pool(graphs, log_confidence, log_likelihood, scores, faults)
 
     def random_graphs(self, sizes: Sequence[int]) -> DenseGraphs:
         """ER(N, 1/2) with the features of parts of class graphs."""
@@ -161,7 +170,7 @@ class Chains:
         seen = to_dense([part for part in drawn if part.edge_count] or drawn)
         return ReferenceShape.of(
             seen,
-            self._clean_log_likelihood(seen),
+            self.clean_log_likelihood(seen),
             max(sizes),
             limits=self._parts.degree_limits(),
             frequency=self._frequencies(sizes),
@@ -178,7 +187,7 @@ class Chains:
             counts.update(graph_codes(to_dense(drawn), features=self._parts.kinds))
         return {code: count / _PARTS_COUNTED for code, count in counts.items()}
 
-    def _clean_log_likelihood(self, graphs: DenseGraphs) -> Tensor:
+    def clean_log_likelihood(self, graphs: DenseGraphs) -> Tensor:
         """Log-likelihood of every pair given the rest, comparable between steps: [batch]."""
         results = []
         for some in self._passes(graphs, 2 * self._denoiser.hidden):
@@ -192,7 +201,12 @@ class Chains:
         return torch.cat(results)
 
     def _log_confidence(self, graphs: DenseGraphs) -> Tensor:
-        """log f(C | G): [batch]."""
+        """log f(C | G), or its mean over the graphs that G hangs on by an edge: [batch]."""
+        hosts = self._hosts if graphs.edge_attributes is None else []
+        hung = [self._hung_on(host, graphs) for host in hosts] or [graphs]
+        return torch.stack([self._log_confidence_of(batch) for batch in hung]).mean(dim=0)
+
+    def _log_confidence_of(self, graphs: DenseGraphs) -> Tensor:
         results = []
         for some in self._passes(graphs, 1):
             with torch.inference_mode():
@@ -200,25 +214,37 @@ class Chains:
             results.append(logits.log_softmax(dim=1)[:, self._config.target_class])
         return torch.cat(results)
 
+    def _hung_on(self, host: Graph, graphs: DenseGraphs) -> DenseGraphs:
+        """Every graph beside the host, with an edge between random nodes; the marked node stays."""
+        own = to_dense([host])
+        size, count = host.node_count, graphs.count
+        width = size + graphs.mask.shape[1]
+        adjacency = graphs.adjacency.new_zeros(count, width, width)
+        adjacency[:, :size, :size] = own.adjacency
+        adjacency[:, size:, size:] = graphs.adjacency
+        place = torch.randint(size, (count,), generator=self._generator)
+        chances = torch.rand(count, generator=self._generator)
+        end = size + (chances * graphs.mask.sum(dim=1)).long()
+        row = torch.arange(count)
+        adjacency[row, place, end] = adjacency[row, end, place] = 1
+        return DenseGraphs(
+            adjacency,
+            torch.cat([own.features.expand(count, -1, -1), graphs.features], dim=1),
+            torch.cat([own.mask.expand(count, -1), graphs.mask], dim=1),
+            None if graphs.targets is None else graphs.targets + size,
+        )
+
     def _scores(
         self, graphs: DenseGraphs, log_confidence: Tensor, log_likelihood: Tensor
     ) -> Tensor:
         """Regularised log-confidence; `guided` caps it first, so that the regularisers decide."""
         if self._config.guided:
-            log_confidence = log_confidence.clamp(max=TARGET_LOG_CONFIDENCE)
-        return torch.cat(
-            [
-                regularised(log_confidence[some], candidates, self._config.regularisers)
-                for some, candidates in self._candidates(graphs, log_likelihood)
-            ]
-        )
-
-    def _candidates(
-        self, graphs: DenseGraphs, log_likelihood: Tensor
-    ) -> Iterator[tuple[Tensor, Candidates]]:
-        """Positions and candidates in batches that fit one pass of the regularisers."""
+            log_confidence = log_confidence.clamp(max=_TARGET_LOG_CONFIDENCE)
+        scores = []
         for some in self._passes(graphs, _NUMBERS_PER_PAIR):
-            yield some, Candidates(graphs.select(some), log_likelihood[some], self._reference)
+            candidates = Candidates(graphs.select(some), log_likelihood[some], self._reference)
+            scores.append(regularised(log_confidence[some], candidates, self._config.regularisers))
+        return torch.cat(scores)
 
     @staticmethod
     def _passes(graphs: DenseGraphs, numbers_per_pair: int) -> tuple[Tensor, ...]:

@@ -41,13 +41,19 @@ def connected_subgraph(
         node = boundary[int(choice * len(boundary))]
         position[node] = len(position)
         boundary.extend(neighbours[node])
+    return induced_subgraph(graph, neighbours, list(position))
+
+
+def induced_subgraph(graph: Graph, neighbours: Neighbours, nodes: Sequence[int]) -> Graph:
+    """The subgraph on the given nodes, in their order; a marked node must be among them."""
+    position = {node: place for place, node in enumerate(nodes)}
     edges = [
         (node, other)
-        for node in position
+        for node in nodes
         for other in neighbours[node]
         if node < other and other in position
     ]
-    kept = torch.tensor(list(position))
+    kept = torch.tensor(list(nodes))
     old = torch.tensor(edges, dtype=torch.int64).reshape(-1, 2)
     new = torch.tensor(
         [(position[node], position[other]) for node, other in edges], dtype=torch.int64
@@ -56,7 +62,7 @@ def connected_subgraph(
         graph,
         features=graph.features[kept],
         edges=new.sort(dim=1).values.T.contiguous(),
-        target=None if graph.target is None else 0,
+        target=None if graph.target is None else position[graph.target],
         edge_attributes=_attributes_of(graph, old),
     )
 

@@ -63,14 +63,14 @@ class GraphStatistics:
             spectrum=float(kernels.spectrum.mean()),
         )
 
-    def null(self, n: int, draws: int, seed: int, shares: Tensor | None = None) -> Tensor:
+    def null(self, n: int, draws: int, seed: int) -> Tensor:
         """`null_distribution` for a seed: [draws], cached for the next set of the same size."""
-        key = (n, draws, seed, None if shares is None else tuple(shares.tolist()))
+        key = (n, draws, seed)
         if key not in self._nulls:
             if len(self._nulls) == _MAX_CACHED_NULLS:
                 self._nulls.pop(next(iter(self._nulls)))
             generator = torch.Generator().manual_seed(seed)
-            self._nulls[key] = null_distribution(self, n, draws, generator, shares)
+            self._nulls[key] = null_distribution(self, n, draws, generator)
         return self._nulls[key]
 
     @cached_property
@@ -138,30 +138,18 @@ def statistics(graphs: Sequence[Graph]) -> GraphStatistics:
     return GraphStatistics(degree, clustering, spectrum)
 
 
-def mmd(a: GraphStatistics, b: GraphStatistics, shares: Tensor | None = None) -> MmdScore:
-    """MMD² of each statistic; `shares` [graph of a] weight the graphs of a and add up to 1."""
+def mmd(a: GraphStatistics, b: GraphStatistics) -> MmdScore:
+    """MMD² of each statistic."""
     between = kernels_between(a, b)
-    own = a.own if shares is None else _weighted_means(a.kernels, shares)
 
     def squared(own: float, other: float, cross: Tensor) -> float:
-        mean = cross.mean() if shares is None else (shares.double() @ cross).mean()
-        return own + other - 2 * float(mean)
+        return own + other - 2 * float(cross.mean())
 
     return MmdScore(
-        degree=squared(own.degree, b.own.degree, between.degree),
-        clustering=squared(own.clustering, b.own.clustering, between.clustering),
-        spectrum=squared(own.spectrum, b.own.spectrum, between.spectrum),
+        degree=squared(a.own.degree, b.own.degree, between.degree),
+        clustering=squared(a.own.clustering, b.own.clustering, between.clustering),
+        spectrum=squared(a.own.spectrum, b.own.spectrum, between.spectrum),
     )
-
-
-def _weighted_means(kernels: Kernels, shares: Tensor) -> MmdScore:
-    """Means of the kernels of a set with itself, weighted by the shares of its graphs."""
-    weights = shares.double()
-
-    def mean(kernel: Tensor) -> float:
-        return float(weights @ kernel @ weights)
-
-    return MmdScore(mean(kernels.degree), mean(kernels.clustering), mean(kernels.spectrum))
 
 
 def null_distribution(
@@ -169,13 +157,11 @@ def null_distribution(
     n: int,
     draws: int,
     generator: torch.Generator,
-    shares: Tensor | None = None,
 ) -> Tensor:
     """Sums of MMD² between `n` graphs drawn from the reference and its m other graphs: [draws].
 
     With s marking the drawn graphs and K the sum of the three kernels, it is
-    sᵀKs/n² + (1-s)ᵀK(1-s)/m² - 2 sᵀK(1-s)/(nm), in float64. `shares` [n], which add up to 1,
-    replace the weights 1/n of the drawn graphs.
+    sᵀKs/n² + (1-s)ᵀK(1-s)/m² - 2 sᵀK(1-s)/(nm), in float64.
     """
     if not 1 <= n < reference.count:
         raise ValueError(
@@ -185,8 +171,7 @@ def null_distribution(
     total = reference.kernels.sum  # [graph, graph]
     order = torch.rand(draws, reference.count, generator=generator).argsort(dim=1)
     weights = torch.full_like(order, 0, dtype=torch.float64)  # s/n - (1-s)/m per draw
-    drawn = torch.full((n,), 1 / n, dtype=torch.float64) if shares is None else shares.double()
-    weights.scatter_(1, order[:, :n], drawn.expand(draws, n))
+    weights.scatter_(1, order[:, :n], 1 / n)
     weights.scatter_(1, order[:, n:], -1 / (reference.count - n))
     return ((weights @ total) * weights).sum(dim=1)
 

@@ -21,7 +21,7 @@ _MIN_SHOWN_CHANGE = 0.005  # the numbers have two decimals
 
 
 def footer_height(chosen: ChosenGraph, types: NodeTypes) -> int:
-    legend_rows = (4 if chosen.before is not None else 2) + (chosen.node is not None)
+    legend_rows = (4 if chosen.before is not None else 3) + (chosen.node is not None)
     legend_rows += len(types.entries) + bool(types.entries)
     probabilities = 46 + _ROW_HEIGHT * len(_shown_classes(chosen))
     return max(probabilities, 30 + _LEGEND_ROW_HEIGHT * legend_rows) + 24
@@ -32,7 +32,7 @@ def class_name(index: int, names: GnnNames) -> str:
 
 
 def draw_probabilities(chosen: ChosenGraph, names: GnnNames, top: float) -> Iterator[str]:
-    caption = "Probability before and after" if chosen.before else "Probability"
+    caption = "Probability before and after" if chosen.before else "The pattern alone"
     yield text_element(MARGIN, top, caption, "ink", 13, weight=650)
     for row, index in enumerate(_shown_classes(chosen)):
         y = top + 14 + _ROW_HEIGHT * row
@@ -58,6 +58,8 @@ def draw_legend(chosen: ChosenGraph, types: NodeTypes, top: float) -> Iterator[s
     yield text_element(left, top, "Edges", "ink", 13, weight=650)
     pairs = edge_pairs(chosen)
     entries = [("kept", "of the pattern", len(pairs.kept))]
+    if chosen.pattern is not None and chosen.pattern.occurrences:
+        entries.append(("found", "where it occurs", len(pairs.kept)))
     if chosen.before is not None:
         entries = [
             ("kept", "kept", len(pairs.kept)),
@@ -71,7 +73,8 @@ def draw_legend(chosen: ChosenGraph, types: NodeTypes, top: float) -> Iterator[s
         y += _LEGEND_ROW_HEIGHT
     if chosen.node is not None:
         yield f'<circle class="ring" cx="{left + 18}" cy="{y - 4}" r="7"/>'
-        name = f"explained: {shortened(str(chosen.node), 12)}"
+        role = "explained" if chosen.pattern is None else "classified"
+        name = f"{role}: {shortened(str(chosen.node), 12)}"
         yield text_element(left + 46, y, name, "ink", 12.5)
         y += _LEGEND_ROW_HEIGHT
     if types.entries:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from d4explain.contracts.features.gnn_names import GnnNames
-from d4explain.contracts.results import Edit, Molecule, Prediction
+from d4explain.contracts.results import Edit, Effect, Molecule, Prediction, Support
 from service.drawing.footer_svg import class_name, draw_legend, draw_probabilities, footer_height
 from service.drawing.graph_svg import draw_graph
 from service.drawing.molecule_svg import draw_generated, draw_molecule
 from service.drawing.node_types import NodeTypes, node_types
+from service.drawing.occurrence_svg import draw_occurrences, occurrences_height
 from service.drawing.page_size import HEADER_HEIGHT, MARGIN, WIDTH
 from service.drawing.svg_elements import escaped, text_element
 from service.graph_io.chosen_graph import ChosenGraph
@@ -25,6 +26,7 @@ text{font-family:ui-sans-serif,system-ui,-apple-system,'Segoe UI',Roboto,'Noto S
 .kept{stroke:#a3adb8;stroke-width:1.6}.added{stroke:#1a7f37;stroke-width:3.2}
 .removed{stroke:#cf222e;stroke-width:2.6;stroke-dasharray:6 5}
 .node{stroke:#ffffff;stroke-width:1.5}.touched{stroke:#1f2328;stroke-width:2.2}
+.found{stroke:#0969da;stroke-width:3.2}.faint{fill:#c8d1da}
 .ring{fill:none;stroke:#8250df;stroke-width:3}.spot{fill:transparent}.molecule{color:#1f2328}
 .k0{fill:#6ea8dc}.k1{fill:#e8b04b}.k2{fill:#a58bd8}.k3{fill:#5fb7ae}.k4{fill:#d98ab3}.k5{fill:#a8a090}
 .inside{fill:#10222f;font-weight:600}.beside{fill:#1f2328;stroke:#ffffff;stroke-width:3;paint-order:stroke}
@@ -33,6 +35,7 @@ text{font-family:ui-sans-serif,system-ui,-apple-system,'Segoe UI',Roboto,'Noto S
 .bg{fill:#0d1117}.ink{fill:#e6edf3}.muted{fill:#9198a1}.line{stroke:#30363d}
 .kept{stroke:#656c76}.added{stroke:#3fb950}.removed{stroke:#f85149}
 .node{stroke:#0d1117}.touched{stroke:#f0f6fc}.ring{stroke:#ab7df8}
+.found{stroke:#4493f8}.faint{fill:#3d444d}
 .beside{fill:#e6edf3;stroke:#0d1117}.molecule{color:#e6edf3}
 .track{fill:#21262d}.before{fill:#656c76}.after{fill:#4493f8}.gain{fill:#3fb950}.loss{fill:#f85149}
 }
@@ -48,21 +51,27 @@ def to_svg(
     # A structural formula shows the elements; circles need colours and a legend.
     types = node_types(chosen.graph.nodes, names) if molecule is None else NodeTypes()
     picture, picture_height = molecule or draw_graph(chosen, types, check)
-    footer_top = HEADER_HEIGHT + picture_height
+    pattern = chosen.pattern
+    places = () if pattern is None else pattern.occurrences
+    footer_top = HEADER_HEIGHT + picture_height + occurrences_height(places)
+    title = chosen.title
+    if pattern is not None and names.class_name(pattern.target_class) is not None:
+        title = f"Pattern of class {names.class_name(pattern.target_class)}"
     height = f"{footer_top + footer_height(chosen, types):.0f}"
     effect, right = _effect(chosen, names), WIDTH - MARGIN
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
         f'viewBox="0 0 {WIDTH} {height}" role="img">',
-        f"<title>{escaped(f'{chosen.title}: {effect}')}</title>",
+        f"<title>{escaped(f'{title}: {effect}')}</title>",
         f"<desc>{escaped(_description(chosen))}</desc>",
         f"<style>{_STYLE}</style>",
         f'<rect class="bg" width="{WIDTH}" height="{height}" rx="8"/>',
-        text_element(MARGIN, 40, chosen.title, "ink", 20, weight=650),
+        text_element(MARGIN, 40, title, "ink", 20, weight=650),
         text_element(MARGIN, 63, effect, "ink", 14),
         text_element(right, 40, chosen.subtitle, "muted", 12.5, anchor="end"),
         text_element(right, 63, _size(chosen), "muted", 12.5, anchor="end"),
         *picture,
+        *draw_occurrences(places, chosen.node, HEADER_HEIGHT + picture_height, check),
         f'<line class="line" x1="{MARGIN}" y1="{footer_top:.0f}" '
         f'x2="{right}" y2="{footer_top:.0f}"/>',
         *draw_probabilities(chosen, names, footer_top + 30),
@@ -92,10 +101,18 @@ def _draw_molecule(chosen: ChosenGraph) -> tuple[list[str], float] | None:
 
 def _effect(chosen: ChosenGraph, names: GnnNames) -> str:
     after = _shown_prediction(chosen.after, names)
+    if chosen.pattern is not None and chosen.pattern.support is not None:
+        return _evidence(chosen.pattern.support, chosen.pattern.effect)
     if chosen.before is None:
         return f"The GNN predicts {after}"
     before = _shown_prediction(chosen.before, names)
     return f"{before} {'becomes' if chosen.is_answer else 'stays'} {after}"
+
+
+def _evidence(support: Support, effect: Effect | None) -> str:
+    elsewhere = "" if support.elsewhere is None else f", in {support.elsewhere:.0%} of others"
+    moved = "" if effect is None else f"; effect {effect.mean:+.1f} log-odds"
+    return f"In {support.in_class:.0%} of the class{elsewhere}{moved}"
 
 
 def _shown_prediction(prediction: Prediction, names: GnnNames) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from service.examples.class_explanations import CLASS_EXPLANATION
 from service.examples.datasets import (
     DATASET,
     DATASET_IN,
@@ -54,6 +55,7 @@ __all__ = [
     "ARCHIVE_IN",
     "BLACK_BOX_IN",
     "CANCELED_JOB",
+    "CLASS_EXPLANATION",
     "CLASS_IN",
     "COUNTERFACTUAL_IN",
     "CYTOSCAPE",

@@ -10,7 +10,9 @@ from pydantic import TypeAdapter
 from d4explain.contracts.counterfactual_results import ClosestMiss, ExplainedNode, Verdict
 from d4explain.contracts.job_states import Stage
 from d4explain.contracts.results import (
+    ClassOccurrence,
     Edit,
+    Effect,
     GeneratedMolecule,
     Molecule,
     NodeId,
@@ -18,6 +20,7 @@ from d4explain.contracts.results import (
     ResultEdge,
     ResultGraph,
     ResultNode,
+    Support,
 )
 from service.graph_io.json_parts import JsonPart
 from service.http.faults import reject
@@ -41,7 +44,20 @@ _TITLES: dict[Verdict | None, str] = {
     "brittle": "Brittle counterfactual",
     "unjudged": "Counterfactual",
 }
-_SHARE = TypeAdapter[float | None](float | None)
+_SUPPORT = TypeAdapter[Support](Support)
+_CLASS_EFFECT = TypeAdapter[Effect](Effect)
+_OCCURRENCE = TypeAdapter[ClassOccurrence](ClassOccurrence)
+_SHOWN_OCCURRENCES = 2
+
+
+@dataclass(frozen=True)
+class ChosenPattern:
+    """What a drawing tells about a pattern of a class; None in results of earlier versions."""
+
+    target_class: int
+    support: Support | None
+    effect: Effect | None
+    occurrences: tuple[ClassOccurrence, ...]  # with their whole graphs
 
 
 @dataclass(frozen=True)
@@ -58,6 +74,7 @@ class ChosenGraph:
     node: NodeId | None = None  # the explained node, if the GNN classifies nodes
     # of a graph posted as SMILES, or of a class example
     molecule: Molecule | GeneratedMolecule | None = None
+    pattern: ChosenPattern | None = None  # of class explanations
 
     @property
     def positions(self) -> dict[NodeId, int]:
@@ -135,12 +152,13 @@ def _class_example(result: dict[str, JsonPart], graph: int, alternative: int) ->
     _check_index("graph", graph, len(examples), "examples")
     _check_index("alternative", alternative, 1, "alternative per example")
     example = examples[graph].members()
-    node, share = _optional(_NODE_ID, example, "node"), _optional(_SHARE, example, "share")
+    node = _optional(_NODE_ID, example, "node")
+    target_class = int(result["target_class"].text)
+    places = example["occurrences"].elements() if "occurrences" in example else []
+    occurrences = [_OCCURRENCE.validate_json(place.text) for place in places[:_SHOWN_OCCURRENCES]]
     return ChosenGraph(
-        title=f"Typical {'graph' if node is None else 'node'} of class "
-        f"{int(result['target_class'].text)}",
-        subtitle=f"example {graph + 1} of {len(examples)}"
-        + ("" if share is None else f", {share:.1%} of the class"),
+        title=f"Pattern of class {target_class}",
+        subtitle=f"pattern {graph + 1} of {len(examples)}",
         graph=_graph(example),
         edits=(),
         before=None,
@@ -148,6 +166,12 @@ def _class_example(result: dict[str, JsonPart], graph: int, alternative: int) ->
         is_answer=True,
         node=node,
         molecule=_optional(_GENERATED_MOLECULE, example, "molecule"),
+        pattern=ChosenPattern(
+            target_class,
+            _optional(_SUPPORT, example, "support"),
+            _optional(_CLASS_EFFECT, example, "effect"),
+            tuple(one for one in occurrences if one.shown is not None),
+        ),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -54,14 +55,14 @@ class GraphQuery(BaseModel):
 
 
 def document_or_graph(
-    description: str, model: type[BaseModel], example: dict[str, Any]
+    description: str, documents: Mapping[str, tuple[type[BaseModel], dict[str, Any]]]
 ) -> dict[int | str, dict[str, Any]]:
     """Describes the responses of a route that returns a document, or one graph by `format`."""
     return {
         200: response_variants(
             description,
             {
-                "json": (model, example),
+                **documents,
                 "cytoscape": (CytoscapeDocument, examples.CYTOSCAPE),
                 "pyg": (PygDocument, examples.PYG),
             },
@@ -79,7 +80,8 @@ def document_or_graph(
     "once it exists; its SHA-256 is that in `answers` of the explanation. `format` returns one "
     "graph instead, as for the explanation.",
     responses=document_or_graph(
-        "The answer, or one of its graphs.", CounterfactualResult, examples.PROVISIONAL_RESULT
+        "The answer, or one of its graphs.",
+        {"json": (CounterfactualResult, examples.PROVISIONAL_RESULT)},
     ),
     openapi_extra={"parameters": [IF_NONE_MATCH]},
 )

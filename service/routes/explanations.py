@@ -196,7 +196,11 @@ def list_explanations(
     "`alternative`, best first, of graph `graph`. An explained node is marked. If there is no "
     "counterfactual, SVG draws the closest miss. A PyG dict can be posted unchanged.",
     responses=document_or_graph(
-        "The explanation, or one of its graphs.", ExplanationResource, examples.EXPLANATION
+        "The explanation, or one of its graphs.",
+        {
+            "json": (ExplanationResource, examples.EXPLANATION),
+            "class": (ExplanationResource, examples.CLASS_EXPLANATION),
+        },
     ),
     openapi_extra={"parameters": [PREFER, IF_NONE_MATCH]},
 )

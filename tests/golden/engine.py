@@ -36,7 +36,8 @@ from d4explain.gnn.spec import (
     LinearLayer,
     PoolLayer,
 )
-from models.classes.explain import ClassConfig, ClassGraph, explain_class
+from models.classes.config import ClassConfig
+from models.classes.explain import ClassPattern, explain_class
 from models.counterfactual.explain import (
     CounterfactualConfig,
     CounterfactualOutcome,
@@ -63,7 +64,7 @@ FILES = {
     "mutagenicity": "Mutagenicity.zip",
     "tree_cycle": "Tree_Cycle.npz",
 }
-_CLASS_REFERENCE = 100  # graphs of the class that a class explanation reads
+_CLASS_REFERENCE = 100  # graphs of the class, and others, that a class explanation reads
 
 
 @dataclass(frozen=True)
@@ -131,10 +132,15 @@ class GoldenData:
         part = self.node_instance(identity, spec)
         return self.task.test.graphs[identity] if part is None else part.graph
 
-    def class_graphs(self, label: int) -> list[Graph]:
+    def class_graphs(self, label: int) -> tuple[list[Graph], list[bool]]:
+        """Graphs of the class by label and as many others, and which are of the class."""
         train = self.task.train
-        positions = (train.labels == label).nonzero()[:, 0].tolist()
-        return [train.graphs[position] for position in positions[:_CLASS_REFERENCE]]
+        own, others = (
+            (train.labels == label).nonzero()[:, 0].tolist()[:_CLASS_REFERENCE],
+            (train.labels != label).nonzero()[:, 0].tolist()[:_CLASS_REFERENCE],
+        )
+        graphs = [train.graphs[position] for position in own + others]
+        return graphs, [True] * len(own) + [False] * len(others)
 
 
 class GoldenEngine:
@@ -189,11 +195,15 @@ class GoldenEngine:
         """Of class 0 of graph classifiers, of class 1 (the motif) of node classifiers."""
         label = 0 if self._data.task.whole is None else 1
         config = replace(_CLASS_SETTINGS[sampler], target_class=label)
-        reference = self._data.class_graphs(label)
         found = explain_class(
-            self._gnn, self._class_denoiser, reference, config, seed=seed, device=CPU
+            self._gnn,
+            self._class_denoiser,
+            *self._data.class_graphs(label),
+            config,
+            seed=seed,
+            device=CPU,
         )
-        return [_class_document(one) for one in found]
+        return [_class_document(one) for one in found.patterns]
 
 
 def _outcome_document(graph: Graph, outcome: CounterfactualOutcome) -> Document:
@@ -235,7 +245,7 @@ def _found_document(graph: Graph, before: torch.Tensor, found: FoundCounterfactu
     }
 
 
-def _class_document(found: ClassGraph) -> Document:
+def _class_document(found: ClassPattern) -> Document:
     return {
         "edges": found.graph.edges.T.tolist(),
         "features": found.graph.features.tolist(),
@@ -244,7 +254,9 @@ def _class_document(found: ClassGraph) -> Document:
         "probabilities": found.probabilities.tolist(),
         "likelihood": found.likelihood,
         "connected": found.connected,
-        "share": found.share,
+        "support": [found.evidence.class_support, found.evidence.other_support],
+        "effect": found.evidence.effect.mean,
+        "occurrences": len(found.evidence.occurrences),
     }
 
 

@@ -1,4 +1,4 @@
-"""Explains a class by generated graphs that the GNN assigns to it with high confidence."""
+"""Explains a class by patterns that recur in it, are rare elsewhere and move the GNN towards it."""
 
 from __future__ import annotations
 
@@ -6,30 +6,28 @@ import time
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
 
 from d4explain.contracts.features.featurisers import featuriser_of
 from d4explain.contracts.features.gnn_names import gnn_names
 from d4explain.contracts.requests import ClassRequest
 from d4explain.contracts.results import ClassResult
 from d4explain.gnn.graphs import Graph
-from models.classes.explain import CLASS_PRESETS, ClassConfig, ClassGraph, explain_class
+from models.classes.config import CLASS_PRESETS, ClassConfig
+from models.classes.explain import ClassExplanation, ClassPattern, explain_class
 from models.classes.regularisers import DEFAULT_WEIGHTS, Regulariser, regularisers_for
 from models.graphs.subgraphs import connected_subgraph, neighbours_of
 from models.metrics.mmd import statistics
-from models.metrics.recurrence import SubgraphIndex
+from models.realism.node_types import TypeSource
 from store.catalogue import gnns
 from worker.execution.control import Control
 from worker.execution.handler_api import HandlerContext, HandlerOutput
 from worker.handlers.explainers import SAMPLERS
 from worker.handlers.explanation_output import explanation_output
-from worker.loading.job_inputs import JobInputs, read_inputs, read_request
-from worker.reporting.documents import class_example
+from worker.loading.job_inputs import read_inputs, read_request
+from worker.reporting.class_documents import class_example
 from worker.reporting.receipts import form_warnings, receipt, timings
 from worker.reporting.reference_distances import Distance, distance_to_reference
 
-_RECURRENCE_GRAPHS = 200  # class graphs that are searched for the explanations
-_MAX_PLACEMENTS = 400_000  # node placements tried in that search: about one second
 _MMD_SUBGRAPHS = 400  # subgraphs of class graphs that the MMD compares with
 
 
@@ -40,7 +38,8 @@ def handle_class_explanation(context: HandlerContext) -> HandlerOutput:
     summary = {
         "target_class": request.target_class,
         "examples": len(result.examples),
-        "best_confidence": max((example.confidence for example in result.examples), default=None),
+        "best_contrast": result.examples[0].contrast if result.examples else None,
+        "reason": result.reason,
     }
     return explanation_output(context, result, summary)
 
@@ -49,16 +48,19 @@ def class_result(context: HandlerContext, request: ClassRequest, started: float)
     inputs = read_inputs(context.store, context.claim)
     library = context.library
     gnn, denoiser = library.gnn(inputs.gnn), library.denoiser(inputs.required_denoiser)
-    reference = _class_reference(context, inputs, request.target_class)
+    graphs = library.reference(inputs.gnn, inputs.dataset).graphs
+    predicted = library.reference_predictions(inputs.gnn, inputs.dataset).argmax(dim=1)
+    is_in_class = (predicted == request.target_class).tolist()
     config = _class_config(request)
     loaded = time.monotonic()
     monitor = _SamplingMonitor(
         context.control, None if request.time_budget is None else loaded + request.time_budget
     )
-    examples = explain_class(
+    explanation = explain_class(
         gnn,
         denoiser,
-        reference.graphs,
+        graphs,
+        is_in_class,
         config,
         seed=request.seed,
         device=library.device,
@@ -67,21 +69,19 @@ def class_result(context: HandlerContext, request: ClassRequest, started: float)
     )
     context.control.raise_if_stopped()
     explained = time.monotonic()
-    distance = _distance(examples, reference.graphs, request.seed)
-    recurrences = _recurrences(examples, reference.graphs, request.seed)
+    in_class = [graph for graph, own in zip(graphs, is_in_class, strict=True) if own]
+    distance = _distance(explanation.patterns, in_class, request.seed)
     featuriser = featuriser_of(inputs.gnn.spec)
     return ClassResult(
         target_class=request.target_class,
         examples=[
             class_example(
-                example,
-                request.target_class,
-                recurrence,
-                featuriser,
-                gnn_names(inputs.gnn.spec),
+                pattern, request.target_class, graphs, featuriser, gnn_names(inputs.gnn.spec)
             )
-            for example, recurrence in zip(examples, recurrences, strict=True)
+            for pattern in explanation.patterns
         ],
+        reason=explanation.reason,
+        tells_small_graphs_apart=explanation.tells_small_graphs_apart,
         mmd=distance.mmd,
         timings=timings(started, loaded, explained),
         receipt=receipt(
@@ -94,14 +94,13 @@ def class_result(context: HandlerContext, request: ClassRequest, started: float)
                 "steps": monitor.steps,
                 "chains": config.chains,
                 "candidates": config.candidates,
-                "class_reference_graphs": len(reference.graphs),
+                "class_reference_graphs": len(in_class),
             },
         ),
         warnings=[
             *form_warnings(gnn),
-            *reference.warnings,
             *monitor.warnings,
-            *_other_class_warnings(examples, request.target_class),
+            *_evidence_warnings(explanation, gnns.classifies_nodes(inputs.gnn)),
             *distance.warnings,
         ],
     )
@@ -117,46 +116,6 @@ def _class_config(request: ClassRequest) -> ClassConfig:
         steps=preset.steps if request.steps is None else request.steps,
         sampler=SAMPLERS[request.explainer],
         regularisers=_regularisers(request),
-    )
-
-
-@dataclass(frozen=True)
-class _ClassReference:
-    graphs: list[Graph]
-    warnings: tuple[str, ...] = ()
-
-
-def _class_reference(context: HandlerContext, inputs: JobInputs, target: int) -> _ClassReference:
-    """Reference graphs (or nodes) that the GNN assigns to the class.
-
-    If there are none, those labelled with the class; if there are none either, all of them.
-    """
-    unit = "node" if gnns.classifies_nodes(inputs.gnn) else "graph"
-    reference = context.library.reference(inputs.gnn, inputs.dataset)
-    probabilities = context.library.reference_predictions(inputs.gnn, inputs.dataset)
-    predicted = probabilities.argmax(dim=1)
-    by_gnn = [reference.graphs[i] for i in (predicted == target).nonzero()[:, 0].tolist()]
-    if by_gnn:
-        return _ClassReference(by_gnn)
-    by_label = [
-        graph
-        for graph, label in zip(reference.graphs, reference.labels, strict=True)
-        if label == target
-    ]
-    if by_label:
-        return _ClassReference(
-            by_label,
-            (
-                f"the GNN assigns no reference {unit} to class {target}; "
-                f"node features come from the {unit}s labelled with that class",
-            ),
-        )
-    return _ClassReference(
-        reference.graphs,
-        (
-            f"the GNN assigns no reference {unit} to class {target} and no {unit} is labelled "
-            f"with it; node features come from all reference {unit}s",
-        ),
     )
 
 
@@ -181,12 +140,27 @@ class _SamplingMonitor:
         self.control.progress("sampling", step, steps)
 
 
-def _other_class_warnings(examples: list[ClassGraph], target: int) -> list[str]:
-    """Low confidence alone does not show that another class is more probable."""
-    missed = sum(int(example.probabilities.argmax()) != target for example in examples)
-    if not missed:
-        return []
-    return [f"the GNN assigns {missed} of {len(examples)} examples to another class"]
+def _evidence_warnings(explanation: ClassExplanation, of_nodes: bool) -> list[str]:
+    unit = "nodes" if of_nodes else "graphs"
+    reference = explanation.reference
+    warnings = []
+    if not explanation.tells_small_graphs_apart:
+        warnings.append(
+            "the GNN gives all small graphs standing alone nearly the same log-odds, so "
+            "confidence_alone says nothing"
+        )
+    if explanation.patterns and reference.ignores_features:
+        warnings.append(
+            "patterns match by node types and edges; other node features are ignored"
+            if reference.types.source is not TypeSource.NONE
+            else "patterns match by edges only; node features are measurements and are ignored"
+        )
+    if explanation.patterns and not reference.independent:
+        warnings.append(
+            f"the reference set has too few {unit} to measure patterns on others than those they "
+            "were found in, so support and effect may be too high"
+        )
+    return warnings
 
 
 def _regularisers(request: ClassRequest) -> tuple[Regulariser, ...] | None:
@@ -209,55 +183,25 @@ def _resolved_config(request: ClassRequest, config: ClassConfig) -> dict[str, ob
     }
 
 
-def _recurrences(
-    examples: list[ClassGraph], reference: list[Graph], seed: int
-) -> list[float | None]:
-    """For each example, the share of the class's graphs that contain it.
-
-    Many graphs are sampled. None if counting took too many placements.
-    """
-    generator = torch.Generator().manual_seed(seed)
-    chosen = torch.randperm(len(reference), generator=generator)[:_RECURRENCE_GRAPHS].tolist()
-    index = SubgraphIndex([reference[position] for position in chosen])
-    counts = [
-        index.containing(example.graph, _MAX_PLACEMENTS // len(examples)) for example in examples
-    ]
-    return [None if count is None else count / index.count for count in counts]
-
-
-def _distance(examples: list[ClassGraph], reference: list[Graph], seed: int) -> Distance:
-    """MMD to connected subgraphs of class graphs with the sizes of the examples, by share.
+def _distance(patterns: list[ClassPattern], reference: list[Graph], seed: int) -> Distance:
+    """MMD to connected subgraphs of class graphs with the sizes of the patterns.
 
     Whole graphs would not be comparable: their spectra and degrees differ by size alone.
     """
-    if not examples:
+    if not patterns:
         return Distance(None)
     generator = torch.Generator().manual_seed(seed)
-    shares = _shares(examples)
-    sized_as = torch.multinomial(
-        shares, _MMD_SUBGRAPHS, replacement=True, generator=generator
-    ).tolist()
     chosen = torch.randint(len(reference), (_MMD_SUBGRAPHS,), generator=generator).tolist()
     neighbours = {index: neighbours_of(reference[index]) for index in set(chosen)}
     subgraphs = [
         connected_subgraph(
             reference[index],
             neighbours[index],
-            examples[example].graph.node_count,
+            patterns[place % len(patterns)].graph.node_count,
             generator,
         )
-        for example, index in zip(sized_as, chosen, strict=True)
+        for place, index in enumerate(chosen)
     ]
     return distance_to_reference(
-        [example.graph for example in examples],
-        statistics(subgraphs),
-        seed=seed,
-        shares=shares,
+        [pattern.graph for pattern in patterns], statistics(subgraphs), seed=seed
     )
-
-
-def _shares(examples: list[ClassGraph]) -> Tensor:
-    """[example]; equal shares if the sampler reports none."""
-    equal = 1 / len(examples)
-    shares = [equal if example.share is None else example.share for example in examples]
-    return torch.tensor(shares, dtype=torch.float64)

@@ -17,11 +17,9 @@ from d4explain.contracts.counterfactual_results import (
     Transfers,
     UnseenPattern,
 )
-from d4explain.contracts.features.featurisers import SmilesFeaturiser
 from d4explain.contracts.features.gnn_names import GnnNames
 from d4explain.contracts.requests import CanonicalGraph
 from d4explain.contracts.results import (
-    ClassExample,
     Edit,
     Prediction,
     ResultEdge,
@@ -30,12 +28,11 @@ from d4explain.contracts.results import (
 )
 from d4explain.gnn.errors import RefusedError
 from d4explain.gnn.graphs import Graph
-from models.classes.explain import ClassGraph
 from models.counterfactual import result as models_result
 from models.counterfactual.explain import CounterfactualOutcome, FoundCounterfactual, FoundEdit
-from models.metrics.scores import density, fidelity, mean_jaccard_distance
+from models.metrics.scores import fidelity, mean_jaccard_distance
 from models.witnesses.transfer import Transfer
-from worker.cases.editable_molecules import EditableMolecule, generated_molecule
+from worker.cases.editable_molecules import EditableMolecule
 
 
 def rounded(value: float) -> float:
@@ -51,10 +48,10 @@ class NonFiniteAnswerError(RefusedError):
         )
 
 
-_UNNAMED = GnnNames()
+UNNAMED = GnnNames()
 
 
-def prediction(probabilities: Tensor, names: GnnNames = _UNNAMED) -> Prediction:
+def prediction(probabilities: Tensor, names: GnnNames = UNNAMED) -> Prediction:
     if not bool(torch.isfinite(probabilities).all()):
         raise NonFiniteAnswerError
     predicted = int(probabilities.argmax())
@@ -88,7 +85,7 @@ def counterfactual_answer(
     node: ExplainedNode | None = None,
     molecule: EditableMolecule | None = None,
     *,
-    names: GnnNames = _UNNAMED,
+    names: GnnNames = UNNAMED,
 ) -> CounterfactualAnswer:
     """`document` is the edited graph: the posted one, or the neighbourhood of a node in it."""
     before = outcome.probabilities
@@ -112,7 +109,7 @@ def counterfactual_answer(
         closest_miss=None
         if miss is None
         else _closest_miss(document, before, miss, molecule, names),
-        diversity=_rounded_if_known(diversity),
+        diversity=rounded_if_known(diversity),
         gnn_evaluations=outcome.gnn_evaluations,
         gnn_gradients=outcome.gnn_gradients,
         seconds=rounded(outcome.seconds),
@@ -135,11 +132,11 @@ def _counterfactual(
 ) -> Counterfactual:
     after = prediction(found.probabilities, names)
     return Counterfactual(
-        graph=result_graph(document, _edges(found.graph), _attributes(found.graph)),
+        graph=result_graph(document, edges_of(found.graph), edge_rows(found.graph)),
         edits=[_edit(document, edit, names) for edit in found.edits],
         prediction=after,
         confidence=after.probabilities[after.predicted_class],
-        denoiser_likelihood=_rounded_if_known(found.likelihood),
+        denoiser_likelihood=rounded_if_known(found.likelihood),
         fidelity=rounded(fidelity(before, found.probabilities)),
         modification_ratio=_ratio(document, found),
         connected=found.connected,
@@ -202,9 +199,9 @@ def _edit(document: CanonicalGraph, edit: FoundEdit, names: GnnNames) -> Edit:
         target=document.node_ids[edit.target],
         source_type=names.type_name(document.x[edit.source]),
         target_type=names.type_name(document.x[edit.target]),
-        plausibility=_rounded_if_known(edit.plausibility),
+        plausibility=rounded_if_known(edit.plausibility),
         proposed_by="denoiser" if edit.by_denoiser else "search",
-        edge_attr=None if edit.attributes is None else _rounded_all(edit.attributes),
+        edge_attr=None if edit.attributes is None else rounded_all(edit.attributes),
     )
 
 
@@ -213,55 +210,20 @@ def _ratio(document: CanonicalGraph, found: FoundCounterfactual) -> float:
     return rounded(len(found.edits) / max(len(document.edges), 1))
 
 
-def _edges(graph: Graph) -> list[tuple[int, int]]:
+def edges_of(graph: Graph) -> list[tuple[int, int]]:
     sources, targets = graph.edges.tolist()
     return list(zip(sources, targets, strict=True))
 
 
-def _attributes(graph: Graph) -> list[list[float]] | None:
+def edge_rows(graph: Graph) -> list[list[float]] | None:
     if graph.edge_attributes is None:
         return None
-    return [_rounded_all(row) for row in graph.edge_attributes.tolist()]
+    return [rounded_all(row) for row in graph.edge_attributes.tolist()]
 
 
-def _rounded_if_known(value: float | None) -> float | None:
+def rounded_if_known(value: float | None) -> float | None:
     return None if value is None else rounded(value)
 
 
-def _rounded_all(values: Sequence[float]) -> list[float]:
+def rounded_all(values: Sequence[float]) -> list[float]:
     return [rounded(value) for value in values]
-
-
-def class_example(
-    found: ClassGraph,
-    target_class: int,
-    recurrence: float | None = None,
-    featuriser: SmilesFeaturiser | None = None,
-    names: GnnNames = _UNNAMED,
-) -> ClassExample:
-    """A generated graph has no ids from the caller, so its nodes are numbered."""
-    predicted = prediction(found.probabilities, names)
-    graph = found.graph
-    edges = _edges(graph)
-    edge_rows: Sequence[list[float] | None] = _attributes(graph) or [None] * len(edges)
-    return ClassExample(
-        graph=ResultGraph(
-            nodes=[
-                ResultNode(id=position, x=_rounded_all(x))
-                for position, x in enumerate(graph.features.tolist())
-            ],
-            edges=[
-                ResultEdge(source=source, target=target, edge_attr=row)
-                for (source, target), row in zip(edges, edge_rows, strict=True)
-            ],
-        ),
-        prediction=predicted,
-        confidence=predicted.probabilities[target_class],
-        denoiser_likelihood=rounded(found.likelihood),
-        density=rounded(density(found.graph)),
-        connected=found.connected,
-        share=_rounded_if_known(found.share),
-        recurrence=_rounded_if_known(recurrence),
-        node=found.graph.target,
-        molecule=generated_molecule(found.graph, featuriser),
-    )

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from d4explain.contracts.results import Mmd
 from d4explain.gnn.graphs import Graph
@@ -30,12 +29,10 @@ def distance_to_reference(
     reference: GraphStatistics,
     *,
     seed: int,
-    shares: Tensor | None = None,
 ) -> Distance:
-    """MMD of a set of graphs, with the null distribution for sets of the same size and shares.
+    """MMD of a set of graphs, with the null distribution for sets of the same size.
 
     The null draws its sets from the reference, so it compares at most half of the reference.
-    `shares` [graph] are weights of the graphs that add up to 1.
     """
     if not graphs:
         return Distance(None)
@@ -47,12 +44,11 @@ def distance_to_reference(
     if n < len(graphs):
         drawn = torch.randperm(len(graphs), generator=torch.Generator().manual_seed(seed))[:n]
         compared = compared.select(drawn)
-        shares = None if shares is None else shares[drawn] / shares[drawn].sum()
         warnings = (
             f"MMD compares {n} of the {len(graphs)} graphs: at most half the size of the reference",
         )
-    score = mmd(compared, reference, shares)
-    null = reference.null(n, _DRAWS, seed, shares)  # [draw]
+    score = mmd(compared, reference)
+    null = reference.null(n, _DRAWS, seed)  # [draw]
     levels = torch.tensor([float(level) for level in _QUANTILES], dtype=null.dtype)
     p_value = float((null >= score.sum).double().mean())
     return Distance(

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from tests.conftest import Deployment
 
 Document = dict[str, Any]
-_QUICK_TRAINING = {"steps": 8, "hidden": 4, "blocks": 1}
+QUICK_TRAINING = {"steps": 8, "hidden": 4, "blocks": 1}
 
 
 class ApiFlow:
     """Posts requests to the API and runs the queued jobs with the real handlers."""
 
     def __init__(
-        self, api: Deployment, denoiser: Mapping[str, int] = _QUICK_TRAINING, **library: Any
+        self, api: Deployment, denoiser: Mapping[str, int] = QUICK_TRAINING, **library: Any
     ) -> None:
         self.api = api
         self.client = api.client

@@ -23,9 +23,10 @@ def counterfactual_row(dataset: str, method: str, **changes: Any) -> dict[str, A
 def class_row(method: str, **changes: Any) -> dict[str, Any]:
     return {
         **{"dataset": "mutagenicity", "label": 1, "nodes": 7, "method": method, "k": 20, "t": 50},
-        **{"n": 100, "confidence": 0.9, "density": 0.3, "connected": 1.0, "valence_broken": 0.0},
-        **{"unique": 0.9, "motif_rate": None, "mmd_heldout": 0.02, "seconds": 7.0},
-        **{"recurrence": 0.5, "density_heldout": 0.28},
+        **{"seeds": 1, "n": 4.0, "confidence_alone": 0.9, "paper_confidence": 0.856},
+        **{"density": 0.3, "paper_density": 0.327, "class_support": 0.8, "other_support": 0.1},
+        **{"contrast": 0.7, "effect": 2.0, "confidence": 0.8, "motif": None},
+        **{"from_denoiser": 1.0, "seconds": 7.0},
         **changes,
     }
 
@@ -95,7 +96,7 @@ def rows_of_every_command() -> dict[str, list[dict[str, Any]]]:
         "counterfactual": [counterfactual_row("bbbp", name) for name in ("d4", "greedy", "random")],
         "paper": [paper_row(steps, name) for steps in (10, 20) for name in ("sample", "ranked")],
         "paper_sizes": [size_row(printed=True), size_row(printed=False)],
-        "classes": [class_row(name) for name in ("d4", "d4_paper", "real_best20")],
+        "classes": [class_row(name) for name in ("d4", "mined", "d4_paper")],
         "robustness": [
             *robustness_rows("d4", 1.0, 0.8, 0.7),
             *robustness_rows("greedy", 1.0, 0.5, 0.4),

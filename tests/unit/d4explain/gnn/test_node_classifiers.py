@@ -25,7 +25,8 @@ from d4explain.gnn.spec import (
     LinearLayer,
     PoolLayer,
 )
-from models.classes.explain import ClassConfig, explain_class
+from models.classes.config import ClassConfig
+from models.classes.explain import explain_class
 from models.counterfactual.explain import CounterfactualConfig, explain
 from models.diffusion.denoiser import Denoiser, DenoiserShape
 from models.diffusion.recipes import Objective, recipe_for
@@ -304,10 +305,13 @@ def test_counterfactuals_of_a_node_are_as_small_as_exhaustive_search_finds(seed:
 
 def test_class_explanations_of_a_node_classifier_carry_a_mark() -> None:
     graphs = [marked_graph(seed, 6) for seed in range(6)]
+    is_in_class = [True, True, True, False, False, False]
     # 8 nodes are more than any reference graph has: features come from nodes drawn one by one
     for nodes in (4, 8):
-        config = ClassConfig(0, nodes=nodes, chains=3, candidates=4, steps=4)
-        found = explain_class(node_gnn(1), marked_denoiser(), graphs, config, seed=0, device=CPU)
+        config = ClassConfig(0, nodes=nodes, chains=3, candidates=4, steps=4, sampler="paper")
+        found = explain_class(
+            node_gnn(1), marked_denoiser(), graphs, is_in_class, config, seed=0, device=CPU
+        ).patterns
         assert found
         marks = {tuple(graph.features[graph.target].tolist()) for graph in graphs}
         for one in found:

@@ -11,9 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.classes.figures import distinct_count
 from d4explain.gnn.graphs import Graph, from_dense, to_dense
-from models.classes.selection import distinct
+from models.classes.pool import distinct
 from models.graphs.isomorphism import graph_codes, isomorphism_classes
 
 torch.set_num_threads(1)
@@ -106,9 +105,10 @@ def test_graphs_with_equal_codes_that_are_not_isomorphic_are_all_kept(
     turned = nx.relabel_nodes(pair[0], {0: 4, 4: 1, 1: 0})
     graphs = [graph_of(network) for network in (*pair, turned)]
     assert len(set(graph_codes(to_dense(graphs)))) == 1  # else this shows nothing
-    kept = from_dense(distinct(to_dense(graphs)))
+    batch = to_dense(graphs)
+    kept = from_dense(batch.select(distinct(batch)))
     assert [one.edges.tolist() for one in kept] == [one.edges.tolist() for one in graphs[:2]]
-    assert distinct_count(graphs) == 2
+    assert len(distinct(batch)) == 2
 
 
 def test_edge_attributes_distinguish_graphs_with_equal_codes() -> None:

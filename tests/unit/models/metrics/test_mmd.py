@@ -145,19 +145,6 @@ def test_null_draws_are_the_distances_of_drawn_subsets_to_the_rest() -> None:
     assert hits.max() < 80
 
 
-def test_null_draws_with_shares_are_the_distances_of_weighted_subsets() -> None:
-    graphs = [graph_of(network) for network in random_networks(3, 7)]
-    reference, shares = statistics(graphs), torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64)
-    found = null_distribution(reference, 3, 4, torch.Generator().manual_seed(1), shares)
-    order = torch.rand(4, 7, generator=torch.Generator().manual_seed(1)).argsort(dim=1)
-    for value, places in zip(found.tolist(), order, strict=True):
-        drawn, rest = reference.select(places[:3]), reference.select(places[3:])
-        assert value == pytest.approx(mmd(drawn, rest, shares).sum, abs=1e-9)
-    kept = reference.null(3, 4, 1, shares)
-    assert kept.tolist() == found.tolist()
-    assert reference.null(3, 4, 1).tolist() != kept.tolist()
-
-
 def test_null_distribution_comes_from_its_generator() -> None:
     reference = statistics([graph_of(n) for n in random_networks(11, 8)])
     seeded = [
@@ -173,22 +160,6 @@ def test_null_distribution_needs_graphs_on_both_sides(n: int) -> None:
     reference = statistics([graph_of(network) for network in random_networks(11, 8)])
     with pytest.raises(ValueError, match=f"of 8 graphs, .* got n = {n}"):
         null_distribution(reference, n, 5, torch.Generator())
-
-
-@settings(max_examples=10, deadline=None, derandomize=True)
-@given(seed=st.integers(0, 100), times=st.lists(st.integers(1, 4), min_size=1, max_size=4))
-def test_shares_equal_repetitions(seed: int, times: list[int]) -> None:
-    own = [graph_of(network) for network in random_networks(seed, len(times))]
-    others = statistics([graph_of(network) for network in random_networks(seed + 1, 3)])
-    repeated = [graph for graph, count in zip(own, times, strict=True) for _ in range(count)]
-    shares = torch.tensor(times) / sum(times)
-    by_shares, by_repetition = (
-        mmd(statistics(own), others, shares),
-        mmd(statistics(repeated), others),
-    )
-    for name in ("degree", "clustering", "spectrum"):
-        expected = pytest.approx(getattr(by_repetition, name), abs=1e-6)
-        assert getattr(by_shares, name) == expected
 
 
 def test_statistics_refuse_empty_sets_and_empty_graphs() -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import io
+import json
 import xml.etree.ElementTree as ET
+from itertools import pairwise
 
 import networkx as nx
 import numpy as np
@@ -12,13 +14,16 @@ from d4explain.contracts.results import (
     Atom,
     Bond,
     ClassExample,
+    ClassOccurrence,
     ClassResult,
     Edit,
+    Effect,
     Molecule,
     Prediction,
     ResultEdge,
     ResultGraph,
     ResultNode,
+    Support,
 )
 from service.drawing.layout import layout
 from service.drawing.svg import to_svg
@@ -178,16 +183,22 @@ def example(names, pairs, features=1):
     return ResultGraph(nodes=nodes, edges=edges)
 
 
-def class_result(api, graph):
+def class_result(api, graph, occurrences=()):
     prediction = Prediction(predicted_class=1, probabilities=[0.04, 0.96])
     shown = ClassExample(
         graph=graph,
+        support=Support(in_class=1.0, elsewhere=0.17, class_count=80, other_count=80),
+        contrast=0.83,
+        effect=Effect(mean=2.4, inserted=None, broken=None),
+        confidence=0.8,
         prediction=prediction,
-        confidence=0.96,
+        confidence_alone=0.96,
+        found_by=["data"],
+        chain=[],
+        occurrences=list(occurrences),
         denoiser_likelihood=-1.2,
         density=0.4,
         connected=True,
-        share=0.5,
     )
     base = api.result()
     return ClassResult(
@@ -205,13 +216,59 @@ def test_class_examples_are_drawn(api):
     ring = example(["a", "b", "c"], [(0, 1), (1, 2), (2, 0)])
     api.finish_explanation(posted, class_result(api, ring))
     address = f"/v1/explanations/{posted['id']}"
-    assert (
-        "example 2 of 2, 50.0% of the class" in api.client.get(f"{address}?format=svg&graph=1").text
-    )
+    drawing = api.client.get(f"{address}?format=svg&graph=1").text
+    assert "pattern 2 of 2" in drawing
+    assert "In 100% of the class, in 17% of others; effect +2.4 log-odds" in drawing
     assert api.client.get(f"{address}?format=svg&graph=2").status_code == 422
     assert api.client.get(f"{address}?format=svg&alternative=1").status_code == 422
     assert len(api.client.get(f"{address}?format=pyg").json()["edge_index"][0]) == 6
     assert api.client.get(address).json()["result"]["kind"] == "class"
+
+
+def test_occurrences_are_marked_in_their_graphs(api):
+    ring = example([0, 1, 2], [(0, 1), (1, 2), (2, 0)])
+    whole = example(list(range(5)), [(0, 1), (1, 2), (2, 3), (1, 3), (3, 4)])
+    places = [
+        ClassOccurrence(graph=7, nodes=[1, 2, 3], shown=whole),
+        ClassOccurrence(graph=9, nodes=[1, 2, 3]),
+    ]
+    drawing = to_svg(
+        chosen_graph(stored(class_result(api, ring, places)), 0, 0), ["cycle", "house"]
+    )
+    assert "Pattern of class house" in drawing
+    assert "In reference graph 7" in drawing
+    assert "In reference graph 9" not in drawing  # its graph is not part of the result
+    parsed = ET.fromstring(drawing)
+    styles = [line.get("class") for line in parsed.iter(f"{SVG}line")]
+    assert styles.count("found") == 3 + 1  # and one in the legend
+    faint = [one for one in parsed.iter(f"{SVG}circle") if "faint" in one.get("class")]
+    assert {one.find(f"{SVG}title").text for one in faint} == {"node 0", "node 4"}
+
+
+def test_the_classified_node_is_ringed_in_occurrences(api):
+    ring = example([0, 1, 2], [(0, 1), (1, 2), (2, 0)])
+    whole = example(list(range(4)), [(0, 1), (1, 2), (2, 3), (1, 3)])
+    result = class_result(api, ring, [ClassOccurrence(graph=7, nodes=[3, 2, 1], shown=whole)])
+    document = json.loads(stored(result))
+    document["examples"][0]["node"] = 2
+    drawing = to_svg(chosen_graph(json.dumps(document).encode(), 0, 0))
+    assert "In reference neighbourhood 7" in drawing
+    circles = list(ET.fromstring(drawing).iter(f"{SVG}circle"))
+    ringed = [
+        before.find(f"{SVG}title").text
+        for before, circle in pairwise(circles)
+        if circle.get("class") == "ring" and before.find(f"{SVG}title") is not None
+    ]
+    assert ringed[:2] == ["node 2", "node 1"]  # in the pattern, and where it occurs
+
+
+def test_class_results_of_earlier_versions_are_drawn(api):
+    document = json.loads(stored(class_result(api, example([0, 1], [(0, 1)]))))
+    for shown in document["examples"]:
+        for name in ("support", "contrast", "effect", "occurrences", "chain", "found_by"):
+            del shown[name]
+    drawing = to_svg(chosen_graph(json.dumps(document).encode(), 0, 0))
+    assert "The GNN predicts class 1 (0.96)" in drawing
 
 
 def test_hostile_ids_are_escaped(api):

@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from pydantic import TypeAdapter
 
 from d4explain.contracts.gnn_spec import parse_spec
-from models.classes.explain import CLASS_PRESETS
+from models.classes.config import CLASS_PRESETS
 from models.counterfactual.search.search_config import PRESETS
 from models.counterfactual.search.single_edits import MAX_PAIRS
 from service.graph_io.graph_reader import read_graph

@@ -31,7 +31,10 @@ from d4explain.contracts.requests import (
 from d4explain.contracts.results import ClassResult, PredictionResult, ResultGraph
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn
-from models.classes.explain import CLASS_PRESETS, ClassGraph
+from models.classes.config import CLASS_PRESETS
+from models.classes.effects import Effect
+from models.classes.evidence import Evidence
+from models.classes.explain import ClassPattern
 from models.counterfactual.explain import CounterfactualConfig
 from models.counterfactual.search.search_config import PRESETS
 from models.diffusion.typicality import Typicality, typicalities
@@ -660,7 +663,7 @@ def test_a_class_is_explained_by_ranked_examples(
     world: World, trained_for_classes: Denoiser
 ) -> None:
     request = ClassRequest(
-        target_class=1, node_count=5, example_count=3, candidates=6, steps=4, seed=1
+        target_class=1, node_count=4, example_count=3, candidates=6, steps=4, seed=1
     )
     explanation_id, job_id = world.submit(request, trained_for_classes)
     done = world.run(job_id)
@@ -669,36 +672,51 @@ def test_a_class_is_explained_by_ranked_examples(
     assert done.progress["step"] == done.progress["total"]
     result = ClassResult.model_validate_json(world.result(explanation_id))
     assert 1 <= len(result.examples) <= 3
-    assert all(len(example.graph.nodes) == 5 for example in result.examples)
-    confidences = [example.confidence for example in result.examples]
-    assert confidences[0] > 0.5  # dense 5-node graphs are class 1 and easy to sample
-    assert result.mmd is not None
-    (warning,) = result.warnings
-    assert warning.startswith("MMD compares ")  # fewer than ten examples say little
+    assert result.reason is None
+    assert result.tells_small_graphs_apart
     assert result.receipt.work["class_reference_graphs"] == 15
-    recurrences = [example.recurrence for example in result.examples]
-    assert all(share is not None and 0 <= share <= 1 for share in recurrences)
-    assert all(round(15 * share, 5).is_integer() for share in recurrences if share is not None)
-    shares = [example.share or 0 for example in result.examples]
-    assert shares == sorted(shares, reverse=True)
-    assert sum(shares) == pytest.approx(1, abs=1e-4)
+    assert result.mmd is not None
+    assert any("too few graphs to measure patterns on others" in one for one in result.warnings)
+    for example in result.examples:
+        assert len(example.graph.nodes) == 4
+        support = example.support
+        assert support.elsewhere is not None
+        assert example.contrast == pytest.approx(support.in_class - support.elsewhere, abs=1e-5)
+        assert example.contrast > 0
+        assert example.effect.mean > 0
+        assert round(support.class_count * support.in_class, 4).is_integer()
+        assert len(example.occurrences) == round(support.class_count * support.in_class)
+        assert all(len(set(one.nodes)) == 4 for one in example.occurrences)
+        shown = example.occurrences[0].shown
+        assert shown is not None  # and marks the pattern's edges
+        place = example.occurrences[0].nodes
+        inside = {frozenset((edge.source, edge.target)) for edge in shown.edges}
+        inside = {edge for edge in inside if edge <= set(place)}
+        edges = {frozenset((place[e.source], place[e.target])) for e in example.graph.edges}  # type: ignore[index]
+        assert inside == edges
+        assert bool(example.chain) == ("denoiser" in example.found_by)
 
 
-def test_mmd_subgraphs_have_the_sizes_of_the_examples_by_share() -> None:
+def test_mmd_subgraphs_have_the_sizes_of_the_patterns() -> None:
+    def pattern(nodes: int) -> ClassPattern:
+        return ClassPattern(
+            graph=path(nodes),
+            probabilities=torch.tensor([1.0]),
+            likelihood=None,
+            connected=True,
+            sources=("data",),
+            evidence=Evidence(frozenset(), frozenset(), 1, 1, [], Effect(None, None), None),
+            chain=(),
+        )
+
     def path(nodes: int) -> Graph:
         ends = torch.arange(nodes - 1)
         return Graph(torch.ones(nodes, 1), torch.stack([ends, ends + 1]))
 
-    def example(nodes: int, share: float | None) -> ClassGraph:
-        return ClassGraph(path(nodes), torch.tensor([1.0]), 0.0, connected=True, share=share)
-
-    typical = [example(12, 0.8), *[example(6, 0.2 / 7)] * 7]
-    alike = [example(12, None), *[example(6, None)] * 7]
-    for found in (typical, alike):
-        distance = _distance(found, [path(40)], seed=0).mmd
-        assert distance is not None
-        assert distance.sum < 0.02
-        assert distance.p_value > 0.05
+    distance = _distance([pattern(12), *[pattern(6)] * 7], [path(40)], seed=0).mmd
+    assert distance is not None
+    assert distance.sum < 0.02
+    assert distance.p_value > 0.05
 
 
 @pytest.mark.parametrize(
@@ -730,7 +748,7 @@ def test_a_class_preset_fills_in_missing_options(
     assert (work["candidates"], work["steps"]) == (candidates, steps)
 
 
-def test_a_class_without_reference_graphs_is_explained_with_a_warning(
+def test_a_class_that_the_gnn_gives_no_graph_has_a_reason(
     world: World, trained_for_classes: Denoiser
 ) -> None:
     gnn, _ = register(world.store, edge_counter(1000.0))
@@ -739,8 +757,9 @@ def test_a_class_without_reference_graphs_is_explained_with_a_warning(
     explanation_id, job_id = odd.submit(request, trained_for_classes)
     assert odd.run(job_id).state is JobState.SUCCEEDED
     result = ClassResult.model_validate_json(odd.result(explanation_id))
-    assert "no reference graph to class 1" in result.warnings[0]
-    assert "the GNN assigns 1 of 1 examples to another class" in result.warnings
+    assert result.examples == []
+    assert result.reason == "the GNN gives no reference graph class 1"
+    assert result.mmd is None
 
 
 def test_an_unknown_class_fails_with_the_reason(world: World, trained: Denoiser) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 import torch
 
 from d4explain.gnn.graphs import Graph
@@ -57,46 +56,6 @@ def test_a_reference_of_one_graph_gives_no_distance() -> None:
     distance = distance_to_reference([random_graph(10, 0.3, 1)], lonely, seed=0)
     assert distance.mmd is None
     assert distance.warnings
-
-
-def test_shares_weight_the_graphs() -> None:
-    reference = statistics([random_graph(8, 0.3, seed) for seed in range(40)])
-    graphs = [*(random_graph(8, 0.3, seed) for seed in range(100, 106)), random_graph(8, 0.9, 1)]
-
-    def distance(strange: float) -> float:
-        shares = torch.tensor([*[(1 - strange) / 6] * 6, strange], dtype=torch.float64)
-        mmd = distance_to_reference(graphs, reference, seed=0, shares=shares).mmd
-        assert mmd is not None
-        return mmd.sum
-
-    alike = distance_to_reference(graphs, reference, seed=0).mmd
-    assert alike is not None
-    assert distance(1 / 7) == pytest.approx(alike.sum, abs=1e-5)
-    assert distance(0.01) < distance(0.3) < distance(0.6)
-
-
-def test_shares_of_a_sample_add_up_to_one() -> None:
-    reference = statistics([random_graph(8, 0.3, seed) for seed in range(4)])
-    same = [random_graph(8, 0.3, 7)] * 6
-    shares = torch.tensor([0.5, *[0.1] * 5])
-    found = distance_to_reference(same, reference, seed=0, shares=shares)
-    assert found.mmd is not None
-    assert found.mmd.graph_count == 2
-    alone = distance_to_reference(same[:1], reference, seed=0).mmd
-    assert alone is not None
-    assert found.mmd.sum == pytest.approx(alone.sum)
-
-
-def test_the_null_has_the_same_shares() -> None:
-    reference = statistics([random_graph(8, 0.3, seed) for seed in range(60)])
-    shares = torch.tensor([0.6, *[0.4 / 7] * 7], dtype=torch.float64)
-    unusual = 0
-    for start in range(100, 500, 10):
-        graphs = [random_graph(8, 0.3, start + place) for place in range(8)]
-        found = distance_to_reference(graphs, reference, seed=0, shares=shares).mmd
-        assert found is not None
-        unusual += found.p_value < 0.05
-    assert unusual <= 8  # 2 of 40 are expected
 
 
 def test_few_graphs_and_unusual_sets_carry_a_warning() -> None:

@@ -1,0 +1,77 @@
+"""The order of patterns: by contrast, each among the graphs that no earlier pattern explains.
+
+Patterns whose contrast is near the best count as equal. Of these the one with more rings comes
+first, because single branches hang on most nodes and say little, then the one whose breaking costs
+the class most: a motif alone is broken only by edges that matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from d4explain.gnn.graphs import Graph
+
+_NEAR = 0.85  # share of the best contrast from which a pattern counts as equal
+_LEAST = 0.05  # contrast of a pattern that explains further graphs
+
+
+@dataclass(frozen=True)
+class RankedPattern:
+    """What decides the place of a pattern."""
+
+    graph: Graph
+    in_class: frozenset[int]  # graphs that contain it
+    elsewhere: frozenset[int]
+    necessity: float  # how much its breaking lowers the class's log-odds
+
+    @property
+    def rings(self) -> int:
+        """Independent cycles of a connected graph: edges - nodes + 1."""
+        return self.graph.edge_count - self.graph.node_count + 1
+
+
+def ranking(
+    patterns: Sequence[RankedPattern],
+    *,
+    class_graphs: int,
+    other_graphs: int,
+    are_alike: Callable[[int, int], bool],
+) -> list[int]:
+    """Positions of the patterns in order, without those that add nothing.
+
+    First those that explain further graphs. Then the others by their contrast in all graphs, unless
+    one of the two, the pattern or an earlier one, contains the other (`are_nested`).
+    """
+    order: list[int] = []
+    left = list(range(len(patterns)))
+    in_class: frozenset[int] = frozenset()  # graphs with an earlier pattern
+    elsewhere: frozenset[int] = frozenset()
+    explains_further = True
+
+    def contrast(position: int) -> float:
+        pattern = patterns[position]
+        return (
+            len(pattern.in_class - in_class) / class_graphs
+            - len(pattern.elsewhere - elsewhere) / other_graphs
+        )
+
+    while left:
+        best = max(contrast(position) for position in left)
+        if best < _LEAST:
+            if not (explains_further and order):
+                break
+            explains_further = False
+            in_class = elsewhere = frozenset()
+            left = [one for one in left if not any(are_alike(one, other) for other in order)]
+            continue
+        near = [position for position in left if contrast(position) >= _NEAR * best]
+        first = max(near, key=lambda one: (patterns[one].rings, patterns[one].necessity, -one))
+        order.append(first)
+        left.remove(first)
+        if explains_further:
+            in_class |= patterns[first].in_class
+            elsewhere |= patterns[first].elsewhere
+        else:
+            left = [one for one in left if not are_alike(one, first)]
+    return order
