@@ -21,6 +21,8 @@ COMMANDS = (
     "speed",
 )
 
+VALIDATION_COMMAND = "ablation"  # its rows are of validation instances; the report omits them
+
 Row = Mapping[str, Any]
 
 

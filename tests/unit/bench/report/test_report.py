@@ -17,7 +17,7 @@ from bench.report.methods_page import NOTES
 from bench.report.missed_targets import read_missed
 from bench.report.plots import PLOTS, draw, draw_all
 from bench.report.report import write_report
-from bench.report.results_store import COMMANDS, read_results, save_rows
+from bench.report.results_store import COMMANDS, VALIDATION_COMMAND, read_results, save_rows
 from bench.report.targets.evaluate import evaluate_targets
 from bench.speed.benchmarks import SPEED_BENCHMARKS
 from bench.speed.bounds import BOUNDS
@@ -262,5 +262,10 @@ def test_saved_results_are_rows_of_known_commands() -> None:
     files = sorted((ROOT / "bench/results").glob("*.json"))
     assert files
     for file in files:
-        assert file.name.partition("-")[0] in COMMANDS
-        assert all("dataset" in row for row in json.loads(file.read_text()))
+        command, rows = file.name.partition("-")[0], json.loads(file.read_text())
+        assert all("dataset" in row for row in rows)
+        # The report shows test instances only; rows of validation instances say what they are.
+        if command == VALIDATION_COMMAND:
+            assert all(row["instances"] == "validation" for row in rows)
+        else:
+            assert command in COMMANDS
