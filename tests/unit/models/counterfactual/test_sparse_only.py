@@ -260,11 +260,12 @@ def test_a_counterfactual_of_a_plugin_gnn_has_the_fewest_edits(
 
 def test_a_class_of_a_plugged_gnn_is_explained() -> None:
     gnn = edge_counter(4.5)
-    config = ClassConfig(target_class=1, nodes=5, chains=2, candidates=6, steps=4)
-    explanations = explain_class(gnn, denoiser(), [ring(6), ring(7)], config, seed=0, device=CPU)
-    assert explanations
-    for example in explanations:
-        assert int(example.probabilities.argmax()) == (example.graph.edge_count > 4.5)
+    config = ClassConfig(target_class=1, nodes=5, chains=2, candidates=6, steps=4, sampler="paper")
+    graphs = [ring(6), ring(7)]
+    explanation = explain_class(gnn, denoiser(), graphs, [True, True], config, seed=0, device=CPU)
+    assert explanation.patterns
+    for pattern in explanation.patterns:
+        assert int(pattern.probabilities.argmax()) == (pattern.graph.edge_count > 4.5)
 
 
 def test_the_probe_reports_a_missing_dense_form() -> None:

@@ -232,9 +232,8 @@ def test_occurrences_are_marked_in_their_graphs(api):
         ClassOccurrence(graph=7, nodes=[1, 2, 3], shown=whole),
         ClassOccurrence(graph=9, nodes=[1, 2, 3]),
     ]
-    drawing = to_svg(
-        chosen_graph(stored(class_result(api, ring, places)), 0, 0), ["cycle", "house"]
-    )
+    chosen = chosen_graph(stored(class_result(api, ring, places)), 0, 0)
+    drawing = to_svg(chosen, GnnNames(class_names=("cycle", "house")))
     assert "Pattern of class house" in drawing
     assert "In reference graph 7" in drawing
     assert "In reference graph 9" not in drawing  # its graph is not part of the result
