@@ -13,7 +13,7 @@ from d4explain.contracts.features.feature_schema import FeatureSchemaDocument
 from d4explain.contracts.features.featurisers import SmilesFeaturiser
 from d4explain.contracts.spec_checks.layer_types import STORED, SpecLayer
 from d4explain.contracts.spec_checks.structure import structure_faults
-from d4explain.contracts.supported import REGRESSION, UNSUPPORTED_FIELDS, task_fault
+from d4explain.contracts.spec_checks.supported import REGRESSION, UNSUPPORTED_FIELDS, task_fault
 from d4explain.contracts.vocabulary.spec_model import SpecModel
 
 MAX_LAYERS = 256

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn, predicted_logits
+from models.classes.joining import joined, without_edges
 from models.classes.reference_graphs import ReferenceHalf, ReferenceSample
-from models.graphs.joining import joined, without_edges
 from models.graphs.subgraph_matching import Pattern, TypedGraph
 from models.graphs.subgraphs import connected_subgraph
 

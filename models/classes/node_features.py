@@ -9,8 +9,7 @@ from functools import cached_property
 import torch
 
 from d4explain.gnn.graphs import Graph
-from models.classes.regularisers import DegreeLimits
-from models.graphs.node_kinds import are_categories
+from models.classes.regularisers import DegreeLimits, are_categories
 from models.graphs.subgraphs import connected_subgraph, neighbours_of
 
 _TRIES = 8  # parts drawn in search of one that is large enough

@@ -16,7 +16,6 @@ from torch import Tensor
 from d4explain.gnn.graphs import DenseGraphs, Graph
 from models.graphs.connectivity import component_counts
 from models.graphs.isomorphism import graph_codes, row_keys
-from models.graphs.node_kinds import are_categories
 
 RegulariserName = Literal["likelihood", "connectivity", "valence", "recurrence", "sparsity", "size"]
 
@@ -243,3 +242,8 @@ def regularised(
     for regulariser in regularisers:
         total = total + regulariser.weight * regulariser.score(candidates)
     return total
+
+
+def are_categories(rows: Tensor) -> bool:
+    """Whether [node, feature] rows repeat so often that they are node kinds, such as elements."""
+    return 2 * len(torch.unique(rows, dim=0)) <= len(rows)

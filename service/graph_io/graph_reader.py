@@ -18,12 +18,16 @@ from service.graph_io.expected_features import (
     ExpectedFeatures,
     with_class_numbers,
 )
-from service.graph_io.input_formats import from_node_link, from_pyg
+from service.graph_io.input_formats import (
+    check_supported,
+    check_symmetric,
+    from_node_link,
+    from_pyg,
+)
 from service.graph_io.molecule_reader import expanded_size, expands_too_much, read_molecule
 from service.graph_io.node_reader import read_features, read_positions
 from service.graph_io.schemas import GraphIn, NodeLinkGraph, PygGraph, SmilesGraph
 from service.graph_io.size_limits import too_many
-from service.graph_io.unsupported_graphs import check_supported, check_symmetric
 from service.http.faults import Faults, faults_of, kind_of
 from store.settings import Settings
 

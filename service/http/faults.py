@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from d4explain.contracts.errors import pointer, printable
-from d4explain.contracts.supported import UNSUPPORTED_FIELDS, task_fault
+from d4explain.contracts.spec_checks.supported import UNSUPPORTED_FIELDS, task_fault
 
 __all__ = [
     "MAX_FAULTS",

@@ -43,6 +43,7 @@ def existing(shared_api):
         "denoiser_id": explanation["denoiser"],
         "explanation_id": explanation["id"],
         "job_id": explanation["job"]["id"],
+        "stage": "final",
     }
 
 

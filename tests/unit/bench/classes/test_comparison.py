@@ -113,6 +113,7 @@ def test_the_grid_has_the_settings_of_the_paper() -> None:
     assert settings == {(10, 50), (20, 10), (20, 50), (20, 100), (30, 50)}
 
 
+@pytest.mark.slow
 def test_whole_run_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # caches and results go to the current folder
     arguments = ["classes", "--dataset", str(rings_and_paths(tmp_path / "rings.zip"))]

@@ -87,6 +87,7 @@ def ring_with_tails(rings: int = 12) -> NodeData:
     return NodeData(graph, (torch.arange(count) < 5 * rings).long(), *parts)
 
 
+@pytest.mark.slow
 def test_judges_of_nodes_classify_the_node_of_an_instance(tmp_path: Path) -> None:
     task = node_task("tree_cycle", ring_with_tails())
     judges = load_judges(task, 0, ignore, cache=tmp_path)

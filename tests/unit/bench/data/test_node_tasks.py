@@ -421,6 +421,7 @@ def test_answers_refuted_on_the_whole_graph_are_dropped_and_counted(
     assert refuted
 
 
+@pytest.mark.slow
 def test_whole_comparison_on_a_small_node_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

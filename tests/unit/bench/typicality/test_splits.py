@@ -44,6 +44,7 @@ def test_the_test_is_the_two_sample_test_of_the_scores() -> None:
         assert figures.p == pytest.approx(expected, abs=0.1)
 
 
+@pytest.mark.slow
 def test_the_test_has_its_level_on_exchangeable_graphs() -> None:
     p_values = []
     for seed in range(200):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from networkx.algorithms.isomorphism import GraphMatcher
 
 from d4explain.gnn.graphs import Graph
-from models.graphs.joining import joined, without_edges
+from models.classes.joining import joined, without_edges
 from models.graphs.subgraph_matching import Pattern, TypedGraph, node_set, nodes_in
 from tests.unit.models.small_gnns import graph_of, random_graph
 
