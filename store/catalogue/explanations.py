@@ -197,12 +197,12 @@ def finish_provisional(
     """Stores the digest of the provisional answer; call it in the transaction that ends its job.
 
     The event log of the explanation's job tells of it. An explanation that has ended, because
-    somebody canceled it, stays as it is.
+    somebody canceled it, stays as it is, and so does one whose provisional job was replaced.
     """
     job = held(session, claim)
     explanation = get(session, job.subject_id or "", job.tenant_id)
     final = locked(session, explanation.job_id, job.tenant_id)
-    if final.state.is_terminal:
+    if final.state.is_terminal or explanation.provisional_job_id != job.id:
         return
     explanation.provisional_digest = result_digest
     explanation.summary = summary

@@ -13,11 +13,13 @@ from store.catalogue import denoisers, witness_sets
 from store.catalogue.input_locks import lock_inputs
 from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job, WitnessSet
 from store.errors import Conflict
+from store.jobs.submission import get as get_job
 from store.jobs.submission import locked, submit
 
 
 def retry(session: Session, job_id: str, tenant: str = "default") -> Job:
     """Creates a new job with the same subject and request, linked to the old one."""
+    _lock_provisional(session, get_job(session, job_id, tenant))
     job = locked(session, job_id, tenant)
     if not job.state.is_terminal or job.state is JobState.SUCCEEDED:
         raise Conflict(
@@ -40,6 +42,19 @@ def retry(session: Session, job_id: str, tenant: str = "default") -> Job:
         case JobKind.PREDICT:
             _existing(session, Gnn, job.gnn_id, job)
             return _copy(session, job)
+
+
+def _lock_provisional(session: Session, job: Job) -> None:
+    """Locks the job of a provisional answer before that of the final one, as its end does."""
+    if job.kind not in (JobKind.COUNTERFACTUAL, JobKind.CLASS):
+        return
+    provisional = session.scalar(
+        select(Explanation.provisional_job_id).where(
+            Explanation.id == job.subject_id, Explanation.tenant_id == job.tenant_id
+        )
+    )
+    if provisional is not None:
+        locked(session, provisional, job.tenant_id)
 
 
 def _retry_training(session: Session, job: Job) -> Job:
@@ -106,7 +121,7 @@ def _repeat_provisional(session: Session, explanation: Explanation, final: Job) 
     if explanation.provisional_job_id is None:
         return
     before = locked(session, explanation.provisional_job_id, explanation.tenant_id)
-    if before.state.is_terminal:
+    if before.state.is_terminal or before.cancel_requested:
         _start_provisional(session, explanation, before, final)
 
 
@@ -124,7 +139,8 @@ def _retry_provisional(session: Session, job: Job) -> Job:
 
 def _start_provisional(session: Session, explanation: Explanation, before: Job, final: Job) -> Job:
     again = _copy(session, before)
-    again.witness_set_id = before.witness_set_id
+    # Witnesses that are ready judge the provisional answer, too.
+    again.witness_set_id = None if final.also_waiting_for else final.witness_set_id
     final.waiting_for_provisional = again.id
     explanation.provisional_job_id = again.id
     session.flush()

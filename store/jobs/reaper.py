@@ -44,6 +44,8 @@ def reap(session: Session, limit: int = 200) -> list[str]:
         reaped.append(job.id)
         _recover(session, job)
     for job in _locked_rows(session, select(Job).where(_is_overdue()).limit(limit)):
+        if job.state.is_terminal:  # a job before it in this loop ended it
+            continue
         reaped.append(job.id)
         message = "no worker started the job within the queue time limit (D4_QUEUE_HOURS)"
         error = with_reason(job, "queue_time", message, read_clock(session))
@@ -134,7 +136,12 @@ def _is_abandoned() -> ColumnElement[bool]:
 
 
 def _is_overdue() -> ColumnElement[bool]:
-    return (Job.state == JobState.QUEUED) & Job.started_at.is_(None) & (Job.expires_at < now())
+    return (
+        (Job.state == JobState.QUEUED)
+        & Job.started_at.is_(None)
+        & (Job.expires_at < now())
+        & Job.waiting_for_provisional.is_(None)  # it ends after the provisional job
+    )
 
 
 def _is_due() -> ColumnElement[bool]:

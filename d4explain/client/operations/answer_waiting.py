@@ -22,17 +22,24 @@ async def wait_for_answer(
 ) -> Explanation:
     """The explanation once it has the answer, or an earlier answer that is the last one.
 
-    An explanation without a provisional answer is waited for until its end.
+    An explanation without a provisional answer is waited for until its end. Somebody may have
+    retried its job since `explanation` was read.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
-    jobs = [explanation.job.id]
-    first = explanation.answer(Stage.PROVISIONAL)
-    if stage is Stage.PROVISIONAL and first is not None:
-        jobs.insert(0, first.job)
-    for job_id in jobs:
+    current = await get_explanation(transport, explanation.id)
+    first = current.answer(Stage.PROVISIONAL)
+    job_id = first.job if stage is Stage.PROVISIONAL and first is not None else current.job.id
+    while True:
         left = None if deadline is None else max(0.0, deadline - time.monotonic())
         await wait_for_job(transport, job_id, on_progress=on_progress, timeout=left, check=False)
         current = await get_explanation(transport, explanation.id)
-        if current.result is not None and current.state is not JobState.CANCELED:
+        has_ended = current.state.is_terminal
+        if (
+            current.result is not None
+            and current.state is not JobState.CANCELED
+            and (has_ended or stage is Stage.PROVISIONAL)
+        ):
             return current
-    raise UnsuccessfulJobError(current.job)
+        if has_ended:
+            raise UnsuccessfulJobError(current.job)
+        job_id = current.job.id

@@ -10,6 +10,7 @@ from d4explain.client.operations.resource_paths import GnnReference, reference_o
 from d4explain.client.options import ClassReference
 from d4explain.client.resources import Dataset, Estimate, Explanation, Gnn
 from d4explain.client.transport.http_transport import HttpTransport
+from d4explain.contracts.job_states import Stage
 from d4explain.contracts.requests import DenoiserConfig
 
 PATH = "/v1/explanations"
@@ -75,9 +76,16 @@ async def get_explanation(transport: HttpTransport, explanation_id: str) -> Expl
 
 
 async def graph_content(
-    transport: HttpTransport, explanation_id: str, form: str, graph: int, alternative: int
+    transport: HttpTransport,
+    explanation_id: str,
+    form: str,
+    graph: int,
+    alternative: int,
+    *,
+    stage: Stage | None = None,  # None means the newest answer
 ) -> bytes:
     """One graph of an explanation in a format of the API, such as svg or graphml."""
     query = {"format": form, "graph": graph, "alternative": alternative}
-    answer = await transport.send("GET", f"{PATH}/{explanation_id}", params=query)
+    path = f"{PATH}/{explanation_id}" + ("" if stage is None else f"/answers/{stage.value}")
+    answer = await transport.send("GET", path, params=query)
     return answer.content

@@ -86,10 +86,15 @@ class BaseAnswers(Sequence[Answer]):
     @Operation
     async def draw(self, graph: int = 0, alternative: int = 0) -> Drawing:
         """The drawing of a counterfactual or class example; numbers count from 0."""
-        drawing = self._drawings.get((graph, alternative))
+        drawings = self._drawings
+        drawing = drawings.get((graph, alternative))
         if drawing is None:
-            content = await graph_content(self._transport, self.id, "svg", graph, alternative)
-            drawing = self._drawings[graph, alternative] = Drawing(content.decode())
+            result = self.explanation.result
+            stage = result.stage if isinstance(result, CounterfactualResult) else None
+            content = await graph_content(
+                self._transport, self.id, "svg", graph, alternative, stage=stage
+            )
+            drawing = drawings[graph, alternative] = Drawing(content.decode())
         return drawing
 
     @Operation
@@ -112,7 +117,7 @@ class BaseAnswers(Sequence[Answer]):
             )
         # Those of a provisional answer do not show the final one.
         self._answers = None
-        self._drawings.clear()
+        self._drawings = {}
 
     def __repr__(self) -> str:
         if self.explanation.result is None:

@@ -17,6 +17,8 @@ from d4explain.client.transport.events import Event
 ATTEMPTS = 4  # per request, if the API is unreachable or has no capacity
 MAX_PAUSE_SECONDS = 60.0  # between two attempts, even if `Retry-After` says more
 MAX_SILENCE_SECONDS = 45.0  # the server sends pings more often than this
+# Pings are no events, so a caller with a deadline must not wait for the next one.
+MAX_SILENCE_BEFORE_DEADLINE = 10.0  # less than the server's pause between pings
 UNAVAILABLE = 503
 RETRIED = frozenset({429, UNAVAILABLE})  # refused for now: the same request may succeed later
 
@@ -85,7 +87,9 @@ class HttpTransport:
         if after is not None:
             headers["Last-Event-ID"] = after
         deadline = None if seconds is None else time.monotonic() + seconds
-        silence = MAX_SILENCE_SECONDS if seconds is None else min(MAX_SILENCE_SECONDS, seconds)
+        silence = (
+            MAX_SILENCE_SECONDS if seconds is None else min(MAX_SILENCE_BEFORE_DEADLINE, seconds)
+        )
         timeout = httpx.Timeout(10.0, read=silence)
         async with aclosing(self.connection.events(path, headers, timeout)) as events:
             async for event in events:

@@ -7,10 +7,12 @@ import json
 import re
 from collections.abc import Callable
 from functools import partial
+from threading import Thread
 from typing import Any
 
 import pytest
 import torch
+from sqlalchemy import select
 
 from d4explain.client.client import Client
 from d4explain.client.errors import UnsuccessfulJobError
@@ -19,6 +21,7 @@ from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.contracts.job_states import JobKind, JobState, Stage
 from d4explain.gnn.errors import RefusedError
 from store import jobs
+from store.database.tables import JobEvent
 from tests.unit.flows.test_transfer import (
     NODE_SPEC,
     QUICK,
@@ -28,6 +31,7 @@ from tests.unit.flows.test_transfer import (
     ring,
 )
 from worker.execution.handler_api import HandlerContext, HandlerOutput
+from worker.handlers.provisional import handle_provisional
 from worker.handlers.witnesses import handle_witnesses
 from worker.loading.library import Library
 
@@ -361,6 +365,71 @@ def test_a_canceled_explanation_keeps_the_answer_that_it_has(world: World) -> No
     world.work()
 
 
+def expire(world: World, *job_ids: str) -> None:
+    with world.api.store.database.transaction() as session:
+        for job_id in job_ids:
+            jobs.get(session, job_id).expires_at = 0.0
+
+
+def reap(world: World) -> None:
+    with world.api.store.database.transaction() as session:
+        jobs.reap(session)
+
+
+def ends(world: World, job_id: str) -> list[str]:
+    """The terminal states in the events of a job."""
+    with world.api.store.database.reading() as session:
+        events = session.scalars(select(JobEvent).where(JobEvent.job_id == job_id))
+        states = [JobState(event.data["state"]) for event in events if "state" in event.data]
+    return [state.value for state in states if state.is_terminal]
+
+
+def test_overdue_jobs_end_once(world: World) -> None:
+    posted = world.asked()
+    final, provisional = posted["job"]["id"], posted["answers"][0]["job"]
+    trainings = [one["job"] for one in world.job(final)["trainings"]]
+    expire(world, final, provisional, *trainings)
+    reap(world)
+    reap(world)
+    for job_id in (final, provisional, *trainings):
+        assert len(ends(world, job_id)) == 1, job_id
+    assert world.read(posted)["state"] in ("failed", "expired")
+
+
+def test_a_final_job_does_not_expire_before_its_provisional_one(world: World) -> None:
+    posted = world.asked()
+    expire(world, posted["job"]["id"])
+    reap(world)
+    assert world.read(posted)["state"] == "queued"
+    world.work(JobKind.PROVISIONAL)
+    reap(world)
+    ended = world.read(posted)
+    assert (ended["state"], ended["result_stage"]) == ("succeeded", "provisional")
+    assert ends(world, posted["job"]["id"]) == ["expired"]
+
+
+def test_a_retry_replaces_a_provisional_job_that_was_asked_to_stop(world: World) -> None:
+    posted = world.asked()
+    retried: list[int] = []
+
+    def canceled_and_retried(context: HandlerContext) -> HandlerOutput:
+        if not retried:
+            world.cancel(posted["job"]["id"])
+            link = world.read(posted)["job"]["links"]["retry"]
+            retried.append(world.api.client.post(link).status_code)
+        return handle_provisional(context)
+
+    handlers = {JobKind.PROVISIONAL: canceled_and_retried}
+    world.api.work(world.library, handlers, {JobKind.PROVISIONAL})
+    assert retried == [202]
+    again = world.read(posted)
+    assert again["answers"][0]["job"] != posted["answers"][0]["job"]
+    assert again["answers"][0]["sha256"] is not None
+    assert world.job(posted["answers"][0]["job"])["state"] in ("canceled", "succeeded")
+    world.work()
+    assert [one["state"] for one in world.read(posted)["answers"]] == ["succeeded"] * 2
+
+
 def test_a_provisional_job_is_retried_only_while_the_final_one_waits(world: World) -> None:
     posted = world.asked()
     provisional = posted["answers"][0]["job"]
@@ -443,3 +512,19 @@ def test_the_client_returns_a_provisional_answer_that_is_the_last(
     world.cancel(canceled.job.id)
     with pytest.raises(UnsuccessfulJobError):
         client.result(canceled, wait_for="provisional")
+
+
+def test_the_client_waits_for_a_retried_job(world: World, client: Client) -> None:
+    posted = world.asked()
+    known = client.explanation(posted["id"])
+    world.work(JobKind.PROVISIONAL)
+    world.api.work(world.library, {JobKind.TRAIN: refuse}, {JobKind.TRAIN})
+    failed = world.read(posted)
+    assert failed["result_stage"] == "provisional"
+    assert world.api.client.post(failed["job"]["links"]["retry"]).status_code == 202
+    worker = Thread(target=world.work)
+    worker.start()  # while the client waits: the provisional answer is not the last one
+    answered = client.result(known)
+    assert isinstance(answered, CounterfactualResult)
+    assert answered.stage is Stage.FINAL
+    worker.join()
