@@ -36,7 +36,7 @@ def _app(arguments: Sequence[str]) -> typer.Typer:
     app = typer.Typer(
         name="d4explain",
         help="Explain graph neural networks: which edits change a prediction, "
-        "and which graphs are typical of a class.",
+        "and which patterns show a class.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,

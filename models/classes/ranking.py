@@ -41,7 +41,7 @@ def ranking(
     """Positions of the patterns in order, without those that add nothing.
 
     First those that explain further graphs. Then the others by their contrast in all graphs, unless
-    one of the two, the pattern or an earlier one, contains the other (`are_nested`).
+    they are alike: `are_alike` says that a pattern is a variant of an earlier one.
     """
     order: list[int] = []
     left = list(range(len(patterns)))

@@ -26,7 +26,7 @@ each object.
 | counterfactual | an edited graph to which the GNN gives another class |
 | edit | one added or removed edge |
 | modification ratio | number of edits divided by the number of edges of the original |
-| class explanation | graphs that are typical of a class |
+| class explanation | patterns that recur in a class, are rare elsewhere and move the GNN to it |
 | denoiser | the diffusion network that proposes edits, trained once per GNN and reference set |
 | witness | a small GNN that the service trains beside yours on the same reference set |
 | judge | a witness or a GNN that you name; it takes no part in the search and judges the flip |

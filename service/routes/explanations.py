@@ -87,7 +87,7 @@ class FormatQuery(GraphQuery):
     "the GNN's prediction. For a GNN that classifies nodes, give the `node` or `nodes` of one "
     "`graph`. The search edits the node's neighbourhood and verifies answers on the whole graph. "
     "Without `graph`, `node` and `nodes` refer to `dataset`, which must be one large graph. "
-    "`kind: class`: typical graphs, or neighbourhoods of nodes, of a class. "
+    "`kind: class`: patterns of graphs, or of neighbourhoods of nodes, that show a class. "
     "If the denoiser or the witnesses do not exist yet, they are trained first; the job then has "
     "`waiting_for`. Meanwhile a search without them gives a provisional answer at once; "
     "`wait_for=provisional` waits for that one only. There is none for black boxes and for graphs "

@@ -61,7 +61,7 @@ def delete(
     ],
     url: Url = None,
 ) -> None:
-    """Delete a reference set and the denoisers trained on it."""
+    """Delete a reference set and what was trained on it."""
     with Client(api_address(url)) as client:
         client.delete_dataset(dataset)
     output().print(f"deleted {dataset}", markup=False, soft_wrap=True)

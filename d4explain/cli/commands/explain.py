@@ -61,7 +61,7 @@ def explain(
     ] = None,
     alternatives: Annotated[int, typer.Option(min=1, max=16)] = 3,
     max_ratio: Annotated[float, typer.Option(help="Largest ratio of edits to edges.")] = 0.3,
-    preset: Annotated[Preset, typer.Option(help="How much time to spend.")] = "balanced",
+    preset: Annotated[Preset, typer.Option(help="How much to search.")] = "balanced",
     explainer: Annotated[
         Explainer,
         typer.Option(

@@ -21,7 +21,7 @@ def upload(
         ),
     ],
     *,
-    name: Annotated[str, typer.Option(help="Name of the dataset.")],
+    name: Annotated[str, typer.Option(help="Name of the reference set.")],
     features: Annotated[
         Path | None,
         typer.Option(

@@ -105,7 +105,7 @@ class ExplanationOperations:
         target_class: ClassReference,
         **options: Unpack[ClassOptions],
     ) -> Explanation:
-        """Ask for graphs typical of a class, given by its number or name."""
+        """Ask which patterns show a class, given by its number or name."""
         body = class_body(inputs_of(gnn, dataset), target_class, options)
         return await request_explanation(self._transport, body)
 
