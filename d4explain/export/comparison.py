@@ -84,7 +84,9 @@ def _first_difference(original: Original, gnn: Gnn, graphs: SparseGraphs) -> str
     for number, step in enumerate(steps, 1):
         if step.result is None:
             continue
-        expected = step.result.cpu().reshape(found[number].shape if found[number].dim() else -1)
+        expected = (
+            step.result.cpu().float().reshape(found[number].shape if found[number].dim() else -1)
+        )
         gap = (expected - found[number]).abs().max()
         if not float(gap) <= TOLERANCE * max(1.0, float(expected.abs().max())):
             return (

@@ -49,17 +49,29 @@ def sample_graphs(
         density = torch.rand((), generator=rng)
         pairs = torch.triu(torch.rand(size, size, generator=rng) < density, diagonal=1)
         edges = pairs.nonzero().T.contiguous()
-        features = _columns(size, form.features, counts or {}, rng)
+        features = _columns(size, form.features, counts or {}, rng, whole=form.integer_features)
         attributes = None
         if form.edge_features:
-            attributes = _columns(edges.shape[1], form.edge_features, edge_counts or {}, rng)
+            attributes = _columns(
+                edges.shape[1],
+                form.edge_features,
+                edge_counts or {},
+                rng,
+                whole=form.integer_edges,
+            )
             attributes = attributes.abs()
         graphs.append(Graph(features, edges, edge_attributes=attributes))
     return graphs
 
 
-def _columns(rows: int, width: int, counts: Mapping[int, int], rng: torch.Generator) -> Tensor:
-    values = torch.randn(rows, width, generator=rng)
+def _columns(
+    rows: int, width: int, counts: Mapping[int, int], rng: torch.Generator, *, whole: bool
+) -> Tensor:
+    """Random rows; `whole` draws 0 and 1 for columns without a count."""
+    if whole:
+        values = torch.randint(2, (rows, width), generator=rng).float()
+    else:
+        values = torch.randn(rows, width, generator=rng)
     for column, count in counts.items():
         values[:, column] = torch.randint(count, (rows,), generator=rng).float()
     return values

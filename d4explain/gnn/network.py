@@ -22,7 +22,7 @@ from d4explain.gnn.graphs import (
 from d4explain.gnn.layers.build import build_all
 from d4explain.gnn.layers.filters import Egnn
 from d4explain.gnn.layers.forms import GraphLayer, Rowwise, require_edge_attributes
-from d4explain.gnn.layers.joins import Join
+from d4explain.gnn.layers.joins import Combine, Join
 from d4explain.gnn.spec import GnnSpec, PluginLayer
 from d4explain.layer_graph import EDGE_ATTRIBUTES, FEATURES, Inputs
 
@@ -120,7 +120,8 @@ class Gnn(nn.Module):
             if isinstance(layer, Rowwise):
                 shared[position + 1] = layer.rows(shared[read[0]])
             elif isinstance(layer, Join):
-                shared[position + 1] = layer.joined([shared[number] for number in read])
+                one = graphs.select(slice(0, 1))
+                shared[position + 1] = layer.joined(self._operands(layer, read, shared, one))
         return shared
 
     def _values_per_graph(self, graphs: DenseGraphs, shared: Mapping[int, Tensor]) -> int:
@@ -208,13 +209,26 @@ class Gnn(nn.Module):
             number = position + 1
             read: Inputs = self.spec.wiring[position]
             if number not in values:
-                values[number] = self._output_of(layer, [values[one] for one in read], graphs, form)
+                operands = self._operands(layer, read, values, graphs)
+                values[number] = self._output_of(layer, operands, graphs, form)
                 watch(number, values[number])
             for one in {*read, number}:
                 if one != output and self._last_reader.get(one, position) <= position:
                     values.pop(one, None)
         result = values[output]
         return F.pad(result, (1, 0)) if self._binary else result
+
+    def _operands(
+        self, layer: nn.Module, read: Inputs, values: Mapping[int, Tensor], graphs: Graphs
+    ) -> list[Tensor]:
+        operands = [values[one] for one in read]
+        if isinstance(graphs, DenseGraphs) and isinstance(layer, Combine) and layer.op == "divide":
+            rows = [self.spec.rows[one] for one in read]
+            operands[1:] = [
+                _ones_in_padding(divisor, kind, graphs.mask)
+                for divisor, kind in zip(operands[1:], rows[1:], strict=True)
+            ]
+        return operands
 
     @staticmethod
     def _output_of(
@@ -250,6 +264,15 @@ def _inputs(graphs: SparseGraphs | DenseGraphs) -> dict[int, Tensor]:
     if graphs.edge_attributes is not None:
         values[EDGE_ATTRIBUTES] = graphs.edge_attributes
     return values
+
+
+def _ones_in_padding(divisor: Tensor, rows: str, mask: Tensor) -> Tensor:
+    """The divisor with ones in padding: 0/0 would be NaN there, and 0 · NaN reaches real nodes."""
+    if rows == "node":
+        return divisor.masked_fill(~mask[:, :, None], 1)
+    if rows == "edge":
+        return divisor.masked_fill(~(mask[:, :, None] & mask[:, None, :])[..., None], 1)
+    return divisor
 
 
 def predict(gnn: Gnn, graphs: Sequence[Graph], device: torch.device) -> Tensor:

@@ -111,6 +111,9 @@ def _node_faults(spec: GnnSpecDocument) -> list[Fault]:
             reads = f"{layer.type} at position {i} reads the whole graph"
             rule = "a node classifier may read only the neighbourhood of a node"
             faults.append(Fault(f"/layers/{i}", f"{reads}; {rule}"))
+    rows = rows_of_values(nodes_of(spec), inputs_of(spec))[len(spec.layers)]
+    if not faults and rows != "node":
+        faults.append(Fault("/layers", f"the last layer gives {rows} values; the task is node"))
     return faults
 
 

@@ -66,6 +66,8 @@ def scatter_reduce(call: FunctionCall) -> None:
 
 
 def bin_count(call: FunctionCall) -> None:
+    if call.argument(1, "weights", None) is not None:
+        raise UnsupportedLayerError("bincount with weights is not supported; use a pool")
     _count(call.recorder, call.recorder.symbol(call.args[0]), call.result)
 
 

@@ -536,3 +536,10 @@ def test_specs_without_edge_attributes_keep_their_hash() -> None:
 def test_a_spec_survives_storage() -> None:
     spec = parse_spec(document(*LAYERS["several"], class_names=["a", "b", "c"]))
     assert GnnSpecDocument.model_validate(spec.model_dump(mode="json")) == spec
+
+
+def test_a_node_classifier_returns_values_of_nodes() -> None:
+    layers = [{"type": "linear", "out": 2, "inputs": ["edge_attr"]}]
+    spec = {"task": "node", "features": 3, "edge_features": 2, "classes": 2, "layers": layers}
+    with pytest.raises(InvalidInput, match="the last layer gives edge values; the task is node"):
+        parse_spec(spec)

@@ -393,6 +393,12 @@ class SoftmaxInside(OneConv):
         return self.head(x)
 
 
+class GuardsAgainstNan(OneConv):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        x = torch.nan_to_num(x / x.sum(dim=1, keepdim=True))  # refused
+        return self.head(self.conv(x, edge_index))
+
+
 class Untracked(OneConv):
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         return torch.from_numpy(self.conv(x, edge_index).numpy()[:, :3])
@@ -411,6 +417,7 @@ class Untracked(OneConv):
         (WritesRows(), "assigning rows or columns of a tensor is not supported"),
         (PadsGraphs(), "is not supported"),
         (SoftmaxInside(), "softmax can only be the last step"),
+        (GuardsAgainstNan(), "nan_to_num is not supported; divide by torch.clamp"),
         (Untracked(), "does not depend on its inputs by operations that export can follow"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else "",

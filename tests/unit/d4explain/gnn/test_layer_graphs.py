@@ -135,6 +135,27 @@ def test_a_second_input_weighs_edges_as_in_pyg(layer: Layer) -> None:
     assert spec.weighs_edges
 
 
+def test_division_keeps_padding_out_of_smaller_graphs() -> None:
+    rows_sum = (LinearLayer(1), (FEATURES,))
+    spec = spec_of(
+        rows_sum,
+        (CombineLayer("divide"), (FEATURES, 1)),
+        (GcnLayer(4), None),
+        (PoolLayer("sum"), None),
+        (LinearLayer(2), None),
+    )
+    gnn = random_gnn(spec)
+    with torch.no_grad():
+        gnn.layers[0].linear.bias.zero_()  # type: ignore[union-attr] # 0/0 in padding
+    graphs = random_graphs(3)
+    assert len({graph.node_count for graph in graphs}) > 1
+    dense = to_dense(graphs)
+    dense = replace(dense, adjacency=dense.adjacency.double(), features=dense.features.double())
+    sparse = to_sparse(graphs)
+    expected = gnn(replace(sparse, features=sparse.features.double()))
+    torch.testing.assert_close(gnn.dense(dense), expected)
+
+
 def test_edge_values_are_computed_from_edge_attributes() -> None:
     spec = spec_of(
         (LinearLayer(3), (EDGE_ATTRIBUTES,)),
