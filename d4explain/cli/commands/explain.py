@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -120,7 +119,6 @@ def explain(
     nodes = node_ids(graphs, node or []) if graphs else node_numbers(node or [])
     with Client(api_address(url)) as client:
         ids = gnn, dataset
-        class_names = client.gnn(gnn).spec.get("class_names")
         if graphs or nodes:
             options: dict[str, Any] = {
                 "alternatives": alternatives,
@@ -135,7 +133,7 @@ def explain(
                 **_judging(aim, judge),
             }
             if target is not None:
-                options["target_class"] = class_reference(target, class_names)
+                options["target_class"] = class_reference(target)
             if nodes:
                 options["nodes"] = nodes
             if max_queries is not None:
@@ -147,12 +145,11 @@ def explain(
         else:
             assert target is not None
             class_options: Any = {"explainer": explainer, "preset": preset, "seed": seed}
-            explanation = client.explain_class(
-                *ids, class_reference(target, class_names), **class_options
-            )
+            explanation = client.explain_class(*ids, class_reference(target), **class_options)
         result = _result(client, explanation, wait_for)
         if svg is not None:
             svg.write_bytes(client.drawing(explanation.id))
+        class_names = client.gnn(explanation.gnn).spec.get("class_names")
     if as_json:
         print(result.model_dump_json(indent=2))
     else:
@@ -188,9 +185,9 @@ def _judging(aim: Aim | None, judges: list[str] | None) -> dict[str, Any]:
     return options
 
 
-def class_reference(text: str, names: Sequence[str] | None) -> int | str:
-    """The class with this name, or else with this number."""
-    return int(text) if text.isdecimal() and text not in (names or ()) else text
+def class_reference(text: str) -> int | str:
+    """The number of a class, or else its name."""
+    return int(text) if text.isdecimal() else text
 
 
 def node_ids(graphs: list[dict[str, Any]], texts: list[str]) -> list[NodeId]:
