@@ -164,7 +164,13 @@ def believable(
     target = _target(task, seed, SECONDS)
     with show_progress() as on_progress:
         comparison = compare_methods(
-            task, target, BELIEVABILITY, budget=budget, test=test, seed=seed, on_progress=on_progress
+            task,
+            target,
+            BELIEVABILITY,
+            budget=budget,
+            test=test,
+            seed=seed,
+            on_progress=on_progress,
         )
     console.print(believability_table(comparison.documents, comparison.realism.untouched))
     console.print(judge_table(comparison.judges))
