@@ -456,6 +456,32 @@ def test_a_canceled_job_ends_the_wait_while_its_training_goes_on(has_progress: b
     assert steps == ([("job_1", 3)] if has_progress else [])
 
 
+def test_a_canceled_explanation_ends_the_wait_while_its_training_runs(served: Any) -> None:
+    """With the real API: the training is claimed and never ends."""
+    posted = served.explanation(aim="minimal", judges="none")
+    training = posted["job"]["waiting_for"]
+    served.claim(training)
+    waiting = threading.Event()
+    caught: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            with Client(str(served.client.base_url)) as client:
+                client.wait(posted["job"]["id"], on_progress=lambda _: waiting.set(), timeout=20)
+        except UnsuccessfulJobError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    assert waiting.wait(10)
+    canceled = served.client.post(f"/v1/jobs/{posted['job']['id']}/cancel").json()
+    assert (canceled["state"], canceled["waiting_for"]) == ("canceled", None)
+    thread.join(timeout=5)
+    assert not thread.is_alive()
+    assert "canceled" in str(caught[0])
+    assert served.client.get(f"/v1/jobs/{training}").json()["state"] == "running"
+
+
 def test_the_client_waits_for_a_restarting_server() -> None:
     calls = []
 
