@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,8 +16,8 @@ from typing import Any
 
 from rich.console import Console
 
-from d4explain.cli.progress_bars import JobProgressBars
-from d4explain.cli.tables import (
+from d4explain.cli.output.progress_bars import JobProgressBars
+from d4explain.cli.output.result_tables import (
     class_table,
     counterfactual_table,
     mmd_table,
@@ -126,7 +127,8 @@ class Demo:
         options = ("--out", str(folder), "--test", str(self._options.graphs))
         argv = python_command("-m", "bench.gnns.example_gnn", *options)
         environment = python_environment(os.environ)
-        code = subprocess.run(argv, env=environment, check=False).returncode
+        where = sys.stderr if self._console.stderr else None
+        code = subprocess.run(argv, env=environment, check=False, stdout=where).returncode
         if code != 0:
             raise CommandError(f"training the example GNN ended with code {code}")
 

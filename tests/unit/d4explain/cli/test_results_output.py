@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from d4explain.cli.progress_bars import JobProgressBars, format_metrics
-from d4explain.cli.tables import counterfactual_table, format_edits, summary_lines
+from d4explain.cli.output.progress_bars import JobProgressBars, format_metrics
+from d4explain.cli.output.result_tables import counterfactual_table, format_edits, summary_lines
 from d4explain.client.resources import Job, Progress
 from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.contracts.job_states import JobKind, JobState
