@@ -22,6 +22,7 @@ from d4explain.cli.output.result_tables import (
     counterfactual_table,
     mmd_table,
     probe_table,
+    reason_lines,
     stage_lines,
     summary_lines,
 )
@@ -165,7 +166,7 @@ class Demo:
                 result = client.result(explanation, wait_for="provisional", on_progress=bars)
             assert isinstance(result, CounterfactualResult)
             self._console.print(counterfactual_table(result, inputs.class_names))
-            for line in [*stage_lines(result), *summary_lines(result)]:
+            for line in [*stage_lines(result), *reason_lines(result), *summary_lines(result)]:
                 self._print(line)
             self._save(client, explanation, result, "provisional", {"provisional-00": 0})
         return explanation
@@ -178,7 +179,7 @@ class Demo:
                 result = client.result(explanation, on_progress=bars)
             assert isinstance(result, CounterfactualResult)
             self._console.print(counterfactual_table(result, inputs.class_names))
-            for line in summary_lines(result):
+            for line in [*reason_lines(result), *summary_lines(result)]:
                 self._print(line)
             if result.mmd is not None:
                 self._console.print(mmd_table(result.mmd))

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from d4explain.cli.input.user_objects import load_model, needs_export, split_names
+from d4explain.cli.input.user_objects import load_model, split_names, user_code
 from d4explain.cli.options import Json
 from d4explain.cli.output.terminal import output, print_json
 from d4explain.contracts.gnn_archive import SPEC, WEIGHTS, write_archive
@@ -38,13 +38,12 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Convert a trained PyG model to the spec and weights that `register` takes."""
-    loaded = load_model(model)
-    try:
-        from d4explain.export.exporter import export as export_model  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise needs_export(error) from error
-    names = split_names(class_names)
-    exported = export_model(loaded, out, names, features=features, output=head)
+    with user_code():
+        loaded = load_model(model)
+        from d4explain.export.exporter import export as export_model  # noqa: PLC0415 - loads torch
+
+        names = split_names(class_names)
+        exported = export_model(loaded, out, names, features=features, output=head)
     zipped = out / "gnn.zip" if archive else None
     if zipped is not None:
         members = {SPEC: exported.spec.read_bytes(), WEIGHTS: exported.weights.read_bytes()}

@@ -6,7 +6,12 @@ from typing import Annotated, Any
 import typer
 
 from d4explain.cli.input.files import read_json, read_object, require_file
-from d4explain.cli.input.user_objects import is_python_object, load_graphs, load_model, split_names
+from d4explain.cli.input.user_objects import (
+    is_python_object,
+    load_model_and_graphs,
+    split_names,
+    user_code,
+)
 from d4explain.cli.options import Json, Tags, Url, parse_pairs, refuse
 from d4explain.cli.output.result_tables import probe_table
 from d4explain.cli.output.terminal import messages, output, print_json, print_line
@@ -109,9 +114,10 @@ def _from_python(client: Client, model: str, samples: str | None, **fields: Any)
             "--samples is missing",
             hint="give graphs like those of the training: they become the reference set",
         )
-    loaded, graphs = load_model(model), load_graphs(samples)
-    messages().print("[dim]exporting, checking and uploading", soft_wrap=True)
-    return client.register(loaded, graphs, **fields)
+    with user_code():
+        loaded, graphs = load_model_and_graphs(model, samples)
+        messages().print("[dim]exporting, checking and uploading", soft_wrap=True)
+        return client.register(loaded, graphs, **fields)
 
 
 def _from_files(

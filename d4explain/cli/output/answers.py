@@ -13,6 +13,7 @@ from d4explain.cli.output.result_tables import (
     class_table,
     counterfactual_table,
     mmd_table,
+    reason_lines,
     stage_lines,
     summary_lines,
 )
@@ -72,7 +73,7 @@ def _show_first(
     first = answers.result
     if isinstance(first, CounterfactualResult) and first.stage is Stage.PROVISIONAL:
         messages().print(counterfactual_table(first, class_names))
-        for line in stage_lines(first):
+        for line in [*stage_lines(first), *reason_lines(first)]:
             messages().print(line, soft_wrap=True)
 
 
@@ -80,7 +81,7 @@ def show_result(result: CounterfactualResult | ClassResult, class_names: list[st
     console = output()
     if isinstance(result, CounterfactualResult):
         console.print(counterfactual_table(result, class_names))
-        for line in [*stage_lines(result), *summary_lines(result)]:
+        for line in [*stage_lines(result), *reason_lines(result), *summary_lines(result)]:
             console.print(line, soft_wrap=True)
     else:
         console.print(class_table([result], class_names))

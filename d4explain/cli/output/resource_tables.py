@@ -11,11 +11,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from d4explain.cli.output.progress_bars import format_metrics
-from d4explain.cli.output.terminal import messages, output, print_json, print_line
+from d4explain.cli.output.terminal import messages, output, print_json, print_line, wide_output
 from d4explain.client.resources import Job
 
 Item = TypeVar("Item", bound=BaseModel)
-COPIED = 2  # columns with ids and names, which are there to be copied
 
 
 class Identified(Protocol):
@@ -40,11 +39,11 @@ def print_list(
         output().print(nothing)
     else:
         table = Table(*columns, box=None)
-        for column in table.columns[:COPIED]:
-            column.no_wrap = True
+        for column in table.columns:
+            column.overflow = "fold"  # an id that is cut off cannot be copied
         for item in shown:
             table.add_row(*(escape(_text(cell(item))) for cell in columns.values()))
-        output().print(table)
+        wide_output().print(table)
     if rest:
         messages().print(f"[dim]there are more; --limit {10 * limit} shows them", soft_wrap=True)
 

@@ -7,10 +7,18 @@ from typing import Any
 from pydantic_core import to_json
 from rich.console import Console
 
+_WIDE = 1000  # columns
+
 
 def output() -> Console:
     """For results."""
     return Console(highlight=False)
+
+
+def wide_output() -> Console:
+    """For tables with ids: as wide as needed if the output is not a terminal."""
+    console = output()
+    return console if console.is_terminal else Console(highlight=False, width=_WIDE)
 
 
 def messages() -> Console:

@@ -29,6 +29,7 @@ class Shell:
     capsys: pytest.CaptureFixture[str]
     routes: dict[str, re.Pattern[str]]  # by method and path template
     address: str = ""
+    errors: str = ""  # what the last command printed on stderr
     paths: list[str] = field(default_factory=list)  # of all requests
     asked: set[str] = field(default_factory=set)
     seen: dict[str, set[str]] = field(default_factory=dict)  # routes by command
@@ -49,6 +50,7 @@ class Shell:
             main([*words, "--url", self.address])
         shown = self.capsys.readouterr()
         assert ended.value.code == code, shown.err
+        self.errors = shown.err
         name = " ".join(words[:2]) if words[0] in ("gnns", "datasets", "denoisers", "jobs",
                                                    "explanations") else words[0]  # fmt: skip
         self.seen.setdefault(name, set()).update(self.asked)
@@ -68,7 +70,7 @@ def shell(
     """In a folder with chains.py, which trains a small model, and graph files."""
     blocks = re.findall(r"```python\n(.*?)```", CLIENT_PAGE.read_text("utf-8"), re.DOTALL)
     monkeypatch.chdir(tmp_path)
-    Path("chains.py").write_text(blocks[0])
+    Path("chains.py").write_text(f"{blocks[0]}print('trained')\n")
     open_chain = {"edge_index": [[0, 1, 2, 3], [1, 2, 3, 4]], "x": [[1.0]] * 5}
     Path("chain.json").write_text(json.dumps(open_chain))
     Path("chains.json").write_text(json.dumps([open_chain] * 3))
@@ -90,8 +92,9 @@ def shell(
 
 
 def test_every_command_works_and_asks_the_routes_of_the_page(shell: Shell) -> None:
-    names = "--class-names open,ring"
-    gnn = shell.json(f"register chains.py:model --samples chains.py:graphs --name chains {names}")
+    names = "--name chains --class-names open,ring"
+    gnn = shell.json(f"register chains.py:model --samples chains.py:graphs {names}")
+    assert "trained" in shell.errors  # what the user's file prints is not on stdout
     assert (gnn["state"], gnn["spec"]["class_names"]) == ("ready", ["open", "ring"])
     assert [item["id"] for item in shell.json("gnns list --name chains")] == [gnn["id"]]
     assert "deterministic" in shell.run("gnns show chains")
