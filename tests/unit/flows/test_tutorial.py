@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 import warnings
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.mutag import unpack_mutag
 from tests.unit.flows.served_api import serving
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = DOCS / "tutorial.md"
-DATA = Path(os.environ.get("D4_DATA", "data"))
 BLOCK = re.compile(r"(<!-- trains networks -->\n)?```python\n(.*?)```", re.DOTALL)
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the files of MUTAG, where PyG looks for them before it downloads."""
-    if not (DATA / "MUTAG.zip").exists():
-        pytest.skip(f"no MUTAG.zip in {DATA} (set D4_DATA)")
-    with zipfile.ZipFile(DATA / "MUTAG.zip") as archive:
-        for name in archive.namelist():
-            if name.endswith(".txt"):
-                file = tmp_path / "data" / "MUTAG" / "raw" / Path(name).name
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_bytes(archive.read(name))
+    """The current folder, with the files of MUTAG."""
+    unpack_mutag(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
