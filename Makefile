@@ -30,14 +30,18 @@ demo: install
 serve: install
 	$(BIN)/d4explain up
 
-# Unit tests use several cores. Tests that start processes or measure time run one at a time.
+# Tests run on several cores; those that measure times (`alone`) run one at a time. The longest file of
+# the end-to-end tests comes first, so files keep their order there.
+PARALLEL := --numprocesses logical --maxprocesses 4 --dist loadfile
 test: install-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/unit --numprocesses logical --maxprocesses 4 --dist loadfile
-	$(BIN)/python -m pytest tests/integration tests/e2e
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/unit $(PARALLEL)
+	$(BIN)/python -m pytest tests/e2e tests/integration -m 'not slow and not alone' $(PARALLEL) --no-loadscope-reorder
+	$(BIN)/python -m pytest tests/e2e tests/integration -m 'alone and not slow'
 
 test-all: install-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/unit -m '' --numprocesses logical --maxprocesses 4 --dist loadfile
-	$(BIN)/python -m pytest tests/integration tests/e2e -m ''
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/unit -m '' $(PARALLEL)
+	$(BIN)/python -m pytest tests/e2e tests/integration -m 'not alone' $(PARALLEL) --no-loadscope-reorder
+	$(BIN)/python -m pytest tests/e2e tests/integration -m alone
 
 check: install-dev
 	$(BIN)/ruff check .

@@ -20,7 +20,7 @@ from bench.counterfactuals.ablation import VARIANTS, measure_ablation
 from bench.counterfactuals.comparison import compare_methods
 from bench.counterfactuals.dump import dump
 from bench.counterfactuals.instances import InstancePart, select_instances
-from bench.counterfactuals.methods import METHODS
+from bench.counterfactuals.methods import BELIEVABILITY, METHODS
 from bench.counterfactuals.runs import CounterfactualRun
 from bench.data.splits import DataError
 from bench.data.tasks import TASKS, Task, load_task
@@ -147,6 +147,37 @@ def counterfactual(
     if dump_to is not None:
         dump(dump_to, target, comparison.instances, comparison.answers)
         console.print(f"Written GNN, instances and edits to {dump_to}")
+
+
+@app.command()
+def believable(
+    context: typer.Context,
+    *,
+    dataset: Annotated[str, typer.Option(help="graph data set: name or path")] = "mutagenicity",
+    budget: Annotated[float, typer.Option(help="training seconds of the denoiser")] = 120,
+    test: Annotated[int, typer.Option(min=1, help="test graphs to explain")] = 100,
+    seed: Seed = 1,
+    save: Save = False,
+) -> None:
+    """Transfer and realism of believable answers beside minimal, greedy and random ones."""
+    task = _task(dataset, seed)
+    target = _target(task, seed, SECONDS)
+    with show_progress() as on_progress:
+        comparison = compare_methods(
+            task,
+            target,
+            BELIEVABILITY,
+            budget=budget,
+            test=test,
+            seed=seed,
+            on_progress=on_progress,
+        )
+    console.print(believability_table(comparison.documents, comparison.realism.untouched))
+    console.print(judge_table(comparison.judges))
+    if save:
+        command = command_line(context)
+        saved = [{**row, "command": command} for row in comparison.documents]
+        console.print(f"Written to {merge_rows('believable', saved, ('method', 'seed'))}")
 
 
 @app.command()

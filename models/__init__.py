@@ -1,0 +1,1 @@
+"""The method: search, diffusion, witnesses and metrics; knows no HTTP, queue or database."""

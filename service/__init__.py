@@ -1,0 +1,1 @@
+"""The HTTP API; start with `app`. It never imports torch."""

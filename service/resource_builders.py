@@ -140,6 +140,7 @@ def dataset_resource(dataset: Dataset) -> DatasetResource:
         mean_nodes=dataset.mean_nodes,
         mean_edges=dataset.mean_edges,
         large=dataset.large,
+        warnings=dataset.warnings or [],
         created_at=timestamp(dataset.created_at),
     )
 
@@ -238,10 +239,15 @@ def new_explanation(
 
 
 def predictions_resource(job: Job) -> PredictionsResource:
-    predictions = None
+    result = None
     if job.result is not None and "predictions" in job.result:
-        predictions = PredictionResult.model_validate(job.result).predictions
-    return PredictionsResource(gnn=job.gnn_id or "", job=job_resource(job), predictions=predictions)
+        result = PredictionResult.model_validate(job.result)
+    return PredictionsResource(
+        gnn=job.gnn_id or "",
+        job=job_resource(job),
+        predictions=None if result is None else result.predictions,
+        warnings=[] if result is None else result.warnings,
+    )
 
 
 def _job_error(job: Job) -> JobError | None:

@@ -148,6 +148,7 @@ class DatasetResource(Resource):
     mean_nodes: float
     mean_edges: float
     large: bool = Field(False, description="One large graph, whose node ids are 0 to n - 1.")
+    warnings: list[str] = Field(description="What was left out of the posted graphs; often empty.")
     created_at: str
 
 
@@ -221,3 +222,4 @@ class PredictionsResource(Resource):
         description="One per graph, once the job is done. If the GNN classifies nodes, `nodes` has "
         "one per node."
     )
+    warnings: list[str] = Field(description="What was left out of the posted graphs; often empty.")

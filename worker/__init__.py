@@ -1,0 +1,1 @@
+"""Runs jobs; start with `execution/runner` and `handlers`."""

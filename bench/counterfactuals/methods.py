@@ -137,6 +137,15 @@ BELIEVABLE_METHODS = {
 }
 PLAIN_METHODS = ("greedy", "greedy_delete", "random")
 METHODS = (*DIFFUSION_METHODS, *BELIEVABLE_METHODS, *PLAIN_METHODS)
+# Those of `python -m bench believable`: with and without the rule on patterns and the denoiser.
+BELIEVABILITY = (
+    "believable",
+    "believable_any_pattern",
+    "believable_no_denoiser",
+    "d4",
+    "greedy",
+    "random",
+)
 
 
 def diffusion_method(

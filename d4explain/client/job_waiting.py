@@ -34,14 +34,18 @@ async def wait_for_job(
     timeout: float | None = None,
     check: bool = True,
 ) -> Job:
-    """The finished job; see `Client.wait`."""
+    """The finished job; see `Client.wait`.
+
+    A job that waits for a training is followed by its own events, so that its cancellation is
+    noticed at once. They include the progress of the training, without event ids.
+    """
     report = on_progress or (lambda _job: None)
     deadline = None if timeout is None else time.monotonic() + timeout
     pause = MIN_POLL_SECONDS
     last_event: str | None = None
     job = await get_job(transport, job_id)
+    report(job)
     while True:
-        report(job)
         if job.is_done:
             if check and job.state is not JobState.SUCCEEDED:
                 raise UnsuccessfulJobError(job)
@@ -49,18 +53,23 @@ async def wait_for_job(
         remaining = None if deadline is None else deadline - time.monotonic()
         if remaining is not None and remaining <= 0:
             raise WaitTimeoutError(job, timeout or 0)
+        awaited = None
         if job.waiting_for is not None:
-            await wait_for_job(
-                transport, job.waiting_for, on_progress=report, timeout=remaining, check=False
-            )
-            job = await _get_job_across_restart(transport, job_id)
-            continue
+            awaited = await _get_job_across_restart(transport, job.waiting_for)
+            report(awaited)
         previous_event = last_event
         events = transport.events(f"/v1/jobs/{job_id}/events", last_event, remaining)
         with contextlib.suppress(httpx.HTTPError, RefusedError):
             async with contextlib.aclosing(events):
                 async for event in events:
+                    is_own = event.id not in (None, last_event)
                     last_event = event.id or last_event
+                    if awaited is not None and (is_own or not _continues(awaited, event)):
+                        break  # it may wait no longer, or for another job
+                    if awaited is not None:
+                        awaited = _apply_event(awaited, event)
+                        report(awaited)
+                        continue
                     job = _apply_event(job, event)
                     if job.is_done:
                         break  # the whole job is fetched below and reported
@@ -71,6 +80,8 @@ async def wait_for_job(
             await transport.connection.sleep(pause if remaining is None else min(pause, remaining))
             pause = min(2 * pause, MAX_POLL_SECONDS)
         job = await _get_job_across_restart(transport, job_id)
+        if job.is_done or job.waiting_for is None:
+            report(job)
 
 
 async def get_job(transport: HttpTransport, job_id: str) -> Job:
@@ -90,6 +101,11 @@ async def _get_job_across_restart(transport: HttpTransport, job_id: str) -> Job:
             if error.status != UNAVAILABLE or time.monotonic() > deadline:
                 raise
         await transport.connection.sleep(MIN_POLL_SECONDS)
+
+
+def _continues(awaited: Job, event: Event) -> bool:
+    """Whether a progress event is of the same phase of the awaited job as the last one."""
+    return awaited.progress is None or awaited.progress.phase == event.data.get("phase")
 
 
 def _apply_event(job: Job, event: Event) -> Job:

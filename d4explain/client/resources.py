@@ -78,6 +78,7 @@ class Dataset(Resource):
     mean_nodes: float
     mean_edges: float
     large: bool = False  # one large graph
+    warnings: list[str] = Field(default_factory=list)  # what was left out of the posted graphs
     created_at: str
 
 
@@ -132,6 +133,7 @@ class Health(Resource):
 class Predictions(Resource):
     job: Job
     predictions: list[Prediction] | list[NodePredictions] | None = None
+    warnings: list[str] = Field(default_factory=list)  # what was left out of the posted graphs
 
 
 class Answer(Resource):

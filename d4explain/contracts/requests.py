@@ -92,6 +92,7 @@ class CounterfactualRequest(RequestDocument):
     time_budget: Annotated[float, Field(gt=0, le=3600)] | None = None  # seconds for the whole job
     max_queries: int | None = None  # graphs that may be sent to a black box
     seed: int = 0
+    warnings: list[str] = []  # what was left out of the posted graphs
 
 
 RegulariserName = Literal["likelihood", "connectivity", "valence", "recurrence", "sparsity", "size"]
@@ -123,6 +124,7 @@ class PredictionRequest(RequestDocument):
     kind: Literal["prediction"] = "prediction"
     graphs: list[CanonicalGraph]
     nodes: list[int] | None = None  # nodes of the one graph, for a node classifier; None means all
+    warnings: list[str] = []  # what was left out of the posted graphs
 
 
 class ProbeRequest(RequestDocument):
@@ -133,3 +135,4 @@ class ProbeRequest(RequestDocument):
     nodes: list[list[int]] | None = None  # labelled nodes per graph, for a node classifier
     labels: list[int]  # one per graph, or one per node in `nodes`
     min_accuracy: Annotated[float, Field(ge=0, le=1)]
+    warnings: list[str] = []  # what was left out of the posted graphs

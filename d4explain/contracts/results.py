@@ -351,3 +351,4 @@ class ClassResult(Document):
 class PredictionResult(Document):
     kind: Literal["prediction"] = "prediction"
     predictions: list[Prediction] | list[NodePredictions]  # one per graph
+    warnings: list[str] = []

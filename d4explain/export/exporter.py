@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -84,7 +85,8 @@ def export(
 
     `samples` are graphs that the model reads; without them, random graphs are drawn and the number
     of features comes from the model's layers, or from `features`. `output` chooses one of several
-    results by position or name.
+    results by position or name. Warns if the model takes edge weights or attributes that do not
+    reach its output.
     """
     with _in_eval_mode(model):
         translated = _translated(model, samples, features, output)
@@ -97,6 +99,7 @@ def export(
             raise CommandError(f"the API would refuse this model: {error}") from error
         graphs = _graphs_to_compare(translated)
         difference = compare(translated.original, gnn, translated.final_activation, graphs)
+    _warn_about_unread_edges(translated.original.form, gnn, from_samples=bool(samples))
     _write(folder, {"weights.safetensors": weights, "spec.json": _json(document)})
     return Exported(
         spec=folder / "spec.json",
@@ -180,6 +183,17 @@ def _left_out(model: nn.Module, form: InputForm) -> tuple[str, ...]:
         return ()
     edges = [name for name in optional_arguments(model) if name in ("edge_attr", "edge_weight")]
     return tuple(name for name in edges if name != form.edge_argument)
+
+
+def _warn_about_unread_edges(form: InputForm, gnn: Gnn, *, from_samples: bool) -> None:
+    if form.edge_argument is None or gnn.spec.edge_features:
+        return
+    owner = "the samples have" if from_samples else "forward takes"
+    warnings.warn(
+        f"{owner} {form.edge_argument}, but the output of the model does not depend on it; the "
+        "exported GNN does not read it",
+        stacklevel=3,
+    )
 
 
 def _gnn_runner(gnn: Gnn) -> ModelRunner:

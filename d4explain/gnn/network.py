@@ -34,12 +34,13 @@ _ROWS_PER_PASS = 100_000
 _VALUES_PER_CPU_PASS = 130_000
 
 
-Watch = Callable[[int, Tensor], None]  # number of a value, the value
+# Gets the number of a value and the value; returns what later layers read.
+Watch = Callable[[int, Tensor], Tensor]
 Graphs = TypeVar("Graphs", SparseGraphs, DenseGraphs)
 
 
-def _ignore(number: int, values: Tensor) -> None:
-    pass
+def _unchanged(_number: int, values: Tensor) -> Tensor:
+    return values
 
 
 class Gnn(nn.Module):
@@ -162,24 +163,25 @@ class Gnn(nn.Module):
     def _collecting(self, seen: list[Tensor]) -> Watch:
         numbers = set(self.spec.state_values)
 
-        def watch(number: int, values: Tensor) -> None:
+        def watch(number: int, values: Tensor) -> Tensor:
             if number in numbers:
                 seen.append(values)
+            return values
 
         return watch
 
     def sparse_values(self, graphs: SparseGraphs, watch: Watch) -> Tensor:
-        """The rows of the output by the sparse form; `watch` gets the output of each layer."""
+        """The rows of the output by the sparse form; `watch` gets each layer's output first."""
         return self._rows(graphs, watch)
 
-    def _rows(self, graphs: SparseGraphs, watch: Watch = _ignore) -> Tensor:
+    def _rows(self, graphs: SparseGraphs, watch: Watch = _unchanged) -> Tensor:
         return self._evaluate(graphs, _inputs(graphs), _sparse, watch)
 
     def _dense_pass(
         self,
         graphs: DenseGraphs,
         shared: Mapping[int, Tensor] | None = None,
-        watch: Watch = _ignore,
+        watch: Watch = _unchanged,
     ) -> Tensor:
         """Evaluates all layers but those of `shared` values, which are batches of one."""
         known = _inputs(graphs)
@@ -210,8 +212,7 @@ class Gnn(nn.Module):
             read: Inputs = self.spec.wiring[position]
             if number not in values:
                 operands = self._operands(layer, read, values, graphs)
-                values[number] = self._output_of(layer, operands, graphs, form)
-                watch(number, values[number])
+                values[number] = watch(number, self._output_of(layer, operands, graphs, form))
             for one in {*read, number}:
                 if one != output and self._last_reader.get(one, position) <= position:
                     values.pop(one, None)

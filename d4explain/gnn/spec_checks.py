@@ -138,7 +138,8 @@ def check_output(layers: Layers, width: int, classes: int) -> None:
     ends_in_nodes = not has_pool and last is not None and is_convolution(last)
     is_joined = isinstance(last, LinearLayer | CombineLayer | ColumnsLayer)
     if not is_joined and not ends_in_nodes and not is_whole_gnn:
-        allowed = "a linear layer" if has_pool else "a convolution or a linear layer"
+        joined = "linear, combine or columns"
+        allowed = joined if has_pool else f"a convolution, {joined}"
         raise ValueError(
             f"layers: the last layer that changes the width must be {allowed}; got "
             f"{type(last).__name__ if last else 'none'}"

@@ -1,0 +1,1 @@
+"""Explains a class by patterns of its graphs; start with `explain`."""

@@ -1,0 +1,1 @@
+"""Finds counterfactuals of graphs and nodes; start with `explain`."""

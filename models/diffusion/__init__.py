@@ -1,0 +1,1 @@
+"""The denoiser: noise, network, losses and typicality; start with `denoiser`."""

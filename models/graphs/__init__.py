@@ -1,0 +1,1 @@
+"""Graphs, edits and edit spaces, neighbourhoods and subgraphs."""

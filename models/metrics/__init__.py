@@ -1,0 +1,1 @@
+"""Metrics of graphs and answers as plain functions."""

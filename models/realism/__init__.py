@@ -1,0 +1,1 @@
+"""Which node types and patterns occur in the reference set."""

@@ -1,0 +1,1 @@
+"""Trains the denoiser; start with `make_trainer`, then `trainer`."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from d4explain.gnn.graphs import Graph, to_sparse
+from d4explain.gnn.graphs import Graph, SparseGraphs, to_sparse
 from d4explain.gnn.network import Gnn, predict
 from d4explain.gnn.spec import GnnSpec
 
@@ -91,9 +91,13 @@ def train(
         for epoch in range(1, training.epochs + 1):
             total_loss, correct = 0.0, 0
             for index in _shuffled_batches(data.graphs, training.batch, generator):
-                graphs = [_maybe_noisy(data.graphs[i], training, generator) for i in index.tolist()]
+                graphs = to_sparse([data.graphs[i] for i in index.tolist()])
+                if training.noisy_share > 0:
+                    graphs = with_edge_noise(
+                        graphs, training.edge_noise, generator, noisy_share=training.noisy_share
+                    )
                 labels = data.labels[index].to(device)
-                logits = gnn(to_sparse(graphs).to(device))  # [graph, class]
+                logits = gnn(graphs.to(device))  # [graph, class]
                 loss = F.cross_entropy(logits, labels)
                 optimizer.zero_grad()
                 torch.autograd.backward(loss)
@@ -101,7 +105,7 @@ def train(
                 optimizer.step()
                 schedule.step()
                 average.update()
-                total_loss += float(loss.detach()) * len(graphs)
+                total_loss += float(loss.detach()) * graphs.count
                 correct += int((logits.argmax(dim=1) == labels).sum())
             count = len(data.graphs)
             if validation is not None:
@@ -158,27 +162,44 @@ def _score(gnn: Gnn, validation: LabelledGraphs, device: torch.device) -> tuple[
     return float(accuracy), float(likelihood)
 
 
-def with_edge_noise(graph: Graph, share: float, generator: torch.Generator) -> Graph:
-    """Apply 1 to `share`·|E| random edits, additions and removals mixed."""
-    max_edits = max(int(share * graph.edge_count), 1)
-    edits = 1 + int(torch.randint(max_edits, (1,), generator=generator))
-    removed = int(torch.randint(edits + 1, (1,), generator=generator))
-    kept = torch.randperm(graph.edge_count, generator=generator)[removed:]
-    ends = torch.randint(graph.node_count, (2, edits - removed), generator=generator)
-    added = ends.sort(dim=0).values
-    edges = torch.cat([graph.edges[:, kept], added[:, added[0] != added[1]]], dim=1)
+def with_edge_noise(
+    graphs: SparseGraphs, share: float, generator: torch.Generator, *, noisy_share: float = 1.0
+) -> SparseGraphs:
+    """Apply 1 to `share`·|E| random edits, additions and removals mixed, to some graphs.
+
+    All graphs of the batch at once: a loop over graphs takes a third of a training step.
+    """
+    if graphs.edge_attributes is not None:
+        raise ValueError("edge noise is not defined for edges with attributes")
+    count, nodes_of_all = graphs.count, len(graphs.graph_of_node)
+    edges = graphs.edge_index[:, : graphs.edge_index.shape[1] // 2]  # each edge once
+    graph_of_edge = graphs.graph_of_node[edges[0]]
+    node_counts = torch.bincount(graphs.graph_of_node, minlength=count)
+    edge_counts = torch.bincount(graph_of_edge, minlength=count)
+
+    def below(limit: Tensor) -> Tensor:
+        """A random integer from 0 to limit - 1 for each entry."""
+        return (torch.rand(limit.shape, generator=generator, dtype=torch.double) * limit).long()
+
+    is_noisy = torch.rand(count, generator=generator) < noisy_share
+    edits = (1 + below((share * edge_counts).long().clamp(min=1))) * is_noisy
+    removals = below(edits + 1)
+
+    keys = torch.rand(edges.shape[1], generator=generator, dtype=torch.double)
+    order = (graph_of_edge + keys).argsort()  # the edges of each graph, shuffled
+    first = torch.cumsum(edge_counts, 0) - edge_counts
+    rank = torch.arange(len(order)) - first[graph_of_edge[order]]
+    kept = order[rank >= removals[graph_of_edge[order]]]
+
+    graph_of_addition = torch.repeat_interleave(edits - removals)
+    sizes = node_counts[graph_of_addition]
+    first_node = (torch.cumsum(node_counts, 0) - node_counts)[graph_of_addition]
+    added = (first_node + below(sizes.expand(2, -1))).sort(dim=0).values
+    edges = torch.cat([edges[:, kept], added[:, added[0] != added[1]]], dim=1)
     # One number per pair: sorting numbers is several times faster than sorting columns.
-    codes = torch.unique(edges[0] * graph.node_count + edges[1])
-    edges = torch.stack([codes // graph.node_count, codes % graph.node_count])
-    return Graph(graph.features, edges, graph.target)
-
-
-def _maybe_noisy(graph: Graph, training: Training, generator: torch.Generator) -> Graph:
-    if training.noisy_share == 0:
-        return graph
-    if float(torch.rand(1, generator=generator)) >= training.noisy_share:
-        return graph
-    return with_edge_noise(graph, training.edge_noise, generator)
+    codes = torch.unique(edges[0] * nodes_of_all + edges[1])
+    edges = torch.stack([codes // nodes_of_all, codes % nodes_of_all])
+    return replace(graphs, edge_index=torch.cat([edges, edges.flip(0)], dim=1))
 
 
 def _shuffled_batches(

@@ -27,7 +27,7 @@ MIN_AGREEMENT = 0.7  # a witness that agrees less often with the GNN answers ano
 MAX_GRAPHS = 4000  # more graphs hardly change a witness
 _MAX_DEPTH = 3
 _TRAINED_SHARE = 0.85  # the rest selects the epoch and measures the agreement
-_MIN_STEPS, _MAX_EPOCHS = 600, 200
+_MIN_STEPS, _MIN_EPOCHS = 300, 30
 
 Labels = Literal["gnn", "true"]
 
@@ -249,7 +249,7 @@ def _training(graphs: int, *, edge_noise: bool) -> Training:
     batch = min(128, max(16, graphs // 8))
     batches = math.ceil(graphs / batch)
     return Training(
-        epochs=min(_MAX_EPOCHS, max(30, math.ceil(_MIN_STEPS / batches))),
+        epochs=max(_MIN_EPOCHS, math.ceil(_MIN_STEPS / batches)),
         batch=batch,
         learning_rate=2e-3,
         noisy_share=0.5 if edge_noise else 0.0,

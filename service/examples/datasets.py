@@ -35,6 +35,7 @@ DATASET: Example = {
     "mean_nodes": 5.0,
     "mean_edges": 5.5,
     "large": False,
+    "warnings": [],
     "created_at": CREATED,
 }
 LARGE_LINES = """{"x": [[1.0], [1.0], [1.0]]}

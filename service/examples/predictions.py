@@ -9,19 +9,28 @@ PREDICTIONS_IN: Example = {"graphs": [NODE_LINK_GRAPH]}
 _PREDICT_JOB = job(PREDICT_JOB_ID, "predict", "light", f"/v1/jobs/{PREDICT_JOB_ID}", "succeeded")
 PREDICTIONS: Example = {
     "gnn": GNN_ID,
-    "job": {**_PREDICT_JOB, "result": {"kind": "prediction", "predictions": [BEFORE]}},
+    "job": {
+        **_PREDICT_JOB,
+        "result": {"kind": "prediction", "predictions": [BEFORE], "warnings": []},
+    },
     "predictions": [BEFORE],
+    "warnings": [],
 }
 PREDICTIONS_LATER: Example = {
     "gnn": GNN_ID,
     "job": job(PREDICT_JOB_ID, "predict", "light", f"/v1/jobs/{PREDICT_JOB_ID}", "queued"),
     "predictions": None,
+    "warnings": [],
 }
 
 NODE_PREDICTIONS_IN: Example = {"graph": NODE_LINK_GRAPH, "nodes": ["roof", "tail"]}
 _NODE_ANSWERS: list[Example] = [{"nodes": [{"node": "roof", **BEFORE}, {"node": "tail", **AFTER}]}]
 NODE_PREDICTIONS: Example = {
     "gnn": GNN_ID,
-    "job": {**_PREDICT_JOB, "result": {"kind": "prediction", "predictions": _NODE_ANSWERS}},
+    "job": {
+        **_PREDICT_JOB,
+        "result": {"kind": "prediction", "predictions": _NODE_ANSWERS, "warnings": []},
+    },
     "predictions": _NODE_ANSWERS,
+    "warnings": [],
 }

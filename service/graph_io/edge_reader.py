@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
+from d4explain.contracts.features.feature_schema import broken_rows
 from d4explain.contracts.gnn_spec import MAX_EDGE_FEATURES
 from d4explain.contracts.requests import Pair
 from d4explain.contracts.results import NodeId
 from service.graph_io.expected_features import ExpectedEdgeAttributes
 from service.graph_io.input_formats import EdgeEnd, ParsedGraph
-from service.graph_io.size_limits import too_many
-from service.http.faults import Faults, shown
+from service.http.faults import Faults, shown, too_many
 
 Row = list[float]
+
+_LOOPS = "leave it out, layers that need self-loops add them"
 
 
 def read_edges(
@@ -26,16 +30,21 @@ def read_edges(
             end: EdgeEnd = "target" if source in positions else "source"
             unknown = target if source in positions else source
             detail = f"there is no node with the id {shown(unknown)}"
+            other: NodeId | None = next(
+                (one for one in positions if str(one) == str(unknown)), None
+            )
+            if other is not None:
+                detail += f"; there is one with the id {shown(other)}: numbers and texts differ"
             faults.add(pointers.edge_end(edge, end), detail)
             continue
         pair = (positions[source], positions[target])
         if pair[0] == pair[1]:
-            faults.add(pointers.edge(edge), f"is a self-loop of node {shown(source)}")
+            faults.add(pointers.edge(edge), f"is a self-loop of node {shown(source)}; {_LOOPS}")
         elif pair in index_of:
             faults.add(
                 pointers.edge(edge),
                 f"the edge from {shown(source)} to {shown(target)} is already listed, "
-                f"as edge {index_of[pair]}",
+                f"as edge {index_of[pair]}; list each edge once, or once per direction",
             )
         index_of.setdefault(pair, edge)
     edges = sorted({(min(pair), max(pair)) for pair in index_of})
@@ -81,6 +90,9 @@ def read_edge_attributes(
             faults.add(pointer(edge), f"has {len(posted):,} attributes; {expected.requirement}")
     if len(faults) > before:
         return None
+    rows = np.asarray([row or [] for row in graph.edge_attr])
+    for broken in broken_rows(rows, expected.column_rules):
+        faults.add(pointer(broken.row), broken.detail)
     return [_attributes_of(graph, pair, index_of, faults) for pair in edges]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from d4explain.contracts.features.feature_schema import ColumnRule
 from d4explain.contracts.features.featurisers import SmilesFeaturiser
+from service.http.faults import shown
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,7 @@ class ExpectedEdgeAttributes:
 
     size: int
     source: str  # for messages: "the GNN gnn_… takes"
+    column_rules: tuple[ColumnRule, ...] = ()
 
     @property
     def requirement(self) -> str:
@@ -38,6 +40,14 @@ def class_number(label: object, class_names: Sequence[str]) -> object:
     if isinstance(label, str) and class_names.count(label) == 1:
         return class_names.index(label)
     return label
+
+
+def unknown_class(label: object, class_names: Sequence[str]) -> str | None:
+    """Why a label that is a text is not the name of one class."""
+    if not isinstance(label, str) or class_names.count(label) == 1:
+        return None
+    listed = ", ".join(shown(name) for name in class_names[:20])
+    return f"is {shown(label)}; the classes are 0 to {len(class_names) - 1} ({listed})"
 
 
 def with_class_numbers(graph: dict[str, object], class_names: Sequence[str]) -> dict[str, object]:

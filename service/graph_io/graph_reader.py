@@ -16,6 +16,7 @@ from service.graph_io.edge_reader import read_edge_attributes, read_edges
 from service.graph_io.expected_features import (
     ExpectedEdgeAttributes,
     ExpectedFeatures,
+    unknown_class,
     with_class_numbers,
 )
 from service.graph_io.input_formats import (
@@ -27,32 +28,42 @@ from service.graph_io.input_formats import (
 from service.graph_io.molecule_reader import expanded_size, expands_too_much, read_molecule
 from service.graph_io.node_reader import read_features, read_positions
 from service.graph_io.schemas import GraphIn, NodeLinkGraph, PygGraph, SmilesGraph
-from service.graph_io.size_limits import too_many
-from service.http.faults import Faults, faults_of, kind_of
+from service.graph_io.unread_attributes import InputWarnings, check_unread
+from service.http.faults import Faults, faults_of, kind_of, too_many
 from store.settings import Settings
 
 _ADAPTER: TypeAdapter[NodeLinkGraph | PygGraph | SmilesGraph] = TypeAdapter(GraphIn)
 
 
 def read_graph(
-    raw: object, at: str, limits: Settings, expected: ExpectedFeatures | None
+    raw: object,
+    at: str,
+    limits: Settings,
+    expected: ExpectedFeatures | None,
+    warnings: InputWarnings | None = None,
 ) -> CanonicalGraph:
+    """One graph; `warnings` gets what was left out of it."""
     faults = Faults()
-    graph = _read(raw, at, limits, expected, faults)
+    graph = _read(raw, at, limits, expected, faults, warnings=warnings or InputWarnings())
     faults.raise_if_any()
     assert graph is not None  # otherwise there is a fault
     return graph
 
 
 def read_graphs(
-    raw: Sequence[object], at: str, limits: Settings, expected: ExpectedFeatures | None
+    raw: Sequence[object],
+    at: str,
+    limits: Settings,
+    expected: ExpectedFeatures | None,
+    warnings: InputWarnings | None = None,
 ) -> list[CanonicalGraph]:
     """All graphs of a list; if `expected` is None, all must have the features of the first."""
     faults = Faults()
+    noted = warnings or InputWarnings()
     graphs: list[CanonicalGraph] = []
     size = 0
     for index, item in enumerate(raw):
-        graph = _read(item, f"{at}/{index}", limits, expected, faults)
+        graph = _read(item, f"{at}/{index}", limits, expected, faults, warnings=noted)
         if graph is None:
             continue
         graphs.append(graph)
@@ -84,7 +95,13 @@ def _with_edge_attributes(graph: CanonicalGraph) -> CanonicalGraph:
 
 
 def _read(
-    raw: object, at: str, limits: Settings, expected: ExpectedFeatures | None, faults: Faults
+    raw: object,
+    at: str,
+    limits: Settings,
+    expected: ExpectedFeatures | None,
+    faults: Faults,
+    *,
+    warnings: InputWarnings,
 ) -> CanonicalGraph | None:
     """One graph, or None with the reasons in `faults`."""
     if not isinstance(raw, dict):
@@ -92,12 +109,14 @@ def _read(
         return None
     # Check sizes before validation, so that a huge graph is cheap to reject.
     before = len(faults)
+    class_names = () if expected is None else expected.class_names
     check_supported(raw, at, faults)
     _check_sizes(raw, at, limits, faults)
+    _check_labels(raw, at, class_names, faults)
     if len(faults) > before:
         return None
-    if expected is not None and expected.class_names:
-        raw = with_class_numbers(raw, expected.class_names)
+    if class_names:
+        raw = with_class_numbers(raw, class_names)
     try:
         graph = _ADAPTER.validate_python(raw)
     except ValidationError as error:
@@ -105,7 +124,28 @@ def _read(
         return None
     if isinstance(graph, SmilesGraph):
         return _read_smiles(graph, at, limits, expected, faults)
-    return _read_nodes_and_edges(graph, at, limits, expected, faults)
+    check_unread(raw, at, expected, faults, warnings)
+    if len(faults) > before:
+        return None
+    read = _read_nodes_and_edges(graph, at, limits, expected, faults)
+    if read is not None and not _has_features(graph):
+        warnings.constant_features = True
+    return read
+
+
+def _check_labels(
+    raw: dict[str, object], at: str, class_names: Sequence[str], faults: Faults
+) -> None:
+    for key in ("label", "y"):
+        problem = unknown_class(raw.get(key), class_names) if class_names else None
+        if problem is not None:
+            faults.add(f"{at}/{key}", problem)
+
+
+def _has_features(posted: NodeLinkGraph | PygGraph) -> bool:
+    if isinstance(posted, PygGraph):
+        return posted.x is not None
+    return any(node.x is not None for node in posted.nodes)
 
 
 def _check_sizes(raw: dict[str, object], at: str, limits: Settings, faults: Faults) -> None:

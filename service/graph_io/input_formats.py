@@ -9,8 +9,7 @@ from typing import Literal
 from d4explain.contracts.results import NodeId
 from d4explain.contracts.spec_checks.supported import DIRECTED, HETEROGENEOUS
 from service.graph_io.schemas import NodeLinkGraph, PygGraph
-from service.graph_io.size_limits import too_many
-from service.http.faults import Faults, shown
+from service.http.faults import Faults, shown, too_many
 from store.settings import Settings
 
 EdgeEnd = Literal["source", "target"]
@@ -169,17 +168,28 @@ def _graph_label(graph: PygGraph, node_count: int, at: str, faults: Faults) -> i
 
 
 def check_supported(raw: Mapping[str, object], at: str, faults: Faults) -> None:
-    """Reports a graph whose keys say that it is directed or heterogeneous."""
+    """Reports a graph that is directed or heterogeneous, or whose edge list is transposed."""
     if raw.get("directed") is True:
         faults.add(f"{at}/directed", f"is true; {DIRECTED}")
     for key in _HETEROGENEOUS_KEYS:
         if key in raw:
             faults.add(f"{at}/{key}", HETEROGENEOUS)
             return
+    index = raw.get("edge_index")
+    if isinstance(index, list) and len(index) > 2 and _is_list_of_pairs(index):
+        faults.add(
+            f"{at}/edge_index",
+            f"has {len(index):,} rows of 2 entries; it should have 2 rows, the sources and the "
+            "targets of all edges. Is it transposed?",
+        )
     for key in ("edge_index", "x", "nodes"):
         if isinstance(raw.get(key), dict):
             faults.add(f"{at}/{key}", f"is an object; {HETEROGENEOUS}")
             return
+
+
+def _is_list_of_pairs(rows: list[object]) -> bool:
+    return all(isinstance(row, list) and len(row) == 2 for row in rows)
 
 
 def check_symmetric(edges: Sequence[tuple[NodeId, NodeId]], pointer: str, faults: Faults) -> None:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
 from service.graph_io.schemas import MAX_FLOAT32, Feature
-from service.graph_io.size_limits import too_many
-from service.http.faults import Fault, InvalidRequestError, faults_of, reject
+from service.graph_io.unread_attributes import InputWarnings, is_feature_name
+from service.http.faults import Fault, InvalidRequestError, faults_of, reject, too_many
 from service.http.json_bodies import MalformedJsonError, parse_json
 from service.schemas import Body
 from store.artifacts.large_graphs import LargeGraph, first_repeated, rows_of
@@ -52,10 +52,15 @@ class LargeLine(Body):
     )
 
 
-def read_large(file: BinaryIO, form: LargeForm, limits: Settings) -> LargeGraph:
+def read_large(
+    file: BinaryIO, form: LargeForm, limits: Settings, warnings: InputWarnings | None = None
+) -> LargeGraph:
     """Reads and checks an upload; without features every node gets the constant 1."""
-    read = _read_npz if form is LargeForm.NPZ else _read_ndjson
-    x, sources, targets = read(file, limits)
+    noted = warnings or InputWarnings()
+    if form is LargeForm.NPZ:
+        x, sources, targets = _read_npz(file, limits, noted)
+    else:
+        x, sources, targets = _read_ndjson(file, limits)
     if not len(sources):
         reject("/edge_index", "the graph has no edges; the edit budget is a share of its edges")
     lowest = int(min(sources.min(), targets.min()))
@@ -63,6 +68,7 @@ def read_large(file: BinaryIO, form: LargeForm, limits: Settings) -> LargeGraph:
     if x is None:
         _check_count("/edge_index", highest + 1, "nodes", limits.max_large_nodes)
         x = np.ones((highest + 1, 1), dtype=np.float32)
+        noted.constant_features = True
     if lowest < 0 or highest >= len(x):
         unknown = lowest if lowest < 0 else highest
         reject("/edge_index", f"has the node {unknown}; the nodes are 0 to {len(x) - 1:,}")
@@ -78,7 +84,9 @@ def read_large(file: BinaryIO, form: LargeForm, limits: Settings) -> LargeGraph:
     return graph
 
 
-def _read_npz(file: BinaryIO, limits: Settings) -> tuple[Features | None, Nodes, Nodes]:
+def _read_npz(
+    file: BinaryIO, limits: Settings, warnings: InputWarnings
+) -> tuple[Features | None, Nodes, Nodes]:
     """Reads `edge_index` [2, edge] and, if there are features, `x` [node, feature]."""
     x = None
     try:
@@ -87,6 +95,7 @@ def _read_npz(file: BinaryIO, limits: Settings) -> tuple[Features | None, Nodes,
             for name in ("edge_index.npy", "x.npy"):
                 if names.count(name) > 1:
                     reject("", f"the archive has {name} more than once")
+            _check_unread(names, warnings)
             if "edge_index.npy" not in names:
                 reject("/edge_index", "is required: an integer array of two rows")
             with archive.open("edge_index.npy") as member:
@@ -103,6 +112,17 @@ def _read_npz(file: BinaryIO, limits: Settings) -> tuple[Features | None, Nodes,
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, OSError) as error:
         raise InvalidRequestError([Fault("", f"the npz file cannot be read: {error}")]) from error
     return x, sources, targets
+
+
+def _check_unread(members: list[str], warnings: InputWarnings) -> None:
+    """Refuses arrays that would change what the GNN computes; others are left out."""
+    names = [member.removesuffix(".npy") for member in members]
+    for name in ("edge_attr", "edge_weight"):
+        if name in names:
+            reject(f"/{name}", "is not read: edges of large graphs have no attributes or weights")
+    if "x" not in names and (features := [name for name in names if is_feature_name(name)]):
+        reject(f"/{features[0]}", "is not read; the features of nodes are called `x`")
+    warnings.add_unread("graph", (name for name in names if name not in ("edge_index", "x")))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from d4explain.contracts.features.feature_schema import column_rules
+from d4explain.contracts.features.feature_schema import column_rules, edge_column_rules
 from d4explain.contracts.gnn_spec import GnnSpecDocument
 from d4explain.contracts.requests import CanonicalGraph, ProbeRequest
 from service.graph_io.expected_features import (
@@ -17,6 +17,7 @@ from service.graph_io.expected_features import (
 )
 from service.graph_io.graph_reader import read_graphs
 from service.graph_io.schemas import Label, graph_form
+from service.graph_io.unread_attributes import InputWarnings
 from service.http.faults import Faults, faults_of, reject
 from service.schemas import SamplesIn
 from store.settings import Settings
@@ -36,26 +37,31 @@ def probe_request(
             f"has {len(posted.graphs):,} graphs; this deployment accepts at most {max_graphs:,} "
             "samples",
         )
+    document = spec.model_dump(mode="json")
     expected = ExpectedFeatures(
         spec.features,
         "the GNN",
-        column_rules(spec.model_dump(mode="json")),
+        column_rules(document),
         spec.featuriser,
-        ExpectedEdgeAttributes(spec.edge_features, "the GNN takes"),
+        ExpectedEdgeAttributes(spec.edge_features, "the GNN takes", edge_column_rules(document)),
         tuple(spec.class_names or ()),
     )
-    graphs = read_graphs(posted.graphs, at, settings, expected)
+    warnings = InputWarnings()
+    graphs = read_graphs(posted.graphs, at, settings, expected, warnings)
     chance = 1 / spec.classes
     min_accuracy = chance if posted.min_accuracy is None else posted.min_accuracy
     if spec.task == "graph":
         labels = _graph_labels(graphs, spec.classes, at)
-        return ProbeRequest(graphs=graphs, labels=labels, min_accuracy=min_accuracy)
+        return ProbeRequest(
+            graphs=graphs, labels=labels, min_accuracy=min_accuracy, warnings=warnings.texts
+        )
     labels_by_graph = _node_labels(posted.graphs, graphs, spec, at)
     return ProbeRequest(
         graphs=graphs,
         nodes=[list(labels_by_node) for labels_by_node in labels_by_graph],
         labels=[label for by_node in labels_by_graph for label in by_node.values()],
         min_accuracy=min_accuracy,
+        warnings=warnings.texts,
     )
 
 

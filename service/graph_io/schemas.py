@@ -77,7 +77,7 @@ Label = Annotated[
 
 
 class _GraphPart(BaseModel):
-    """Ignores unknown attributes: NetworkX and PyG write more than a GNN reads."""
+    """Ignores unknown attributes, which `unread_attributes` refuses or notes."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True, allow_inf_nan=False)
 
@@ -99,7 +99,8 @@ class NodeLinkGraph(_GraphPart):
     """A graph as `networkx.node_link_data` writes it; `links`, an older name of `edges`, works too.
 
     Graphs are undirected: a–b and b–a are one edge. Self-loops and repeated pairs are rejected, as
-    are unknown top-level keys. Unknown attributes of nodes and edges are ignored.
+    are unknown top-level keys and edge weights other than 1. Other unknown attributes of nodes and
+    edges are left out and named in `warnings`.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -117,7 +118,8 @@ class NodeLinkGraph(_GraphPart):
 class PygGraph(_GraphPart):
     """A PyG `Data` as plain lists; `edge_index` lists each edge once or in both directions.
 
-    Node ids are 0 … n−1, or those in `node_ids`. Other attributes are ignored.
+    Node ids are 0 … n−1, or those in `node_ids`. Edge weights other than 1 are rejected; other
+    attributes are left out and named in `warnings`.
     """
 
     edge_index: Annotated[list[list[int]], Field(min_length=2, max_length=2)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Literal, NoReturn
 
 from pydantic import ValidationError
@@ -24,9 +25,11 @@ __all__ = [
     "pointer",
     "reject",
     "shown",
+    "too_many",
 ]
 
 MAX_FAULTS = 20  # per response
+_MAX_SHOWN = 10**18  # a posted number may have thousands of digits
 
 Place = Literal["body", "query", "header"]
 
@@ -83,8 +86,14 @@ def shown(value: object) -> str:
     if isinstance(value, bool) or value is None:
         return json.dumps(value)
     if isinstance(value, int):
-        return str(value) if abs(value) < 10**18 else "a number of more than 18 digits"
+        return str(value) if abs(value) < _MAX_SHOWN else "a number of more than 18 digits"
     return f"a {kind_of(value)}"
+
+
+def too_many(sent: int, what: str, allowed: int) -> str:
+    """The message for graphs that exceed a limit of this deployment."""
+    count = f"{sent:,}" if sent < _MAX_SHOWN else "more than 10^18"
+    return f"the graph has {count} {what}; this deployment accepts at most {allowed:,}"
 
 
 def kind_of(value: object) -> str:
@@ -93,17 +102,45 @@ def kind_of(value: object) -> str:
     return names.get(type(value), "number")
 
 
-def faults_of(error: ValidationError, document: object, at: str = "") -> list[Fault]:
+def faults_of(
+    error: ValidationError, document: object, at: str = "", known_fields: Sequence[str] = ()
+) -> list[Fault]:
     """Pydantic's errors as faults with pointers into the document.
 
     Pydantic's locations also name union branches, which are not in the document; they are dropped.
+    Faults of unknown fields name the most similar one of `known_fields`.
     """
-    details = error.errors(include_url=False, include_input=False)
-    faults = [Fault(at + _pointer_to(detail, document), _message(detail)) for detail in details]
+    faults = []
+    for detail in error.errors(include_url=False, include_input=False):
+        pointer_to, sent = _located(detail, document)
+        message = _message(detail) + _sent_instead(detail, sent)
+        if detail["type"] == "extra_forbidden":
+            message += _similar(str(detail["loc"][-1]), known_fields)
+        faults.append(Fault(at + pointer_to, message))
     return list(dict.fromkeys(faults))[:MAX_FAULTS]
 
 
-def _pointer_to(detail: ErrorDetails, document: object) -> str:
+def _similar(name: str, known_fields: Sequence[str]) -> str:
+    if name in known_fields:  # of another object
+        return ""
+    similar = get_close_matches(name[:80], known_fields, n=1, cutoff=0.75)
+    return f"; is it `{similar[0]}`?" if similar else ""
+
+
+def _sent_instead(detail: ErrorDetails, sent: object) -> str:
+    """What was sent, if it has the wrong type or is not one of the choices."""
+    if detail["type"] == "literal_error":
+        return f"; got {shown(sent)}"
+    if detail["type"].endswith("_type") and sent is not _MISSING:
+        return f", is {kind_of(sent)}"
+    return ""
+
+
+_MISSING = object()
+
+
+def _located(detail: ErrorDetails, document: object) -> tuple[str, object]:
+    """The pointer to the fault, and the value there."""
     location = detail["loc"]
     tag = detail.get("ctx", {}).get("discriminator", "").strip("'")
     if tag.isidentifier():  # the discriminator itself is invalid
@@ -120,7 +157,8 @@ def _pointer_to(detail: ErrorDetails, document: object) -> str:
             tokens.append(step)
         elif last and is_missing and isinstance(here, dict):
             tokens.append(step)
-    return pointer(*tokens)
+            here = _MISSING
+    return pointer(*tokens), here
 
 
 # Pydantic names Python types; the client sent JSON.
@@ -154,6 +192,11 @@ def _message(detail: ErrorDetails) -> str:
     field = detail["loc"][-1] if detail["loc"] else ""
     if detail["type"] == "extra_forbidden" and field in UNSUPPORTED_FIELDS:
         return UNSUPPORTED_FIELDS[str(field)]
+    if detail["type"] == "extra_forbidden" and detail["loc"][:-1] in (
+        ("counterfactual",),
+        ("class",),
+    ):
+        return f"is not a known field of the kind '{detail['loc'][0]}'"
     known = _MESSAGES.get(detail["type"])
     if known is not None:
         return known.format(**detail.get("ctx", {})) + _why_no_kind(detail)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -31,4 +32,13 @@ def parse_model(body: bytes, model: type[Model]) -> Model:
     try:
         return model.model_validate(document, strict=True)
     except ValidationError as error:
-        raise InvalidRequestError(faults_of(error, document)) from error
+        faults = faults_of(error, document, known_fields=_fields(model))
+        raise InvalidRequestError(faults) from error
+
+
+@lru_cache(maxsize=32)
+def _fields(model: type[BaseModel]) -> tuple[str, ...]:
+    """The names of all fields in bodies of this model, at any depth."""
+    schema = model.model_json_schema()
+    objects = [schema, *schema.get("$defs", {}).values()]
+    return tuple(sorted({name for one in objects for name in one.get("properties", {})}))

@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from d4explain.contracts.errors import InvalidInput
-from service.http.faults import MAX_FAULTS, Fault, InvalidRequestError, Place, pointer
+from service.http.faults import MAX_FAULTS, Fault, InvalidRequestError, Place, pointer, shown
 from service.http.json_bodies import MalformedJsonError
 from store import errors as domain
 from store.artifacts.disk_space import is_disk_full
@@ -215,7 +215,8 @@ async def _on_http(
         headers["Allow"] = ", ".join(_methods_at(request, routes))
     slug = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
     details = {
-        HTTPStatus.NOT_FOUND: "No such path; /openapi.json lists all paths.",
+        HTTPStatus.NOT_FOUND: f"There is no path {shown(request.url.path)}; /openapi.json lists "
+        "all paths.",
         HTTPStatus.METHOD_NOT_ALLOWED: f"{request.method} is not allowed; see the Allow header.",
     }
     detail = details.get(HTTPStatus(error.status_code), str(error.detail))

@@ -16,6 +16,7 @@ from functools import partial
 from sqlalchemy import func, select
 from starlette.requests import Request
 
+from service.http.faults import reject, shown
 from store.database.sessions import Database
 from store.database.tables import JobEvent
 from store.queue.job_notifications import JobNotifications
@@ -29,7 +30,7 @@ _POLL_SECONDS = 0.05
 POLL_SECONDS_WITH_NOTIFICATIONS = 0.25  # for progress and lost notifications
 _LISTEN_SECONDS = 1.0
 _EVENT_BATCH = 1000
-_WAIT = re.compile(r'wait\s*=\s*"?([0-9]{1,9})"?')
+_WAIT = re.compile(r'wait\s*=\s*"?([0-9]{1,20})"?')
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,16 @@ NO_WAIT = Preference(0, None)
 
 
 def parse_prefer(header: str | None, default: int) -> Preference:
-    """Reads `Prefer`; ignores unknown preferences, as the RFC asks."""
+    """Reads `Prefer`; ignores unknown preferences, as the RFC asks, but not a wrong `wait`."""
     tokens = [token.strip().lower() for token in (header or "").split(",")]
     for token in tokens:
         match = _WAIT.fullmatch(token.split(";")[0].strip())
         if match:
             seconds = min(int(match[1]), MAX_WAIT_SECONDS)
             return Preference(seconds, f"wait={seconds}")
+        if token.partition("=")[0].strip() == "wait":
+            allowed = f"wait takes whole seconds, at most {MAX_WAIT_SECONDS}, such as wait=10"
+            reject("Prefer", f"is {shown(token)}; {allowed}", "header")
     if "respond-async" in tokens:
         return Preference(0, "respond-async")
     return Preference(default, None)

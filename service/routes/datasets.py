@@ -17,6 +17,7 @@ from service.context import ContextOf, handle_body, run_in_thread
 from service.graph_io.expected_features import ExpectedFeatures
 from service.graph_io.gnn_features import expected_features
 from service.graph_io.graph_reader import read_graphs
+from service.graph_io.unread_attributes import InputWarnings
 from service.http.bodies import PostedBody, posted_json
 from service.http.faults import reject
 from service.http.idempotency import (
@@ -152,7 +153,8 @@ def create(store: Store, body: PostedBody, submission: Submission) -> Created:
             f"this deployment accepts at most {max_graphs:,}",
         )
     expected = _expected_features(store, posted.gnn)
-    graphs = read_graphs(posted.graphs, "/graphs", store.settings, expected)
+    warnings = InputWarnings()
+    graphs = read_graphs(posted.graphs, "/graphs", store.settings, expected, warnings)
     statistics = asdict(graph_sets.describe(graphs))
     features = statistics.pop("features")
     digest = store.artifacts.put(graph_sets.pack(graphs))
@@ -165,6 +167,7 @@ def create(store: Store, body: PostedBody, submission: Submission) -> Created:
             gnn_features=features,
             graphs_digest=digest,
             sha256=sha256,
+            warnings=warnings.texts,
             **statistics,
         ).id
 

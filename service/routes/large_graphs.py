@@ -14,6 +14,7 @@ from starlette.responses import Response
 from service import examples
 from service.context import ContextOf, handle_upload, run_in_thread
 from service.graph_io.large_graph_reader import LargeForm, read_large
+from service.graph_io.unread_attributes import InputWarnings
 from service.http.bodies import PostedBody, require_content_type, spooled_body
 from service.http.idempotency import (
     Created,
@@ -101,7 +102,8 @@ def create(
     if created is not None:
         return created
     with body.open() as file:
-        graph = read_large(file, form, store.settings)
+        warnings = InputWarnings()
+        graph = read_large(file, form, store.settings, warnings)
     digest = store.artifacts.put_large(partial(large_graphs.write, graph))
 
     def create_row(session: Session) -> str:
@@ -117,6 +119,7 @@ def create(
             mean_nodes=graph.node_count,
             mean_edges=graph.edge_count,
             large=True,
+            warnings=warnings.texts,
         ).id
 
     return create_once(store, submission, create_row)

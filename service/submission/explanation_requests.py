@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any, Literal, TypeVar
 
 from pydantic_core import PydanticCustomError
@@ -18,6 +19,7 @@ from d4explain.contracts.requests import (
 from service.graph_io.gnn_features import expected_features
 from service.graph_io.graph_reader import read_graph, read_graphs
 from service.graph_io.schemas import checked_node_id
+from service.graph_io.unread_attributes import InputWarnings
 from service.http.faults import Faults, kind_of, reject, shown
 from service.schemas import ClassIn, ConstraintsIn, CounterfactualIn, PredictionsIn
 from service.submission.cost_estimates import check_affordable
@@ -56,6 +58,7 @@ def counterfactual_request(
         )
     _check_queries(body, gnn, settings)
     check_names_nodes(body, gnn)
+    warnings = InputWarnings()
     if names_nodes_of_dataset(body, dataset):
         graphs: list[CanonicalGraph] = []
         nodes: list[int] | None = nodes_of_dataset(body, dataset, settings)
@@ -65,7 +68,7 @@ def counterfactual_request(
                 "/constraints/valid_molecule", f"is for molecules; {dataset.id} is one large graph"
             )
     else:
-        graphs = posted_graphs(body, gnn, settings)
+        graphs = posted_graphs(body, gnn, settings, warnings)
         nodes = explained_nodes(body, graphs, settings)
         positions = [{node: i for i, node in enumerate(graph.node_ids)} for graph in graphs]
     for index, graph in enumerate(graphs):
@@ -95,6 +98,7 @@ def counterfactual_request(
         time_budget=body.time_budget,
         max_queries=body.max_queries,
         seed=body.seed,
+        warnings=warnings.texts,
     )
 
 
@@ -123,8 +127,10 @@ def class_request(body: ClassIn, gnn: Gnn) -> ClassRequest:
 
 def prediction_request(body: PredictionsIn, gnn: Gnn, settings: Settings) -> PredictionRequest:
     check_prediction_nodes(body, gnn)
-    graphs = posted_graphs(body, gnn, settings)
-    return PredictionRequest(graphs=graphs, nodes=predicted_nodes(body, gnn, graphs))
+    warnings = InputWarnings()
+    graphs = posted_graphs(body, gnn, settings, warnings)
+    nodes = predicted_nodes(body, gnn, graphs)
+    return PredictionRequest(graphs=graphs, nodes=nodes, warnings=warnings.texts)
 
 
 def class_number(target: int | str, gnn: Gnn) -> int:
@@ -142,7 +148,7 @@ def class_number(target: int | str, gnn: Gnn) -> int:
 
 
 def posted_graphs(
-    body: CounterfactualIn | PredictionsIn, gnn: Gnn, settings: Settings
+    body: CounterfactualIn | PredictionsIn, gnn: Gnn, settings: Settings, warnings: InputWarnings
 ) -> list[CanonicalGraph]:
     """The graphs of a request that gives one `graph` or many `graphs`."""
     features = expected_features(gnn)
@@ -150,9 +156,10 @@ def posted_graphs(
         for at, raw in _raw_graphs(body):
             check_affordable(raw, at, settings)
     if (body.graph is None) == (body.graphs is None):
-        reject("/graph", "give either `graph` or `graphs`")
+        given = "neither" if body.graph is None else "both"
+        reject("/graph", f"give either `graph` or `graphs`; got {given}")
     if body.graphs is None:
-        return [read_graph(body.graph, "/graph", settings, features)]
+        return [read_graph(body.graph, "/graph", settings, features, warnings)]
     most = settings.max_graphs_per_request
     if len(body.graphs) > most:
         reject(
@@ -160,7 +167,7 @@ def posted_graphs(
             f"the request has {len(body.graphs):,} graphs; "
             f"this deployment accepts at most {most:,} at once",
         )
-    return read_graphs(body.graphs, "/graphs", settings, features)
+    return read_graphs(body.graphs, "/graphs", settings, features, warnings)
 
 
 def _raw_graphs(body: CounterfactualIn) -> list[tuple[str, object]]:
@@ -234,9 +241,15 @@ def _read_node(entry: object, position_of: _PositionOf, at: str, faults: Faults)
         faults.add(at, str(error))
         return None
     if node_id not in position_of:
-        faults.add(at, f"there is no node with the id {shown(node_id)}")
+        known = f"; the ids are {_listed(position_of)}" if isinstance(position_of, dict) else ""
+        faults.add(at, f"there is no node with the id {shown(node_id)}{known}")
         return None
     return position_of[node_id]
+
+
+def _listed(ids: Iterable[int | str]) -> str:
+    listed = [shown(one) for one in islice(ids, 9)]
+    return ", ".join(listed if len(listed) < 9 else [*listed[:8], "…"])
 
 
 def _read_pair(entry: object, position_of: _PositionOf, at: str, faults: Faults) -> Pair | None:

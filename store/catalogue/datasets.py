@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
@@ -39,6 +39,7 @@ def create(
     mean_edges: float,
     edge_features: int = 0,
     large: bool = False,
+    warnings: Sequence[str] = (),
     tenant: str = "default",
 ) -> Dataset:
     """Creates the next version of this name.
@@ -60,6 +61,7 @@ def create(
         mean_nodes=mean_nodes,
         mean_edges=mean_edges,
         large=large,
+        warnings=list(warnings) or None,
     )
     session.add(dataset)
     session.flush()

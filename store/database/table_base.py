@@ -21,6 +21,7 @@ from d4explain.contracts.job_states import (
 from store.database.clock import now
 
 JsonObject = dict[str, Any]
+JsonTexts = list[str]
 
 _JSON = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
 ID = String(32)
@@ -44,6 +45,7 @@ class Table(DeclarativeBase):
     type_annotation_map = {  # noqa: RUF012 - read once by SQLAlchemy
         float: Double(),
         JsonObject: _JSON,
+        JsonTexts: _JSON,
         JobState: _text_enum(JobState),
         JobKind: _text_enum(JobKind),
         Queue: _text_enum(Queue),

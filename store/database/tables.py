@@ -24,7 +24,15 @@ from d4explain.contracts.job_states import (
     TrainingState,
 )
 from store.database.clock import now
-from store.database.table_base import DIGEST, ID, SERIAL, JsonObject, Resource, Table
+from store.database.table_base import (
+    DIGEST,
+    ID,
+    SERIAL,
+    JsonObject,
+    JsonTexts,
+    Resource,
+    Table,
+)
 
 __all__ = [
     "Dataset",
@@ -223,6 +231,7 @@ class Dataset(Resource):
     mean_edges: Mapped[float]
     # One graph in compressed rows; requests refer to its nodes by number.
     large: Mapped[bool] = mapped_column(default=False)
+    warnings: Mapped[JsonTexts | None]  # what was left out of the posted graphs
 
 
 class Trained(Resource):

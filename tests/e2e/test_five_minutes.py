@@ -69,6 +69,7 @@ def wait_for_workers(address: str) -> None:
 
 
 @pytest.mark.slow  # the final answer needs a denoiser and witnesses, which are trained
+@pytest.mark.alone
 @pytest.mark.timeout(1200)
 def test_a_trained_module_is_explained_in_five_minutes(
     address: str, project: Path, capsys: pytest.CaptureFixture[str]

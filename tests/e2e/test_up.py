@@ -250,6 +250,7 @@ def test_a_newer_database_is_reported_and_nothing_starts(tmp_path: Path) -> None
     assert running_stack(up.data_dir) is None
 
 
+@pytest.mark.alone
 def test_a_second_stop_signal_kills_even_a_starting_stack(tmp_path: Path) -> None:
     up = start(tmp_path)
     assert eventually(lambda: len(up.descendants()) >= 4, 20)

@@ -6,7 +6,7 @@ import pytest
 
 from tests import abuse
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.alone, pytest.mark.slow, pytest.mark.timeout(600)]
 
 MAX_BYTES = 700e6
 

@@ -22,6 +22,8 @@ from d4explain.stack.ports import free_port
 from store.settings import Settings
 from store.store import Store
 
+pytestmark = pytest.mark.alone
+
 FORMATS = ("svg", "graphml", "cytoscape", "pyg")
 MAX_RSS = 700e6
 

@@ -52,6 +52,7 @@ def question(client: httpx.Client, edge_counter: EdgeCounter, **body: Any) -> di
     return {"kind": "counterfactual", "gnn": gnn["id"], "dataset": dataset["id"], **body}
 
 
+@pytest.mark.alone
 def test_the_first_answer_about_a_new_gnn_comes_at_once(
     stack: Stack, client: httpx.Client, edge_counter: EdgeCounter
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from pathlib import Path
@@ -66,6 +67,14 @@ def test_every_link_resolves(page: Path) -> None:
         if not target.exists() or (anchor and anchor not in anchors(target)):
             broken.append(link)
     assert broken == []
+
+
+def test_every_package_says_what_is_in_it() -> None:
+    code = [ROOT / name for name in PACKAGES if name not in ("tests", "docs", "docker")]
+    packages = [file for folder in code for file in folder.rglob("__init__.py")]
+    assert len(packages) > 50
+    unsaid = [file for file in packages if not ast.get_docstring(ast.parse(file.read_text()))]
+    assert [str(file.relative_to(ROOT)) for file in unsaid] == []
 
 
 def test_the_tour_ends_with_ten_questions_that_name_their_files() -> None:

@@ -115,6 +115,7 @@ def counterfactual_result(
         judges=list(judging.judges),
         unjudged_reason=judging.unjudged_reason,
         warnings=[
+            *request.warnings,
             *form_warnings(gnn),
             *judging.warnings,
             *type_warnings(judging.panel, [case.graph for case in cases]),

@@ -32,11 +32,14 @@ def predict_request(
             predictions=[
                 _node_predictions(gnn, document, request.nodes, device, names)
                 for document in request.graphs
-            ]
+            ],
+            warnings=request.warnings,
         )
     graphs = [graph_of(document, gnn.spec.edge_features) for document in request.graphs]
     probabilities = predict(gnn, graphs, device)  # [graph, class]
-    return PredictionResult(predictions=[prediction(row, names) for row in probabilities])
+    return PredictionResult(
+        predictions=[prediction(row, names) for row in probabilities], warnings=request.warnings
+    )
 
 
 def _node_predictions(

@@ -40,14 +40,15 @@ def probe_gnn(context: HandlerContext, row: Gnn) -> ProbeReport:
             raise
         check = ProbeCheck(name="loads", passed=False, detail=str(error))
         return ProbeReport(passed=False, checks=[check])
-    return probe(gnn, context.library.device, _read_samples(context, gnn.spec.edge_features))
-
-
-def _read_samples(context: HandlerContext, edge_features: int) -> Samples | None:
-    """The labelled graphs or nodes that were registered with the GNN."""
     if context.claim.request_digest is None:
-        return None
+        return probe(gnn, context.library.device)
     request = ProbeRequest.model_validate_json(read_request(context.store, context.claim))
+    report = probe(gnn, context.library.device, _samples(request, gnn.spec.edge_features))
+    return report.model_copy(update={"warnings": [*request.warnings, *report.warnings]})
+
+
+def _samples(request: ProbeRequest, edge_features: int) -> Samples:
+    """The labelled graphs or nodes that were registered with the GNN."""
     return Samples(
         graphs=[graph_of(document, edge_features) for document in request.graphs],
         labels=request.labels,

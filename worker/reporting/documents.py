@@ -44,7 +44,8 @@ class NonFiniteAnswerError(RefusedError):
     def __init__(self) -> None:
         super().__init__(
             "the GNN's output is not finite for one of the graphs; "
-            "its features are probably far outside the range the GNN was trained on"
+            "its features or edge attributes are probably far outside the range the GNN was "
+            "trained on, or weights of edges that it computes from them are negative"
         )
 
 

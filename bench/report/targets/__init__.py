@@ -1,0 +1,1 @@
+"""Targets of the report, and whether measurements reach them; start with `evaluate`."""

@@ -1,0 +1,1 @@
+"""Speed of the API: load, submissions and the first answer."""

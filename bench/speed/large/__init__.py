@@ -1,0 +1,1 @@
+"""Time and memory for nodes of large graphs; start with `runs`."""

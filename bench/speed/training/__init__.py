@@ -1,0 +1,1 @@
+"""Speed and memory of the denoiser's training; start with `trainings`."""

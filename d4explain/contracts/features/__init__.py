@@ -1,0 +1,1 @@
+"""What the columns of node and edge features mean: names, featurisers, allowed values."""

@@ -30,6 +30,9 @@ class FeatureSchemaDocument(SpecModel):
     features: Annotated[list[FeatureDocument], Field(min_length=1)]
 
 
+_WEIGH_EDGES = ("gcn", "appnp", "graph_conv")  # layers whose second input weighs edges
+
+
 @dataclass(frozen=True)
 class OneHotGroup:
     """Columns in which every node has exactly one 1; its other values there are 0."""
@@ -46,7 +49,14 @@ class EmbeddedColumn:
     count: int
 
 
-ColumnRule: TypeAlias = OneHotGroup | EmbeddedColumn
+@dataclass(frozen=True)
+class WeightColumn:
+    """A column of edge attributes that weighs edges; a GCN takes roots of sums of weights."""
+
+    column: int
+
+
+ColumnRule: TypeAlias = OneHotGroup | EmbeddedColumn | WeightColumn
 
 
 @dataclass(frozen=True)
@@ -97,14 +107,36 @@ def column_rules(spec: Mapping[str, Any]) -> tuple[ColumnRule, ...]:
     return (*groups, *dict.fromkeys(embedded))
 
 
+def edge_column_rules(spec: Mapping[str, Any]) -> tuple[ColumnRule, ...]:
+    """What the columns of edge attributes must hold, by the layers of a stored spec.
+
+    Weights that layers compute from the attributes are not known here.
+    """
+    single = {"edge_attr": 0} if spec.get("edge_features") == 1 else {}  # values of one column
+    rules: list[ColumnRule] = []
+    for layer in spec["layers"]:
+        inputs = layer.get("inputs") or []
+        if layer["type"] == "embedding" and inputs == ["edge_attr"]:
+            rules.append(EmbeddedColumn(layer.get("column", 0), layer["count"]))
+        elif layer["type"] == "columns" and inputs == ["edge_attr"] and layer.get("name"):
+            if layer["stop"] - layer["start"] == 1:
+                single[layer["name"]] = layer["start"]
+        elif layer["type"] in _WEIGH_EDGES and single.keys() & inputs[1:]:
+            rules.append(WeightColumn(single[inputs[1]]))
+    return tuple(dict.fromkeys(rules))
+
+
 def broken_rows(
     x: NDArray[np.floating],
-    rules: tuple[ColumnRule, ...],  # x: [node, feature]
+    rules: tuple[ColumnRule, ...],  # x: [row, column]
 ) -> Iterator[BrokenRow]:
-    """Every node whose features violate a rule, in order."""
+    """Every row of features or edge attributes that violates a rule, in order."""
     for rule in rules:
         if isinstance(rule, EmbeddedColumn):
             yield from _not_embedded(x[:, rule.column], rule)
+            continue
+        if isinstance(rule, WeightColumn):
+            yield from _negative(x[:, rule.column], rule)
             continue
         values = x[:, rule.columns]
         valid = ((values == 0) | (values == 1)).all(axis=1) & (values.sum(axis=1) == 1)
@@ -118,6 +150,12 @@ def _not_embedded(values: NDArray[np.floating], rule: EmbeddedColumn) -> Iterato
         allowed = f"whole numbers from 0 to {rule.count - 1}, which the GNN embeds"
         detail = f"column {rule.column} must hold {allowed}; it has {values[row]:.6g}"
         yield BrokenRow(int(row), detail)
+
+
+def _negative(values: NDArray[np.floating], rule: WeightColumn) -> Iterator[BrokenRow]:
+    for row in np.flatnonzero(values < 0):
+        detail = f"column {rule.column} weighs edges in the GNN and must not be negative"
+        yield BrokenRow(int(row), f"{detail}; it has {values[row]:.6g}")
 
 
 def _detail(group: OneHotGroup, values: NDArray[np.floating]) -> str:

@@ -1,0 +1,1 @@
+"""Checks of a spec beyond its fields; start with `structure`."""

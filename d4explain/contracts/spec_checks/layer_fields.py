@@ -22,20 +22,23 @@ from d4explain.contracts.gnn_layers import (
     PnaDocument,
 )
 from d4explain.contracts.spec_checks.layer_types import SpecLayer
-from d4explain.contracts.spec_checks.wiring import input_widths, inputs_of, widths_of
+from d4explain.contracts.spec_checks.wiring import input_widths, inputs_of, nodes_of, widths_of
 from d4explain.contracts.vocabulary.operations import (
     ColumnsDocument,
     CombineDocument,
     EmbeddingDocument,
 )
 from d4explain.contracts.vocabulary.spec_model import INPUT_NAMES, MAX_WIDTH
-from d4explain.layer_graph import EDGE_ATTRIBUTES, FEATURES
+from d4explain.layer_graph import EDGE_ATTRIBUTES, FEATURES, rows_of_values
 
 if TYPE_CHECKING:
     from d4explain.contracts.gnn_spec import GnnSpecDocument
 
 # Jumps concatenate, and a jump of a jump doubles the width, so jumps need their own limit.
 MAX_JUMP_WIDTH = 8 * MAX_WIDTH
+# The dense form computes edge values for every pair of nodes and keeps them. OGB's models with
+# 5 layers of 300 values need 7,500; for 100 nodes, 8,192 take 330 MB.
+MAX_EDGE_VALUES = 8 * MAX_WIDTH
 
 
 def field_faults(spec: GnnSpecDocument) -> list[Fault]:
@@ -119,7 +122,18 @@ def edge_faults(spec: GnnSpecDocument) -> list[Fault]:
     if readers and not count:
         reader = f"{spec.layers[readers[0]].type} at position {readers[0]}"
         return [Fault("/edge_features", f"is 0, but {reader} reads edge attributes")]
+    total = edge_value_count(spec)
+    if total > MAX_EDGE_VALUES:
+        detail = f"the layers compute {total:,} values per edge together"
+        rule = f"at most {MAX_EDGE_VALUES:,} are accepted, because they exist for all node pairs"
+        return [Fault("/layers", f"{detail}; {rule}")]
     return []
+
+
+def edge_value_count(spec: GnnSpecDocument) -> int:
+    """The width of all values that layers compute for edges."""
+    rows, widths = rows_of_values(nodes_of(spec), inputs_of(spec)), widths_of(spec)
+    return sum(widths[number] for number in rows if number > 0 and rows[number] == "edge")
 
 
 def kept_faults(spec: GnnSpecDocument) -> list[Fault]:

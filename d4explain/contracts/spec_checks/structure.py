@@ -120,7 +120,8 @@ def _node_faults(spec: GnnSpecDocument) -> list[Fault]:
 def _output_faults(spec: GnnSpecDocument) -> list[Fault]:
     """The last layer that changes the width must have an allowed type and return the classes."""
     positions = [i for i, layer in enumerate(spec.layers) if _changes_width(layer)]
-    allowed = "linear or a convolution" if spec.task == "node" else "linear"
+    joined = "linear, combine or columns"
+    allowed = f"a convolution, {joined}" if spec.task == "node" else joined
     if not positions:
         detail = f"the last layer that changes the width is missing; it must be {allowed}"
         return [Fault("/layers", detail)]

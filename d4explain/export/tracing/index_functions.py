@@ -40,7 +40,7 @@ def index_select(call: FunctionCall) -> None:
 def item_of(r: Recorder, source: Tensor, index: Any, result: Tensor) -> None:
     """`x[:, columns]`, `edge_index[0]`, and `graph_values[batch]`."""
     symbol = r.symbol(source)
-    if symbol is Index.EDGES and index in (0, 1):
+    if symbol is Index.EDGES and isinstance(index, int) and index in (0, 1):
         r.bind(result, Index.SOURCES if index == 0 else Index.TARGETS)
     elif isinstance(symbol, Value) and isinstance(index, Tensor):
         _rows_by_index(r, symbol.number, index, result)
@@ -131,6 +131,8 @@ def _columns(r: Recorder, number: int, source: Tensor, index: Any, result: Tenso
         start, stop, _ = chosen.indices(width)
     else:
         raise UnsupportedLayerError("columns are chosen by a number or a slice")
+    if start >= stop:
+        raise UnsupportedLayerError(f"{_index_text(index)} chooses none of {width} columns")
     if (start, stop) == (0, width):
         r.bind(result, Value(number))
     else:

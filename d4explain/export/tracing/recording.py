@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,11 +21,9 @@ from d4explain.gnn.spec import ConstantLayer, Layer
 from d4explain.gnn.vocabulary.roles import output_width, role_of
 from d4explain.layer_graph import EDGE_ATTRIBUTES, FEATURES, Inputs, Rows, rows_after
 
-_LIBRARIES = (
-    str(Path(str(torch.__file__)).parent),
-    str(Path(str(torch_geometric.__file__)).parent),
-    str(Path(__file__).parents[2]),  # d4explain itself
-)
+_TORCH = str(Path(str(torch.__file__)).parent) + os.sep
+_OWN = str(Path(__file__).parents[2]) + os.sep  # d4explain itself
+_LIBRARIES = (_TORCH, _OWN, str(Path(str(torch_geometric.__file__)).parent) + os.sep)
 
 
 @dataclass(frozen=True)
@@ -84,6 +83,7 @@ class Recorder:
         self._starts: dict[int, Tensor] = {}
         self.inside_layer = 0  # depth of modules that are recorded as one layer
         self.node_counts: set[int] = set()  # values that hold the number of nodes of each graph
+        self.python_reads: list[str] = []  # where Python reads a number that depends on the graph
 
     def start(self, features: Tensor, edge_attributes: Tensor | None) -> None:
         self._starts = {FEATURES: features}
@@ -153,6 +153,42 @@ class Recorder:
                 problem=problem,
             )  # fmt: skip
             self._add(operation, tensor)
+
+    def read_by_python(self, arguments: object, name: str, *, decides: bool) -> None:
+        """Notes a number that the user's Python code takes out of tensors.
+
+        Numbers of `batch` and `edge_index` alone are sizes, such as the number of graphs. Python
+        may read them, but not decide by them.
+        """
+        known = [one for one in tensors_in(arguments) if self.symbol(one) is not None]
+        if self._called_by_pyg() or not (decides or any(map(self._depends_on_values, known))):
+            return
+        action = "decides by a value" if decides else "takes a number out of a value"
+        self.python_reads.append(
+            f"{self.place()}: {name}: Python {action} that depends on the graph, so other graphs "
+            "may take other steps; compute with tensors instead. If this is only a check or a "
+            "message, remove it from forward"
+        )
+
+    def _depends_on_values(self, tensor: Tensor) -> bool:
+        """Whether a known tensor depends on the features or edge attributes, or on degrees."""
+        pending, seen = list(self._numbers(tensor)), set()
+        while pending:
+            number = pending.pop()
+            if number <= 0:
+                return True
+            if number not in seen:
+                seen.add(number)
+                pending += self.operations[number - 1].inputs
+        return False
+
+    @staticmethod
+    def _called_by_pyg() -> bool:
+        """Whether the tensor function that is running was called by code of PyG."""
+        frame = sys._getframe(2)
+        while frame is not None and frame.f_code.co_filename.startswith((_TORCH, _OWN)):
+            frame = frame.f_back  # type: ignore[assignment]
+        return frame is not None and is_library(frame.f_code.co_filename)
 
     def constant(self, row: Tensor, label: str) -> int:
         """A row of numbers that is the same for all nodes, edges and graphs."""

@@ -48,11 +48,14 @@ class RecordingMode(TorchFunctionMode):
         if self._recorder.inside_layer or not self._recorder.is_known((args, options)):
             return result
         name = _plain_name(func)
+        args, options = _positional(args, options)
         if name == "setitem":  # it returns nothing but changes its first argument
             problem = "assigning rows or columns of a tensor is not supported; compute a new one"
             self._recorder.refuse(problem, args, args[0], name)
         elif next(tensors_in(result), None) is not None:
             self._record(FunctionCall(self._recorder, name, args, options, result))
+        elif name in _DECIDE or name in _READ_NUMBERS:
+            self._recorder.read_by_python(args, name, decides=name in _DECIDE)
         return result
 
     def _record(self, call: FunctionCall) -> None:
@@ -60,8 +63,24 @@ class RecordingMode(TorchFunctionMode):
             return
         try:
             HANDLERS.get(call.name, _unknown)(call)
-        except UnsupportedLayerError as problem:
-            self._recorder.refuse(str(problem), (call.args, call.options), call.result, call.name)
+            return
+        except UnsupportedLayerError as error:
+            problem = str(error)
+        except (IndexError, KeyError, TypeError, ValueError, RuntimeError) as error:
+            # Functions have more forms than handlers know; the user needs the line, not our stack.
+            problem = f"{call.name} with these arguments is not supported ({error!r:.80})"
+        self._recorder.refuse(problem, (call.args, call.options), call.result, call.name)
+
+
+def _positional(
+    args: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with the first tensor in its place: relu(input=h) is relu(h)."""
+    name = next((name for name in ("input", "tensor", "self") if name in options), None)
+    if args or name is None:
+        return args, options
+    rest = {key: value for key, value in options.items() if key != name}
+    return (options[name],), rest
 
 
 def _plain_name(func: Any) -> str:
@@ -90,6 +109,9 @@ _HINTS = {
     "exp": "for a softmax over the nodes of a graph, use AttentionalAggregation",
     "where": "use an activation, torch.maximum or torch.minimum",
 }
+# Functions that give Python a number of a tensor, by which a model may branch or compute.
+_DECIDE = frozenset({"bool", "is_nonzero", "equal", "allclose", "contains"})
+_READ_NUMBERS = frozenset({"item", "int", "float", "index", "tolist", "numpy", "array"})
 # They return tensors of their own, whatever the values of their arguments.
 _CREATE = frozenset(
     {"new_zeros", "new_ones", "new_full", "new_empty", "new_tensor", "zeros_like", "ones_like"}

@@ -35,6 +35,8 @@ def trace(original: Original, graphs: SparseGraphs) -> Trace:
     recorder.bind(inputs.batch, Index.GRAPHS)
     with torch.no_grad(), recorded_modules(recorder, original.model), RecordingMode(recorder):
         result = _run(original.run, inputs)
+    if recorder.python_reads:
+        raise _cannot_be_exported(recorder.python_reads)
     symbol = recorder.symbol(chosen_output(result, original.output))
     if not isinstance(symbol, Value) or symbol.number < 1:
         raise CommandError(
@@ -64,9 +66,13 @@ def _needed(operations: Sequence[Operation], output: int) -> list[Operation]:
         if operations[number - 1].problem is not None
     ]
     if problems:
-        listed = "\n  ".join(dict.fromkeys(problems))
-        raise CommandError(f"these steps cannot be exported:\n  {listed}")
+        raise _cannot_be_exported(problems)
     return renumbered(operations, order)
+
+
+def _cannot_be_exported(problems: Sequence[str]) -> CommandError:
+    listed = "\n  ".join(dict.fromkeys(problems))
+    return CommandError(f"these steps cannot be exported:\n  {listed}")
 
 
 def renumbered(operations: Sequence[Operation], order: Sequence[int]) -> list[Operation]:
@@ -82,7 +88,14 @@ def _finished(operations: list[Operation]) -> Trace:
     """Splits off the activation that turns logits into probabilities."""
     *before, last = operations
     final = last.final_activation
-    if final is None and last.width == 1 and last.layer == ActivationLayer("sigmoid"):
+    if final is None and last.layer == ActivationLayer("sigmoid"):
+        if last.width > 1:
+            raise CommandError(
+                f"{last.where} gives {last.width} outputs a probability each (several labels per "
+                "row); only classifiers with one class per graph or node are supported",
+                hint="explain one label at a time: export a module that returns its column, "
+                "without the sigmoid",
+            )
         final = "sigmoid"
     rest = before if final is not None else operations
     for one in rest:

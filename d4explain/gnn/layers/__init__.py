@@ -1,0 +1,1 @@
+"""The layers of a GNN in sparse and dense form; start with `build`."""

@@ -1,0 +1,1 @@
+"""The layers of a spec as dataclasses, their widths and their roles."""

@@ -1,0 +1,1 @@
+"""Counterfactuals that convince witnesses and look like the data; start with `answers`."""

@@ -29,7 +29,9 @@ class BelievableConfig:
     """How wide the search is."""
 
     beam: int = 4
-    evaluated: int = 128  # moves per size that the networks evaluate, for each state
+    # Moves per size that the networks evaluate, for each state. With 128 instead of 48, 60 validation
+    # graphs of Mutagenicity gave the same flip rate and NAFR for 1.7 times the CPU time.
+    evaluated: int = 48
     likelihood_weight: float = 0.5  # logits of the objective per nat of the least likely node
     compound_moves: bool = True  # False, for ablations, leaves single edits
 
@@ -39,9 +41,9 @@ class BelievableConfig:
 
 
 BELIEVABLE_PRESETS: dict[str, BelievableConfig] = {
-    "fast": BelievableConfig(beam=1, evaluated=64),
+    "fast": BelievableConfig(beam=1, evaluated=32),
     "balanced": BelievableConfig(),
-    "thorough": BelievableConfig(beam=8, evaluated=256),
+    "thorough": BelievableConfig(beam=8, evaluated=128),
 }
 
 

@@ -1,0 +1,1 @@
+"""Chooses the node pairs to edit in large graphs; start with `candidate_space`."""

@@ -1,0 +1,1 @@
+"""Searches edit sets that flip the GNN; start with `flip_search`."""

@@ -384,7 +384,7 @@ def test_the_blocking_client_works_inside_an_event_loop(address: str, registered
         ([[RINGS[0], RINGS[1]]], "expected one graph; got 2"),
         (nx.grid_2d_graph(2, 2), r"the node \(0, 0\) is a tuple; node ids are integers or texts"),
         (
-            Data(edge_index=torch.tensor([[0], [1]]), edge_weight=torch.ones(1), num_nodes=2),
+            Data(edge_index=torch.tensor([[0], [1]]), edge_weight=torch.tensor([2.0]), num_nodes=2),
             "the graph has edge_weight, which the API does not read",
         ),
         (Data(x=torch.ones(2, 1)), "without edge_index"),

@@ -123,6 +123,51 @@ def test_a_search_is_one_job_and_creates_no_denoiser(api: Any, post: Callable[..
     assert receipt["work"]["samples"] == 0
 
 
+def test_what_was_left_out_is_named_in_every_answer(
+    api: Any, post: Callable[..., Any], inputs: dict[str, str]
+) -> None:
+    edges = [{"source": i, "target": (i + 1) % 6} for i in range(6)]
+    posted = {"nodes": [{"id": i, "colour": "red"} for i in range(6)], "edges": edges}
+    left_out = [
+        'these attributes of nodes are not read and were left out: "colour"',
+        "nodes have no features (`x`); each of them has the feature 1",
+    ]
+    found = explained(api, post(graph=posted, aim="minimal"))["result"]
+    assert found["warnings"][:2] == left_out
+
+    headers = {"Prefer": "respond-async"}
+    path = f"/v1/gnns/{inputs['gnn']}/predictions"
+    predicted = api.client.post(path, json={"graph": posted}, headers=headers)
+    api.work()
+    assert api.client.get(predicted.headers["location"]).json()["result"]["warnings"] == left_out
+
+    dataset = api.client.post("/v1/datasets", json={"name": "bare", "graphs": [posted]}).json()
+    assert dataset["warnings"] == left_out
+    assert api.client.get(f"/v1/datasets/{dataset['id']}").json()["warnings"] == left_out
+    clean = {**ring(5), "x": [[1.0]] * 5}
+    stored = api.client.post("/v1/datasets", json={"name": "clean", "graphs": [clean]}).json()
+    assert stored["warnings"] == []
+
+    samples = {"graphs": [{**posted, "label": 0}], "min_accuracy": 0}
+    gnn = api.client.post(
+        "/v1/gnns",
+        data={"name": "sampled", "spec": json.dumps(SPEC)},
+        files={"weights": ("w", edge_counter(18.5)), "samples": ("s", json.dumps(samples))},
+        headers=headers,
+    )
+    api.work()
+    report = api.client.get(gnn.headers["location"]).json()["report"]
+    assert report["warnings"][:2] == left_out
+
+
+def test_a_graph_that_has_the_target_class_already_gets_a_reason(
+    api: Any, post: Callable[..., Any]
+) -> None:
+    (answer,) = explained(api, post(target_class=0))["result"]["answers"]
+    assert answer["found"] is False
+    assert "already" in answer["reason"]
+
+
 @pytest.mark.parametrize("form", ["svg", "graphml", "cytoscape", "pyg"])
 def test_an_answer_of_a_search_has_every_form(
     api: Any, post: Callable[..., Any], form: str
@@ -178,7 +223,10 @@ def test_a_class_is_not_explained_by_search(post: Callable[..., Any]) -> None:
     answer = post(kind="class", graph=None, target_class=1)
     assert answer.status_code == 422
     (error,) = answer.json()["errors"]
-    assert (error["pointer"], error["detail"]) == ("/explainer", "should be 'd4' or 'd4-paper'")
+    assert (error["pointer"], error["detail"]) == (
+        "/explainer",
+        "should be 'd4' or 'd4-paper'; got \"search\"",
+    )
 
 
 def test_a_failed_search_can_be_retried_and_its_inputs_are_protected(

@@ -413,7 +413,7 @@ def test_waiting_ends_at_the_timeout(server: FakeJobServer) -> None:
 
 
 def test_a_waiting_job_reports_the_job_that_it_waits_for() -> None:
-    states = {"job_2": ["queued", "succeeded"], "job_1": ["running", "succeeded"]}
+    states = {"job_2": ["queued", "queued", "succeeded"], "job_1": ["running", "succeeded"]}
 
     def answer(request: httpx.Request) -> httpx.Response:
         name = request.url.path.split("/")[3]
@@ -432,6 +432,56 @@ def test_a_waiting_job_reports_the_job_that_it_waits_for() -> None:
         ("job_1", "succeeded"),
         ("job_2", "succeeded"),
     ]
+
+
+@pytest.mark.parametrize("has_progress", [True, False])
+def test_a_canceled_job_ends_the_wait_while_its_training_goes_on(has_progress: bool) -> None:
+    """The stream of the waiting job has the training's progress, and then its own end."""
+    states = ["queued", "canceled"]
+    training = {"phase": "train", "step": 3, "total": 10, "metrics": {}}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        name = request.url.path.split("/")[3]
+        if request.url.path.endswith("/events"):
+            assert name == "job_2", "the training never ends"
+            before = f"event: progress\r\ndata: {json.dumps(training)}\r\n\r\n"
+            text = (before if has_progress else "") + sse(7, "state", {"state": "canceled"})
+            return httpx.Response(200, text=text, headers={"content-type": "text/event-stream"})
+        if name == "job_1":
+            return httpx.Response(200, json=job("running"))
+        return httpx.Response(200, json=job(states.pop(0), id="job_2", waiting_for="job_1"))
+
+    seen: list[Job] = []
+    with client_of(answer) as client, pytest.raises(UnsuccessfulJobError, match="canceled"):
+        client.wait("job_2", on_progress=seen.append, timeout=5)
+    steps = [(item.id, item.progress.step) for item in seen if item.progress]
+    assert steps == ([("job_1", 3)] if has_progress else [])
+
+
+def test_a_canceled_explanation_ends_the_wait_while_its_training_runs(served: Any) -> None:
+    """With the real API: the training is claimed and never ends."""
+    posted = served.explanation(aim="minimal", judges="none")
+    training = posted["job"]["waiting_for"]
+    served.claim(training)
+    waiting = threading.Event()
+    caught: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            with Client(str(served.client.base_url)) as client:
+                client.wait(posted["job"]["id"], on_progress=lambda _: waiting.set(), timeout=20)
+        except UnsuccessfulJobError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    assert waiting.wait(10)
+    canceled = served.client.post(f"/v1/jobs/{posted['job']['id']}/cancel").json()
+    assert (canceled["state"], canceled["waiting_for"]) == ("canceled", None)
+    thread.join(timeout=5)
+    assert not thread.is_alive()
+    assert "canceled" in str(caught[0])
+    assert served.client.get(f"/v1/jobs/{training}").json()["state"] == "running"
 
 
 def test_the_client_waits_for_a_restarting_server() -> None:

@@ -104,6 +104,14 @@ def test_vectors_become_columns_and_labels_integers() -> None:
     }
 
 
+def test_weights_of_1_change_nothing_and_are_left_out() -> None:
+    edges = torch.tensor([[0, 1], [1, 0]])
+    sent = graph_json(Data(torch.ones(2, 1), edges, edge_weight=torch.ones(2)))
+    assert sent == {"x": [[1.0], [1.0]], "edge_index": [[0, 1], [1, 0]]}
+    with pytest.raises(GraphFormatError, match="edge_weight, which the API does not read"):
+        graph_json(Data(torch.ones(2, 1), edges, edge_weight=torch.tensor([0.5, 0.5])))
+
+
 def test_a_graph_without_features_has_its_number_of_nodes() -> None:
     data = Data(edge_index=torch.tensor([[0], [1]]), num_nodes=3)
     assert graph_json(data) == {"edge_index": [[0], [1]], "num_nodes": 3}

@@ -153,7 +153,8 @@ def test_the_client_handles_versions_aliases_and_tags(served, client):
         (("gnn.zip", "--samples", "s.json"), "--samples is for spec.json with WEIGHTS"),
         (("net.py:net",), "--samples is missing"),
         (("net.py:net", "w.safetensors", "--samples", "s.json"), "leave out w.safetensors"),
-        (("net.py:net", "--samples", "s.json"), "no such file: net.py"),
+        (("net.py:net", "--samples", "s.json"), "s.json cannot be read"),
+        (("net.py:net", "--samples", "net.py:graphs"), "no such file: net.py"),
         (("spec.json", "w.safetensors", "--class-names", "a,b"), "--class-names is for a MODULE"),
         (
             ("spec.json", "w.safetensors", "--name", "set_1"),

@@ -405,7 +405,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "node classifier that ends in a jump": (
         of_nodes({"type": "gcn", "out": 3}, KEEP, CAT),
         "/layers/2",
-        "must be linear or a convolution",
+        "must be a convolution, linear, combine or columns",
     ),
     "two pools": (document(HEAD[0]), "/layers/1", "needs nodes, but comes after the pool"),
     "convolution after the pool": (
@@ -451,12 +451,12 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
         {**document(), "layers": [{"type": "linear", "out": 3}, {"type": "keep"},
                                   {"type": "jump", "mode": "cat"}, HEAD[0]]},
         "/layers/2",
-        "must be linear",
+        "must be linear, combine or columns",
     ),
     "ends in a convolution": (
         {**document(), "layers": [{"type": "gcn", "out": 3}, HEAD[0]]},
         "/layers/0",
-        "must be linear",
+        "must be linear, combine or columns",
     ),
     "nothing to learn": (
         {**document(), "layers": [HEAD[0], {"type": "dropout", "p": 0.1}]},
@@ -495,6 +495,17 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
                  featuriser={**ATOMS, "bonds": ["single", "single"]}),
         "/featuriser/bonds/1",
         "already at position 0",
+    ),
+    "edge values that take gigabytes": (
+        document(
+            {"type": "linear", "out": 1024, "inputs": ["edge_attr"]},
+            *[{"type": "linear", "out": 1024}] * 7,
+            {"type": "linear", "out": 1024, "name": "e"},
+            {"type": "gine_sum", "inputs": ["x", "e"]},
+            edge_features=2,
+        ),
+        "/layers",
+        "compute 9,216 values per edge together; at most 8,192 are accepted",
     ),
     "other number of classes": (document(classes=4), "/layers/1/out", "gives 3 values but"),
     "too few class names": (document(class_names=["a", "b"]), "/class_names", "2 names for 3"),

@@ -35,12 +35,15 @@ from torch_geometric.nn import (
     global_add_pool,
     global_mean_pool,
 )
-from torch_geometric.utils import to_dense_batch
+from torch_geometric.utils import degree, to_dense_batch
 
 from d4explain.cli.commands.export import export as export_command
 from d4explain.contracts.gnn_spec import parse_spec
 from d4explain.errors import CommandError
+from d4explain.export.comparison import compare
 from d4explain.export.exporter import export
+from d4explain.export.model_runners import InputForm, Original, make_runner
+from d4explain.export.sample_inputs import sample_graphs
 from d4explain.gnn.graphs import Graph, SparseGraphs, to_sparse
 from d4explain.gnn.network import Gnn, predict
 from d4explain.gnn.spec import GcnLayer, GnnSpec, LinearLayer, PoolLayer
@@ -401,7 +404,62 @@ class GuardsAgainstNan(OneConv):
 
 class Untracked(OneConv):
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        return torch.from_numpy(self.conv(x, edge_index).numpy()[:, :3])
+        return self.conv(x, edge_index).new_zeros(len(x), 3)
+
+
+class UsesNumPy(OneConv):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return torch.from_numpy(self.conv(x, edge_index).numpy()[:, :3])  # refused
+
+
+class BranchesOnValues(OneConv):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        h = self.conv(x, edge_index)
+        if h.abs().sum() >= 0:  # refused
+            h = h.relu()
+        return self.head(h)
+
+
+class BranchesOnANumber(OneConv):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        h = self.conv(x, edge_index)
+        if float(h.detach().abs().mean()) > 1e9:  # refused
+            h = h.relu()
+        return self.head(h)
+
+
+class BranchesOnDegrees(OneConv):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        h = self.conv(x, edge_index)
+        if degree(edge_index[0], len(x)).max().item() > 1000:  # refused
+            h = h.relu()
+        return self.head(h)
+
+
+class BranchesOnTheBatch(OneConv):
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+        h = global_mean_pool(self.conv(x, edge_index), batch)
+        if (batch == 0).all():  # refused
+            h = h.relu()
+        return self.head(h)
+
+
+class NoColumns(OneConv):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        h = self.conv(x, edge_index)
+        return self.head(torch.cat([h, h[:, 8:]], dim=1))  # refused
+
+
+class ChoosesEdges(OneConv):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        turned = edge_index[torch.tensor([1, 0])]  # refused
+        messages = self.conv(x, edge_index)[turned[0]]  # refused
+        return self.head(messages)
+
+
+class SeveralLabels(OneConv):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.head(self.conv(x, edge_index)).sigmoid()  # refused
 
 
 @pytest.mark.parametrize(
@@ -419,6 +477,14 @@ class Untracked(OneConv):
         (SoftmaxInside(), "softmax can only be the last step"),
         (GuardsAgainstNan(), "nan_to_num is not supported; divide by torch.clamp"),
         (Untracked(), "does not depend on its inputs by operations that export can follow"),
+        (UsesNumPy(), "numpy: Python takes a number out of a value that depends on the graph"),
+        (BranchesOnValues(), "bool: Python decides by a value that depends on the graph"),
+        (BranchesOnANumber(), "float: Python takes a number out of a value that depends on"),
+        (BranchesOnDegrees(), "item: Python takes a number out of a value that depends on"),
+        (BranchesOnTheBatch(), "bool: Python decides by a value that depends on the graph"),
+        (NoColumns(), "chooses none of 8 columns"),
+        (ChoosesEdges(), "choosing rows by a tensor is not supported"),
+        (SeveralLabels(), "gives 3 outputs a probability each (several labels per row)"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else "",
 )
@@ -433,6 +499,62 @@ def test_an_inexpressible_model_is_refused_with_its_line(
     marked = [n for n, line in enumerate(lines, start) if line.rstrip().endswith("# refused")]
     for number in marked:
         assert f"test_models.py:{number}: " in refused.value.message
+
+
+def test_numbers_of_the_batch_may_be_sizes(tmp_path: Path) -> None:
+    class Sized(OneConv):
+        def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+            size = int(batch.max()) + 1 if len(batch) else 0
+            h = torch.relu(input=self.conv(x, edge_index))
+            return self.head(global_mean_pool(h, batch, size=size))
+
+    model = as_trained(Sized())
+    export(model, tmp_path)
+    assert_same_outputs(
+        tmp_path, lambda graphs: model(graphs.features, graphs.edge_index, graphs.graph_of_node)
+    )
+
+
+def test_a_step_that_no_output_shows_is_compared(tmp_path: Path) -> None:
+    """Tiny weights in the middle and a saturated softmax at the end hide wrong steps."""
+
+    class Saturated(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.conv, self.head = nn.Linear(4, 8), GCNConv(8, 8), nn.Linear(8, 3)
+            with torch.no_grad():
+                self.first.weight.mul_(1e-7)
+                self.first.bias.zero_()
+                self.head.bias.copy_(torch.tensor([200.0, 0, 0]))
+
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            return self.head(self.conv(self.first(x), edge_index)).softmax(dim=1)
+
+    torch.manual_seed(0)
+    model = Saturated().eval()
+    assert export(model, tmp_path).largest_difference == 0
+    gnn, _ = load_export(tmp_path)
+    original = Original(model, make_runner(model), InputForm(4))
+    graphs = sample_graphs(original.form)
+    assert compare(original, gnn, "softmax", graphs) == 0
+    with torch.no_grad():
+        gnn.layers[0].linear.weight.mul_(2)
+    with pytest.raises(CommandError, match=r"first at .*test_models.py:\d+: first \(Linear\)"):
+        compare(original, gnn, "softmax", graphs)
+
+
+def test_edge_weights_that_do_not_reach_the_output_are_named(tmp_path: Path) -> None:
+    class Ignores(OneConv):
+        def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor) -> Tensor:
+            return self.head(self.conv(x, edge_index))
+
+    with pytest.warns(UserWarning, match="forward takes edge_weight, but the output of the model"):
+        export(Ignores(), tmp_path)
+    assert "edge_features" not in load_export(tmp_path)[1]
+    edges = torch.tensor([[0, 1], [1, 0]])
+    sample = Data(torch.ones(2, 4), edges, edge_attr=torch.ones(2, 3))
+    with pytest.warns(UserWarning, match="the samples have edge_attr, but the output"):
+        export(as_trained(GCN(4, 8, 2, 3)), tmp_path, samples=[sample])
 
 
 def test_one_of_several_outputs_is_exported(tmp_path: Path) -> None:

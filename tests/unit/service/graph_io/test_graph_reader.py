@@ -7,8 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from d4explain.contracts.features.feature_schema import (
+    EmbeddedColumn,
+    WeightColumn,
+    edge_column_rules,
+)
 from service.graph_io.expected_features import ExpectedEdgeAttributes, ExpectedFeatures
 from service.graph_io.graph_reader import read_graph, read_graphs
+from service.graph_io.unread_attributes import InputWarnings
 from service.http.faults import InvalidRequestError, pointer
 from service.http.json_bodies import MalformedJsonError, parse_json, parse_model
 from service.schemas import ExplanationIn
@@ -34,9 +40,15 @@ def test_networkx_node_link_data_is_read(seed, key):
     graph = nx.relabel_nodes(graph, {i: f"n{i}" if i % 2 else i for i in graph})
     nx.set_node_attributes(graph, {node: [float(i), 1.0] for i, node in enumerate(graph)}, "x")
     nx.set_node_attributes(graph, "red", "colour")
-    nx.set_edge_attributes(graph, 2.5, "weight")
+    nx.set_edge_attributes(graph, 1.0, "weight")  # from_numpy_array writes it
+    nx.set_edge_attributes(graph, "thin", "style")
     document = json.loads(json.dumps(nx.node_link_data(graph, edges=key)))
-    found = read(document, ExpectedFeatures(2, "the GNN"))
+    warnings = InputWarnings()
+    found = read_graph(document, "/graph", LIMITS, ExpectedFeatures(2, "the GNN"), warnings)
+    assert warnings.texts == [
+        'these attributes of nodes are not read and were left out: "colour"',
+        'these attributes of edges are not read and were left out: "style"',
+    ]
     assert found.node_ids == list(graph.nodes)
     assert found.edges == canonical_edges(graph)
     assert found.x == [[float(i), 1.0] for i in range(12)]
@@ -246,3 +258,53 @@ def test_any_constraints_are_read_or_rejected(document):
     )
     _, faults = outcome(lambda: parse_model(body.encode(), ExplanationIn))
     assert all(fault.at.startswith("/constraints") for fault in faults)
+
+
+PATH = {"x": [[1.0]] * 3, "edge_index": [[0, 1], [1, 2]]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer", "message"),
+    [
+        (
+            {"edge_weight": [1, 2]},
+            "/edge_weight",
+            "has the weight 2, which is not read; a GNN with",
+        ),
+        ({"weights": [[0.5], [1]]}, "/weights", "which is not read"),
+        ({"x": None, "feat": [[1.0]] * 3}, "/feat", "called `x`"),
+        ({"x": None, "node_features": [[1.0]] * 3}, "/node_features", "called `x`"),
+        ({"edge_features": [[1.0]] * 2}, "/edge_features", "called `edge_attr`"),
+    ],
+)
+def test_what_must_have_been_meant_otherwise_is_refused(changes, pointer, message):
+    graph = {name: value for name, value in {**PATH, **changes}.items() if value is not None}
+    with pytest.raises(InvalidRequestError) as refused:
+        read(graph)
+    assert refused.value.faults[0].at == f"/graph{pointer}"
+    assert message in refused.value.faults[0].detail
+
+
+def test_what_changes_nothing_is_left_out_and_named():
+    warnings = InputWarnings()
+    graph = {**PATH, "edge_weight": [1, 1.0], "pos": [[0, 0]] * 3, "train_mask": [True] * 3}
+    graph |= {"features": [[1.0]] * 3}  # beside `x`
+    read_graph(graph, "/graph", LIMITS, None, warnings)
+    assert warnings.texts == [
+        'these attributes of graphs are not read and were left out: "pos", "train_mask", "features"'
+    ]
+
+
+def test_edge_attributes_hold_what_the_layers_of_the_gnn_read():
+    layers = [
+        {"type": "columns", "start": 1, "stop": 2, "inputs": ["edge_attr"], "name": "w"},
+        {"type": "embedding", "count": 4, "out": 3, "inputs": ["edge_attr"]},
+        {"type": "gcn", "out": 4, "inputs": ["x", "w"]},
+    ]
+    rules = edge_column_rules({"edge_features": 2, "layers": layers})
+    assert rules == (EmbeddedColumn(0, 4), WeightColumn(1))
+    features = ExpectedFeatures(1, "the GNN", edges=ExpectedEdgeAttributes(2, "it takes", rules))
+    for row, message in ([4, 1], "whole numbers from 0 to 3"), ([3, -1], "must not be negative"):
+        with pytest.raises(InvalidRequestError, match=message):
+            read({**PATH, "edge_attr": [[3, 0.5], row]}, features)
+    assert read({**PATH, "edge_attr": [[3, 0.5], [0, 0]]}, features).edge_attr

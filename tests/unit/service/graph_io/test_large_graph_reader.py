@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from service.graph_io import large_graph_reader
 from service.graph_io.large_graph_reader import LargeForm, read_large
+from service.graph_io.unread_attributes import InputWarnings
 from service.http.faults import InvalidRequestError
 from store.settings import Settings
 
@@ -170,3 +171,27 @@ def test_an_invalid_upload_is_refused_with_a_pointer(case: tuple[str, bytes, str
         read_large(io.BytesIO(body), LargeForm(form), low_limits())
     assert refused.value.faults[0].at == pointer
     assert message in refused.value.faults[0].detail
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        ("edge_weight", "/edge_weight: is not read: edges of large graphs have no attributes"),
+        ("edge_attr", "/edge_attr: is not read"),
+        ("features", "/features: is not read; the features of nodes are called `x`"),
+    ],
+)
+def test_arrays_that_would_change_the_answer_are_refused(array: str, message: str) -> None:
+    data = npz(edge_index=np.array([[0], [1]]), **{array: np.ones((2, 1))})
+    with pytest.raises(InvalidRequestError, match=message):
+        read_large(io.BytesIO(data), LargeForm.NPZ, low_limits())
+
+
+def test_other_arrays_are_left_out_and_named() -> None:
+    data = npz(edge_index=np.array([[0], [1]]), y=np.ones(2), train_mask=np.ones(2))
+    warnings = InputWarnings()
+    assert read_large(io.BytesIO(data), LargeForm.NPZ, low_limits(), warnings).edge_count == 1
+    assert warnings.texts == [
+        'these attributes of graphs are not read and were left out: "y", "train_mask"',
+        "nodes have no features (`x`); each of them has the feature 1",
+    ]

@@ -55,7 +55,7 @@ def test_the_worker_reads_positions_and_the_callers_ids(api):
     graphs = [
         {
             "nodes": [{"id": "z"}, {"id": 5}, {"id": "a"}],
-            "links": [{"source": "a", "target": "z"}, {"source": 5, "target": "z", "weight": 2}],
+            "links": [{"source": "a", "target": "z"}, {"source": 5, "target": "z", "weight": 1}],
             "directed": False,
         },
         {"edge_index": [[1, 0, 2, 1], [0, 1, 1, 2]], "num_nodes": 3, "node_ids": ["p", "q", "r"]},
