@@ -79,7 +79,7 @@ def read_edge_attributes(
         return None
     expected = expected or ExpectedEdgeAttributes(len(row), "the first edge has")
     if not expected.size:
-        detail = f"has {len(row):,} attributes; {expected.requirement}: leave them out"
+        detail = f"has {len(row):,} attributes; {expected.requirement}"
         faults.add(pointer(first), detail)
         return None
     before = len(faults)

@@ -17,6 +17,7 @@ class ExpectedEdgeAttributes:
     size: int
     source: str  # for messages: "the GNN gnn_… takes"
     column_rules: tuple[ColumnRule, ...] = ()
+    is_of_set: bool = False  # the graphs of a set must agree; a GNN that reads none ignores some
 
     @property
     def requirement(self) -> str:

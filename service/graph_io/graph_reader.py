@@ -87,7 +87,7 @@ def _completed(
     if expected.edges is not None or not graph.edges:
         return expected
     size = len(graph.edge_attr[0]) if graph.edge_attr else 0
-    return replace(expected, edges=ExpectedEdgeAttributes(size, f"{source} has"))
+    return replace(expected, edges=ExpectedEdgeAttributes(size, f"{source} has", is_of_set=True))
 
 
 def _with_edge_attributes(graph: CanonicalGraph) -> CanonicalGraph:
@@ -127,7 +127,7 @@ def _read(
     check_unread(raw, at, expected, faults, warnings)
     if len(faults) > before:
         return None
-    read = _read_nodes_and_edges(graph, at, limits, expected, faults)
+    read = _read_nodes_and_edges(graph, at, limits, expected, faults, warnings=warnings)
     if read is not None and not _has_features(graph):
         warnings.constant_features = True
     return read
@@ -187,6 +187,8 @@ def _read_nodes_and_edges(
     limits: Settings,
     expected: ExpectedFeatures | None,
     faults: Faults,
+    *,
+    warnings: InputWarnings,
 ) -> CanonicalGraph | None:
     before = len(faults)
     graph = (
@@ -201,7 +203,11 @@ def _read_nodes_and_edges(
         check_symmetric(graph.edges, graph.pointers.edges, faults)
     edges, index_of = read_edges(graph, read_positions(graph, faults), limits.max_edges, faults)
     expected_edges = None if expected is None else expected.edges
-    edge_attr = read_edge_attributes(graph, edges, index_of, expected_edges, faults)
+    edge_attr = None
+    if expected_edges is None or expected_edges.size or expected_edges.is_of_set:
+        edge_attr = read_edge_attributes(graph, edges, index_of, expected_edges, faults)
+    elif any(graph.edge_attr):
+        warnings.add_unread("edge", ["edge_attr"])
     if len(faults) > before:
         return None
     return CanonicalGraph(

@@ -225,12 +225,6 @@ FEATURES = [
         gnn="weighted",
     ),
     predicts(
-        "edge attributes for a GNN that reads none",
-        ring(edges=edges((0, 1), edge_attr=[1.0, 0.0])),
-        "has 2 attributes",
-        "takes none",
-    ),
-    predicts(
         "no edge attributes for a GNN that reads some",
         RING,
         "is missing",

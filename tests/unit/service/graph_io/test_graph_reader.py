@@ -124,6 +124,15 @@ def test_edge_attributes_are_read_in_both_forms():
     assert read({"edge_index": [[], []], "num_nodes": 1}, TWO_PER_EDGE).edge_attr == []
 
 
+def test_edge_attributes_that_the_gnn_does_not_read_are_left_out_with_a_warning():
+    pyg = {"edge_index": [[0, 1], [1, 0]], "edge_attr": [[1, 0], [1, 0]]}
+    for graph in (attributed([1, 2], [3, 4], [3, 4]), pyg):
+        warnings = InputWarnings()
+        found = read_graph(graph, "/graph", LIMITS, NONE_PER_EDGE, warnings=warnings)
+        assert found.edge_attr is None
+        assert any("edge_attr" in text and "left out" in text for text in warnings.texts)
+
+
 @pytest.mark.parametrize(
     ("graph", "features", "at", "detail"),
     [
@@ -131,7 +140,6 @@ def test_edge_attributes_are_read_in_both_forms():
         (attributed([1, 2], None), None, "/edges/1/edge_attr", "is missing, while other"),
         (attributed([1, 2], [1]), None, "/edges/1/edge_attr", "has 1 attributes; the first edge"),
         (attributed([1], key="links"), TWO_PER_EDGE, "/links/0/edge_attr", "the GNN takes 2"),
-        (attributed([1]), NONE_PER_EDGE, "/edges/0/edge_attr", "takes none: leave them out"),
         (attributed([]), None, "/edges/0/edge_attr", "has 0 attributes; expected 1 to 64"),
         (attributed([0] * 65), None, "/edges/0/edge_attr", "has 65 attributes"),
         (
