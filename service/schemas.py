@@ -23,16 +23,10 @@ from d4explain.contracts.requests import (
     Preset,
     RegulariserName,
 )
+from d4explain.resource_names import MAX_NAME_LENGTH, is_printable, name_fault
 from service.graph_io.schemas import MAX_LABEL, MAX_SAFE_INTEGER, GraphIn, NodeIdIn
 from store.catalogue.gnn_labels import MAX_TAGS
-from store.catalogue.gnn_names import (
-    DATASET,
-    GNN,
-    MAX_NAME_LENGTH,
-    MAX_REFERENCE_LENGTH,
-    is_printable,
-    name_fault,
-)
+from store.catalogue.gnn_names import MAX_REFERENCE_LENGTH
 
 # These types only define the OpenAPI schema. `graph_io` parses graphs, because that needs the
 # deployment's limits and the GNN's features.
@@ -52,22 +46,16 @@ def _lines(text: str) -> str:
     return text
 
 
-def _name_without(prefix: str) -> AfterValidator:
-    """Checks a name that references use: it must not look like an id."""
-
-    def checked(text: str) -> str:
-        fault = name_fault(text, prefix)
-        if fault is not None:
-            raise ValueError(fault)
-        return text
-
-    return AfterValidator(checked)
+def _valid_name(text: str) -> str:
+    fault = name_fault(text)
+    if fault is not None:
+        raise ValueError(fault)
+    return text
 
 
 _NAME_LENGTH = Field(min_length=1, max_length=MAX_NAME_LENGTH)
 Name = Annotated[str, _NAME_LENGTH, AfterValidator(printable)]
-GnnName = Annotated[str, _NAME_LENGTH, _name_without(GNN)]
-DatasetName = Annotated[str, _NAME_LENGTH, _name_without(DATASET)]
+ResourceName = Annotated[str, _NAME_LENGTH, AfterValidator(_valid_name)]  # GNN or reference set
 GnnReference = Annotated[
     str,
     Field(
@@ -104,7 +92,7 @@ class Body(BaseModel):
 class DatasetIn(Body):
     """A dataset: graphs of the distribution that a GNN was trained on."""
 
-    name: DatasetName
+    name: ResourceName
     graphs: PostedGraphs
     gnn: GnnReference | None = Field(
         None,

@@ -5,43 +5,46 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.metadata import version
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 
-from d4explain.cli.terminal import messages
+from d4explain.cli.exit_codes import exit_code
+from d4explain.cli.output.terminal import messages, print_line
 from d4explain.contracts.errors import DomainError
 from d4explain.errors import D4Error
 
 COMMANDS = (
-    "up", "demo", "export", "register", "gnns", "datasets", "upload", "explain", "jobs",
-    "doctor",
+    "up", "demo", "doctor", "export", "register", "gnns", "datasets", "upload", "denoisers",
+    "predict", "explain", "explanations", "jobs",
 )  # fmt: skip
+PROGRAM = "d4explain"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command; an expected error prints one line and exits with code 1."""
+    """Run one command; an expected error prints one line and has an exit code."""
     argv = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        _app(argv)(args=argv)
+        command_app(argv)(args=argv, prog_name=PROGRAM)
     except D4Error as error:
-        _exit_with_error(str(error), error.hint)
+        _exit_with_error(error, error.hint)
     except DomainError as error:  # such as a setting that cannot be parsed
-        _exit_with_error(str(error), None)
+        _exit_with_error(error, None)
 
 
-def _app(arguments: Sequence[str]) -> typer.Typer:
+def command_app(arguments: Sequence[str] = ()) -> typer.Typer:
     """Load the requested command only, or all commands for the help: imports take time."""
     requested = [name for name in arguments[:1] if name in COMMANDS]
     app = typer.Typer(
-        name="d4explain",
+        name=PROGRAM,
         help="Explain graph neural networks: which edits change a prediction, "
         "and which patterns show a class.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
     )
-    app.callback()(_no_options)
+    app.callback()(_general_options)
     for name in requested or COMMANDS:
         module = import_module(f"d4explain.cli.commands.{name}")
         if hasattr(module, "app"):
@@ -51,13 +54,24 @@ def _app(arguments: Sequence[str]) -> typer.Typer:
     return app
 
 
-def _no_options() -> None:
-    """Make typer expect a command name even if only one command is loaded."""
+def _print_version(given: bool) -> None:
+    if given:
+        print_line(f"{PROGRAM} {version(PROGRAM)}")
+        raise typer.Exit
 
 
-def _exit_with_error(message: str, hint: str | None) -> None:
+def _general_options(
+    show_version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """The options before the command."""
+
+
+def _exit_with_error(error: Exception, hint: str | None) -> None:
     console = messages()
-    console.print(f"[bold red]Error:[/] {escape(message)}", soft_wrap=True)
+    console.print(f"[bold red]Error:[/] {escape(str(error))}", soft_wrap=True)
     if hint:
         console.print(f"[dim]{escape(hint)}[/]", soft_wrap=True)
-    sys.exit(1)
+    sys.exit(exit_code(error))

@@ -1,5 +1,6 @@
-"""Errors of the client.
+"""Errors of the client, besides those of graph formats.
 
+InvalidNameError          a GNN or reference set cannot have this name; nothing was sent
 ApiError
 ├── UnreachableError      no server answers at the address
 ├── RefusedError          the API answered with a problem (RFC 9457)
@@ -21,6 +22,18 @@ from d4explain.errors import D4Error
 
 class ApiError(D4Error):
     """Base of all errors that `d4explain.Client` raises."""
+
+
+class InvalidNameError(D4Error, ValueError):
+    """A new GNN or reference set cannot have this name."""
+
+    def __init__(self, name: str, fault: str) -> None:
+        super().__init__(f"the name {shortened(name)!r} {fault}")
+        self.name = name
+
+
+def shortened(text: str, length: int = 60) -> str:
+    return text if len(text) <= length else f"{text[:length]}…"
 
 
 class UnreachableError(ApiError):

@@ -12,11 +12,29 @@ from d4explain.errors import CommandError
 
 
 def import_object(name: str) -> object:
+    (imported,) = import_objects(name)
+    return imported
+
+
+def import_objects(*names: str) -> list[object]:
+    """Several objects; a file that has more than one of them, and may train a model, runs once."""
+    parts = [_parts(name) for name in names]
+    imported = {
+        name: _import_file(Path(name)) if name.endswith(".py") else _import_module(name)
+        for name in dict.fromkeys(module_name for module_name, _ in parts)
+    }
+    return [_attribute(imported[name], name, attributes) for name, attributes in parts]
+
+
+def _parts(name: str) -> tuple[str, str]:
     module_name, colon, attributes = name.rpartition(":")
     if not colon or not module_name or not attributes:
         raise CommandError(f"{name!r} is not MODULE:OBJECT", hint="for example my_gnns:model")
-    is_file = module_name.endswith(".py")
-    target: object = _import_file(Path(module_name)) if is_file else _import_module(module_name)
+    return module_name, attributes
+
+
+def _attribute(module: ModuleType, module_name: str, attributes: str) -> object:
+    target: object = module
     for attribute in attributes.split("."):
         if not hasattr(target, attribute):
             raise CommandError(f"{module_name} has no {attributes!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from rich.console import Console
@@ -51,8 +51,17 @@ def worker_queues(cores: int) -> dict[str, str]:
 class Stack:
     """Runs in the main thread until a stop signal; leaves no process behind."""
 
-    def __init__(self, settings: Settings, console: Console, started: float | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        console: Console,
+        started: float | None = None,
+        *,
+        on_ready: Callable[[str], None] | None = None,
+    ) -> None:
+        """`on_ready` is called once, with the address."""
         require_loopback(settings.host)
+        self._on_ready = on_ready
         self._settings = settings
         self._console = console
         self._started = time.monotonic() if started is None else started
@@ -108,6 +117,8 @@ class Stack:
             child.start()
         self._wait_until_ready()
         self._print_banner(threads)
+        if self._on_ready is not None:
+            self._on_ready(self.address)
 
     def _start_broker(self) -> str:
         binary = broker.find_binary()

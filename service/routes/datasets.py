@@ -11,6 +11,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
+from d4explain.resource_names import DATASET
 from service import examples
 from service.context import ContextOf, handle_body, run_in_thread
 from service.graph_io.expected_features import ExpectedFeatures
@@ -42,7 +43,7 @@ from service.schemas import DatasetIn, Name
 from service.submission.resource_ids import report_at
 from store.artifacts import graph_sets
 from store.catalogue import datasets, gnns
-from store.catalogue.gnn_names import DATASET, parse_reference
+from store.catalogue.gnn_names import parse_reference
 from store.store import Store
 
 router = APIRouter(tags=["reference sets"])

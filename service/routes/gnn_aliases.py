@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
+from d4explain.resource_names import is_printable
 from service import examples
 from service.context import ContextOf, handle_body, run_in_thread
 from service.http.bodies import json_body
@@ -20,7 +21,7 @@ from service.routes.gnns import read_gnn
 from service.schemas import AliasIn
 from service.submission.resource_ids import report_at
 from store.catalogue import gnn_labels, gnns
-from store.catalogue.gnn_names import ALIAS_PATTERN, is_printable
+from store.catalogue.gnn_names import ALIAS_PATTERN
 from store.errors import NotFound
 from store.store import Store
 

@@ -27,7 +27,7 @@ from service.http.openapi import IDEMPOTENCY_KEY, problem_responses, response
 from service.http.responses import json_response
 from service.resources import DatasetResource
 from service.routes.datasets import read_dataset
-from service.schemas import DatasetName
+from service.schemas import ResourceName
 from store.artifacts import large_graphs
 from store.catalogue import datasets
 from store.store import Store
@@ -44,7 +44,7 @@ _PARQUET_HINT = (
 class LargeQuery(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: DatasetName = Field(
+    name: ResourceName = Field(
         description="Name of the dataset; a name used before gets a new version."
     )
 

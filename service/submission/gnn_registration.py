@@ -20,12 +20,12 @@ from service.http.bodies import FormParts, form_body
 from service.http.faults import Fault, Faults, InvalidRequestError, faults_of, reject
 from service.http.json_bodies import MalformedJsonError, parse_json
 from service.http.openapi import schema_of
-from service.schemas import Description, GnnName, SamplesIn, Tags
+from service.schemas import Description, ResourceName, SamplesIn, Tags
 from store.catalogue.black_boxes import check_url
 from store.catalogue.gnn_labels import MAX_TAGS
 from store.settings import Settings
 
-_NAME: TypeAdapter[str] = TypeAdapter(GnnName)
+_NAME: TypeAdapter[str] = TypeAdapter(ResourceName)
 _DESCRIPTION: TypeAdapter[str] = TypeAdapter(Description)
 _TAGS: TypeAdapter[dict[str, str]] = TypeAdapter(Tags)
 _LAYER_FIELDS = GnnSpecDocument.model_fields.keys() - BlackBoxSpecDocument.model_fields.keys()

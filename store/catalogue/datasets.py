@@ -8,8 +8,9 @@ from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import JobState
+from d4explain.resource_names import DATASET
 from store.catalogue import trained_networks
-from store.catalogue.gnn_names import DATASET, parse_reference
+from store.catalogue.gnn_names import parse_reference
 from store.catalogue.name_versions import next_version
 from store.database.identifiers import new_id
 from store.database.paging import Page, page_of

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from dataclasses import dataclass
 
-MAX_NAME_LENGTH = 200
+from d4explain.resource_names import GNN, MAX_NAME_LENGTH, is_printable
+
 MAX_ALIAS_LENGTH = 64
 MAX_REFERENCE_LENGTH = MAX_NAME_LENGTH + 1 + MAX_ALIAS_LENGTH
 # An alias begins with a letter, so that it cannot look like a version.
 ALIAS_PATTERN = r"^[a-z][a-z0-9_.-]{0,63}$"
 
-GNN, DATASET = "gnn_", "set_"  # prefixes of ids
 _ID = re.compile(r"[a-z0-9_]{1,28}")
 _VERSION = re.compile(r"[1-9][0-9]{0,8}")
 _ALIAS = re.compile(ALIAS_PATTERN)
@@ -48,18 +47,3 @@ def parse_reference(text: str, prefix: str = GNN) -> Reference | None:
     if _VERSION.fullmatch(which):
         return Reference(name=name, version=int(which))
     return Reference(name=name, alias=which) if _ALIAS.fullmatch(which) else None
-
-
-def name_fault(name: str, prefix: str = GNN) -> str | None:
-    """Why this is not a valid name; names must differ from ids, versions and URLs."""
-    if not is_printable(name):
-        return "should not contain control characters"
-    if "@" in name or "/" in name:
-        return "should not contain '@' or '/'; they separate names from versions and URL paths"
-    if name.startswith(prefix) or name in (".", ".."):
-        return f"should not be '.' or '..', or begin with {prefix!r} like an id"
-    return None
-
-
-def is_printable(text: str) -> bool:
-    return not any(unicodedata.category(character) in {"Cc", "Cs"} for character in text)

@@ -8,15 +8,11 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from d4explain.stack.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -26,31 +22,6 @@ def readme_block(mark: str, language: str) -> str:
     block = re.search(rf"<!-- {mark} -->\s*```{language}\n(.*?)```", text, re.DOTALL)
     assert block, f"the README has no {language} block marked <!-- {mark} -->"
     return block.group(1)
-
-
-@pytest.fixture
-def address(tmp_path: Path) -> Iterator[str]:
-    port = free_port()
-    environment = os.environ | {"D4_DATA_DIR": str(tmp_path / "data"), "D4_PORT": str(port)}
-    stack = subprocess.Popen([sys.executable, "-m", "d4explain", "up"], env=environment)
-    try:
-        wait_until_ready(f"http://127.0.0.1:{port}", stack)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        stack.terminate()
-        stack.wait(timeout=30)
-
-
-def wait_until_ready(address: str, stack: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        assert stack.poll() is None, f"the stack ended with {stack.returncode}"
-        try:
-            with urllib.request.urlopen(f"{address}/readyz", timeout=2):
-                return
-        except OSError:
-            time.sleep(0.2)
-    raise TimeoutError("the stack was not ready within 60 s")
 
 
 def resubmit(address: str, body: bytes) -> dict[str, Any]:

@@ -1,19 +1,17 @@
 from __future__ import annotations
 
-from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
-from d4explain.cli.commands.options import Url, graphs_in, read_json
-from d4explain.cli.terminal import output
-from d4explain.client.address import api_address
+from d4explain.cli.input.files import graphs_in, read_json
+from d4explain.cli.options import Json, Limit, Url
+from d4explain.cli.output.resource_tables import print_fields, print_list, short_time
+from d4explain.cli.output.terminal import print_json, print_line
 from d4explain.client.client import Client
 
-app = typer.Typer(help="Create, list and delete reference sets.", no_args_is_help=True)
+app = typer.Typer(help="Create, list, show and delete reference sets.", no_args_is_help=True)
 
 
 @app.command("create")
@@ -26,32 +24,77 @@ def create(
     gnn: Annotated[
         str | None, typer.Option(help="GNN whose featuriser reads the graphs, if they are SMILES.")
     ] = None,
+    as_json: Json = False,
     url: Url = None,
 ) -> None:
     """Create a reference set: graphs like those that the GNN was trained on."""
     documents = graphs_in(read_json(graphs), graphs)
-    with Client(api_address(url)) as client:
+    with Client(url) as client:
         created = client.create_dataset(name, documents, gnn)
-    line = (
+    if as_json:
+        print_json(created)
+        return
+    print_line(
         f"{created.id} ({created.name}@{created.version}): {created.graph_count} graphs of "
         f"{created.mean_nodes:.1f} nodes on average"
     )
-    output().print(line, markup=False, soft_wrap=True)
 
 
 @app.command("list")
-def list_datasets(limit: Annotated[int, typer.Option(min=1)] = 20, url: Url = None) -> None:
+def list_datasets(
+    name: Annotated[str | None, typer.Option(help="Only the versions of this name.")] = None,
+    limit: Limit = 20,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
     """List the newest reference sets."""
-    table = Table("set", "name", "graphs", "features", "mean nodes", "mean edges", box=None)
-    for column in table.columns[:2]:
-        column.no_wrap = True  # ids and names are there to be copied
-    with Client(api_address(url)) as client:
-        for dataset in islice(client.datasets(), limit):
-            sizes = f"{dataset.mean_nodes:.1f}", f"{dataset.mean_edges:.1f}"
-            counts = str(dataset.graph_count), str(dataset.features)
-            name = escape(f"{dataset.name}@{dataset.version}")
-            table.add_row(dataset.id, name, *counts, *sizes)
-    output().print(table if table.row_count else "no reference sets")
+    with Client(url) as client:
+        print_list(
+            client.datasets(name),
+            {
+                "set": lambda item: item.id,
+                "name": lambda item: f"{item.name}@{item.version}",
+                "graphs": lambda item: item.graph_count,
+                "features": lambda item: item.features,
+                "mean nodes": lambda item: item.mean_nodes,
+                "mean edges": lambda item: item.mean_edges,
+            },
+            limit=limit,
+            as_json=as_json,
+            nothing="no reference sets",
+        )
+
+
+@app.command("show")
+def show(
+    dataset: Annotated[
+        str, typer.Argument(metavar="SET", help="Id, name@version, or name for the newest.")
+    ],
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Show one reference set."""
+    with Client(url) as client:
+        found = client.dataset(dataset)
+    if as_json:
+        print_json(found)
+        return
+    print_fields(
+        {
+            "set": found.id,
+            "name": f"{found.name}@{found.version}",
+            "kind": "one large graph" if found.large else "graphs",
+            "graphs": found.graph_count,
+            "features": found.features,
+            "edge features": found.edge_features or None,
+            "labels": found.label_counts,
+            "mean nodes": found.mean_nodes,
+            "mean edges": found.mean_edges,
+            "largest": f"{found.max_nodes:,} nodes",
+            "created": short_time(found.created_at),
+            "sha256": found.sha256,
+        }
+    )
 
 
 @app.command("delete")
@@ -59,9 +102,10 @@ def delete(
     dataset: Annotated[
         str, typer.Argument(metavar="SET", help="Id or name@version of the reference set.")
     ],
+    as_json: Json = False,
     url: Url = None,
 ) -> None:
     """Delete a reference set and what was trained on it."""
-    with Client(api_address(url)) as client:
+    with Client(url) as client:
         client.delete_dataset(dataset)
-    output().print(f"deleted {dataset}", markup=False, soft_wrap=True)
+    print_json({"deleted": dataset}) if as_json else print_line(f"deleted {dataset}")

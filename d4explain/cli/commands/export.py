@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from d4explain.cli.terminal import output
+from d4explain.cli.input.user_objects import load_model, split_names, user_code
+from d4explain.cli.options import Json
+from d4explain.cli.output.terminal import output, print_json
 from d4explain.contracts.gnn_archive import SPEC, WEIGHTS, write_archive
-from d4explain.errors import CommandError
-from d4explain.export.import_object import import_object
 
 
 def export(
@@ -35,22 +35,22 @@ def export(
     archive: Annotated[
         bool, typer.Option("--archive", help="Also write gnn.zip, which contains both files.")
     ] = False,
+    as_json: Json = False,
 ) -> None:
     """Convert a trained PyG model to the spec and weights that `register` takes."""
-    try:
-        from torch import nn  # noqa: PLC0415 - only this command needs torch
+    with user_code():
+        loaded = load_model(model)
+        from d4explain.export.exporter import export as export_model  # noqa: PLC0415 - loads torch
 
-        from d4explain.export.exporter import export as export_model  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        hint = "pip install 'd4explain[export]'"
-        raise CommandError(f"export needs {error.name}, which is not installed", hint) from error
-    loaded = import_object(model)
-    if not isinstance(loaded, nn.Module) and callable(loaded):
-        loaded = loaded()
-    if not isinstance(loaded, nn.Module):
-        raise CommandError(f"{model} is a {type(loaded).__name__}, not a torch.nn.Module")
-    names = [name.strip() for name in class_names.split(",")] if class_names else None
-    exported = export_model(loaded, out, names, features=features, output=head)
+        names = split_names(class_names)
+        exported = export_model(loaded, out, names, features=features, output=head)
+    zipped = out / "gnn.zip" if archive else None
+    if zipped is not None:
+        members = {SPEC: exported.spec.read_bytes(), WEIGHTS: exported.weights.read_bytes()}
+        zipped.write_bytes(write_archive(members))
+    if as_json:
+        print_json({**vars(exported), "archive": zipped})
+        return
     output().print(
         f"wrote {exported.spec} ({exported.layers} layers) and {exported.weights} "
         f"({exported.parameters:,} parameters)\n"
@@ -59,7 +59,5 @@ def export(
     )
     for name in exported.left_out:
         output().print(f"note: forward's optional {name} was left out; the GNN does not read it")
-    if archive:
-        members = {SPEC: exported.spec.read_bytes(), WEIGHTS: exported.weights.read_bytes()}
-        (out / "gnn.zip").write_bytes(write_archive(members))
-        output().print(f"wrote {out / 'gnn.zip'}")
+    if zipped is not None:
+        output().print(f"wrote {zipped}")

@@ -1,15 +1,13 @@
 from __future__ import annotations
 
-from itertools import islice
 from typing import Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
-from d4explain.cli.commands.options import Url, parse_tags
-from d4explain.cli.terminal import output
-from d4explain.client.address import api_address
+from d4explain.cli.options import Json, Limit, Url, parse_pairs
+from d4explain.cli.output.resource_tables import print_fields, print_list, short_time
+from d4explain.cli.output.result_tables import probe_table
+from d4explain.cli.output.terminal import output, print_json, print_line
 from d4explain.client.client import Client
 from d4explain.client.operations.gnns import GnnChanges
 
@@ -24,64 +22,100 @@ Alias = Annotated[str, typer.Argument(metavar="ALIAS")]
 @app.command("list")
 def list_gnns(
     name: Annotated[str | None, typer.Option(help="Only the versions of this name.")] = None,
-    limit: Annotated[int, typer.Option(min=1)] = 20,
+    limit: Limit = 20,
+    as_json: Json = False,
     url: Url = None,
 ) -> None:
     """List the newest GNNs."""
-    table = Table("gnn", "name", "version", "state", "aliases", "tags", box=None)
-    with Client(api_address(url)) as client:
-        for gnn in islice(client.gnns(name), limit):
-            tags = " ".join(f"{key}={value}" for key, value in gnn.tags.items())
-            cells = (gnn.name, str(gnn.version), gnn.state, " ".join(gnn.aliases), tags)
-            table.add_row(gnn.id, *(escape(cell) for cell in cells))
-    output().print(table if table.row_count else "no GNNs")
+    with Client(url) as client:
+        print_list(
+            client.gnns(name),
+            {
+                "gnn": lambda item: item.id,
+                "name": lambda item: f"{item.name}@{item.version}",
+                "state": lambda item: item.state,
+                "aliases": lambda item: item.aliases,
+                "tags": lambda item: item.tags,
+            },
+            limit=limit,
+            as_json=as_json,
+            nothing="no GNNs",
+        )
 
 
 @app.command("show")
-def show(gnn: Reference, url: Url = None) -> None:
-    """Print one GNN as JSON."""
-    with Client(api_address(url)) as client:
-        print(client.gnn(gnn).model_dump_json(indent=2))
+def show(gnn: Reference, as_json: Json = False, url: Url = None) -> None:
+    """Show one GNN and the results of its probe; --json has the whole spec."""
+    with Client(url) as client:
+        found = client.gnn(gnn)
+    if as_json:
+        print_json(found)
+        return
+    spec = found.spec
+    print_fields(
+        {
+            "gnn": found.id,
+            "name": f"{found.name}@{found.version}",
+            "state": found.state,
+            "aliases": found.aliases,
+            "tags": found.tags,
+            "description": found.description,
+            "classifies": f"{spec.get('task', 'graph')}s in {spec.get('classes')} classes",
+            "class names": ", ".join(spec.get("class_names") or ()),
+            "features": spec.get("features"),
+            "layers": len(spec.get("layers") or ()) or "unknown: it is a black box",
+            "created": short_time(found.created_at),
+        }
+    )
+    if found.report is not None:
+        output().print(probe_table(found.report))
 
 
 @app.command("change")
 def change(
     gnn: Reference,
-    description: Annotated[str | None, typer.Option()] = None,
+    *,
+    description: Annotated[str | None, typer.Option(help="What the GNN is.")] = None,
     tag: Annotated[
         list[str] | None, typer.Option(help="KEY=VALUE, or KEY= to remove it; may be repeated.")
     ] = None,
+    as_json: Json = False,
     url: Url = None,
 ) -> None:
     """Change the description or the tags of a GNN."""
     changes: GnnChanges = {} if description is None else {"description": description}
-    changes["tags"] = {key: value or None for key, value in parse_tags(tag or []).items()}
-    with Client(api_address(url)) as client:
+    changes["tags"] = {key: value or None for key, value in parse_pairs(tag).items()}
+    with Client(url) as client:
         changed = client.change_gnn(gnn, **changes)
-    output().print(f"changed {changed.id}")
+    print_json(changed) if as_json else print_line(f"changed {changed.id}")
 
 
 @app.command("alias")
 def alias(
-    name: Name, alias: Alias, version: Annotated[int, typer.Argument(min=1)], url: Url = None
+    name: Name,
+    alias: Alias,
+    version: Annotated[int, typer.Argument(min=1)],
+    as_json: Json = False,
+    url: Url = None,
 ) -> None:
     """Point NAME@ALIAS at a version."""
-    with Client(api_address(url)) as client:
+    with Client(url) as client:
         gnn = client.set_alias(name, alias, version)
-    output().print(f"{name}@{alias} is {gnn.id}", markup=False, soft_wrap=True)
+    print_json(gnn) if as_json else print_line(f"{name}@{alias} is {gnn.id}")
 
 
 @app.command("unalias")
-def unalias(name: Name, alias: Alias, url: Url = None) -> None:
+def unalias(name: Name, alias: Alias, as_json: Json = False, url: Url = None) -> None:
     """Remove an alias; the version stays."""
-    with Client(api_address(url)) as client:
+    with Client(url) as client:
         client.remove_alias(name, alias)
-    output().print(f"removed {name}@{alias}", markup=False, soft_wrap=True)
+    reference = f"{name}@{alias}"
+    print_json({"removed": reference}) if as_json else print_line(f"removed {reference}")
 
 
 @app.command("delete")
-def delete(gnn: Reference, url: Url = None) -> None:
+def delete(gnn: Reference, as_json: Json = False, url: Url = None) -> None:
     """Delete a GNN, by id or name@version, and what was trained for it."""
-    with Client(api_address(url)) as client:
+    with Client(url) as client:
         client.delete_gnn(gnn)
-    output().print(f"deleted {gnn}", markup=False, soft_wrap=True)
+    print_json({"deleted": gnn}) if as_json else print_line(f"deleted {gnn}")

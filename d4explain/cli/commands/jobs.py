@@ -1,90 +1,92 @@
 from __future__ import annotations
 
-from itertools import islice
 from typing import Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
-from d4explain.cli.commands.options import Url
-from d4explain.cli.progress_bars import JobProgressBars, format_metrics
-from d4explain.cli.terminal import messages, output
-from d4explain.client.address import api_address
+from d4explain.cli.options import GnnFilter, Json, Limit, Timeout, Url
+from d4explain.cli.output.progress_bars import JobProgressBars
+from d4explain.cli.output.resource_tables import job_progress, print_fields, print_list, short_time
+from d4explain.cli.output.terminal import messages, print_json, print_line
 from d4explain.client.client import Client
-from d4explain.client.resources import Job
 from d4explain.contracts.job_states import JobKind, JobState
 
-app = typer.Typer(help="List, watch, cancel and retry jobs.", no_args_is_help=True)
-JobId = Annotated[str, typer.Argument(metavar="JOB")]
-COLOURS = {"succeeded": "green", "failed": "red", "expired": "red", "running": "cyan"}
+app = typer.Typer(help="List, show, watch, cancel and retry jobs.", no_args_is_help=True)
+JobId = Annotated[str, typer.Argument(metavar="JOB", help="job_…")]
 
 
 @app.command("list")
 def list_jobs(
-    state: Annotated[JobState | None, typer.Option()] = None,
-    kind: Annotated[JobKind | None, typer.Option()] = None,
-    limit: Annotated[int, typer.Option(min=1)] = 20,
+    *,
+    state: Annotated[JobState | None, typer.Option(help="Only those in this state.")] = None,
+    kind: Annotated[JobKind | None, typer.Option(help="Only those of this kind.")] = None,
+    gnn: GnnFilter = None,
+    limit: Limit = 20,
+    as_json: Json = False,
     url: Url = None,
 ) -> None:
     """List the newest jobs."""
-    filters = {
-        name: str(value)
-        for name, value in {"state": state, "kind": kind}.items()
-        if value is not None
-    }
-    table = Table(box=None)
-    for name in ("job", "kind", "state", "created"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("progress", ratio=1)
-    with Client(api_address(url)) as client:
-        for job in islice(client.jobs(**filters), limit):
-            created = job.created_at[:16].replace("T", " ")
-            table.add_row(job.id, job.kind, _state(job), created, _progress(job))
-    output().print(table if table.row_count else "no jobs")
+    with Client(url) as client:
+        print_list(
+            client.jobs(state=state and state.value, kind=kind and kind.value, gnn=gnn),
+            {
+                "job": lambda item: item.id,
+                "kind": lambda item: item.kind,
+                "state": lambda item: item.state,
+                "created": lambda item: short_time(item.created_at),
+                "progress": job_progress,
+            },
+            limit=limit,
+            as_json=as_json,
+            nothing="no jobs",
+        )
 
 
 @app.command("show")
-def show(job: JobId, url: Url = None) -> None:
-    """Print one job as JSON."""
-    with Client(api_address(url)) as client:
-        print(client.job(job).model_dump_json(indent=2))
+def show(job: JobId, as_json: Json = False, url: Url = None) -> None:
+    """Show one job."""
+    with Client(url) as client:
+        found = client.job(job)
+    if as_json:
+        print_json(found)
+        return
+    print_fields(
+        {
+            "job": found.id,
+            "kind": found.kind,
+            "state": found.state,
+            "about": found.subject,
+            "progress": job_progress(found),
+            "seconds left": found.seconds_left,
+            "attempt": found.attempt,
+            "repeats": found.retry_of,
+            "created": short_time(found.created_at),
+            "started": short_time(found.started_at),
+            "finished": short_time(found.finished_at),
+        }
+    )
 
 
 @app.command("watch")
-def watch(job: JobId, url: Url = None) -> None:
-    """Follow a job until it ends; exit with code 1 if it did not succeed."""
-    with Client(api_address(url)) as client, JobProgressBars(messages()) as bars:
-        client.wait(job, on_progress=bars)
+def watch(job: JobId, timeout: Timeout = None, as_json: Json = False, url: Url = None) -> None:
+    """Follow a job until it ends."""
+    with Client(url) as client, JobProgressBars(messages()) as bars:
+        finished = client.wait(job, on_progress=bars, timeout=timeout)
+    print_json(finished) if as_json else print_line(f"{finished.id} {finished.state}")
 
 
 @app.command("cancel")
-def cancel(job: JobId, url: Url = None) -> None:
+def cancel(job: JobId, as_json: Json = False, url: Url = None) -> None:
     """Stop a queued or running job."""
-    with Client(api_address(url)) as client:
+    with Client(url) as client:
         canceled = client.cancel(job)
     outcome = "is canceled" if canceled.state is JobState.CANCELED else "will stop at its next step"
-    output().print(f"{canceled.id} {outcome}")
+    print_json(canceled) if as_json else print_line(f"{canceled.id} {outcome}")
 
 
 @app.command("retry")
-def retry(job: JobId, url: Url = None) -> None:
+def retry(job: JobId, as_json: Json = False, url: Url = None) -> None:
     """Repeat a failed, canceled or expired job as a new job."""
-    with Client(api_address(url)) as client:
+    with Client(url) as client:
         new_job = client.retry(job)
-    output().print(f"{new_job.id} repeats {job}")
-
-
-def _state(job: Job) -> str:
-    colour = COLOURS.get(job.state, "default")
-    return f"[{colour}]{job.state}[/]"
-
-
-def _progress(job: Job) -> str:
-    if job.error is not None:
-        return escape(job.error.message)
-    if job.waiting_for is not None:
-        return f"waits for {job.waiting_for}"
-    if job.progress is None:
-        return ""
-    return f"{job.progress.step}/{job.progress.total or '?'} {format_metrics(job.progress.metrics)}"
+    print_json(new_job) if as_json else print_line(f"{new_job.id} repeats {job}")

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from d4explain.cli.commands.options import Url, require_file
-from d4explain.cli.terminal import output
-from d4explain.client.address import api_address
+from d4explain.cli.input.files import require_file
+from d4explain.cli.options import Json, Url
+from d4explain.cli.output.terminal import print_json, print_line
 from d4explain.client.client import Client
 from d4explain.errors import CommandError
 
@@ -29,19 +29,22 @@ def upload(
             "numeric columns."
         ),
     ] = None,
+    as_json: Json = False,
     url: Url = None,
 ) -> None:
     """Upload one large graph for `explain --node`; print its id."""
     for file in (graph, features):
         if file is not None:
             require_file(file)
-    with Client(api_address(url)) as client:
+    with Client(url) as client:
         try:
             dataset = client.upload_large_graph(name, graph, features)
         except (ValueError, OSError) as error:
             raise CommandError(str(error)) from error
-    output().print(
-        f"{dataset.id}: {dataset.max_nodes:,} nodes, {dataset.mean_edges:,.0f} edges",
-        markup=False,
-        soft_wrap=True,
+    if as_json:
+        print_json(dataset)
+        return
+    print_line(
+        f"{dataset.id} ({dataset.name}@{dataset.version}): {dataset.max_nodes:,} nodes, "
+        f"{dataset.mean_edges:,.0f} edges"
     )

@@ -42,6 +42,8 @@ def graph_list(graphs: Graphs) -> list[dict[str, Any]]:
             f"got a {type(graphs).__name__}; graphs have one type of nodes and one type of edges: "
             "convert it with .to_homogeneous()"
         )
+    if _is_dataset(graphs):
+        graphs = [graphs[index] for index in range(len(graphs))]
     if callable(getattr(graphs, "to_data_list", None)):
         return [_from_pyg(data) for data in graphs.to_data_list()]
     if hasattr(graphs, "edge_index"):
@@ -55,10 +57,17 @@ def graph_list(graphs: Graphs) -> list[dict[str, Any]]:
 
 def pyg_graphs(graphs: Any) -> list[Any]:
     """Those of the graphs that are PyG's, with node features; other formats are left out."""
+    if _is_dataset(graphs):
+        graphs = [graphs[index] for index in range(len(graphs))]
     if callable(getattr(graphs, "to_data_list", None)):
         graphs = graphs.to_data_list()
     several = [graphs] if hasattr(graphs, "edge_index") or isinstance(graphs, str) else graphs
     return [graph for graph in several if getattr(graph, "x", None) is not None]
+
+
+def _is_dataset(graphs: Any) -> bool:
+    """Whether this is a data set of PyG, which has the `edge_index` of all its graphs together."""
+    return any(base.__name__ == "Dataset" for base in type(graphs).__mro__)
 
 
 def _from_pyg(data: Any) -> dict[str, Any]:

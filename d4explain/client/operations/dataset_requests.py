@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from d4explain.client.graph_formats.posted_graphs import Graphs, graph_list
+from d4explain.client.operations.resource_paths import checked_name
 from d4explain.client.resources import Dataset
 from d4explain.client.transport.http_transport import HttpTransport
 
@@ -13,7 +14,7 @@ async def create_dataset(
     transport: HttpTransport, name: str, graphs: Graphs, gnn: str | None
 ) -> Dataset:
     """See `Client.create_dataset`."""
-    body: dict[str, Any] = {"name": name, "graphs": graph_list(graphs)}
+    body: dict[str, Any] = {"name": checked_name(name), "graphs": graph_list(graphs)}
     if gnn is not None:
         body["gnn"] = gnn
     answer = await transport.send("POST", "/v1/datasets", json=body)

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter
 
 from d4explain.client.graph_formats.posted_graphs import Graphs, graph_list
 from d4explain.client.operations.resource_paths import GnnReference, reference_of
 from d4explain.client.options import ClassReference
 from d4explain.client.resources import Dataset, Estimate, Explanation, Gnn
 from d4explain.client.transport.http_transport import HttpTransport
+from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.contracts.job_states import Stage
 from d4explain.contracts.requests import DenoiserConfig
+from d4explain.contracts.results import ClassResult
 
 PATH = "/v1/explanations"
 GnnAndDataset = tuple[str, str]
+_RESULT: TypeAdapter[CounterfactualResult | ClassResult] = TypeAdapter(
+    Annotated[CounterfactualResult | ClassResult, Field(discriminator="kind")]
+)
 
 
 def counterfactual_body(
@@ -73,6 +80,13 @@ async def request_estimate(transport: HttpTransport, body: Mapping[str, Any]) ->
 
 async def get_explanation(transport: HttpTransport, explanation_id: str) -> Explanation:
     return Explanation.model_validate(await transport.get(f"{PATH}/{explanation_id}"))
+
+
+async def get_answer(
+    transport: HttpTransport, explanation_id: str, stage: Stage
+) -> CounterfactualResult | ClassResult:
+    document = await transport.get(f"{PATH}/{explanation_id}/answers/{stage.value}")
+    return _RESULT.validate_python(document)
 
 
 async def graph_content(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Literal, Unpack
 
 from d4explain.client.graph_formats.posted_graphs import Graphs
@@ -12,6 +12,7 @@ from d4explain.client.operations.explanation_requests import (
     PATH,
     class_body,
     counterfactual_body,
+    get_answer,
     get_explanation,
     graph_content,
     inputs_of,
@@ -42,7 +43,7 @@ class ExplanationOperations:
         gnn: GnnReference,
         dataset: DatasetReference,
         objective: str = "counterfactual",
-        config: DenoiserConfig | None = None,
+        config: DenoiserConfig | Mapping[str, Any] | None = None,
     ) -> Denoiser:
         """The denoiser of a GNN and a reference set; starts its training if it does not exist."""
         body: dict[str, Any] = {
@@ -51,7 +52,11 @@ class ExplanationOperations:
             "objective": objective,
         }
         if config is not None:
-            body["config"] = config.model_dump(exclude_none=True)
+            body["config"] = (
+                config.model_dump(exclude_none=True)
+                if isinstance(config, DenoiserConfig)
+                else dict(config)
+            )
         answer = await self._transport.send("POST", "/v1/denoisers", json=body)
         return Denoiser.model_validate(answer.json())
 
@@ -61,9 +66,10 @@ class ExplanationOperations:
         return Denoiser.model_validate(await self._transport.get(f"/v1/denoisers/{denoiser_id}"))
 
     @Listing
-    async def denoisers(self) -> AsyncIterator[Denoiser]:
-        """All denoisers, newest first."""
-        async for item in self._transport.items("/v1/denoisers"):
+    async def denoisers(self, *, gnn: GnnReference | None = None) -> AsyncIterator[Denoiser]:
+        """All denoisers, or those of a GNN; newest first."""
+        filters = {"gnn": gnn and reference_of(gnn)}
+        async for item in self._transport.items("/v1/denoisers", **filters):
             yield Denoiser.model_validate(item)
 
     @Operation
@@ -152,13 +158,32 @@ class ExplanationOperations:
         return answered.result
 
     @Operation
+    async def answer(
+        self, explanation_id: str, stage: Stage | Literal["provisional", "final"]
+    ) -> CounterfactualResult | ClassResult:
+        """One of the answers of an explanation; it never changes."""
+        return await get_answer(self._transport, explanation_id, Stage(stage))
+
+    @Operation
     async def drawing(self, explanation_id: str, graph: int = 0, alternative: int = 0) -> bytes:
         """One graph of an explanation drawn as SVG."""
         return await graph_content(self._transport, explanation_id, "svg", graph, alternative)
 
     @Operation
     async def graph_file(
-        self, explanation_id: str, form: str, graph: int = 0, alternative: int = 0
+        self,
+        explanation_id: str,
+        form: str,
+        graph: int = 0,
+        alternative: int = 0,
+        *,
+        stage: Stage | Literal["provisional", "final"] | None = None,
     ) -> bytes:
-        """One graph of an explanation as `graphml`, `cytoscape` or `pyg`."""
-        return await graph_content(self._transport, explanation_id, form, graph, alternative)
+        """One graph of an explanation as `svg`, `graphml`, `cytoscape` or `pyg`.
+
+        `stage` names the answer; by default it is the newest.
+        """
+        chosen = None if stage is None else Stage(stage)
+        return await graph_content(
+            self._transport, explanation_id, form, graph, alternative, stage=chosen
+        )

@@ -11,7 +11,7 @@ import httpx
 
 from d4explain.client.errors import RefusedError
 from d4explain.client.job_waiting import wait_for_job
-from d4explain.client.operations.resource_paths import gnn_path
+from d4explain.client.operations.resource_paths import checked_name, gnn_path
 from d4explain.client.resources import Gnn
 from d4explain.client.transport.http_transport import HttpTransport
 
@@ -43,7 +43,7 @@ def registration_form(
     description: str | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> Form:
-    texts = {"name": name, "predict_url": predict_url, "description": description}
+    texts = {"name": checked_name(name), "predict_url": predict_url, "description": description}
     form: Form = {key: (None, text) for key, text in texts.items() if text is not None}
     documents = {"spec": spec, "samples": samples, "tags": tags or None}
     for key, document in documents.items():

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from d4explain.client.graph_formats.parquet import as_npz
+from d4explain.client.operations.resource_paths import checked_name
 from d4explain.client.resources import Dataset
 from d4explain.client.transport.connections import FileChunks
 from d4explain.client.transport.http_transport import HttpTransport
@@ -19,6 +20,7 @@ async def upload_large_graph(
     transport: HttpTransport, name: str, file: Path, features: Path | None = None
 ) -> Dataset:
     """See `Client.upload_large_graph`."""
+    checked_name(name)
     if features is not None and {file.suffix, features.suffix} != {_PARQUET}:
         raise ValueError(
             f"features need a {_PARQUET} file next to a {_PARQUET} edge list; "

@@ -14,6 +14,7 @@ from d4explain.client.errors import RejectedGnnError
 from d4explain.client.graph_formats.posted_graphs import Graphs, graph_list, pyg_graphs
 from d4explain.client.operations.dataset_requests import create_dataset
 from d4explain.client.operations.gnn_registration import register_gnn, registration_form
+from d4explain.client.operations.resource_paths import checked_name
 from d4explain.client.resources import Gnn
 from d4explain.client.transport.http_transport import HttpTransport
 from d4explain.contracts.job_states import GnnState
@@ -55,6 +56,7 @@ async def register_model(
     tags: Mapping[str, str] | None,
 ) -> Gnn:
     """See `Client.register`."""
+    checked_name(name)
     graphs = graph_list(sample_graphs)
     spec, weights = await transport.connection.call(_exported, model, sample_graphs, output)
     form = registration_form(

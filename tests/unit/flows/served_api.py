@@ -5,9 +5,9 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
@@ -19,10 +19,18 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def serving(api: Deployment) -> Iterator[str]:
-    """The address of the server."""
+def serving(
+    api: Deployment, on_request: Callable[[str, str], None] = lambda method, path: None
+) -> Iterator[str]:
+    """The address of the server; `on_request` is called with the method and path of each."""
     app = create_app(api.store, heartbeat_seconds=0.2)
-    server = uvicorn.Server(uvicorn.Config(app, http=BoundedHttpProtocol, log_config=None))
+
+    async def observed(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            on_request(scope["method"], scope["path"])
+        await app(scope, receive, send)
+
+    server = uvicorn.Server(uvicorn.Config(observed, http=BoundedHttpProtocol, log_config=None))
     listener = socket.create_server(("127.0.0.1", 0))
     stop = threading.Event()
     api.work()  # imports PyG here: two threads that import it at once would fail

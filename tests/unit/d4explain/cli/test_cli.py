@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from collections.abc import Callable, Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, get_args
 
 import pytest
+import typer
+from pydantic import BaseModel
 
-from d4explain.cli.commands.options import graphs_in
 from d4explain.cli.doctor_checks import Status, run_checks
-from d4explain.cli.main import COMMANDS, main
+from d4explain.cli.exit_codes import ExitCode
+from d4explain.cli.input.files import graphs_in
+from d4explain.cli.main import COMMANDS, command_app, main
 from d4explain.client.address import api_address
 from d4explain.contracts.requests import Preset
 from d4explain.errors import CommandError
 from d4explain.stack.folder_lock import DataFolderLock
 from d4explain.stack.ports import free_port
+from service.schemas import ClassIn, ConstraintsIn, CounterfactualIn
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("D4_")}
 
@@ -50,11 +56,13 @@ def clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def error_output(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def error_output(
+    capsys: pytest.CaptureFixture[str], *arguments: str, code: ExitCode = ExitCode.ERROR
+) -> str:
     """Run a command that must fail, and return its error message."""
     with pytest.raises(SystemExit) as exit_info:
         main(arguments)
-    assert exit_info.value.code == 1
+    assert exit_info.value.code == code
     captured = capsys.readouterr()
     assert "Traceback" not in captured.err
     assert captured.out == ""
@@ -80,7 +88,7 @@ def test_an_unreachable_server_is_reported_with_its_address(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     address = f"http://127.0.0.1:{free_port()}"
-    error = error_output(capsys, "jobs", "list", "--url", address)
+    error = error_output(capsys, "jobs", "list", "--url", address, code=ExitCode.UNREACHABLE)
     assert f"no server answers at {address}" in error
     assert "d4explain up" in error
 
@@ -213,46 +221,225 @@ def test_graphs_must_be_objects() -> None:
         graphs_in({"graphs": [1]}, Path("g.json"))
 
 
+CLASS_NAMES = ["1", "0", "other"]
+
+
 class RefusingHandler(BaseHTTPRequestHandler):
-    """Records every POST body and answers 422."""
+    """Has every GNN; records every POST body and answers 422."""
 
     posted: ClassVar[list[dict[str, Any]]] = []
+
+    def do_GET(self) -> None:
+        gnn = {
+            "id": "gnn_1",
+            "name": "motifs",
+            "state": "ready",
+            "sha256": "",
+            "spec": {"class_names": CLASS_NAMES},
+            "job_id": "job_1",
+            "created_at": "2026-11-18T00:00:00Z",
+        }
+        self._answer(200, json.dumps(gnn).encode())
 
     def do_POST(self) -> None:
         length = int(self.headers["Content-Length"])
         self.posted.append(json.loads(self.rfile.read(length)))
-        self.send_response(422)
-        self.send_header("Content-Length", "0")
+        self._answer(422)
+
+    def _answer(self, status: int, body: bytes = b"") -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
+        self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
         """Print nothing."""
 
 
 @pytest.fixture
-def refusing_api() -> Iterator[str]:
-    """The address of an API that refuses one request."""
-    with HTTPServer(("127.0.0.1", 0), RefusingHandler) as server:
-        threading.Thread(target=server.handle_request, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
+def posted(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., dict[str, Any]]]:
+    """Runs `explain` with an API that refuses the request; returns the posted body."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), RefusingHandler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        address = f"http://127.0.0.1:{server.server_port}"
+
+        def run_explain(*arguments: str) -> dict[str, Any]:
+            command = ("explain", "--gnn", "motifs", "--url", address, *arguments)
+            assert "422" in error_output(capsys, *command, code=ExitCode.REFUSED)
+            return RefusingHandler.posted.pop()
+
+        yield run_explain
+        server.shutdown()
+        thread.join()
+
+
+NAMES = ("--gnn", "gnn_1", "--dataset", "set_1")
+
+
+def test_only_given_options_are_posted(posted: Callable[..., dict[str, Any]]) -> None:
+    """The API has the defaults; the reference set has the name of the GNN."""
+    Path("g.json").write_text(json.dumps(NUMBERED_NODES))
+    body = {"kind": "counterfactual", "gnn": "gnn_1", "dataset": "motifs", "graph": NUMBERED_NODES}
+    assert posted("g.json") == body
+    assert posted("--class", "other") == {
+        "kind": "class",
+        "gnn": "gnn_1",
+        "dataset": "motifs",
+        "target_class": "other",
+    }
+
+
+def test_all_options_for_graphs_are_posted(posted: Callable[..., dict[str, Any]]) -> None:
+    Path("g.json").write_text(json.dumps(NAMED_NODES))
+    given = (
+        "--dataset s@2 --class other --aim both --judge a@1 --judge b --alternatives 5 "
+        "--max-edits 4 --max-ratio 0.5 --actions add --keep-connected --valid-molecule "
+        "--allow-unseen --frozen-node b --frozen-edge 0:b --explainer search --preset thorough "
+        "--seed 7 --time-budget 9.5 --max-queries 500 --denoiser steps=60 --denoiser recipe=paper "
+        "--node b"
+    )
+    assert posted("g.json", *given.split()) == {
+        "kind": "counterfactual",
+        "gnn": "gnn_1",
+        "dataset": "s@2",
+        "graph": NAMED_NODES,
+        "nodes": ["b"],
+        "target_class": "other",
+        "aim": "both",
+        "judges": ["a@1", "b"],
+        "alternatives": 5,
+        "constraints": {
+            "max_edits": 4,
+            "max_ratio": 0.5,
+            "actions": "add",
+            "keep_connected": True,
+            "valid_molecule": True,
+            "only_seen": False,
+            "frozen_nodes": ["b"],
+            "frozen_edges": [[0, "b"]],
+        },
+        "explainer": "search",
+        "preset": "thorough",
+        "seed": 7,
+        "time_budget": 9.5,
+        "max_queries": 500,
+        "denoiser": {"steps": 60, "recipe": "paper"},
+    }
+
+
+def test_all_options_for_classes_are_posted(posted: Callable[..., dict[str, Any]]) -> None:
+    given = (
+        "--class other --node-count 5 --example-count 3 --preset fast --candidates 4 --steps 6 "
+        "--regulariser size=0.5 --regulariser valence=1 --explainer d4-paper --seed 2 "
+        "--time-budget 60 --denoiser den_1"
+    )
+    assert posted(*given.split()) == {
+        "kind": "class",
+        "gnn": "gnn_1",
+        "dataset": "motifs",
+        "target_class": "other",
+        "node_count": 5,
+        "example_count": 3,
+        "preset": "fast",
+        "candidates": 4,
+        "steps": 6,
+        "regularisers": {"size": 0.5, "valence": 1},
+        "explainer": "d4-paper",
+        "seed": 2,
+        "time_budget": 60.0,
+        "denoiser": "den_1",
+    }
+
+
+def fields_and_defaults(body: type[BaseModel]) -> dict[str, object]:
+    """The JSON defaults by field; None if there is none."""
+    schema = body.model_json_schema(mode="serialization")
+    return {name: field.get("default") for name, field in schema["properties"].items()}
+
+
+def test_explain_has_an_option_for_every_field_of_the_request() -> None:
+    """A new field without an option fails here; so does a help text with another default."""
+    command = command_app(["explain"])
+    explain = typer.main.get_command(command).commands["explain"]  # type: ignore[attr-defined]
+    options = {option.name: option for option in explain.params}
+    names = {
+        "kind": None,  # follows from what is given
+        "graphs": "graph",
+        "nodes": "node",
+        "target_class": "target",
+        "judges": "judge",
+        "only_seen": "allow_unseen",
+        "frozen_nodes": "frozen_node",
+        "frozen_edges": "frozen_edge",
+        "regularisers": "regulariser",
+    }
+    negated_flags_and_lists = (None, False, True, [], {})
+    for body in (CounterfactualIn, ClassIn, ConstraintsIn):
+        for field, default in fields_and_defaults(body).items():
+            name = names.get(field, field)
+            if name is None:
+                continue
+            assert name in options, f"explain has no option for {body.__name__}.{field}"
+            if default not in negated_flags_and_lists:
+                assert str(default) == options[name].show_default, field
 
 
 @pytest.mark.parametrize(
-    ("given", "preset"), [((), "balanced"), (("--preset", "thorough"), "thorough")]
+    ("text", "reference"),
+    [("1", "1"), ("0", "0"), ("2", 2), ("other", "other"), ("7", 7), ("-1", "-1")],
 )
-@pytest.mark.parametrize("subject", [("g.json",), ("--class", "1")])
-def test_the_preset_is_posted(
-    given: tuple[str, ...],
-    preset: str,
+@pytest.mark.parametrize("subject", [("g.json",), ()])
+def test_a_class_is_a_name_or_else_a_number(
+    text: str,
+    reference: int | str,
     subject: tuple[str, ...],
-    capsys: pytest.CaptureFixture[str],
-    refusing_api: str,
+    posted: Callable[..., dict[str, Any]],
 ) -> None:
-    Path("g.json").write_text(json.dumps({"edge_index": [[0], [1]], "num_nodes": 2}))
-    names = ("--gnn", "gnn_1", "--dataset", "set_1", "--url", refusing_api)
-    error = error_output(capsys, "explain", *subject, *names, *given)
-    assert "422" in error
-    assert RefusingHandler.posted.pop()["preset"] == preset
+    """The classes are called 1, 0 and other: `--class 1` is the one that tables call 1."""
+    Path("g.json").write_text(json.dumps(NUMBERED_NODES))
+    assert posted(*subject, f"--class={text}")["target_class"] == reference
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (
+            ("--class", "1", "--aim", "both", "--frozen-node", "1"),
+            "--aim and --frozen-node are for ",
+        ),
+        (("--class", "1", "--dry-run"), "--dry-run is for graphs and nodes, not for a class"),
+        (("g.json", "--example-count", "3"), "--example-count is for a class, not for graphs"),
+        (("g.json", "--svg", "x.svg", "--no-wait"), "--svg is for an answer"),
+        (("g.json", "--svg", "none/x.svg"), "there is no folder none"),
+        (("g.json", "--svg", "."), "it is a folder"),
+        (("g.json", "--frozen-edge", "1"), "it should be A:B"),
+        (("g.json", "--denoiser", "steps=1", "--denoiser", "den_1"), "'den_1' is not KEY=VALUE"),
+        (("g.json", "--constraints", "g.list"), "g.list is not a JSON object"),
+    ],
+)
+def test_options_without_effect_are_refused_before_anything_is_sent(
+    arguments: tuple[str, ...], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("g.json").write_text(json.dumps(NUMBERED_NODES))
+    Path("g.list").write_text("[]")
+    assert expected in error_output(capsys, "explain", *NAMES, *arguments)
+
+
+def test_constraints_of_several_graphs_come_from_a_file(
+    posted: Callable[..., dict[str, Any]],
+) -> None:
+    Path("g.json").write_text(json.dumps([NUMBERED_NODES, NUMBERED_NODES]))
+    Path("c.json").write_text(json.dumps({"frozen_nodes": [[0], []], "max_edits": 9}))
+    body = posted("g.json", "--constraints", "c.json", "--max-edits", "2")
+    assert body["constraints"] == {"frozen_nodes": [[0], []], "max_edits": 2}
+
+
+def test_ids_with_colons_are_found_in_pairs(posted: Callable[..., dict[str, Any]]) -> None:
+    graph = {"nodes": [{"id": "a:b"}, {"id": "c"}], "edges": []}
+    Path("g.json").write_text(json.dumps(graph))
+    body = posted("g.json", "--frozen-edge", "a:b:c")
+    assert body["constraints"]["frozen_edges"] == [["a:b", "c"]]
 
 
 NAMED_NODES = {"nodes": [{"id": 0}, {"id": "b"}], "edges": [{"source": 0, "target": "b"}]}
@@ -260,7 +447,7 @@ NUMBERED_NODES = {"edge_index": [[0], [1]], "num_nodes": 2}
 
 
 @pytest.mark.parametrize(
-    ("graph", "given", "posted"),
+    ("graph", "given", "expected"),
     [
         (NAMED_NODES, ["b"], ["b"]),
         (NAMED_NODES, ["b", "0"], ["b", 0]),
@@ -271,27 +458,21 @@ NUMBERED_NODES = {"edge_index": [[0], [1]], "num_nodes": 2}
 def test_nodes_are_posted_with_the_ids_of_the_file(
     graph: dict[str, Any],
     given: list[str],
-    posted: list[int | str],
-    capsys: pytest.CaptureFixture[str],
-    refusing_api: str,
+    expected: list[int | str],
+    posted: Callable[..., dict[str, Any]],
 ) -> None:
     Path("g.json").write_text(json.dumps(graph))
     nodes = [word for node in given for word in ("--node", node)]
-    names = ("--gnn", "gnn_1", "--dataset", "set_1", "--url", refusing_api)
-    error_output(capsys, "explain", "g.json", *names, *nodes)
-    assert RefusingHandler.posted.pop()["nodes"] == posted
+    assert posted("g.json", *nodes)["nodes"] == expected
 
 
 def test_nodes_of_a_large_graph_are_posted_as_numbers(
-    capsys: pytest.CaptureFixture[str], refusing_api: str
+    capsys: pytest.CaptureFixture[str], posted: Callable[..., dict[str, Any]]
 ) -> None:
-    names = ("--gnn", "gnn_1", "--dataset", "set_1", "--url", refusing_api)
-    error_output(capsys, "explain", *names, "--node", "123", "--node", "7")
-    posted = RefusingHandler.posted.pop()
-    assert posted["nodes"] == [123, 7]
-    assert not {"graph", "graphs"} & posted.keys()
-    error = error_output(capsys, "explain", *names, "--node", "a")
-    assert "numbered from 0" in error
+    body = posted("--node", "123", "--node", "7")
+    assert body["nodes"] == [123, 7]
+    assert not {"graph", "graphs"} & body.keys()
+    assert "numbered from 0" in error_output(capsys, "explain", *NAMES, "--node", "a")
 
 
 def test_only_supported_files_are_uploaded(
@@ -303,27 +484,14 @@ def test_only_supported_files_are_uploaded(
     assert ".npz, .ndjson and .parquet" in error
 
 
-def test_the_query_budget_is_posted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], refusing_api: str
-) -> None:
-    (tmp_path / "g.json").write_text(json.dumps(NUMBERED_NODES))
-    names = ("--gnn", "gnn_1", "--dataset", "set_1", "--url", refusing_api)
-    error_output(capsys, "explain", "g.json", *names, "--max-queries", "500")
-    assert RefusingHandler.posted.pop()["max_queries"] == 500
-
-
 def test_weights_and_predict_url_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
     names = ("--name", "g", "--predict-url", "http://gnn.example.org/")
     for files in (("spec.json", "weights.safetensors"), ("gnn.zip",)):
         assert "not both" in error_output(capsys, "register", *files, *names)
 
 
-def test_smiles_are_posted_as_graphs(capsys: pytest.CaptureFixture[str], refusing_api: str) -> None:
-    names = ("--gnn", "gnn_1", "--dataset", "set_1", "--url", refusing_api)
-    error_output(capsys, "explain", *names, "--smiles", "CCO", "--valid-molecule")
-    posted = RefusingHandler.posted.pop()
-    assert posted["graph"] == {"smiles": "CCO"}
-    assert posted["constraints"]["valid_molecule"] is True
+def test_smiles_are_posted_as_graphs(posted: Callable[..., dict[str, Any]]) -> None:
+    assert posted("--smiles", "CCO")["graph"] == {"smiles": "CCO"}
 
 
 @pytest.mark.parametrize(
@@ -366,3 +534,59 @@ def test_json_from_stdin_is_read(tmp_path: Path) -> None:
     )
     assert completed.returncode == 1
     assert "contains no graph" in completed.stderr
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(("--version",))
+    assert ended.value.code == ExitCode.DONE
+    assert capsys.readouterr().out == f"d4explain {version('d4explain')}\n"
+
+
+COMPLETE = """
+source <(_D4EXPLAIN_COMPLETE=source_bash d4explain)
+COMP_WORDS=(d4explain expl)
+COMP_CWORD=1
+_d4explain_completion d4explain
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="completion is shown in bash")
+def test_bash_completes_commands(tmp_path: Path) -> None:
+    """With the script that --install-completion installs."""
+    program = tmp_path / "d4explain"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m d4explain "$@"\n')
+    program.chmod(0o755)
+    shown = subprocess.run(
+        ["bash", "-c", COMPLETE],
+        env={**ENVIRONMENT, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert shown.stdout.split() == ["explain", "explanations"], shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("gnns un", ["unalias"]),
+        ("explain --fro", ["--frozen-node", "--frozen-edge"]),
+        ("explain --preset th", ["thorough"]),
+    ],
+)
+def test_subcommands_options_and_values_are_completed(
+    words: str,
+    expected: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As the shell asks for them, through the environment."""
+    monkeypatch.setenv("_D4EXPLAIN_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", f"d4explain {words}")
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split())))
+    with pytest.raises(SystemExit):
+        main(())
+    assert capsys.readouterr().out.split() == expected

@@ -8,8 +8,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from d4explain.cli.progress_bars import JobProgressBars, format_metrics
-from d4explain.cli.tables import counterfactual_table, format_edits, summary_lines
+from d4explain.cli.output.progress_bars import JobProgressBars, format_metrics
+from d4explain.cli.output.result_tables import (
+    counterfactual_table,
+    format_edits,
+    reason_lines,
+    summary_lines,
+)
 from d4explain.client.resources import Job, Progress
 from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.contracts.job_states import JobKind, JobState
@@ -78,8 +83,8 @@ def result() -> CounterfactualResult:
     )
 
 
-def render(content: object) -> str:
-    console = Console(width=160, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
+def render(content: object, width: int = 160) -> str:
+    console = Console(width=width, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
     with console.file:
         console.print(content)
     return console.export_text()
@@ -90,7 +95,22 @@ def test_the_table_shows_edits_or_the_reason_for_none() -> None:
     row = next(line for line in lines if "0 → 1" in line)
     for expected in ("+[red]a:b", "-c:b", "0.25", "0.80", "unjudged"):
         assert expected in row
-    assert any("budget used up" in line for line in lines)
+    assert any(line.split()[-2:] == ["0", "none"] for line in lines)
+    assert reason_lines(result()) == ["[yellow]graph 1: budget used up[/]"]
+
+
+def test_the_smallest_flip_is_shown_if_nothing_is_believable() -> None:
+    document = result().model_dump(mode="json")
+    found, missed = document["answers"]
+    missed["minimal"] = found["counterfactuals"]
+    (_, flip) = reason_lines(CounterfactualResult.model_validate(document))
+    assert render(flip).startswith("graph 1, the smallest flip (unjudged): +[red]a:b -c:b")
+
+
+def test_the_table_fits_in_80_columns() -> None:
+    shown = render(counterfactual_table(result(), ["mutagenic", "harmless"]), 80)
+    for word in ("mutagenic", "harmless", "+[red]a:b", "-c:b", "0.25", "0.80", "unjudged"):
+        assert word in shown
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,6 +15,7 @@ import pytest
 
 from d4explain import (
     Client,
+    InvalidNameError,
     RefusedError,
     UnreachableError,
     UnsuccessfulJobError,
@@ -521,3 +523,23 @@ def test_server_sent_events_are_parsed() -> None:
         Event("state", "7", {"state": "running"}),
         Event("message", "7", {"step": 1}),
     ]
+
+
+@pytest.mark.parametrize("name", ["", "x" * 201, "a@b", "a/b", "gnn_1", "set_1", ".", "a\x00b"])
+def test_wrong_names_are_refused_before_anything_is_exported_or_sent(
+    name: str, tmp_path: Path
+) -> None:
+    """No server answers at this address, and the model cannot be exported."""
+    file = tmp_path / "large.npz"
+    file.write_bytes(b"")
+    with Client("http://127.0.0.1:9", attempts=1) as client:
+        for create in (
+            lambda: client.register(object(), [], name=name),
+            lambda: client.register_gnn(name, {}, b""),
+            lambda: client.register_archive(name, b""),
+            lambda: client.register_black_box(name, {}, "https://gnn.example.org"),
+            lambda: client.create_dataset(name, []),
+            lambda: client.upload_large_graph(name, file),
+        ):
+            with pytest.raises(InvalidNameError, match=r"the name .* should "):
+                create()

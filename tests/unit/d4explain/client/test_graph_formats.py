@@ -10,12 +10,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Batch, Data, InMemoryDataset
 from torch_geometric.utils import from_networkx, to_networkx
 
 from d4explain import ConversionError, GraphFormatError
 from d4explain.client.graph_formats.answer_graphs import AnswerGraph
-from d4explain.client.graph_formats.posted_graphs import graph_json, graph_list
+from d4explain.client.graph_formats.posted_graphs import graph_json, graph_list, pyg_graphs
 from d4explain.contracts.results import (
     Edit,
     EditedMolecule,
@@ -159,3 +159,16 @@ def test_an_invalid_molecule_names_the_atom() -> None:
     answer: Any = AnswerGraph(ResultGraph(nodes=[], edges=[]), PREDICTION, (), molecule)
     with pytest.raises(ConversionError, match="N at node 3 has 4 bonds, 3 allowed"):
         answer.to_smiles()
+
+
+def test_a_data_set_of_pyg_is_its_graphs() -> None:
+    """Such as TUDataset, which also has the edge_index of all its graphs together."""
+    several = [
+        Data(x=torch.ones(size, 1), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([size % 2]))
+        for size in (2, 3, 4)
+    ]
+    dataset = InMemoryDataset()
+    dataset.data, dataset.slices = dataset.collate(several)
+    assert graph_list(dataset) == graph_list(several)
+    assert graph_list(dataset[1:]) == graph_list(several[1:])
+    assert [graph.num_nodes for graph in pyg_graphs(dataset)] == [2, 3, 4]

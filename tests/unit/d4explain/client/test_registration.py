@@ -9,6 +9,7 @@ import torch
 from torch_geometric.nn import Sequential
 
 from d4explain import Client, RefusedError
+from d4explain.cli.exit_codes import ExitCode
 from d4explain.cli.main import main
 from d4explain.contracts.gnn_archive import SPEC, WEIGHTS, GnnArchive, write_archive
 from d4explain.contracts.job_states import GnnState
@@ -81,7 +82,7 @@ def test_an_exported_archive_is_registered_changed_and_deleted(served, exported,
     # Both samples are the same graph and get the same class.
     with pytest.raises(SystemExit) as ended:
         register_with_probe(served, lambda: main((*plain, "--samples", str(samples), *url)))
-    assert ended.value.code == 1
+    assert ended.value.code == ExitCode.UNSUCCESSFUL
     assert "samples_classes" in capsys.readouterr().out
     assert client.gnn("my motifs@2").state is GnnState.REJECTED
 
@@ -93,7 +94,7 @@ def test_an_exported_archive_is_registered_changed_and_deleted(served, exported,
     assert "production" in listed
     assert "stage=beta" in listed
     assert "rejected" in listed
-    run("gnns", "show", "my motifs@production", *url)
+    run("gnns", "show", "my motifs@production", "--json", *url)
     assert json.loads(capsys.readouterr().out)["id"] == first.id
     run("gnns", "unalias", "my motifs", "production", *url)
     run("gnns", "delete", "my motifs@1", *url)
@@ -148,8 +149,17 @@ def test_the_client_handles_versions_aliases_and_tags(served, client):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("spec.json",), "or a .zip file of both"),
-        (("gnn.zip", "--samples", "s.json"), "or a .zip file of both"),
+        (("spec.json",), "a .zip file of both, or MODULE:OBJECT"),
+        (("gnn.zip", "--samples", "s.json"), "--samples is for spec.json with WEIGHTS"),
+        (("net.py:net",), "--samples is missing"),
+        (("net.py:net", "w.safetensors", "--samples", "s.json"), "leave out w.safetensors"),
+        (("net.py:net", "--samples", "s.json"), "s.json cannot be read"),
+        (("net.py:net", "--samples", "net.py:graphs"), "no such file: net.py"),
+        (("spec.json", "w.safetensors", "--class-names", "a,b"), "--class-names is for a MODULE"),
+        (
+            ("spec.json", "w.safetensors", "--name", "set_1"),
+            "should not begin with 'gnn_' or 'set_'",
+        ),
         (("none.zip",), "no such file: none.zip"),
         (("spec.json", "w.safetensors", "--tag", "seed"), "'seed' is not KEY=VALUE"),
     ],

@@ -10,7 +10,7 @@ import pytest
 from torch import nn
 
 from d4explain.errors import CommandError
-from d4explain.export.import_object import import_object
+from d4explain.export.import_object import import_object, import_objects
 
 MODELS = """
 from torch import nn
@@ -74,3 +74,14 @@ def test_an_import_error_is_reported_in_one_line(
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(CommandError, match="faulty_gnns cannot be imported: ValueError: no data"):
         import_object("faulty_gnns:model")
+
+
+def test_a_file_with_several_objects_runs_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may train the model."""
+    file = tmp_path / "train.py"
+    file.write_text("print('trained')\nnet, graphs = object(), []\n")
+    net, graphs = import_objects(f"{file}:net", f"{file}:graphs")
+    assert (type(net), graphs) == (object, [])
+    assert capsys.readouterr().out == "trained\n"

@@ -87,7 +87,7 @@ def test_a_name_refers_to_its_newest_ready_version(api):
     assert get(api, "motifs@3").json()["state"] == "rejected"
 
 
-@pytest.mark.parametrize("name", ["a@b", "a/b", "gnn_1", ".", "..", "@"])
+@pytest.mark.parametrize("name", ["a@b", "a/b", "gnn_1", "set_1", ".", "..", "@"])
 def test_ambiguous_names_are_rejected(api, name):
     form = {
         "name": (None, name),

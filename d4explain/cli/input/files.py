@@ -1,28 +1,35 @@
-"""Options and input files that several commands share."""
+"""Files that commands read and write."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from d4explain.errors import CommandError
-
-Url = Annotated[
-    str | None,
-    typer.Option(
-        help="Address of the API; default: D4_URL, then the running stack of the data folder."
-    ),
-]
 
 
 def require_file(path: Path) -> Path:
     if not path.is_file():
         raise CommandError(f"no such file: {path}")
     return path
+
+
+def require_folder_of(path: Path | None) -> None:
+    """Refuse a file that cannot be written, before any work is done for it."""
+    if path is not None and not path.resolve().parent.is_dir():
+        raise CommandError(f"{path} cannot be written: there is no folder {path.parent}")
+    if path is not None and path.is_dir():
+        raise CommandError(f"{path} cannot be written: it is a folder")
+
+
+def write_file(path: Path, content: bytes) -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise CommandError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def read_json(path: Path) -> Any:
@@ -40,6 +47,13 @@ def read_json(path: Path) -> Any:
         raise CommandError(f"{path} is not JSON: {error}") from error
 
 
+def read_object(path: Path) -> dict[str, Any]:
+    document = read_json(path)
+    if not isinstance(document, dict):
+        raise CommandError(f"{path} is not a JSON object")
+    return document
+
+
 def graphs_in(document: Any, path: Path) -> list[dict[str, Any]]:
     """The graphs in a document: one graph, a list, {graph: …} or {graphs: […]}."""
     if isinstance(document, dict) and not {"nodes", "edge_index"} & document.keys():
@@ -52,12 +66,7 @@ def graphs_in(document: Any, path: Path) -> list[dict[str, Any]]:
     return graphs
 
 
-def parse_tags(texts: Sequence[str]) -> dict[str, str]:
-    """Parse KEY=VALUE texts."""
-    tags = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not key or not equals:
-            raise CommandError(f"{text!r} is not KEY=VALUE")
-        tags[key] = value
-    return tags
+def read_graphs(path: Path | None, smiles: list[str] | None = None) -> list[dict[str, Any]]:
+    """The graphs of a file, and molecules given as SMILES."""
+    graphs = [] if path is None else graphs_in(read_json(path), path)
+    return graphs + [{"smiles": text} for text in smiles or []]

@@ -18,6 +18,7 @@ from d4explain.contracts.probe_reports import ProbeReport
 from d4explain.contracts.results import ClassResult, Edit, Mmd, Prediction, Typicality
 
 MAX_EDITS_SHOWN = 8
+MIN_EDITS_WIDTH = 16  # columns, in narrow terminals
 NULL_QUANTILES = ("0.05", "0.5", "0.95")
 
 
@@ -35,35 +36,53 @@ def probe_table(report: ProbeReport) -> Table:
 def counterfactual_table(
     result: CounterfactualResult, class_names: Sequence[str] | None = None
 ) -> Table:
-    """One row per graph or node: its best counterfactual, or the reason why there is none."""
+    """One row per graph or node: its best counterfactual, or none."""
     what = "Counterfactuals" if result.stage is Stage.FINAL else "Provisional counterfactuals"
     table = _table(f"{what} (+ edge added, - edge removed)")
     subject = "node" if any(answer.node for answer in result.answers) else "graph"
     table.add_column(subject, justify="right", no_wrap=True)
-    table.add_column("class", no_wrap=True)
-    table.add_column("edits", ratio=1)
-    for name in ("ratio", "confidence", "typicality"):
+    table.add_column("class", overflow="fold")
+    table.add_column("edits", min_width=MIN_EDITS_WIDTH, overflow="fold")
+    has_typicality = any(
+        best.typicality for answer in result.answers for best in answer.counterfactuals[:1]
+    )
+    for name in ("ratio", "confidence", *(["typicality"] if has_typicality else [])):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     for position, answer in enumerate(result.answers):
-        name = escape(str(answer.node.id)) if answer.node else str(position)
-        table.add_row(name, *_best_cells(answer, class_names))
+        original = _class_name(answer.prediction, class_names)
+        if not answer.counterfactuals:
+            table.add_row(_subject(answer, position), original, "[yellow]none")
+            continue
+        best = answer.counterfactuals[0]
+        table.add_row(
+            _subject(answer, position),
+            f"{original} → {_class_name(best.prediction, class_names)}",
+            _edits(best),
+            format_number(best.modification_ratio),
+            format_number(best.confidence),
+            *([_typicality(best.typicality)] if has_typicality else []),
+            best.verdict,
+        )
     return table
 
 
-def _best_cells(answer: CounterfactualAnswer, class_names: Sequence[str] | None) -> tuple[str, ...]:
-    original = _class_name(answer.prediction, class_names)
-    if not answer.counterfactuals:
-        return (original, f"[yellow]none: {escape(answer.reason or '')}", "", "", "", "")
-    best = answer.counterfactuals[0]
-    return (
-        f"{original} → {_class_name(best.prediction, class_names)}",
-        _edits(best),
-        format_number(best.modification_ratio),
-        format_number(best.confidence),
-        _typicality(best.typicality),
-        best.verdict,
-    )
+def reason_lines(result: CounterfactualResult) -> list[str]:
+    """Why there is no counterfactual of a graph, and its smallest flip if there is one."""
+    lines = []
+    for position, answer in enumerate(result.answers):
+        if not answer.counterfactuals:
+            subject = f"{'node' if answer.node else 'graph'} {_subject(answer, position)}"
+            lines.append(f"[yellow]{subject}: {escape(answer.reason or 'no counterfactual')}[/]")
+            lines += [
+                f"{subject}, the smallest flip ({flip.verdict}): {_edits(flip)}"
+                for flip in answer.minimal[:1]
+            ]
+    return lines
+
+
+def _subject(answer: CounterfactualAnswer, position: int) -> str:
+    return escape(str(answer.node.id)) if answer.node else str(position)
 
 
 def _typicality(typicality: Typicality | None) -> str:

@@ -1,0 +1,167 @@
+"""Every command against the real API: what it prints, and which routes it asks."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from d4explain.cli.main import main
+from service.glossary.page import openapi_document
+from tests.unit.d4explain.cli.test_cli_page import documented_routes
+from tests.unit.flows.served_api import serving
+
+CLIENT_PAGE = Path(__file__).parents[3] / "docs" / "client.md"
+FAST = "--explainer search --aim minimal --judge none"
+
+
+@dataclass
+class Shell:
+    """Runs commands in this process and records the routes that they ask."""
+
+    capsys: pytest.CaptureFixture[str]
+    routes: dict[str, re.Pattern[str]]  # by method and path template
+    address: str = ""
+    errors: str = ""  # what the last command printed on stderr
+    paths: list[str] = field(default_factory=list)  # of all requests
+    asked: set[str] = field(default_factory=set)
+    seen: dict[str, set[str]] = field(default_factory=dict)  # routes by command
+
+    def on_request(self, method: str, path: str) -> None:
+        self.paths.append(path)
+        for route, pattern in self.routes.items():
+            if route.startswith(f"{method} ") and pattern.fullmatch(path):
+                self.asked.add(route)
+                return  # fixed paths come before templates
+
+    def run(self, line: str, code: int = 0) -> str:
+        """What the command printed on stdout."""
+        words = shlex.split(line)
+        self.asked = set()
+        self.capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([*words, "--url", self.address])
+        shown = self.capsys.readouterr()
+        assert ended.value.code == code, shown.err
+        self.errors = shown.err
+        name = " ".join(words[:2]) if words[0] in ("gnns", "datasets", "denoisers", "jobs",
+                                                   "explanations") else words[0]  # fmt: skip
+        self.seen.setdefault(name, set()).update(self.asked)
+        return shown.out
+
+    def json(self, line: str) -> Any:
+        return json.loads(self.run(f"{line} --json"))
+
+
+@pytest.fixture
+def shell(
+    deployed: Callable[..., Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Iterator[Shell]:
+    """In a folder with chains.py, which trains a small model, and graph files."""
+    blocks = re.findall(r"```python\n(.*?)```", CLIENT_PAGE.read_text("utf-8"), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    Path("chains.py").write_text(f"{blocks[0]}print('trained')\n")
+    open_chain = {"edge_index": [[0, 1, 2, 3], [1, 2, 3, 4]], "x": [[1.0]] * 5}
+    Path("chain.json").write_text(json.dumps(open_chain))
+    Path("chains.json").write_text(json.dumps([open_chain] * 3))
+    np.savez(
+        "large.npz",
+        edge_index=np.array([[0, 1, 2], [1, 2, 3]]),
+        x=np.ones((4, 1), dtype=np.float32),
+    )
+    paths = openapi_document()["paths"]
+    ordered = sorted(paths, key=lambda path: path.count("{"))
+    routes = {
+        f"{method.upper()} {path}": re.compile(re.sub(r"\{[^}]+\}", "[^/]+", path))
+        for path in ordered
+        for method in paths[path]
+    }
+    running = Shell(capsys, routes)
+    with serving(deployed(), running.on_request) as running.address:
+        yield running
+
+
+def test_every_command_works_and_asks_the_routes_of_the_page(shell: Shell) -> None:
+    names = "--name chains --class-names open,ring"
+    gnn = shell.json(f"register chains.py:model --samples chains.py:graphs {names}")
+    assert "trained" in shell.errors  # what the user's file prints is not on stdout
+    assert (gnn["state"], gnn["spec"]["class_names"]) == ("ready", ["open", "ring"])
+    assert [item["id"] for item in shell.json("gnns list --name chains")] == [gnn["id"]]
+    assert "deterministic" in shell.run("gnns show chains")
+    assert shell.json("gnns change chains --tag stage=beta")["tags"] == {"stage": "beta"}
+    assert shell.json("gnns alias chains production 1")["aliases"] == ["production"]
+    assert shell.json("gnns unalias chains production") == {"removed": "chains@production"}
+
+    predictions = shell.json("predict chains.json --gnn chains")
+    assert [item["class_name"] for item in predictions] == ["open"] * 3
+    assert "open" in shell.run("predict chain.json --gnn chains")
+
+    assert shell.json("datasets create chains.json --name more")["graph_count"] == 3
+    assert {item["name"] for item in shell.json("datasets list")} == {"chains", "more"}
+    assert "0=6 1=6" in shell.run("datasets show chains")
+    assert shell.json("upload large.npz --name large")["large"] is True
+    assert shell.json("datasets delete more@1") == {"deleted": "more@1"}
+
+    train = "denoisers train --gnn chains --dataset chains --set"
+    trained = shell.json(f"{train} steps=2")
+    assert trained["state"] == "ready"
+    longer = shell.json(f"{train} steps=30 --no-wait")
+    assert shell.json(f"jobs watch {longer['job']['id']}")["state"] == "succeeded"
+    assert len(shell.json("denoisers list --gnn chains")) == 2
+    assert trained["id"] in shell.run(f"denoisers show {trained['id']}")
+
+    answer = shell.json(f"explain chain.json --gnn chains {FAST} --class ring --svg one.svg")
+    [explained] = answer["result"]["answers"]
+    assert explained["counterfactuals"][0]["prediction"]["class_name"] == "ring"
+    assert Path("one.svg").read_text().startswith("<svg")
+    first = shell.json(
+        "explain chain.json --gnn chains --denoiser steps=1 --aim minimal --judge none "
+        "--wait-for provisional --svg first.svg"
+    )
+    # The drawing is that of the printed answer, even if a newer one came in between.
+    assert shell.paths[-1] == f"/v1/explanations/{first['id']}/answers/{first['result']['stage']}"
+    assert "open → ring" in shell.run(f"explain chain.json --gnn chains {FAST}")
+    assert shell.json(f"explain chain.json --gnn chains {FAST} --dry-run")["cases"]
+    assert len(shell.json("explanations list --gnn chains --kind counterfactual")) == 3
+    explanation = answer["id"]
+    assert shell.json(f"explanations show {explanation}")["result"] == answer["result"]
+    assert shell.json(f"explanations show {explanation} --stage final") == answer["result"]
+    assert "open → ring" in shell.run(f"explanations show {explanation} --stage final")
+    assert shell.json(f"explanations watch {explanation}")["result"] == answer["result"]
+    shell.run(f"explanations save {explanation} two.svg")
+    shell.run(f"explanations save {explanation} three.svg --stage final")
+    drawings = {Path(name).read_text() for name in ("one.svg", "two.svg", "three.svg")}
+    assert len(drawings) == 1
+    shell.run(f"explanations save {explanation} edited.json --format pyg --alternative 0")
+    edited = json.loads(Path("edited.json").read_text())
+    assert len(edited["edge_index"][0]) > 2 * 4  # an edge was added
+
+    job = answer["job"]["id"]
+    assert shell.json(f"jobs show {job}")["state"] == "succeeded"
+    assert job in [item["id"] for item in shell.json("jobs list --state succeeded --gnn chains")]
+    shell.run(f"jobs retry {job}", code=4)  # it succeeded
+    shell.run(f"explanations retry {explanation}", code=4)
+    shell.run(f"jobs cancel {job}", code=4)
+    shell.run(f"explanations cancel {explanation}", code=4)
+    later = shell.run(f"explain chain.json --gnn chains {FAST} --seed 5 --no-wait").strip()
+    assert shell.json(f"explanations watch {later}")["state"] == "succeeded"
+
+    assert {check["name"] for check in json.loads(shell.run("doctor --json", code=1))} >= {"API"}
+    shell.run("gnns delete chains@1")
+    shell.run("gnns show chains", code=4)
+
+    asked = documented_routes()
+    for command, routes in shell.seen.items():
+        assert asked[command] <= routes, command
+    local = {command for command, routes in asked.items() if not routes}
+    assert set(asked) - set(shell.seen) == local == {"up", "demo", "export"}
