@@ -100,7 +100,7 @@ def _best(candidates: Sequence[Candidate], reference: ReferenceGraphs) -> list[C
     """
     half = reference.search
     patterns = [
-        RankedPattern(one.graph, one.counted.in_class, one.counted.elsewhere, 0.0)
+        RankedPattern(one.graph, one.counted.in_class, one.counted.elsewhere, 0.0, 0.0)
         for one in candidates
     ]
     order = ranking(

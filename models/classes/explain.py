@@ -196,6 +196,7 @@ def _convincing(
                 one.graph,
                 one.evidence.in_class,
                 one.evidence.elsewhere,
+                reference.measured.coverage_contrast(reference.pattern(one.graph)),
                 one.evidence.effect.necessity,
             )
             for one in found

@@ -1,8 +1,10 @@
 """The order of patterns: by contrast, each among the graphs that no earlier pattern explains.
 
 Patterns whose contrast is near the best count as equal. Of these the one with more rings comes
-first, because single branches hang on most nodes and say little, then the one whose breaking costs
-the class most: a motif alone is broken only by edges that matter.
+first, because single branches hang on most nodes and say little. Then comes the one that accounts
+for more of the class's graphs: a motif repeats without overlap, while a part of the surroundings,
+or a motif mixed with it, does not. Around a marked node a pattern occurs once; there the one whose
+breaking costs the class most comes first.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ class RankedPattern:
     graph: Graph
     in_class: frozenset[int]  # graphs that contain it
     elsewhere: frozenset[int]
+    coverage: float  # share of the class's graphs that it covers, minus that of others
     necessity: float  # how much its breaking lowers the class's log-odds
 
     @property
@@ -56,6 +59,10 @@ def ranking(
             - len(pattern.elsewhere - elsewhere) / other_graphs
         )
 
+    def order_key(position: int) -> tuple[int, float, float, int]:
+        pattern = patterns[position]
+        return pattern.rings, pattern.coverage, pattern.necessity, -position
+
     while left:
         best = max(contrast(position) for position in left)
         if best < _LEAST:
@@ -66,7 +73,7 @@ def ranking(
             left = [one for one in left if not any(are_alike(one, other) for other in order)]
             continue
         near = [position for position in left if contrast(position) >= _NEAR * best]
-        first = max(near, key=lambda one: (patterns[one].rings, patterns[one].necessity, -one))
+        first = max(near, key=order_key)
         order.append(first)
         left.remove(first)
         if explains_further:

@@ -6,6 +6,7 @@ is partly chance. If a side has too few graphs for two halves, both use all of t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -48,11 +49,25 @@ class ReferenceSample:
         found = {index: pattern.occurrence(graph) for index, graph in enumerate(self.typed)}
         return {index: nodes for index, nodes in found.items() if nodes is not None}
 
+    def coverage(self, pattern: Pattern) -> float:
+        """Mean share of a graph's nodes in occurrences that have no node in common."""
+        shares = [pattern.covered(graph).bit_count() / graph.node_count for graph in self.typed]
+        return math.fsum(shares) / max(len(shares), 1)
+
 
 @dataclass(frozen=True)
 class ReferenceHalf:
     in_class: ReferenceSample
     elsewhere: ReferenceSample
+
+    def coverage_contrast(self, pattern: Pattern) -> float:
+        """How much more of the class's graphs the pattern covers than of others; 0 for nodes.
+
+        Around a marked node a pattern occurs once, so that coverage would only be its size.
+        """
+        if pattern.target is not None:
+            return 0.0
+        return self.in_class.coverage(pattern) - self.elsewhere.coverage(pattern)
 
 
 @dataclass(frozen=True)

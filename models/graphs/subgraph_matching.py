@@ -88,20 +88,27 @@ class Pattern:
             target=None if graph.target is None else place[graph.target],
         )
 
-    def occurrence(self, graph: TypedGraph) -> list[int] | None:
+    def occurrence(self, graph: TypedGraph, excluded: int = 0) -> list[int] | None:
         """For each node of the pattern a node of the graph; None if a bounded search finds none.
 
-        The marked node lies on the marked node.
+        The marked node lies on the marked node. `excluded` is a set of nodes that are not used.
         """
         if graph.node_count < len(self.order):
             return None
         search = _Search(self, graph)
-        if not search.place(0, 0):
+        if not search.place(0, excluded):
             return None
         found = [0] * len(self.order)
         for node, host_node in zip(self.order, search.taken, strict=True):
             found[node] = host_node
         return found
+
+    def covered(self, graph: TypedGraph) -> int:
+        """The nodes of occurrences that have no node in common, chosen one after the other."""
+        nodes = 0
+        while (found := self.occurrence(graph, nodes)) is not None:
+            nodes |= node_set(found)
+        return nodes
 
 
 class _Search:

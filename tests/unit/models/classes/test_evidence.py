@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import networkx as nx
 import pytest
 import torch
@@ -121,17 +123,42 @@ def test_an_effect_needs_an_insertion_beyond_chance() -> None:
     assert Change.of(torch.tensor([1.0])) is None
 
 
-def ranked(*patterns: tuple[int, int, set[int], set[int], float]) -> list[int]:
-    """Nodes, rings, graphs of the class, other graphs and necessity of each; 10 graphs a side."""
+def test_a_motif_covers_more_of_its_class_than_a_motif_with_its_surroundings() -> None:
+    """Graphs of the class are three triangles on one node; the others are three paths on it."""
+    arms = [(0, 3 * arm + 1) for arm in range(3)]
+    paths = [(3 * arm + a, 3 * arm + a + 1) for arm in range(3) for a in (1, 2)]
+    closing = [(3 * arm + 1, 3 * arm + 3) for arm in range(3)]
+    others = [graph_of(10, [*arms, *paths])] * 30
+    own = [graph_of(10, [*arms, *paths, *closing])] * 30
+    graphs = ReferenceGraphs.of(
+        others + own, [False] * 30 + [True] * 30, torch.Generator().manual_seed(0)
+    )
+    triangle = graph_of(3, [(0, 1), (1, 2), (0, 2)])
+    with_hub = graph_of(4, [(0, 1), (1, 2), (0, 2), (2, 3)])
+    edge = graph_of(2, [(0, 1)])
+
+    def coverage(graph: Graph) -> float:
+        return graphs.measured.coverage_contrast(graphs.pattern(graph))
+
+    assert coverage(triangle) == pytest.approx(0.9)  # all nodes but the hub
+    assert coverage(with_hub) == pytest.approx(0.4)  # the hub is in one occurrence only
+    assert abs(coverage(edge)) <= 0.2  # edges are everywhere
+    marked = replace(triangle, target=0)
+    assert coverage(marked) == 0.0
+
+
+def ranked(*patterns: tuple[int, int, set[int], set[int], float, float]) -> list[int]:
+    """Nodes, rings, graphs of the class, other graphs, coverage and necessity; 10 graphs a side."""
     return ranking(
         [
             RankedPattern(
                 graph_of(nodes, _with_rings(nodes, rings)),
                 frozenset(own),
                 frozenset(others),
+                coverage,
                 necessity,
             )
-            for nodes, rings, own, others, necessity in patterns
+            for nodes, rings, own, others, coverage, necessity in patterns
         ],
         class_graphs=10,
         other_graphs=10,
@@ -145,21 +172,24 @@ def _with_rings(nodes: int, rings: int) -> list[tuple[int, int]]:
     return path + chords[:rings]
 
 
-def test_contrast_decides_then_rings_then_necessity() -> None:
+def test_contrast_decides_then_rings_then_coverage_then_necessity() -> None:
     ten, nine, eight, five = (set(range(count)) for count in (10, 9, 8, 5))
-    assert ranked((5, 1, five, set(), 9.0), (5, 0, ten, set(), 0.0))[0] == 1
-    assert ranked((5, 0, ten, set(), 9.0), (5, 1, nine, set(), 0.0))[0] == 1  # near, more rings
-    assert ranked((5, 0, ten, set(), 9.0), (5, 1, eight, set(), 0.0))[0] == 0  # not near
-    assert ranked((5, 1, ten, set(), 1.0), (5, 1, ten, set(), 2.0))[0] == 1
+    assert ranked((5, 1, five, set(), 0.0, 9.0), (5, 0, ten, set(), 0.0, 0.0))[0] == 1
+    assert (
+        ranked((5, 0, ten, set(), 0.0, 9.0), (5, 1, nine, set(), 0.0, 0.0))[0] == 1
+    )  # near, more rings
+    assert ranked((5, 0, ten, set(), 0.0, 9.0), (5, 1, eight, set(), 0.0, 0.0))[0] == 0  # not near
+    assert ranked((5, 1, ten, set(), 0.2, 9.0), (5, 1, ten, set(), 0.5, 0.0))[0] == 1
+    assert ranked((5, 1, ten, set(), 0.2, 1.0), (5, 1, ten, set(), 0.2, 2.0))[0] == 1
 
 
 def test_later_patterns_explain_further_graphs() -> None:
     first, rest = set(range(6)), {6, 7, 8}
     order = ranked(
-        (5, 0, first, set(), 0.0),
-        (5, 0, first - {0}, set(), 0.0),  # like the first
-        (5, 0, rest, set(), 0.0),
-        (5, 0, first - {0, 1}, set(), 0.0),  # explains nothing further, but is like no other
-        (5, 0, set(), {1}, 0.0),  # rarer in the class
+        (5, 0, first, set(), 0.0, 0.0),
+        (5, 0, first - {0}, set(), 0.0, 0.0),  # like the first
+        (5, 0, rest, set(), 0.0, 0.0),
+        (5, 0, first - {0, 1}, set(), 0.0, 0.0),  # explains nothing further, but is like no other
+        (5, 0, set(), {1}, 0.0, 0.0),  # rarer in the class
     )
     assert order == [0, 2, 3]

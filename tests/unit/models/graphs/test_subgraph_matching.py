@@ -58,6 +58,23 @@ def test_occurrences_are_those_of_networkx(
         assert torch.equal(kinds, pattern.features.argmax(dim=1))
 
 
+@settings(deadline=None, max_examples=60)
+@given(seed=st.integers(0, 10_000), sizes=st.tuples(st.integers(1, 4), st.integers(1, 12)))
+def test_covered_nodes_are_those_of_disjoint_occurrences(seed: int, sizes: tuple[int, int]) -> None:
+    pattern, graph = (random_graph(seed, size, 0.4) for size in sizes)
+    own = Pattern.of(pattern, [0] * pattern.node_count)
+    host = TypedGraph.of(graph, [0] * graph.node_count)
+    covered = nodes_in(own.covered(host))
+    networks = [labelled(one) for one in (pattern, graph)]
+    assert len(covered) % pattern.node_count == 0
+    assert bool(covered) == GraphMatcher(networks[1], networks[0]).subgraph_is_isomorphic()
+    rest = networks[1].copy()
+    rest.remove_nodes_from(covered)
+    assert not GraphMatcher(rest, networks[0]).subgraph_is_isomorphic()  # no room for another one
+    first = own.occurrence(host)
+    assert first is None or set(first) <= set(covered)
+
+
 def test_a_graph_without_an_edge_is_searched_as_such() -> None:
     square = graph_of(4, [(0, 1), (1, 2), (2, 3), (0, 3)], [0, 0, 0, 0])
     types = [0] * 4
