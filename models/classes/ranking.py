@@ -1,20 +1,23 @@
 """The order of patterns: by contrast, each among the graphs that no earlier pattern explains.
 
 Patterns whose contrast is near the best count as equal. Of these the one with more rings comes
-first, because single branches hang on most nodes and say little. Then comes the one that accounts
-for more of the class's graphs: a motif repeats without overlap, while a part of the surroundings,
-or a motif mixed with it, does not. Around a marked node a pattern occurs once; there the one whose
-breaking costs the class most comes first.
+first, because single branches hang on most nodes and say little. Then comes the one that explains
+more of the gap between the class and others: a motif repeats and moves the GNN each time, while a
+part of it moves the GNN less, and its surroundings do not repeat.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from d4explain.gnn.graphs import Graph
 
-_NEAR = 0.85  # share of the best contrast from which a pattern counts as equal
+# A contrast is near the best from this share of it, or within this many standard errors of the
+# difference.
+_NEAR = 0.85
+_NEAR_ERRORS = 2.0
 _LEAST = 0.05  # contrast of a pattern that explains further graphs
 
 
@@ -25,8 +28,8 @@ class RankedPattern:
     graph: Graph
     in_class: frozenset[int]  # graphs that contain it
     elsewhere: frozenset[int]
-    coverage: float  # share of the class's graphs that it covers, minus that of others
-    necessity: float  # how much its breaking lowers the class's log-odds
+    # Occurrences in a graph of the class beyond those in another one, times the effect of one.
+    gap: float
 
     @property
     def rings(self) -> int:
@@ -59,21 +62,29 @@ def ranking(
             - len(pattern.elsewhere - elsewhere) / other_graphs
         )
 
-    def order_key(position: int) -> tuple[int, float, float, int]:
-        pattern = patterns[position]
-        return pattern.rings, pattern.coverage, pattern.necessity, -position
+    def is_near(position: int, best: int) -> bool:
+        one, other = patterns[position], patterns[best]
+        # Only graphs that contain one of both patterns make the difference uncertain.
+        variance = (
+            len((one.in_class ^ other.in_class) - in_class) / class_graphs**2
+            + len((one.elsewhere ^ other.elsewhere) - elsewhere) / other_graphs**2
+        )
+        tolerance = max((1 - _NEAR) * contrast(best), _NEAR_ERRORS * math.sqrt(variance))
+        return contrast(position) >= max(_LEAST, contrast(best) - tolerance)
+
+    def order_key(position: int) -> tuple[int, float, int]:
+        return patterns[position].rings, patterns[position].gap, -position
 
     while left:
-        best = max(contrast(position) for position in left)
-        if best < _LEAST:
+        best = max(left, key=contrast)
+        if contrast(best) < _LEAST:
             if not (explains_further and order):
                 break
             explains_further = False
             in_class = elsewhere = frozenset()
             left = [one for one in left if not any(are_alike(one, other) for other in order)]
             continue
-        near = [position for position in left if contrast(position) >= _NEAR * best]
-        first = max(near, key=order_key)
+        first = max((one for one in left if is_near(one, best)), key=order_key)
         order.append(first)
         left.remove(first)
         if explains_further:

@@ -6,7 +6,6 @@ is partly chance. If a side has too few graphs for two halves, both use all of t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -49,10 +48,10 @@ class ReferenceSample:
         found = {index: pattern.occurrence(graph) for index, graph in enumerate(self.typed)}
         return {index: nodes for index, nodes in found.items() if nodes is not None}
 
-    def coverage(self, pattern: Pattern) -> float:
-        """Mean share of a graph's nodes in occurrences that have no node in common."""
-        shares = [pattern.covered(graph).bit_count() / graph.node_count for graph in self.typed]
-        return math.fsum(shares) / max(len(shares), 1)
+    def mean_count(self, pattern: Pattern) -> float:
+        """Mean number of occurrences in a graph that have no node in common."""
+        counts = [pattern.disjoint_occurrences(graph) for graph in self.typed]
+        return sum(counts) / max(len(counts), 1)
 
 
 @dataclass(frozen=True)
@@ -60,14 +59,9 @@ class ReferenceHalf:
     in_class: ReferenceSample
     elsewhere: ReferenceSample
 
-    def coverage_contrast(self, pattern: Pattern) -> float:
-        """How much more of the class's graphs the pattern covers than of others; 0 for nodes.
-
-        Around a marked node a pattern occurs once, so that coverage would only be its size.
-        """
-        if pattern.target is not None:
-            return 0.0
-        return self.in_class.coverage(pattern) - self.elsewhere.coverage(pattern)
+    def count_contrast(self, pattern: Pattern) -> float:
+        """How many more occurrences a graph of the class has than another one."""
+        return self.in_class.mean_count(pattern) - self.elsewhere.mean_count(pattern)
 
 
 @dataclass(frozen=True)

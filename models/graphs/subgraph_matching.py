@@ -103,12 +103,13 @@ class Pattern:
             found[node] = host_node
         return found
 
-    def covered(self, graph: TypedGraph) -> int:
-        """The nodes of occurrences that have no node in common, chosen one after the other."""
-        nodes = 0
-        while (found := self.occurrence(graph, nodes)) is not None:
-            nodes |= node_set(found)
-        return nodes
+    def disjoint_occurrences(self, graph: TypedGraph) -> int:
+        """The number of occurrences without a common node, taken one after the other."""
+        count, taken = 0, 0
+        while (found := self.occurrence(graph, taken)) is not None:
+            taken |= node_set(found)
+            count += 1
+        return count
 
 
 class _Search:
