@@ -110,7 +110,7 @@ def _best(
     candidates = [one for one in candidates if one.counted.contrast > 0]
     gaps = [one.counted.contrast * _quick_effect(one, quick) for one in candidates]
     patterns = [
-        RankedPattern(one.graph, one.counted.in_class, one.counted.elsewhere, gap)
+        RankedPattern(one.graph, one.counted.in_class, one.counted.elsewhere, gap, 0.0)
         for one, gap in zip(candidates, gaps, strict=True)
     ]
     order = ranking(

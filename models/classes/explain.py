@@ -201,7 +201,7 @@ def _convincing(
                 one.graph,
                 one.evidence.in_class,
                 one.evidence.elsewhere,
-                _explained_gap(one, reference),
+                *_explained_gap(one, reference),
             )
             for one in found
         ],
@@ -212,10 +212,13 @@ def _convincing(
     return [found[position] for position in order]
 
 
-def _explained_gap(found: _Found, reference: ReferenceGraphs) -> float:
+def _explained_gap(found: _Found, reference: ReferenceGraphs) -> tuple[float, float]:
+    """The gap and its standard error."""
     inserted = found.evidence.effect.inserted
+    if inserted is None:
+        return 0.0, 0.0
     count = reference.measured.count_contrast(reference.pattern(found.graph))
-    return 0.0 if inserted is None else count * inserted.mean
+    return count * inserted.mean, abs(count) * inserted.error
 
 
 def _nothing_convinces(label: int, apart: bool) -> str:

@@ -3,7 +3,8 @@
 Patterns whose contrast is near the best count as equal. Of these the one with more rings comes
 first, because single branches hang on most nodes and say little. Then comes the one that explains
 more of the gap between the class and others: a motif repeats and moves the GNN each time, while a
-part of it moves the GNN less, and its surroundings do not repeat.
+part of it moves the GNN less, and its surroundings do not repeat. Of patterns that explain as much
+within the error, the smallest comes first.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class RankedPattern:
     elsewhere: frozenset[int]
     # Occurrences in a graph of the class beyond those in another one, times the effect of one.
     gap: float
+    gap_error: float  # standard error
 
     @property
     def rings(self) -> int:
@@ -72,8 +74,18 @@ def ranking(
         tolerance = max((1 - _NEAR) * contrast(best), _NEAR_ERRORS * math.sqrt(variance))
         return contrast(position) >= max(_LEAST, contrast(best) - tolerance)
 
-    def order_key(position: int) -> tuple[int, float, int]:
-        return patterns[position].rings, patterns[position].gap, -position
+    def simplest(near: list[int]) -> int:
+        """Of the most rings, the smallest pattern whose gap is within an error of the largest."""
+        rings = max(patterns[one].rings for one in near)
+        left = [one for one in near if patterns[one].rings == rings]
+        largest = patterns[max(left, key=lambda one: patterns[one].gap)]
+        as_large = [
+            one
+            for one in left
+            if largest.gap - patterns[one].gap
+            <= math.hypot(largest.gap_error, patterns[one].gap_error)
+        ]
+        return min(as_large, key=lambda one: (patterns[one].graph.node_count, -patterns[one].gap))
 
     while left:
         best = max(left, key=contrast)
@@ -84,7 +96,7 @@ def ranking(
             in_class = elsewhere = frozenset()
             left = [one for one in left if not any(are_alike(one, other) for other in order)]
             continue
-        first = max((one for one in left if is_near(one, best)), key=order_key)
+        first = simplest([one for one in left if is_near(one, best)])
         order.append(first)
         left.remove(first)
         if explains_further:

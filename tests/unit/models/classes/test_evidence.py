@@ -143,7 +143,7 @@ def test_a_quick_meter_estimates_the_same_insertion() -> None:
 
 
 def ranked(*patterns: tuple[int, int, set[int], set[int], float]) -> list[int]:
-    """Nodes, rings, graphs of the class, other graphs and gap of each; 100 graphs a side."""
+    """Nodes, rings, graphs of the class, other graphs and gap ± .5 of each; 100 graphs a side."""
     return ranking(
         [
             RankedPattern(
@@ -151,6 +151,7 @@ def ranked(*patterns: tuple[int, int, set[int], set[int], float]) -> list[int]:
                 frozenset(own),
                 frozenset(others),
                 gap,
+                0.5,
             )
             for nodes, rings, own, others, gap in patterns
         ],
@@ -171,6 +172,8 @@ def test_contrast_decides_then_rings_then_the_explained_gap() -> None:
     assert ranked((5, 1, half, set(), 9.0), (5, 0, all_graphs, set(), 0.0))[0] == 1
     assert ranked((5, 0, all_graphs, set(), 9.0), (5, 1, most, set(), 0.0))[0] == 1  # near
     assert ranked((5, 1, all_graphs, set(), 1.0), (5, 1, most, set(), 2.0))[0] == 1
+    assert ranked((5, 1, most, set(), 1.4), (6, 1, all_graphs, set(), 2.0))[0] == 0  # as large
+    assert ranked((5, 1, most, set(), 1.2), (6, 1, all_graphs, set(), 2.0))[0] == 1
 
 
 def test_contrasts_are_near_within_two_errors_of_their_difference() -> None:
