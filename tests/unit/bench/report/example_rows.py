@@ -110,7 +110,14 @@ def rows_of_every_command() -> dict[str, list[dict[str, Any]]]:
         "believable": [believable_row("bbbp", name, 1) for name in ("believable", "greedy")],
         "paper": [paper_row(steps, name) for steps in (10, 20) for name in ("sample", "ranked")],
         "paper_sizes": [size_row(printed=True), size_row(printed=False)],
-        "classes": [class_row(name) for name in ("d4", "mined", "d4_paper")],
+        "classes": [
+            *(class_row(name) for name in ("d4", "mined", "d4_paper")),
+            *(
+                class_row(name, nodes=None, seeds=10, paper_confidence=None, paper_density=None)
+                for name in ("d4", "mined")
+            ),
+            class_row("d4_paper", nodes=6, t=100, confidence_alone=0.95),
+        ],
         "robustness": [
             *robustness_rows("d4", 1.0, 0.8, 0.7),
             *robustness_rows("greedy", 1.0, 0.5, 0.4),
