@@ -12,32 +12,46 @@ _WORDS = {True: "reached", False: "**missed**", None: "undecided"}
 
 
 def verdict_table(verdicts: Sequence[Verdict], missed: set[TargetKey]) -> str:
-    """One line per data set and target; the cases of class explanations share a line."""
-    grouped: dict[tuple[str, str], list[Verdict]] = {}
+    """One line per target and verdict; the cases of class explanations have one per data set."""
+    grouped: dict[tuple[str, str, str], list[Verdict]] = {}
     for verdict in verdicts:
-        grouped.setdefault((verdict.dataset, verdict.target), []).append(verdict)
+        word, post_hoc = _WORDS[verdict.reached], _post_hoc(verdict, missed)
+        key = (verdict.target, word, post_hoc)
+        if verdict.case:
+            key = (verdict.target, verdict.dataset, "")
+        grouped.setdefault(key, []).append(verdict)
+    order = list(dict.fromkeys(verdict.target for verdict in verdicts))
+    groups = sorted(grouped.values(), key=lambda group: order.index(group[0].target))
     lines = [
-        _line(group[0], missed) if not group[0].case else _case_line(group, missed)
-        for group in grouped.values()
+        _case_line(group, missed) if group[0].case else _line(group, missed) for group in groups
     ]
-    subject = "benchmark" if verdicts[0].command == "speed" else "data set"
+    has_cases = bool(verdicts[0].case)
     columns = {
-        "dataset": subject,
         "target": "target",
-        "figures": "missed cases" if verdicts[0].case else "figures",
+        "dataset": "data set",
+        "figures": "missed cases" if has_cases else "figures",
         "verdict": "verdict",
         "post_hoc": "post hoc",
     }
     return table(lines, columns)
 
 
-def _line(verdict: Verdict, missed: set[TargetKey]) -> dict[str, str]:
+def _post_hoc(verdict: Verdict, missed: set[TargetKey]) -> str:
+    return "post hoc" if is_post_hoc(verdict, missed) else ""
+
+
+def _line(verdicts: Sequence[Verdict], missed: set[TargetKey]) -> dict[str, str]:
+    """Data sets with the same verdict on one target."""
+    figures = [
+        ("" if verdict.dataset == "-" else f"{verdict.dataset}: ")
+        + "; ".join(filter(None, (verdict.figures, verdict.remark)))
+        for verdict in verdicts
+    ]
     return {
-        "dataset": verdict.dataset,
-        "target": verdict.target,
-        "figures": "; ".join(filter(None, (verdict.figures, verdict.remark))),
-        "verdict": _WORDS[verdict.reached],
-        "post_hoc": "post hoc" if is_post_hoc(verdict, missed) else "",
+        "target": verdicts[0].target,
+        "figures": "<br>".join(figures),
+        "verdict": _WORDS[verdicts[0].reached],
+        "post_hoc": _post_hoc(verdicts[0], missed),
     }
 
 
