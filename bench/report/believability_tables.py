@@ -1,4 +1,4 @@
-"""Tables of transfer and realism in docs/benchmarks.md; older rows lack these figures."""
+"""Tables of transfer and realism in docs/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -7,65 +7,77 @@ from typing import Any
 
 from bench.report.markdown import table
 from bench.report.results_store import Results, Row
+from bench.report.targets.believable import COMMAND, mean_figure
 
-_COMMAND = "counterfactual"
-_MEASURES = {
-    "na": "NA by method, with 95 % intervals",
-    "nafr": "NAFR by method, with 95 % intervals",
-    "c2st": "C2ST by method on shared flips, with 95 % intervals",
+_COLUMNS = {
+    "dataset": "data set",
+    "method": "method",
+    "n": "instances",
+    "seeds": "seeds",
+    "flip_rate": "flip rate",
+    "mean_edits": "edits",
+    "na": "NA",
+    "nafr": "NAFR",
+    "c2st": "C2ST",
+    "cpu_seconds": "CPU s per instance",
 }
+_FIGURES = ("flip_rate", "mean_edits", "na", "nafr", "c2st", "cpu_seconds")
+_INTERVALS = ("na", "nafr", "c2st")
 _JUDGE_COLUMNS = {
     "dataset": "data set",
-    "judges": "judges",
+    "judges": "judges per seed",
     "accuracy": "validation accuracy",
     "agreement": "agreement with the GNN",
+    "untouched": "C2ST of untouched graphs",
 }
 
 
 def believability_tables(results: Results) -> list[str]:
-    """NA, NAFR and C2ST of every method, and the judges; empty if no row has them."""
-    tables: list[str] = []
-    for key, title in _MEASURES.items():
-        rows = [row for row in results.rows(_COMMAND) if row.get(key) is not None]
-        if rows:
-            tables += [f"\n{title}:\n", _by_method(results, rows, key)]
-    judged = [
-        results.rows(_COMMAND, dataset)[0]
-        for dataset in results.datasets(_COMMAND)
-        if results.rows(_COMMAND, dataset)[0].get("judges")
+    """All methods of each data set, and the judges."""
+    lines = [
+        _line(results, dataset, method)
+        for dataset in results.datasets(COMMAND)
+        for method in dict.fromkeys(row["method"] for row in results.rows(COMMAND, dataset))
     ]
-    if judged:
-        lines = [_judges(row) for row in judged]
-        tables += ["\nJudges, lowest and highest of each set:\n", table(lines, _JUDGE_COLUMNS)]
-    return tables
+    judges = [_judges(results, dataset) for dataset in results.datasets(COMMAND)]
+    return [
+        table(lines, _COLUMNS),
+        "\nJudges, lowest and highest of each set, and the control:\n",
+        table(judges, _JUDGE_COLUMNS),
+    ]
 
 
-def _by_method(results: Results, measured: Sequence[Row], key: str) -> str:
-    methods = dict.fromkeys(row["method"] for row in measured)
-    columns = {"dataset": "data set", **{method: f"`{method}`" for method in methods}}
-    if key == "c2st":
-        columns |= {"c2st_untouched": "untouched graphs"}
-    lines = []
-    for dataset in results.datasets(_COMMAND):
-        rows = results.rows(_COMMAND, dataset)
-        line: dict[str, Any] = {"dataset": dataset}
-        line |= {row["method"]: _with_interval(row, key) for row in rows}
-        lines.append(line | {"c2st_untouched": rows[0].get("c2st_untouched")})
-    return table(lines, columns)
+def _line(results: Results, dataset: str, method: str) -> dict[str, Any]:
+    rows = [row for row in results.rows(COMMAND, dataset) if row["method"] == method]
+    figures: dict[str, Any] = {key: mean_figure(results, dataset, method, key) for key in _FIGURES}
+    for key in _INTERVALS:
+        figures[key] = _with_range(rows, key, figures[key])
+    seeds = ", ".join(str(row["seed"]) for row in rows)
+    counts = " + ".join(str(row["n"]) for row in rows)
+    return {"dataset": dataset, "method": f"`{method}`", "n": counts, "seeds": seeds, **figures}
 
 
-def _with_interval(row: Row, key: str) -> str | None:
-    if row.get(key) is None:
+def _with_range(rows: Sequence[Row], key: str, value: float | None) -> str | None:
+    """One seed: its 95 % interval over instances. Several: the lowest and the highest seed."""
+    if value is None:
         return None
-    return f"{row[key]:.3f} ({row[f'{key}_low']:.2f} to {row[f'{key}_high']:.2f})"
+    values = [row[key] for row in rows if row.get(key) is not None]
+    low, high = min(values), max(values)
+    if len(values) == 1:
+        low, high = rows[0][f"{key}_low"], rows[0][f"{key}_high"]
+    return f"{value:.3f} ({low:.2f} to {high:.2f})"
 
 
-def _judges(row: Row) -> dict[str, Any]:
+def _judges(results: Results, dataset: str) -> dict[str, Any]:
+    rows = results.rows(COMMAND, dataset)
+    panels = {row["seed"]: row["judges"] for row in rows}
+    judges = [judge for panel in panels.values() for judge in panel]
     return {
-        "dataset": row["dataset"],
-        "judges": len(row["judges"]),
-        "accuracy": _range([judge["validation_accuracy"] for judge in row["judges"]]),
-        "agreement": _range([judge["agreement"] for judge in row["judges"]]),
+        "dataset": dataset,
+        "judges": " + ".join(str(len(panel)) for panel in panels.values()),
+        "accuracy": _range([judge["validation_accuracy"] for judge in judges]),
+        "agreement": _range([judge["agreement"] for judge in judges]),
+        "untouched": mean_figure(results, dataset, rows[0]["method"], "c2st_untouched"),
     }
 
 

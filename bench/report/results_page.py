@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.report.believability_tables import believability_tables
+from bench.report.class_tables import class_tables
 from bench.report.markdown import table
 from bench.report.missed_targets import is_post_hoc
 from bench.report.paper_figures import CF_ACC_AUC, GNN_ACCURACY
-from bench.report.results_store import COMMANDS, Results, Row
-from bench.report.targets.classes import default_rows
+from bench.report.results_store import COMMANDS, Results
 from bench.report.targets.counterfactual import excess_mmd
 from bench.report.targets.verdict import TargetKey, Verdict, count_verdicts
 from bench.report.verdict_tables import verdict_table
@@ -20,6 +20,7 @@ from bench.speed.section import format_cell
 TITLES = {
     "gnns": "Target GNNs",
     "counterfactual": "Counterfactuals",
+    "believable": "Believable answers",
     "paper": "The paper's training over its steps",
     "paper_sizes": "Sizes of the paper's network",
     "classes": "Class explanations",
@@ -108,27 +109,6 @@ _SIZE_COLUMNS = {
     "seconds_per_step": "CPU s per step",
     "hours": "CPU hours of the printed epochs",
     "remark": "remark",
-}
-_CLASS_COLUMNS = {
-    "dataset": "data set",
-    "label": "class",
-    "nodes": "N",
-    "seeds": "seeds",
-    "motif": "shows the class",
-    "motif mined": "shows the class, `mined`",
-    "class_support": "in class",
-    "other_support": "elsewhere",
-    "effect": "effect",
-    "contrast d4_paper": "contrast, `d4_paper`",
-    "effect d4_paper": "effect, `d4_paper`",
-    "confidence_alone": "alone",
-    "confidence_alone d4_paper": "alone, `d4_paper`",
-    "paper_confidence": "alone, paper",
-    "density": "density",
-    "density d4_paper": "density, `d4_paper`",
-    "paper_density": "density, paper",
-    "from_denoiser": "by a chain",
-    "seconds": "CPU s",
 }
 _TYPICALITY_COLUMNS = {
     "dataset": "data set",
@@ -270,7 +250,7 @@ def _counterfactual_tables(results: Results) -> list[str]:
             for dataset in results.datasets("counterfactual")
         ]
         tables += [f"\n{title}:\n", table(lines, columns)]
-    return tables + believability_tables(results)
+    return tables
 
 
 def _paper_tables(results: Results) -> list[str]:
@@ -300,21 +280,6 @@ def size_table(results: Results) -> str:
         for row in results.rows("paper_sizes")
     ]
     return table(rows, _SIZE_COLUMNS)
-
-
-def _class_tables(results: Results) -> list[str]:
-    """One line per data set, class and size; figures of other methods beside those of `d4`."""
-    lines = []
-    for ours in default_rows(results):
-        case = {name: ours[name] for name in ("dataset", "label", "nodes")}
-        line = {**ours, "nodes": "chosen" if ours["nodes"] is None else ours["nodes"]}
-        for column in _CLASS_COLUMNS:
-            key, _, method = column.partition(" ")
-            if method:
-                other: Row = results.row("classes", **case, method=method) or {}
-                line[column] = other.get(key)
-        lines.append(line)
-    return [table(lines, _CLASS_COLUMNS)] if lines else []
 
 
 def _robustness_tables(results: Results) -> list[str]:
@@ -369,8 +334,9 @@ def _speed_tables(results: Results) -> list[str]:
 _TABLES = {
     "gnns": _gnn_tables,
     "counterfactual": _counterfactual_tables,
+    "believable": believability_tables,
     "paper": _paper_tables,
-    "classes": _class_tables,
+    "classes": class_tables,
     "robustness": _robustness_tables,
     "typicality": _typicality_tables,
     "speed": _speed_tables,

@@ -13,6 +13,7 @@ NOT_MEASURED = "not measured"  # a figure that older rows lack
 COMMANDS = (
     "gnns",
     "counterfactual",
+    "believable",
     "paper",
     "paper_sizes",
     "classes",

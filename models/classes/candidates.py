@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 
 from d4explain.gnn.graphs import Graph, from_dense
+from models.classes.effects import EffectMeter
 from models.classes.mining import CountedPattern, count_pattern, mined_patterns, typed_codes
 from models.classes.pool import Pool
 from models.classes.ranking import RankedPattern, ranking
@@ -41,10 +42,15 @@ def shortlisted(
     reference: ReferenceGraphs,
     pool: Pool | None,
     sizes: Sequence[int],
+    quick: EffectMeter,
+    *,
     generator: torch.Generator,
     should_stop: Callable[[], bool],
 ) -> list[Candidate]:
-    """The candidates of the given sizes that come first in the search half."""
+    """The candidates of the given sizes that come first in the search half.
+
+    `quick` estimates their effects there.
+    """
     mined = mined_patterns(reference, min(max(sizes), _MOST_MINED), generator, should_stop)
     mined = [one for one in mined if one.graph.node_count >= min(sizes)]
     mined_code = typed_codes([one.graph for one in mined], reference.types)
@@ -55,7 +61,7 @@ def shortlisted(
     ]
     new = {code: place for code, place in visited.items() if code not in set(mined_code)}
     candidates = from_data + _from_chains(pool, list(new.values()), reference)
-    return _best(candidates, reference)
+    return _best(candidates, quick, reference)
 
 
 def _visited_by_code(pool: Pool | None, reference: ReferenceGraphs) -> dict[int, int]:
@@ -93,15 +99,19 @@ def _from_chains(
     ]
 
 
-def _best(candidates: Sequence[Candidate], reference: ReferenceGraphs) -> list[Candidate]:
-    """First those that explain further graphs, then those with the largest contrast.
+def _best(
+    candidates: Sequence[Candidate], quick: EffectMeter, reference: ReferenceGraphs
+) -> list[Candidate]:
+    """Those that explain further graphs, then in turn those of large contrast and of large gap.
 
     Many patterns differ by a branch and occur in the same graphs; only a few of these are taken.
     """
     half = reference.search
+    candidates = [one for one in candidates if one.counted.contrast > 0]
+    gaps = [one.counted.contrast * _quick_effect(one, quick) for one in candidates]
     patterns = [
-        RankedPattern(one.graph, one.counted.in_class, one.counted.elsewhere, 0.0)
-        for one in candidates
+        RankedPattern(one.graph, one.counted.in_class, one.counted.elsewhere, gap, 0.0)
+        for one, gap in zip(candidates, gaps, strict=True)
     ]
     order = ranking(
         patterns,
@@ -109,12 +119,15 @@ def _best(candidates: Sequence[Candidate], reference: ReferenceGraphs) -> list[C
         other_graphs=half.elsewhere.count,
         are_alike=lambda one, other: False,
     )
-    by_contrast = sorted(range(len(candidates)), key=lambda one: -candidates[one].counted.contrast)
+    places = range(len(candidates))
+    by_contrast = sorted(places, key=lambda one: -candidates[one].counted.contrast)
+    by_gap = sorted(places, key=lambda one: -gaps[one])
+    in_turn = [place for pair in zip(by_contrast, by_gap, strict=True) for place in pair]
     chosen: list[Candidate] = []
-    for place in dict.fromkeys([*order[: _SHORTLIST // 3], *by_contrast]):
+    for place in dict.fromkeys([*order[: _SHORTLIST // 3], *in_turn]):
         own = candidates[place].counted
-        if own.contrast <= 0 or len(chosen) == _SHORTLIST:
-            continue
+        if len(chosen) == _SHORTLIST:
+            break
         alike = sum(
             _overlap(own, other.counted) >= _SAME_GRAPHS
             and are_variants(own.graph, other.graph, reference)
@@ -123,6 +136,11 @@ def _best(candidates: Sequence[Candidate], reference: ReferenceGraphs) -> list[C
         if alike < _MOST_ALIKE:
             chosen.append(candidates[place])
     return chosen
+
+
+def _quick_effect(candidate: Candidate, quick: EffectMeter) -> float:
+    change = quick.inserted(candidate.graph, {})
+    return 0.0 if change is None else change.mean
 
 
 def _overlap(one: CountedPattern, other: CountedPattern) -> float:

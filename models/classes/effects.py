@@ -22,6 +22,7 @@ from models.graphs.subgraphs import connected_subgraph
 _GRAPHS = 30  # graphs that are changed, of each side
 _MOST_REPEATS = 4  # random changes of each graph; large graphs get fewer
 _NODES = 3_000  # changed at once, as far as one change of each graph allows
+_QUICK_NODES = 400  # of all graphs that a quick meter changes
 # A figure is positive beyond chance if it is this many standard errors above 0.
 ERRORS_ABOVE_ZERO = 2.0
 _MAX_DELETIONS = 12  # per graph; a star recurs so often that a hub would lose all its edges
@@ -54,11 +55,6 @@ class Effect:
     def mean(self) -> float:
         """How much the pattern moves the GNN towards the class: (inserted - broken) / 2."""
         return sum(self._signed) / max(len(self._signed), 1)
-
-    @property
-    def necessity(self) -> float:
-        """How much breaking the pattern lowers the log-odds; 0 if that is unknown."""
-        return 0.0 if self.broken is None else -self.broken.mean
 
     @property
     def is_positive(self) -> bool:
@@ -100,22 +96,26 @@ class EffectMeter:
         *,
         generator: torch.Generator,
         device: torch.device,
+        is_quick: bool = False,
     ) -> None:
+        """`is_quick` uses a few small graphs, to compare hundreds of patterns."""
         self._gnn = gnn
         self._target_class = target_class
         self._half = half
         self._generator = generator
         self._device = device
-        self._hosts = _repeated(half.elsewhere.graphs[:_GRAPHS])
+        hosts = half.elsewhere.graphs
+        self._hosts = _few(hosts) if is_quick else _repeated(hosts[:_GRAPHS])
 
     def _log_odds(self, graphs: Sequence[Graph]) -> Tensor:
         return class_log_odds(self._gnn, graphs, self._target_class, self._device)
 
     def effect(self, graph: Graph, pattern: Pattern, occurrences: dict[int, list[int]]) -> Effect:
         """`occurrences` are those in the class's graphs of the half."""
-        return Effect(self._inserted(graph, occurrences), self._broken(graph, pattern, occurrences))
+        return Effect(self.inserted(graph, occurrences), self._broken(graph, pattern, occurrences))
 
-    def _inserted(self, graph: Graph, occurrences: dict[int, list[int]]) -> Change | None:
+    def inserted(self, graph: Graph, occurrences: dict[int, list[int]]) -> Change | None:
+        """Without occurrences, the pattern has its own node features."""
         hosts = self._hosts
         if not hosts:
             return None
@@ -205,6 +205,13 @@ class EffectMeter:
 def _repeats(graphs: Sequence[Graph]) -> int:
     nodes = sum(graph.node_count for graph in graphs)
     return max(1, min(_MOST_REPEATS, _NODES // max(nodes, 1)))
+
+
+def _few(graphs: list[Graph]) -> list[Graph]:
+    """The smallest graphs that have _QUICK_NODES nodes together, at least two."""
+    smallest = sorted(graphs, key=lambda graph: graph.node_count)
+    nodes = torch.tensor([graph.node_count for graph in smallest]).cumsum(0)
+    return smallest[: max(2, int((nodes <= _QUICK_NODES).sum()))]
 
 
 def _repeated(graphs: list[Graph]) -> list[Graph]:

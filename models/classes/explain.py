@@ -19,7 +19,7 @@ from d4explain.gnn.graphs import Graph, from_dense, to_dense
 from d4explain.gnn.network import Gnn, predict
 from models.classes.candidates import Candidate, Source, shortlisted
 from models.classes.config import ClassConfig
-from models.classes.effects import class_log_odds
+from models.classes.effects import EffectMeter, class_log_odds
 from models.classes.evidence import Evidence, EvidenceMeter
 from models.classes.node_features import ClassParts
 from models.classes.pool import ChainStep, Pool
@@ -115,7 +115,12 @@ def explain_class(
         found = _all_visited(pool, meter)
         reason = "the sampling was stopped before its first step"
     elif totals.elsewhere:
-        candidates = shortlisted(reference, pool, sizes, generator, should_stop)
+        quick = EffectMeter(
+            gnn, label, reference.search, generator=generator, device=device, is_quick=True
+        )
+        candidates = shortlisted(
+            reference, pool, sizes, quick, generator=generator, should_stop=should_stop
+        )
         found = _convincing(candidates, meter, reference)[: config.chains]
         reason = _nothing_convinces(label, apart)
     else:
@@ -196,7 +201,7 @@ def _convincing(
                 one.graph,
                 one.evidence.in_class,
                 one.evidence.elsewhere,
-                one.evidence.effect.necessity,
+                *_explained_gap(one, reference),
             )
             for one in found
         ],
@@ -205,6 +210,15 @@ def _convincing(
         are_alike=lambda one, other: are_variants(found[one].graph, found[other].graph, reference),
     )
     return [found[position] for position in order]
+
+
+def _explained_gap(found: _Found, reference: ReferenceGraphs) -> tuple[float, float]:
+    """The gap and its standard error."""
+    inserted = found.evidence.effect.inserted
+    if inserted is None:
+        return 0.0, 0.0
+    count = reference.measured.count_contrast(reference.pattern(found.graph))
+    return count * inserted.mean, abs(count) * inserted.error
 
 
 def _nothing_convinces(label: int, apart: bool) -> str:

@@ -23,7 +23,7 @@ from models.realism.node_types import NodeTypes
 _BEAM = 24  # patterns that grow
 _GROWN_PER_GRAPH = 6  # occurrences of a pattern per graph that grow
 _GROWN = 6_000  # node sets per step; hubs have many neighbours
-_COUNTED = 40  # most frequent new patterns per step whose contrast is counted
+_COUNTED = 60  # most frequent new patterns per step whose contrast is counted
 
 Occurrences = dict[int, set[int]]  # graph of the class → node sets
 

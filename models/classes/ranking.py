@@ -1,18 +1,24 @@
 """The order of patterns: by contrast, each among the graphs that no earlier pattern explains.
 
 Patterns whose contrast is near the best count as equal. Of these the one with more rings comes
-first, because single branches hang on most nodes and say little, then the one whose breaking costs
-the class most: a motif alone is broken only by edges that matter.
+first, because single branches hang on most nodes and say little. Then comes the one that explains
+more of the gap between the class and others: a motif repeats and moves the GNN each time, while a
+part of it moves the GNN less, and its surroundings do not repeat. Of patterns that explain as much
+within the error, the smallest comes first.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from d4explain.gnn.graphs import Graph
 
-_NEAR = 0.85  # share of the best contrast from which a pattern counts as equal
+# A contrast is near the best from this share of it, or within this many standard errors of the
+# difference.
+_NEAR = 0.85
+_NEAR_ERRORS = 2.0
 _LEAST = 0.05  # contrast of a pattern that explains further graphs
 
 
@@ -23,7 +29,9 @@ class RankedPattern:
     graph: Graph
     in_class: frozenset[int]  # graphs that contain it
     elsewhere: frozenset[int]
-    necessity: float  # how much its breaking lowers the class's log-odds
+    # Occurrences in a graph of the class beyond those in another one, times the effect of one.
+    gap: float
+    gap_error: float  # standard error
 
     @property
     def rings(self) -> int:
@@ -56,17 +64,39 @@ def ranking(
             - len(pattern.elsewhere - elsewhere) / other_graphs
         )
 
+    def is_near(position: int, best: int) -> bool:
+        one, other = patterns[position], patterns[best]
+        # Only graphs that contain one of both patterns make the difference uncertain.
+        variance = (
+            len((one.in_class ^ other.in_class) - in_class) / class_graphs**2
+            + len((one.elsewhere ^ other.elsewhere) - elsewhere) / other_graphs**2
+        )
+        tolerance = max((1 - _NEAR) * contrast(best), _NEAR_ERRORS * math.sqrt(variance))
+        return contrast(position) >= max(_LEAST, contrast(best) - tolerance)
+
+    def simplest(near: list[int]) -> int:
+        """Of the most rings, the smallest pattern whose gap is within an error of the largest."""
+        rings = max(patterns[one].rings for one in near)
+        left = [one for one in near if patterns[one].rings == rings]
+        largest = patterns[max(left, key=lambda one: patterns[one].gap)]
+        as_large = [
+            one
+            for one in left
+            if largest.gap - patterns[one].gap
+            <= math.hypot(largest.gap_error, patterns[one].gap_error)
+        ]
+        return min(as_large, key=lambda one: (patterns[one].graph.node_count, -patterns[one].gap))
+
     while left:
-        best = max(contrast(position) for position in left)
-        if best < _LEAST:
+        best = max(left, key=contrast)
+        if contrast(best) < _LEAST:
             if not (explains_further and order):
                 break
             explains_further = False
             in_class = elsewhere = frozenset()
             left = [one for one in left if not any(are_alike(one, other) for other in order)]
             continue
-        near = [position for position in left if contrast(position) >= _NEAR * best]
-        first = max(near, key=lambda one: (patterns[one].rings, patterns[one].necessity, -one))
+        first = simplest([one for one in left if is_near(one, best)])
         order.append(first)
         left.remove(first)
         if explains_further:

@@ -48,11 +48,20 @@ class ReferenceSample:
         found = {index: pattern.occurrence(graph) for index, graph in enumerate(self.typed)}
         return {index: nodes for index, nodes in found.items() if nodes is not None}
 
+    def mean_count(self, pattern: Pattern) -> float:
+        """Mean number of occurrences in a graph that have no node in common."""
+        counts = [pattern.disjoint_occurrences(graph) for graph in self.typed]
+        return sum(counts) / max(len(counts), 1)
+
 
 @dataclass(frozen=True)
 class ReferenceHalf:
     in_class: ReferenceSample
     elsewhere: ReferenceSample
+
+    def count_contrast(self, pattern: Pattern) -> float:
+        """How many more occurrences a graph of the class has than another one."""
+        return self.in_class.mean_count(pattern) - self.elsewhere.mean_count(pattern)
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ class Recipe:
     steps: int = 1000
     learning_rate: float = 2e-3
     batch_graphs: int = 24
-    patience: int = 4  # measurements in a row without an improvement; 0 disables early stopping
+    patience: int = 2  # measurements in a row without a gain; 0 disables early stopping
     subgraph_share: float = 0.0  # share of the batches that are small connected subgraphs
     # memory: maximum number of padded node pairs of a batch, and of nodes of a graph
     pair_budget: int = 40_000

@@ -88,20 +88,28 @@ class Pattern:
             target=None if graph.target is None else place[graph.target],
         )
 
-    def occurrence(self, graph: TypedGraph) -> list[int] | None:
+    def occurrence(self, graph: TypedGraph, excluded: int = 0) -> list[int] | None:
         """For each node of the pattern a node of the graph; None if a bounded search finds none.
 
-        The marked node lies on the marked node.
+        The marked node lies on the marked node. `excluded` is a set of nodes that are not used.
         """
         if graph.node_count < len(self.order):
             return None
         search = _Search(self, graph)
-        if not search.place(0, 0):
+        if not search.place(0, excluded):
             return None
         found = [0] * len(self.order)
         for node, host_node in zip(self.order, search.taken, strict=True):
             found[node] = host_node
         return found
+
+    def disjoint_occurrences(self, graph: TypedGraph) -> int:
+        """The number of occurrences without a common node, taken one after the other."""
+        count, taken = 0, 0
+        while (found := self.occurrence(graph, taken)) is not None:
+            taken |= node_set(found)
+            count += 1
+        return count
 
 
 class _Search:

@@ -28,7 +28,7 @@ from models.training.step import NoisyBatch, StepLosses, add_gradients
 from models.training.training_inputs import are_marked, frozen_copy
 from models.training.validation import pool_needed
 
-MEASUREMENTS = 10  # per training, on held-out graphs
+MEASUREMENTS = 20  # per training, on held-out graphs
 MIN_INTERVAL = 20  # steps between two measurements
 MAX_GRADIENT_NORM = 1.0
 EMA = 0.99  # decay of the averaged weights

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from bench.report.paper_figures import GNN_ACCURACY
 from bench.report.results_store import NOT_MEASURED, Results
+from bench.report.targets.believable import believable_verdicts
 from bench.report.targets.classes import class_verdicts
 from bench.report.targets.counterfactual import counterfactual_verdicts
 from bench.report.targets.robustness import robustness_verdicts
@@ -19,6 +20,7 @@ def evaluate_targets(results: Results) -> list[Verdict]:
     return [
         *_gnn_verdicts(results),
         *counterfactual_verdicts(results),
+        *believable_verdicts(results),
         *class_verdicts(results),
         *robustness_verdicts(results),
         *typicality_verdicts(results),

@@ -23,8 +23,8 @@ from bench.speed.benchmarks import SPEED_BENCHMARKS
 from bench.speed.bounds import BOUNDS
 from bench.speed.section import Figures, Section, Table
 from tests.unit.bench.report.example_rows import (
+    believable_row,
     class_row,
-    counterfactual_row,
     rows_of_every_command,
 )
 
@@ -52,7 +52,13 @@ def test_results_page_has_every_table_plot_and_verdict(tmp_path: Path) -> None:
     assert "| bbbp | 60 | 0.900 | 0.800 | 0.950 | 0.781 | 0.500 |" in text  # with the paper's AUC
     assert "| AUC one-edit | AUC paper | fidelity AUC of flips |" in text
     assert "| bbbp | 300 | 300 | 300 |" in text  # GNN evaluations of each method
-    assert "| 0.800 | 0.100 | 2.000 | 0.700 | 2.000 | 0.900 | 0.900 | 0.856 |" in text
+    for line in (
+        "| 1 | chosen | 10 | - | - | 0.800 | 0.100 | 2.000 | 0.700 | 2.000 | 0.900 |",
+        "| alone | paper | 0.856 |",
+        "| contrast | `mined` | 0.700 |",
+        "| K = 20, T = 100 | 0.950 (0.832) | 0.300 (0.278) |",
+    ):
+        assert line in text
     assert "| bbbp | Top-K accuracy 1 without noise | 1.000 | reached |  |" in text
     assert "**mmd** (short run): by hand:\n\n| N | ms |\n|---|---:|\n| thirty | 0.1235 |" in text
     mmd = "| mmd | MMD of 200 vs 200 graphs ≥ 50 times faster than a plain loop | 50 | reached |  |"
@@ -72,25 +78,39 @@ def test_results_page_has_every_table_plot_and_verdict(tmp_path: Path) -> None:
         assert (page.parent / plot).stat().st_size < 100_000
 
 
-def test_believability_has_tables_where_it_was_measured(tmp_path: Path) -> None:
-    measured = {"na": 0.25, "na_low": 0.2, "na_high": 0.3, "nafr": 0.2, "nafr_low": 0.1}
-    measured |= {"nafr_high": 0.3, "c2st": 0.9, "c2st_low": 0.85, "c2st_high": 0.95}
-    judges = [{"validation_accuracy": 0.8, "agreement": 0.9}] * 4
-    judges += [{"validation_accuracy": 0.7, "agreement": 0.95}]
+def test_believable_answers_have_a_line_per_method_with_the_mean_of_the_seeds(
+    tmp_path: Path,
+) -> None:
     rows = [
-        counterfactual_row("bbbp", "d4"),  # saved before the measures existed
-        counterfactual_row("nci1", "d4", **measured, c2st_untouched=0.51, judges=judges),
-        counterfactual_row("nci1", "random", **measured | {"c2st": None}, c2st_untouched=0.51),
+        believable_row("nci1", "believable", 1, na=0.8, flip_rate=1.0, c2st=0.7),
+        believable_row("nci1", "believable", 2, na=0.9, flip_rate=0.9, c2st=0.6),
+        believable_row("nci1", "believable_any_pattern", 1, na=0.7),
+        believable_row("nci1", "greedy", 1, na=0.3),
+        believable_row("nci1", "random", 1, c2st=None),
     ]
-    save_rows("counterfactual", rows, tmp_path / "results")
+    save_rows("believable", rows, tmp_path / "results")
     page = tmp_path / "page.md"
     write_report(tmp_path / "results", page, tmp_path / "missed.json")
     text = page.read_text()
-    assert "| nci1 | 0.250 (0.20 to 0.30) | 0.250 (0.20 to 0.30) |" in text
-    assert "\n| bbbp | - | - |\n" in text
-    assert "| data set | `d4` | untouched graphs |" in text  # C2ST of random was not measured
-    assert "| nci1 | 0.900 (0.85 to 0.95) | 0.510 |" in text
-    assert "| nci1 | 5 | 0.700 to 0.800 | 0.900 to 0.950 |" in text
+    assert "| nci1 | `believable` | 60 + 60 | 1, 2 | 0.950 | 1.500 | 0.850 (0.80 to 0.90) |" in text
+    assert "| 0.650 (0.60 to 0.70) |" in text
+    assert "| nci1 | `greedy` | 60 | 1 | 1.000 | 1.500 | 0.300 (0.20 to 0.30) |" in text
+    assert "| nci1 | 5 + 5 | 0.700 to 0.800 | 0.900 to 0.950 | 0.510 |" in text
+    verdicts = {
+        verdict.target: (verdict.figures, verdict.reached)
+        for verdict in evaluate_targets(read_results(tmp_path / "results"))
+    }
+    assert verdicts == {
+        "`believable_any_pattern`: NA ≥ 0.85": ("0.700", False),
+        "`believable_any_pattern`: 1 - NA at most half of `greedy`'s": ("0.300 and 0.700", True),
+        "`believable`: NA ≥ 0.85": ("0.850", True),
+        "`believable`: flip rate ≥ 0.9": ("0.950", True),
+        # (.9 - .65) / (.9 - .51)
+        "`believable` closes 40 % of `greedy`'s distance to untouched graphs in C2ST": (
+            "64%",
+            True,
+        ),
+    }
 
 
 def test_methods_page_lists_the_runs(tmp_path: Path) -> None:
@@ -147,8 +167,8 @@ def test_missing_results_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert result.exit_code == 0, result.output
     text = Path("docs/benchmarks.md").read_text()
     missing = (
-        "counterfactuals, the paper's training over its steps, sizes of the paper's network, "
-        "class explanations, robustness, typicality, speed"
+        "counterfactuals, believable answers, the paper's training over its steps, "
+        "sizes of the paper's network, class explanations, robustness, typicality, speed"
     )
     assert f"No saved results for: {missing}." in text
     assert sorted(file.name for file in Path("docs/plots").iterdir()) == ["gnn-accuracy.svg"]

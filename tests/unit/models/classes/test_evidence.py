@@ -121,20 +121,42 @@ def test_an_effect_needs_an_insertion_beyond_chance() -> None:
     assert Change.of(torch.tensor([1.0])) is None
 
 
+def test_a_quick_meter_estimates_the_same_insertion() -> None:
+    own = reference(100)
+    meters = [
+        EffectMeter(
+            edge_counter(8.5),
+            1,
+            own.measured,
+            generator=torch.Generator().manual_seed(0),
+            device=CPU,
+            is_quick=is_quick,
+        )
+        for is_quick in (False, True)
+    ]
+    # Random parts of the other graphs are trees, and a house has two edges more than a tree.
+    for meter, at_least in zip(meters, (60, 25), strict=True):
+        change = meter.inserted(graph_of(5, HOUSE), {})
+        assert change is not None
+        assert change.mean == pytest.approx(4.0, abs=1e-4)
+        assert change.graphs >= at_least
+
+
 def ranked(*patterns: tuple[int, int, set[int], set[int], float]) -> list[int]:
-    """Nodes, rings, graphs of the class, other graphs and necessity of each; 10 graphs a side."""
+    """Nodes, rings, graphs of the class, other graphs and gap ± .5 of each; 100 graphs a side."""
     return ranking(
         [
             RankedPattern(
                 graph_of(nodes, _with_rings(nodes, rings)),
                 frozenset(own),
                 frozenset(others),
-                necessity,
+                gap,
+                0.5,
             )
-            for nodes, rings, own, others, necessity in patterns
+            for nodes, rings, own, others, gap in patterns
         ],
-        class_graphs=10,
-        other_graphs=10,
+        class_graphs=100,
+        other_graphs=100,
         are_alike=lambda one, other: {one, other} == {0, 1},
     )
 
@@ -145,21 +167,30 @@ def _with_rings(nodes: int, rings: int) -> list[tuple[int, int]]:
     return path + chords[:rings]
 
 
-def test_contrast_decides_then_rings_then_necessity() -> None:
-    ten, nine, eight, five = (set(range(count)) for count in (10, 9, 8, 5))
-    assert ranked((5, 1, five, set(), 9.0), (5, 0, ten, set(), 0.0))[0] == 1
-    assert ranked((5, 0, ten, set(), 9.0), (5, 1, nine, set(), 0.0))[0] == 1  # near, more rings
-    assert ranked((5, 0, ten, set(), 9.0), (5, 1, eight, set(), 0.0))[0] == 0  # not near
-    assert ranked((5, 1, ten, set(), 1.0), (5, 1, ten, set(), 2.0))[0] == 1
+def test_contrast_decides_then_rings_then_the_explained_gap() -> None:
+    all_graphs, most, half = (set(range(count)) for count in (100, 90, 50))
+    assert ranked((5, 1, half, set(), 9.0), (5, 0, all_graphs, set(), 0.0))[0] == 1
+    assert ranked((5, 0, all_graphs, set(), 9.0), (5, 1, most, set(), 0.0))[0] == 1  # near
+    assert ranked((5, 1, all_graphs, set(), 1.0), (5, 1, most, set(), 2.0))[0] == 1
+    assert ranked((5, 1, most, set(), 1.4), (6, 1, all_graphs, set(), 2.0))[0] == 0  # as large
+    assert ranked((5, 1, most, set(), 1.2), (6, 1, all_graphs, set(), 2.0))[0] == 1
+
+
+def test_contrasts_are_near_within_two_errors_of_their_difference() -> None:
+    """Neither 15 nor 19 of 23 graphs is near by its share of the best."""
+    larger = set(range(23))
+    part, others = set(range(15)), set(range(23, 42))
+    assert ranked((5, 0, larger, set(), 0.0), (5, 0, part, set(), 1.0))[0] == 0  # 8 ± 2·2.8 graphs
+    assert ranked((5, 0, larger, set(), 0.0), (5, 0, others, set(), 1.0))[0] == 1  # 4 ± 2·6.5
 
 
 def test_later_patterns_explain_further_graphs() -> None:
-    first, rest = set(range(6)), {6, 7, 8}
+    first, rest = set(range(60)), set(range(60, 90))
     order = ranked(
-        (5, 0, first, set(), 0.0),
+        (5, 0, first, set(), 1.0),
         (5, 0, first - {0}, set(), 0.0),  # like the first
         (5, 0, rest, set(), 0.0),
-        (5, 0, first - {0, 1}, set(), 0.0),  # explains nothing further, but is like no other
+        (5, 0, set(range(40)), set(), 0.0),  # explains nothing further, but is like no other
         (5, 0, set(), {1}, 0.0),  # rarer in the class
     )
     assert order == [0, 2, 3]

@@ -58,6 +58,31 @@ def test_occurrences_are_those_of_networkx(
         assert torch.equal(kinds, pattern.features.argmax(dim=1))
 
 
+@settings(deadline=None, max_examples=60)
+@given(seed=st.integers(0, 10_000), nodes=st.integers(1, 9))
+def test_disjoint_occurrences_of_an_edge_are_a_maximal_matching(seed: int, nodes: int) -> None:
+    """A maximal matching has at least half as many edges as the largest one."""
+    graph = random_graph(seed, nodes, 0.4)
+    edge = Pattern.of(graph_of(2, [(0, 1)]), [0, 0])
+    count = edge.disjoint_occurrences(TypedGraph.of(graph, [0] * nodes))
+    largest = len(nx.max_weight_matching(labelled(graph), maxcardinality=True))
+    assert largest / 2 <= count <= largest
+
+
+def test_disjoint_occurrences_have_no_node_in_common() -> None:
+    """Three triangles, each with an edge to node 0."""
+    arms = [(0, 3 * arm + 1) for arm in range(3)]
+    sides = [(3 * arm + a, 3 * arm + b) for arm in range(3) for a, b in ((1, 2), (2, 3), (1, 3))]
+    host = TypedGraph.of(graph_of(10, [*arms, *sides]), [0] * 10)
+    triangle = graph_of(3, [(0, 1), (1, 2), (0, 2)])
+    with_hub = graph_of(4, [(0, 1), (1, 2), (0, 2), (2, 3)])
+    counts = [
+        Pattern.of(one, [0] * one.node_count).disjoint_occurrences(host)
+        for one in (triangle, with_hub, graph_of(4, [(0, 1), (1, 2), (2, 3), (0, 3)]))
+    ]
+    assert counts == [3, 1, 0]  # node 0 is in one occurrence only; there is no square
+
+
 def test_a_graph_without_an_edge_is_searched_as_such() -> None:
     square = graph_of(4, [(0, 1), (1, 2), (2, 3), (0, 3)], [0, 0, 0, 0])
     types = [0] * 4

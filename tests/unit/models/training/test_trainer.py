@@ -21,6 +21,7 @@ from models.graphs.edits import EditRules, EditSpace
 from models.graphs.subgraphs import connected_subgraph, neighbours_of
 from models.training.batches import HELD_OUT_PAIRS, SUBGRAPH_NODES, Batches, split
 from models.training.detection import area_under_roc
+from models.training.early_stopping import MIN_GAIN, Plateau
 from models.training.progress import NonFiniteGradientError
 from models.training.trainer import Trainer
 from models.training.validation import pool_needed, predicted_validity
@@ -213,13 +214,38 @@ def test_training_stops_at_a_plateau_with_the_best_weights() -> None:
     training = trainer(recipe)
     state = finished(training)
     assert training.finished
-    # the first of ten measurements is the best there is: nothing is learnt
-    assert (training.step, training.steps) == (120, 400)
+    # the first of twenty measurements is as good as the next ones: nothing is learnt
+    assert (training.step, training.steps) == (60, 400)
     for name, value in training.denoiser().state_dict().items():
         assert torch.equal(value, state[f"plateau.best.{name}"])
     assert not list(training.run())
     patient = trainer(replace(recipe, patience=0, steps=20))
     assert sum(1 for _ in patient.run()) == 20
+
+
+def test_gains_add_up_and_the_best_weights_are_kept() -> None:
+    def plateau(*scores: float) -> tuple[Plateau, int]:
+        """The plateau, and after how many measurements it was reached; 0 for never."""
+        result = Plateau(2)
+        for place, score in enumerate(scores):
+            result.measured(score, {"score": torch.tensor(score)})
+            if result.reached:
+                return result, place + 1
+        return result, 0
+
+    slow = [0.6 * MIN_GAIN * step for step in range(8)]  # every second gain counts
+    assert plateau(*slow)[1] == 0
+    flat, at = plateau(0.5, 0.9, 0.9 + 0.4 * MIN_GAIN, 0.9 + 0.2 * MIN_GAIN, 5.0)
+    assert at == 4
+    assert float(flat.best["score"]) == pytest.approx(0.9 + 0.4 * MIN_GAIN)
+    again = Plateau(2)
+    again.load_state(flat.state(), CPU)
+    assert again.reached
+    assert torch.equal(again.best["score"], flat.best["score"])
+    never = Plateau(0)
+    for _ in range(5):
+        never.measured(0.0, {})
+    assert not never.reached
 
 
 def test_the_best_weights_survive_a_resumption() -> None:
