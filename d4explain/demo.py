@@ -40,16 +40,14 @@ from d4explain.stack.source_tree import python_command, python_environment
 MAX_RATIO = 0.3  # edits over edges
 TARGET_FLIP_RATE = 0.8
 GNN_NAME = "ba3motif"
-# The default has more. Here held-out validity was highest after about 200 of 1,000 steps.
-DENOISER_STEPS = 400
 
 
 @dataclass(frozen=True)
 class DemoOptions:
     out: Path
     data_dir: Path
-    graphs: int = 24
-    keep: bool = False  # reuse the data of the last demo
+    graphs: int
+    keep: bool  # reuse the data of the last demo
 
 
 @dataclass(frozen=True)
@@ -160,7 +158,6 @@ class Demo:
                 inputs.dataset_id,
                 inputs.heldout,
                 constraints={"max_ratio": MAX_RATIO},
-                denoiser={"steps": DENOISER_STEPS},
             )
             with self._bars() as bars:
                 result = client.result(explanation, wait_for="provisional", on_progress=bars)

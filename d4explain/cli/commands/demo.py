@@ -18,7 +18,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for results and drawings.")] = Path(
         "demo-results"
     ),
-    graphs: Annotated[int, typer.Option(min=1, help="Number of held-out graphs to explain.")] = 24,
+    graphs: Annotated[int, typer.Option(min=1, help="Number of held-out graphs to explain.")] = 12,
     keep: Annotated[
         bool, typer.Option("--keep", help="Reuse the denoisers of the last demo if they fit.")
     ] = False,
