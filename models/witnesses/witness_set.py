@@ -27,7 +27,7 @@ MIN_AGREEMENT = 0.7  # a witness that agrees less often with the GNN answers ano
 MAX_GRAPHS = 4000  # more graphs hardly change a witness
 _MAX_DEPTH = 3
 _TRAINED_SHARE = 0.85  # the rest selects the epoch and measures the agreement
-_MIN_STEPS, _MIN_EPOCHS = 300, 30
+_MIN_STEPS, _MIN_EPOCHS = 600, 30
 
 Labels = Literal["gnn", "true"]
 

@@ -27,7 +27,7 @@ VERSION = 3
 # Sizes of the training in `models.witnesses`, which needs torch.
 WITNESSES = 15
 MAX_GRAPHS = 4000
-_MIN_STEPS, _EPOCHS = 300, 30
+_MIN_STEPS, _EPOCHS = 600, 30
 
 
 def training_seconds(graph_count: int, mean_size: float) -> float:
