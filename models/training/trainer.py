@@ -28,8 +28,7 @@ from models.training.step import NoisyBatch, StepLosses, add_gradients
 from models.training.training_inputs import are_marked, frozen_copy
 from models.training.validation import pool_needed
 
-MEASUREMENTS = 20  # per training, on held-out graphs
-MIN_INTERVAL = 20  # steps between two measurements
+MEASURED_EVERY = 50  # steps between two measurements on held-out graphs
 MAX_GRADIENT_NORM = 1.0
 EMA = 0.99  # decay of the averaged weights
 
@@ -193,8 +192,7 @@ class Trainer:
         average(averages, list(named.values()), self.step)
 
     def _measures_now(self) -> bool:
-        every = max(MIN_INTERVAL, self._recipe.steps // MEASUREMENTS)
-        return self.step == self.steps or self.step % every == 0
+        return self.step == self.steps or self.step % MEASURED_EVERY == 0
 
     def _measure(self) -> None:
         """Measures the averaged weights on held-out graphs and keeps the best."""
