@@ -177,7 +177,7 @@ def test_workers_become_ready(up: Up) -> None:
         response = up.readyz()
         return response is not None and bool(response["checks"]["workers"]["ok"])
 
-    assert eventually(workers_ready, 30)
+    assert eventually(workers_ready, 90)  # other tests start processes at the same time
     assert eventually(lambda: "workers are ready" in up.output.read_text())
 
 

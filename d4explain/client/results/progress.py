@@ -92,7 +92,7 @@ class _NotebookBar:
         self._handle: Any = None
 
     def __call__(self, job: Job, seconds: float) -> None:
-        from IPython.display import HTML, display  # type: ignore[import-not-found] # noqa: PLC0415
+        from IPython.display import HTML, display  # noqa: PLC0415
 
         content = HTML(bar_html(job, seconds))
         if self._handle is None:
