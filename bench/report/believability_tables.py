@@ -61,10 +61,11 @@ def _with_range(rows: Sequence[Row], key: str, value: float | None) -> str | Non
     """One seed: its 95 % interval over instances. Several: the lowest and the highest seed."""
     if value is None:
         return None
-    values = [row[key] for row in rows if row.get(key) is not None]
+    measured = [row for row in rows if row.get(key) is not None]
+    values = [row[key] for row in measured]
     low, high = min(values), max(values)
-    if len(values) == 1:
-        low, high = rows[0][f"{key}_low"], rows[0][f"{key}_high"]
+    if len(measured) == 1:
+        low, high = measured[0][f"{key}_low"], measured[0][f"{key}_high"]
     return f"{value:.3f} ({low:.2f} to {high:.2f})"
 
 

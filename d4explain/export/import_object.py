@@ -52,10 +52,13 @@ def _import_file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     _prepend_to_path(path.parent)
+    arguments, sys.argv = sys.argv, [str(path)]  # those of the command are not for the file
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise CommandError(f"{path} cannot be run: {type(error).__name__}: {error}") from error
+    finally:
+        sys.argv = arguments
     return module
 
 

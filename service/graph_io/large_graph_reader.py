@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
 from service.graph_io.schemas import MAX_FLOAT32, Feature
-from service.graph_io.unread_attributes import InputWarnings, is_feature_name
+from service.graph_io.unread_attributes import InputWarnings, is_edge_value, is_feature_name
 from service.http.faults import Fault, InvalidRequestError, faults_of, reject, too_many
 from service.http.json_bodies import MalformedJsonError, parse_json
 from service.schemas import Body
@@ -117,9 +117,8 @@ def _read_npz(
 def _check_unread(members: list[str], warnings: InputWarnings) -> None:
     """Refuses arrays that would change what the GNN computes; others are left out."""
     names = [member.removesuffix(".npy") for member in members]
-    for name in ("edge_attr", "edge_weight"):
-        if name in names:
-            reject(f"/{name}", "is not read: edges of large graphs have no attributes or weights")
+    for name in filter(is_edge_value, names):
+        reject(f"/{name}", "is not read: edges of large graphs have no attributes or weights")
     if "x" not in names and (features := [name for name in names if is_feature_name(name)]):
         reject(f"/{features[0]}", "is not read; the features of nodes are called `x`")
     warnings.add_unread("graph", (name for name in names if name not in ("edge_index", "x")))

@@ -88,12 +88,16 @@ def _check_parts(
         first = next(position for position, one in enumerate(parts) if name in one)
         pointer = f"{at}/{first}/{name}"
         if part == "node":
-            _check_feature_name(name, pointer, "x" in names, faults)
+            _check_feature_name(name, pointer, _is_given(parts, "x"), faults)
         elif name in _WEIGHTS:
             _check_weights([one.get(name) for one in parts], pointer, expected, faults)
         else:
-            _check_edge_name(name, pointer, "edge_attr" in names, expected, faults)
+            _check_edge_name(name, pointer, _is_given(parts, "edge_attr"), expected, faults)
     warnings.add_unread(part, (name for name in unread if name not in _WEIGHTS))
+
+
+def _is_given(parts: list[dict[str, object]], name: str) -> bool:
+    return any(one.get(name) is not None for one in parts)
 
 
 def _check_pyg(
@@ -110,11 +114,17 @@ def _check_pyg(
             listed = values if isinstance(values, list) else [values]
             _check_weights(listed, f"{at}/{name}", expected, faults)
         elif name.lower() in _EDGE_ATTRIBUTES - _OTHER_WORDS:
-            _check_edge_name(name, f"{at}/{name}", "edge_attr" in raw, expected, faults)
+            has_attributes = raw.get("edge_attr") is not None
+            _check_edge_name(name, f"{at}/{name}", has_attributes, expected, faults)
         else:
-            _check_feature_name(name, f"{at}/{name}", "x" in raw, faults)
+            _check_feature_name(name, f"{at}/{name}", raw.get("x") is not None, faults)
     left_out = (name for name in unread if name not in _WEIGHTS and name != "directed")
     warnings.add_unread("graph", left_out)
+
+
+def is_edge_value(name: str) -> bool:
+    """Whether an array of this name holds weights or attributes of edges."""
+    return name in _WEIGHTS or name.lower() in {"edge_attr"} | _EDGE_ATTRIBUTES - _OTHER_WORDS
 
 
 def is_feature_name(name: str) -> bool:

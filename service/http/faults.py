@@ -87,7 +87,8 @@ def shown(value: object) -> str:
         return json.dumps(value)
     if isinstance(value, int):
         return str(value) if abs(value) < _MAX_SHOWN else "a number of more than 18 digits"
-    return f"a {kind_of(value)}"
+    kind = kind_of(value)
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 def too_many(sent: int, what: str, allowed: int) -> str:

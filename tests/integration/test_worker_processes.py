@@ -11,7 +11,7 @@ import sqlite3
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,14 +56,15 @@ class World:
     steps_per_second: float  # of a training here and now
     seed: int = 0
 
-    def train(self, seconds: float = SECONDS) -> str:
+    def train(self, seconds: float = SECONDS, objective: str = "class") -> str:
+        """Trains for about this time; a training for counterfactuals may stop early."""
         self.seed += 1  # another seed is another denoiser
         with self.stack.store.database.transaction() as session:
             _, job = denoisers.get_or_create(
                 session,
                 gnn=self.gnn,
                 dataset=self.dataset,
-                objective="counterfactual",
+                objective=objective,
                 config=DenoiserConfig(
                     steps=round(seconds * self.steps_per_second), seed=self.seed, **SMALL
                 ),
@@ -195,7 +196,7 @@ def world(stack: Stack, edge_counter: EdgeCounter) -> World:
 
 def measured_speed(graphs: Sequence[CanonicalGraph]) -> float:
     """Steps per second of a training of the size used here, without the GNN."""
-    recipe = replace(recipe_for(Objective.COUNTERFACTUAL, **SMALL), predicts_effects=False)
+    recipe = recipe_for(Objective.CLASS, **SMALL)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -375,7 +376,7 @@ def test_a_worker_ignores_packages_of_the_current_folder(
 
 
 def trained(stack: Stack, world: World) -> Denoiser:
-    training = world.train(1)
+    training = world.train(1, "counterfactual")
     world.wait_for(training, JobState.SUCCEEDED)
     with stack.store.database.reading() as session:
         return denoisers.get(session, world.job(training).denoiser_id or "")

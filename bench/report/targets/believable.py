@@ -66,7 +66,9 @@ def _at_least(dataset: str, what: str, value: float | None, bound: float) -> Ver
     target = f"{what} ≥ {bound:g}"
     if value is None:
         return Verdict(COMMAND, dataset, target, "not measured", None)
-    return Verdict(COMMAND, dataset, target, f"{value:.3f}", value >= bound)
+    # More digits where rounding would contradict the verdict.
+    figures = f"{value:.5f}" if round(value, 3) == bound else f"{value:.3f}"
+    return Verdict(COMMAND, dataset, target, figures, value >= bound)
 
 
 def _half_of_greedy(dataset: str, ours: float | None, greedy: float | None) -> Verdict:

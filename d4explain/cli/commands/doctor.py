@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from d4explain.cli.doctor_checks import Status, run_checks
@@ -19,7 +20,7 @@ def doctor(as_json: Json = False, url: Url = None) -> None:
     else:
         table = Table("", "check", "result", box=None, pad_edge=False)
         for check in checks:
-            table.add_row(SYMBOLS[check.status], check.name, check.detail)
+            table.add_row(SYMBOLS[check.status], check.name, escape(check.detail))
         output().print(table)
     if any(check.status is Status.FAILED for check in checks):
         raise typer.Exit(ExitCode.ERROR)

@@ -57,7 +57,9 @@ def _require_one(graphs: list[dict[str, Any]], option: str) -> None:
 def _node_id(graph: dict[str, Any], text: str, option: str) -> NodeId:
     if "smiles" in graph or ("edge_index" in graph and graph.get("node_ids") is None):
         return _number(text, option, "this graph")
-    graph_node_ids = graph.get("node_ids") or [item.get("id") for item in graph.get("nodes", [])]
+    graph_node_ids = graph.get("node_ids") or [
+        item.get("id") for item in graph.get("nodes", []) if isinstance(item, dict)
+    ]
     for node_id in graph_node_ids:
         if str(node_id) == text:
             matching: NodeId = node_id

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -35,8 +35,20 @@ def load_model_and_graphs(model: str, graphs: str) -> tuple[Any, Any]:
         documents = graphs_in(read_json(Path(graphs)), Path(graphs))
         return load_model(model), documents
     imported_model, imported_graphs = _import(model, graphs)
-    samples = imported_graphs() if callable(imported_graphs) else imported_graphs
-    return _model(model, imported_model), samples
+    return _model(model, imported_model), _samples(graphs, imported_graphs)
+
+
+def _samples(text: str, imported: object) -> Any:
+    """Graphs, or what a function without arguments returns; PyG's graphs are callable, too."""
+    is_graph = hasattr(imported, "edge_index") or hasattr(imported, "to_data_list")
+    return _called(text, imported) if callable(imported) and not is_graph else imported
+
+
+def _called(text: str, function: Callable[[], Any]) -> Any:
+    try:
+        return function()
+    except Exception as error:
+        raise CommandError(f"{text}() failed: {type(error).__name__}: {error}") from error
 
 
 def _import(*texts: str) -> list[object]:
@@ -54,7 +66,7 @@ def _model(text: str, imported: object) -> Any:
 
     loaded = imported
     if not isinstance(loaded, nn.Module) and callable(loaded):
-        loaded = loaded()
+        loaded = _called(text, loaded)
     if not isinstance(loaded, nn.Module):
         raise CommandError(f"{text} is a {type(loaded).__name__}, not a torch.nn.Module")
     return loaded

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,11 +44,14 @@ def wait_and_show(
     """Show the awaited answer, and the drawing of this very answer."""
     answers = client.answers(explanation)
     messages().print(f"[dim]waiting for {explanation.id}", soft_wrap=True)
+    timeout, started = shown.timeout, time.monotonic()
     try:
         with JobProgressBars(messages()) as bars:
             if shown.wait_for is Stage.FINAL:
-                _show_first(answers, bars, class_names, shown.timeout)
-            answers.wait(shown.timeout, bars, shown.wait_for.value)
+                _show_first(answers, bars, class_names, timeout)
+            if timeout is not None:
+                timeout = max(0.0, timeout - (time.monotonic() - started))
+            answers.wait(timeout, bars, shown.wait_for.value)
     except WaitTimeoutError as error:
         error.hint = f"`d4explain explanations watch {explanation.id}` waits for it again"
         raise

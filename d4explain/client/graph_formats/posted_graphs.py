@@ -73,7 +73,7 @@ def _is_dataset(graphs: Any) -> bool:
 def _from_pyg(data: Any) -> dict[str, Any]:
     """The fields that a GNN reads, and its labels; masks and positions are left out."""
     weights = _plain(getattr(data, "edge_weight", None))
-    if weights is not None and any(weight != 1 for weight in weights):
+    if weights is not None and any(weight not in (1, [1]) for weight in weights):
         raise GraphFormatError(
             "the graph has edge_weight, which the API does not read; GNNs with edge features read "
             "edge_attr: move the weights there, or remove them"
