@@ -8,7 +8,7 @@ import typer
 from d4explain.cli.input.files import graphs_in, read_json
 from d4explain.cli.options import Json, Limit, Url
 from d4explain.cli.output.resource_tables import print_fields, print_list, short_time
-from d4explain.cli.output.terminal import print_json, print_line
+from d4explain.cli.output.terminal import print_json, print_line, print_warnings
 from d4explain.client.client import Client
 
 app = typer.Typer(help="Create, list, show and delete reference sets.", no_args_is_help=True)
@@ -31,6 +31,7 @@ def create(
     documents = graphs_in(read_json(graphs), graphs)
     with Client(url) as client:
         created = client.create_dataset(name, documents, gnn)
+    print_warnings(created.warnings)
     if as_json:
         print_json(created)
         return

@@ -7,7 +7,7 @@ import typer
 
 from d4explain.cli.input.files import require_file
 from d4explain.cli.options import Json, Url
-from d4explain.cli.output.terminal import print_json, print_line
+from d4explain.cli.output.terminal import print_json, print_line, print_warnings
 from d4explain.client.client import Client
 from d4explain.errors import CommandError
 
@@ -41,6 +41,7 @@ def upload(
             dataset = client.upload_large_graph(name, graph, features)
         except (ValueError, OSError) as error:
             raise CommandError(str(error)) from error
+    print_warnings(dataset.warnings)
     if as_json:
         print_json(dataset)
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from pydantic_core import to_json
@@ -29,6 +30,12 @@ def messages() -> Console:
 def print_line(text: str) -> None:
     """A result of one line, which is not wrapped."""
     output().print(text, markup=False, soft_wrap=True)
+
+
+def print_warnings(texts: Iterable[str]) -> None:
+    """What the API left out of posted graphs, on stderr."""
+    for text in texts:
+        messages().print(f"warning: {text}", markup=False, style="yellow", soft_wrap=True)
 
 
 def print_json(value: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -43,6 +44,15 @@ async def _predict(
     answer = await transport.send("POST", path, json=body)
     response = Predictions.model_validate(answer.json())
     if response.predictions is not None:
+        _warn(response.warnings)
         return response.predictions
     job = await wait_for_job(transport, response.job.id)
-    return PredictionResult.model_validate(job.result).predictions
+    result = PredictionResult.model_validate(job.result)
+    _warn(result.warnings)
+    return result.predictions
+
+
+def _warn(texts: Sequence[str]) -> None:
+    """Predictions are plain values, so what the API left out of the graphs becomes a warning."""
+    for text in texts:
+        warnings.warn(text, stacklevel=2)

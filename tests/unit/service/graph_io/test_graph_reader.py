@@ -316,3 +316,17 @@ def test_edge_attributes_hold_what_the_layers_of_the_gnn_read():
         with pytest.raises(InvalidRequestError, match=message):
             read({**PATH, "edge_attr": [[3, 0.5], row]}, features)
     assert read({**PATH, "edge_attr": [[3, 0.5], [0, 0]]}, features).edge_attr
+
+
+@pytest.mark.parametrize(
+    ("graph", "at"),
+    [
+        ({"x": None, "features": [[2.0]], "edge_index": [[], []], "num_nodes": 1}, "/features"),
+        ({"nodes": [{"id": 0, "x": None, "features": [2.0]}], "edges": []}, "/nodes/0/features"),
+    ],
+)
+def test_empty_features_do_not_hide_features_of_another_name(graph, at):
+    with pytest.raises(InvalidRequestError) as rejected:
+        read(graph, ExpectedFeatures(1, "the GNN"))
+    assert rejected.value.faults[0].at == f"/graph{at}"
+    assert "called `x`" in rejected.value.faults[0].detail
