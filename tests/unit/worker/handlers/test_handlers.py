@@ -377,11 +377,11 @@ def slowly(handler: Handler) -> Handler:
 
 
 def test_the_time_limit_of_a_training_covers_all_attempts(tmp_path: Path) -> None:
-    with opened(tmp_path, job_time_limit_seconds=0.5) as store:
+    with opened(tmp_path, job_time_limit_seconds=2.0) as store:
         world = world_in(store)
         denoiser, job = world.denoiser("class", DenoiserConfig(steps=100_000, hidden=4, blocks=1))
         attempts = 0
-        while not world.run(job.id, shut_down_after(0.2)).finished_at:
+        while not world.run(job.id, shut_down_after(0.4)).finished_at:
             attempts += 1
             assert attempts < 20
         ended = world.job(job.id)
