@@ -24,7 +24,7 @@ _SCREENED_GRAPHS = 16  # class graphs in which every visited graph is searched
 _COUNTED = 40  # visited graphs that are counted in all graphs of the search half
 _SHORTLIST = 36  # patterns whose evidence is measured
 _SAME_GRAPHS = 0.9  # overlap from which two patterns occur in the same graphs
-_MOST_ALIKE = 4  # shortlisted variants of a pattern that occur in the same graphs
+_MOST_ALIKE = 4  # shortlisted variants of a pattern, not larger, that occur in the same graphs
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def shortlisted(
     ]
     new = {code: place for code, place in visited.items() if code not in set(mined_code)}
     candidates = from_data + _from_chains(pool, list(new.values()), reference)
-    return _best(candidates, quick, reference)
+    return shortlist(candidates, quick, reference)
 
 
 def _visited_by_code(pool: Pool | None, reference: ReferenceGraphs) -> dict[int, int]:
@@ -99,12 +99,13 @@ def _from_chains(
     ]
 
 
-def _best(
+def shortlist(
     candidates: Sequence[Candidate], quick: EffectMeter, reference: ReferenceGraphs
 ) -> list[Candidate]:
     """Those that explain further graphs, then in turn those of large contrast and of large gap.
 
     Many patterns differ by a branch and occur in the same graphs; only a few of these are taken.
+    Larger variants do not keep a pattern out.
     """
     half = reference.search
     candidates = [one for one in candidates if one.counted.contrast > 0]
@@ -129,7 +130,8 @@ def _best(
         if len(chosen) == _SHORTLIST:
             break
         alike = sum(
-            _overlap(own, other.counted) >= _SAME_GRAPHS
+            other.graph.node_count <= own.graph.node_count
+            and _overlap(own, other.counted) >= _SAME_GRAPHS
             and are_variants(own.graph, other.graph, reference)
             for other in chosen
         )

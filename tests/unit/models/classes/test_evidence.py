@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from d4explain.gnn.graphs import Graph
+from models.classes.candidates import Candidate, shortlist
 from models.classes.effects import Change, Effect, EffectMeter
-from models.classes.mining import mined_patterns, typed_codes
+from models.classes.mining import CountedPattern, mined_patterns, typed_codes
 from models.classes.ranking import RankedPattern, ranking
 from models.classes.reference_graphs import ReferenceGraphs
 from models.graphs.subgraph_matching import Pattern
@@ -140,6 +141,31 @@ def test_a_quick_meter_estimates_the_same_insertion() -> None:
         assert change is not None
         assert change.mean == pytest.approx(4.0, abs=1e-4)
         assert change.graphs >= at_least
+
+
+class LargerIsBetter(EffectMeter):
+    """Its effect is the number of nodes."""
+
+    def inserted(self, graph: Graph, occurrences: dict[int, list[int]]) -> Change | None:
+        return Change(float(graph.node_count), 0.1, 30)
+
+
+def test_larger_variants_do_not_keep_a_pattern_off_the_shortlist() -> None:
+    own = reference()
+    quick = LargerIsBetter(
+        edge_counter(8.5), 1, own.search, generator=torch.Generator(), device=CPU, is_quick=True
+    )
+    tails = [[(place, 5)] for place in (0, 2, 4)] + [[(place, 5), (5, 6)] for place in (0, 2, 4)]
+    graphs = [graph_of(5 + len(tail), [*HOUSE, *tail]) for tail in tails]
+    everywhere = frozenset(range(own.search.in_class.count))
+    candidates = [
+        Candidate(
+            CountedPattern(graph, own.pattern(graph), everywhere, frozenset(), 1.0), ("data",), None
+        )
+        for graph in [*graphs, graph_of(5, HOUSE)]
+    ]
+    chosen = [one.graph.node_count for one in shortlist(candidates, quick, own)]
+    assert 5 in chosen
 
 
 def ranked(*patterns: tuple[int, int, set[int], set[int], float]) -> list[int]:
