@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +12,8 @@ from d4explain.client.operations.resource_paths import GnnReference, gnn_path, r
 from d4explain.client.resources import Predictions
 from d4explain.client.transport.http_transport import HttpTransport
 from d4explain.contracts.results import NodeId, NodePredictions, Prediction, PredictionResult
+
+_log = logging.getLogger("d4explain")
 
 
 async def predict_graphs(
@@ -53,6 +55,6 @@ async def _predict(
 
 
 def _warn(texts: Sequence[str]) -> None:
-    """Predictions are plain values, so what the API left out of the graphs becomes a warning."""
+    """Predictions are plain values, so what the API left out of the graphs is logged."""
     for text in texts:
-        warnings.warn(text, stacklevel=2)
+        _log.warning(text)
