@@ -96,6 +96,7 @@ def show(
             "sha256": found.sha256,
         }
     )
+    print_warnings(found.warnings)
 
 
 @app.command("delete")

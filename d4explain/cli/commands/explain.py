@@ -63,8 +63,13 @@ def explain(
             hint="give a GRAPH file, a --smiles, a --class, or the --node of a large graph",
         )
     require_folder_of(svg)
+    source = context.get_parameter_source("wait_for")
+    awaited = wait_for if source is not None and source.name == "COMMANDLINE" else None
+    of_answers = {"svg": svg, "timeout": timeout, "wait_for": awaited}
+    if dry_run:
+        refuse({**of_answers, "no_wait": no_wait}, "for an answer, which --dry-run omits")
     if no_wait:
-        refuse({"svg": svg, "timeout": timeout}, "for an answer, which --no-wait does not await")
+        refuse(of_answers, "for an answer, which --no-wait does not await")
     is_class = graph is None and not smiles and not node
     graphs = read_graphs(graph, smiles)
     # Most options are read here, by their names.

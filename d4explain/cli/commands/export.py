@@ -5,10 +5,12 @@ from typing import Annotated
 
 import typer
 
+from d4explain.cli.input.files import write_file
 from d4explain.cli.input.user_objects import load_model, split_names, user_code
 from d4explain.cli.options import Json
 from d4explain.cli.output.terminal import output, print_json
 from d4explain.contracts.gnn_archive import SPEC, WEIGHTS, write_archive
+from d4explain.errors import CommandError
 
 
 def export(
@@ -43,11 +45,14 @@ def export(
         from d4explain.export.exporter import export as export_model  # noqa: PLC0415 - loads torch
 
         names = split_names(class_names)
-        exported = export_model(loaded, out, names, features=features, output=head)
+        try:
+            exported = export_model(loaded, out, names, features=features, output=head)
+        except OSError as error:
+            raise CommandError(f"{out} cannot be written: {error.strerror}") from error
     zipped = out / "gnn.zip" if archive else None
     if zipped is not None:
         members = {SPEC: exported.spec.read_bytes(), WEIGHTS: exported.weights.read_bytes()}
-        zipped.write_bytes(write_archive(members))
+        write_file(zipped, write_archive(members))
     if as_json:
         print_json({**vars(exported), "archive": zipped})
         return

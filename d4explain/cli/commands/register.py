@@ -117,7 +117,10 @@ def _from_python(client: Client, model: str, samples: str | None, **fields: Any)
     with user_code():
         loaded, graphs = load_model_and_graphs(model, samples)
         messages().print("[dim]exporting, checking and uploading", soft_wrap=True)
-        return client.register(loaded, graphs, **fields)
+        try:
+            return client.register(loaded, graphs, **fields)
+        except RejectedGnnError as error:
+            return error.gnn  # shown with its probe, as one of a spec
 
 
 def _from_files(

@@ -42,9 +42,13 @@ def read_json(path: Path) -> Any:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise CommandError(f"{path} cannot be read: {reason}") from error
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=_refuse_constant)
     except ValueError as error:
         raise CommandError(f"{path} is not JSON: {error}") from error
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"it contains {name}; numbers must be finite")
 
 
 def read_object(path: Path) -> dict[str, Any]:

@@ -52,6 +52,9 @@ def _called(text: str, function: Callable[[], Any]) -> Any:
 
 
 def _import(*texts: str) -> list[object]:
+    # Reporting an error needs the client, and the file's folder is soon first on sys.path.
+    import d4explain.client.errors  # noqa: F401, PLC0415
+
     try:
         # Importing torch takes seconds, and the base install does not have it.
         from d4explain.export.import_object import import_objects  # noqa: PLC0415

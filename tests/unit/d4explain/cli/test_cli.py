@@ -98,6 +98,7 @@ def test_an_unreachable_server_is_reported_with_its_address(
     [
         (None, "cannot be read: No such file"),
         ("{", "is not JSON"),
+        ('{"nodes": [{"id": 0, "x": [NaN]}]}', "is not JSON: it contains NaN"),
         ("[]", "contains no graph"),
         ('"graph"', "contains no graph"),
     ],
@@ -411,6 +412,9 @@ def test_a_class_is_a_name_or_else_a_number(
         (("--class", "1", "--dry-run"), "--dry-run is for graphs and nodes, not for a class"),
         (("g.json", "--example-count", "3"), "--example-count is for a class, not for graphs"),
         (("g.json", "--svg", "x.svg", "--no-wait"), "--svg is for an answer"),
+        (("g.json", "--wait-for", "final", "--no-wait"), "--wait-for is for an answer"),
+        (("g.json", "--timeout", "9", "--dry-run"), "--timeout is for an answer"),
+        (("g.json", "--no-wait", "--dry-run"), "--no-wait is for an answer"),
         (("g.json", "--svg", "none/x.svg"), "there is no folder none"),
         (("g.json", "--svg", "."), "it is a folder"),
         (("g.json", "--frozen-edge", "1"), "it should be A:B"),
