@@ -1,0 +1,12 @@
+"""What an API key may do."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Scope(StrEnum):
+    READ = "read"  # read everything of the tenant
+    EXPLAIN = "explain"  # ask for explanations and predictions, cancel and retry jobs
+    REGISTER = "register"  # register and delete GNNs, reference sets and denoisers
+    ADMIN = "admin"  # keys, webhooks, retention and the audit log
