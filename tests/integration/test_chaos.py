@@ -19,7 +19,7 @@ from store.database.tables import Job
 from store.jobs import EventType, JobState
 
 if TYPE_CHECKING:
-    from conftest import EdgeCounter, Stack
+    from tests.processes import EdgeCounter, Stack
 
 PREDICTIONS, TRAININGS = 60, 12
 SECONDS_OF_CHAOS = 60.0

@@ -4,36 +4,22 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import shutil
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
 import numpy as np
 
+from tests.processes import fill_disk
+
 if TYPE_CHECKING:
-    from conftest import EdgeCounter, Stack
+    from tests.processes import EdgeCounter, Stack
 
 GRAPH = {
     "nodes": [{"id": "a", "x": [1.0]}, {"id": "b", "x": [1.0]}],
     "edges": [{"source": "a", "target": "b"}],
 }
-
-
-def fill(folder: Path, leave: int = 0) -> Path:
-    """Writes a file until only `leave` bytes are free on the disk."""
-    filler = folder / "filler"
-    with open(filler, "wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(b"\0" * 65536)
-        except OSError:
-            pass
-        file.truncate(file.tell() - leave)
-        os.fsync(file.fileno())
-    return filler
 
 
 def test_a_full_disk_refuses_work_until_space_is_freed(
@@ -52,7 +38,7 @@ def test_a_full_disk_refuses_work_until_space_is_freed(
         assert registered.status_code == 202, registered.text
         gnn = f"/v1/gnns/{registered.json()['id']}"
 
-        filler = fill(stack.settings.data_dir)
+        filler = fill_disk(stack.settings.data_dir)
         kept = {path for path in stack.settings.data_dir.rglob("*") if path.is_file()}
         for attempt in range(5):
             refused = client.post("/v1/datasets", json={**dataset, "name": f"set {attempt}"})
@@ -90,7 +76,7 @@ def test_an_upload_that_does_not_fit_leaves_nothing_behind(small_disk_stack: Sta
     """40 MB of features with 34 MiB free: the write fails halfway."""
     stack = small_disk_stack
     api = stack.start_service()
-    filler = fill(stack.settings.data_dir, leave=34 * 2**20)
+    filler = fill_disk(stack.settings.data_dir, leave=34 * 2**20)
     assert 33 < shutil.disk_usage(stack.settings.data_dir).free / 2**20 < 35
     upload = io.BytesIO()
     features = np.zeros((10_000, 1000), np.float32)

@@ -16,7 +16,7 @@ from d4explain.contracts.job_states import GnnState
 from store.settings import Settings
 
 if TYPE_CHECKING:
-    from conftest import EdgeCounter, Stack
+    from tests.processes import EdgeCounter, Stack
 
 NODES = 1100
 QUICK = {"steps": 10, "hidden": 4, "blocks": 1}

@@ -14,7 +14,7 @@ import pytest
 from d4explain.contracts.job_states import JobState
 
 if TYPE_CHECKING:
-    from conftest import EdgeCounter, ServiceProcess, Stack
+    from tests.processes import EdgeCounter, ServiceProcess, Stack
 
 # Tests run beside others; the target on an idle machine is 3 s:
 # `python -m bench speed --part first-answer`.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 if TYPE_CHECKING:
-    from conftest import EdgeCounter, Stack
+    from tests.processes import EdgeCounter, Stack
 
 
 def ring(nodes: int, *chords: tuple[int, int]) -> dict[str, Any]:

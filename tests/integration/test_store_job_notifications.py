@@ -15,7 +15,7 @@ from store.queue.job_notifications import JobNotifications
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conftest import Stack
+    from tests.processes import Stack
 
 
 def received_by(notifications: JobNotifications, publish: Callable[[], None]) -> set[str]:

@@ -12,7 +12,7 @@ from d4explain.contracts.job_states import JobKind
 from store.database.tables import Explanation, Job, JobEvent
 
 if TYPE_CHECKING:
-    from conftest import Stack
+    from tests.processes import Stack
 
 CLIENTS = 8
 ACCEPTED_BEFORE_KILL = 25

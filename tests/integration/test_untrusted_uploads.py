@@ -27,7 +27,7 @@ from d4explain.contracts.gnn_archive import SPEC, WEIGHTS, write_archive
 from d4explain.contracts.job_states import GnnState
 
 if TYPE_CHECKING:
-    from conftest import EdgeCounter, Stack, WorkerProcess
+    from tests.processes import EdgeCounter, Stack, WorkerProcess
 
 QUICK = {"steps": 10, "hidden": 4, "blocks": 1}
 MAX_CPU_SECONDS = 1.0  # of the service; CPU time does not depend on other processes

@@ -40,7 +40,7 @@ from store.queue.dispatcher import Dispatcher
 from worker.loading.graph_conversion import graph_of
 
 if TYPE_CHECKING:
-    from conftest import EdgeCounter, Stack, WorkerProcess
+    from tests.processes import EdgeCounter, Stack, WorkerProcess
 
 SECONDS = 8.0  # of training: enough for several checkpoints and an interruption
 SMALL = {"hidden": 4, "blocks": 1}
