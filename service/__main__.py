@@ -24,7 +24,7 @@ from service.context import CONNECTIONS, Context
 from service.http.admission import Capacity
 from service.http.server_protocol import BoundedHttpProtocol
 from store.database import schema
-from store.errors import SchemaMismatch, SettingsError
+from store.errors import ManyMachines, SchemaMismatch, SettingsError
 from store.logs import configure
 from store.queue.dispatcher import Dispatcher
 from store.queue.job_notifications import JobNotifications
@@ -70,7 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
     except SchemaMismatch as error:
         print(f"service: {error}", file=sys.stderr)
         return schema.EXIT_CODE
-    except (SQLAlchemyError, OSError) as error:
+    except (ManyMachines, SQLAlchemyError, OSError) as error:
         print(f"service: cannot open the database: {error}", file=sys.stderr)
         return 1
     with opened_store as store:

@@ -56,6 +56,36 @@ def queue_counts(session: Session) -> dict[Queue, QueueCounts]:
     }
 
 
+@dataclass(frozen=True)
+class UnknownFormat:
+    """Queued jobs that no live worker of their queue can read."""
+
+    queue: Queue
+    format: int
+    count: int
+    newest_known: int
+
+
+def unknown_formats(session: Session, live: list[Worker]) -> list[UnknownFormat]:
+    """Queues without any worker are left out: they have another problem."""
+    known = {
+        queue: max(worker.job_format for worker in live if queue in worker.queues.split(","))
+        for queue, count in served_queues(live).items()
+        if count
+    }
+    rows = session.execute(
+        select(Job.queue, Job.format, func.count())
+        .where(Job.state == JobState.QUEUED, ~Job.is_blocked)
+        .group_by(Job.queue, Job.format)
+        .order_by(Job.queue, Job.format)
+    )
+    return [
+        UnknownFormat(queue, format_, count, known[queue])
+        for queue, format_, count in rows
+        if queue in known and format_ > known[queue]
+    ]
+
+
 def live_workers(session: Session) -> list[Worker]:
     return workers.live(session)
 

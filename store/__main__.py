@@ -1,4 +1,4 @@
-"""`python -m store migrate`: migrates the database to the schema of this program."""
+"""`python -m store COMMAND`: maintains the database and the artifacts."""
 
 from __future__ import annotations
 
@@ -9,39 +9,61 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from store.database import schema
 from store.database.sessions import Database
-from store.errors import SchemaMismatch, SettingsError
+from store.errors import Conflict, SchemaMismatch, SettingsError
 from store.settings import Settings
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m store", description="Maintains the store.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    commands.add_parser(
-        "migrate",
-        help="migrate the database to this version; run it once before you start new APIs and "
-        "workers",
-    )
-    parser.parse_args(arguments)
+    options = _parser().parse_args(arguments)
     try:
         settings = Settings.from_environment()
     except SettingsError as error:
         print(f"store: {error}", file=sys.stderr)
         return 2
     try:
-        database = Database(settings.database_url)
-        try:
-            database.migrate()
-        finally:
-            database.close()
+        _migrate(settings, options)
     except SchemaMismatch as error:
         print(f"store: {error}", file=sys.stderr)
         return schema.EXIT_CODE
+    except Conflict as error:
+        print(f"store: {error}", file=sys.stderr)
+        return 1
     except (SQLAlchemyError, OSError) as error:
         reason = str(error).splitlines()[0]
         print(f"store: the database cannot be opened: {reason}", file=sys.stderr)
         return 1
-    print(f"store: the database has schema {schema.newest()}")
     return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m store", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    migrate = commands.add_parser(
+        "migrate",
+        help="migrate the database to this version; run it once before you start new APIs and "
+        "workers",
+    )
+    migrate.add_argument("--to", metavar="SCHEMA", help="an earlier schema, for example 0009")
+    migrate.add_argument(
+        "--sql", action="store_true", help="print the SQL for PostgreSQL and change nothing"
+    )
+    migrate.add_argument(
+        "--discard", action="store_true", help="remove what an earlier schema cannot hold"
+    )
+    return parser
+
+
+def _migrate(settings: Settings, options: argparse.Namespace) -> None:
+    database = Database(settings.database_url)
+    try:
+        if options.sql:
+            print(schema.statements(database.engine, options.to), end="")
+            return
+        for loss in database.migrate(options.to, discard=options.discard):
+            print(f"store: removed {loss}")
+        print(f"store: the database has schema {options.to or schema.newest()}")
+    finally:
+        database.close()
 
 
 if __name__ == "__main__":

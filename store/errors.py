@@ -49,6 +49,17 @@ class SchemaMismatch(DomainError):
     """The database has the schema of another version of this program."""
 
 
+class ManyMachines(DomainError):
+    """A SQLite database is used by processes of several machines."""
+
+    def __init__(self, worker: str) -> None:
+        super().__init__(
+            f"the database is a SQLite file, but worker {worker} uses it on another machine; "
+            "SQLite serves one machine: set D4_DATABASE_URL to a PostgreSQL database. If this "
+            "machine has just started, wait half a minute"
+        )
+
+
 class LeaseLost(DomainError):
     """Another attempt holds the job, or the job has ended: this attempt must not write."""
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -36,6 +38,9 @@ def _require_broker_scheme(url: str | None) -> str | None:
     if url is not None and not url.startswith(_BROKER_SCHEMES):
         raise ValueError(f"must begin with one of {', '.join(_BROKER_SCHEMES)}")
     return url
+
+
+_LOOPBACK = re.compile(r"localhost|127(\.\d+){3}|::1|")  # a socket has no host
 
 
 def _absolute(folder: Path) -> Path:
@@ -86,7 +91,7 @@ class Settings(BaseSettings):
     redis_url: Annotated[str | None, AfterValidator(_require_broker_scheme)] = _setting(
         None,
         "Broker URL: `redis://`, `rediss://` or `redis+socket://`. Each deployment needs its own "
-        "database number.",
+        "database number. With SQLite, the broker must be on this machine.",
         shown="none; `d4explain up` starts a broker",
     )
     artifacts: str = _setting(
@@ -194,6 +199,18 @@ class Settings(BaseSettings):
     @classmethod
     def _default_database_url(cls, url: str, info: ValidationInfo) -> str:
         return url or f"sqlite:///{info.data['data_dir'] / 'd4explain.sqlite'}"
+
+    @field_validator("redis_url")
+    @classmethod
+    def _refuse_remote_sqlite(cls, url: str | None, info: ValidationInfo) -> str | None:
+        """A worker elsewhere would take messages and look for their jobs in a file of its own."""
+        host = urlsplit(url or "").hostname or ""
+        if info.data.get("database_url", "").startswith("sqlite") and not _LOOPBACK.fullmatch(host):
+            raise ValueError(
+                "names another machine, but D4_DATABASE_URL is SQLite, which serves one machine; "
+                "use a PostgreSQL database, or a broker on 127.0.0.1"
+            )
+        return url
 
     @field_validator("artifacts")
     @classmethod

@@ -12,6 +12,7 @@ from store.artifacts.files import Artifacts
 from store.database.job_policy import JobPolicy
 from store.database.sessions import CONNECTIONS, Database
 from store.errors import DiskFull
+from store.jobs import workers
 from store.settings import Settings
 
 
@@ -41,6 +42,9 @@ class Store:
             artifacts = Artifacts(settings.artifacts)
             if migrate:
                 database.require_schema()
+                if database.is_sqlite:
+                    with database.reading() as session:
+                        workers.require_one_machine(session)
         except BaseException:
             database.close()
             raise

@@ -18,7 +18,7 @@ from d4explain.contracts.errors import PluginError
 from d4explain.contracts.spec_checks.layer_types import check_plugins
 from store import logs
 from store.database import schema
-from store.errors import SchemaMismatch, SettingsError
+from store.errors import ManyMachines, SchemaMismatch, SettingsError
 from store.jobs import Queue, workers
 from store.settings import Settings
 from store.store import Store
@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
     except SchemaMismatch as error:
         print(f"worker: {error}", file=sys.stderr)
         return schema.EXIT_CODE
-    except (SQLAlchemyError, OSError) as error:
+    except (ManyMachines, SQLAlchemyError, OSError) as error:
         print(f"worker: cannot open the database: {error}", file=sys.stderr)
         return 1
     logs.configure("worker", settings.log_level)

@@ -15,7 +15,13 @@ from service import examples
 from service.context import Context, ContextOf, run_in_health_thread
 from service.http.openapi import response
 from service.http.responses import json_response
-from service.metric_queries import live_workers, queue_counts, served_queues
+from service.metric_queries import (
+    UnknownFormat,
+    live_workers,
+    queue_counts,
+    served_queues,
+    unknown_formats,
+)
 from service.resource_builders import timestamp
 from service.resources import Resource
 from store.artifacts.disk_space import DiskSpace
@@ -100,13 +106,15 @@ async def metrics(request: Request, context: ContextOf) -> Response:
 
 
 def readiness(context: Context) -> Readiness:
-    database, live, queue_states = _read_database(context.store.database)
+    database, live, queue_states, unknown = _read_database(context.store.database)
     disk, broker = _check_disk(context.store.disk), _check_broker(context)
     unserved = [queue.value for queue, count in served_queues(live).items() if count == 0]
     if not database.ok:
         workers = Check(ok=False, detail="unknown while the database is unavailable")
     elif unserved:
         workers = Check(ok=False, detail=f"no live worker serves {', '.join(unserved)}")
+    elif unknown:
+        workers = Check(ok=False, detail="; ".join(map(_unknown_format, unknown)))
     else:
         workers = Check(ok=True, detail="every queue has a worker")
     checks = {"database": database, "disk": disk, "broker": broker, "workers": workers}
@@ -129,10 +137,20 @@ def readiness(context: Context) -> Readiness:
     )
 
 
-def _read_database(database: Database) -> tuple[Check, list[Worker], dict[str, QueueState]]:
+def _unknown_format(jobs: UnknownFormat) -> str:
+    return (
+        f"{jobs.count} jobs in the queue {jobs.queue} have format {jobs.format}, but its live "
+        f"workers know formats up to {jobs.newest_known}; start workers of the API's version"
+    )
+
+
+def _read_database(
+    database: Database,
+) -> tuple[Check, list[Worker], dict[str, QueueState], list[UnknownFormat]]:
     try:
         with database.reading() as session:
             live = live_workers(session)
+            unknown = unknown_formats(session, live)
             queue_states = {
                 queue.value: QueueState(
                     queued=counts.queued, waiting=counts.waiting, running=counts.running
@@ -141,8 +159,8 @@ def _read_database(database: Database) -> tuple[Check, list[Worker], dict[str, Q
             }
     except Exception:
         log.warning("database unavailable", exc_info=True)
-        return Check(ok=False, detail="unavailable; the API accepts no work"), [], {}
-    return Check(ok=True, detail="available"), live, queue_states
+        return Check(ok=False, detail="unavailable; the API accepts no work"), [], {}, []
+    return Check(ok=True, detail="available"), live, queue_states, unknown
 
 
 def _check_disk(space: DiskSpace) -> Check:

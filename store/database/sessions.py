@@ -94,9 +94,9 @@ class Database:
                 session.expunge_all()
                 session.rollback()
 
-    def migrate(self) -> None:
-        """Migrates the tables to this program's schema."""
-        schema.migrate(self.engine)
+    def migrate(self, target: str | None = None, *, discard: bool = False) -> list[schema.Loss]:
+        """Migrates the tables to a schema version, by default this program's."""
+        return schema.migrate(self.engine, target, discard=discard)
 
     def require_schema(self) -> None:
         """Creates the tables of an empty database; raises `SchemaMismatch` for other versions."""

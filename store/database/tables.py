@@ -71,6 +71,8 @@ class Job(Resource):
 
     kind: Mapped[JobKind]
     queue: Mapped[Queue]
+    # Workers claim formats up to the one that they know (`store.jobs.submission`).
+    format: Mapped[int] = mapped_column(default=1, server_default="1")
     state: Mapped[JobState] = mapped_column(default=JobState.QUEUED)
     attempt: Mapped[int] = mapped_column(default=0)  # number of begun attempts; the fencing token
     releases: Mapped[int] = mapped_column(default=0)  # attempts that do not count
@@ -333,6 +335,9 @@ class Worker(Table):
     queues: Mapped[str] = mapped_column(String(100))  # comma-separated
     device: Mapped[str] = mapped_column(String(50))
     pid: Mapped[int]
+    job_format: Mapped[int] = mapped_column(server_default="1")  # the newest that it knows
+    version: Mapped[str] = mapped_column(String(64), server_default="unknown")
+    machine: Mapped[str] = mapped_column(String(64), server_default="unknown")  # see `machine_id`
     started_at: Mapped[float] = mapped_column(default=now())
     seen_at: Mapped[float] = mapped_column(default=now())
 

@@ -16,7 +16,7 @@ from store.database.tables import Job
 from store.errors import LeaseLost
 from store.jobs.endings import end, requeue, unreserve, with_reason
 from store.jobs.job_events import append, append_state
-from store.jobs.submission import Priority
+from store.jobs.submission import JOB_FORMAT, Priority
 
 _LOCKED = "held jobs"  # of a session, which lives for one transaction
 
@@ -257,6 +257,7 @@ def release(session: Session, claim: Claim) -> None:
 
 def _may_run() -> tuple[ColumnElement[bool], ...]:
     return (
+        Job.format <= JOB_FORMAT,
         ~Job.is_blocked,
         Job.cancel_requested.is_(False),
         Job.attempt - Job.releases < Job.max_attempts,

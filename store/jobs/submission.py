@@ -19,6 +19,10 @@ from store.database.tables import Job
 from store.errors import NotFound
 from store.jobs.job_events import append_states
 
+# The newest format of jobs that this program writes and reads. Raise it with a change that workers
+# of earlier versions would misread: a new kind, or a field that they must not ignore.
+JOB_FORMAT = 1
+
 _INSERT = insert(Job)  # built once: every submission runs it
 
 
@@ -72,6 +76,7 @@ def submit_all(session: Session, several: Sequence[NewJob]) -> list[Job]:
             "tenant_id": new.get("tenant", "default"),
             "kind": new["kind"],
             "queue": new["kind"].queue,
+            "format": JOB_FORMAT,
             "state": JobState.QUEUED,
             "attempt": 0,
             "releases": 0,

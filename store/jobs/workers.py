@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from socket import gethostname
 
 from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.exc import IntegrityError
@@ -11,15 +15,25 @@ from sqlalchemy.orm import Session
 from d4explain.contracts.job_states import Queue
 from store.database.sessions import now
 from store.database.tables import Worker
+from store.errors import ManyMachines
+from store.jobs.submission import JOB_FORMAT
 
 _LIVE_SECONDS = 30.0  # since the last heartbeat
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def beat(
     session: Session, *, name: str, queues: Sequence[Queue | str], device: str, pid: int
 ) -> None:
-    """Records that a worker is alive, with its queues and device."""
-    fields: dict[str, str | int] = {"queues": ",".join(queues), "device": device, "pid": pid}
+    """Records that a worker is alive, with its queues, device and version."""
+    fields: dict[str, str | int] = {
+        "queues": ",".join(queues),
+        "device": device,
+        "pid": pid,
+        "job_format": JOB_FORMAT,
+        "version": version("d4explain"),
+        "machine": machine_id(),
+    }
     if _update(session, name, fields):
         return
     try:
@@ -33,6 +47,25 @@ def beat(
 def live(session: Session, within: float = _LIVE_SECONDS) -> list[Worker]:
     """Workers with a heartbeat in the last `within` seconds."""
     return list(session.scalars(select(Worker).where(_is_live(within)).order_by(Worker.name)))
+
+
+@cache
+def machine_id() -> str:
+    """The same for all containers of a machine, whose host names differ; new after each boot."""
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError:  # not Linux
+        return gethostname()
+
+
+def require_one_machine(session: Session) -> None:
+    """Raises `ManyMachines` if a live worker runs on another machine.
+
+    SQLite processes share memory, so their file cannot serve two machines.
+    """
+    for worker in live(session):
+        if worker.machine != machine_id():
+            raise ManyMachines(worker.name)
 
 
 def serve(queue: Queue) -> tuple[ColumnElement[bool], ...]:

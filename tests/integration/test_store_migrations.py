@@ -4,22 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
-from sqlalchemy import Connection, text
+from sqlalchemy import (
+    JSON,
+    Boolean,
+    Column,
+    Connection,
+    Enum,
+    Float,
+    Integer,
+    String,
+    inspect,
+    text,
+    update,
+)
+from sqlalchemy.types import TypeEngine
 
 import store.database.migrations
 from d4explain.contracts.gnn_spec import parse_spec
 from d4explain.contracts.job_states import JobKind, JobState
 from store import jobs
 from store.catalogue import datasets, explanations, gnn_labels, gnns
-from store.database import job_totals
-from store.database.sessions import Database
-from store.database.tables import Table
+from store.database import job_totals, schema
+from store.database.sessions import Database, now
+from store.database.tables import Lead, Table, Worker
+from store.errors import Conflict, SchemaMismatch
+from store.jobs import workers
 from tests.store_rows import claim_job, create_dataset, create_explanation, create_ready_gnn
 
 SPEC = parse_spec(
@@ -180,3 +196,127 @@ def test_provisional_answers_are_added_and_removed_in_place(first_schema: Databa
     with first_schema.reading() as session:
         assert explanations.get(session, "exp_old").result_digest == "8" * 64
         assert explanations.get(session, new.id).provisional_digest is None
+
+
+@pytest.fixture(params=["SQLite", "PostgreSQL"])
+def full(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    """A database of the newest version with one row in every table."""
+    url = f"sqlite:///{tmp_path / 'full.sqlite'}"
+    if request.param == "PostgreSQL":
+        url = request.getfixturevalue("postgres_url")
+    database = Database(url)
+    database.migrate()
+    with database.engine.begin() as connection:
+        for table in reversed(Table.metadata.sorted_tables):  # tests before may have left rows
+            connection.execute(table.delete())
+        for table in Table.metadata.sorted_tables:
+            connection.execute(table.insert(), {c.name: sample(c) for c in table.columns})
+    yield database
+    database.close()
+
+
+SAMPLES: list[tuple[type[TypeEngine[Any]], object]] = [
+    (JSON, {"some": "json"}),
+    (Boolean, True),
+    (Integer, 7),
+    (Float, 2.5),
+]
+
+
+def sample(column: Column[Any]) -> object:
+    """A value of the column's type; a reference names the only row of its table."""
+    for reference in column.foreign_keys:
+        is_own = reference.column.table is column.table
+        return None if is_own else sample(reference.column)
+    if column.name in ("lease_until", "seen_at"):
+        return 0.0  # no process runs
+    if isinstance(column.type, Enum):
+        return column.type.python_type(column.type.enums[0])
+    if isinstance(column.type, String):
+        return f"{column.table.name}.{column.name}"[: column.type.length]
+    return next(value for kind, value in SAMPLES if isinstance(column.type, kind))
+
+
+def contents(database: Database, columns: Mapping[str, list[str]]) -> dict[str, object]:
+    with database.engine.connect() as connection:
+        return {
+            table: connection.execute(text(f"SELECT {', '.join(named)} FROM {table}")).all()
+            for table, named in columns.items()
+        }
+
+
+def columns_of(database: Database) -> dict[str, list[str]]:
+    with database.engine.connect() as connection:
+        inspector = inspect(connection)
+        names = inspector.get_table_names()
+        return {name: sorted(c["name"] for c in inspector.get_columns(name)) for name in names}
+
+
+def test_a_full_database_goes_down_to_the_first_schema_and_up_again(full: Database) -> None:
+    newest = columns_of(full)
+    before = contents(full, newest)
+    assert all(rows for rows in before.values())
+    with pytest.raises(Conflict, match=r"no place for .*column jobs.format \(1 rows\)") as refused:
+        full.migrate("0001")
+    assert "table witness_sets (1 rows)" in str(refused.value)
+    assert contents(full, newest) == before
+
+    lost = {str(loss) for loss in full.migrate("0001", discard=True)}
+    first = columns_of(full)
+    assert {f"table {name} (1 rows)" for name in set(newest) - set(first)} <= lost
+    kept = {table: named for table, named in first.items() if table != "alembic_version"}
+    older = contents(full, kept)
+    assert all(rows for rows in older.values())
+
+    assert full.migrate() == []
+    with full.engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, Table.metadata) == []
+    assert contents(full, kept) == older
+    full.migrate("0005", discard=True)
+    with pytest.raises(SchemaMismatch, match="this program needs"):
+        full.require_schema()
+    full.migrate()
+    full.require_schema()
+
+
+def test_a_downgrade_waits_until_all_processes_have_stopped(full: Database) -> None:
+    with full.transaction() as session:
+        workers.beat(session, name="busy-worker", queues=["light"], device="cpu", pid=1)
+    with pytest.raises(Conflict, match="worker busy-worker; stop all APIs"):
+        full.migrate("0011", discard=True)
+    with full.transaction() as session:
+        workers.leave(session, "busy-worker")
+        session.add(Lead(name="dispatcher", owner="api:1", lease_until=0.0))
+        session.flush()
+        session.execute(update(Lead).values(lease_until=now() + 10))
+    with pytest.raises(Conflict, match="API api:1; stop all APIs"):
+        full.migrate("0011", discard=True)
+    with full.transaction() as session:
+        session.execute(update(Lead).values(lease_until=0.0))
+        session.execute(update(Worker).values(seen_at=now() - 31))
+    full.migrate("0011", discard=True)
+    full.migrate()
+
+
+def test_the_printed_sql_makes_the_same_schema(postgres_url: str) -> None:
+    database = Database(postgres_url)
+    database.migrate()
+    for direction in ("0001", schema.newest()):
+        printed = schema.statements(database.engine, direction)
+        with database.engine.connect() as plain:
+            connection = plain.execution_options(isolation_level="AUTOCOMMIT")
+            connection.exec_driver_sql(printed)
+            assert schema.version(connection) == direction
+    with database.engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, Table.metadata) == []
+    database.close()
+
+
+def test_an_unknown_schema_is_refused_with_the_known_ones(full: Database) -> None:
+    with pytest.raises(SchemaMismatch, match=r"there is no schema '0999'; .*0001, 0002"):
+        full.migrate("0999")
+    if full.is_sqlite:
+        with pytest.raises(Conflict, match="--sql needs PostgreSQL"):
+            schema.statements(full.engine)

@@ -95,3 +95,26 @@ def test_the_documentation_lists_all_settings() -> None:
         if line.startswith("| `D4_")
     ]
     assert rows == [(f"`{row.env}`", row.default, row.meaning) for row in setting_rows()]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://127.0.0.1:1",
+        "redis://:p@localhost/0",
+        "rediss://[::1]:1/0",
+        "redis+socket:///run/redis.sock",
+    ],
+)
+def test_sqlite_allows_a_broker_of_this_machine(url: str) -> None:
+    assert Settings.from_environment({"D4_REDIS_URL": url}).redis_url == url
+
+
+@pytest.mark.parametrize("host", ["redis", "10.0.0.1", "127.0.0.1.example.org"])
+def test_sqlite_refuses_a_broker_that_workers_elsewhere_could_use(host: str) -> None:
+    environment = {"D4_REDIS_URL": f"redis://:sesame@{host}:6379/0"}
+    with pytest.raises(SettingsError, match=r"D4_REDIS_URL names another machine") as refused:
+        Settings.from_environment(environment)
+    assert "sesame" not in str(refused.value)
+    server = {"D4_DATABASE_URL": "postgresql+psycopg://d4@db/d4"}
+    assert Settings.from_environment({**environment, **server}).redis_url is not None

@@ -4,13 +4,13 @@ import re
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from sqlalchemy import event, func, select
+from sqlalchemy import event, func, select, update
 
 from service.app import create_app
 from service.routes.health import readiness
 from store import jobs
 from store.database import job_totals
-from store.database.tables import Job
+from store.database.tables import Job, Worker
 from store.jobs import workers
 from store.queue.dispatcher import Dispatcher
 from store.queue.queue_publisher import BrokerDown
@@ -56,6 +56,24 @@ def test_ready_with_database_broker_and_workers(api):
     with api.store.database.transaction() as session:
         workers.beat(session, name="w2", queues=["train"], device="cuda:0", pid=2)
     assert readiness(context).reasons == []
+
+
+def test_jobs_of_a_format_that_no_live_worker_knows_are_a_reason(api):
+    context = create_app(api.store, ping_broker=lambda: True).state.context
+    with api.store.database.transaction() as session:
+        for name in ("old", "older"):
+            queues = [queue.value for queue in jobs.Queue]
+            workers.beat(session, name=name, queues=queues, device="cpu", pid=1)
+        session.execute(update(Worker).where(Worker.name == "older").values(job_format=0))
+    gnn = api.gnn(state="probing")
+    assert readiness(context).reasons == []
+    with api.store.database.transaction() as session:
+        session.execute(update(Worker).values(job_format=0))
+    assert readiness(context).reasons == [
+        "workers: 1 jobs in the queue light have format 1, but its live workers know formats up to "
+        "0; start workers of the API's version"
+    ]
+    assert api.client.get(f"/v1/gnns/{gnn}").json()["state"] == "probing"
 
 
 def test_an_unavailable_broker_is_a_reason(api):

@@ -13,6 +13,7 @@ from alembic.config import Config
 from sqlalchemy import text
 
 import store.database.migrations
+from store import jobs
 from store.database import schema
 from store.database.sessions import Database
 from store.errors import SchemaMismatch
@@ -114,3 +115,20 @@ def test_an_unreachable_database_gives_a_message_of_one_line(tmp_path: Path) -> 
     assert done.returncode == 1
     assert "the database cannot be opened" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_migrate_command_goes_back_to_an_earlier_schema(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path)
+    with Store.open(settings) as opened, opened.database.transaction() as session:
+        jobs.submit(session, kind=jobs.JobKind.PREDICT)
+    refused = run(tmp_path, "store", "migrate", "--to", "0010")
+    assert refused.returncode == 1
+    assert "column jobs.format (1 rows); nothing was changed" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+    done = run(tmp_path, "store", "migrate", "--to", "0010", "--discard")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "store: removed column jobs.format (1 rows)" in done.stdout
+    assert done.stdout.endswith("store: the database has schema 0010\n")
+    unknown = run(tmp_path, "store", "migrate", "--to", "0999")
+    assert unknown.returncode == schema.EXIT_CODE
+    assert "there is no schema '0999'" in unknown.stderr

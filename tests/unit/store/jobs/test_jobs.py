@@ -14,6 +14,7 @@ from store.database.sessions import Database, now, read_clock
 from store.errors import Conflict, LeaseLost, NotFound
 from store.jobs import Claim, FairGroup, Job, JobKind, JobState, Priority, Queue
 from store.jobs.job_events import delete_progress
+from store.jobs.submission import JOB_FORMAT
 
 
 def submitted(database: Database, waiting_for: str | None = None) -> str:
@@ -377,6 +378,23 @@ def test_fair_groups_contain_only_jobs_that_wait_for_a_worker(database: Database
     found = {(one.group.tenant, one.group.denoiser_id): one.job_id for one in groups}
     assert found == {("a", "one"): first, ("a", "two"): other, ("b", "one"): other_tenant}
     assert all(0 <= one.seconds < 60 for one in groups)
+
+
+def test_a_job_of_a_newer_format_is_never_claimed(database: Database) -> None:
+    """To the writer of the newer format, this program is the old worker."""
+    newer, known = submitted(database), submitted(database)
+    with database.transaction() as session:
+        session.execute(update(Job).where(Job.id == newer).values(format=JOB_FORMAT + 1))
+    with database.transaction() as session:
+        assert jobs.group_of(session, newer) is None
+        assert [entry.job_id for entry in jobs.waiting_groups(session, list(Queue))] == [known]
+        assert jobs.claim(session, newer, "worker", 60) is None
+        first = jobs.claim(session, known, "worker", 60)
+        assert first is not None
+        assert jobs.reserve_matching(session, first, 60, 10) == []
+        assert not jobs.is_another_waiting(session, first)
+    assert stored(database, newer).state == "queued"
+    assert newer in due(database)  # a newer worker gets the message
 
 
 def test_nan_and_infinity_are_stored_as_null(database: Database) -> None:
