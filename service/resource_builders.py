@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 
 from d4explain.contracts.gnn_spec import stored_spec
 from d4explain.contracts.job_states import JobKind, JobState, Stage
@@ -28,18 +27,13 @@ from service.resources import (
     Subject,
 )
 from store.catalogue import explanations
+from store.database.clock import timestamp
 from store.database.table_base import JsonObject
 from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job
 from store.jobs import TrainingQueue
 from store.jobs.time_left import work_left
 
 _NO_TRAINING = TrainingQueue()
-
-
-def timestamp(seconds: float) -> str:
-    """RFC 3339 with milliseconds, in UTC."""
-    moment = datetime.fromtimestamp(seconds, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _optional_timestamp(seconds: float | None) -> str | None:
@@ -178,7 +172,7 @@ def explanation_summary(
         denoiser=explanation.denoiser_id,
         state=state,
         answers=list(_answers(explanation, job, provisional)),
-        result_stage=_result_stage(explanation),
+        result_stage=explanation.result_stage,
         reason=_reason(job) if state is JobState.SUCCEEDED else None,
         summary=explanation.summary,
         job=job_resource(job, queue),
@@ -187,7 +181,7 @@ def explanation_summary(
             self=at,
             job=f"/v1/jobs/{job.id}",
             events=f"/v1/jobs/{job.id}/events",
-            svg=f"{at}?format=svg" if _result_stage(explanation) else None,
+            svg=f"{at}?format=svg" if explanation.result_stage else None,
         ),
     )
 
@@ -214,12 +208,6 @@ def _answer(
         url=url,
         svg=f"{url}?format=svg" if digest else None,
     )
-
-
-def _result_stage(explanation: Explanation) -> Stage | None:
-    if explanation.result_digest is not None:
-        return Stage.FINAL
-    return None if explanation.provisional_digest is None else Stage.PROVISIONAL
 
 
 def _reason(job: Job) -> str | None:

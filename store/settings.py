@@ -194,6 +194,21 @@ class Settings(BaseSettings):
         "Maximum number of graphs that one job sends to a black box. A request can lower it.",
     )
     black_box_seconds: Duration = _setting(10.0, "Timeout of a black box for one batch of graphs.")
+    webhook_hosts: str = _setting(
+        "",
+        "Hosts that workers may notify of the ends of jobs, comma-separated: `host` or "
+        "`host:port`. Webhooks are off without any.",
+        shown="none",
+    )
+    webhook_private_hosts: str = _setting(
+        "",
+        "Hosts of `D4_WEBHOOK_HOSTS` that may have private, loopback or link-local addresses, and "
+        "may be notified over http.",
+        shown="none",
+    )
+    webhook_retry_hours: Duration = _setting(
+        24.0, "How long a notification is sent again before it is given up."
+    )
 
     @field_validator("database_url")
     @classmethod

@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 
 from celery.exceptions import CPendingDeprecationWarning, SecurityWarning
@@ -24,6 +25,7 @@ from store.settings import Settings
 from store.store import Store
 from worker.process.celery_app import NoBrokerError, create_app
 from worker.process.process_env import PARENT_VARIABLE, QUEUES_VARIABLE, SHUTDOWN_SIGNAL
+from worker.webhooks.delivery_loop import delivering
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -68,19 +70,22 @@ def main(arguments: list[str] | None = None) -> int:
     warnings.simplefilter("ignore", SecurityWarning)
     # Celery warns about late acknowledgement at every lost connection; we acknowledge early.
     warnings.simplefilter("ignore", CPendingDeprecationWarning)
-    app.worker_main(
-        [
-            "--quiet",
-            "worker",
-            f"--queues={options.queues}",
-            f"--hostname={_name_prefix()}{secrets.token_hex(3)}@d4explain",
-            f"--loglevel={settings.log_level}",
-            # Workers coordinate through the database, not with each other.
-            "--without-mingle",
-            "--without-gossip",
-            "--without-heartbeat",
-        ]
-    )
+    # A worker of short jobs also sends webhooks; more of these workers send more at once.
+    is_sender = Queue.LIGHT in options.queues.split(",")
+    with delivering(settings) if is_sender else nullcontext():
+        app.worker_main(
+            [
+                "--quiet",
+                "worker",
+                f"--queues={options.queues}",
+                f"--hostname={_name_prefix()}{secrets.token_hex(3)}@d4explain",
+                f"--loglevel={settings.log_level}",
+                # Workers coordinate through the database, not with each other.
+                "--without-mingle",
+                "--without-gossip",
+                "--without-heartbeat",
+            ]
+        )
     return 0
 
 

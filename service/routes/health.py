@@ -22,9 +22,9 @@ from service.metric_queries import (
     served_queues,
     unknown_formats,
 )
-from service.resource_builders import timestamp
 from service.resources import Resource
 from store.artifacts.disk_space import DiskSpace
+from store.database.clock import timestamp
 from store.database.sessions import Database
 from store.database.tables import Worker
 

@@ -30,11 +30,12 @@ from service.http.responses import (
     with_etag,
 )
 from service.http.waiting import NO_WAIT, Preference, parse_prefer, watch_disconnect
-from service.resource_builders import job_resource, timestamp
+from service.resource_builders import job_resource
 from service.resources import JobResource, PageOf
 from service.submission.resource_ids import checked_id, gnn_filter
 from store import jobs
 from store.catalogue import retries
+from store.database.clock import timestamp
 from store.database.tables import JobEvent
 from store.store import Store
 

@@ -21,7 +21,7 @@ from service.http.faults import Fault, Faults, InvalidRequestError, faults_of, r
 from service.http.json_bodies import MalformedJsonError, parse_json
 from service.http.openapi import schema_of
 from service.schemas import Description, ResourceName, SamplesIn, Tags
-from store.catalogue.black_boxes import check_url
+from store.catalogue.black_boxes import check_black_box_url
 from store.catalogue.gnn_labels import MAX_TAGS
 from store.settings import Settings
 
@@ -177,7 +177,7 @@ def _spec(text: bytes, settings: Settings, at: str) -> GnnSpecDocument:
 def _black_box_spec(form: FormParts, settings: Settings, at: str) -> GnnSpecDocument:
     """The spec of a black box: its inputs and outputs."""
     url = _text(form.texts["predict_url"], "/predict_url")
-    check_url(url, settings, "/predict_url")
+    check_black_box_url(url, settings, "/predict_url")
     sent = _json(form.texts["spec"], at)
     if not isinstance(sent, dict):
         reject(at, "should be an object with `features` and `classes`")

@@ -215,10 +215,8 @@ def state_of(explanation: Explanation, job: Job, provisional: Job | None) -> Job
 
     An explanation with a provisional answer succeeds even if there will be no final one.
     """
-    if job.state in (JobState.FAILED, JobState.EXPIRED) and explanation.provisional_digest:
-        return JobState.SUCCEEDED
     if job.state.is_terminal:
-        return job.state
+        return explanation.state_after(job.state)
     has_started = job.started_at is not None or (
         provisional is not None and provisional.started_at is not None
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Double
@@ -26,3 +27,9 @@ def _sqlite(element: now, compiler: Any, **_: Any) -> str:
 def _postgresql(element: now, compiler: Any, **_: Any) -> str:
     # now() would be the start of the transaction, which may have waited for a lock.
     return "CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS DOUBLE PRECISION)"
+
+
+def timestamp(seconds: float) -> str:
+    """RFC 3339 with milliseconds, in UTC."""
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
 
-from store.database import job_totals, schema
+from store.database import job_totals, schema, webhook_outbox
 from store.database.clock import now
 from store.database.job_policy import JobPolicy, session_info
 
@@ -77,6 +77,7 @@ class Database:
         with self._write_lock, self._session(self.engine) as session:
             yield session
             job_totals.write(session)
+            webhook_outbox.write(session)
             session.flush()
             _commit(session)
 

@@ -18,10 +18,12 @@ from d4explain.contracts.job_states import (
     Queue,
     TrainingState,
 )
+from d4explain.contracts.webhooks import DeliveryState, WebhookEvent
 from store.database.clock import now
 
 JsonObject = dict[str, Any]
 JsonTexts = list[str]
+JsonObjects = list[dict[str, Any]]
 
 _JSON = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
 ID = String(32)
@@ -46,12 +48,15 @@ class Table(DeclarativeBase):
         float: Double(),
         JsonObject: _JSON,
         JsonTexts: _JSON,
+        JsonObjects: _JSON,
         JobState: _text_enum(JobState),
         JobKind: _text_enum(JobKind),
         Queue: _text_enum(Queue),
         GnnState: _text_enum(GnnState),
         TrainingState: _text_enum(TrainingState),
         EventType: _text_enum(EventType),
+        WebhookEvent: _text_enum(WebhookEvent),
+        DeliveryState: _text_enum(DeliveryState),
     }
 
 

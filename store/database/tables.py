@@ -21,6 +21,7 @@ from d4explain.contracts.job_states import (
     JobKind,
     JobState,
     Queue,
+    Stage,
     TrainingState,
 )
 from store.database.clock import now
@@ -308,6 +309,19 @@ class Explanation(Resource):
     provisional_job_id: Mapped[str | None] = mapped_column(ID)
     provisional_digest: Mapped[str | None] = mapped_column(DIGEST)
     summary: Mapped[JsonObject | None]  # of the newest answer
+
+    @property
+    def result_stage(self) -> Stage | None:
+        """Of the newest answer."""
+        if self.result_digest is not None:
+            return Stage.FINAL
+        return None if self.provisional_digest is None else Stage.PROVISIONAL
+
+    def state_after(self, ended: JobState) -> JobState:
+        """Its state once its job has ended: with a provisional answer, it succeeds anyway."""
+        has_answer = self.provisional_digest is not None
+        may_stand_in = ended in (JobState.FAILED, JobState.EXPIRED)
+        return JobState.SUCCEEDED if has_answer and may_stand_in else ended
 
 
 class IdempotencyKey(Table):

@@ -1,4 +1,4 @@
-"""Deletes unneeded data: unreferenced artifacts, expired keys, progress events of ended jobs."""
+"""Deletes unneeded data: unreferenced artifacts, expired keys, old events and deliveries."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from store.catalogue import idempotency
 from store.database.sessions import Database, read_clock
 from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job, WitnessSet
 from store.jobs import job_events, workers
+from store.webhooks import endpoints
 
 # An artifact is written before the row that references it; this is the longest time between.
 MIN_AGE_SECONDS = 24 * 3600.0
+_DELIVERY_SECONDS = 30 * 24 * 3600.0  # how long the log of webhooks reaches back
 
 
 def delete_unneeded(
@@ -29,7 +31,9 @@ def delete_unneeded(
     with database.transaction() as session:
         idempotency.delete_expired(session)
         workers.delete_dead(session)
-        job_events.delete_progress(session, ended_before=read_clock(session) - min_age_seconds)
+        at = read_clock(session)
+        job_events.delete_progress(session, ended_before=at - min_age_seconds)
+        endpoints.delete_old(session, before=at - _DELIVERY_SECONDS)
     artifacts.delete_unfinished(before=time.time() - min_age_seconds)
     # List the files before reading the rows, so that no new reference is missed.
     old = [listed for listed in artifacts.listed() if _age(listed.modified_at) > min_age_seconds]

@@ -1,0 +1,1 @@
+"""Webhooks: `endpoints` stores where notifications go, `deliveries` hands them to workers."""

@@ -1,0 +1,164 @@
+"""Webhooks: those that admins register, and those that belong to one request."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import ColumnElement, delete, exists, insert, select
+from sqlalchemy.orm import Session
+
+from d4explain.contracts.webhooks import DeliveryState, WebhookEvent
+from store.database import webhook_outbox
+from store.database.identifiers import new_id
+from store.database.paging import Page, page_of
+from store.database.sessions import read_clock
+from store.database.tables import Job
+from store.database.webhook_tables import Webhook, WebhookDelivery
+from store.errors import NotFound
+
+SECRET_PREFIX = "whsec_"
+OVERLAP_SECONDS = 24 * 3600.0  # in which both secrets sign after a rotation
+_SECRET_BYTES = 32
+
+
+@dataclass(frozen=True)
+class RequestWebhook:
+    """The webhook that a request brings: only for the resource that the request creates."""
+
+    url: str
+    secret: str
+
+
+def new_secret() -> str:
+    """In the form of Standard Webhooks."""
+    random = secrets.token_bytes(_SECRET_BYTES)
+    return SECRET_PREFIX + base64.b64encode(random).decode()
+
+
+def create(
+    session: Session,
+    *,
+    url: str,
+    events: Sequence[WebhookEvent] | None = None,
+    description: str | None = None,
+    tenant: str = "default",
+) -> Webhook:
+    webhook = Webhook(
+        id=new_id("whk"),
+        tenant_id=tenant,
+        created_at=read_clock(session),
+        url=url,
+        secret=new_secret(),
+        events=_stored(events),
+        description=description,
+        enabled=True,
+        subject_id=None,
+        failures=0,
+    )
+    session.add(webhook)
+    session.flush()
+    return webhook
+
+
+def add_all(session: Session, requested: Sequence[tuple[RequestWebhook, Job]]) -> None:
+    """Adds webhooks of requests, each with a job; one that has ended is notified of at once.
+
+    Call it in the transaction that creates or locks what the job works on.
+    """
+    if not requested:
+        return
+    at = read_clock(session)
+    rows = [
+        {
+            "id": new_id("whk"),
+            "tenant_id": job.tenant_id,
+            "created_at": at,
+            "url": webhook.url,
+            "secret": webhook.secret,
+            "enabled": True,
+            "subject_id": webhook_outbox.subject_of(job),
+            "failures": 0,
+        }
+        for webhook, job in requested
+    ]
+    session.connection().execute(insert(Webhook), rows)
+    for row, (_, job) in zip(rows, requested, strict=True):
+        if job.state.is_terminal:
+            webhook_outbox.notify(session, [session.get_one(Webhook, row["id"])], [job])
+
+
+def get(
+    session: Session, webhook_id: str, tenant: str = "default", *, lock: bool = False
+) -> Webhook:
+    """A registered webhook."""
+    query = select(Webhook).where(Webhook.id == webhook_id, *_registered(tenant))
+    if lock:
+        query = query.with_for_update()
+    webhook = session.scalar(query.execution_options(populate_existing=True))
+    if webhook is None:
+        raise NotFound("webhook", webhook_id)
+    return webhook
+
+
+def page(
+    session: Session, cursor: str | None = None, limit: int = 50, tenant: str = "default"
+) -> Page[Webhook]:
+    return page_of(session, select(Webhook).where(*_registered(tenant)), Webhook, cursor, limit)
+
+
+def set_events(webhook: Webhook, events: Sequence[WebhookEvent] | None) -> None:
+    webhook.events = _stored(events)
+
+
+def set_url(webhook: Webhook, url: str) -> None:
+    """The failures of the old URL do not delay the new one."""
+    webhook.url = url
+    webhook.failures = 0
+    webhook.paused_until = None
+
+
+def rotate(session: Session, webhook_id: str, tenant: str = "default") -> Webhook:
+    """Gives the webhook a new secret; for a while the old one signs, too."""
+    webhook = get(session, webhook_id, tenant, lock=True)
+    webhook.previous_secret = webhook.secret
+    webhook.previous_secret_until = read_clock(session) + OVERLAP_SECONDS
+    webhook.secret = new_secret()
+    session.flush()
+    return webhook
+
+
+def remove(session: Session, webhook_id: str, tenant: str = "default") -> None:
+    """Deletes the webhook with its deliveries, also those that were not sent yet."""
+    webhook = get(session, webhook_id, tenant, lock=True)
+    session.execute(delete(WebhookDelivery).where(WebhookDelivery.webhook_id == webhook.id))
+    session.delete(webhook)
+    session.flush()
+
+
+def delete_old(session: Session, before: float) -> None:
+    """Deletes ended deliveries, and webhooks of requests with nothing left to send."""
+    session.execute(
+        delete(WebhookDelivery)
+        .where(
+            WebhookDelivery.state != DeliveryState.PENDING,
+            WebhookDelivery.ended_at < before,
+        )
+        .execution_options(synchronize_session=False)
+    )
+    has_deliveries = exists().where(WebhookDelivery.webhook_id == Webhook.id)
+    session.execute(
+        delete(Webhook)
+        .where(Webhook.subject_id.is_not(None), Webhook.created_at < before, ~has_deliveries)
+        .execution_options(synchronize_session=False)
+    )
+
+
+def _registered(tenant: str) -> tuple[ColumnElement[bool], ...]:
+    return (Webhook.tenant_id == tenant, Webhook.subject_id.is_(None))
+
+
+def _stored(events: Sequence[WebhookEvent] | None) -> list[str] | None:
+    return None if events is None else sorted({event.value for event in events})

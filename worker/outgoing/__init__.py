@@ -1,0 +1,1 @@
+"""Requests to URLs of users; start with `pinned_requests`."""

@@ -1,0 +1,1 @@
+"""Sends notifications of ended jobs; start with `delivery_loop`. Imports no torch."""
