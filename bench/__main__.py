@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import torch
 import typer
 
+from bench.ablation import DATASETS as ABLATION_DATASETS
+from bench.ablation import KEYS as ABLATION_KEYS
+from bench.ablation import VARIANTS, measure_ablation
 from bench.classes.comparison import DATASETS as CLASS_DATASETS
 from bench.classes.comparison import class_rows
 from bench.classes.figures import ClassRow
 from bench.console import command_line, console, show_progress, write_rows
-from bench.counterfactuals.ablation import DATASETS as ABLATION_DATASETS
-from bench.counterfactuals.ablation import KEYS as ABLATION_KEYS
-from bench.counterfactuals.ablation import VARIANTS, measure_ablation
 from bench.counterfactuals.comparison import compare_methods
 from bench.counterfactuals.dump import dump
 from bench.counterfactuals.instances import InstancePart, select_instances

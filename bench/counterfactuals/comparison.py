@@ -29,13 +29,14 @@ from bench.counterfactuals.instances import (
 )
 from bench.counterfactuals.intervals import mmd_gain
 from bench.counterfactuals.judges import Judge, load_judges
-from bench.counterfactuals.realism import Realism, measure_realism, no_realism
+from bench.counterfactuals.realism import Realism, count_unseen, measure_realism, no_realism
 from bench.counterfactuals.runs import CounterfactualRun
 from bench.counterfactuals.transfer import Votes, judge_votes, transfer_figures
 from bench.data.tasks import Task
 from bench.gnns.target_gnns import TargetGnn
 from bench.progress import OnProgress
 from d4explain.gnn.graphs import Graph
+from models.realism.reference_patterns import ReferencePatterns
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ def compare_methods(
     }
     panel = _panel(judges, votes[methods[0]])
     realism = _realism(task, answers, held_out, seed, on_progress)
+    patterns = ReferencePatterns.of(task.train.graphs)
     results: list[tuple[CounterfactualRow, EditDetail]] = []
     documents: list[dict[str, Any]] = []
     for name, (method_answers, train_seconds, origin) in runs.items():
@@ -113,6 +115,7 @@ def compare_methods(
         believability = {
             **asdict(transfer_figures(votes[name], seed=seed)),
             **asdict(realism.by_method[name]),
+            **asdict(count_unseen(method_answers, patterns)),
             "judges": panel,
         }
         documents.append(

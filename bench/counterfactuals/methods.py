@@ -6,6 +6,8 @@ Each ablation differs from `d4` in one respect:
   no effects are predicted, so all pairs are tried.
 - `d4_slopes`: the GNN's gradients select the pairs to try.
 - `d4_no_pruning`: flips are not pruned.
+- `d4_effect_only`: the denoiser is trained for its effect head alone, without `L_dist`.
+- `search`: no denoiser and no training, as the explainer `search`.
 
 `believable` has to convince the GNN and its selection witnesses, and leaves only patterns of the
 data. Its ablations:
@@ -15,6 +17,8 @@ data. Its ablations:
 - `believable_single_edits`: no moved or swapped edges.
 - `believable_3_witnesses`: three witnesses of one architecture.
 - `believable_no_witnesses`: the GNN alone, with the rule on patterns.
+
+`…_purified` and `…_typical` choose among the alternatives of a method by the denoiser (`criteria`).
 
 `d4_paper` is the paper's method as printed, except that it takes the smallest flip among a hundred
 graphs sampled from its edge probabilities. `d4_paper_one_sample` draws one graph;
@@ -64,18 +68,20 @@ class DenoiserKind(Enum):
     """The training recipe of the denoiser that a method needs."""
 
     OURS = "default"
+    EFFECT_ONLY = "effect_only"  # ours without `L_dist`
     PAPER = "paper"
 
     def recipe(self, dataset: str, steps: int | None = None) -> Recipe | PaperRecipe:
         """None keeps the recipe's steps; the paper's recipe has an affordable size."""
         if self is DenoiserKind.PAPER:
             return replace(affordable_recipe(dataset), steps=steps)
-        return recipe_for(Objective.COUNTERFACTUAL, steps=steps)
+        recipe = recipe_for(Objective.COUNTERFACTUAL, steps=steps)
+        return replace(recipe, learns_distribution=self is DenoiserKind.OURS)
 
 
 @dataclass(frozen=True)
 class DiffusionMethod:
-    denoiser: DenoiserKind
+    denoiser: DenoiserKind | None  # None searches without one
     config: CounterfactualConfig
 
 
@@ -99,6 +105,22 @@ class BelievableMethod:
         return replace(whole, selection=selection, only_seen=self.only_seen)
 
 
+class Criterion(Enum):
+    """What chooses among a method's alternatives; `criteria` measures it."""
+
+    PURIFICATION = "purification"
+    TYPICALITY = "typicality"
+
+
+@dataclass(frozen=True)
+class ChosenMethod:
+    """The alternatives of another method, the best by a criterion first."""
+
+    base: str
+    criterion: Criterion
+    base_has_denoiser: bool = True
+
+
 def paper_config(sampling: PaperSampling) -> CounterfactualConfig:
     return CounterfactualConfig(alternatives=ALTERNATIVES, sampler="paper", paper=sampling)
 
@@ -116,6 +138,10 @@ DIFFUSION_METHODS = {
     "d4_no_pruning": DiffusionMethod(
         DenoiserKind.OURS, CounterfactualConfig(alternatives=ALTERNATIVES, prune=False)
     ),
+    "d4_effect_only": DiffusionMethod(
+        DenoiserKind.EFFECT_ONLY, CounterfactualConfig(alternatives=ALTERNATIVES)
+    ),
+    "search": DiffusionMethod(None, CounterfactualConfig(alternatives=ALTERNATIVES)),
     "d4_paper": DiffusionMethod(DenoiserKind.PAPER, paper_config(PaperSampling())),
     "d4_paper_one_sample": DiffusionMethod(
         DenoiserKind.PAPER, paper_config(PaperSampling(draws=1))
@@ -135,16 +161,19 @@ BELIEVABLE_METHODS = {
     "believable_3_witnesses": BelievableMethod(witnesses=3),
     "believable_no_witnesses": BelievableMethod(witnesses=0),
 }
+CHOSEN_METHODS = {
+    "d4_purified": ChosenMethod("d4", Criterion.PURIFICATION),
+    "d4_typical": ChosenMethod("d4", Criterion.TYPICALITY),
+    "believable_purified": ChosenMethod("believable", Criterion.PURIFICATION),
+    "believable_typical": ChosenMethod("believable", Criterion.TYPICALITY),
+}
 PLAIN_METHODS = ("greedy", "greedy_delete", "random")
-METHODS = (*DIFFUSION_METHODS, *BELIEVABLE_METHODS, *PLAIN_METHODS)
-# Those of `python -m bench believable`: with and without the rule on patterns and the denoiser.
+METHODS = (*DIFFUSION_METHODS, *BELIEVABLE_METHODS, *CHOSEN_METHODS, *PLAIN_METHODS)
+# Those of `python -m bench believable`, as far as the report shows them.
 BELIEVABILITY = (
-    "believable",
-    "believable_any_pattern",
-    "believable_no_denoiser",
-    "d4",
-    "greedy",
-    "random",
+    *("believable", "believable_any_pattern", "believable_no_denoiser", "believable_single_edits"),
+    *("believable_3_witnesses", "believable_no_witnesses"),
+    *("d4", "d4_no_denoiser", "d4_slopes", "search", "greedy", "random"),
 )
 
 

@@ -1,4 +1,4 @@
-"""Realism of all methods' answers: C2ST on shared flips, with untouched graphs as control."""
+"""Realism of all methods' answers: unseen patterns, and C2ST on shared flips with a control."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import torch
 
 from bench.counterfactuals.c2st import MIN_PAIRS, Discriminator, Distinguishability
 from bench.counterfactuals.figures import MethodResult, toggle_pairs
-from d4explain.gnn.graphs import Graph
+from d4explain.gnn.graphs import Graph, to_dense
+from models.realism.reference_patterns import InputPatterns, ReferencePatterns
 
 RANDOM_CONTROL = "random"
 _MIN_FLIP_RATE = 0.5  # of a method that decides which instances are shared
@@ -25,6 +26,27 @@ class RealismFigures:
     c2st_n: int | None = None  # instances
     c2st_untouched: float | None = None
     c2st_constant_folds: int | None = None  # of its discriminators that learned nothing
+
+
+@dataclass(frozen=True)
+class UnseenFigures:
+    """Answers that the rule on node types forbids, all alternatives counted."""
+
+    answers: int
+    unseen_answers: int  # with a degree unseen for its node type, or types that never meet
+
+
+def count_unseen(answers: Sequence[MethodResult], reference: ReferencePatterns) -> UnseenFigures:
+    """Graphs without bond orders break a valence only by an unseen degree, so that is counted."""
+    total, unseen = 0, 0
+    for answer in answers:
+        patterns = InputPatterns(reference, answer.instance.graph)
+        for edits in answer.found:
+            graph = toggle_pairs(answer.instance.graph, edits)
+            found = patterns.unseen(to_dense([graph]).adjacency[0])
+            total += 1
+            unseen += any(pattern.kind in ("degree", "edge") for pattern in found)
+    return UnseenFigures(total, unseen)
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,15 @@ from typing import Any
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
+from bench.counterfactuals.criteria import best_first
 from bench.counterfactuals.figures import MethodResult, toggle_pairs
 from bench.counterfactuals.instances import CPU, EditableInstance, fewest_edits, is_covered
 from bench.counterfactuals.methods import (
     BELIEVABLE_METHODS,
+    CHOSEN_METHODS,
     DIFFUSION_METHODS,
     BelievableMethod,
+    ChosenMethod,
     DenoiserKind,
     Edits,
     Method,
@@ -79,6 +82,8 @@ class CounterfactualRun:
 
     def answers(self, name: str) -> tuple[list[MethodResult], float, dict[str, Any]]:
         """The answers for every instance, the training seconds and the provenance."""
+        if name in CHOSEN_METHODS:
+            return self._chosen(CHOSEN_METHODS[name])
         file = self.folder / f"{name}.json"
         if not file.is_file():
             write_json(file, self._compute_answers(name))
@@ -95,6 +100,18 @@ class CounterfactualRun:
             for instance, answer in zip(self.instances, cached["answers"], strict=True)
         ]
         return answers, cached["train_seconds"], cached["provenance"]
+
+    def _chosen(self, method: ChosenMethod) -> tuple[list[MethodResult], float, dict[str, Any]]:
+        """The answers of the base method in another order; it takes seconds, so without a cache."""
+        answers, seconds, origin = self.answers(method.base)
+        denoiser, training_seconds = self.denoiser(DenoiserKind.OURS)
+        if not method.base_has_denoiser:
+            seconds += training_seconds
+        ordered = [
+            best_first(answer, method.criterion, self.target.gnn, denoiser, self.seed + index)
+            for index, answer in enumerate(answers)
+        ]
+        return ordered, seconds, origin
 
     def fewest(self) -> list[int | None]:
         """Fewest edits by exhaustive search to two edits; None if more or not covered."""
@@ -139,7 +156,9 @@ class CounterfactualRun:
         if name not in DIFFUSION_METHODS:
             return plain_method(self.target.gnn, name), 0.0
         diffusion = DIFFUSION_METHODS[name]
-        denoiser, seconds = self.denoiser(diffusion.denoiser)
+        denoiser, seconds = None, 0.0
+        if diffusion.denoiser is not None:
+            denoiser, seconds = self.denoiser(diffusion.denoiser)
         return diffusion_method(self.target.gnn, denoiser, diffusion.config), seconds
 
     def _believable(self, method: BelievableMethod) -> tuple[Method, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.report.markdown import table
@@ -16,12 +16,25 @@ _COLUMNS = {
     "seeds": "seeds",
     "flip_rate": "flip rate",
     "mean_edits": "edits",
+    "mean_ratio": "ratio",
     "na": "NA",
     "nafr": "NAFR",
     "c2st": "C2ST",
+    "unseen": "unseen",
+    "gnn_evaluations": "GNN evaluations",
     "cpu_seconds": "CPU s per instance",
 }
-_FIGURES = ("flip_rate", "mean_edits", "na", "nafr", "c2st", "cpu_seconds")
+_FIGURES = (
+    *("flip_rate", "mean_edits", "mean_ratio", "na", "nafr", "c2st"),
+    *("gnn_evaluations", "cpu_seconds"),
+)
+_COST_COLUMNS = {
+    "dataset": "data set",
+    "method": "method",
+    "train_seconds": "training CPU s",
+    "cpu_seconds": "CPU s per answer",
+    **{f"of_{count}": f"with training, of {count:,} answers" for count in (1, 100, 1000)},
+}
 _INTERVALS = ("na", "nafr", "c2st")
 _JUDGE_COLUMNS = {
     "dataset": "data set",
@@ -40,8 +53,11 @@ def believability_tables(results: Results) -> list[str]:
         for method in dict.fromkeys(row["method"] for row in results.rows(COMMAND, dataset))
     ]
     judges = [_judges(results, dataset) for dataset in results.datasets(COMMAND)]
+    costs = [_cost(line) for line in lines if line["train_seconds"] is not None]
     return [
         table(lines, _COLUMNS),
+        "\nCPU seconds per answer, alone and with a share of the training:\n",
+        table(costs, _COST_COLUMNS),
         "\nJudges, lowest and highest of each set, and the control:\n",
         table(judges, _JUDGE_COLUMNS),
     ]
@@ -49,12 +65,31 @@ def believability_tables(results: Results) -> list[str]:
 
 def _line(results: Results, dataset: str, method: str) -> dict[str, Any]:
     rows = [row for row in results.rows(COMMAND, dataset) if row["method"] == method]
-    figures: dict[str, Any] = {key: mean_figure(results, dataset, method, key) for key in _FIGURES}
+    keys = (*_FIGURES, "train_seconds")
+    figures: dict[str, Any] = {key: mean_figure(results, dataset, method, key) for key in keys}
     for key in _INTERVALS:
         figures[key] = _with_range(rows, key, figures[key])
     seeds = ", ".join(str(row["seed"]) for row in rows)
     counts = " + ".join(str(row["n"]) for row in rows)
-    return {"dataset": dataset, "method": f"`{method}`", "n": counts, "seeds": seeds, **figures}
+    name = f"`{method}`"
+    return {
+        **{"dataset": dataset, "method": name, "n": counts, "seeds": seeds, **figures},
+        "unseen": _unseen(rows),
+    }
+
+
+def _unseen(rows: Sequence[Row]) -> str | None:
+    """Answers with an unseen degree or edge, of all answers; None if a row predates the count."""
+    if any("unseen_answers" not in row for row in rows):
+        return None
+    unseen, answers = (sum(row[key] for row in rows) for key in ("unseen_answers", "answers"))
+    return f"{unseen} of {answers}"
+
+
+def _cost(line: Mapping[str, Any]) -> dict[str, Any]:
+    """CPU seconds per answer, with the training shared by 1, 100 and 1,000 answers."""
+    each, training = line["cpu_seconds"], line["train_seconds"]
+    return {**line, **{f"of_{count}": each + training / count for count in (1, 100, 1000)}}
 
 
 def _with_range(rows: Sequence[Row], key: str, value: float | None) -> str | None:

@@ -132,18 +132,21 @@ def believability_table(
 ) -> Table:
     """NA, NAFR and C2ST of each method, with their intervals; untouched graphs as control."""
     table = Table(title="Believability of the first answers, with 95 % intervals")
-    _add_columns(table, ["method", "NA", "NAFR", "flips ≤ 0.3", "ratio", "C2ST", "instances"])
+    titles = ("NA", "NAFR", "flips ≤ 0.3", "edits", "ratio", "C2ST", "instances", "unseen", "CPU s")
+    _add_columns(table, ["method", *titles])
     for row in rows:
         table.add_row(
             row["method"],
             *(_interval(row[key], row[f"{key}_low"], row[f"{key}_high"]) for key in ("na", "nafr")),
-            *(_cell(row[key]) for key in ("flip_rate", "mean_ratio")),
+            *(_cell(row[key]) for key in ("flip_rate", "mean_edits", "mean_ratio")),
             _interval(row["c2st"], row["c2st_low"], row["c2st_high"]),
             "-" if row["c2st_n"] is None else str(row["c2st_n"]),
+            f"{row['unseen_answers']} of {row['answers']}",
+            _cell(row["cpu_seconds"]),
         )
     if untouched is not None:
         figures = _interval(untouched.auc, untouched.low, untouched.high)
-        table.add_row("untouched", "-", "-", "-", "-", figures, "-")
+        table.add_row("untouched", *["-"] * 5, figures, *["-"] * 3)
     return table
 
 

@@ -33,6 +33,7 @@ class Recipe:
     hidden: int = 32
     blocks: int = 4
     predicts_effects: bool = True  # an effect head, trained with the GNN
+    learns_distribution: bool = True  # False, for ablations, trains the effect head alone
     # noise
     noise_high: float = 0.4
     noise_scale: float = 1.0  # of the low noise levels, see `fitted`
@@ -52,6 +53,8 @@ class Recipe:
                 raise ValueError(f"{field} must be at least 1, got {getattr(self, field)}")
         if not 0 <= self.subgraph_share <= 1:
             raise ValueError(f"subgraph_share is a share in [0, 1], got {self.subgraph_share}")
+        if not self.predicts_effects and not self.learns_distribution:
+            raise ValueError("a recipe without L_dist and without an effect head trains nothing")
         if self.learning_rate <= 0:
             raise ValueError(f"learning_rate must be positive, got {self.learning_rate}")
         if not 0 < self.noise_scale <= 1 or not self.noise_low <= self.noise_high <= 0.5:

@@ -73,11 +73,14 @@ def add_gradients(
     use: DeviceUse,
     generator: torch.Generator,
 ) -> StepLosses:
-    """Adds the gradient of L_dist + the effect head's loss to the weights' gradient."""
+    """Adds the gradient of L_dist + the effect head's loss to the weights' gradient.
+
+    An ablation leaves out L_dist.
+    """
     effect_targets = None
     if gnn is not None and model.shape.classes:
         effect_targets = _effect_targets(gnn, recipe, batch, generator)
-    step = _Step(model, batch, effect_targets, use)
+    step = _Step(model, batch, effect_targets, use, recipe.learns_distribution)
     nodes = batch.clean.mask.shape[1]
     plane = model.shape.hidden * nodes**2 * batch.clean.adjacency.element_size()
     passes = [step.run(part) for part in use.passes(batch.clean.count, plane)]
@@ -113,13 +116,16 @@ class _Step:
     batch: NoisyBatch
     effect_targets: _EffectTargets | None
     use: DeviceUse
+    learns_distribution: bool
 
     def run(self, part: slice) -> _PassLosses:
         """A forward and a backward pass over some of the graphs."""
         some = self.batch.select(part)
         logits, effects = self._forward(some, part)
         dist = distribution_loss(logits, some.clean).sum()
-        loss = dist if effects is None else dist + self._effect_loss(effects, part)
+        loss = dist if self.learns_distribution else torch.zeros_like(dist)
+        if effects is not None:
+            loss = loss + self._effect_loss(effects, part)
         (loss / self.batch.clean.count).backward()  # type: ignore[no-untyped-call]
         return _PassLosses(loss.detach(), dist.detach())
 

@@ -14,6 +14,8 @@ _ANY_PATTERN_NA = dict.fromkeys(("nci1", "bbbp", "proteins"), 0.85)
 _NAFR = {"mutagenicity": 0.8}
 _NA = dict.fromkeys(("nci1", "bbbp"), 0.85)
 _FLIP_RATE = 0.9
+_MEAN_RATIO = {"mutagenicity": 0.2}
+_UNTOUCHED, _RANDOM = 0.55, {"mutagenicity": 0.9}  # C2ST of the controls
 _CLOSED_SHARE = 0.4
 _REALISM_SETS = ("mutagenicity", "nci1", "bbbp", "ba3motif")
 
@@ -38,6 +40,11 @@ def believable_verdicts(results: Results) -> Iterator[Verdict]:
                 figure("believable_any_pattern", "nafr"),
                 _ANY_PATTERN_NAFR[dataset],
             )
+        if dataset in _MEAN_RATIO:
+            ratio = figure("believable_any_pattern", "mean_ratio")
+            yield _at_most(
+                dataset, "`believable_any_pattern`: mean ratio", ratio, _MEAN_RATIO[dataset]
+            )
         if dataset in _ANY_PATTERN_NA:
             na = figure("believable_any_pattern", "na")
             yield _at_least(dataset, "`believable_any_pattern`: NA", na, _ANY_PATTERN_NA[dataset])
@@ -51,6 +58,13 @@ def believable_verdicts(results: Results) -> Iterator[Verdict]:
             yield _at_least(dataset, "`believable`: flip rate", rate, _FLIP_RATE)
         if dataset in _REALISM_SETS:
             yield _closed(dataset, figure)
+            untouched = figure("believable", "c2st_untouched")
+            yield _at_most(dataset, "C2ST of untouched graphs", untouched, _UNTOUCHED)
+        if dataset in _RANDOM:
+            yield _at_least(dataset, "C2ST of `random`", figure("random", "c2st"), _RANDOM[dataset])
+        unseen = figure("believable", "unseen_answers")
+        yield _at_most(dataset, "`believable`: answers with an unseen degree or edge", unseen, 0)
+        yield _cpu_of_search(dataset, figure("d4", "cpu_seconds"), figure("search", "cpu_seconds"))
 
 
 def closed_share(figure: Callable[[str, str], float | None]) -> float | None:
@@ -69,6 +83,20 @@ def _at_least(dataset: str, what: str, value: float | None, bound: float) -> Ver
     # More digits where rounding would contradict the verdict.
     figures = f"{value:.5f}" if round(value, 3) == bound else f"{value:.3f}"
     return Verdict(COMMAND, dataset, target, figures, value >= bound)
+
+
+def _at_most(dataset: str, what: str, value: float | None, bound: float) -> Verdict:
+    target = f"{what} ≤ {bound:g}"
+    if value is None:
+        return Verdict(COMMAND, dataset, target, "not measured", None)
+    return Verdict(COMMAND, dataset, target, f"{value:.3f}", value <= bound)
+
+
+def _cpu_of_search(dataset: str, ours: float | None, search: float | None) -> Verdict:
+    target = "CPU s per instance of `d4` not above `search`'s"
+    if ours is None or search is None:
+        return Verdict(COMMAND, dataset, target, "not measured", None)
+    return Verdict(COMMAND, dataset, target, f"{ours:.3f} and {search:.3f}", ours <= search)
 
 
 def _half_of_greedy(dataset: str, ours: float | None, greedy: float | None) -> Verdict:

@@ -55,7 +55,7 @@ ROW_KEYS = [
     *("refuted_on_whole", "train_seconds", "curve"),
     *("na", "na_low", "na_high", "nafr", "nafr_low", "nafr_high"),
     *("c2st", "c2st_low", "c2st_high", "c2st_n", "c2st_untouched"),
-    *("c2st_constant_folds", "judges"),
+    *("c2st_constant_folds", "answers", "unseen_answers", "judges"),
 ]
 
 

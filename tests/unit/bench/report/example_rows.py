@@ -96,7 +96,8 @@ JUDGES = [
 def believable_row(dataset: str, method: str, seed: int, **figures: Any) -> dict[str, Any]:
     measured = {"na": 0.25, "na_low": 0.2, "na_high": 0.3, "nafr": 0.2, "nafr_low": 0.1}
     measured |= {"nafr_high": 0.3, "c2st": 0.9, "c2st_low": 0.85, "c2st_high": 0.95}
-    extra = {"c2st_untouched": 0.51, "judges": JUDGES, "seed": seed}
+    extra = {"c2st_untouched": 0.51, "judges": JUDGES, "seed": seed, "mean_ratio": 0.125}
+    extra |= {"answers": 200, "unseen_answers": 0}
     return counterfactual_row(dataset, method, **measured | extra | figures)
 
 

@@ -85,16 +85,21 @@ def test_believable_answers_have_a_line_per_method_with_the_mean_of_the_seeds(
         believable_row("nci1", "believable", 1, na=0.8, flip_rate=1.0, c2st=0.7),
         believable_row("nci1", "believable", 2, na=0.9, flip_rate=0.9, c2st=0.6),
         believable_row("nci1", "believable_any_pattern", 1, na=0.84998),
-        believable_row("nci1", "greedy", 1, na=0.3),
+        believable_row("nci1", "d4", 1, cpu_seconds=0.25, train_seconds=50.0),
+        believable_row("nci1", "search", 1, cpu_seconds=0.125, train_seconds=0.0),
+        believable_row("nci1", "greedy", 1, na=0.3, unseen_answers=20),
         believable_row("nci1", "random", 1, c2st=None),
     ]
     save_rows("believable", rows, tmp_path / "results")
     page = tmp_path / "page.md"
     write_report(tmp_path / "results", page, tmp_path / "missed.json")
     text = page.read_text()
-    assert "| nci1 | `believable` | 60 + 60 | 1, 2 | 0.950 | 1.500 | 0.850 (0.80 to 0.90) |" in text
+    assert "| nci1 | `believable` | 60 + 60 | 1, 2 | 0.950 | 1.500 | 0.125 | 0.850 (" in text
+    assert "| 0 of 400 |" in text
+    assert "| 20 of 200 |" in text
+    assert "| nci1 | `d4` | 50.000 | 0.250 | 50.250 | 0.750 | 0.300 |" in text
     assert "| 0.650 (0.60 to 0.70) |" in text
-    assert "| nci1 | `greedy` | 60 | 1 | 1.000 | 1.500 | 0.300 (0.20 to 0.30) |" in text
+    assert "| nci1 | `greedy` | 60 | 1 | 1.000 | 1.500 | 0.125 | 0.300 (0.20 to 0.30) |" in text
     assert "| nci1 | 5 + 5 | 0.700 to 0.800 | 0.900 to 0.950 | 0.510 |" in text
     verdicts = {
         verdict.target: (verdict.figures, verdict.reached)
@@ -110,6 +115,9 @@ def test_believable_answers_have_a_line_per_method_with_the_mean_of_the_seeds(
             "64%",
             True,
         ),
+        "C2ST of untouched graphs ≤ 0.55": ("0.510", True),
+        "`believable`: answers with an unseen degree or edge ≤ 0": ("0.000", True),
+        "CPU s per instance of `d4` not above `search`'s": ("0.250 and 0.125", False),
     }
 
 

@@ -113,6 +113,19 @@ def test_the_effect_head_learns_what_edits_do_to_the_gnn() -> None:
     assert missed[1] < 0.2 * missed[0]
 
 
+def test_the_effect_head_alone_leaves_the_edge_logits_as_they_were() -> None:
+    """They start at 0, and without L_dist nothing changes them."""
+    recipe = replace(small(Objective.COUNTERFACTUAL), learns_distribution=False)
+    alone, both = trainer(recipe), trainer(small(Objective.COUNTERFACTUAL))
+    finished(alone), finished(both)
+    weights, of_both = alone.denoiser().state_dict(), both.denoiser().state_dict()
+    assert not weights["head_out"].any()
+    assert of_both["head_out"].any()
+    assert weights["effect_out"].any()
+    with pytest.raises(ValueError, match="trains nothing"):
+        replace(recipe, predicts_effects=False)
+
+
 @pytest.mark.parametrize("objective", list(Objective))
 def test_resuming_from_any_step_ends_in_the_same_bits(objective: Objective) -> None:
     recipe = small(objective)

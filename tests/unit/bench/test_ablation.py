@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from bench.counterfactuals.ablation import KEYS, REDUCED, VARIANTS, differences
+from bench.ablation import KEYS, REDUCED, VARIANTS, differences
 from bench.counterfactuals.figures import MethodResult
 from bench.counterfactuals.instances import EditableInstance
 from bench.report.ablation_tables import ablation_page, saved_ablation
