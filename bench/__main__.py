@@ -156,20 +156,25 @@ def believable(
     dataset: Annotated[str, typer.Option(help="graph data set: name or path")] = "mutagenicity",
     budget: Annotated[float, typer.Option(help="training seconds of the denoiser")] = 120,
     test: Annotated[int, typer.Option(min=1, help="test graphs to explain")] = 100,
+    method: Annotated[
+        list[str] | None, typer.Option(help="repeatable; default: those of the report")
+    ] = None,
     seed: Seed = 1,
     save: Save = False,
 ) -> None:
     """Transfer and realism of believable answers beside minimal, greedy and random ones."""
+    names = _select(method, METHODS) if method else list(BELIEVABILITY)
     task = _task(dataset, seed)
     target = _target(task, seed, SECONDS)
     with show_progress() as on_progress:
         comparison = compare_methods(
             task,
             target,
-            BELIEVABILITY,
+            names,
             budget=budget,
             test=test,
             seed=seed,
+            exhaustive=False,
             on_progress=on_progress,
         )
     console.print(believability_table(comparison.documents, comparison.realism.untouched))

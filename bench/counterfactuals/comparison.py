@@ -59,11 +59,15 @@ def compare_methods(
     test: int,
     seed: int,
     part: InstancePart = InstancePart.TEST,
+    exhaustive: bool = True,
     on_progress: OnProgress,
 ) -> Comparison:
-    """Run every method on the same instances; cached answers are reused."""
+    """Run every method on the same instances; cached answers are reused.
+
+    The figures about the fewest edits need an exhaustive search, which takes minutes.
+    """
     instances = select_instances(task, test, seed, part)
-    covered = [is_covered(instance) for instance in instances]
+    covered = [exhaustive and is_covered(instance) for instance in instances]
     validation_count = sum(instance.from_validation for instance in instances)
     held_out = held_out_graphs(task, instances, part)
     run = CounterfactualRun(
@@ -78,7 +82,7 @@ def compare_methods(
     )
     runs = {name: run.answers(name) for name in methods}
     answers = {name: method_answers for name, (method_answers, _, _) in runs.items()}
-    fewest = run.fewest()
+    fewest = run.fewest() if exhaustive else [None] * len(instances)
     judges = load_judges(task, seed, on_progress)
     votes = {
         name: judge_votes(target.gnn, [judge.gnn for judge in judges], method_answers)

@@ -105,7 +105,7 @@ class CounterfactualRun:
         """The answers of the base method in another order; it takes seconds, so without a cache."""
         answers, seconds, origin = self.answers(method.base)
         denoiser, training_seconds = self.denoiser(DenoiserKind.OURS)
-        if not method.base_has_denoiser:
+        if not method.base_trains_denoiser:
             seconds += training_seconds
         ordered = [
             best_first(answer, method.criterion, self.target.gnn, denoiser, self.seed + index)
@@ -169,12 +169,7 @@ class CounterfactualRun:
             seed=self.seed,
             on_progress=self._on_progress,
         )
-        denoiser = None
-        if method.denoiser is not None:
-            denoiser, training_seconds = self.denoiser(method.denoiser)
-            seconds += training_seconds
-        gnn = self.target.gnn
-        return diffusion_method(gnn, denoiser, method.config, method.panel(panel)), seconds
+        return diffusion_method(self.target.gnn, None, method.config, method.panel(panel)), seconds
 
     def denoiser(self, kind: DenoiserKind) -> tuple[EdgeDenoiser, float]:
         """Load or train a denoiser; return it with the seconds of its training."""

@@ -144,7 +144,6 @@ def explain(
         panel,
         oracle,
         judge,
-        denoiser=denoiser,
         plausibility=ranker.plausibility if proposer.has_denoiser else None,
         started=started,
         device=device,
@@ -223,7 +222,6 @@ def _with_believable(
     oracle: CounterfactualOracle,
     judge: AnswerJudge,
     *,
-    denoiser: EdgeDenoiser | None,
     plausibility: Tensor | None,  # [pair]
     started: float,
     device: torch.device,
@@ -237,7 +235,6 @@ def _with_believable(
         panel,
         judge.patterns,
         config.believable,
-        denoiser=denoiser,
         probabilities=outcome.probabilities,
         alternatives=config.alternatives,
         device=device,

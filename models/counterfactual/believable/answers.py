@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,16 +12,12 @@ from models.counterfactual.believable.search import (
     BelievableConfig,
     BelievableSearch,
     BelievableSet,
-    Likelihood,
 )
 from models.counterfactual.oracle import CounterfactualOracle
 from models.counterfactual.panel import Panel
-from models.diffusion.edge_denoiser import EdgeDenoiser
-from models.diffusion.typicality import least_likely_node
-from models.graphs.edits import EditSet, EditSpace
+from models.graphs.edits import EditSpace
 from models.realism.reference_patterns import InputPatterns
 
-_PAIRS_PER_PASS = 40_000  # node pairs of one denoiser pass
 _TARGETS = 2  # classes tried, the most probable ones first
 
 
@@ -41,7 +36,6 @@ def believable_sets(
     patterns: InputPatterns | None,
     config: BelievableConfig,
     *,
-    denoiser: EdgeDenoiser | None = None,
     probabilities: Tensor,  # [class], of the unedited graph
     alternatives: int,
     device: torch.device,
@@ -49,13 +43,12 @@ def believable_sets(
     """Searches towards the likely classes and keeps the sets that convince most witnesses."""
     goal = oracle.goal
     targets = [goal.target] if goal.target is not None else _likely(probabilities, goal.before)
-    likelihood = None if denoiser is None else _likelihood(denoiser, space, device)
     found: list[BelievableSet] = []
     stopped = False
     for target in targets:
         ensemble = Ensemble(oracle, space, panel.selection, target, device)
         seen = patterns if panel.only_seen else None
-        search = BelievableSearch(space, ensemble, seen, config, likelihood)
+        search = BelievableSearch(space, ensemble, seen, config)
         found += search.run(alternatives)
         stopped |= search.stopped
     margins = oracle.verified_margins([answer.edits for answer in found])
@@ -64,18 +57,6 @@ def believable_sets(
     best = [answer for answer in verified if answer.convinced == most]
     best.sort(key=lambda answer: (len(answer.edits), -answer.objective, answer.edits))
     return BelievableSets(best, stopped)
-
-
-def _likelihood(denoiser: EdgeDenoiser, space: EditSpace, device: torch.device) -> Likelihood:
-    def likelihood(edit_sets: Sequence[EditSet]) -> Tensor:
-        per_pass = max(1, _PAIRS_PER_PASS // max(space.graph.node_count, 1) ** 2)
-        parts = [
-            least_likely_node(denoiser, space.dense(edit_sets[start : start + per_pass]).to(device))
-            for start in range(0, len(edit_sets), per_pass)
-        ]
-        return torch.cat(parts).cpu()
-
-    return likelihood
 
 
 def _likely(probabilities: Tensor, before: int) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,13 +15,11 @@ from models.graphs.edits import EditSet, EditSpace
 from models.realism.reference_patterns import InputPatterns
 
 _CHECKED_MOVES = 4000  # per size: moves whose patterns are compared with the data
-_CANDIDATES_PER_PLACE = 4  # states per place in the beam whose likelihood is computed
 _MAX_MOVES = 16  # answers of more moves are no small change, and take minutes on large graphs
 _CELLS_PER_BEAM = 2**16  # entries of the adjacencies of a beam; larger graphs have fewer states
 _CELLS_PER_STATE = 2**20  # entries of the adjacencies that one state evaluates
 
 Move = tuple[int, ...]
-Likelihood = Callable[[Sequence[EditSet]], Tensor]  # log-likelihood of each edited graph: [set]
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,6 @@ class BelievableConfig:
     # Moves per size that the networks evaluate, for each state. With 128 instead of 48,
     # 60 validation graphs of Mutagenicity gave the same NAFR for 1.7 times the CPU time.
     evaluated: int = 48
-    likelihood_weight: float = 0.5  # logits of the objective per nat of the least likely node
     compound_moves: bool = True  # False, for ablations, leaves single edits
 
     def __post_init__(self) -> None:
@@ -75,14 +72,12 @@ class BelievableSearch:
         ensemble: Ensemble,
         patterns: InputPatterns | None,
         config: BelievableConfig,
-        likelihood: Likelihood | None = None,
     ) -> None:
-        """`patterns` None allows unseen ones; `likelihood` comes from a denoiser, if any."""
+        """`patterns` None allows unseen ones."""
         self._space = space
         self._ensemble = ensemble
         self._patterns = patterns
         self._config = config
-        self._likelihood = likelihood
         self._moves = MoveSpace(space)
         nodes = max(space.graph.node_count, 1)
         self._evaluated = max(8, min(config.evaluated, _CELLS_PER_STATE // nodes**2))
@@ -105,26 +100,15 @@ class BelievableSearch:
             sufficient = [child for child in children if child.suffices]
             if sufficient:
                 sufficient.sort(key=lambda state: (len(state.edits), -state.objective, state.edits))
-                return self._pruned(self._likeliest(sufficient, 2 * wanted))
+                return self._pruned(sufficient[: 2 * wanted])
             partly = _better(partly, children)
             # Without room for another edit, a state only takes the place of one that has.
             growing = [child for child in children if len(child.edits) < self._space.budget]
             growing.sort(key=lambda state: (-state.objective, state.edits))
-            frontier = self._likeliest(growing, self._beam)
+            frontier = growing[: self._beam]
         if partly is None or 2 * partly.convinced < self._ensemble.witness_count:
             return []
         return self._pruned([partly])
-
-    def _likeliest(self, states: Sequence[_State], count: int) -> list[_State]:
-        """The best states by objective and likelihood; `states` are sorted, best first."""
-        if self._likelihood is None or not states:
-            return list(states[:count])
-        candidates = states[: _CANDIDATES_PER_PLACE * count]
-        likelihood = self._likelihood([(), *(state.edits for state in candidates)])
-        loss = (likelihood[:1] - likelihood[1:]).clamp(min=0)  # nats below the unedited graph
-        score = torch.tensor([state.objective for state in candidates])
-        score = score - self._config.likelihood_weight * loss
-        return [candidates[place] for place in score.argsort(descending=True).tolist()[:count]]
 
     def _expanded(self, frontier: Sequence[_State], visited: set[EditSet]) -> list[_State]:
         """The children of all states, each once; after a stop request those known before."""
