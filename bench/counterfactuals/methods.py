@@ -13,6 +13,7 @@ Each ablation differs from `d4` in one respect:
 data. It uses no denoiser; a request with one gets the same answers. Its ablations:
 
 - `believable_any_pattern`: without the rule on patterns.
+- `believable_any_structure`: rings and components do not count.
 - `believable_single_edits`: no moved or swapped edges.
 - `believable_3_witnesses`: three witnesses of one architecture.
 - `believable_no_witnesses`: the GNN alone, with the rule on patterns.
@@ -87,6 +88,7 @@ class DiffusionMethod:
 @dataclass(frozen=True)
 class BelievableMethod:
     only_seen: bool = True
+    keeps_structure: bool = True
     compound_moves: bool = True
     witnesses: int | None = None  # only the first ones; None means all
 
@@ -95,8 +97,13 @@ class BelievableMethod:
         return CounterfactualConfig(
             alternatives=ALTERNATIVES,
             aim="believable",
-            believable=BelievableConfig(compound_moves=self.compound_moves),
+            believable=self._search,
         )
+
+    @property
+    def _search(self) -> BelievableConfig:
+        search = BelievableConfig(compound_moves=self.compound_moves)
+        return search if self.keeps_structure else replace(search, structure_weight=0)
 
     def panel(self, whole: Panel) -> Panel:
         selection = whole.selection[: self.witnesses]
@@ -154,6 +161,7 @@ DIFFUSION_METHODS = {
 BELIEVABLE_METHODS = {
     "believable": BelievableMethod(),
     "believable_any_pattern": BelievableMethod(only_seen=False),
+    "believable_any_structure": BelievableMethod(keeps_structure=False),
     "believable_single_edits": BelievableMethod(compound_moves=False),
     "believable_3_witnesses": BelievableMethod(witnesses=3),
     "believable_no_witnesses": BelievableMethod(witnesses=0),
@@ -168,7 +176,8 @@ PLAIN_METHODS = ("greedy", "greedy_delete", "random")
 METHODS = (*DIFFUSION_METHODS, *BELIEVABLE_METHODS, *CHOSEN_METHODS, *PLAIN_METHODS)
 # Those of `python -m bench believable`, as far as the report shows them.
 BELIEVABILITY = (
-    *("believable", "believable_any_pattern", "believable_single_edits"),
+    *("believable", "believable_any_pattern", "believable_any_structure"),
+    "believable_single_edits",
     *("believable_3_witnesses", "believable_no_witnesses"),
     *("d4", "d4_no_denoiser", "d4_slopes", "search", "greedy", "random"),
 )

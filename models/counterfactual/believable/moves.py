@@ -73,6 +73,16 @@ class MoveSpace:
         return torch.cat(swaps)
 
 
+def toggled(adjacency: Tensor, space: EditSpace, moves: Tensor) -> Tensor:
+    """A [node, node] graph after each move: [move, node, node]."""
+    row, place = (moves >= 0).nonzero(as_tuple=True)
+    pairs = moves[row, place]
+    source, target = space.sources[pairs], space.targets[pairs]
+    after = adjacency.repeat(len(moves), 1, 1)
+    after[row, source, target] = after[row, target, source] = 1 - after[row, source, target]
+    return after
+
+
 def _filled(moves: Tensor) -> Tensor:
     missing = MAX_TOGGLES - moves.shape[1]
     return torch.nn.functional.pad(moves, (0, missing), value=-1)

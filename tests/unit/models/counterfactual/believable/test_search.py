@@ -443,3 +443,17 @@ def test_presets_widen_the_search() -> None:
 def test_an_empty_search_is_refused(settings: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="at least 1"):
         BelievableConfig(**settings)
+
+
+def test_of_flips_by_one_edit_the_best_keeps_the_ring() -> None:
+    """Every removal flips the GNN. A tail that falls off changes less than an open ring."""
+    types = [0, 1, 0, 1, 0, 1, 1]
+    ring, tail = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (0, 5)], (0, 6)
+    rules = EditRules(max_edits=1, max_ratio=1.0, add=False)
+    case = Case(graph_of(7, [*ring, tail], types), mixed_edge_counter(6.5), [], rules)
+    pairs = list(zip(case.space.sources.tolist(), case.space.targets.tolist(), strict=True))
+    found = case.search().run(wanted=7)
+    assert {pairs[answer.edits[0]] for answer in found} == {*ring, tail}
+    assert pairs[found[0].edits[0]] == tail
+    equal = case.search(BelievableConfig(structure_weight=0)).run(wanted=7)
+    assert pairs[equal[0].edits[0]] == (0, 1)
