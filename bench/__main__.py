@@ -10,9 +10,10 @@ from typing import Annotated, Any
 import torch
 import typer
 
-from bench.ablation import DATASETS as ABLATION_DATASETS
-from bench.ablation import KEYS as ABLATION_KEYS
-from bench.ablation import VARIANTS, measure_ablation
+from bench.ablation.comparison import DATASETS as ABLATION_DATASETS
+from bench.ablation.comparison import KEYS as ABLATION_KEYS
+from bench.ablation.comparison import VARIANTS, measure_ablation
+from bench.ablation.tables import ablation_page, saved_ablation
 from bench.classes.comparison import DATASETS as CLASS_DATASETS
 from bench.classes.comparison import class_rows
 from bench.classes.figures import ClassRow
@@ -30,7 +31,6 @@ from bench.gnns.training import show_epochs
 from bench.paper.long_run import CONFIGS, LongRun, measure_point
 from bench.paper.sizes import PREFIX as SIZES_PREFIX
 from bench.paper.sizes import chosen_size, measure_sizes, recipe_of
-from bench.report.ablation_tables import ablation_page, saved_ablation
 from bench.report.provenance import provenance
 from bench.report.report import RESULTS_PAGE, write_report
 from bench.report.results_store import append_rows, merge_rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bench.report.cost_table import cost_table
 from bench.report.markdown import table
 from bench.report.results_store import Results, Row
 from bench.report.targets.believable import COMMAND, mean_figure
@@ -28,13 +29,6 @@ _FIGURES = (
     *("flip_rate", "mean_edits", "mean_ratio", "na", "nafr", "c2st"),
     *("gnn_evaluations", "cpu_seconds"),
 )
-_COST_COLUMNS = {
-    "dataset": "data set",
-    "method": "method",
-    "train_seconds": "training CPU s",
-    "cpu_seconds": "CPU s per answer",
-    **{f"of_{count}": f"with training, of {count:,} answers" for count in (1, 100, 1000)},
-}
 _INTERVALS = ("na", "nafr", "c2st")
 _JUDGE_COLUMNS = {
     "dataset": "data set",
@@ -53,11 +47,10 @@ def believability_tables(results: Results) -> list[str]:
         for method in dict.fromkeys(row["method"] for row in results.rows(COMMAND, dataset))
     ]
     judges = [_judges(results, dataset) for dataset in results.datasets(COMMAND)]
-    costs = [_cost(line) for line in lines if line["train_seconds"] is not None]
     return [
         table(lines, _COLUMNS),
         "\nCPU seconds per answer, alone and with a share of the training:\n",
-        table(costs, _COST_COLUMNS),
+        cost_table([_without(line, "gnn_evaluations") for line in lines]),
         "\nJudges, lowest and highest of each set, and the control:\n",
         table(judges, _JUDGE_COLUMNS),
     ]
@@ -78,18 +71,16 @@ def _line(results: Results, dataset: str, method: str) -> dict[str, Any]:
     }
 
 
+def _without(line: Mapping[str, Any], column: str) -> dict[str, Any]:
+    return {key: value for key, value in line.items() if key != column}
+
+
 def _unseen(rows: Sequence[Row]) -> str | None:
     """Answers with an unseen degree or edge, of all answers; None if a row predates the count."""
     if any("unseen_answers" not in row for row in rows):
         return None
     unseen, answers = (sum(row[key] for row in rows) for key in ("unseen_answers", "answers"))
     return f"{unseen} of {answers}"
-
-
-def _cost(line: Mapping[str, Any]) -> dict[str, Any]:
-    """CPU seconds per answer, with the training shared by 1, 100 and 1,000 answers."""
-    each, training = line["cpu_seconds"], line["train_seconds"]
-    return {**line, **{f"of_{count}": each + training / count for count in (1, 100, 1000)}}
 
 
 def _with_range(rows: Sequence[Row], key: str, value: float | None) -> str | None:

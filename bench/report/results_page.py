@@ -8,6 +8,7 @@ from typing import Any
 
 from bench.report.believability_tables import believability_tables
 from bench.report.class_tables import class_tables
+from bench.report.cost_table import cost_table
 from bench.report.markdown import table
 from bench.report.missed_targets import is_post_hoc
 from bench.report.paper_figures import CF_ACC_AUC, GNN_ACCURACY
@@ -56,6 +57,7 @@ _SUMMARY_COLUMNS = {
     "missed_count": "missed",
     "post_hoc_count": "post hoc",
 }
+_WORTH_METHODS = ("d4", "d4_effect_only", "d4_slopes", "d4_no_denoiser", "search", "greedy")
 _COUNTERFACTUAL_COLUMNS = {
     "dataset": "data set",
     "n": "instances",
@@ -250,7 +252,10 @@ def _counterfactual_tables(results: Results) -> list[str]:
             for dataset in results.datasets("counterfactual")
         ]
         tables += [f"\n{title}:\n", table(lines, columns)]
-    return tables
+    compared = [
+        {**row, "method": f"`{row['method']}`"} for row in rows if row["method"] in _WORTH_METHODS
+    ]
+    return [*tables, "\nWhat the denoiser costs and saves:\n", cost_table(compared)]
 
 
 def _paper_tables(results: Results) -> list[str]:

@@ -329,7 +329,8 @@ def test_states_without_room_leave_the_beam_to_others() -> None:
     value = 0.9 * 4 + 0.1 * len(edges)
     rules = EditRules(max_edits=4, max_ratio=10.0)
     case = Case(graph, mixed_edge_counter(value + 3.5), [], rules)
-    found = case.search(BelievableConfig(beam=8, evaluated=8)).run(wanted=1)
+    config = BelievableConfig(beam=8, evaluated=8, structure_weight=0)
+    found = case.search(config).run(wanted=1)
     assert [len(answer.edits) for answer in found] == [4] * len(found)
     assert found
     for answer in found:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from bench.ablation import KEYS, REDUCED, VARIANTS, differences
+from bench.ablation.comparison import KEYS, REDUCED, VARIANTS, differences
+from bench.ablation.tables import ablation_page, saved_ablation
 from bench.counterfactuals.figures import MethodResult
 from bench.counterfactuals.instances import EditableInstance
-from bench.report.ablation_tables import ablation_page, saved_ablation
 from bench.report.results_store import COMMANDS, merge_rows
 from d4explain.gnn.graphs import Graph
 from models.graphs.edits import EditRules

@@ -1,0 +1,1 @@
+"""Ablation of the search on validation instances; start with `comparison`."""
