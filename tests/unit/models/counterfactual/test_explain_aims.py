@@ -19,6 +19,7 @@ from models.counterfactual.large.candidate_space import CandidateConfig
 from models.counterfactual.nodes import explain_node, held_on_whole
 from models.counterfactual.panel import Panel
 from models.counterfactual.result import Aim
+from models.diffusion.denoiser import Denoiser, DenoiserShape
 from models.graphs.edits import EditRules
 from models.graphs.neighbourhoods import instance
 from models.realism.reference_patterns import InputPatterns, ReferencePatterns
@@ -81,6 +82,23 @@ def test_a_panel_without_patterns_does_not_change_minimal_answers(seed: int) -> 
     assert judged.minimal == ()
     assert [one.transfer for one in plain.found] == [None] * len(plain.found)
     assert all(one.transfer is not None for one in judged.found)
+
+
+def test_believable_answers_are_the_same_with_a_denoiser() -> None:
+    compared = 0
+    for seed in range(6):
+        graph = random_graph(seed, 6)
+        gnn, panel = random_gnn(seed, graph), replace(random_panel(seed, graph), only_seen=False)
+        shape = DenoiserShape(features=TYPES, hidden=8, blocks=2)
+        denoiser = Denoiser(shape, torch.Generator().manual_seed(seed)).eval()
+        config = CounterfactualConfig(aim="believable")
+        answers = [
+            edits_of(explain(gnn, one, graph, RULES, config, seed=0, device=CPU, panel=panel))
+            for one in (None, denoiser)
+        ]
+        assert answers[0] == answers[1]
+        compared += len(answers[0])
+    assert compared > 0
 
 
 def test_minimal_answers_of_equal_size_have_few_unseen_patterns_first() -> None:
