@@ -12,7 +12,10 @@ from d4explain.contracts.defaults import MIB
 from service.context import Context
 from service.http import problems
 from service.http.admission import Admission, Capacity
+from service.http.authentication import Authentication
 from service.http.body_limits import BodyLimit, BodyMemory
+from service.http.failed_keys import FailedKeys
+from service.http.key_lookup import KeyLookup
 from service.http.openapi import install_openapi
 from service.http.origins import OriginCheck, allowed_hosts
 from service.http.waiting import JobWatcher
@@ -29,7 +32,6 @@ from service.routes import (
     landing,
     large_graphs,
     predictions,
-    webhooks,
 )
 from service.submission.explanation_submissions import Submissions
 from service.telemetry import JobMetrics, RequestMetrics, Telemetry
@@ -49,7 +51,6 @@ _ROUTERS = [
         datasets,
         denoisers,
         jobs,
-        webhooks,
         health,
         landing,
         docs,
@@ -144,6 +145,7 @@ def create_app(
         memory=BodyMemory(2 * store.settings.max_body_bytes),
         on_disk=frozenset({large_graphs.PATH}),
     )
+    app.add_middleware(Authentication, keys=KeyLookup(store.database), failures=FailedKeys())
     app.add_middleware(
         OriginCheck, hosts=allowed_hosts(store.settings.allowed_hosts, store.settings.host)
     )

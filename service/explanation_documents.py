@@ -49,18 +49,18 @@ class ExplanationDocument:
         return entity_tag(self.head, (self.result_digest or "").encode())
 
 
-def read_document(store: Store, explanation_id: str) -> ExplanationDocument:
-    summary = read_summary(store, explanation_id)
+def read_document(store: Store, tenant: str, explanation_id: str) -> ExplanationDocument:
+    summary = read_summary(store, tenant, explanation_id)
     digests = [answer.sha256 for answer in summary.answers if answer.sha256 is not None]
     return ExplanationDocument(summary, digests[-1] if digests else None)
 
 
-def read_summary(store: Store, explanation_id: str) -> ExplanationSummary:
+def read_summary(store: Store, tenant: str, explanation_id: str) -> ExplanationSummary:
     with store.database.reading() as session:
-        explanation = explanations.get(session, explanation_id)
-        job = jobs.get(session, explanation.job_id)
+        explanation = explanations.get(session, explanation_id, tenant)
+        job = jobs.get(session, explanation.job_id, tenant)
         first = explanation.provisional_job_id
-        provisional = None if first is None else jobs.get(session, first)
+        provisional = None if first is None else jobs.get(session, first, tenant)
         queue = jobs.TrainingQueue.read(session) if job.is_blocked else jobs.TrainingQueue()
         return explanation_summary(explanation, job, provisional, queue)
 

@@ -7,9 +7,11 @@ import sys
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from d4explain.contracts.errors import InvalidInput
+from store.access import key_commands
 from store.database import schema
 from store.database.sessions import Database
-from store.errors import Conflict, SchemaMismatch, SettingsError
+from store.errors import Conflict, NotFound, SchemaMismatch, SettingsError
 from store.settings import Settings
 
 
@@ -21,11 +23,11 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"store: {error}", file=sys.stderr)
         return 2
     try:
-        _migrate(settings, options)
+        options.run(settings, options)
     except SchemaMismatch as error:
         print(f"store: {error}", file=sys.stderr)
         return schema.EXIT_CODE
-    except Conflict as error:
+    except (Conflict, InvalidInput, NotFound) as error:
         print(f"store: {error}", file=sys.stderr)
         return 1
     except (SQLAlchemyError, OSError) as error:
@@ -50,6 +52,8 @@ def _parser() -> argparse.ArgumentParser:
     migrate.add_argument(
         "--discard", action="store_true", help="remove what an earlier schema cannot hold"
     )
+    migrate.set_defaults(run=_migrate)
+    key_commands.add_parser(commands).set_defaults(run=_keys)
     return parser
 
 
@@ -62,6 +66,15 @@ def _migrate(settings: Settings, options: argparse.Namespace) -> None:
         for loss in database.migrate(options.to, discard=options.discard):
             print(f"store: removed {loss}")
         print(f"store: the database has schema {options.to or schema.newest()}")
+    finally:
+        database.close()
+
+
+def _keys(settings: Settings, options: argparse.Namespace) -> None:
+    database = Database(settings.database_url)
+    try:
+        database.require_schema()
+        key_commands.run(database, options)
     finally:
         database.close()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from http import HTTPStatus
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
@@ -29,6 +30,14 @@ def allowed_hosts(setting: str, bound_to: str) -> frozenset[str]:
     """
     configured = frozenset(name.strip().lower() for name in setting.split(",") if name.strip())
     return _LOOPBACK | configured | ({bound_to.lower()} - _WILDCARD_ADDRESSES)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a server that listens on this address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 class OriginCheck:

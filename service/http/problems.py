@@ -92,7 +92,6 @@ STATUSES: dict[type[Exception], tuple[HTTPStatus, str]] = {
     InvalidRequestError: (HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-input"),
     MalformedJsonError: (HTTPStatus.BAD_REQUEST, "malformed-json"),
     domain.DiskFull: (HTTPStatus.INSUFFICIENT_STORAGE, "disk-full"),
-    domain.ArtifactsUnavailable: (HTTPStatus.SERVICE_UNAVAILABLE, "artifacts-unavailable"),
 }
 
 
@@ -124,7 +123,7 @@ def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
     for kind in STATUSES:
         app.add_exception_handler(kind, _on_domain)
     for kind in OUTAGES:
-        app.add_exception_handler(kind, _on_outage)
+        app.add_exception_handler(kind, on_outage)
 
 
 class UnhandledErrors:
@@ -171,14 +170,10 @@ async def _on_domain(_: Request, error: Exception) -> JSONResponse:
     status, slug = STATUSES[known]
     if isinstance(error, domain.DiskFull):
         return _disk_full(f"{_detail(error)}. Nothing was accepted.")
-    if isinstance(error, domain.ArtifactsUnavailable):
-        log.error("%s: %s", error, error.__cause__)
-        detail = f"{_detail(error)}. Send the request again in a few seconds."
-        return problem(status, slug, detail, headers=_RETRY_SOON)
     return problem(status, slug, _detail(error), _faults(error))
 
 
-async def _on_outage(request: Request, error: Exception) -> JSONResponse:
+async def on_outage(request: Request, error: Exception) -> JSONResponse:
     store: Store = request.app.state.context.store
     has_key = "idempotency-key" in request.headers
     if isinstance(error, CommitUnknownError):

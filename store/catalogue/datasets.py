@@ -37,10 +37,10 @@ def create(
     max_nodes: int,
     mean_nodes: float,
     mean_edges: float,
+    tenant: str,
     edge_features: int = 0,
     large: bool = False,
     warnings: Sequence[str] = (),
-    tenant: str = "default",
 ) -> Dataset:
     """Creates the next version of this name.
 
@@ -69,14 +69,14 @@ def create(
     return dataset
 
 
-def get(session: Session, dataset_id: str, tenant: str = "default") -> Dataset:
+def get(session: Session, dataset_id: str, tenant: str) -> Dataset:
     dataset = session.scalar(_BY_ID, {"id": dataset_id, "tenant": tenant})
     if dataset is None:
         raise NotFound("dataset", dataset_id)
     return dataset
 
 
-def find(session: Session, reference: str, tenant: str = "default") -> Dataset:
+def find(session: Session, reference: str, tenant: str) -> Dataset:
     """Finds a reference set by `set_…`, `name@2`, or `name` for its newest version."""
     parsed = parse_reference(reference, DATASET)
     if parsed is None:
@@ -110,8 +110,8 @@ def page(
     session: Session,
     cursor: str | None = None,
     limit: int = 50,
-    tenant: str = "default",
     *,
+    tenant: str,
     name: str | None = None,
 ) -> Page[Dataset]:
     query = select(Dataset).where(Dataset.tenant_id == tenant)
@@ -120,7 +120,7 @@ def page(
     return page_of(session, query, Dataset, cursor, limit)
 
 
-def delete(session: Session, dataset_id: str, tenant: str = "default") -> None:
+def delete(session: Session, dataset_id: str, tenant: str) -> None:
     """Deletes the set and what was trained for it; explanations are kept as records."""
     dataset = session.scalar(
         select(Dataset)

@@ -40,7 +40,7 @@ def set_alias(session: Session, alias: str, gnn: Gnn) -> None:
     session.flush()
 
 
-def remove_alias(session: Session, name: str, alias: str, tenant: str = "default") -> None:
+def remove_alias(session: Session, name: str, alias: str, tenant: str) -> None:
     removed = session.scalar(
         delete(GnnAlias)
         .where(GnnAlias.tenant_id == tenant, GnnAlias.name == name, GnnAlias.alias == alias)

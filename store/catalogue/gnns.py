@@ -38,10 +38,10 @@ def create(
     name: str,
     spec: GnnSpecDocument,
     weights_digest: str,
+    tenant: str,
     samples_digest: str | None = None,
     description: str | None = None,
     tags: Mapping[str, str] | None = None,
-    tenant: str = "default",
 ) -> tuple[Gnn, Job]:
     """Creates the next version of this name and the job that probes it."""
     gnn_id = new_id("gnn")
@@ -81,11 +81,11 @@ def content_hash(spec: GnnSpecDocument, weights_digest: str) -> str:
     return hashlib.sha256(f"{architecture}{bonds}\n{weights_digest}".encode()).hexdigest()
 
 
-def get(session: Session, gnn_id: str, tenant: str = "default") -> Gnn:
+def get(session: Session, gnn_id: str, tenant: str) -> Gnn:
     return _found(session, gnn_id, tenant)
 
 
-def find(session: Session, reference: str, tenant: str = "default") -> Gnn:
+def find(session: Session, reference: str, tenant: str) -> Gnn:
     """Finds a GNN by `gnn_…`, `name@3`, `name@production` or `name`.
 
     A name alone means its newest ready version, or its newest version if none is ready.
@@ -93,9 +93,7 @@ def find(session: Session, reference: str, tenant: str = "default") -> Gnn:
     return _found(session, _resolve(session, reference, tenant), tenant)
 
 
-def require_ready(
-    session: Session, reference: str, tenant: str = "default", *, lock: bool = True
-) -> Gnn:
+def require_ready(session: Session, reference: str, tenant: str, *, lock: bool = True) -> Gnn:
     """Returns the ready GNN; `lock` prevents its deletion until the transaction ends."""
     gnn = _found(session, _resolve(session, reference, tenant), tenant, keep=lock)
     if gnn.state is not GnnState.READY:
@@ -115,8 +113,8 @@ def page(
     session: Session,
     cursor: str | None = None,
     limit: int = 50,
-    tenant: str = "default",
     *,
+    tenant: str,
     name: str | None = None,
 ) -> Page[Gnn]:
     query = select(Gnn).where(Gnn.tenant_id == tenant)
@@ -125,7 +123,7 @@ def page(
     return page_of(session, query, Gnn, cursor, limit)
 
 
-def delete(session: Session, gnn_id: str, tenant: str = "default") -> None:
+def delete(session: Session, gnn_id: str, tenant: str) -> None:
     """Deletes the GNN and what was trained for it; explanations are kept as records."""
     gnn = session.scalar(
         select(Gnn).where(Gnn.id == gnn_id, Gnn.tenant_id == tenant).with_for_update()

@@ -17,7 +17,7 @@ from store.jobs.submission import get as get_job
 from store.jobs.submission import locked, submit
 
 
-def retry(session: Session, job_id: str, tenant: str = "default") -> Job:
+def retry(session: Session, job_id: str, tenant: str) -> Job:
     """Creates a new job with the same subject and request, linked to the old one."""
     _lock_provisional(session, get_job(session, job_id, tenant))
     job = locked(session, job_id, tenant)
@@ -65,7 +65,6 @@ def _retry_training(session: Session, job: Job) -> Job:
         dataset=_existing(session, Dataset, denoiser.dataset_id, job),
         objective=denoiser.objective,
         config=DenoiserConfig.model_validate(denoiser.config),
-        tenant=job.tenant_id,
     )
     if training is None or training.retry_of != job.id:
         raise Conflict(f"denoiser {denoiser.id} has been trained by another job since {job.id}")
@@ -78,7 +77,6 @@ def _retry_witnesses(session: Session, job: Job) -> Job:
         session,
         gnn=_existing(session, Gnn, row.gnn_id, job),
         dataset=_existing(session, Dataset, row.dataset_id, job),
-        tenant=job.tenant_id,
     )
     if training is None or training.retry_of != job.id:
         raise Conflict(f"witness set {row.id} has been trained by another job since {job.id}")
@@ -100,13 +98,10 @@ def _retry_explanation(session: Session, job: Job) -> Job:
             dataset=dataset,
             objective=denoiser.objective,
             config=DenoiserConfig.model_validate(denoiser.config),
-            tenant=job.tenant_id,
         )
     witnesses = judging = None
     if explanation.witness_set_id is not None:
-        witnesses, judging = witness_sets.get_or_create(
-            session, gnn=gnn, dataset=dataset, tenant=job.tenant_id
-        )
+        witnesses, judging = witness_sets.get_or_create(session, gnn=gnn, dataset=dataset)
         explanation.witness_set_id = witnesses.id
     again = _copy(session, job, training=training, witnesses=witnesses, judging=judging)
     explanation.job_id = again.id
@@ -188,7 +183,7 @@ Row = TypeVar("Row", Denoiser, WitnessSet, Explanation, Gnn, Dataset)
 
 def _existing(session: Session, table: type[Row], id_: str | None, job: Job) -> Row:
     row = session.get(table, id_, populate_existing=True) if id_ else None
-    if row is None:
+    if row is None or row.tenant_id != job.tenant_id:
         raise Conflict(
             f"job {job.id} cannot be retried: its GNN, dataset, denoiser or explanation was deleted"
         )

@@ -69,7 +69,7 @@ class Resource(Table):
     __abstract__ = True
 
     id: Mapped[str] = mapped_column(ID, primary_key=True)
-    tenant_id: Mapped[str] = mapped_column(String(64), default="default")
+    tenant_id: Mapped[str] = mapped_column(String(64))
     created_at: Mapped[float] = mapped_column(default=now())
 
 

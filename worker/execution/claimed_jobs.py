@@ -6,10 +6,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
 
 from store import jobs
-from store.errors import ArtifactsUnavailable
 from store.jobs import Claim
 from store.store import Store
 from worker.execution.control import Control, StopReason
@@ -112,12 +110,11 @@ class CheckpointKeeper:
         digest = self._store.artifacts.put(data)
         with self._store.database.transaction() as session:
             jobs.record_checkpoint(session, self._claim, digest, step)
-        if self._newest != digest:
-            self.drop()
+        if self._newest is not None and self._newest != digest:
+            self._store.artifacts.delete(self._newest)
         self._newest = digest
 
     def drop(self) -> None:
-        """Called after success too: nobody will resume the job."""
+        """Called after success: nobody will resume the job."""
         if self._newest is not None:
-            with suppress(ArtifactsUnavailable):  # the hourly cleanup deletes it later
-                self._store.artifacts.delete(self._newest)
+            self._store.artifacts.delete(self._newest)

@@ -6,6 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import event, func, select, update
 
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from service.app import create_app
 from service.routes.health import readiness
 from store import jobs
@@ -178,7 +179,7 @@ def test_an_ending_that_is_rolled_back_is_not_counted(api):
 
     def half() -> None:
         with api.store.database.transaction() as session:
-            jobs.cancel(session, posted["job"]["waiting_for"])
+            jobs.cancel(session, posted["job"]["waiting_for"], tenant=DEFAULT_TENANT)
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
