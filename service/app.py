@@ -32,6 +32,7 @@ from service.routes import (
     landing,
     large_graphs,
     predictions,
+    webhooks,
 )
 from service.submission.explanation_submissions import Submissions
 from service.telemetry import JobMetrics, RequestMetrics, Telemetry
@@ -51,6 +52,7 @@ _ROUTERS = [
         datasets,
         denoisers,
         jobs,
+        webhooks,
         health,
         landing,
         docs,

@@ -69,6 +69,14 @@ class LeaseLost(DomainError):
         self.attempt = attempt
 
 
+class ArtifactsUnavailable(DomainError):
+    """The object store of the artifacts refuses or does not answer."""
+
+    def __init__(self, error: Exception) -> None:
+        # Only the type: the text of an error may contain a signed address.
+        super().__init__(f"the artifact store is unavailable ({type(error).__name__})")
+
+
 class ArtifactMissing(DomainError):
     def __init__(self, digest: str) -> None:
         super().__init__(f"artifact {digest} is not in the store")

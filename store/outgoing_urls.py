@@ -77,6 +77,15 @@ def check_url(url: str, rules: UrlRules, pointer: str = "") -> None:
         )
 
 
+def check_webhook_url(url: str, settings: Settings, pointer: str) -> None:
+    """Raises InvalidInput unless this deployment allows webhooks with the URL."""
+    if not settings.webhook_hosts:
+        raise InvalidInput(
+            "this deployment sends no webhooks; set D4_WEBHOOK_HOSTS to allow them", pointer
+        )
+    check_url(url, webhook_rules(settings), pointer)
+
+
 def port_of(parts: SplitResult) -> int:
     """Raises ValueError if the URL names a port that does not exist."""
     return parts.port or _PORTS.get(parts.scheme, 0)

@@ -10,6 +10,7 @@ from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.contracts.job_states import GnnState, JobKind, JobState, Stage, TrainingState
 from d4explain.contracts.probe_reports import ProbeReport
 from d4explain.contracts.results import ClassResult, NodePredictions, Prediction
+from d4explain.contracts.webhooks import DeliveryState
 
 
 class Resource(BaseModel):
@@ -111,6 +112,46 @@ class Denoiser(Resource):
     metrics: dict[str, Any] | None = None
     job: Job
     created_at: str
+
+
+class Webhook(Resource):
+    id: str
+    url: str
+    events: list[str] | None = None  # None: all
+    description: str | None = None
+    enabled: bool
+    failures: int = 0  # attempts since the last success
+    previous_secret_until: str | None = None
+    created_at: str
+
+
+class NewWebhook(Webhook):
+    """The API shows the secret only once."""
+
+    secret: str = Field(repr=False)
+
+
+class DeliveryAttempt(Resource):
+    at: str
+    status: int | None = None
+    failure: str | None = None  # None if it was delivered
+    seconds: float
+
+
+class WebhookDelivery(Resource):
+    """A notification and the attempts to deliver it."""
+
+    id: str
+    webhook: str
+    event: str
+    job: str
+    state: DeliveryState
+    attempts: int
+    history: list[DeliveryAttempt] = Field(default_factory=list)
+    next_attempt_at: str | None = None
+    body: dict[str, Any]
+    created_at: str
+    ended_at: str | None = None
 
 
 class HealthCheck(Resource):

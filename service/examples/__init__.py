@@ -49,6 +49,15 @@ from service.examples.predictions import (
 )
 from service.examples.problems import page, problem
 from service.examples.shared import GNN_ID
+from service.examples.webhooks import (
+    DELIVERY,
+    NEW_WEBHOOK,
+    PENDING_DELIVERY,
+    REQUEST_WEBHOOK,
+    WEBHOOK,
+    WEBHOOK_IN,
+    WEBHOOK_PATCH,
+)
 
 __all__ = [
     "ALIAS_IN",
@@ -61,6 +70,7 @@ __all__ = [
     "CYTOSCAPE",
     "DATASET",
     "DATASET_IN",
+    "DELIVERY",
     "DENOISER",
     "DENOISER_IN",
     "EDGE_ATTRIBUTES_IN",
@@ -77,10 +87,12 @@ __all__ = [
     "LARGE_NODE_IN",
     "LISTED_EXPLANATION",
     "MANY_IN",
+    "NEW_WEBHOOK",
     "NODES_IN",
     "NODE_PREDICTIONS",
     "NODE_PREDICTIONS_IN",
     "NOT_READY",
+    "PENDING_DELIVERY",
     "PREDICTIONS",
     "PREDICTIONS_IN",
     "PREDICTIONS_LATER",
@@ -89,12 +101,16 @@ __all__ = [
     "PROVISIONAL_RESULT",
     "PYG",
     "READY",
+    "REQUEST_WEBHOOK",
     "RETRY_JOB",
     "SEARCH_IN",
     "SVG",
     "TRAINING_DENOISER",
     "TRAIN_JOB",
     "WAITING_EXPLANATION",
+    "WEBHOOK",
+    "WEBHOOK_IN",
+    "WEBHOOK_PATCH",
     "page",
     "problem",
 ]

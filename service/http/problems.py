@@ -92,6 +92,7 @@ STATUSES: dict[type[Exception], tuple[HTTPStatus, str]] = {
     InvalidRequestError: (HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-input"),
     MalformedJsonError: (HTTPStatus.BAD_REQUEST, "malformed-json"),
     domain.DiskFull: (HTTPStatus.INSUFFICIENT_STORAGE, "disk-full"),
+    domain.ArtifactsUnavailable: (HTTPStatus.SERVICE_UNAVAILABLE, "artifacts-unavailable"),
 }
 
 
@@ -170,6 +171,10 @@ async def _on_domain(_: Request, error: Exception) -> JSONResponse:
     status, slug = STATUSES[known]
     if isinstance(error, domain.DiskFull):
         return _disk_full(f"{_detail(error)}. Nothing was accepted.")
+    if isinstance(error, domain.ArtifactsUnavailable):
+        log.error("%s: %s", error, error.__cause__)
+        detail = f"{_detail(error)}. Send the request again in a few seconds."
+        return problem(status, slug, detail, headers=_RETRY_SOON)
     return problem(status, slug, _detail(error), _faults(error))
 
 

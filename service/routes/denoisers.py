@@ -44,11 +44,13 @@ from service.resource_builders import denoiser_resource
 from service.resources import DenoiserResource, PageOf
 from service.routes.jobs import wait_for_job
 from service.schemas import DenoiserIn
+from service.submission.request_webhooks import checked_webhook
 from service.submission.resource_ids import checked_id, find_gnn_and_dataset, gnn_filter
 from service.submission.training_costs import check_training, training_seconds
 from store import jobs
 from store.catalogue import denoisers
 from store.store import Store
+from store.webhooks import endpoints
 
 router = APIRouter(tags=["denoisers"])
 
@@ -148,6 +150,7 @@ def create(store: Store, body: bytes, submission: Submission) -> Created:
     if created is not None:
         return created
     posted = parse_model(body, DenoiserIn)
+    webhook = checked_webhook(posted.webhook, store.settings)
     with store.database.reading() as session:
         checked_gnn, checked_dataset = find_gnn_and_dataset(
             session, posted.gnn, posted.dataset, submission.tenant
@@ -175,6 +178,9 @@ def create(store: Store, body: bytes, submission: Submission) -> Created:
             config=posted.config,
             estimated_seconds=training_seconds(posted.objective, posted.config, dataset),
         )
+        if webhook is not None:
+            training = jobs.get(session, denoiser.job_id, submission.tenant)
+            endpoints.add_all(session, [(webhook, training)])
         return denoiser.id
 
     return create_once(store, submission, create_row)

@@ -51,6 +51,7 @@ from service.submission.gnn_registration import (
 from store.catalogue import gnn_labels, gnns
 from store.catalogue.gnn_names import parse_reference
 from store.store import Store
+from store.webhooks import endpoints
 
 router = APIRouter(tags=["GNNs"])
 
@@ -65,9 +66,9 @@ class GnnsQuery(PageQuery):
     description="Post a form with `name`, `spec` (JSON, see the layer vocabulary) and `weights` "
     "(a safetensors file with exactly the spec's tensors), or with `name` and `archive`, a zip "
     "file of spec.json and weights.safetensors. `samples` (samples.json in an archive), "
-    "`description` and `tags` are optional. If the deployment allows it, `predict_url` instead of "
-    "`weights` registers a black box; its spec has `features` and `classes` but no layers. "
-    "Every registration of a name creates its next version. "
+    "`description`, `tags` and `webhook` are optional. If the deployment allows it, `predict_url` "
+    "instead of `weights` registers a black box; its spec has `features` and `classes` but no "
+    "layers. Every registration of a name creates its next version. "
     "A probe checks the GNN first; the request waits for it, by default 10 s. A GNN that fails "
     "the probe remains as `rejected` with the report.",
     status_code=201,
@@ -194,7 +195,7 @@ def register(store: Store, form: FormParts, submission: Submission) -> Created:
         samples_digest = store.artifacts.put(posted.samples.model_dump_json().encode())
 
     def create_row(session: Session) -> str:
-        gnn, _ = gnns.create(
+        gnn, job = gnns.create(
             session,
             name=posted.name,
             tenant=submission.tenant,
@@ -204,6 +205,8 @@ def register(store: Store, form: FormParts, submission: Submission) -> Created:
             description=posted.description,
             tags=posted.tags,
         )
+        if posted.webhook is not None:
+            endpoints.add_all(session, [(posted.webhook, job)])
         return gnn.id
 
     return create_once(store, submission, create_row)

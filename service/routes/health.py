@@ -24,10 +24,10 @@ from service.metric_queries import (
     unknown_formats,
 )
 from service.resources import Resource
-from store.artifacts.disk_space import DiskSpace
 from store.database.clock import timestamp
 from store.database.sessions import Database
 from store.database.tables import Worker
+from store.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +110,7 @@ async def metrics(request: Request, context: ContextOf, _: Admin) -> Response:
 
 def readiness(context: Context) -> Readiness:
     database, live, queue_states, unknown = _read_database(context.store.database)
-    disk, broker = _check_disk(context.store.disk), _check_broker(context)
+    disk, broker = _check_disk(context.store), _check_broker(context)
     unserved = [queue.value for queue, count in served_queues(live).items() if count == 0]
     if not database.ok:
         workers = Check(ok=False, detail="unknown while the database is unavailable")
@@ -166,8 +166,11 @@ def _read_database(
     return Check(ok=True, detail="available"), live, queue_states, unknown
 
 
-def _check_disk(space: DiskSpace) -> Check:
-    shortage = space.shortage()
+def _check_disk(store: Store) -> Check:
+    unavailable = store.artifacts.problem()
+    if unavailable is not None:
+        return Check(ok=False, detail=f"{unavailable}; the API rejects new work until it answers")
+    shortage = store.disk.shortage()
     if shortage is not None:
         return Check(ok=False, detail=f"{shortage}; the API rejects new work until there is space")
     return Check(ok=True, detail="has space")

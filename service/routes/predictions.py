@@ -36,9 +36,11 @@ from service.resources import PredictionsResource
 from service.routes.jobs import wait_for_job
 from service.schemas import PredictionsIn
 from service.submission.explanation_requests import prediction_request
+from service.submission.request_webhooks import checked_webhook
 from store import jobs
 from store.catalogue import gnns
 from store.store import Store
+from store.webhooks import endpoints
 
 router = APIRouter(tags=["GNNs"])
 
@@ -98,6 +100,7 @@ def create(store: Store, reference: str, body: PostedBody, submission: Submissio
     if created is not None:
         return created
     posted = parse_model(body.read(), PredictionsIn)
+    webhook = checked_webhook(posted.webhook, store.settings)
     with store.database.reading() as session:
         gnn = gnns.require_ready(session, reference, submission.tenant, lock=False)
     job_request = prediction_request(posted, gnn, store.settings)
@@ -105,14 +108,17 @@ def create(store: Store, reference: str, body: PostedBody, submission: Submissio
 
     def create_row(session: Session) -> str:
         gnns.require_ready(session, gnn.id, submission.tenant)
-        return jobs.submit(
+        job = jobs.submit(
             session,
             kind=JobKind.PREDICT,
             subject_id=gnn.id,
             gnn_id=gnn.id,
             request_digest=digest,
             tenant=submission.tenant,
-        ).id
+        )
+        if webhook is not None:
+            endpoints.add_all(session, [(webhook, job)])
+        return job.id
 
     return create_once(store, submission, create_row)
 

@@ -19,6 +19,7 @@ from service.submission.cost_estimates import Estimate, case_estimates, estimate
 from service.submission.explanation_requests import class_request, counterfactual_request
 from service.submission.judges import resolved_judges, why_no_witnesses
 from service.submission.provisional_answers import allows_provisional
+from service.submission.request_webhooks import checked_webhook
 from service.submission.resource_ids import checked_id, find_gnn_and_dataset, report_at
 from service.submission.training_costs import check_training, training_seconds, witness_seconds
 from store.artifacts.files import digest_of
@@ -27,6 +28,7 @@ from store.catalogue.explanations import ExplanationKind
 from store.database.tables import Dataset, Denoiser, Gnn, WitnessSet
 from store.settings import Settings
 from store.store import Store
+from store.webhooks.endpoints import RequestWebhook
 
 FindPair = Callable[[str, str, str], tuple[Gnn, Dataset]]  # tenant, GNN, dataset
 
@@ -53,6 +55,7 @@ class CheckedExplanation:
     estimated_seconds: float | None  # without any training; None for a class
     request_digest: str
     seed: int
+    webhook: RequestWebhook | None
 
     @property
     def denoiser_key(self) -> tuple[str, ...]:
@@ -113,6 +116,7 @@ def _check(
 ) -> tuple[CheckedExplanation, bytes]:
     store.require_room()
     body = parse_model(posted.body.read(), ExplanationIn).root
+    webhook = checked_webhook(body.webhook, store.settings)
     gnn, dataset = find_pair(posted.submission.tenant, body.gnn, body.dataset)
     config = _affordable_config(session, body, gnn, dataset, store.settings)
     check_column_rules(store, gnn, dataset)
@@ -129,6 +133,7 @@ def _check(
         estimated_seconds=_case_seconds(request, dataset, store.settings),
         request_digest=digest_of(job_request),
         seed=body.seed,
+        webhook=webhook,
     )
     return checked, job_request
 
@@ -136,6 +141,7 @@ def _check(
 def estimate_cost(store: Store, tenant: str, posted: PostedBody) -> Estimate:
     """Checks a request as usual and estimates its cost; writes nothing."""
     body = parse_model(posted.read(), ExplanationIn).root
+    checked_webhook(body.webhook, store.settings)
     with store.database.reading() as session:
         gnn, dataset = find_gnn_and_dataset(session, body.gnn, body.dataset, tenant)
         config = _affordable_config(session, body, gnn, dataset, store.settings)

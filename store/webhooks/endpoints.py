@@ -38,6 +38,15 @@ def new_secret() -> str:
     return SECRET_PREFIX + base64.b64encode(random).decode()
 
 
+def is_secret(text: str) -> bool:
+    """Whether it is a secret of Standard Webhooks: 24 to 64 bytes in base64, with the prefix."""
+    try:
+        decoded = base64.b64decode(text.removeprefix(SECRET_PREFIX), validate=True)
+    except ValueError:
+        return False
+    return text.startswith(SECRET_PREFIX) and 24 <= len(decoded) <= 64
+
+
 def create(
     session: Session,
     *,
