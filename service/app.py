@@ -34,6 +34,7 @@ from service.routes import (
     predictions,
     webhooks,
 )
+from service.routes.receipts import replays
 from service.submission.explanation_submissions import Submissions
 from service.telemetry import JobMetrics, RequestMetrics, Telemetry
 from store.queue.dispatcher import Dispatcher
@@ -53,6 +54,7 @@ _ROUTERS = [
         denoisers,
         jobs,
         webhooks,
+        replays,
         health,
         landing,
         docs,

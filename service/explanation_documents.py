@@ -10,7 +10,9 @@ from typing import BinaryIO
 import anyio.to_thread
 from starlette.responses import Response, StreamingResponse
 
+from d4explain.contracts.receipts.receipt import Receipt
 from service.context import Context, run_in_thread
+from service.graph_io.json_parts import JsonPart
 from service.http.responses import entity_tag
 from service.resource_builders import explanation_summary
 from service.resources import ExplanationSummary
@@ -63,6 +65,13 @@ def read_summary(store: Store, tenant: str, explanation_id: str) -> ExplanationS
         provisional = None if first is None else jobs.get(session, first, tenant)
         queue = jobs.TrainingQueue.read(session) if job.is_blocked else jobs.TrainingQueue()
         return explanation_summary(explanation, job, provisional, queue)
+
+
+def stored_receipt(artifacts: Artifacts, digest: str) -> Receipt:
+    """The receipt of a stored answer; the rest of the answer is not parsed."""
+    with artifacts.open_large(digest) as file:
+        answer = JsonPart.whole(file.read())
+    return Receipt.model_validate_json(answer.members()["receipt"].text)
 
 
 async def answer_response(

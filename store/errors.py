@@ -22,6 +22,10 @@ class Conflict(DomainError):
     """The request is valid, but the current state does not allow it."""
 
 
+class Gone(DomainError):
+    """Something that the request needs was deleted."""
+
+
 class GnnNotReady(Conflict):
     def __init__(self, id_: str, state: str) -> None:
         super().__init__(f"GNN {id_} is {state}; only a ready GNN can be used")

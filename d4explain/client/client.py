@@ -26,6 +26,7 @@ from d4explain.client.operations.explanation_requests import (
 from d4explain.client.operations.explanations import ExplanationOperations
 from d4explain.client.operations.gnns import GnnOperations
 from d4explain.client.operations.jobs import JobOperations
+from d4explain.client.operations.receipts import ReceiptOperations
 from d4explain.client.operations.resource_paths import DatasetReference, GnnReference
 from d4explain.client.operations.webhooks import WebhookOperations
 from d4explain.client.options import CounterfactualOptions
@@ -43,7 +44,12 @@ TIMEOUT_SECONDS = 60.0  # of one request, not of waiting for a job
 
 
 class Operations(
-    GnnOperations, DatasetOperations, ExplanationOperations, JobOperations, WebhookOperations
+    GnnOperations,
+    DatasetOperations,
+    ExplanationOperations,
+    JobOperations,
+    ReceiptOperations,
+    WebhookOperations,
 ):
     """The methods that both clients have."""
 

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.contracts.job_states import GnnState, JobKind, JobState, Stage, TrainingState
 from d4explain.contracts.probe_reports import ProbeReport
+from d4explain.contracts.receipts.replay_reports import ReplayReport
 from d4explain.contracts.results import ClassResult, NodePredictions, Prediction
 from d4explain.contracts.webhooks import DeliveryState
 
@@ -39,7 +40,7 @@ class Job(Resource):
     seconds_left: float | None = None  # estimated; None if unknown
     cancel_requested: bool = False
     error: JobError | None = None
-    result: dict[str, Any] | None = None  # only predictions have one
+    result: dict[str, Any] | None = None  # of predictions and replays
     retry_of: str | None = None
     subject: dict[str, Any] = Field(default_factory=dict)
     created_at: str
@@ -202,3 +203,15 @@ class Explanation(Resource):
 
     def answer(self, stage: Stage) -> Answer | None:
         return next((answer for answer in self.answers if answer.stage is stage), None)
+
+
+class Replay(Resource):
+    """The repeated work of one answer; `report` is None until its job has succeeded."""
+
+    id: str
+    explanation: str
+    stage: Stage
+    answer_sha256: str
+    job: Job
+    report: ReplayReport | None = None
+    created_at: str

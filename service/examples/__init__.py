@@ -48,6 +48,7 @@ from service.examples.predictions import (
     PREDICTIONS_LATER,
 )
 from service.examples.problems import page, problem
+from service.examples.receipts import REPLAY, WAITING_REPLAY
 from service.examples.shared import GNN_ID
 from service.examples.webhooks import (
     DELIVERY,
@@ -101,6 +102,7 @@ __all__ = [
     "PROVISIONAL_RESULT",
     "PYG",
     "READY",
+    "REPLAY",
     "REQUEST_WEBHOOK",
     "RETRY_JOB",
     "SEARCH_IN",
@@ -108,6 +110,7 @@ __all__ = [
     "TRAINING_DENOISER",
     "TRAIN_JOB",
     "WAITING_EXPLANATION",
+    "WAITING_REPLAY",
     "WEBHOOK",
     "WEBHOOK_IN",
     "WEBHOOK_PATCH",

@@ -86,6 +86,7 @@ class ProblemError(Exception):
 STATUSES: dict[type[Exception], tuple[HTTPStatus, str]] = {
     domain.NotFound: (HTTPStatus.NOT_FOUND, "not-found"),
     domain.Conflict: (HTTPStatus.CONFLICT, "conflict"),
+    domain.Gone: (HTTPStatus.GONE, "gone"),
     domain.GnnNotReady: (HTTPStatus.CONFLICT, "gnn-not-ready"),
     InvalidInput: (HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-input"),
     domain.IdempotencyMismatch: (HTTPStatus.UNPROCESSABLE_ENTITY, "idempotency-mismatch"),

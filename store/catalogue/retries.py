@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
 from sqlalchemy import select
@@ -11,7 +12,7 @@ from d4explain.contracts.job_states import GnnState, JobKind, JobState
 from d4explain.contracts.requests import DenoiserConfig
 from store.catalogue import denoisers, witness_sets
 from store.catalogue.input_locks import lock_inputs
-from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job, WitnessSet
+from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job, Replay, WitnessSet
 from store.errors import Conflict
 from store.jobs.submission import get as get_job
 from store.jobs.submission import locked, submit
@@ -28,20 +29,7 @@ def retry(session: Session, job_id: str, tenant: str) -> Job:
     earlier = session.scalar(select(Job.id).where(Job.retry_of == job.id))
     if earlier is not None:
         raise Conflict(f"job {job.id} was already retried as {earlier}")
-    match job.kind:
-        case JobKind.TRAIN:
-            return _retry_training(session, job)
-        case JobKind.WITNESSES:
-            return _retry_witnesses(session, job)
-        case JobKind.COUNTERFACTUAL | JobKind.CLASS:
-            return _retry_explanation(session, job)
-        case JobKind.PROVISIONAL:
-            return _retry_provisional(session, job)
-        case JobKind.PROBE:
-            return _retry_probe(session, job)
-        case JobKind.PREDICT:
-            _existing(session, Gnn, job.gnn_id, job)
-            return _copy(session, job)
+    return _RETRIES[job.kind](session, job)
 
 
 def _lock_provisional(session: Session, job: Job) -> None:
@@ -142,6 +130,20 @@ def _start_provisional(session: Session, explanation: Explanation, before: Job, 
     return again
 
 
+def _retry_prediction(session: Session, job: Job) -> Job:
+    _existing(session, Gnn, job.gnn_id, job)
+    return _copy(session, job)
+
+
+def _retry_replay(session: Session, job: Job) -> Job:
+    replay = _existing(session, Replay, job.subject_id, job)
+    again = _copy(session, job)
+    again.witness_set_id = job.witness_set_id
+    replay.job_id = again.id
+    session.flush()
+    return again
+
+
 def _retry_probe(session: Session, job: Job) -> Job:
     gnn = _existing(session, Gnn, job.gnn_id, job)
     again = _copy(session, job)
@@ -178,7 +180,7 @@ def _copy(
     )
 
 
-Row = TypeVar("Row", Denoiser, WitnessSet, Explanation, Gnn, Dataset)
+Row = TypeVar("Row", Denoiser, WitnessSet, Explanation, Gnn, Dataset, Replay)
 
 
 def _existing(session: Session, table: type[Row], id_: str | None, job: Job) -> Row:
@@ -188,3 +190,15 @@ def _existing(session: Session, table: type[Row], id_: str | None, job: Job) -> 
             f"job {job.id} cannot be retried: its GNN, dataset, denoiser or explanation was deleted"
         )
     return row
+
+
+_RETRIES: dict[JobKind, Callable[[Session, Job], Job]] = {
+    JobKind.PROBE: _retry_probe,
+    JobKind.PREDICT: _retry_prediction,
+    JobKind.TRAIN: _retry_training,
+    JobKind.WITNESSES: _retry_witnesses,
+    JobKind.PROVISIONAL: _retry_provisional,
+    JobKind.COUNTERFACTUAL: _retry_explanation,
+    JobKind.CLASS: _retry_explanation,
+    JobKind.REPLAY: _retry_replay,
+}

@@ -49,6 +49,7 @@ __all__ = [
     "JobEvent",
     "JobTotal",
     "Lead",
+    "Replay",
     "Table",
     "Trained",
     "WitnessSet",
@@ -324,6 +325,22 @@ class Explanation(Resource):
         has_answer = self.provisional_digest is not None
         may_stand_in = ended in (JobState.FAILED, JobState.EXPIRED)
         return JobState.SUCCEEDED if has_answer and may_stand_in else ended
+
+
+class Replay(Resource):
+    """A repetition of the work of one answer, and what it found."""
+
+    __tablename__ = "replays"
+    __table_args__ = (Index("replays_by_explanation", "explanation_id", "created_at", "id"),)
+
+    explanation_id: Mapped[str] = mapped_column(
+        ID, ForeignKey("explanations.id", ondelete="CASCADE")
+    )
+    stage: Mapped[Stage]
+    answer_digest: Mapped[str] = mapped_column(DIGEST)
+    # No foreign key: a replay outlives its job.
+    job_id: Mapped[str] = mapped_column(ID)
+    report: Mapped[JsonObject | None]
 
 
 class IdempotencyKey(Table):

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from store.artifacts.files import Artifacts
 from store.catalogue import idempotency
 from store.database.sessions import Database, read_clock
-from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job, WitnessSet
+from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job, Replay, WitnessSet
 from store.jobs import job_events, workers
 from store.webhooks import endpoints
 
@@ -61,6 +61,7 @@ def _referenced(session: Session) -> Iterator[str]:
         Explanation.request_digest,
         Explanation.result_digest,
         Explanation.provisional_digest,
+        Replay.answer_digest,
         Job.request_digest,
         Job.checkpoint["digest"].as_string(),
     )
