@@ -89,7 +89,7 @@ def list_webhooks(
 ) -> Response:
     with context.store.database.reading() as session:
         rows = read_page(
-            lambda: endpoints.page(session, query.cursor, query.limit, principal.tenant)
+            lambda: endpoints.page(session, principal.tenant, query.cursor, query.limit)
         )
     page = converted_page(rows, webhook_resource)
     return page_response(request, page, query.link_parameters())
@@ -179,11 +179,11 @@ def list_deliveries(
         rows = read_page(
             lambda: deliveries.page(
                 session,
+                principal.tenant,
                 query.cursor,
                 query.limit,
                 webhook_id=query.webhook,
                 state=query.state,
-                tenant=principal.tenant,
             )
         )
     page = converted_page(rows, delivery_resource)

@@ -55,9 +55,13 @@ def gnn_id(stack: Stack, edge_counter: EdgeCounter) -> str:
     weights = stack.store.artifacts.put(edge_counter.weights)
     with stack.store.database.transaction() as session:
         gnn, job = gnns.create(
-            session, name="edges", spec=parse_spec(edge_counter.spec), weights_digest=weights
+            session,
+            name="edges",
+            spec=parse_spec(edge_counter.spec),
+            weights_digest=weights,
+            tenant="default",
         )
-        jobs.cancel(session, job.id)
+        jobs.cancel(session, job.id, "default")
         return gnn.id
 
 
@@ -91,6 +95,7 @@ def predict(stack: Stack, gnn_id: str, count: int) -> list[str]:
         return [
             jobs.submit(
                 session,
+                tenant="default",
                 kind=JobKind.PREDICT,
                 subject_id=gnn_id,
                 gnn_id=gnn_id,
@@ -150,7 +155,7 @@ def test_a_receiver_that_fails_gets_it_again(stack: Stack) -> None:
         assert len({one.headers["webhook-timestamp"] for one in target.received}) > 1
         Verifier(secret).verify(target.received[-1].body, target.received[-1].headers)
         with stack.store.database.reading() as session:
-            (delivery,) = deliveries.page(session, webhook_id=webhook_id).items
+            (delivery,) = deliveries.page(session, "default", webhook_id=webhook_id).items
         *failed, last = delivery.history
         assert {(entry["status"], entry["failure"]) for entry in failed} == {(500, "status")}
         assert (last["status"], last["failure"]) == (204, None)
@@ -164,7 +169,7 @@ def test_a_receiver_that_is_down_or_slow_gets_it_again(stack: Stack) -> None:
 
     def failures() -> set[str]:
         with stack.store.database.reading() as session:
-            (delivery,) = deliveries.page(session, webhook_id=webhook_id).items
+            (delivery,) = deliveries.page(session, "default", webhook_id=webhook_id).items
         return {entry["failure"] for entry in delivery.history}
 
     stack.until(lambda: failures() == {"connection"}, "an attempt has failed")
@@ -233,7 +238,7 @@ def throughput(stack: Stack, dispatcher: Dispatcher, gnn_id: str, count: int) ->
 
     def finished() -> list[float]:
         with stack.store.database.reading() as session:
-            found = jobs.get_all(session, ids).values()
+            found = jobs.get_all(session, ids, "default").values()
             return sorted(job.finished_at for job in found if job.finished_at is not None)
 
     stack.until(lambda: len(finished()) == count, f"{count} jobs have ended", 240)
@@ -273,7 +278,7 @@ def test_the_time_from_the_end_of_a_job_to_its_delivery(
             dispatcher.notify()
             stack.until(lambda: len(target.received) == number, "the notification")  # noqa: B023
             with stack.store.database.reading() as session:
-                finished_at = jobs.get(session, job_id).finished_at
+                finished_at = jobs.get(session, job_id, "default").finished_at
             assert finished_at is not None
             seconds.append(target.received[-1].at - finished_at)
             time.sleep(0.05)

@@ -39,7 +39,7 @@ def events(database: Database) -> list[tuple[str, str]]:
 
 def register(database: Database, **options: Any) -> str:
     with database.transaction() as session:
-        return endpoints.create(session, url=URL, **options).id
+        return endpoints.create(session, url=URL, **{"tenant": "default"} | options).id
 
 
 def requested(database: Database, **options: Any) -> tuple[Explanation, Job]:
@@ -140,7 +140,7 @@ def test_other_tenants_disabled_webhooks_and_other_events_are_left_out(database:
     register(database, tenant="other")
     register(database, events=[WebhookEvent.JOB_FAILED])
     with database.transaction() as session:
-        endpoints.create(session, url=URL).enabled = False
+        endpoints.create(session, url=URL, tenant="default").enabled = False
         job = jobs.submit(session, kind=JobKind.PREDICT, tenant=DEFAULT_TENANT)
     succeed(database, job.id)
     assert events(database) == []
