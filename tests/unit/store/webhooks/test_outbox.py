@@ -172,3 +172,16 @@ def test_a_request_for_something_that_has_ended_is_notified_of_at_once(database:
         assert ended.state is JobState.SUCCEEDED
         endpoints.add_all(session, [(webhook, ended)])
     assert events(database) == [("job.succeeded", job.id)]
+
+
+def test_a_replay_of_an_explanation_is_a_job_of_its_own(database: Database) -> None:
+    explanation, final = requested(database)
+    with database.transaction() as session:
+        webhook = RequestWebhook(URL, endpoints.new_secret())
+        endpoints.add_all(session, [(webhook, jobs.get(session, final.id, DEFAULT_TENANT))])
+        replay = jobs.submit(
+            session, kind=JobKind.REPLAY, subject_id=explanation.id, tenant=DEFAULT_TENANT
+        )
+    register(database)
+    succeed(database, replay.id)
+    assert events(database) == [("job.succeeded", replay.id)]
