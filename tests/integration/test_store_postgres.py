@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from random import Random
 from typing import TypeVar
 
 import pytest
@@ -17,6 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.scopes import DEFAULT_TENANT
+from d4explain.contracts.webhooks import DeliveryState
 from store import jobs
 from store.artifacts.files import Artifacts
 from store.catalogue import (
@@ -35,6 +37,8 @@ from store.errors import Conflict, NotFound
 from store.jobs import Claim, Job, JobKind, JobState, workers
 from store.queue import leader_election
 from store.queue.cleanup import delete_unneeded
+from store.webhooks import deliveries, endpoints
+from store.webhooks.deliveries import AttemptResult, Full
 from tests.store_rows import (
     SPEC,
     claim_job,
@@ -600,3 +604,44 @@ def test_concurrent_endings_are_counted(database: Database) -> None:
     assert {key: count for key, count in new.items() if count} == {
         (kind, state): 20 for kind in kinds for state in (JobState.SUCCEEDED, JobState.FAILED)
     }
+
+
+def test_each_delivery_is_claimed_by_one_worker(database: Database) -> None:
+    """Eight workers claim and record at once; each notification is delivered exactly once."""
+    tenant = "deliveries"
+    with database.transaction() as session:
+        for number in range(3):
+            endpoints.create(session, tenant=tenant, url=f"https://hooks.example.org/{number}")
+        ended = [jobs.submit(session, kind=JobKind.PREDICT, tenant=tenant).id for _ in range(40)]
+    for start in range(0, 40, 10):  # ends of jobs, in transactions of their own
+        with database.transaction() as session:
+            for job_id in ended[start : start + 10]:
+                jobs.cancel(session, job_id, tenant)
+
+    def work(number: int) -> list[str]:
+        mine: list[str] = []
+        results: list[AttemptResult] = []
+        while True:
+            with database.transaction() as session:
+                deliveries.record(session, results, retry_seconds=60, rng=Random(number))
+                claimed = deliveries.claim(
+                    session,
+                    places=4,
+                    full=Full(["nobody"], [("nobody", "nothing")]),
+                    take_place=lambda *_: True,
+                    lease_seconds=30,
+                )
+            if not claimed:
+                return mine
+            results = [AttemptResult(one, 0.1, 204, None) for one in claimed]
+            mine += [one.id for one in claimed]
+
+    found = [id_ for ids in run_concurrently(8, work) for id_ in ids]
+    assert len(found) == len(set(found)) == 120
+    with database.reading() as session:
+        assert not deliveries.is_anything_due(session, Full())
+        pages = [
+            deliveries.page(session, tenant, limit=200, state=state).items
+            for state in DeliveryState
+        ]
+    assert [len(items) for items in pages] == [0, 120, 0]
