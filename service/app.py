@@ -21,15 +21,16 @@ from service.http.origins import OriginCheck, allowed_hosts
 from service.http.waiting import JobWatcher
 from service.routes import (
     answers,
+    dashboard,
     datasets,
     denoisers,
     docs,
     explanations,
     gnn_aliases,
     gnns,
+    graph_previews,
     health,
     jobs,
-    landing,
     large_graphs,
     predictions,
     webhooks,
@@ -49,6 +50,7 @@ _ROUTERS = [
         gnns,
         gnn_aliases,
         predictions,
+        graph_previews,
         large_graphs,
         datasets,
         denoisers,
@@ -56,7 +58,7 @@ _ROUTERS = [
         webhooks,
         replays,
         health,
-        landing,
+        dashboard,
         docs,
     )
 ]
@@ -169,7 +171,7 @@ def _body_limits(store: Store) -> Callable[[str], int]:
             return settings.max_large_bytes
         if path == "/v1/gnns":
             return registration_bytes
-        has_graphs = path in _GRAPH_PATHS or path.endswith("/predictions")
+        has_graphs = path in _GRAPH_PATHS or path.endswith(("/predictions", "/graph-previews"))
         return settings.max_body_bytes if has_graphs else min(MIB, settings.max_body_bytes)
 
     return limit_for

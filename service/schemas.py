@@ -337,5 +337,11 @@ class PredictionsIn(Body):
     webhook: RequestWebhookIn | None = _REQUEST_WEBHOOK
 
 
+class GraphPreviewIn(Body):
+    """A graph to read and to draw."""
+
+    graph: PostedGraph
+
+
 class ExplanationIn(RootModel[Annotated[CounterfactualIn | ClassIn, Field(discriminator="kind")]]):
     """A counterfactual or a class explanation, by `kind`."""

@@ -38,6 +38,7 @@ from service.examples.gnns import (
     GNN_PATCH,
     PROBING_GNN,
 )
+from service.examples.graphs import DATASET_GRAPHS, GRAPH_PREVIEW, GRAPH_PREVIEW_IN
 from service.examples.health import NOT_READY, READY
 from service.examples.jobs import CANCELED_JOB, EVENTS, RETRY_JOB, TRAIN_JOB
 from service.examples.predictions import (
@@ -70,6 +71,7 @@ __all__ = [
     "COUNTERFACTUAL_IN",
     "CYTOSCAPE",
     "DATASET",
+    "DATASET_GRAPHS",
     "DATASET_IN",
     "DELIVERY",
     "DENOISER",
@@ -83,6 +85,8 @@ __all__ = [
     "GNN_IN",
     "GNN_PATCH",
     "GRAPHML",
+    "GRAPH_PREVIEW",
+    "GRAPH_PREVIEW_IN",
     "LARGE_DATASET",
     "LARGE_LINES",
     "LARGE_NODE_IN",
