@@ -6,7 +6,7 @@ SERVE_STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
 PIP_INSTALL := $(BIN)/pip install --disable-pip-version-check --constraint constraints.txt --editable
 
-.PHONY: install install-dev demo serve test test-all check bench report swagger-ui kustomize clean
+.PHONY: install install-dev demo serve test test-all check bench report dashboard swagger-ui kustomize clean
 
 # `install` is what the service and the demo need; `install-dev` adds the tools of the other targets.
 install: $(SERVE_STAMP)
@@ -35,12 +35,12 @@ serve: install
 PARALLEL := --numprocesses logical --maxprocesses 4 --dist loadfile
 test: install-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/unit $(PARALLEL)
-	$(BIN)/python -m pytest tests/e2e tests/integration -m 'not slow and not alone' $(PARALLEL) --no-loadscope-reorder
+	$(BIN)/python -m pytest tests/e2e tests/integration tests/browser -m 'not slow and not alone' $(PARALLEL) --no-loadscope-reorder
 	$(BIN)/python -m pytest tests/e2e tests/integration -m 'alone and not slow'
 
 test-all: install-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/unit -m '' $(PARALLEL)
-	$(BIN)/python -m pytest tests/e2e tests/integration -m 'not alone' $(PARALLEL) --no-loadscope-reorder
+	$(BIN)/python -m pytest tests/e2e tests/integration tests/browser -m 'not alone' $(PARALLEL) --no-loadscope-reorder
 	$(BIN)/python -m pytest tests/e2e tests/integration -m alone
 
 check: install-dev
@@ -58,6 +58,10 @@ bench: install-dev
 # Writes docs/benchmarks.md and its plots from bench/results, where `python -m bench … --keep` saves rows.
 report: install-dev
 	$(BIN)/python -m bench report
+
+# Builds the dashboard's files from its sources; needs Node 20 and npm. Running the service does not.
+dashboard:
+	cd service/dashboard && npm ci --ignore-scripts --no-audit --no-fund && npx tsc --noEmit && node build.mjs
 
 # Fetches the files of /docs again; needs npm.
 SWAGGER_UI := 5.35.0

@@ -24,7 +24,6 @@ _HEADERS = {
     "img-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'",
     "Referrer-Policy": "same-origin",
-    "Cache-Control": "no-cache",
 }
 
 

@@ -79,17 +79,18 @@ function TypicalityOf({ name, typicality }: { name: string; typicality: Typicali
 function MmdOf({ mmd }: { mmd: Mmd | null }) {
   if (mmd === null) return null;
   const [low, high] = [mmd.null_quantiles["0.05"] ?? 0, mmd.null_quantiles["0.95"] ?? 0];
-  const sentence =
-    mmd.sum > high
-      ? `The set of ${plural(mmd.graph_count, "answer")} is farther from the reference set than 95 % of equally large samples of it.`
-      : `The set of ${plural(mmd.graph_count, "answer")} is no farther from the reference set than samples of it usually are.`;
+  const few = mmd.graph_count < 10;
+  const sentence = few
+    ? `The MMD of ${plural(mmd.graph_count, "answer")} says little; compare at least ten.`
+    : mmd.sum > high
+      ? `The ${mmd.graph_count} answers are farther from the reference set than 95 % of equally large samples of it.`
+      : `The ${mmd.graph_count} answers are no farther from the reference set than equally large samples of it usually are.`;
   return (
     <Card title="MMD against its null">
       <Strip value={mmd.sum} low={0} high={Math.max(high * 1.5, mmd.sum * 1.1, 1e-6)} band={[low, high]} label={sentence} />
       <p>
         {sentence} MMD {mmd.sum.toFixed(3)}, null {low.toFixed(3)} to {high.toFixed(3)}, p = {mmd.p_value.toFixed(2)}.
       </p>
-      {mmd.graph_count < 10 && <p class="muted">Fewer than ten graphs say little.</p>}
     </Card>
   );
 }
