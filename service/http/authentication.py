@@ -21,8 +21,9 @@ from service.http.responses import retry_after
 from store.database.sessions import OUTAGES
 
 # They tell nothing about a tenant: health, the pages and the reference of the API.
-OPEN_PATHS = frozenset({"/livez", "/readyz", "/", "/docs", "/openapi.json"})
-_OPEN_FOLDER = "/docs/"
+PAGES = frozenset({"/", "/gnns", "/explanations", "/ask", "/docs"})
+OPEN_PATHS = PAGES | {"/livez", "/readyz", "/openapi.json"}
+OPEN_FOLDERS = ("/docs/", "/dashboard/", "/gnns/", "/explanations/", "/jobs/")
 _SCHEME = "bearer"
 _CHALLENGE = 'Bearer realm="d4explain"'
 
@@ -77,7 +78,7 @@ class Authentication:
 
 
 def _is_open(path: str) -> bool:
-    return path in OPEN_PATHS or path.startswith(_OPEN_FOLDER)
+    return path in OPEN_PATHS or path.startswith(OPEN_FOLDERS)
 
 
 def _unauthorized(detail: str, challenge: str) -> Response:
