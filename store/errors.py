@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from d4explain.contracts.errors import DomainError
+from d4explain.contracts.errors import DomainError, quoted
 
 
 class SettingsError(DomainError):
@@ -13,7 +13,7 @@ class SettingsError(DomainError):
 
 class NotFound(DomainError):
     def __init__(self, kind: str, id_: str, message: str | None = None) -> None:
-        super().__init__(message or f"there is no {kind} with the id {id_[:80]!r}")
+        super().__init__(message or f"there is no {kind} with the id {quoted(id_)}")
         self.kind = kind
         self.id = id_
 
@@ -36,7 +36,7 @@ class GnnNotReady(Conflict):
 class IdempotencyMismatch(DomainError):
     def __init__(self, key: str) -> None:
         super().__init__(
-            f"the idempotency key {key[:80]!r} was already used for another request; "
+            f"the idempotency key {quoted(key)} was already used for another request; "
             "use a new key for a new request"
         )
         self.key = key

@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from d4explain.contracts.errors import InvalidInput
+from d4explain.contracts.errors import InvalidInput, printable
 from service.http.faults import MAX_FAULTS, Fault, InvalidRequestError, Place, pointer, shown
 from service.http.json_bodies import MalformedJsonError
 from store import errors as domain
@@ -148,9 +148,9 @@ class UnhandledErrors:
         try:
             await self.app(scope, receive, send_and_record)
         except ClientDisconnect:
-            log.info("%s %s: client disconnected", scope["method"], scope["path"])
+            log.info("%s %s: client disconnected", scope["method"], printable(scope["path"]))
         except Exception as error:
-            log.exception("%s %s failed", scope["method"], scope["path"])
+            log.exception("%s %s failed", scope["method"], printable(scope["path"]))
             if started:
                 raise  # the response is incomplete: the server closes the connection
             detail = "Internal error; see the service's log."

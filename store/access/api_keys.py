@@ -15,7 +15,7 @@ from hmac import compare_digest
 from sqlalchemy import or_, select, update
 from sqlalchemy.orm import Session
 
-from d4explain.contracts.errors import InvalidInput
+from d4explain.contracts.errors import InvalidInput, quoted
 from d4explain.contracts.scopes import Scope
 from store.database.identifiers import new_id
 from store.database.paging import Page, page_of
@@ -55,7 +55,7 @@ def create(
     """Creates a key; `text` is its text if the operator has chosen one already."""
     if not _TENANT.fullmatch(tenant):
         raise InvalidInput(
-            f"the tenant is {tenant[:64]!r}; it must be 1 to 63 characters of a-z, 0-9, - and _, "
+            f"the tenant is {quoted(tenant)}; it must be 1 to 63 characters of a-z, 0-9, - and _, "
             "and begin with a letter or digit"
         )
     if not scopes:

@@ -10,7 +10,7 @@ import os
 import sys
 from datetime import UTC, datetime
 
-from d4explain.contracts.errors import InvalidInput
+from d4explain.contracts.errors import InvalidInput, quoted
 from d4explain.contracts.scopes import DEFAULT_TENANT, Scope
 from store.access import api_keys
 from store.database.sessions import Database
@@ -102,7 +102,7 @@ def _scopes(text: str) -> list[Scope]:
     unknown = [name for name in names if name not in list(Scope)]
     if unknown:
         allowed = ", ".join(Scope)
-        raise argparse.ArgumentTypeError(f"{unknown[0][:64]!r} is not a scope; use {allowed}")
+        raise argparse.ArgumentTypeError(f"{quoted(unknown[0])} is not a scope; use {allowed}")
     return [Scope(name) for name in names]
 
 
@@ -112,5 +112,5 @@ def _days(text: str) -> float:
     except ValueError:
         days = 0.0
     if not 0 < days < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text[:64]!r} is not a positive number of days")
+        raise argparse.ArgumentTypeError(f"{quoted(text)} is not a positive number of days")
     return days

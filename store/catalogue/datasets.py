@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
+from d4explain.contracts.errors import printable, quoted
 from d4explain.contracts.job_states import JobState
 from d4explain.resource_names import DATASET
 from store.catalogue import trained_networks
@@ -87,8 +88,8 @@ def find(session: Session, reference: str, tenant: str) -> Dataset:
         raise NotFound(
             "dataset",
             reference,
-            f"the version of a dataset is a number, such as {(parsed.name or '')[:80]}@1; "
-            f"got {parsed.alias!r}",
+            f"the version of a dataset is a number, such as {printable(parsed.name or '')}@1; "
+            f"got {quoted(parsed.alias or '')}",
         )
     mine = select(Dataset).where(Dataset.tenant_id == tenant, Dataset.name == parsed.name)
     newest = mine.order_by(Dataset.version.desc()).limit(_SHOWN)
@@ -99,7 +100,7 @@ def find(session: Session, reference: str, tenant: str) -> Dataset:
     if found is not None:
         return found
     versions = ", ".join(str(dataset.version) for dataset in session.scalars(newest))
-    name = (parsed.name or "")[:80]
+    name = printable(parsed.name or "")
     message = f"there is no dataset called {name!r}"
     if versions:
         message = f"the dataset {name!r} has no version {parsed.version}; its newest: {versions}"

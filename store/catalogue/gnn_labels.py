@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from d4explain.contracts.errors import InvalidInput
+from d4explain.contracts.errors import InvalidInput, quoted
 from store.database.tables import Gnn, GnnAlias, GnnName
 from store.errors import NotFound
 
@@ -47,7 +47,7 @@ def remove_alias(session: Session, name: str, alias: str, tenant: str) -> None:
         .returning(GnnAlias.gnn_id)
     )
     if removed is None:
-        raise NotFound("alias", alias, f"the gnn {name[:80]!r} has no alias {alias[:80]!r}")
+        raise NotFound("alias", alias, f"the gnn {quoted(name)} has no alias {quoted(alias)}")
 
 
 def merge_tags(gnn: Gnn, changes: Mapping[str, str | None]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
+from d4explain.contracts.errors import quoted
 from d4explain.contracts.gnn_spec import GnnSpecDocument
 from d4explain.contracts.job_states import GnnState, JobKind, JobState
 from d4explain.contracts.probe_reports import ProbeReport
@@ -173,10 +174,10 @@ def _unknown_reference(session: Session, reference: Reference, tenant: str) -> N
         .order_by(Gnn.version.desc())
         .limit(_SHOWN)
     ).all()
-    message = f"there is no gnn called {name[:80]!r}"
+    message = f"there is no gnn called {quoted(name)}"
     if versions and reference.version is not None:
         listed = ", ".join(str(version) for version in versions)
-        message = f"the gnn {name[:80]!r} has no version {reference.version}; its newest: {listed}"
+        message = f"the gnn {quoted(name)} has no version {reference.version}; its newest: {listed}"
     elif versions:
         aliases = session.scalars(
             select(GnnAlias.alias)
@@ -185,7 +186,7 @@ def _unknown_reference(session: Session, reference: Reference, tenant: str) -> N
             .limit(_SHOWN)
         ).all()
         listed = f"it has {', '.join(aliases)}" if aliases else "it has none"
-        message = f"the gnn {name[:80]!r} has no alias {reference.alias!r}; {listed}"
+        message = f"the gnn {quoted(name)} has no alias {quoted(reference.alias or '')}; {listed}"
     return NotFound("gnn", name, message)
 
 

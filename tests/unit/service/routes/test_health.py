@@ -11,6 +11,7 @@ from store import jobs
 from store.database import job_totals
 from store.database.tables import Job, Worker
 from store.jobs import workers
+from store.jobs.submission import JOB_FORMAT
 from store.queue.dispatcher import Dispatcher
 from store.queue.queue_publisher import BrokerDown
 
@@ -69,8 +70,8 @@ def test_jobs_of_a_format_that_no_live_worker_knows_are_a_reason(api):
     with api.store.database.transaction() as session:
         session.execute(update(Worker).values(job_format=0))
     assert readiness(context).reasons == [
-        "workers: 1 jobs in the queue light have format 1, but its live workers know formats up to "
-        "0; start workers of the API's version"
+        f"workers: 1 jobs in the queue light have format {JOB_FORMAT}, but its live workers know "
+        "formats up to 0; start workers of the API's version"
     ]
     assert api.client.get(f"/v1/gnns/{gnn}").json()["state"] == "probing"
 
@@ -198,6 +199,11 @@ def test_headers_of_every_response(api, address):
     answer = api.client.get(address)
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["referrer-policy"] in ("no-referrer", "same-origin")
+    assert answer.headers["cross-origin-resource-policy"] == "same-origin"
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
     assert "access-control-allow-origin" not in answer.headers
     assert "server" not in answer.headers
 
