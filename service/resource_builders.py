@@ -264,4 +264,6 @@ def _result_link(job: Job) -> str:
         return f"/v1/gnns/{job.gnn_id}"
     if job.kind is JobKind.TRAIN:
         return f"/v1/denoisers/{job.denoiser_id}"
+    if job.kind is JobKind.REPLAY:
+        return f"/v1/replays/{job.subject_id}"
     return f"/v1/jobs/{job.id}"

@@ -17,6 +17,7 @@ from d4explain.contracts.job_states import (
     TrainingState,
 )
 from d4explain.contracts.probe_reports import ProbeReport
+from d4explain.contracts.receipts.replay_reports import ReplayReport
 from d4explain.contracts.requests import DenoiserConfig
 from d4explain.contracts.results import ClassResult, NodePredictions, Prediction
 
@@ -101,7 +102,7 @@ class JobResource(Resource):
     cancel_requested: bool
     error: JobError | None
     result: dict[str, Any] | None = Field(
-        description="Only for predictions; other jobs have `links.result`."
+        description="Predictions, and the outcome of a replay; other jobs have `links.result`."
     )
     retry_of: str | None
     subject: Subject
@@ -223,3 +224,21 @@ class PredictionsResource(Resource):
         "one per node."
     )
     warnings: list[str] = Field(description="What was left out of the posted graphs; often empty.")
+
+
+class ReplayLinks(Resource):
+    self: str
+    explanation: str
+
+
+class ReplayResource(Resource):
+    """The work of one answer, repeated and compared."""
+
+    id: str
+    explanation: str
+    stage: Stage
+    answer_sha256: str
+    job: JobResource
+    report: ReplayReport | None
+    created_at: str
+    links: ReplayLinks

@@ -27,6 +27,8 @@ from d4explain.resource_names import MAX_NAME_LENGTH, is_printable, name_fault
 from service.graph_io.schemas import MAX_LABEL, MAX_SAFE_INTEGER, GraphIn, NodeIdIn
 from store.catalogue.gnn_labels import MAX_TAGS
 from store.catalogue.gnn_names import MAX_REFERENCE_LENGTH
+from store.outgoing_urls import MAX_URL_LENGTH
+from store.webhooks.endpoints import is_secret
 
 # These types only define the OpenAPI schema. `graph_io` parses graphs, because that needs the
 # deployment's limits and the GNN's features.
@@ -81,12 +83,42 @@ ClassReference = Annotated[
     Annotated[int, Field(ge=0, le=MAX_LABEL)] | Annotated[str, Field(min_length=1, max_length=100)],
     Field(description="The number of a class, from 0, or its name in the GNN's `class_names`."),
 ]
+WebhookUrl = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=MAX_URL_LENGTH,
+        description="Where to send the notification, with https; a URL without user name and "
+        "password.",
+    ),
+]
 Seed = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)]
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 
 
 class Body(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def _webhook_secret(text: str) -> str:
+    if not is_secret(text):
+        raise ValueError("should be `whsec_` and 24 to 64 random bytes in base64")
+    return text
+
+
+class RequestWebhookIn(Body):
+    """Where to send one notification when what this request asks for has ended."""
+
+    url: WebhookUrl
+    secret: Annotated[str, Field(max_length=120), AfterValidator(_webhook_secret)] = Field(
+        description="Signs the notification: `whsec_` and 24 to 64 random bytes in base64, which "
+        "you choose. No response shows it."
+    )
+
+
+_REQUEST_WEBHOOK: Any = Field(
+    None, description="Sends one notification when this has ended (docs/webhooks.md)."
+)
 
 
 class DatasetIn(Body):
@@ -138,6 +170,7 @@ class DenoiserIn(Body):
     dataset: DatasetReference
     objective: Literal["counterfactual", "class"]
     config: DenoiserConfig = DenoiserConfig()
+    webhook: RequestWebhookIn | None = _REQUEST_WEBHOOK
 
 
 def _denoiser_form(value: Any) -> Literal["id", "config"]:
@@ -246,6 +279,7 @@ class CounterfactualIn(Body):
         description="A denoiser's id, or how to train one; the default recipe if not given. Not "
         "for the explainer `search`.",
     )
+    webhook: RequestWebhookIn | None = _REQUEST_WEBHOOK
 
 
 class ClassIn(Body):
@@ -287,6 +321,7 @@ class ClassIn(Body):
     seed: Seed = 0
     time_budget: Seconds | None = Field(None, description="Seconds for the whole job.")
     denoiser: DenoiserChoice | None = None
+    webhook: RequestWebhookIn | None = _REQUEST_WEBHOOK
 
 
 class PredictionsIn(Body):
@@ -299,6 +334,13 @@ class PredictionsIn(Body):
         description="For GNNs that classify nodes: the nodes of `graph` to classify; all if not "
         "given.",
     )
+    webhook: RequestWebhookIn | None = _REQUEST_WEBHOOK
+
+
+class GraphPreviewIn(Body):
+    """A graph to read and to draw."""
+
+    graph: PostedGraph
 
 
 class ExplanationIn(RootModel[Annotated[CounterfactualIn | ClassIn, Field(discriminator="kind")]]):

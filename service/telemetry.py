@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from d4explain.contracts.errors import printable
 from service.metric_queries import jobs_by_kind_and_state, live_workers, queue_counts, served_queues
 from store.database.sessions import Database
 
@@ -19,6 +20,14 @@ log = logging.getLogger("service.access")
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+# The pages and drawings set policies of their own; JSON needs nothing.
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
 _DEBUG_PATHS = {"/livez", "/readyz", "/metrics"}
 
 
@@ -103,8 +112,8 @@ class Telemetry:
             if message["type"] == "http.response.start":
                 status, seconds = message["status"], time.perf_counter() - started
                 headers = MutableHeaders(scope=message)
-                headers.setdefault("X-Content-Type-Options", "nosniff")
-                headers.setdefault("Cache-Control", "no-store")
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
             await send(message)
 
         self.metrics.running.inc()
@@ -120,7 +129,7 @@ class Telemetry:
                 logging.DEBUG if scope["path"] in _DEBUG_PATHS else logging.INFO,
                 "%s %s %d",
                 method,
-                scope["path"],
+                printable(scope["path"]),
                 status,
                 extra={"status": status, "seconds": round(seconds, 4)},
             )

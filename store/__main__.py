@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from d4explain.contracts.errors import InvalidInput
+from store.access import key_commands
 from store.database import schema
 from store.database.sessions import Database
-from store.errors import Conflict, SchemaMismatch, SettingsError
+from store.errors import (
+    ArtifactsUnavailable,
+    Conflict,
+    NotFound,
+    SchemaMismatch,
+    SettingsError,
+)
+from store.maintenance import consistency
+from store.maintenance.backup import back_up
 from store.settings import Settings
+from store.store import Store
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -21,18 +33,18 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"store: {error}", file=sys.stderr)
         return 2
     try:
-        _migrate(settings, options)
+        code: int = options.run(settings, options)
     except SchemaMismatch as error:
         print(f"store: {error}", file=sys.stderr)
         return schema.EXIT_CODE
-    except Conflict as error:
+    except (ArtifactsUnavailable, Conflict, InvalidInput, NotFound) as error:
         print(f"store: {error}", file=sys.stderr)
         return 1
     except (SQLAlchemyError, OSError) as error:
         reason = str(error).splitlines()[0]
         print(f"store: the database cannot be opened: {reason}", file=sys.stderr)
         return 1
-    return 0
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -50,20 +62,69 @@ def _parser() -> argparse.ArgumentParser:
     migrate.add_argument(
         "--discard", action="store_true", help="remove what an earlier schema cannot hold"
     )
+    migrate.set_defaults(run=_migrate)
+    key_commands.add_parser(commands).set_defaults(run=_keys)
+    check = commands.add_parser(
+        "check", help="check that the artifact of every row is there, for example after a restore"
+    )
+    check.add_argument(
+        "--read", action="store_true", help="read all artifacts and compare them with their digests"
+    )
+    check.set_defaults(run=_check)
+    backup = commands.add_parser("backup", help="copy the SQLite database while it is in use")
+    backup.add_argument("file", type=Path, help="a new file")
+    backup.set_defaults(run=_back_up)
     return parser
 
 
-def _migrate(settings: Settings, options: argparse.Namespace) -> None:
+def _check(settings: Settings, options: argparse.Namespace) -> int:
+    with Store.open(settings, migrate=False) as store:
+        found = consistency.check(store.database, store.artifacts, read=options.read)
+    for fault in found.faults:
+        state = "missing" if fault in found.missing else "corrupt"
+        print(f"store: the {fault.what} of {fault.row} is {state}: artifact {fault.digest}")
+    checkpoints = len(found.missing) + len(found.corrupt) - len(found.faults)
+    if checkpoints:
+        print(f"store: {checkpoints} checkpoints are missing; their trainings start again")
+    print(
+        f"store: {found.rows} references to {found.artifacts} artifacts, {found.unused} unused; "
+        f"{len(found.faults)} faults"
+    )
+    return 1 if found.faults else 0
+
+
+def _back_up(settings: Settings, options: argparse.Namespace) -> int:
+    database = Database(settings.database_url)
+    try:
+        size = back_up(database, options.file)
+    finally:
+        database.close()
+    print(f"store: wrote {options.file} ({size} bytes); now copy the artifacts")
+    return 0
+
+
+def _migrate(settings: Settings, options: argparse.Namespace) -> int:
     database = Database(settings.database_url)
     try:
         if options.sql:
             print(schema.statements(database.engine, options.to), end="")
-            return
+            return 0
         for loss in database.migrate(options.to, discard=options.discard):
             print(f"store: removed {loss}")
         print(f"store: the database has schema {options.to or schema.newest()}")
     finally:
         database.close()
+    return 0
+
+
+def _keys(settings: Settings, options: argparse.Namespace) -> int:
+    database = Database(settings.database_url)
+    try:
+        database.require_schema()
+        key_commands.run(database, options)
+    finally:
+        database.close()
+    return 0
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from d4explain.contracts.errors import DomainError
+from d4explain.contracts.errors import DomainError, quoted
 
 
 class SettingsError(DomainError):
@@ -13,13 +13,17 @@ class SettingsError(DomainError):
 
 class NotFound(DomainError):
     def __init__(self, kind: str, id_: str, message: str | None = None) -> None:
-        super().__init__(message or f"there is no {kind} with the id {id_[:80]!r}")
+        super().__init__(message or f"there is no {kind} with the id {quoted(id_)}")
         self.kind = kind
         self.id = id_
 
 
 class Conflict(DomainError):
     """The request is valid, but the current state does not allow it."""
+
+
+class Gone(DomainError):
+    """Something that the request needs was deleted."""
 
 
 class GnnNotReady(Conflict):
@@ -32,7 +36,7 @@ class GnnNotReady(Conflict):
 class IdempotencyMismatch(DomainError):
     def __init__(self, key: str) -> None:
         super().__init__(
-            f"the idempotency key {key[:80]!r} was already used for another request; "
+            f"the idempotency key {quoted(key)} was already used for another request; "
             "use a new key for a new request"
         )
         self.key = key
@@ -67,6 +71,14 @@ class LeaseLost(DomainError):
         super().__init__(f"attempt {attempt} no longer holds job {job_id}")
         self.job_id = job_id
         self.attempt = attempt
+
+
+class ArtifactsUnavailable(DomainError):
+    """The object store of the artifacts refuses or does not answer."""
+
+    def __init__(self, error: Exception) -> None:
+        # Only the type: the text of an error may contain a signed address.
+        super().__init__(f"the artifact store is unavailable ({type(error).__name__})")
 
 
 class ArtifactMissing(DomainError):

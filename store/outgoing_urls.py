@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
-from d4explain.contracts.errors import InvalidInput, printable
+from d4explain.contracts.errors import InvalidInput, quoted
 from store.settings import Settings
 
 MAX_URL_LENGTH = 2000
@@ -61,13 +61,13 @@ def check_url(url: str, rules: UrlRules, pointer: str = "") -> None:
     except ValueError:
         raise InvalidInput("is not a URL", pointer) from None
     if parts.scheme not in _PORTS:
-        scheme = _shown(parts.scheme)
+        scheme = quoted(parts.scheme)
         raise InvalidInput(f"has the scheme {scheme}; expected http or https", pointer)
     if "@" in parts.netloc or parts.fragment or not parts.hostname:
         raise InvalidInput("must have a host, no user name and no fragment", pointer)
     host = parts.hostname
     if not rules.allows(host, port):
-        shown = _shown(host)
+        shown = quoted(host)
         raise InvalidInput(
             f"the host {shown} is not in {rules.setting} of this deployment", pointer
         )
@@ -75,6 +75,15 @@ def check_url(url: str, rules: UrlRules, pointer: str = "") -> None:
         raise InvalidInput(
             f"must begin with https; http is for hosts in {rules.private_setting} only", pointer
         )
+
+
+def check_webhook_url(url: str, settings: Settings, pointer: str) -> None:
+    """Raises InvalidInput unless this deployment allows webhooks with the URL."""
+    if not settings.webhook_hosts:
+        raise InvalidInput(
+            "this deployment sends no webhooks; set D4_WEBHOOK_HOSTS to allow them", pointer
+        )
+    check_url(url, webhook_rules(settings), pointer)
 
 
 def port_of(parts: SplitResult) -> int:
@@ -90,7 +99,3 @@ def _names(host: str, port: int) -> set[str]:
 
 def _listed(setting: str) -> frozenset[str]:
     return frozenset(name.strip().lower() for name in setting.split(",") if name.strip())
-
-
-def _shown(text: str) -> str:
-    return repr(printable(text))

@@ -32,9 +32,10 @@ if TYPE_CHECKING:
 class Deployment:
     """The API on a real store in a temporary folder; the test acts as the worker."""
 
-    def __init__(self, store: Store, client: httpx.Client) -> None:
+    def __init__(self, store: Store, client: httpx.Client, tenant: str = "default") -> None:
         self.store = store
         self.client = client
+        self.tenant = tenant  # that the client's key belongs to
 
     # Reading the store.
 
@@ -62,7 +63,9 @@ class Deployment:
         spec = self.spec(features, classes)
         digest = self.store.artifacts.put(self.weights(features, classes))
         with self.store.database.transaction() as session:
-            gnn, job = gnns.create(session, name="a GNN", spec=spec, weights_digest=digest)
+            gnn, job = gnns.create(
+                session, name="a GNN", spec=spec, weights_digest=digest, tenant=self.tenant
+            )
             if state != "probing":
                 claim = jobs.claim(session, job.id, "test", 60)
                 assert claim is not None
@@ -201,7 +204,7 @@ class Deployment:
         from store import jobs  # noqa: PLC0415
 
         with self.store.database.reading() as session:
-            return jobs.get(session, job_id).awaited
+            return jobs.get(session, job_id, tenant=self.tenant).awaited
 
     def work(
         self,
@@ -224,7 +227,7 @@ class Deployment:
         runner = Runner(self.store, library, {**HANDLERS, **(handlers or {})}, "test")
         while True:
             with self.store.database.reading() as session:
-                queued = jobs.page(session, state=jobs.JobState.QUEUED).items
+                queued = jobs.page(session, state=jobs.JobState.QUEUED, tenant=self.tenant).items
             ready = [
                 job.id
                 for job in queued
@@ -252,7 +255,9 @@ class Deployment:
         from store import jobs  # noqa: PLC0415
 
         with self.store.database.reading() as session:
-            page = jobs.page(session, state=jobs.JobState.QUEUED, kind=jobs.JobKind(kind))
+            page = jobs.page(
+                session, state=jobs.JobState.QUEUED, kind=jobs.JobKind(kind), tenant=self.tenant
+            )
         return [job.id for job in page.items]
 
     @staticmethod

@@ -7,6 +7,7 @@ from sqlalchemy.orm import Session
 from d4explain.contracts.gnn_spec import GnnSpecDocument, parse_spec
 from d4explain.contracts.probe_reports import ProbeReport
 from d4explain.contracts.requests import DenoiserConfig
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from store import jobs
 from store.catalogue import datasets, denoisers, explanations, gnns, witness_sets
 from store.database.tables import Dataset, Explanation, Gnn, Job
@@ -33,7 +34,7 @@ def create_ready_gnn(
     weights_digest: str = "1" * 64,
     *,
     spec: GnnSpecDocument = SPEC,
-    tenant: str = "default",
+    tenant: str = DEFAULT_TENANT,
 ) -> Gnn:
     gnn, job = gnns.create(
         session, name="gnn", spec=spec, weights_digest=weights_digest, tenant=tenant
@@ -44,7 +45,13 @@ def create_ready_gnn(
     return gnn
 
 
-def create_dataset(session: Session, sha256: str = "2" * 64, *, features: int = 1) -> Dataset:
+def create_dataset(
+    session: Session,
+    sha256: str = "2" * 64,
+    *,
+    features: int = 1,
+    tenant: str = DEFAULT_TENANT,
+) -> Dataset:
     return datasets.create(
         session,
         name="set",
@@ -56,6 +63,7 @@ def create_dataset(session: Session, sha256: str = "2" * 64, *, features: int = 
         max_nodes=9,
         mean_nodes=7.5,
         mean_edges=8.5,
+        tenant=tenant,
     )
 
 

@@ -36,12 +36,29 @@ class Check:
     name: str
     status: Status
     detail: str
+    fix: str = ""
 
 
 def run_checks(url: str | None = None) -> list[Check]:
     """Check this machine, the server if its source tree is here, and the API."""
     server = _server() if has_server() else _no_server()
     return [_python(), *server, *_api(url)]
+
+
+def deployment_checks() -> list[Check]:
+    """Check the database, broker, artifacts and workers that the settings name."""
+    try:
+        from store.maintenance.deployment import findings  # noqa: PLC0415 - not in the wheel
+        from store.settings import Settings  # noqa: PLC0415
+    except ImportError:
+        raise CommandError(
+            "this installation of d4explain has no server, only the client and export",
+            hint="run it in a container of the deployment, or from the repository",
+        ) from None
+    return [
+        Check(found.name, Status(found.status.value), found.detail, found.fix)
+        for found in findings(Settings.from_environment())
+    ]
 
 
 def _server() -> Iterator[Check]:

@@ -13,6 +13,7 @@ class ExitCode(IntEnum):
     REFUSED = 4
     UNSUCCESSFUL = 5
     TIMEOUT = 6
+    DIFFERENT = 7
     INTERRUPTED = 130
 
 
@@ -24,8 +25,10 @@ MEANINGS = {
     ExitCode.USAGE: "the command line is wrong: an unknown command or option, or a missing value",
     ExitCode.UNREACHABLE: "no server answers at the address",
     ExitCode.REFUSED: "the API refused the request",
-    ExitCode.UNSUCCESSFUL: "a job failed, was canceled or expired, or the GNN failed its checks",
+    ExitCode.UNSUCCESSFUL: "a job failed, was canceled or expired, the GNN failed its checks, or a "
+    "replay was not comparable",
     ExitCode.TIMEOUT: "the job was not finished within `--timeout`; it goes on",
+    ExitCode.DIFFERENT: "a replay differs, or a receipt, an answer or an audit log was changed",
     ExitCode.INTERRUPTED: "Ctrl-C; jobs go on",
 }
 

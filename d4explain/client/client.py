@@ -26,7 +26,9 @@ from d4explain.client.operations.explanation_requests import (
 from d4explain.client.operations.explanations import ExplanationOperations
 from d4explain.client.operations.gnns import GnnOperations
 from d4explain.client.operations.jobs import JobOperations
+from d4explain.client.operations.receipts import ReceiptOperations
 from d4explain.client.operations.resource_paths import DatasetReference, GnnReference
+from d4explain.client.operations.webhooks import WebhookOperations
 from d4explain.client.options import CounterfactualOptions
 from d4explain.client.resources import Explanation
 from d4explain.client.results.answers import Answers, AsyncAnswers
@@ -41,7 +43,14 @@ from d4explain.client.transport.operation import AsyncCaller, BlockingCaller, ru
 TIMEOUT_SECONDS = 60.0  # of one request, not of waiting for a job
 
 
-class Operations(GnnOperations, DatasetOperations, ExplanationOperations, JobOperations):
+class Operations(
+    GnnOperations,
+    DatasetOperations,
+    ExplanationOperations,
+    JobOperations,
+    ReceiptOperations,
+    WebhookOperations,
+):
     """The methods that both clients have."""
 
     @property

@@ -32,6 +32,13 @@ class Constraints(TypedDict, total=False):
     frozen_edges: Sequence[Sequence[NodeId]] | Sequence[Sequence[Sequence[NodeId]]]
 
 
+class RequestWebhook(TypedDict):
+    """Where to send one notification when the request has ended; docs/webhooks.md describes it."""
+
+    url: str
+    secret: str  # `whsec_` and 24 to 64 random bytes in base64
+
+
 class CounterfactualOptions(TypedDict, total=False):
     """What `explain` and `estimate` accept besides the graphs; the API has the defaults."""
 
@@ -48,6 +55,7 @@ class CounterfactualOptions(TypedDict, total=False):
     time_budget: float  # seconds
     max_queries: int
     denoiser: str | DenoiserConfig | dict[str, Any]  # an id, or how to train one
+    webhook: RequestWebhook
 
 
 class ClassOptions(TypedDict, total=False):
@@ -63,3 +71,4 @@ class ClassOptions(TypedDict, total=False):
     seed: int
     time_budget: float  # seconds
     denoiser: str | DenoiserConfig | dict[str, Any]  # an id, or how to train one
+    webhook: RequestWebhook

@@ -9,7 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.contracts.job_states import GnnState, JobKind, JobState, Stage, TrainingState
 from d4explain.contracts.probe_reports import ProbeReport
+from d4explain.contracts.receipts.replay_reports import ReplayReport
 from d4explain.contracts.results import ClassResult, NodePredictions, Prediction
+from d4explain.contracts.webhooks import DeliveryState
 
 
 class Resource(BaseModel):
@@ -38,7 +40,7 @@ class Job(Resource):
     seconds_left: float | None = None  # estimated; None if unknown
     cancel_requested: bool = False
     error: JobError | None = None
-    result: dict[str, Any] | None = None  # only predictions have one
+    result: dict[str, Any] | None = None  # of predictions and replays
     retry_of: str | None = None
     subject: dict[str, Any] = Field(default_factory=dict)
     created_at: str
@@ -113,6 +115,46 @@ class Denoiser(Resource):
     created_at: str
 
 
+class Webhook(Resource):
+    id: str
+    url: str
+    events: list[str] | None = None  # None: all
+    description: str | None = None
+    enabled: bool
+    failures: int = 0  # attempts since the last success
+    previous_secret_until: str | None = None
+    created_at: str
+
+
+class NewWebhook(Webhook):
+    """The API shows the secret only once."""
+
+    secret: str = Field(repr=False)
+
+
+class DeliveryAttempt(Resource):
+    at: str
+    status: int | None = None
+    failure: str | None = None  # None if it was delivered
+    seconds: float
+
+
+class WebhookDelivery(Resource):
+    """A notification and the attempts to deliver it."""
+
+    id: str
+    webhook: str
+    event: str
+    job: str
+    state: DeliveryState
+    attempts: int
+    history: list[DeliveryAttempt] = Field(default_factory=list)
+    next_attempt_at: str | None = None
+    body: dict[str, Any]
+    created_at: str
+    ended_at: str | None = None
+
+
 class HealthCheck(Resource):
     ok: bool
     detail: str
@@ -161,3 +203,15 @@ class Explanation(Resource):
 
     def answer(self, stage: Stage) -> Answer | None:
         return next((answer for answer in self.answers if answer.stage is stage), None)
+
+
+class Replay(Resource):
+    """The repeated work of one answer; `report` is None until its job has succeeded."""
+
+    id: str
+    explanation: str
+    stage: Stage
+    answer_sha256: str
+    job: Job
+    report: ReplayReport | None = None
+    created_at: str

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from d4explain.contracts.job_states import Stage
+from d4explain.contracts.receipts.receipt import Receipt
 from d4explain.contracts.results import (
     Document,
     Edit,
@@ -16,7 +17,6 @@ from d4explain.contracts.results import (
     Molecule,
     NodeId,
     Prediction,
-    Receipt,
     ResultGraph,
     Timings,
     Typicality,

@@ -43,7 +43,7 @@ class PluginError(DomainError):
     """A plug-in is missing or cannot be used."""
 
     def __init__(self, name: str, reason: str) -> None:
-        super().__init__(f"plug-in {name[:80]!r}: {reason}")
+        super().__init__(f"plug-in {quoted(name)}: {reason}")
         self.name = name
 
 
@@ -58,6 +58,11 @@ def printable(text: str) -> str:
     return "".join(
         character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in cut
     )
+
+
+def quoted(text: str) -> str:
+    """What was sent, for a message: short, printable and in quotes."""
+    return repr(printable(text))
 
 
 def _token(token: str | int) -> str:

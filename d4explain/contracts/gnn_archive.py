@@ -12,7 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 
-from d4explain.contracts.errors import InvalidInput
+from d4explain.contracts.errors import InvalidInput, quoted
 
 SPEC, WEIGHTS, SAMPLES = "spec.json", "weights.safetensors", "samples.json"
 
@@ -72,7 +72,7 @@ class GnnArchive:
         for member in listed:
             name = member.orig_filename
             if name not in _ALLOWED:
-                raise self._error(f"contains {name[:80]!r}; {_RULE}")
+                raise self._error(f"contains {quoted(name)}; {_RULE}")
             if name in members:
                 raise self._error(f"contains {name} twice")
             if member.flag_bits & _ENCRYPTED:

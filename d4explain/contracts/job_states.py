@@ -34,6 +34,7 @@ class JobKind(StrEnum):
     PROVISIONAL = "provisional"  # the first answer of a counterfactual explanation
     COUNTERFACTUAL = "counterfactual"
     CLASS = "class"
+    REPLAY = "replay"  # repeats the work of an answer
 
     @property
     def queue(self) -> Queue:
@@ -48,6 +49,7 @@ _QUEUES = {
     JobKind.PROVISIONAL: Queue.SAMPLE,
     JobKind.COUNTERFACTUAL: Queue.SAMPLE,
     JobKind.CLASS: Queue.SAMPLE,
+    JobKind.REPLAY: Queue.SAMPLE,
 }
 
 

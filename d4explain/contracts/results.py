@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
+from d4explain.contracts.receipts.receipt import Receipt
+
 NodeId = int | str
 Finder = Annotated[
     Literal["denoiser", "search"],
@@ -286,46 +288,6 @@ class Timings(Document):
     load_seconds: float
     explain_seconds: float
     mmd_seconds: float
-
-
-GnnForm = Annotated[
-    Literal["dense", "sparse", "black_box"],
-    Field(
-        description="The form of the GNN that evaluated candidates. `dense`: in batches, with "
-        "gradients. `sparse`: PyG's form alone, because the GNN has a plug-in without a dense "
-        "form. `black_box`: requests to its URL. The sparse form verifies answers in the first two "
-        "cases, the URL in the last."
-    ),
-]
-ObjectiveFallback = Annotated[
-    Literal["score_function", "distribution"],
-    Field(
-        description="The training without the GNN's gradient. `null`: the training needed no "
-        "fallback, or there is no denoiser. `score_function`: the counterfactual loss of the "
-        "recipe `paper` was estimated from sampled graphs. `distribution`: the denoiser of a black "
-        "box learned the distribution of the data alone."
-    ),
-]
-
-
-class Receipt(Document):
-    """Everything needed to check and repeat an explanation."""
-
-    request_sha256: str
-    gnn: str | None = None  # its id, also if the request had a name or alias; None in old receipts
-    gnn_sha256: str
-    dataset_sha256: str
-    denoiser_sha256: str | None  # None for the explainer `search`
-    denoiser_key: str | None  # hash of (GNN, reference set, objective, config); None for `search`
-    witnesses_sha256: str | None = None  # None if there were no witnesses
-    witnesses_key: str | None = None  # hash of (GNN, reference set, version of the training)
-    config: dict[str, object]  # the explainer and its resolved settings
-    seed: int
-    device: str
-    versions: dict[str, str]  # of packages and plug-ins
-    gnn_form: GnnForm = "dense"
-    objective_fallback: ObjectiveFallback | None = None
-    work: dict[str, int | float]  # samples, GNN evaluations and gradients, search depth, …
 
 
 class ClassResult(Document):

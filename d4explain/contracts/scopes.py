@@ -1,8 +1,10 @@
-"""What an API key may do."""
+"""What an API key may do, and whose data it opens."""
 
 from __future__ import annotations
 
 from enum import StrEnum
+
+DEFAULT_TENANT = "default"  # owns everything in a deployment without keys
 
 
 class Scope(StrEnum):

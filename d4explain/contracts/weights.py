@@ -10,7 +10,7 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from d4explain.contracts.defaults import MIB
-from d4explain.contracts.errors import Fault, InvalidInput
+from d4explain.contracts.errors import Fault, InvalidInput, printable, quoted
 from d4explain.contracts.gnn_spec import GnnSpecDocument
 from d4explain.contracts.gnn_tensors import expected_tensors
 from d4explain.contracts.plugins import TensorShape
@@ -99,7 +99,7 @@ def _entry(name: str, entry: object, pointer: str) -> TensorShape:
         is_shape = isinstance(shape, list) and all(type(size) is int for size in shape)
         if is_shape and isinstance(shape, list) and isinstance(dtype, str):
             return TensorShape(tuple(shape), _DTYPES.get(dtype, dtype[:20]))
-    raise InvalidInput(f"the safetensors header has no shape and dtype for {name[:80]!r}", pointer)
+    raise InvalidInput(f"the safetensors header has no shape and dtype for {quoted(name)}", pointer)
 
 
 def _compare(found: dict[str, TensorShape], expected: dict[str, TensorShape], pointer: str) -> None:
@@ -129,6 +129,6 @@ def _text(tensor: TensorShape) -> str:
 
 
 def _list(names: list[str]) -> str:
-    shown = ", ".join(name[:120] for name in names[:_MAX_LISTED])
+    shown = ", ".join(printable(name) for name in names[:_MAX_LISTED])
     more = len(names) - _MAX_LISTED
     return f"{shown} and {more} more" if more > 0 else shown

@@ -33,6 +33,16 @@ def draw_generated(
     return _draw(rdkit_molecule, molecule.atoms, (), explained, width)
 
 
+def molecule_positions(molecule: ReadMolecule) -> list[list[float]]:
+    """x and y of each atom in a structural formula; bonds have length 1 and y grows downwards."""
+    from rdkit.Chem import rdDepictor  # noqa: PLC0415
+
+    drawn = chem().RWMol(molecule.kekulised)
+    rdDepictor.Compute2DCoords(drawn)
+    points = drawn.GetConformer().GetPositions()[:, :2] / _RDKIT_BOND_LENGTH
+    return [[round(float(x), 3), round(float(-y), 3)] for x, y in points]
+
+
 def _draw(
     molecule: Any,  # rdkit.Chem.RWMol
     atoms: Sequence[Atom],

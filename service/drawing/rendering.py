@@ -38,15 +38,17 @@ class GraphSelection(NamedTuple):
 
 
 class DrawnResult(NamedTuple):
-    """A stored result and the id of its GNN."""
+    """A stored result of a tenant and the id of its GNN."""
 
+    tenant: str
     result_digest: str
     gnn: str
 
 
 class DrawingKey(NamedTuple):
-    """Everything that a drawing depends on."""
+    """Everything that a drawing depends on, and whose it is."""
 
+    tenant: str
     result_digest: str
     selection: GraphSelection
     names: GnnNames
@@ -59,8 +61,8 @@ async def drawing_response(
     selection: GraphSelection,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    names = await run_in_thread(_names, context.store, drawn.gnn)
-    key = DrawingKey(drawn.result_digest, selection, names)
+    names = await run_in_thread(_names, context.store, drawn)
+    key = DrawingKey(drawn.tenant, drawn.result_digest, selection, names)
     draw = partial(render, context.store, key)
     drawing = await get_unless_disconnected(request, context.drawings, key, draw)
     tag = entity_tag(drawing.digest.encode())
@@ -92,9 +94,9 @@ def render(store: Store, key: DrawingKey, check: Callable[[], None]) -> Drawing:
     return Drawing(text.encode(), "application/json")
 
 
-def _names(store: Store, gnn_id: str) -> GnnNames:
+def _names(store: Store, drawn: DrawnResult) -> GnnNames:
     with store.database.reading() as session:
         try:
-            return gnn_names(gnns.get(session, gnn_id).spec)
+            return gnn_names(gnns.get(session, drawn.gnn, drawn.tenant).spec)
         except NotFound:  # deleted since the explanation was made
             return GnnNames()

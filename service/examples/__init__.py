@@ -38,6 +38,7 @@ from service.examples.gnns import (
     GNN_PATCH,
     PROBING_GNN,
 )
+from service.examples.graphs import DATASET_GRAPHS, GRAPH_PREVIEW, GRAPH_PREVIEW_IN
 from service.examples.health import NOT_READY, READY
 from service.examples.jobs import CANCELED_JOB, EVENTS, RETRY_JOB, TRAIN_JOB
 from service.examples.predictions import (
@@ -48,7 +49,17 @@ from service.examples.predictions import (
     PREDICTIONS_LATER,
 )
 from service.examples.problems import page, problem
+from service.examples.receipts import REPLAY, WAITING_REPLAY
 from service.examples.shared import GNN_ID
+from service.examples.webhooks import (
+    DELIVERY,
+    NEW_WEBHOOK,
+    PENDING_DELIVERY,
+    REQUEST_WEBHOOK,
+    WEBHOOK,
+    WEBHOOK_IN,
+    WEBHOOK_PATCH,
+)
 
 __all__ = [
     "ALIAS_IN",
@@ -60,7 +71,9 @@ __all__ = [
     "COUNTERFACTUAL_IN",
     "CYTOSCAPE",
     "DATASET",
+    "DATASET_GRAPHS",
     "DATASET_IN",
+    "DELIVERY",
     "DENOISER",
     "DENOISER_IN",
     "EDGE_ATTRIBUTES_IN",
@@ -72,15 +85,19 @@ __all__ = [
     "GNN_IN",
     "GNN_PATCH",
     "GRAPHML",
+    "GRAPH_PREVIEW",
+    "GRAPH_PREVIEW_IN",
     "LARGE_DATASET",
     "LARGE_LINES",
     "LARGE_NODE_IN",
     "LISTED_EXPLANATION",
     "MANY_IN",
+    "NEW_WEBHOOK",
     "NODES_IN",
     "NODE_PREDICTIONS",
     "NODE_PREDICTIONS_IN",
     "NOT_READY",
+    "PENDING_DELIVERY",
     "PREDICTIONS",
     "PREDICTIONS_IN",
     "PREDICTIONS_LATER",
@@ -89,12 +106,18 @@ __all__ = [
     "PROVISIONAL_RESULT",
     "PYG",
     "READY",
+    "REPLAY",
+    "REQUEST_WEBHOOK",
     "RETRY_JOB",
     "SEARCH_IN",
     "SVG",
     "TRAINING_DENOISER",
     "TRAIN_JOB",
     "WAITING_EXPLANATION",
+    "WAITING_REPLAY",
+    "WEBHOOK",
+    "WEBHOOK_IN",
+    "WEBHOOK_PATCH",
     "page",
     "problem",
 ]

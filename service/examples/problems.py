@@ -33,6 +33,11 @@ _PROBLEMS: dict[HTTPStatus, tuple[str, str, list[dict[str, str]]]] = {
         f"GNN {GNN_ID} is probing; only a ready GNN can be used",
         [],
     ),
+    HTTPStatus.GONE: (
+        "gone",
+        "The reference set set_01kaajwx6p3t9c2v8b5m was deleted",
+        [],
+    ),
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: (
         "body-too-large",
         "The body has 104,857,600 bytes; this address accepts at most 33,554,432 bytes.",

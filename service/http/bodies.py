@@ -17,7 +17,7 @@ from fastapi import Request
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from d4explain.contracts.errors import MAX_SHOWN
+from d4explain.contracts.errors import quoted
 from service.http.faults import Fault, Faults, pointer
 from service.http.problems import ProblemError
 
@@ -154,7 +154,7 @@ def require_content_type(request: Request, *allowed: str, hint: str = "") -> str
         header, value, expected, hint = "Content-Encoding", encoding, "identity", ""
     else:
         header, value, expected = "Content-Type", sent, " or ".join(allowed)
-    problem = f"Unsupported {header} {value[:MAX_SHOWN]!r}" if value else f"Missing {header}"
+    problem = f"Unsupported {header} {quoted(value)}" if value else f"Missing {header}"
     raise ProblemError(
         HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
         "unsupported-media-type",

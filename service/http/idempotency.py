@@ -21,11 +21,17 @@ _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 @dataclass(frozen=True)
 class Submission:
-    """Identifies one POST: route, body and key."""
+    """Identifies one POST: tenant, route, body and key."""
 
+    tenant: str
     route: str
     body_sha256: str
     key: str | None
+
+    @property
+    def lock_key(self) -> tuple[str, str]:
+        """The order in which a batch locks the keys of its submissions."""
+        return self.tenant, self.key or ""
 
 
 @dataclass(frozen=True)
@@ -40,7 +46,7 @@ class Created:
         return {"Idempotency-Replayed": "true"} if self.replayed else {}
 
 
-def submission_of(request: Request, *parts: bytes | PostedBody) -> Submission:
+def submission_of(request: Request, tenant: str, *parts: bytes | PostedBody) -> Submission:
     """Reads the key; `parts` are hashed to compare bodies."""
     key = request.headers.get(HEADER)
     if key is not None and not _KEY.fullmatch(key):
@@ -50,7 +56,8 @@ def submission_of(request: Request, *parts: bytes | PostedBody) -> Submission:
         digest.update(
             part.sha256 if isinstance(part, PostedBody) else hashlib.sha256(part).digest()
         )
-    return Submission(f"{request.method} {request.scope['path']}", digest.hexdigest(), key)
+    route = f"{request.method} {request.scope['path']}"
+    return Submission(tenant, route, digest.hexdigest(), key)
 
 
 def already_created(store: Store, submission: Submission) -> Created | None:
@@ -88,6 +95,7 @@ def find_created(session: Session, submission: Submission, *, lock: bool = True)
         key=submission.key,
         body_sha256=submission.body_sha256,
         route=submission.route,
+        tenant=submission.tenant,
         lock=lock,
     )
     return None if resource is None else Created(resource, replayed=True)
@@ -101,4 +109,5 @@ def remember_created(session: Session, submission: Submission, created: Created)
             body_sha256=submission.body_sha256,
             route=submission.route,
             resource=created.id,
+            tenant=submission.tenant,
         )

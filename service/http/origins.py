@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from http import HTTPStatus
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from d4explain.contracts.errors import quoted
 from service.http.problems import problem
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _WILDCARD_ADDRESSES = frozenset({"0.0.0.0", "::"})  # listen addresses, not host names
 ANY_HOST = "*"
-_MAX_SHOWN = 100  # characters of a rejected header
 
 
 def allowed_hosts(setting: str, bound_to: str) -> frozenset[str]:
@@ -29,6 +30,14 @@ def allowed_hosts(setting: str, bound_to: str) -> frozenset[str]:
     """
     configured = frozenset(name.strip().lower() for name in setting.split(",") if name.strip())
     return _LOOPBACK | configured | ({bound_to.lower()} - _WILDCARD_ADDRESSES)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a server that listens on this address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 class OriginCheck:
@@ -51,11 +60,11 @@ class OriginCheck:
     def _rejection(self, host: str, origin: str | None) -> str | None:
         name = _host_name(f"//{host}")
         if ANY_HOST not in self.hosts and name not in self.hosts:
-            hint = f"add {name[:_MAX_SHOWN]!r} to" if name else "expected a loopback name or one of"
-            return f"Unknown Host header {host[:_MAX_SHOWN]!r}; {hint} D4_ALLOWED_HOSTS."
+            hint = f"add {quoted(name)} to" if name else "expected a loopback name or one of"
+            return f"Unknown Host header {quoted(host)}; {hint} D4_ALLOWED_HOSTS."
         if origin is not None and _host_and_port(origin) != host.lower():
             return (
-                f"Origin header {origin[:_MAX_SHOWN]!r} is another site; this API rejects "
+                f"Origin header {quoted(origin)} is another site; this API rejects "
                 "requests from pages of other sites."
             )
         return None

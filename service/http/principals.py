@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
-from typing import Annotated
+from http import HTTPStatus
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
-from d4explain.contracts.scopes import Scope
+from d4explain.contracts.scopes import DEFAULT_TENANT, Scope
+from service.http.problems import ProblemError
 
-DEFAULT_TENANT = "default"
+_PRINCIPAL = "d4explain.principal"  # in the ASGI scope of an authenticated request
 
 
 @dataclass(frozen=True)
@@ -24,11 +26,32 @@ class Principal:
 ANYBODY = Principal(DEFAULT_TENANT, frozenset(Scope), None)
 
 
-def requires(scope: Scope) -> Callable[[Request], Principal]:
+def set_principal(scope: MutableMapping[str, Any], principal: Principal) -> None:
+    """Called by `authentication` before the route runs."""
+    scope[_PRINCIPAL] = principal
+
+
+def principal_of(request: Request) -> Principal:
+    principal = request.scope[_PRINCIPAL]
+    assert isinstance(principal, Principal)
+    return principal
+
+
+def requires(scope: Scope) -> Callable[[Request], Awaitable[Principal]]:
     """The dependency of a route that needs `scope`."""
 
-    def principal_with_scope(_: Request) -> Principal:
-        return ANYBODY
+    # Not `def`: FastAPI would run it in a thread.
+    async def principal_with_scope(request: Request) -> Principal:
+        principal = principal_of(request)
+        if scope not in principal.scopes:
+            has = ", ".join(one for one in Scope if one in principal.scopes)
+            raise ProblemError(
+                HTTPStatus.FORBIDDEN,
+                "missing-scope",
+                f"This request needs the scope {scope.value}; the key has {has}.",
+                headers={"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{scope}"'},
+            )
+        return principal
 
     principal_with_scope.__name__ = f"principal_that_may_{scope.value}"
     return principal_with_scope

@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from d4explain.contracts.errors import InvalidInput
+from d4explain.contracts.errors import InvalidInput, printable
 from service.http.faults import MAX_FAULTS, Fault, InvalidRequestError, Place, pointer, shown
 from service.http.json_bodies import MalformedJsonError
 from store import errors as domain
@@ -86,12 +86,14 @@ class ProblemError(Exception):
 STATUSES: dict[type[Exception], tuple[HTTPStatus, str]] = {
     domain.NotFound: (HTTPStatus.NOT_FOUND, "not-found"),
     domain.Conflict: (HTTPStatus.CONFLICT, "conflict"),
+    domain.Gone: (HTTPStatus.GONE, "gone"),
     domain.GnnNotReady: (HTTPStatus.CONFLICT, "gnn-not-ready"),
     InvalidInput: (HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-input"),
     domain.IdempotencyMismatch: (HTTPStatus.UNPROCESSABLE_ENTITY, "idempotency-mismatch"),
     InvalidRequestError: (HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-input"),
     MalformedJsonError: (HTTPStatus.BAD_REQUEST, "malformed-json"),
     domain.DiskFull: (HTTPStatus.INSUFFICIENT_STORAGE, "disk-full"),
+    domain.ArtifactsUnavailable: (HTTPStatus.SERVICE_UNAVAILABLE, "artifacts-unavailable"),
 }
 
 
@@ -123,7 +125,7 @@ def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
     for kind in STATUSES:
         app.add_exception_handler(kind, _on_domain)
     for kind in OUTAGES:
-        app.add_exception_handler(kind, _on_outage)
+        app.add_exception_handler(kind, on_outage)
 
 
 class UnhandledErrors:
@@ -146,9 +148,9 @@ class UnhandledErrors:
         try:
             await self.app(scope, receive, send_and_record)
         except ClientDisconnect:
-            log.info("%s %s: client disconnected", scope["method"], scope["path"])
+            log.info("%s %s: client disconnected", scope["method"], printable(scope["path"]))
         except Exception as error:
-            log.exception("%s %s failed", scope["method"], scope["path"])
+            log.exception("%s %s failed", scope["method"], printable(scope["path"]))
             if started:
                 raise  # the response is incomplete: the server closes the connection
             detail = "Internal error; see the service's log."
@@ -170,10 +172,14 @@ async def _on_domain(_: Request, error: Exception) -> JSONResponse:
     status, slug = STATUSES[known]
     if isinstance(error, domain.DiskFull):
         return _disk_full(f"{_detail(error)}. Nothing was accepted.")
+    if isinstance(error, domain.ArtifactsUnavailable):
+        log.error("%s: %s", error, error.__cause__)
+        detail = f"{_detail(error)}. Send the request again in a few seconds."
+        return problem(status, slug, detail, headers=_RETRY_SOON)
     return problem(status, slug, _detail(error), _faults(error))
 
 
-async def _on_outage(request: Request, error: Exception) -> JSONResponse:
+async def on_outage(request: Request, error: Exception) -> JSONResponse:
     store: Store = request.app.state.context.store
     has_key = "idempotency-key" in request.headers
     if isinstance(error, CommitUnknownError):

@@ -20,6 +20,7 @@ from service.explanation_documents import answer_response, read_summary
 from service.graph_io.graph_writers import CytoscapeDocument, Format, PygDocument
 from service.http.faults import reject
 from service.http.openapi import IF_NONE_MATCH, problem_responses, response, response_variants
+from service.http.principals import Reader
 from service.http.responses import caching_headers, not_modified
 from service.http.waiting import Preference
 from service.resources import AnswerResource, ExplanationSummary
@@ -88,16 +89,19 @@ def document_or_graph(
 async def get_answer(
     request: Request,
     context: ContextOf,
+    principal: Reader,
+    *,
     explanation_id: str,
     stage: Stage,
     query: Annotated[GraphQuery, Query()],
 ) -> Response:
     checked_id("explanation", explanation_id)
-    summary = await run_in_thread(read_summary, context.store, explanation_id)
+    summary = await run_in_thread(read_summary, context.store, principal.tenant, explanation_id)
     digest = _digest(summary, stage)
     selection = query.selection()
     if selection is not None:
-        return await drawing_response(request, context, DrawnResult(digest, summary.gnn), selection)
+        drawn = DrawnResult(principal.tenant, digest, summary.gnn)
+        return await drawing_response(request, context, drawn, selection)
     headers = caching_headers(f'"{digest}"')
     unchanged = not_modified(request, headers["ETag"], headers)
     return unchanged or await answer_response(context, digest, headers)
@@ -137,18 +141,24 @@ def seconds_until(summary: ExplanationSummary, stage: Stage) -> float | None:
 
 
 async def wait_for_answer(
-    request: Request, context: Context, summary: ExplanationSummary, stage: Stage, wait: Preference
+    request: Request,
+    context: Context,
+    summary: ExplanationSummary,
+    stage: Stage,
+    wait: Preference,
+    *,
+    tenant: str,
 ) -> Preference:
     """Waits for the answer, the end of the explanation, or until the time is over."""
     started = time.monotonic()
     first = answer_of(summary, Stage.PROVISIONAL)
     if stage is Stage.PROVISIONAL and first is not None and not has_awaited_answer(summary, stage):
-        applied = await wait_for_job(request, context, first.job, wait)
-        summary = await run_in_thread(read_summary, context.store, summary.id)
+        applied = await wait_for_job(request, context, tenant, first.job, wait)
+        summary = await run_in_thread(read_summary, context.store, tenant, summary.id)
         left = wait.seconds - round(time.monotonic() - started)
         if applied.seconds <= 0 or left <= 0:
             return applied
         wait = Preference(left, applied.applied)
     if has_awaited_answer(summary, stage):
         return wait
-    return await wait_for_job(request, context, summary.job.id, wait)
+    return await wait_for_job(request, context, tenant, summary.job.id, wait)

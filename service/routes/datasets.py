@@ -36,6 +36,7 @@ from service.http.openapi import (
     response,
 )
 from service.http.pagination import PageQuery, converted_page, read_page
+from service.http.principals import Reader, Registrar
 from service.http.responses import json_response, page_response, with_etag
 from service.resource_builders import dataset_resource
 from service.resources import DatasetResource, PageOf
@@ -72,11 +73,11 @@ class DatasetsQuery(PageQuery):
         IDEMPOTENCY_KEY,
     ),
 )
-async def create_dataset(request: Request, context: ContextOf) -> Response:
+async def create_dataset(request: Request, context: ContextOf, principal: Registrar) -> Response:
     async with posted_json(request) as body:
-        submission = submission_of(request, body)
+        submission = submission_of(request, principal.tenant, body)
         created = await handle_body(context, body.size, create, body, submission)
-    dataset = await run_in_thread(read_dataset, context.store, created.id)
+    dataset = await run_in_thread(read_dataset, context.store, principal.tenant, created.id)
     return json_response(
         dataset, 201, {"Location": f"/v1/datasets/{created.id}", **created.headers}
     )
@@ -92,10 +93,17 @@ async def create_dataset(request: Request, context: ContextOf) -> Response:
     },
 )
 def list_datasets(
-    request: Request, context: ContextOf, query: Annotated[DatasetsQuery, Query()]
+    request: Request,
+    context: ContextOf,
+    principal: Reader,
+    query: Annotated[DatasetsQuery, Query()],
 ) -> Response:
     with context.store.database.reading() as session:
-        rows = read_page(lambda: datasets.page(session, query.cursor, query.limit, name=query.name))
+        rows = read_page(
+            lambda: datasets.page(
+                session, query.cursor, query.limit, tenant=principal.tenant, name=query.name
+            )
+        )
     page = converted_page(rows, dataset_resource)
     return page_response(request, page, query.link_parameters())
 
@@ -112,8 +120,11 @@ def list_datasets(
     },
     openapi_extra={"parameters": [IF_NONE_MATCH]},
 )
-def get_dataset(request: Request, context: ContextOf, dataset_id: str) -> Response:
-    return with_etag(request, json_response(read_dataset(context.store, dataset_id)))
+def get_dataset(
+    request: Request, context: ContextOf, principal: Reader, dataset_id: str
+) -> Response:
+    dataset = read_dataset(context.store, principal.tenant, dataset_id)
+    return with_etag(request, json_response(dataset))
 
 
 @router.delete(
@@ -126,16 +137,16 @@ def get_dataset(request: Request, context: ContextOf, dataset_id: str) -> Respon
         **problem_responses(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
     },
 )
-def delete_dataset(context: ContextOf, dataset_id: str) -> Response:
+def delete_dataset(context: ContextOf, principal: Registrar, dataset_id: str) -> Response:
     with context.store.database.transaction() as session:
-        dataset = datasets.find(session, dataset_id)
+        dataset = datasets.find(session, dataset_id, principal.tenant)
         reference = parse_reference(dataset_id, DATASET)
         if reference is not None and not reference.is_fixed:
             fixed = f"{dataset.id} or {dataset.name}@{dataset.version}"
             reject(
                 "/dataset_id", f"may later refer to another one; to delete this one, use {fixed}"
             )
-        datasets.delete(session, dataset.id)
+        datasets.delete(session, dataset.id, principal.tenant)
     return Response(status_code=204)
 
 
@@ -152,7 +163,7 @@ def create(store: Store, body: PostedBody, submission: Submission) -> Created:
             f"the reference set has {len(posted.graphs):,} graphs; "
             f"this deployment accepts at most {max_graphs:,}",
         )
-    expected = _expected_features(store, posted.gnn)
+    expected = _expected_features(store, submission.tenant, posted.gnn)
     warnings = InputWarnings()
     graphs = read_graphs(posted.graphs, "/graphs", store.settings, expected, warnings)
     statistics = asdict(graph_sets.describe(graphs))
@@ -164,6 +175,7 @@ def create(store: Store, body: PostedBody, submission: Submission) -> Created:
         return datasets.create(
             session,
             name=posted.name,
+            tenant=submission.tenant,
             gnn_features=features,
             graphs_digest=digest,
             sha256=sha256,
@@ -174,13 +186,13 @@ def create(store: Store, body: PostedBody, submission: Submission) -> Created:
     return create_once(store, submission, create_row)
 
 
-def _expected_features(store: Store, gnn: str | None) -> ExpectedFeatures | None:
+def _expected_features(store: Store, tenant: str, gnn: str | None) -> ExpectedFeatures | None:
     if gnn is None:
         return None
     with store.database.reading() as session, report_at("/gnn"):
-        return expected_features(gnns.find(session, gnn))
+        return expected_features(gnns.find(session, gnn, tenant))
 
 
-def read_dataset(store: Store, reference: str) -> DatasetResource:
+def read_dataset(store: Store, tenant: str, reference: str) -> DatasetResource:
     with store.database.reading() as session:
-        return dataset_resource(datasets.find(session, reference))
+        return dataset_resource(datasets.find(session, reference, tenant))

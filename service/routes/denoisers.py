@@ -31,6 +31,7 @@ from service.http.openapi import (
     response,
 )
 from service.http.pagination import GnnFilter, PageQuery, converted_page, read_page
+from service.http.principals import Reader, Registrar
 from service.http.responses import (
     accepted_headers,
     json_response,
@@ -43,11 +44,13 @@ from service.resource_builders import denoiser_resource
 from service.resources import DenoiserResource, PageOf
 from service.routes.jobs import wait_for_job
 from service.schemas import DenoiserIn
+from service.submission.request_webhooks import checked_webhook
 from service.submission.resource_ids import checked_id, find_gnn_and_dataset, gnn_filter
 from service.submission.training_costs import check_training, training_seconds
 from store import jobs
 from store.catalogue import denoisers
 from store.store import Store
+from store.webhooks import endpoints
 
 router = APIRouter(tags=["denoisers"])
 
@@ -73,16 +76,16 @@ class DenoisersQuery(PageQuery):
         DenoiserIn, {"default": examples.DENOISER_IN}, PREFER, IDEMPOTENCY_KEY
     ),
 )
-async def create_denoiser(request: Request, context: ContextOf) -> Response:
+async def create_denoiser(request: Request, context: ContextOf, principal: Registrar) -> Response:
     wait = parse_prefer(request.headers.get("prefer"), default=0)
     body = await json_body(request)
-    submission = submission_of(request, body)
+    submission = submission_of(request, principal.tenant, body)
     created = await handle_body(context, len(body), create, body, submission)
     context.wake_dispatcher()
-    denoiser = await run_in_thread(read_denoiser, context.store, created.id)
+    denoiser = await run_in_thread(read_denoiser, context.store, principal.tenant, created.id)
     if denoiser.state is TrainingState.TRAINING:
-        wait = await wait_for_job(request, context, denoiser.job.id, wait)
-        denoiser = await run_in_thread(read_denoiser, context.store, created.id)
+        wait = await wait_for_job(request, context, principal.tenant, denoiser.job.id, wait)
+        denoiser = await run_in_thread(read_denoiser, context.store, principal.tenant, created.id)
     headers = {"Location": f"/v1/denoisers/{created.id}", **wait.headers, **created.headers}
     if denoiser.state is TrainingState.TRAINING:
         return json_response(denoiser, 202, {**accepted_headers(headers["Location"]), **headers})
@@ -98,15 +101,23 @@ async def create_denoiser(request: Request, context: ContextOf) -> Response:
     },
 )
 def list_denoisers(
-    request: Request, context: ContextOf, query: Annotated[DenoisersQuery, Query()]
+    request: Request,
+    context: ContextOf,
+    principal: Reader,
+    query: Annotated[DenoisersQuery, Query()],
 ) -> Response:
     with context.store.database.reading() as session:
         rows = read_page(
             lambda: denoisers.page(
-                session, query.cursor, query.limit, gnn_id=gnn_filter(session, query.gnn)
+                session,
+                query.cursor,
+                query.limit,
+                tenant=principal.tenant,
+                gnn_id=gnn_filter(session, query.gnn, principal.tenant),
             )
         )
-        job_of = jobs.get_all(session, [denoiser.job_id for denoiser in rows.items])
+        ids = [denoiser.job_id for denoiser in rows.items]
+        job_of = jobs.get_all(session, ids, principal.tenant)
     page = converted_page(rows, lambda row: denoiser_resource(row, job_of[row.job_id]))
     return page_response(request, page, query.link_parameters())
 
@@ -121,13 +132,15 @@ def list_denoisers(
     },
     openapi_extra={"parameters": [PREFER, IF_NONE_MATCH]},
 )
-async def get_denoiser(request: Request, context: ContextOf, denoiser_id: str) -> Response:
+async def get_denoiser(
+    request: Request, context: ContextOf, principal: Reader, denoiser_id: str
+) -> Response:
     wait = parse_prefer(request.headers.get("prefer"), default=0)
     checked_id("denoiser", denoiser_id)
-    denoiser = await run_in_thread(read_denoiser, context.store, denoiser_id)
+    denoiser = await run_in_thread(read_denoiser, context.store, principal.tenant, denoiser_id)
     if denoiser.state is TrainingState.TRAINING and wait.seconds:
-        wait = await wait_for_job(request, context, denoiser.job.id, wait)
-        denoiser = await run_in_thread(read_denoiser, context.store, denoiser_id)
+        wait = await wait_for_job(request, context, principal.tenant, denoiser.job.id, wait)
+        denoiser = await run_in_thread(read_denoiser, context.store, principal.tenant, denoiser_id)
     headers = {**poll_headers(denoiser.job), **wait.headers}
     return with_etag(request, json_response(denoiser, headers=headers))
 
@@ -137,12 +150,17 @@ def create(store: Store, body: bytes, submission: Submission) -> Created:
     if created is not None:
         return created
     posted = parse_model(body, DenoiserIn)
+    webhook = checked_webhook(posted.webhook, store.settings)
     with store.database.reading() as session:
-        checked_gnn, checked_dataset = find_gnn_and_dataset(session, posted.gnn, posted.dataset)
+        checked_gnn, checked_dataset = find_gnn_and_dataset(
+            session, posted.gnn, posted.dataset, submission.tenant
+        )
     check_column_rules(store, checked_gnn, checked_dataset)
 
     def create_row(session: Session) -> str:
-        gnn, dataset = find_gnn_and_dataset(session, checked_gnn.id, checked_dataset.id, lock=True)
+        gnn, dataset = find_gnn_and_dataset(
+            session, checked_gnn.id, checked_dataset.id, submission.tenant, lock=True
+        )
         check_training(
             session,
             "/config",
@@ -160,12 +178,15 @@ def create(store: Store, body: bytes, submission: Submission) -> Created:
             config=posted.config,
             estimated_seconds=training_seconds(posted.objective, posted.config, dataset),
         )
+        if webhook is not None:
+            training = jobs.get(session, denoiser.job_id, submission.tenant)
+            endpoints.add_all(session, [(webhook, training)])
         return denoiser.id
 
     return create_once(store, submission, create_row)
 
 
-def read_denoiser(store: Store, denoiser_id: str) -> DenoiserResource:
+def read_denoiser(store: Store, tenant: str, denoiser_id: str) -> DenoiserResource:
     with store.database.reading() as session:
-        denoiser = denoisers.get(session, denoiser_id)
-        return denoiser_resource(denoiser, jobs.get(session, denoiser.job_id))
+        denoiser = denoisers.get(session, denoiser_id, tenant)
+        return denoiser_resource(denoiser, jobs.get(session, denoiser.job_id, tenant))

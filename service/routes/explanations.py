@@ -29,6 +29,7 @@ from service.http.openapi import (
     response_variants,
 )
 from service.http.pagination import GnnFilter, PageQuery, converted_page, read_page
+from service.http.principals import Explainer, Reader
 from service.http.responses import (
     accepted_headers,
     caching_headers,
@@ -125,14 +126,15 @@ class FormatQuery(GraphQuery):
         IDEMPOTENCY_KEY,
     ),
 )
-async def create_explanation(request: Request) -> Response:
+async def create_explanation(request: Request, principal: Explainer) -> Response:
     # Not as FastAPI parameters, which cost time even if there is no query.
     context, query = await context_of(request), _parse_query(request)
     wait = parse_prefer(request.headers.get("prefer"), default=0)
     if query.dry_run:
         async with posted_json(request) as body:
-            return json_response(await handle_body(context, body.size, estimate_cost, body))
-    committed = await _submit(request, context)
+            estimate = await handle_body(context, body.size, estimate_cost, principal.tenant, body)
+            return json_response(estimate)
+    committed = await _submit(request, context, principal.tenant)
     context.wake_dispatcher(*committed.queued)
     explanation_id = committed.created.id
     location = f"/v1/explanations/{explanation_id}"
@@ -141,10 +143,12 @@ async def create_explanation(request: Request) -> Response:
         seconds = seconds_until(committed.resource, query.wait_for)
         headers = {**accepted_headers(location, seconds), **wait.headers, **headers}
         return json_response(committed.resource, 202, headers)
-    summary = await run_in_thread(read_summary, context.store, explanation_id)
-    wait = await wait_for_answer(request, context, summary, query.wait_for, wait)
+    summary = await run_in_thread(read_summary, context.store, principal.tenant, explanation_id)
+    wait = await wait_for_answer(
+        request, context, summary, query.wait_for, wait, tenant=principal.tenant
+    )
     headers.update(wait.headers)
-    document = await run_in_thread(read_document, context.store, explanation_id)
+    document = await run_in_thread(read_document, context.store, principal.tenant, explanation_id)
     if not has_awaited_answer(document.summary, query.wait_for):
         seconds = seconds_until(document.summary, query.wait_for)
         headers = {**accepted_headers(location, seconds), **headers}
@@ -165,7 +169,10 @@ async def create_explanation(request: Request) -> Response:
     },
 )
 def list_explanations(
-    request: Request, context: ContextOf, query: Annotated[ExplanationsQuery, Query()]
+    request: Request,
+    context: ContextOf,
+    principal: Reader,
+    query: Annotated[ExplanationsQuery, Query()],
 ) -> Response:
     with context.store.database.reading() as session:
         rows = read_page(
@@ -173,12 +180,13 @@ def list_explanations(
                 session,
                 query.cursor,
                 query.limit,
+                tenant=principal.tenant,
                 kind=query.kind,
-                gnn_id=gnn_filter(session, query.gnn),
+                gnn_id=gnn_filter(session, query.gnn, principal.tenant),
             )
         )
         ids = [id_ for row in rows.items for id_ in (row.job_id, row.provisional_job_id) if id_]
-        job_of = jobs.get_all(session, ids)
+        job_of = jobs.get_all(session, ids, principal.tenant)
         queue = jobs.TrainingQueue.read(session)
     page = converted_page(
         rows,
@@ -207,18 +215,22 @@ def list_explanations(
 async def get_explanation(
     request: Request,
     context: ContextOf,
+    principal: Reader,
     explanation_id: str,
     query: Annotated[FormatQuery, Query()],
 ) -> Response:
     wait = parse_prefer(request.headers.get("prefer"), default=0)
-    store = context.store
-    document = await run_in_thread(read_document, store, checked_id("explanation", explanation_id))
+    store, tenant = context.store, principal.tenant
+    checked_id("explanation", explanation_id)
+    document = await run_in_thread(read_document, store, tenant, explanation_id)
     if wait.seconds > 0:
-        wait = await wait_for_answer(request, context, document.summary, query.wait_for, wait)
-        document = await run_in_thread(read_document, store, explanation_id)
+        wait = await wait_for_answer(
+            request, context, document.summary, query.wait_for, wait, tenant=tenant
+        )
+        document = await run_in_thread(read_document, store, tenant, explanation_id)
     summary, selection = document.summary, query.selection()
     if selection is not None:
-        drawn = DrawnResult(document.require_result(), summary.gnn)
+        drawn = DrawnResult(tenant, document.require_result(), summary.gnn)
         return await drawing_response(request, context, drawn, selection, wait.headers)
     is_done = has_awaited_answer(summary, query.wait_for)
     polling = {} if is_done else retry_after(seconds_until(summary, query.wait_for))
@@ -228,9 +240,9 @@ async def get_explanation(
     return unchanged or await document_response(context, document, 200, headers)
 
 
-async def _submit(request: Request, context: Context) -> Committed:
+async def _submit(request: Request, context: Context, tenant: str) -> Committed:
     async with posted_json(request) as body:
-        posted = PostedExplanation(body, submission_of(request, body))
+        posted = PostedExplanation(body, submission_of(request, tenant, body))
         if body.size <= _SMALL_BODY:
             checked = await context.submissions.check(posted)
         else:  # not in the shared batches: small requests would wait for it

@@ -15,6 +15,7 @@ from service.http.bodies import json_body
 from service.http.faults import reject, shown
 from service.http.json_bodies import parse_model
 from service.http.openapi import json_request, problem_responses, response
+from service.http.principals import Registrar
 from service.http.responses import json_response
 from service.resources import GnnResource
 from service.routes.gnns import read_gnn
@@ -45,10 +46,12 @@ Alias = Annotated[str, Path(pattern=ALIAS_PATTERN)]
         AliasIn, {"by version": examples.ALIAS_IN, "by id": {"gnn": examples.GNN_ID}}
     ),
 )
-async def set_alias(request: Request, context: ContextOf, name: str, alias: Alias) -> Response:
+async def set_alias(
+    request: Request, context: ContextOf, principal: Registrar, name: str, alias: Alias
+) -> Response:
     body = await json_body(request)
-    gnn_id = await handle_body(context, len(body), assign, name, alias, body)
-    return json_response(await run_in_thread(read_gnn, context.store, gnn_id))
+    gnn_id = await handle_body(context, len(body), assign, principal.tenant, name, alias, body)
+    return json_response(await run_in_thread(read_gnn, context.store, principal.tenant, gnn_id))
 
 
 @router.delete(
@@ -58,15 +61,15 @@ async def set_alias(request: Request, context: ContextOf, name: str, alias: Alia
     status_code=204,
     responses={204: response("Removed."), **problem_responses(HTTPStatus.NOT_FOUND)},
 )
-def remove_alias(context: ContextOf, name: str, alias: Alias) -> Response:
+def remove_alias(context: ContextOf, principal: Registrar, name: str, alias: Alias) -> Response:
     if not is_printable(name):
         raise NotFound("gnn", name)
     with context.store.database.transaction() as session:
-        gnn_labels.remove_alias(session, name, alias)
+        gnn_labels.remove_alias(session, name, alias, principal.tenant)
     return Response(status_code=204)
 
 
-def assign(store: Store, name: str, alias: str, body: bytes) -> str:
+def assign(store: Store, tenant: str, name: str, alias: str, body: bytes) -> str:
     """Gives the alias to the posted version and returns its GNN id."""
     posted = parse_model(body, AliasIn)
     if (posted.version is None) == (posted.gnn is None):
@@ -74,7 +77,8 @@ def assign(store: Store, name: str, alias: str, body: bytes) -> str:
     at = "/version" if posted.gnn is None else "/gnn"
     with store.database.transaction() as session:
         with report_at(at):
-            gnn = gnns.require_ready(session, posted.gnn or f"{name}@{posted.version}")
+            reference = posted.gnn or f"{name}@{posted.version}"
+            gnn = gnns.require_ready(session, reference, tenant)
         if gnn.name != name:
             reject(at, f"{gnn.id} is a version of {shown(gnn.name)}, not of {shown(name)}")
         gnn_labels.set_alias(session, alias, gnn)

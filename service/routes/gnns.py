@@ -33,6 +33,7 @@ from service.http.openapi import (
     response,
 )
 from service.http.pagination import PageQuery, converted_page, read_page
+from service.http.principals import Reader, Registrar
 from service.http.problems import problem
 from service.http.responses import accepted_headers, json_response, page_response, with_etag
 from service.http.waiting import DEFAULT_WAIT_SECONDS, parse_prefer
@@ -50,6 +51,7 @@ from service.submission.gnn_registration import (
 from store.catalogue import gnn_labels, gnns
 from store.catalogue.gnn_names import parse_reference
 from store.store import Store
+from store.webhooks import endpoints
 
 router = APIRouter(tags=["GNNs"])
 
@@ -64,9 +66,9 @@ class GnnsQuery(PageQuery):
     description="Post a form with `name`, `spec` (JSON, see the layer vocabulary) and `weights` "
     "(a safetensors file with exactly the spec's tensors), or with `name` and `archive`, a zip "
     "file of spec.json and weights.safetensors. `samples` (samples.json in an archive), "
-    "`description` and `tags` are optional. If the deployment allows it, `predict_url` instead of "
-    "`weights` registers a black box; its spec has `features` and `classes` but no layers. "
-    "Every registration of a name creates its next version. "
+    "`description`, `tags` and `webhook` are optional. If the deployment allows it, `predict_url` "
+    "instead of `weights` registers a black box; its spec has `features` and `classes` but no "
+    "layers. Every registration of a name creates its next version. "
     "A probe checks the GNN first; the request waits for it, by default 10 s. A GNN that fails "
     "the probe remains as `rejected` with the report.",
     status_code=201,
@@ -77,23 +79,23 @@ class GnnsQuery(PageQuery):
     },
     openapi_extra={"requestBody": FORM, "parameters": [PREFER, IDEMPOTENCY_KEY]},
 )
-async def register_gnn(request: Request, context: ContextOf) -> Response:
+async def register_gnn(request: Request, context: ContextOf, principal: Registrar) -> Response:
     wait = parse_prefer(request.headers.get("prefer"), DEFAULT_WAIT_SECONDS)
-    created, places = await _register(request, context)
+    created, places = await _register(request, context, principal.tenant)
     context.wake_dispatcher()
-    gnn = await run_in_thread(read_gnn, context.store, created.id)
+    gnn = await run_in_thread(read_gnn, context.store, principal.tenant, created.id)
     if gnn.state is GnnState.PROBING:
-        wait = await wait_for_job(request, context, gnn.job_id, wait)
-        gnn = await run_in_thread(read_gnn, context.store, created.id)
+        wait = await wait_for_job(request, context, principal.tenant, gnn.job_id, wait)
+        gnn = await run_in_thread(read_gnn, context.store, principal.tenant, created.id)
     return _registration_response(gnn, places, {**wait.headers, **created.headers})
 
 
-async def _register(request: Request, context: Context) -> tuple[Created, Places]:
+async def _register(request: Request, context: Context, tenant: str) -> tuple[Created, Places]:
     """A separate function, so that the form is freed before the wait for the probe."""
     form = await registration_form(request)
     parts = sorted({**form.texts, **form.files}.items())
     submission = submission_of(
-        request, *(part for name, data in parts for part in (name.encode(), data))
+        request, tenant, *(part for name, data in parts for part in (name.encode(), data))
     )
     size = sum(len(data) for _, data in parts)
     return await handle_body(context, size, register, form, submission), places_of(form)
@@ -109,10 +111,17 @@ async def _register(request: Request, context: Context) -> tuple[Created, Places
     },
 )
 def list_gnns(
-    request: Request, context: ContextOf, query: Annotated[GnnsQuery, Query()]
+    request: Request,
+    context: ContextOf,
+    principal: Reader,
+    query: Annotated[GnnsQuery, Query()],
 ) -> Response:
     with context.store.database.reading() as session:
-        rows = read_page(lambda: gnns.page(session, query.cursor, query.limit, name=query.name))
+        rows = read_page(
+            lambda: gnns.page(
+                session, query.cursor, query.limit, tenant=principal.tenant, name=query.name
+            )
+        )
         aliases = gnn_labels.aliases_by_gnn(session, [gnn.id for gnn in rows.items])
     page = converted_page(rows, lambda gnn: gnn_resource(gnn, aliases[gnn.id]))
     return page_response(request, page, query.link_parameters())
@@ -130,8 +139,8 @@ def list_gnns(
     },
     openapi_extra={"parameters": [IF_NONE_MATCH]},
 )
-def get_gnn(request: Request, context: ContextOf, gnn_id: str) -> Response:
-    return with_etag(request, json_response(read_gnn(context.store, gnn_id)))
+def get_gnn(request: Request, context: ContextOf, principal: Reader, gnn_id: str) -> Response:
+    return with_etag(request, json_response(read_gnn(context.store, principal.tenant, gnn_id)))
 
 
 @router.patch(
@@ -144,9 +153,12 @@ def get_gnn(request: Request, context: ContextOf, gnn_id: str) -> Response:
     },
     openapi_extra=json_request(GnnPatch, {"both": examples.GNN_PATCH}),
 )
-async def change_gnn(request: Request, context: ContextOf, gnn_id: str) -> Response:
+async def change_gnn(
+    request: Request, context: ContextOf, principal: Registrar, gnn_id: str
+) -> Response:
     body = await json_body(request)
-    return json_response(await handle_body(context, len(body), change, gnn_id, body))
+    gnn = await handle_body(context, len(body), change, principal.tenant, gnn_id, body)
+    return json_response(gnn)
 
 
 @router.delete(
@@ -160,14 +172,14 @@ async def change_gnn(request: Request, context: ContextOf, gnn_id: str) -> Respo
         **problem_responses(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
     },
 )
-def delete_gnn(context: ContextOf, gnn_id: str) -> Response:
+def delete_gnn(context: ContextOf, principal: Registrar, gnn_id: str) -> Response:
     with context.store.database.transaction() as session:
-        gnn = gnns.find(session, gnn_id)
+        gnn = gnns.find(session, gnn_id, principal.tenant)
         reference = parse_reference(gnn_id)
         if reference is not None and not reference.is_fixed:
             fixed = f"{gnn.id} or {gnn.name}@{gnn.version}"
             reject("/gnn_id", f"may later refer to another GNN; to delete this one, use {fixed}")
-        gnns.delete(session, gnn.id)
+        gnns.delete(session, gnn.id, principal.tenant)
     return Response(status_code=204)
 
 
@@ -183,24 +195,27 @@ def register(store: Store, form: FormParts, submission: Submission) -> Created:
         samples_digest = store.artifacts.put(posted.samples.model_dump_json().encode())
 
     def create_row(session: Session) -> str:
-        gnn, _ = gnns.create(
+        gnn, job = gnns.create(
             session,
             name=posted.name,
+            tenant=submission.tenant,
             spec=posted.spec,
             weights_digest=weights_digest,
             samples_digest=samples_digest,
             description=posted.description,
             tags=posted.tags,
         )
+        if posted.webhook is not None:
+            endpoints.add_all(session, [(posted.webhook, job)])
         return gnn.id
 
     return create_once(store, submission, create_row)
 
 
-def change(store: Store, reference: str, body: bytes) -> GnnResource:
+def change(store: Store, tenant: str, reference: str, body: bytes) -> GnnResource:
     patch = parse_model(body, GnnPatch)
     with store.database.transaction() as session:
-        gnn = gnns.find(session, reference)
+        gnn = gnns.find(session, reference, tenant)
         session.refresh(gnn, with_for_update=True)  # lock: tags are read, merged and written
         if "description" in patch.model_fields_set:
             gnn.description = patch.description
@@ -208,9 +223,9 @@ def change(store: Store, reference: str, body: bytes) -> GnnResource:
         return gnn_resource(gnn, gnn_labels.aliases_of(session, gnn.id))
 
 
-def read_gnn(store: Store, reference: str) -> GnnResource:
+def read_gnn(store: Store, tenant: str, reference: str) -> GnnResource:
     with store.database.reading() as session:
-        gnn = gnns.find(session, reference)
+        gnn = gnns.find(session, reference, tenant)
         return gnn_resource(gnn, gnn_labels.aliases_of(session, gnn.id))
 
 

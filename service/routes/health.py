@@ -14,6 +14,7 @@ from starlette.responses import PlainTextResponse, Response
 from service import examples
 from service.context import Context, ContextOf, run_in_health_thread
 from service.http.openapi import response
+from service.http.principals import Admin
 from service.http.responses import json_response
 from service.metric_queries import (
     UnknownFormat,
@@ -23,10 +24,10 @@ from service.metric_queries import (
     unknown_formats,
 )
 from service.resources import Resource
-from store.artifacts.disk_space import DiskSpace
 from store.database.clock import timestamp
 from store.database.sessions import Database
 from store.database.tables import Worker
+from store.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +91,8 @@ async def readyz(context: ContextOf) -> Response:
 @router.get(
     "/metrics",
     summary="Prometheus metrics",
+    description="Figures of the whole deployment; no label names a tenant. With keys it needs the "
+    "scope `admin`.",
     response_class=PlainTextResponse,
     responses={
         200: response(
@@ -99,7 +102,7 @@ async def readyz(context: ContextOf) -> Response:
         )
     },
 )
-async def metrics(request: Request, context: ContextOf) -> Response:
+async def metrics(request: Request, context: ContextOf, _: Admin) -> Response:
     registry: CollectorRegistry = request.app.state.registry
     text = await run_in_health_thread(context, partial(generate_latest, registry))
     return Response(text, media_type=CONTENT_TYPE_LATEST)
@@ -107,7 +110,7 @@ async def metrics(request: Request, context: ContextOf) -> Response:
 
 def readiness(context: Context) -> Readiness:
     database, live, queue_states, unknown = _read_database(context.store.database)
-    disk, broker = _check_disk(context.store.disk), _check_broker(context)
+    disk, broker = _check_disk(context.store), _check_broker(context)
     unserved = [queue.value for queue, count in served_queues(live).items() if count == 0]
     if not database.ok:
         workers = Check(ok=False, detail="unknown while the database is unavailable")
@@ -163,8 +166,11 @@ def _read_database(
     return Check(ok=True, detail="available"), live, queue_states, unknown
 
 
-def _check_disk(space: DiskSpace) -> Check:
-    shortage = space.shortage()
+def _check_disk(store: Store) -> Check:
+    unavailable = store.artifacts.problem()
+    if unavailable is not None:
+        return Check(ok=False, detail=f"{unavailable}; the API rejects new work until it answers")
+    shortage = store.disk.shortage()
     if shortage is not None:
         return Check(ok=False, detail=f"{shortage}; the API rejects new work until there is space")
     return Check(ok=True, detail="has space")

@@ -22,6 +22,7 @@ from service.http.faults import reject
 from service.http.idempotency import Created, Submission, create_once, submission_of
 from service.http.openapi import IDEMPOTENCY_KEY, IF_NONE_MATCH, PREFER, problem_responses, response
 from service.http.pagination import GnnFilter, PageQuery, converted_page, read_page
+from service.http.principals import Explainer, Reader
 from service.http.responses import (
     accepted_headers,
     json_response,
@@ -69,7 +70,10 @@ class JobsQuery(PageQuery):
     },
 )
 def list_jobs(
-    request: Request, context: ContextOf, query: Annotated[JobsQuery, Query()]
+    request: Request,
+    context: ContextOf,
+    principal: Reader,
+    query: Annotated[JobsQuery, Query()],
 ) -> Response:
     with context.store.database.reading() as session:
         rows = read_page(
@@ -77,9 +81,10 @@ def list_jobs(
                 session,
                 query.cursor,
                 query.limit,
+                tenant=principal.tenant,
                 state=query.state,
                 kind=query.kind,
-                gnn_id=gnn_filter(session, query.gnn),
+                gnn_id=gnn_filter(session, query.gnn, principal.tenant),
             )
         )
         queue = jobs.TrainingQueue.read(session)
@@ -98,10 +103,11 @@ def list_jobs(
     },
     openapi_extra={"parameters": [PREFER, IF_NONE_MATCH]},
 )
-async def get_job(request: Request, context: ContextOf, job_id: str) -> Response:
+async def get_job(request: Request, context: ContextOf, principal: Reader, job_id: str) -> Response:
     wait = parse_prefer(request.headers.get("prefer"), default=0)
-    wait = await wait_for_job(request, context, checked_id("job", job_id), wait)
-    job = await run_in_thread(read_job, context.store, job_id)
+    checked_id("job", job_id)
+    wait = await wait_for_job(request, context, principal.tenant, job_id, wait)
+    job = await run_in_thread(read_job, context.store, principal.tenant, job_id)
     return with_etag(request, json_response(job, headers={**poll_headers(job), **wait.headers}))
 
 
@@ -118,9 +124,9 @@ async def get_job(request: Request, context: ContextOf, job_id: str) -> Response
         **problem_responses(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
     },
 )
-def cancel_job(context: ContextOf, job_id: str) -> Response:
+def cancel_job(context: ContextOf, principal: Explainer, job_id: str) -> Response:
     with context.store.database.transaction() as session:
-        job = job_resource(jobs.cancel(session, checked_id("job", job_id)))
+        job = job_resource(jobs.cancel(session, checked_id("job", job_id), principal.tenant))
     if job.state.is_terminal:
         return json_response(job)
     return json_response(job, 202, accepted_headers(f"/v1/jobs/{job.id}"))
@@ -138,11 +144,12 @@ def cancel_job(context: ContextOf, job_id: str) -> Response:
     },
     openapi_extra={"parameters": [IDEMPOTENCY_KEY]},
 )
-def retry_job(request: Request, context: ContextOf, job_id: str) -> Response:
-    created = retry(context.store, checked_id("job", job_id), submission_of(request))
+def retry_job(request: Request, context: ContextOf, principal: Explainer, job_id: str) -> Response:
+    submission = submission_of(request, principal.tenant)
+    created = retry(context.store, checked_id("job", job_id), submission)
     context.wake_dispatcher()
     headers = {**accepted_headers(f"/v1/jobs/{created.id}"), **created.headers}
-    return json_response(read_job(context.store, created.id), 202, headers)
+    return json_response(read_job(context.store, principal.tenant, created.id), 202, headers)
 
 
 @router.get(
@@ -161,37 +168,46 @@ def retry_job(request: Request, context: ContextOf, job_id: str) -> Response:
     },
     openapi_extra={"parameters": [_LAST_EVENT_ID]},
 )
-async def follow_job(request: Request, context: ContextOf, job_id: str) -> Response:
+async def follow_job(
+    request: Request, context: ContextOf, principal: Reader, job_id: str
+) -> Response:
     after = _last_event_id(request.headers.get("last-event-id"))
-    job = await run_in_thread(read_job, context.store, checked_id("job", job_id))
-    if job.state.is_terminal and not await run_in_thread(_events, context.store, job_id, after):
+    tenant = principal.tenant
+    job = await run_in_thread(read_job, context.store, tenant, checked_id("job", job_id))
+    if job.state.is_terminal and not await run_in_thread(
+        _events, context.store, tenant, job_id, after
+    ):
         return Response(status_code=204)
     return EventSourceResponse(
-        _stream(context, job_id, after),
+        _stream(context, tenant, job_id, after),
         ping=context.heartbeat_seconds,
         # When the service stops, `_stream` ends; a cut connection would look like an error.
         shutdown_grace_period=_SHUTDOWN_SECONDS,
     )
 
 
-def read_job(store: Store, job_id: str) -> JobResource:
+def read_job(store: Store, tenant: str, job_id: str) -> JobResource:
     with store.database.reading() as session:
-        job = jobs.get(session, job_id)
+        job = jobs.get(session, job_id, tenant)
         queue = jobs.TrainingQueue.read(session) if job.is_blocked else jobs.TrainingQueue()
         return job_resource(job, queue)
 
 
-def _has_ended(store: Store, job_id: str) -> bool:
+def _has_ended(store: Store, tenant: str, job_id: str) -> bool:
     with store.database.reading() as session:
-        return jobs.get(session, job_id).state.is_terminal
+        return jobs.get(session, job_id, tenant).state.is_terminal
 
 
 def retry(store: Store, job_id: str, submission: Submission) -> Created:
-    return create_once(store, submission, lambda session: retries.retry(session, job_id).id)
+    return create_once(
+        store,
+        submission,
+        lambda session: retries.retry(session, job_id, submission.tenant).id,
+    )
 
 
 async def wait_for_job(
-    request: Request, context: Context, job_id: str, wait: Preference
+    request: Request, context: Context, tenant: str, job_id: str, wait: Preference
 ) -> Preference:
     """Waits until the job has ended, the time is over or the service stops.
 
@@ -210,7 +226,7 @@ async def wait_for_job(
         if not may_wait:
             return NO_WAIT
         while not context.job_watcher.stopping:
-            has_ended = await run_in_thread(_has_ended, context.store, job_id)
+            has_ended = await run_in_thread(_has_ended, context.store, tenant, job_id)
             left = deadline - time.monotonic()
             if has_ended or left <= 0:
                 break
@@ -220,11 +236,13 @@ async def wait_for_job(
     return wait
 
 
-async def _stream(context: Context, job_id: str, after: int) -> AsyncIterator[ServerSentEvent]:
+async def _stream(
+    context: Context, tenant: str, job_id: str, after: int
+) -> AsyncIterator[ServerSentEvent]:
     shown: dict[str, Any] | None = None  # progress of the trainings that the job waits for
     with context.job_watcher.subscribe(job_id) as change:
         while not context.job_watcher.stopping:
-            events = await run_in_thread(_events, context.store, job_id, after)
+            events = await run_in_thread(_events, context.store, tenant, job_id, after)
             for event in events:
                 after = event.id
                 yield _to_sse(event)
@@ -232,19 +250,19 @@ async def _stream(context: Context, job_id: str, after: int) -> AsyncIterator[Se
                     return
             if len(events) == _EVENT_BATCH:
                 continue
-            progress = await run_in_thread(_training_progress, context.store, job_id)
+            progress = await run_in_thread(_training_progress, context.store, tenant, job_id)
             if progress is not None and progress != shown:
                 shown = progress
                 yield ServerSentEvent(_compact(progress), event=EventType.PROGRESS.value)
             await change.wait(_POLL_SECONDS)
 
 
-def _training_progress(store: Store, job_id: str) -> dict[str, Any] | None:
+def _training_progress(store: Store, tenant: str, job_id: str) -> dict[str, Any] | None:
     """The progress of the training that a job waits for, and the time left for the job itself.
 
     It has no event id: a client that reconnects gets the newest one.
     """
-    waiting = read_job(store, job_id)
+    waiting = read_job(store, tenant, job_id)
     if not waiting.trainings:
         return None
     if waiting.progress is None:
@@ -252,9 +270,9 @@ def _training_progress(store: Store, job_id: str) -> dict[str, Any] | None:
     return {**waiting.progress, "seconds_left": waiting.seconds_left}
 
 
-def _events(store: Store, job_id: str, after: int) -> list[JobEvent]:
+def _events(store: Store, tenant: str, job_id: str, after: int) -> list[JobEvent]:
     with store.database.reading() as session:
-        return jobs.events(session, job_id, after, _EVENT_BATCH)
+        return jobs.events(session, job_id, after, _EVENT_BATCH, tenant=tenant)
 
 
 def _to_sse(event: JobEvent) -> ServerSentEvent:

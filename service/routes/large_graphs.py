@@ -24,6 +24,7 @@ from service.http.idempotency import (
     submission_of,
 )
 from service.http.openapi import IDEMPOTENCY_KEY, problem_responses, response
+from service.http.principals import Registrar
 from service.http.responses import json_response
 from service.resources import DatasetResource
 from service.routes.datasets import read_dataset
@@ -80,15 +81,20 @@ class LargeQuery(BaseModel):
     },
 )
 async def create_large(
-    request: Request, context: ContextOf, query: Annotated[LargeQuery, Query()]
+    request: Request,
+    context: ContextOf,
+    principal: Registrar,
+    query: Annotated[LargeQuery, Query()],
 ) -> Response:
     form = LargeForm(require_content_type(request, *LargeForm, hint=_PARQUET_HINT))
     async with spooled_body(request) as body:
-        submission = submission_of(request, body.sha256, form.encode(), query.name.encode())
+        submission = submission_of(
+            request, principal.tenant, body.sha256, form.encode(), query.name.encode()
+        )
         created = await handle_upload(
             context, body.size, create, query.name, form, submission, body
         )
-    dataset = await run_in_thread(read_dataset, context.store, created.id)
+    dataset = await run_in_thread(read_dataset, context.store, principal.tenant, created.id)
     return json_response(
         dataset, 201, {"Location": f"/v1/datasets/{created.id}", **created.headers}
     )
@@ -110,6 +116,7 @@ def create(
         return datasets.create(
             session,
             name=name,
+            tenant=submission.tenant,
             gnn_features=graph.features,
             graphs_digest=digest,
             sha256=digest,  # the same graph always gives the same bytes

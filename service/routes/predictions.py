@@ -28,6 +28,7 @@ from service.http.openapi import (
     response,
     response_variants,
 )
+from service.http.principals import Explainer
 from service.http.responses import accepted_headers, json_response
 from service.http.waiting import DEFAULT_WAIT_SECONDS, parse_prefer
 from service.resource_builders import predictions_resource
@@ -35,9 +36,11 @@ from service.resources import PredictionsResource
 from service.routes.jobs import wait_for_job
 from service.schemas import PredictionsIn
 from service.submission.explanation_requests import prediction_request
+from service.submission.request_webhooks import checked_webhook
 from store import jobs
 from store.catalogue import gnns
 from store.store import Store
+from store.webhooks import endpoints
 
 router = APIRouter(tags=["GNNs"])
 
@@ -70,12 +73,14 @@ router = APIRouter(tags=["GNNs"])
         IDEMPOTENCY_KEY,
     ),
 )
-async def predict(request: Request, context: ContextOf, gnn_id: str) -> Response:
+async def predict(
+    request: Request, context: ContextOf, principal: Explainer, gnn_id: str
+) -> Response:
     wait = parse_prefer(request.headers.get("prefer"), DEFAULT_WAIT_SECONDS)
-    created = await _submit(request, context, gnn_id)
+    created = await _submit(request, context, principal.tenant, gnn_id)
     context.wake_dispatcher()
-    wait = await wait_for_job(request, context, created.id, wait)
-    predictions = await run_in_thread(read_predictions, context.store, created.id)
+    wait = await wait_for_job(request, context, principal.tenant, created.id, wait)
+    predictions = await run_in_thread(read_predictions, context.store, principal.tenant, created.id)
     headers = {**wait.headers, **created.headers}
     if predictions.job.state.is_terminal:
         return json_response(predictions, 200, headers)
@@ -84,9 +89,9 @@ async def predict(request: Request, context: ContextOf, gnn_id: str) -> Response
     )
 
 
-async def _submit(request: Request, context: Context, gnn_id: str) -> Created:
+async def _submit(request: Request, context: Context, tenant: str, gnn_id: str) -> Created:
     async with posted_json(request) as body:
-        submission = submission_of(request, body)
+        submission = submission_of(request, tenant, body)
         return await handle_body(context, body.size, create, gnn_id, body, submission)
 
 
@@ -95,24 +100,29 @@ def create(store: Store, reference: str, body: PostedBody, submission: Submissio
     if created is not None:
         return created
     posted = parse_model(body.read(), PredictionsIn)
+    webhook = checked_webhook(posted.webhook, store.settings)
     with store.database.reading() as session:
-        gnn = gnns.require_ready(session, reference, lock=False)
+        gnn = gnns.require_ready(session, reference, submission.tenant, lock=False)
     job_request = prediction_request(posted, gnn, store.settings)
     digest = store.artifacts.put(job_request.model_dump_json().encode())
 
     def create_row(session: Session) -> str:
-        gnns.require_ready(session, gnn.id)
-        return jobs.submit(
+        gnns.require_ready(session, gnn.id, submission.tenant)
+        job = jobs.submit(
             session,
             kind=JobKind.PREDICT,
             subject_id=gnn.id,
             gnn_id=gnn.id,
             request_digest=digest,
-        ).id
+            tenant=submission.tenant,
+        )
+        if webhook is not None:
+            endpoints.add_all(session, [(webhook, job)])
+        return job.id
 
     return create_once(store, submission, create_row)
 
 
-def read_predictions(store: Store, job_id: str) -> PredictionsResource:
+def read_predictions(store: Store, tenant: str, job_id: str) -> PredictionsResource:
     with store.database.reading() as session:
-        return predictions_resource(jobs.get(session, job_id))
+        return predictions_resource(jobs.get(session, job_id, tenant))

@@ -19,6 +19,7 @@ from service.submission.cost_estimates import Estimate, case_estimates, estimate
 from service.submission.explanation_requests import class_request, counterfactual_request
 from service.submission.judges import resolved_judges, why_no_witnesses
 from service.submission.provisional_answers import allows_provisional
+from service.submission.request_webhooks import checked_webhook
 from service.submission.resource_ids import checked_id, find_gnn_and_dataset, report_at
 from service.submission.training_costs import check_training, training_seconds, witness_seconds
 from store.artifacts.files import digest_of
@@ -27,8 +28,9 @@ from store.catalogue.explanations import ExplanationKind
 from store.database.tables import Dataset, Denoiser, Gnn, WitnessSet
 from store.settings import Settings
 from store.store import Store
+from store.webhooks.endpoints import RequestWebhook
 
-FindPair = Callable[[str, str], tuple[Gnn, Dataset]]
+FindPair = Callable[[str, str, str], tuple[Gnn, Dataset]]  # tenant, GNN, dataset
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class CheckedExplanation:
     estimated_seconds: float | None  # without any training; None for a class
     request_digest: str
     seed: int
+    webhook: RequestWebhook | None
 
     @property
     def denoiser_key(self) -> tuple[str, ...]:
@@ -82,12 +85,13 @@ def check_all(store: Store, batch: Sequence[PostedExplanation]) -> list[CheckRes
     results: list[CheckResult | Exception] = []
     job_requests: list[bytes] = []
     with store.database.reading() as session:
-        pairs: dict[tuple[str, str], tuple[Gnn, Dataset]] = {}
+        pairs: dict[tuple[str, str, str], tuple[Gnn, Dataset]] = {}
 
-        def find_pair(gnn: str, dataset: str) -> tuple[Gnn, Dataset]:
-            if (gnn, dataset) not in pairs:
-                pairs[gnn, dataset] = find_gnn_and_dataset(session, gnn, dataset)
-            return pairs[gnn, dataset]
+        def find_pair(tenant: str, gnn: str, dataset: str) -> tuple[Gnn, Dataset]:
+            asked = (tenant, gnn, dataset)
+            if asked not in pairs:
+                pairs[asked] = find_gnn_and_dataset(session, gnn, dataset, tenant)
+            return pairs[asked]
 
         for posted in batch:
             try:
@@ -112,7 +116,8 @@ def _check(
 ) -> tuple[CheckedExplanation, bytes]:
     store.require_room()
     body = parse_model(posted.body.read(), ExplanationIn).root
-    gnn, dataset = find_pair(body.gnn, body.dataset)
+    webhook = checked_webhook(body.webhook, store.settings)
+    gnn, dataset = find_pair(posted.submission.tenant, body.gnn, body.dataset)
     config = _affordable_config(session, body, gnn, dataset, store.settings)
     check_column_rules(store, gnn, dataset)
     request = _job_request(session, body, gnn, dataset, store.settings)
@@ -128,25 +133,31 @@ def _check(
         estimated_seconds=_case_seconds(request, dataset, store.settings),
         request_digest=digest_of(job_request),
         seed=body.seed,
+        webhook=webhook,
     )
     return checked, job_request
 
 
-def estimate_cost(store: Store, posted: PostedBody) -> Estimate:
+def estimate_cost(store: Store, tenant: str, posted: PostedBody) -> Estimate:
     """Checks a request as usual and estimates its cost; writes nothing."""
     body = parse_model(posted.read(), ExplanationIn).root
+    checked_webhook(body.webhook, store.settings)
     with store.database.reading() as session:
-        gnn, dataset = find_gnn_and_dataset(session, body.gnn, body.dataset)
+        gnn, dataset = find_gnn_and_dataset(session, body.gnn, body.dataset, tenant)
         config = _affordable_config(session, body, gnn, dataset, store.settings)
         denoiser_seconds = witness_time = None
         if config is not None:
             identity = denoisers.key(gnn.sha256, dataset.sha256, body.kind, config)
             whole = training_seconds(body.kind, config, dataset)
-            denoiser_seconds = trained_networks.seconds_left(session, Denoiser, identity, whole)
+            denoiser_seconds = trained_networks.seconds_left(
+                session, Denoiser, identity, whole, tenant
+            )
         if why_no_witnesses(body, gnn, dataset) is None:
             identity = witness_sets.key(gnn.sha256, dataset.sha256)
             whole = witness_seconds(gnn, dataset)
-            witness_time = trained_networks.seconds_left(session, WitnessSet, identity, whole)
+            witness_time = trained_networks.seconds_left(
+                session, WitnessSet, identity, whole, tenant
+            )
         request = _job_request(session, body, gnn, dataset, store.settings)
     check_column_rules(store, gnn, dataset)
     if not isinstance(request, CounterfactualRequest):
@@ -234,7 +245,7 @@ def _denoiser_config(
     if not isinstance(body.denoiser, str):
         return _posted_config(body)
     with report_at("/denoiser"):
-        denoiser = denoisers.get(session, checked_id("denoiser", body.denoiser))
+        denoiser = denoisers.get(session, checked_id("denoiser", body.denoiser), gnn.tenant_id)
     if denoiser.objective != body.kind:
         reject(
             "/denoiser",

@@ -31,6 +31,7 @@ from store.errors import NotFound
 from store.group_commit import GroupCommit
 from store.jobs import Announcement, TrainingQueue
 from store.store import Store
+from store.webhooks import endpoints
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def commit_all(store: Store, batch: Sequence[CheckedExplanation]) -> list[Commit
     """
     created: dict[int, Created] = {}
     with store.database.transaction() as session:
-        for index in sorted(range(len(batch)), key=lambda at: batch[at].submission.key or ""):
+        for index in sorted(range(len(batch)), key=lambda at: batch[at].submission.lock_key):
             created[index] = _create_once(session, batch[index].submission)
         new = [index for index in range(len(batch)) if not created[index].replayed]
         keys = {index: batch[index].denoiser_key for index in new}
@@ -111,6 +112,15 @@ def commit_all(store: Store, batch: Sequence[CheckedExplanation]) -> list[Commit
                 for witness_set, witness_job in [
                     witnesses.get(batch[index].witness_key or (), (None, None))
                 ]
+            ],
+        )
+        posted = [batch[index].webhook for index in new]
+        endpoints.add_all(
+            session,
+            [
+                (webhook, job)
+                for webhook, (_, job) in zip(posted, rows, strict=True)
+                if webhook is not None
             ],
         )
         queue = _training_queue(session, [job for _, job in rows])

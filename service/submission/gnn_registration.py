@@ -20,14 +20,17 @@ from service.http.bodies import FormParts, form_body
 from service.http.faults import Fault, Faults, InvalidRequestError, faults_of, reject
 from service.http.json_bodies import MalformedJsonError, parse_json
 from service.http.openapi import schema_of
-from service.schemas import Description, ResourceName, SamplesIn, Tags
+from service.schemas import Description, RequestWebhookIn, ResourceName, SamplesIn, Tags
+from service.submission.request_webhooks import checked_webhook
 from store.catalogue.black_boxes import check_black_box_url
 from store.catalogue.gnn_labels import MAX_TAGS
 from store.settings import Settings
+from store.webhooks.endpoints import RequestWebhook
 
 _NAME: TypeAdapter[str] = TypeAdapter(ResourceName)
 _DESCRIPTION: TypeAdapter[str] = TypeAdapter(Description)
 _TAGS: TypeAdapter[dict[str, str]] = TypeAdapter(Tags)
+_WEBHOOK: TypeAdapter[RequestWebhookIn] = TypeAdapter(RequestWebhookIn)
 _LAYER_FIELDS = GnnSpecDocument.model_fields.keys() - BlackBoxSpecDocument.model_fields.keys()
 _BINARY = {"type": "string", "format": "binary"}
 
@@ -64,12 +67,14 @@ FORM: dict[str, Any] = {
                     "archive": _BINARY,
                     "predict_url": {"type": "string", "maxLength": 2000},
                     "samples": schema_of(SamplesIn),
+                    "webhook": schema_of(RequestWebhookIn),
                 },
             },
             "encoding": {
                 "spec": {"contentType": "application/json"},
                 "tags": {"contentType": "application/json"},
                 "samples": {"contentType": "application/json"},
+                "webhook": {"contentType": "application/json"},
                 "weights": {"contentType": "application/octet-stream"},
                 "archive": {"contentType": "application/zip"},
             },
@@ -91,6 +96,7 @@ class Registration:
     spec: GnnSpecDocument
     weights: bytes
     samples: ProbeRequest | None
+    webhook: RequestWebhook | None
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,7 @@ _IN_ARCHIVE = Places(f"/archive/{SPEC}", f"/archive/{WEIGHTS}", f"/archive/{SAMP
 
 
 async def registration_form(request: Request) -> FormParts:
-    texts = {"name", "description", "tags", "spec", "predict_url"}
+    texts = {"name", "description", "tags", "spec", "predict_url", "webhook"}
     files = {"weights", "archive", "samples"}
     form = await form_body(request, texts, files, optional=(texts | files) - {"name"})
     faults = Faults()
@@ -164,7 +170,15 @@ def read_registration(form: FormParts, settings: Settings) -> Registration:
         spec=spec,
         weights=weights,
         samples=None if samples is None else _samples(samples, spec, settings, places.samples),
+        webhook=_webhook(form, settings),
     )
+
+
+def _webhook(form: FormParts, settings: Settings) -> RequestWebhook | None:
+    if "webhook" not in form.texts:
+        return None
+    posted = _checked(_WEBHOOK, _json(form.texts["webhook"], "/webhook"), "/webhook")
+    return checked_webhook(posted, settings)
 
 
 def _spec(text: bytes, settings: Settings, at: str) -> GnnSpecDocument:

@@ -42,7 +42,7 @@ def resolved_judges(
     for position, reference in enumerate(body.judges):
         at = f"/judges/{position}"
         with report_at(at):
-            judge = gnns.require_ready(session, reference, lock=False)
+            judge = gnns.require_ready(session, reference, gnn.tenant_id, lock=False)
         _check_judge(judge, gnn, at)
         if judge.id in ids:
             reject(at, f"the judge {judge.id} is already listed")

@@ -26,7 +26,7 @@ def checked_id(kind: str, id_: str) -> str:
     return id_
 
 
-def gnn_filter(session: Session, reference: str | None) -> str | None:
+def gnn_filter(session: Session, reference: str | None, tenant: str) -> str | None:
     """The GNN id that the query parameter `gnn` names; ids of deleted GNNs are allowed."""
     if reference is None:
         return None
@@ -34,7 +34,7 @@ def gnn_filter(session: Session, reference: str | None) -> str | None:
     if parsed is not None and parsed.id is not None:
         return parsed.id
     try:
-        return gnns.find(session, reference).id
+        return gnns.find(session, reference, tenant).id
     except NotFound as error:
         reject("gnn", str(error), "query")
 
@@ -53,13 +53,13 @@ def report_at(at: str) -> Iterator[None]:
 
 
 def find_gnn_and_dataset(
-    session: Session, reference: str, dataset_reference: str, *, lock: bool = False
+    session: Session, reference: str, dataset_reference: str, tenant: str, *, lock: bool = False
 ) -> tuple[Gnn, Dataset]:
     """A ready GNN and a dataset that fits it; `lock` protects the GNN from deletion."""
     with report_at("/gnn"):
-        gnn = gnns.require_ready(session, reference, lock=lock)
+        gnn = gnns.require_ready(session, reference, tenant, lock=lock)
     with report_at("/dataset"):
-        dataset = datasets.find(session, dataset_reference)
+        dataset = datasets.find(session, dataset_reference, tenant)
     takes_features = gnn.spec["features"]
     if dataset.features != takes_features:
         reject(

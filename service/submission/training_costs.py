@@ -107,7 +107,8 @@ def check_training(
     if seconds <= most and not has_unknown_loss(config):
         return
     identity = denoisers.key(gnn.sha256, dataset.sha256, objective, config)
-    if denoisers.is_ready(session, identity):  # trained already, perhaps by an earlier version
+    # It may have been trained already, perhaps by an earlier version.
+    if denoisers.is_ready(session, identity, gnn.tenant_id):
         return
     if has_unknown_loss(config):
         reject(

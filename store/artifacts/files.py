@@ -7,17 +7,16 @@ import hashlib
 import os
 import re
 import secrets
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-import fsspec
-
-from store.errors import ArtifactCorrupt, ArtifactMissing
+from store.artifacts.remote_files import open_file_system
+from store.errors import ArtifactCorrupt, ArtifactMissing, ArtifactsUnavailable
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _UNFINISHED = ".tmp"
@@ -35,10 +34,7 @@ class Artifacts:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._files, self._root = fsspec.core.url_to_fs(url)
-        protocol = self._files.protocol
-        names = (protocol,) if isinstance(protocol, str) else protocol
-        self._is_local = "file" in names
+        self._files, self._root, self._is_local = open_file_system(url)
 
     @property
     def folder(self) -> Path | None:
@@ -52,8 +48,8 @@ class Artifacts:
         if self._is_local:
             _write_durably(path, data)
         else:  # object stores publish only complete objects
-            self._files.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
-            self._files.pipe_file(path, data)
+            with self._remote(writes=True):
+                self._files.pipe_file(path, data)
         return digest
 
     def put_all(self, several: Sequence[bytes]) -> None:
@@ -78,7 +74,8 @@ class Artifacts:
 
     def get(self, digest: str) -> bytes:
         try:
-            data: bytes = self._files.cat_file(self._path(digest))
+            with self._remote():
+                data: bytes = self._files.cat_file(self._path(digest))
         except FileNotFoundError:
             raise ArtifactMissing(digest) from None
         found = digest_of(data)
@@ -94,9 +91,8 @@ class Artifacts:
                 with open(copy, "xb") as file:
                     write(file)
                 digest = _digest_of_file(copy)
-                path = self._path(digest)
-                self._files.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
-                self._files.put_file(str(copy), path)
+                with self._remote(writes=True):
+                    self._files.put_file(str(copy), self._path(digest))
             return digest
         root = Path(self._root)
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -122,16 +118,11 @@ class Artifacts:
 
         The download is an unnamed file that disappears when it is closed and unmapped.
         """
-        path = self._path(digest)
-        if not self._files.exists(path):
-            raise ArtifactMissing(digest)
-        # the caller closes it
-        file: BinaryIO = open(path, "rb") if self._is_local else tempfile.TemporaryFile()  # noqa: SIM115
         try:
-            if not self._is_local:
-                with self._files.open(path, "rb") as remote:
-                    shutil.copyfileobj(remote, file)
-                file.seek(0)
+            file = self._local_copy(self._path(digest))
+        except FileNotFoundError:
+            raise ArtifactMissing(digest) from None
+        try:
             found = _digest(file)
             if found != digest:
                 raise ArtifactCorrupt(digest, found)
@@ -141,13 +132,34 @@ class Artifacts:
             raise
         return file
 
+    def _local_copy(self, path: str) -> BinaryIO:
+        if self._is_local:
+            return open(path, "rb")
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / "artifact"
+            with self._remote():
+                self._files.get_file(path, str(copy))
+            return open(copy, "rb")  # it stays readable without its name
+
     def exists(self, digest: str) -> bool:
-        return bool(self._files.exists(self._path(digest)))
+        path = self._path(digest)
+        with self._remote():
+            return bool(self._files.exists(path))
 
     def delete(self, digest: str) -> None:
         """Deletes an artifact, if it exists."""
-        with contextlib.suppress(FileNotFoundError):
-            self._files.rm_file(self._path(digest))
+        path = self._path(digest)
+        with contextlib.suppress(FileNotFoundError), self._remote():
+            self._files.rm_file(path)
+
+    def problem(self) -> str | None:
+        """Why remote artifacts cannot be reached; None if they can, or if they are local."""
+        if not self._is_local:
+            try:
+                self.exists(digest_of(b""))
+            except ArtifactsUnavailable as error:
+                return str(error)
+        return None
 
     def listed(self) -> Iterator[Listed]:
         """All artifacts, in no particular order."""
@@ -167,15 +179,32 @@ class Artifacts:
     def modified_at(self, digest: str) -> float | None:
         """When the artifact was last stored; None if it is missing or the time is unknown."""
         try:
-            return _modified_at(self._files.info(self._path(digest)))
+            with self._remote():
+                return _modified_at(self._files.info(self._path(digest)))
         except FileNotFoundError:
             return None
 
     def _found(self) -> dict[str, dict[str, object]]:
-        if not self._files.exists(self._root):
-            return {}
-        found: dict[str, dict[str, object]] = self._files.find(self._root, detail=True)
-        return found
+        with self._remote():
+            if not self._files.exists(self._root):
+                return {}
+            found: dict[str, dict[str, object]] = self._files.find(self._root, detail=True)
+            return found
+
+    @contextmanager
+    def _remote(self, *, writes: bool = False) -> Iterator[None]:
+        """Raises `ArtifactsUnavailable` for errors of a remote file system.
+
+        Each one has its own errors. A missing artifact stays a FileNotFoundError, except in a
+        write, where the bucket is missing.
+        """
+        try:
+            yield
+        except Exception as error:
+            is_missing = isinstance(error, FileNotFoundError) and not writes
+            if self._is_local or is_missing or isinstance(error, ArtifactMissing):
+                raise
+            raise ArtifactsUnavailable(error) from error
 
     def _path(self, digest: str) -> str:
         # Only digests become paths, so no client input can.

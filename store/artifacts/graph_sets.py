@@ -77,7 +77,8 @@ def arrays(data: bytes) -> PackedGraphs:
     )
 
 
-def unpack(data: bytes) -> list[CanonicalGraph]:
+def unpack(data: bytes, chosen: slice = slice(None)) -> list[CanonicalGraph]:
+    """The graphs, or those at the chosen positions."""
     packed = arrays(data)
     tensors = safetensors.numpy.load(data)
     node_ids = json.loads(tensors["node_ids"].tobytes())
@@ -96,7 +97,7 @@ def unpack(data: bytes) -> list[CanonicalGraph]:
                 else packed.edge_attr[packed.edge_ptr[i] : packed.edge_ptr[i + 1]].tolist()
             ),
         )
-        for i in range(packed.count)
+        for i in range(packed.count)[chosen]
     ]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
+from d4explain.contracts.errors import printable, quoted
 from d4explain.contracts.job_states import JobState
 from d4explain.resource_names import DATASET
 from store.catalogue import trained_networks
@@ -37,10 +38,10 @@ def create(
     max_nodes: int,
     mean_nodes: float,
     mean_edges: float,
+    tenant: str,
     edge_features: int = 0,
     large: bool = False,
     warnings: Sequence[str] = (),
-    tenant: str = "default",
 ) -> Dataset:
     """Creates the next version of this name.
 
@@ -69,14 +70,14 @@ def create(
     return dataset
 
 
-def get(session: Session, dataset_id: str, tenant: str = "default") -> Dataset:
+def get(session: Session, dataset_id: str, tenant: str) -> Dataset:
     dataset = session.scalar(_BY_ID, {"id": dataset_id, "tenant": tenant})
     if dataset is None:
         raise NotFound("dataset", dataset_id)
     return dataset
 
 
-def find(session: Session, reference: str, tenant: str = "default") -> Dataset:
+def find(session: Session, reference: str, tenant: str) -> Dataset:
     """Finds a reference set by `set_…`, `name@2`, or `name` for its newest version."""
     parsed = parse_reference(reference, DATASET)
     if parsed is None:
@@ -87,8 +88,8 @@ def find(session: Session, reference: str, tenant: str = "default") -> Dataset:
         raise NotFound(
             "dataset",
             reference,
-            f"the version of a dataset is a number, such as {(parsed.name or '')[:80]}@1; "
-            f"got {parsed.alias!r}",
+            f"the version of a dataset is a number, such as {printable(parsed.name or '')}@1; "
+            f"got {quoted(parsed.alias or '')}",
         )
     mine = select(Dataset).where(Dataset.tenant_id == tenant, Dataset.name == parsed.name)
     newest = mine.order_by(Dataset.version.desc()).limit(_SHOWN)
@@ -99,7 +100,7 @@ def find(session: Session, reference: str, tenant: str = "default") -> Dataset:
     if found is not None:
         return found
     versions = ", ".join(str(dataset.version) for dataset in session.scalars(newest))
-    name = (parsed.name or "")[:80]
+    name = printable(parsed.name or "")
     message = f"there is no dataset called {name!r}"
     if versions:
         message = f"the dataset {name!r} has no version {parsed.version}; its newest: {versions}"
@@ -110,8 +111,8 @@ def page(
     session: Session,
     cursor: str | None = None,
     limit: int = 50,
-    tenant: str = "default",
     *,
+    tenant: str,
     name: str | None = None,
 ) -> Page[Dataset]:
     query = select(Dataset).where(Dataset.tenant_id == tenant)
@@ -120,7 +121,7 @@ def page(
     return page_of(session, query, Dataset, cursor, limit)
 
 
-def delete(session: Session, dataset_id: str, tenant: str = "default") -> None:
+def delete(session: Session, dataset_id: str, tenant: str) -> None:
     """Deletes the set and what was trained for it; explanations are kept as records."""
     dataset = session.scalar(
         select(Dataset)

@@ -41,13 +41,12 @@ def get_or_create(
     objective: str,
     config: DenoiserConfig,
     estimated_seconds: float | None = None,  # of the training, if it is not known yet
-    tenant: str = "default",
 ) -> tuple[Denoiser, Job | None]:
     """Returns the denoiser and its training job; the job is None if the denoiser is ready."""
     lock_inputs(session, gnn, dataset)
     new = Denoiser(
         id=new_id("den"),
-        tenant_id=tenant,
+        tenant_id=gnn.tenant_id,
         key=key(gnn.sha256, dataset.sha256, objective, config),
         gnn_id=gnn.id,
         dataset_id=dataset.id,
@@ -58,7 +57,7 @@ def get_or_create(
     return trained_networks.get_or_train(session, new, _submit_training, estimated_seconds)
 
 
-def get(session: Session, denoiser_id: str, tenant: str = "default") -> Denoiser:
+def get(session: Session, denoiser_id: str, tenant: str) -> Denoiser:
     denoiser = session.scalar(
         select(Denoiser)
         .where(Denoiser.id == denoiser_id, Denoiser.tenant_id == tenant)
@@ -69,7 +68,7 @@ def get(session: Session, denoiser_id: str, tenant: str = "default") -> Denoiser
     return denoiser
 
 
-def is_ready(session: Session, identity: str, tenant: str = "default") -> bool:
+def is_ready(session: Session, identity: str, tenant: str) -> bool:
     """Whether the denoiser with this `key` needs no training."""
     return trained_networks.is_ready(session, Denoiser, identity, tenant)
 
@@ -78,8 +77,8 @@ def page(
     session: Session,
     cursor: str | None = None,
     limit: int = 50,
-    tenant: str = "default",
     *,
+    tenant: str,
     gnn_id: str | None = None,
 ) -> Page[Denoiser]:
     query = select(Denoiser).where(Denoiser.tenant_id == tenant)

@@ -45,7 +45,6 @@ class NewExplanation(TypedDict, total=False):
     estimated_seconds: float | None  # of the final answer
     summary: JsonObject | None
     seed: int
-    tenant: str
 
 
 def create(session: Session, **new: Unpack[NewExplanation]) -> tuple[Explanation, Job]:
@@ -129,7 +128,7 @@ def _final_job(id_: str, new: NewExplanation, provisional: str | None) -> NewJob
         waiting_for_provisional=provisional,
         estimated_seconds=new.get("estimated_seconds"),
         seed=new.get("seed", 0),
-        tenant=new.get("tenant", "default"),
+        tenant=new["gnn"].tenant_id,
     )
 
 
@@ -145,11 +144,11 @@ def _provisional_job(id_: str, new: NewExplanation, provisional: str) -> NewJob:
         witness_set_id=None if witnesses is None else witnesses.id,
         request_digest=new["request_digest"],
         seed=new.get("seed", 0),
-        tenant=new.get("tenant", "default"),
+        tenant=new["gnn"].tenant_id,
     )
 
 
-def get(session: Session, explanation_id: str, tenant: str = "default") -> Explanation:
+def get(session: Session, explanation_id: str, tenant: str) -> Explanation:
     explanation = session.scalar(
         select(Explanation)
         .where(Explanation.id == explanation_id, Explanation.tenant_id == tenant)
@@ -164,8 +163,8 @@ def page(
     session: Session,
     cursor: str | None = None,
     limit: int = 50,
-    tenant: str = "default",
     *,
+    tenant: str,
     kind: ExplanationKind | None = None,
     gnn_id: str | None = None,
 ) -> Page[Explanation]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from d4explain.contracts.errors import InvalidInput
+from d4explain.contracts.errors import InvalidInput, quoted
 from store.database.tables import Gnn, GnnAlias, GnnName
 from store.errors import NotFound
 
@@ -40,14 +40,14 @@ def set_alias(session: Session, alias: str, gnn: Gnn) -> None:
     session.flush()
 
 
-def remove_alias(session: Session, name: str, alias: str, tenant: str = "default") -> None:
+def remove_alias(session: Session, name: str, alias: str, tenant: str) -> None:
     removed = session.scalar(
         delete(GnnAlias)
         .where(GnnAlias.tenant_id == tenant, GnnAlias.name == name, GnnAlias.alias == alias)
         .returning(GnnAlias.gnn_id)
     )
     if removed is None:
-        raise NotFound("alias", alias, f"the gnn {name[:80]!r} has no alias {alias[:80]!r}")
+        raise NotFound("alias", alias, f"the gnn {quoted(name)} has no alias {quoted(alias)}")
 
 
 def merge_tags(gnn: Gnn, changes: Mapping[str, str | None]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
+from d4explain.contracts.errors import quoted
 from d4explain.contracts.gnn_spec import GnnSpecDocument
 from d4explain.contracts.job_states import GnnState, JobKind, JobState
 from d4explain.contracts.probe_reports import ProbeReport
@@ -38,10 +39,10 @@ def create(
     name: str,
     spec: GnnSpecDocument,
     weights_digest: str,
+    tenant: str,
     samples_digest: str | None = None,
     description: str | None = None,
     tags: Mapping[str, str] | None = None,
-    tenant: str = "default",
 ) -> tuple[Gnn, Job]:
     """Creates the next version of this name and the job that probes it."""
     gnn_id = new_id("gnn")
@@ -81,11 +82,11 @@ def content_hash(spec: GnnSpecDocument, weights_digest: str) -> str:
     return hashlib.sha256(f"{architecture}{bonds}\n{weights_digest}".encode()).hexdigest()
 
 
-def get(session: Session, gnn_id: str, tenant: str = "default") -> Gnn:
+def get(session: Session, gnn_id: str, tenant: str) -> Gnn:
     return _found(session, gnn_id, tenant)
 
 
-def find(session: Session, reference: str, tenant: str = "default") -> Gnn:
+def find(session: Session, reference: str, tenant: str) -> Gnn:
     """Finds a GNN by `gnn_…`, `name@3`, `name@production` or `name`.
 
     A name alone means its newest ready version, or its newest version if none is ready.
@@ -93,9 +94,7 @@ def find(session: Session, reference: str, tenant: str = "default") -> Gnn:
     return _found(session, _resolve(session, reference, tenant), tenant)
 
 
-def require_ready(
-    session: Session, reference: str, tenant: str = "default", *, lock: bool = True
-) -> Gnn:
+def require_ready(session: Session, reference: str, tenant: str, *, lock: bool = True) -> Gnn:
     """Returns the ready GNN; `lock` prevents its deletion until the transaction ends."""
     gnn = _found(session, _resolve(session, reference, tenant), tenant, keep=lock)
     if gnn.state is not GnnState.READY:
@@ -115,8 +114,8 @@ def page(
     session: Session,
     cursor: str | None = None,
     limit: int = 50,
-    tenant: str = "default",
     *,
+    tenant: str,
     name: str | None = None,
 ) -> Page[Gnn]:
     query = select(Gnn).where(Gnn.tenant_id == tenant)
@@ -125,7 +124,7 @@ def page(
     return page_of(session, query, Gnn, cursor, limit)
 
 
-def delete(session: Session, gnn_id: str, tenant: str = "default") -> None:
+def delete(session: Session, gnn_id: str, tenant: str) -> None:
     """Deletes the GNN and what was trained for it; explanations are kept as records."""
     gnn = session.scalar(
         select(Gnn).where(Gnn.id == gnn_id, Gnn.tenant_id == tenant).with_for_update()
@@ -175,10 +174,10 @@ def _unknown_reference(session: Session, reference: Reference, tenant: str) -> N
         .order_by(Gnn.version.desc())
         .limit(_SHOWN)
     ).all()
-    message = f"there is no gnn called {name[:80]!r}"
+    message = f"there is no gnn called {quoted(name)}"
     if versions and reference.version is not None:
         listed = ", ".join(str(version) for version in versions)
-        message = f"the gnn {name[:80]!r} has no version {reference.version}; its newest: {listed}"
+        message = f"the gnn {quoted(name)} has no version {reference.version}; its newest: {listed}"
     elif versions:
         aliases = session.scalars(
             select(GnnAlias.alias)
@@ -187,7 +186,7 @@ def _unknown_reference(session: Session, reference: Reference, tenant: str) -> N
             .limit(_SHOWN)
         ).all()
         listed = f"it has {', '.join(aliases)}" if aliases else "it has none"
-        message = f"the gnn {name[:80]!r} has no alias {reference.alias!r}; {listed}"
+        message = f"the gnn {quoted(name)} has no alias {quoted(reference.alias or '')}; {listed}"
     return NotFound("gnn", name, message)
 
 

@@ -20,7 +20,7 @@ def find(
     key: str,
     body_sha256: str,
     route: str,
-    tenant: str = "default",
+    tenant: str,
     lock: bool = True,
 ) -> str | None:
     """The resource that this request created before; None for a new key.
@@ -55,7 +55,7 @@ def remember(
     body_sha256: str,
     route: str,
     resource: str,
-    tenant: str = "default",
+    tenant: str,
 ) -> str:
     """Binds the key to the resource and returns the resource of the key.
 

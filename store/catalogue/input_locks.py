@@ -10,13 +10,19 @@ from store.errors import NotFound
 
 # Built once: every submission runs these, and building one takes as long as running it.
 _LOCK_SHARED = {
-    kind: select(column).where(column == bindparam("id")).with_for_update(read=True, key_share=True)
-    for kind, column in (("gnn", Gnn.id), ("dataset", Dataset.id))
+    kind: select(table.id)
+    .where(table.id == bindparam("id"), table.tenant_id == bindparam("tenant"))
+    .with_for_update(read=True, key_share=True)
+    for kind, table in (("gnn", Gnn), ("dataset", Dataset))
 }
 
 
 def lock_inputs(session: Session, gnn: Gnn, dataset: Dataset) -> None:
-    """Prevents the deletion of both until the transaction ends; NotFound if one is deleted."""
+    """Prevents the deletion of both until the transaction ends.
+
+    NotFound if one is deleted, or if the dataset belongs to another tenant.
+    """
     for kind, id_ in (("gnn", gnn.id), ("dataset", dataset.id)):
-        if session.connection().execute(_LOCK_SHARED[kind], {"id": id_}).scalar() is None:
+        values = {"id": id_, "tenant": gnn.tenant_id}
+        if session.connection().execute(_LOCK_SHARED[kind], values).scalar() is None:
             raise NotFound(kind, id_)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
 from sqlalchemy import select
@@ -11,13 +12,13 @@ from d4explain.contracts.job_states import GnnState, JobKind, JobState
 from d4explain.contracts.requests import DenoiserConfig
 from store.catalogue import denoisers, witness_sets
 from store.catalogue.input_locks import lock_inputs
-from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job, WitnessSet
+from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job, Replay, WitnessSet
 from store.errors import Conflict
 from store.jobs.submission import get as get_job
 from store.jobs.submission import locked, submit
 
 
-def retry(session: Session, job_id: str, tenant: str = "default") -> Job:
+def retry(session: Session, job_id: str, tenant: str) -> Job:
     """Creates a new job with the same subject and request, linked to the old one."""
     _lock_provisional(session, get_job(session, job_id, tenant))
     job = locked(session, job_id, tenant)
@@ -28,20 +29,7 @@ def retry(session: Session, job_id: str, tenant: str = "default") -> Job:
     earlier = session.scalar(select(Job.id).where(Job.retry_of == job.id))
     if earlier is not None:
         raise Conflict(f"job {job.id} was already retried as {earlier}")
-    match job.kind:
-        case JobKind.TRAIN:
-            return _retry_training(session, job)
-        case JobKind.WITNESSES:
-            return _retry_witnesses(session, job)
-        case JobKind.COUNTERFACTUAL | JobKind.CLASS:
-            return _retry_explanation(session, job)
-        case JobKind.PROVISIONAL:
-            return _retry_provisional(session, job)
-        case JobKind.PROBE:
-            return _retry_probe(session, job)
-        case JobKind.PREDICT:
-            _existing(session, Gnn, job.gnn_id, job)
-            return _copy(session, job)
+    return _RETRIES[job.kind](session, job)
 
 
 def _lock_provisional(session: Session, job: Job) -> None:
@@ -65,7 +53,6 @@ def _retry_training(session: Session, job: Job) -> Job:
         dataset=_existing(session, Dataset, denoiser.dataset_id, job),
         objective=denoiser.objective,
         config=DenoiserConfig.model_validate(denoiser.config),
-        tenant=job.tenant_id,
     )
     if training is None or training.retry_of != job.id:
         raise Conflict(f"denoiser {denoiser.id} has been trained by another job since {job.id}")
@@ -78,7 +65,6 @@ def _retry_witnesses(session: Session, job: Job) -> Job:
         session,
         gnn=_existing(session, Gnn, row.gnn_id, job),
         dataset=_existing(session, Dataset, row.dataset_id, job),
-        tenant=job.tenant_id,
     )
     if training is None or training.retry_of != job.id:
         raise Conflict(f"witness set {row.id} has been trained by another job since {job.id}")
@@ -100,13 +86,10 @@ def _retry_explanation(session: Session, job: Job) -> Job:
             dataset=dataset,
             objective=denoiser.objective,
             config=DenoiserConfig.model_validate(denoiser.config),
-            tenant=job.tenant_id,
         )
     witnesses = judging = None
     if explanation.witness_set_id is not None:
-        witnesses, judging = witness_sets.get_or_create(
-            session, gnn=gnn, dataset=dataset, tenant=job.tenant_id
-        )
+        witnesses, judging = witness_sets.get_or_create(session, gnn=gnn, dataset=dataset)
         explanation.witness_set_id = witnesses.id
     again = _copy(session, job, training=training, witnesses=witnesses, judging=judging)
     explanation.job_id = again.id
@@ -147,6 +130,20 @@ def _start_provisional(session: Session, explanation: Explanation, before: Job, 
     return again
 
 
+def _retry_prediction(session: Session, job: Job) -> Job:
+    _existing(session, Gnn, job.gnn_id, job)
+    return _copy(session, job)
+
+
+def _retry_replay(session: Session, job: Job) -> Job:
+    replay = _existing(session, Replay, job.subject_id, job)
+    again = _copy(session, job)
+    again.witness_set_id = job.witness_set_id
+    replay.job_id = again.id
+    session.flush()
+    return again
+
+
 def _retry_probe(session: Session, job: Job) -> Job:
     gnn = _existing(session, Gnn, job.gnn_id, job)
     again = _copy(session, job)
@@ -183,13 +180,25 @@ def _copy(
     )
 
 
-Row = TypeVar("Row", Denoiser, WitnessSet, Explanation, Gnn, Dataset)
+Row = TypeVar("Row", Denoiser, WitnessSet, Explanation, Gnn, Dataset, Replay)
 
 
 def _existing(session: Session, table: type[Row], id_: str | None, job: Job) -> Row:
     row = session.get(table, id_, populate_existing=True) if id_ else None
-    if row is None:
+    if row is None or row.tenant_id != job.tenant_id:
         raise Conflict(
             f"job {job.id} cannot be retried: its GNN, dataset, denoiser or explanation was deleted"
         )
     return row
+
+
+_RETRIES: dict[JobKind, Callable[[Session, Job], Job]] = {
+    JobKind.PROBE: _retry_probe,
+    JobKind.PREDICT: _retry_prediction,
+    JobKind.TRAIN: _retry_training,
+    JobKind.WITNESSES: _retry_witnesses,
+    JobKind.PROVISIONAL: _retry_provisional,
+    JobKind.COUNTERFACTUAL: _retry_explanation,
+    JobKind.CLASS: _retry_explanation,
+    JobKind.REPLAY: _retry_replay,
+}

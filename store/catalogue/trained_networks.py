@@ -39,7 +39,7 @@ def is_ready(session: Session, table: type[Row], key: str, tenant: str) -> bool:
 
 
 def seconds_left(
-    session: Session, table: type[Row], key: str, whole: float, tenant: str = "default"
+    session: Session, table: type[Row], key: str, whole: float, tenant: str
 ) -> float | None:
     """How long the training for this key still takes, of `whole`; None if the row is ready."""
     row = by_key(session, table, key, tenant)

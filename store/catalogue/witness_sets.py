@@ -54,13 +54,12 @@ def get_or_create(
     gnn: Gnn,
     dataset: Dataset,
     estimated_seconds: float | None = None,  # of the training, if it is not known yet
-    tenant: str = "default",
 ) -> tuple[WitnessSet, Job | None]:
     """Returns the witness set and its training job; the job is None if the set is ready."""
     lock_inputs(session, gnn, dataset)
     new = WitnessSet(
         id=new_id("wit"),
-        tenant_id=tenant,
+        tenant_id=gnn.tenant_id,
         key=key(gnn.sha256, dataset.sha256),
         gnn_id=gnn.id,
         dataset_id=dataset.id,
@@ -69,7 +68,7 @@ def get_or_create(
     return trained_networks.get_or_train(session, new, _submit_training, estimated_seconds)
 
 
-def get(session: Session, witness_set_id: str, tenant: str = "default") -> WitnessSet:
+def get(session: Session, witness_set_id: str, tenant: str) -> WitnessSet:
     row = session.scalar(
         select(WitnessSet)
         .where(WitnessSet.id == witness_set_id, WitnessSet.tenant_id == tenant)

@@ -11,6 +11,7 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, column, func, inspect, select, table, text
 
+from d4explain.contracts.errors import quoted
 from store.database.clock import now
 from store.errors import Conflict, SchemaMismatch
 
@@ -135,7 +136,7 @@ def _refuse_newer(found: str | None) -> None:
 def _known(target: str) -> str:
     if target not in _revisions():
         raise SchemaMismatch(
-            f"there is no schema {target[:64]!r}; this program knows {', '.join(_revisions())}"
+            f"there is no schema {quoted(target)}; this program knows {', '.join(_revisions())}"
         )
     return target
 

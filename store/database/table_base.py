@@ -16,6 +16,7 @@ from d4explain.contracts.job_states import (
     JobKind,
     JobState,
     Queue,
+    Stage,
     TrainingState,
 )
 from d4explain.contracts.webhooks import DeliveryState, WebhookEvent
@@ -52,6 +53,7 @@ class Table(DeclarativeBase):
         JobState: _text_enum(JobState),
         JobKind: _text_enum(JobKind),
         Queue: _text_enum(Queue),
+        Stage: _text_enum(Stage),
         GnnState: _text_enum(GnnState),
         TrainingState: _text_enum(TrainingState),
         EventType: _text_enum(EventType),
@@ -69,7 +71,7 @@ class Resource(Table):
     __abstract__ = True
 
     id: Mapped[str] = mapped_column(ID, primary_key=True)
-    tenant_id: Mapped[str] = mapped_column(String(64), default="default")
+    tenant_id: Mapped[str] = mapped_column(String(64))
     created_at: Mapped[float] = mapped_column(default=now())
 
 

@@ -24,6 +24,7 @@ from d4explain.contracts.job_states import (
     Stage,
     TrainingState,
 )
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from store.database.clock import now
 from store.database.table_base import (
     DIGEST,
@@ -36,6 +37,7 @@ from store.database.table_base import (
 )
 
 __all__ = [
+    "ApiKey",
     "Dataset",
     "Denoiser",
     "Explanation",
@@ -47,6 +49,7 @@ __all__ = [
     "JobEvent",
     "JobTotal",
     "Lead",
+    "Replay",
     "Table",
     "Trained",
     "WitnessSet",
@@ -137,7 +140,7 @@ class JobTotal(Table):
 
     __tablename__ = "job_totals"
 
-    tenant_id: Mapped[str] = mapped_column(String(64), primary_key=True, default="default")
+    tenant_id: Mapped[str] = mapped_column(String(64), primary_key=True)
     kind: Mapped[JobKind] = mapped_column(primary_key=True)
     state: Mapped[JobState] = mapped_column(primary_key=True)
     count: Mapped[int] = mapped_column(BigInteger)
@@ -150,7 +153,7 @@ class JobEvent(Table):
     __table_args__ = (Index("job_events_by_job", "job_id", "id"), {"sqlite_autoincrement": True})
 
     id: Mapped[int] = mapped_column(SERIAL, primary_key=True, autoincrement=True)
-    tenant_id: Mapped[str] = mapped_column(String(64), default="default")
+    tenant_id: Mapped[str] = mapped_column(String(64))
     job_id: Mapped[str] = mapped_column(ID, ForeignKey("jobs.id", ondelete="CASCADE"))
     type: Mapped[EventType]
     data: Mapped[JsonObject]
@@ -184,7 +187,7 @@ class GnnName(Table):
 
     __tablename__ = "gnn_names"
 
-    tenant_id: Mapped[str] = mapped_column(String(64), primary_key=True, default="default")
+    tenant_id: Mapped[str] = mapped_column(String(64), primary_key=True)
     name: Mapped[str] = mapped_column(String(200), primary_key=True)
     last_version: Mapped[int]
 
@@ -194,7 +197,7 @@ class DatasetName(Table):
 
     __tablename__ = "dataset_names"
 
-    tenant_id: Mapped[str] = mapped_column(String(64), primary_key=True, default="default")
+    tenant_id: Mapped[str] = mapped_column(String(64), primary_key=True)
     name: Mapped[str] = mapped_column(String(200), primary_key=True)
     last_version: Mapped[int]
 
@@ -205,7 +208,7 @@ class GnnAlias(Table):
     __tablename__ = "gnn_aliases"
     __table_args__ = (Index("gnn_aliases_by_gnn", "gnn_id"),)
 
-    tenant_id: Mapped[str] = mapped_column(String(64), primary_key=True, default="default")
+    tenant_id: Mapped[str] = mapped_column(String(64), primary_key=True)
     name: Mapped[str] = mapped_column(String(200), primary_key=True)
     alias: Mapped[str] = mapped_column(String(64), primary_key=True)
     gnn_id: Mapped[str] = mapped_column(ID, ForeignKey("gnns.id"))
@@ -324,13 +327,29 @@ class Explanation(Resource):
         return JobState.SUCCEEDED if has_answer and may_stand_in else ended
 
 
+class Replay(Resource):
+    """A repetition of the work of one answer, and what it found."""
+
+    __tablename__ = "replays"
+    __table_args__ = (Index("replays_by_explanation", "explanation_id", "created_at", "id"),)
+
+    explanation_id: Mapped[str] = mapped_column(
+        ID, ForeignKey("explanations.id", ondelete="CASCADE")
+    )
+    stage: Mapped[Stage]
+    answer_digest: Mapped[str] = mapped_column(DIGEST)
+    # No foreign key: a replay outlives its job.
+    job_id: Mapped[str] = mapped_column(ID)
+    report: Mapped[JsonObject | None]
+
+
 class IdempotencyKey(Table):
     """Maps a client's key to the resource that it created."""
 
     __tablename__ = "idempotency_keys"
     __table_args__ = (Index("idempotency_keys_by_expiry", "expires_at"),)
 
-    tenant_id: Mapped[str] = mapped_column(String(64), primary_key=True, default="default")
+    tenant_id: Mapped[str] = mapped_column(String(64), primary_key=True)
     key: Mapped[str] = mapped_column(String(255), primary_key=True)
     body_sha256: Mapped[str] = mapped_column(DIGEST)
     route: Mapped[str] = mapped_column(String(255))
@@ -339,13 +358,32 @@ class IdempotencyKey(Table):
     expires_at: Mapped[float]
 
 
+class ApiKey(Resource):
+    """A key of a tenant; its text is not stored."""
+
+    __tablename__ = "api_keys"
+    __table_args__ = (
+        Index("api_keys_by_time", "tenant_id", "created_at", "id"),
+        Index("api_keys_by_prefix", "prefix", unique=True),
+    )
+
+    name: Mapped[str] = mapped_column(String(200))
+    prefix: Mapped[str] = mapped_column(String(16))  # d4_ and 12 hexadecimal digits
+    sha256: Mapped[str] = mapped_column(DIGEST)  # of the whole text
+    scopes: Mapped[JsonTexts]
+    expires_at: Mapped[float | None]
+    revoked_at: Mapped[float | None]
+    last_used_at: Mapped[float | None]
+    rotated_from: Mapped[str | None] = mapped_column(ID)
+
+
 class Worker(Table):
     """A worker process and the time of its last heartbeat."""
 
     __tablename__ = "workers"
 
     name: Mapped[str] = mapped_column(String(200), primary_key=True)
-    tenant_id: Mapped[str] = mapped_column(String(64), default="default")
+    tenant_id: Mapped[str] = mapped_column(String(64), default=DEFAULT_TENANT)
     queues: Mapped[str] = mapped_column(String(100))  # comma-separated
     device: Mapped[str] = mapped_column(String(50))
     pid: Mapped[int]
@@ -362,7 +400,7 @@ class Lead(Table):
     __tablename__ = "leads"
 
     name: Mapped[str] = mapped_column(String(50), primary_key=True)
-    tenant_id: Mapped[str] = mapped_column(String(64), default="default")
+    tenant_id: Mapped[str] = mapped_column(String(64), default=DEFAULT_TENANT)
     owner: Mapped[str] = mapped_column(String(200))
     lease_until: Mapped[float]
     broker_epoch: Mapped[str | None] = mapped_column(String(64))

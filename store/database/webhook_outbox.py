@@ -23,6 +23,7 @@ from store.database.webhook_tables import Webhook, WebhookDelivery
 
 _ENDED = "jobs to notify of"  # key in `session.info`; a session lives for one transaction
 _EXPLANATIONS = frozenset({JobKind.COUNTERFACTUAL, JobKind.CLASS})
+_MAKERS = _EXPLANATIONS | {JobKind.PROBE, JobKind.TRAIN, JobKind.WITNESSES}
 _CLOCK = select(now())
 _INSERT = insert(WebhookDelivery)
 
@@ -69,11 +70,11 @@ def notify(session: Session, webhooks: Sequence[Webhook], ended: Sequence[Job]) 
 
 
 def subject_of(job: Job) -> str:
-    """What the webhook of a request refers to: it also holds for a retry of the job.
+    """What the webhook of a request refers to: what the job makes, so that retries count, too.
 
-    Predictions have no resource of their own.
+    Other jobs, such as predictions, only read their subject.
     """
-    return job.id if job.kind is JobKind.PREDICT else job.subject_id or job.id
+    return job.subject_id if job.kind in _MAKERS and job.subject_id else job.id
 
 
 def _rows(
@@ -88,7 +89,7 @@ def _rows(
                 continue
             if webhook.subject_id not in (None, subject_of(job)):
                 continue
-            event, data = _event(job, explanations.get(job.subject_id or ""))
+            event, data = _event(job, explanations.get(subject_of(job)))
             if webhook.events is not None and event not in webhook.events:
                 continue
             message = {"type": event, "timestamp": timestamp(job.finished_at or at), "data": data}

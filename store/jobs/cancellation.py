@@ -12,7 +12,7 @@ from store.jobs.job_events import append_state
 from store.jobs.submission import get, locked
 
 
-def cancel(session: Session, job_id: str, tenant: str = "default") -> Job:
+def cancel(session: Session, job_id: str, tenant: str) -> Job:
     """Ends a queued job at once and asks a running one to stop.
 
     A training that the job waited for continues: other jobs may need it. The job of a provisional

@@ -34,12 +34,14 @@ def append_states(session: Session, jobs: Sequence[Job]) -> None:
         session.connection().execute(_INSERT, rows)
 
 
-def events(session: Session, job_id: str, after: int = 0, limit: int = 100) -> list[JobEvent]:
+def events(
+    session: Session, job_id: str, after: int = 0, limit: int = 100, *, tenant: str
+) -> list[JobEvent]:
     """Events of one job with ids above `after`, oldest first."""
     return list(
         session.scalars(
             select(JobEvent)
-            .where(JobEvent.job_id == job_id, JobEvent.id > after)
+            .where(JobEvent.job_id == job_id, JobEvent.tenant_id == tenant, JobEvent.id > after)
             .order_by(JobEvent.id)
             .limit(limit)
         )

@@ -21,7 +21,7 @@ from store.jobs.job_events import append_states
 
 # The newest format of jobs that this program writes and reads. Raise it with a change that workers
 # of earlier versions would misread: a new kind, or a field that they must not ignore.
-JOB_FORMAT = 1
+JOB_FORMAT = 2
 
 _INSERT = insert(Job)  # built once: every submission runs it
 
@@ -52,7 +52,7 @@ class NewJob(TypedDict, total=False):
     retry_of: str | None
     seed: int
     priority: int
-    tenant: str
+    tenant: Required[str]
 
 
 def submit(session: Session, **new: Unpack[NewJob]) -> Job:
@@ -73,7 +73,7 @@ def submit_all(session: Session, several: Sequence[NewJob]) -> list[Job]:
     rows = [
         {
             "id": new.get("id") or new_id("job"),
-            "tenant_id": new.get("tenant", "default"),
+            "tenant_id": new["tenant"],
             "kind": new["kind"],
             "queue": new["kind"].queue,
             "format": JOB_FORMAT,
@@ -108,17 +108,17 @@ def submit_all(session: Session, several: Sequence[NewJob]) -> list[Job]:
     return jobs
 
 
-def get(session: Session, job_id: str, tenant: str = "default") -> Job:
+def get(session: Session, job_id: str, tenant: str) -> Job:
     return _found(session, job_id, tenant, lock=False)
 
 
-def get_all(session: Session, job_ids: Sequence[str], tenant: str = "default") -> dict[str, Job]:
+def get_all(session: Session, job_ids: Sequence[str], tenant: str) -> dict[str, Job]:
     """The jobs by id, in one query; unknown ids are left out."""
     found = session.scalars(select(Job).where(Job.id.in_(job_ids), Job.tenant_id == tenant))
     return {job.id: job for job in found}
 
 
-def locked(session: Session, job_id: str, tenant: str = "default") -> Job:
+def locked(session: Session, job_id: str, tenant: str) -> Job:
     """Reads the job and locks it until the transaction ends."""
     return _found(session, job_id, tenant, lock=True)
 
@@ -128,10 +128,10 @@ def page(
     cursor: str | None = None,
     limit: int = 50,
     *,
+    tenant: str,
     state: JobState | None = None,
     kind: JobKind | None = None,
     gnn_id: str | None = None,
-    tenant: str = "default",
 ) -> Page[Job]:
     query = select(Job).where(Job.tenant_id == tenant)
     if state is not None:

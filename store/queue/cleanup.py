@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-
-from sqlalchemy import select
-from sqlalchemy.orm import Session
+from collections.abc import Callable
 
 from store.artifacts.files import Artifacts
 from store.catalogue import idempotency
+from store.catalogue.artifact_uses import referenced
 from store.database.sessions import Database, read_clock
-from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job, WitnessSet
 from store.jobs import job_events, workers
 from store.webhooks import endpoints
 
@@ -38,7 +35,7 @@ def delete_unneeded(
     # List the files before reading the rows, so that no new reference is missed.
     old = [listed for listed in artifacts.listed() if _age(listed.modified_at) > min_age_seconds]
     with database.reading() as session:
-        needed = set(_referenced(session))
+        needed = {use.digest for use in referenced(session)}
     deleted = 0
     for listed in old:
         if should_stop():
@@ -49,23 +46,6 @@ def delete_unneeded(
             artifacts.delete(listed.digest)
             deleted += 1
     return deleted
-
-
-def _referenced(session: Session) -> Iterator[str]:
-    """Every digest that a row references."""
-    columns = (
-        Gnn.weights_digest,
-        Dataset.graphs_digest,
-        Denoiser.weights_digest,
-        WitnessSet.weights_digest,
-        Explanation.request_digest,
-        Explanation.result_digest,
-        Explanation.provisional_digest,
-        Job.request_digest,
-        Job.checkpoint["digest"].as_string(),
-    )
-    for column in columns:
-        yield from (digest for digest in session.scalars(select(column)) if digest)
 
 
 def _age(modified_at: float | None) -> float:

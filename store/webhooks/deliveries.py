@@ -149,18 +149,18 @@ def give_up_overdue(session: Session, retry_seconds: float) -> int:
     return len(session.scalars(overdue).all())
 
 
-def get(session: Session, delivery_id: str, tenant: str = "default") -> WebhookDelivery:
+def get(session: Session, delivery_id: str, tenant: str) -> WebhookDelivery:
     return _found(session, delivery_id, tenant, lock=False)
 
 
 def page(
     session: Session,
+    tenant: str,
     cursor: str | None = None,
     limit: int = 50,
     *,
     webhook_id: str | None = None,
     state: DeliveryState | None = None,
-    tenant: str = "default",
 ) -> Page[WebhookDelivery]:
     query = select(WebhookDelivery).where(WebhookDelivery.tenant_id == tenant)
     if webhook_id is not None:
@@ -170,7 +170,7 @@ def page(
     return page_of(session, query, WebhookDelivery, cursor, limit)
 
 
-def redeliver(session: Session, delivery_id: str, tenant: str = "default") -> WebhookDelivery:
+def redeliver(session: Session, delivery_id: str, tenant: str) -> WebhookDelivery:
     """Sends a notification again, with the same id; also one that was delivered."""
     delivery = _found(session, delivery_id, tenant, lock=True)
     webhook = session.get(Webhook, delivery.webhook_id)

@@ -38,13 +38,22 @@ def new_secret() -> str:
     return SECRET_PREFIX + base64.b64encode(random).decode()
 
 
+def is_secret(text: str) -> bool:
+    """Whether it is a secret of Standard Webhooks: 24 to 64 bytes in base64, with the prefix."""
+    try:
+        decoded = base64.b64decode(text.removeprefix(SECRET_PREFIX), validate=True)
+    except ValueError:
+        return False
+    return text.startswith(SECRET_PREFIX) and 24 <= len(decoded) <= 64
+
+
 def create(
     session: Session,
     *,
+    tenant: str,
     url: str,
     events: Sequence[WebhookEvent] | None = None,
     description: str | None = None,
-    tenant: str = "default",
 ) -> Webhook:
     webhook = Webhook(
         id=new_id("whk"),
@@ -90,9 +99,7 @@ def add_all(session: Session, requested: Sequence[tuple[RequestWebhook, Job]]) -
             webhook_outbox.notify(session, [session.get_one(Webhook, row["id"])], [job])
 
 
-def get(
-    session: Session, webhook_id: str, tenant: str = "default", *, lock: bool = False
-) -> Webhook:
+def get(session: Session, webhook_id: str, tenant: str, *, lock: bool = False) -> Webhook:
     """A registered webhook."""
     query = select(Webhook).where(Webhook.id == webhook_id, *_registered(tenant))
     if lock:
@@ -104,7 +111,7 @@ def get(
 
 
 def page(
-    session: Session, cursor: str | None = None, limit: int = 50, tenant: str = "default"
+    session: Session, tenant: str, cursor: str | None = None, limit: int = 50
 ) -> Page[Webhook]:
     return page_of(session, select(Webhook).where(*_registered(tenant)), Webhook, cursor, limit)
 
@@ -120,7 +127,7 @@ def set_url(webhook: Webhook, url: str) -> None:
     webhook.paused_until = None
 
 
-def rotate(session: Session, webhook_id: str, tenant: str = "default") -> Webhook:
+def rotate(session: Session, webhook_id: str, tenant: str) -> Webhook:
     """Gives the webhook a new secret; for a while the old one signs, too."""
     webhook = get(session, webhook_id, tenant, lock=True)
     webhook.previous_secret = webhook.secret
@@ -130,7 +137,7 @@ def rotate(session: Session, webhook_id: str, tenant: str = "default") -> Webhoo
     return webhook
 
 
-def remove(session: Session, webhook_id: str, tenant: str = "default") -> None:
+def remove(session: Session, webhook_id: str, tenant: str) -> None:
     """Deletes the webhook with its deliveries, also those that were not sent yet."""
     webhook = get(session, webhook_id, tenant, lock=True)
     session.execute(delete(WebhookDelivery).where(WebhookDelivery.webhook_id == webhook.id))

@@ -14,6 +14,7 @@ import psutil
 import pytest
 from sqlalchemy import func, select
 
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from store import jobs
 from store.database.tables import Job
 from store.jobs import EventType, JobState
@@ -106,7 +107,7 @@ def test_no_job_is_lost_or_committed_twice(
         total = session.scalar(select(func.count()).select_from(Job))
         assert total == len(submissions) + 1  # and a probe
         for job_id in submitted:
-            events = jobs.events(session, job_id, limit=100_000)
+            events = jobs.events(session, job_id, limit=100_000, tenant=DEFAULT_TENANT)
             states = [event.data for event in events if event.type is EventType.STATE]
             assert [state["state"] for state in states].count("succeeded") == 1, (job_id, states)
             assert states[-1]["state"] == "succeeded", (job_id, states)

@@ -7,6 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from service.http.waiting import JobWatcher
 from store import jobs
 from store.jobs import JobKind
@@ -58,7 +59,7 @@ def test_a_broker_outage_does_not_block_and_ends_when_the_broker_returns(stack: 
 def test_a_waiter_is_notified_before_the_next_poll(stack: Stack) -> None:
     sender = JobNotifications(stack.broker.url)
     with stack.store.database.transaction() as session:
-        job_id = jobs.submit(session, kind=JobKind.PREDICT).id
+        job_id = jobs.submit(session, kind=JobKind.PREDICT, tenant=DEFAULT_TENANT).id
     watch = JobWatcher(stack.store.database, JobNotifications(stack.broker.url), poll_seconds=30.0)
 
     async def wait() -> float:

@@ -29,6 +29,7 @@ from sqlalchemy.types import TypeEngine
 import store.database.migrations
 from d4explain.contracts.gnn_spec import parse_spec
 from d4explain.contracts.job_states import JobKind, JobState
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from store import jobs
 from store.catalogue import datasets, explanations, gnn_labels, gnns
 from store.database import job_totals, schema
@@ -117,19 +118,22 @@ def test_gnns_of_the_first_schema_become_versions_of_their_names(first_schema: D
         assert compare_metadata(context, Table.metadata) == []
     with first_schema.transaction() as session:
         found = {
-            reference: gnns.find(session, reference).id
+            reference: gnns.find(session, reference, tenant=DEFAULT_TENANT).id
             for reference in ("motifs@1", "motifs@2", "motifs", "others@1")
         }
         assert found == {
             **{"motifs@1": "gnn_a", "motifs@2": "gnn_b"},
             **{"motifs": "gnn_b", "others@1": "gnn_c"},
         }
-        assert [datasets.find(session, reference).id for reference in ("s@1", "s@2", "s")] == [
+        assert [
+            datasets.find(session, reference, tenant=DEFAULT_TENANT).id
+            for reference in ("s@1", "s@2", "s")
+        ] == [
             "set_1",
             "set_0",
             "set_0",
         ]
-        old = gnns.get(session, "gnn_a")
+        old = gnns.get(session, "gnn_a", tenant=DEFAULT_TENANT)
         assert (old.tags, old.description, old.report) == ({}, None, None)
         assert gnns.content_hash(parse_spec(old.spec), "2" * 64) == (
             gnns.content_hash(SPEC, "2" * 64)
@@ -138,23 +142,27 @@ def test_gnns_of_the_first_schema_become_versions_of_their_names(first_schema: D
             (JobKind.PROBE, JobState.SUCCEEDED): 1,
             (JobKind.CLASS, JobState.SUCCEEDED): 1,
         }
-        assert jobs.get(session, "job_2").kind is JobKind.CLASS
-        assert explanations.get(session, "exp_1").denoiser_id == "den_1"
+        assert jobs.get(session, "job_2", tenant=DEFAULT_TENANT).kind is JobKind.CLASS
+        assert explanations.get(session, "exp_1", tenant=DEFAULT_TENANT).denoiser_id == "den_1"
         insert(
             session.connection(),
             "explanations",
             {**EXPLANATION, "id": "exp_2", "denoiser_id": None},
         )
-        assert explanations.get(session, "exp_2").denoiser_id is None
-        assert explanations.get(session, "exp_2").witness_set_id is None
-        assert jobs.get(session, "job_2").also_waiting_for is None
-        new, _ = gnns.create(session, name="motifs", spec=SPEC, weights_digest="3" * 64)
+        assert explanations.get(session, "exp_2", tenant=DEFAULT_TENANT).denoiser_id is None
+        assert explanations.get(session, "exp_2", tenant=DEFAULT_TENANT).witness_set_id is None
+        assert jobs.get(session, "job_2", tenant=DEFAULT_TENANT).also_waiting_for is None
+        new, _ = gnns.create(
+            session, name="motifs", spec=SPEC, weights_digest="3" * 64, tenant=DEFAULT_TENANT
+        )
         assert new.version == 3
         gnn_labels.set_alias(session, "production", old)
-        gnns.delete(session, "gnn_b")
+        gnns.delete(session, "gnn_b", tenant=DEFAULT_TENANT)
     with first_schema.reading() as session:
-        assert gnns.find(session, "motifs@production").id == "gnn_a"
-        assert gnns.find(session, "motifs").id == "gnn_a"  # version 3 is not probed yet
+        assert gnns.find(session, "motifs@production", tenant=DEFAULT_TENANT).id == "gnn_a"
+        assert (
+            gnns.find(session, "motifs", tenant=DEFAULT_TENANT).id == "gnn_a"
+        )  # version 3 is not probed yet
 
 
 def test_provisional_answers_are_added_and_removed_in_place(first_schema: Database) -> None:
@@ -168,8 +176,8 @@ def test_provisional_answers_are_added_and_removed_in_place(first_schema: Databa
 
     first_schema.migrate()
     with first_schema.transaction() as session:
-        row = explanations.get(session, "exp_old")
-        job = jobs.get(session, "job_old")
+        row = explanations.get(session, "exp_old", tenant=DEFAULT_TENANT)
+        job = jobs.get(session, "job_old", tenant=DEFAULT_TENANT)
         assert (row.provisional_job_id, row.provisional_digest) == (None, None)
         assert (job.waiting_for_provisional, job.estimated_seconds) == (None, None)
         assert explanations.state_of(row, job, None) is JobState.SUCCEEDED
@@ -178,7 +186,7 @@ def test_provisional_answers_are_added_and_removed_in_place(first_schema: Databa
         claim = claim_job(session, str(new.provisional_job_id))
         explanations.finish_provisional(session, claim, result_digest="9" * 64, summary={})
         jobs.succeed(session, claim)
-        again = jobs.get(session, final.id)
+        again = jobs.get(session, final.id, tenant=DEFAULT_TENANT)
         assert (again.waiting_for_provisional, again.is_blocked) == (None, True)
 
     migrate(first_schema, command.downgrade, "0008")
@@ -194,8 +202,8 @@ def test_provisional_answers_are_added_and_removed_in_place(first_schema: Databa
     assert "answer" not in told
     first_schema.migrate()
     with first_schema.reading() as session:
-        assert explanations.get(session, "exp_old").result_digest == "8" * 64
-        assert explanations.get(session, new.id).provisional_digest is None
+        assert explanations.get(session, "exp_old", tenant=DEFAULT_TENANT).result_digest == "8" * 64
+        assert explanations.get(session, new.id, tenant=DEFAULT_TENANT).provisional_digest is None
 
 
 @pytest.fixture(params=["SQLite", "PostgreSQL"])

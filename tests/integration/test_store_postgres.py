@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from random import Random
 from typing import TypeVar
 
 import pytest
@@ -16,6 +17,8 @@ from sqlalchemy import Executable, func, select, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
+from d4explain.contracts.scopes import DEFAULT_TENANT
+from d4explain.contracts.webhooks import DeliveryState
 from store import jobs
 from store.artifacts.files import Artifacts
 from store.catalogue import (
@@ -34,6 +37,8 @@ from store.errors import Conflict, NotFound
 from store.jobs import Claim, Job, JobKind, JobState, workers
 from store.queue import leader_election
 from store.queue.cleanup import delete_unneeded
+from store.webhooks import deliveries, endpoints
+from store.webhooks.deliveries import AttemptResult, Full
 from tests.store_rows import (
     SPEC,
     claim_job,
@@ -84,8 +89,10 @@ def reference_set(session: Session) -> Dataset:
 def explanation_of(
     session: Session, gnn_id: str, dataset_id: str, *, judged: bool = False
 ) -> tuple[Explanation, Job]:
-    gnn = gnns.require_ready(session, gnn_id)
-    return create_explanation(session, gnn, datasets.get(session, dataset_id), judged=judged)
+    gnn = gnns.require_ready(session, gnn_id, tenant=DEFAULT_TENANT)
+    return create_explanation(
+        session, gnn, datasets.get(session, dataset_id, tenant=DEFAULT_TENANT), judged=judged
+    )
 
 
 def test_concurrent_registrations_get_different_versions(database: Database) -> None:
@@ -93,7 +100,9 @@ def test_concurrent_registrations_get_different_versions(database: Database) -> 
 
     def register(_: int) -> int:
         with database.transaction() as session:
-            gnn, _ = gnns.create(session, name=name, spec=SPEC, weights_digest="1" * 64)
+            gnn, _ = gnns.create(
+                session, name=name, spec=SPEC, weights_digest="1" * 64, tenant=DEFAULT_TENANT
+            )
             return gnn.version
 
     assert sorted(run_concurrently(8, register)) == list(range(1, 9))
@@ -105,7 +114,9 @@ def test_concurrent_requests_set_an_alias_once(database: Database) -> None:
 
     def set_alias(_: int) -> None:
         with database.transaction() as session:
-            gnn_labels.set_alias(session, "production", gnns.require_ready(session, gnn.id))
+            gnn_labels.set_alias(
+                session, "production", gnns.require_ready(session, gnn.id, tenant=DEFAULT_TENANT)
+            )
 
     run_concurrently(8, set_alias)
     with database.reading() as session:
@@ -127,7 +138,7 @@ def test_the_clock_advances_within_a_transaction(database: Database) -> None:
 
 def test_only_one_of_many_concurrent_claims_succeeds(database: Database) -> None:
     with database.transaction() as session:
-        job = jobs.submit(session, kind=JobKind.PREDICT)
+        job = jobs.submit(session, kind=JobKind.PREDICT, tenant=DEFAULT_TENANT)
 
     def claim(number: int) -> int | None:
         with database.transaction() as session:
@@ -140,7 +151,12 @@ def test_only_one_of_many_concurrent_claims_succeeds(database: Database) -> None
 def test_a_job_is_claimed_or_reserved_by_one_worker(database: Database) -> None:
     with database.transaction() as session:
         ids = [
-            jobs.submit(session, kind=JobKind.COUNTERFACTUAL, denoiser_id="den_together").id
+            jobs.submit(
+                session,
+                kind=JobKind.COUNTERFACTUAL,
+                denoiser_id="den_together",
+                tenant=DEFAULT_TENANT,
+            ).id
             for _ in range(30)
         ]
 
@@ -162,9 +178,16 @@ def test_a_job_is_claimed_or_reserved_by_one_worker(database: Database) -> None:
 
 def test_heartbeats_and_writes_of_several_jobs_do_not_deadlock(database: Database) -> None:
     with database.transaction() as session:
-        first = jobs.submit(session, kind=JobKind.COUNTERFACTUAL, denoiser_id="den_locked").id
+        first = jobs.submit(
+            session, kind=JobKind.COUNTERFACTUAL, denoiser_id="den_locked", tenant=DEFAULT_TENANT
+        ).id
         for _ in range(20):
-            jobs.submit(session, kind=JobKind.COUNTERFACTUAL, denoiser_id="den_locked")
+            jobs.submit(
+                session,
+                kind=JobKind.COUNTERFACTUAL,
+                denoiser_id="den_locked",
+                tenant=DEFAULT_TENANT,
+            )
         claim = jobs.claim(session, first, "worker", 60)
         assert claim is not None
         reserved = jobs.reserve_matching(session, claim, 60, 20)
@@ -186,7 +209,9 @@ def test_heartbeats_and_writes_of_several_jobs_do_not_deadlock(database: Databas
 
 def test_concurrent_dispatchers_announce_each_job_once(database: Database) -> None:
     with database.transaction() as session:
-        ids = {jobs.submit(session, kind=JobKind.PREDICT).id for _ in range(20)}
+        ids = {
+            jobs.submit(session, kind=JobKind.PREDICT, tenant=DEFAULT_TENANT).id for _ in range(20)
+        }
 
     def announce(_: int) -> list[str]:
         with database.transaction() as session:
@@ -200,7 +225,9 @@ def test_concurrent_dispatchers_announce_each_job_once(database: Database) -> No
 
 def test_abandoned_jobs_are_reaped_once(database: Database) -> None:
     with database.transaction() as session:
-        ids = [jobs.submit(session, kind=JobKind.PREDICT).id for _ in range(10)]
+        ids = [
+            jobs.submit(session, kind=JobKind.PREDICT, tenant=DEFAULT_TENANT).id for _ in range(10)
+        ]
         for job_id in ids:
             jobs.claim(session, job_id, "worker", -1)
 
@@ -257,9 +284,9 @@ def test_no_job_waits_for_a_finished_training(database: Database, succeeds: bool
         created_ids = [job_id for job_id in run_concurrently(4, act) if job_id]
         with database.reading() as session:
             for job_id in created_ids:
-                job = jobs.get(session, job_id)
+                job = jobs.get(session, job_id, tenant=DEFAULT_TENANT)
                 if job.waiting_for is not None:  # it waits only for an unfinished training
-                    training = jobs.get(session, job.waiting_for)
+                    training = jobs.get(session, job.waiting_for, tenant=DEFAULT_TENANT)
                     assert not training.state.is_terminal
                     assert not succeeds
             open_trainings = select(func.count()).where(
@@ -308,13 +335,13 @@ def test_trainings_that_end_at_once_release_every_explanation(
         created = [first.id, *(job_id for job_id in run_concurrently(5, act) if job_id)]
         with database.reading() as session:
             for job_id in created:
-                job = jobs.get(session, job_id)
+                job = jobs.get(session, job_id, tenant=DEFAULT_TENANT)
                 assert (job.state, job.waiting_for) == (JobState.QUEUED, None)
                 if job.also_waiting_for is not None:  # submitted after the witnesses failed
                     assert not witnesses_succeed
-                    awaited = jobs.get(session, job.also_waiting_for)
+                    awaited = jobs.get(session, job.also_waiting_for, tenant=DEFAULT_TENANT)
                     assert (awaited.kind, awaited.state) == (JobKind.WITNESSES, JobState.QUEUED)
-            assert not jobs.get(session, first.id).is_blocked
+            assert not jobs.get(session, first.id, tenant=DEFAULT_TENANT).is_blocked
 
 
 @pytest.mark.parametrize("training_succeeds", [True, False])
@@ -349,9 +376,9 @@ def test_a_training_and_a_provisional_job_that_end_at_once_leave_nothing_waiting
         run_concurrently(4, act)
         with database.reading() as session:
             for row, job in created:
-                final = jobs.get(session, job.id)
-                explanation = explanations.get(session, row.id)
-                provisional = jobs.get(session, str(row.provisional_job_id))
+                final = jobs.get(session, job.id, tenant=DEFAULT_TENANT)
+                explanation = explanations.get(session, row.id, tenant=DEFAULT_TENANT)
+                provisional = jobs.get(session, str(row.provisional_job_id), tenant=DEFAULT_TENANT)
                 assert not final.is_blocked
                 assert final.state is (JobState.QUEUED if training_succeeds else JobState.FAILED)
                 state = explanations.state_of(explanation, final, provisional)
@@ -368,15 +395,17 @@ def test_a_provisional_answer_and_a_cancellation_do_not_deadlock(database: Datab
         def act(number: int, claim: Claim = claim, job_id: str = final.id) -> None:
             with database.transaction() as session:
                 if number == 0:
-                    jobs.cancel(session, job_id)
+                    jobs.cancel(session, job_id, tenant=DEFAULT_TENANT)
                     return
                 explanations.finish_provisional(session, claim, result_digest="7" * 64, summary={})
                 jobs.succeed(session, claim)
 
         run_concurrently(2, act)
         with database.reading() as session:
-            assert jobs.get(session, final.id).state is JobState.CANCELED
-            assert jobs.get(session, claim.job_id).state is JobState.SUCCEEDED
+            assert jobs.get(session, final.id, tenant=DEFAULT_TENANT).state is JobState.CANCELED
+            assert (
+                jobs.get(session, claim.job_id, tenant=DEFAULT_TENANT).state is JobState.SUCCEEDED
+            )
 
 
 def test_a_gnn_is_either_deleted_or_used(database: Database) -> None:
@@ -388,7 +417,7 @@ def test_a_gnn_is_either_deleted_or_used(database: Database) -> None:
             try:
                 with database.transaction() as session:
                     if number == 0:
-                        gnns.delete(session, gnn_id)
+                        gnns.delete(session, gnn_id, tenant=DEFAULT_TENANT)
                         return "deleted"
                     explanation_of(session, gnn_id, dataset_id)
                     return "created"
@@ -401,14 +430,17 @@ def test_a_gnn_is_either_deleted_or_used(database: Database) -> None:
 
 def test_concurrent_requests_with_one_key_create_one_job(database: Database) -> None:
     key = secrets.token_hex(8)
-    request = {"key": key, "body_sha256": "a" * 64, "route": "POST /v1/x"}
+    request = {
+        **{"key": key, "body_sha256": "a" * 64, "route": "POST /v1/x"},
+        "tenant": DEFAULT_TENANT,
+    }
 
     def submit(_: int) -> str:
         with database.transaction() as session:
             known = idempotency.find(session, **request)
             if known is not None:
                 return known
-            job = jobs.submit(session, kind=JobKind.PREDICT, subject_id=key)
+            job = jobs.submit(session, kind=JobKind.PREDICT, subject_id=key, tenant=DEFAULT_TENANT)
             return idempotency.remember(session, **request, resource=job.id)
 
     answers = run_concurrently(8, submit)
@@ -423,7 +455,12 @@ def test_concurrent_requests_store_a_key_once(database: Database) -> None:
     def remember(number: int) -> str:
         with database.transaction() as session:
             return idempotency.remember(
-                session, key=key, body_sha256="a" * 64, route="r", resource=f"job {number}"
+                session,
+                key=key,
+                body_sha256="a" * 64,
+                route="r",
+                resource=f"job {number}",
+                tenant=DEFAULT_TENANT,
             )
 
     assert len(set(run_concurrently(6, remember))) == 1
@@ -453,7 +490,9 @@ def test_concurrent_heartbeats_of_a_worker_succeed(database: Database) -> None:
 
 def test_event_ids_of_a_job_follow_the_order_of_the_writes(database: Database) -> None:
     with database.transaction() as session:
-        claim = claim_job(session, jobs.submit(session, kind=JobKind.PREDICT).id)
+        claim = claim_job(
+            session, jobs.submit(session, kind=JobKind.PREDICT, tenant=DEFAULT_TENANT).id
+        )
 
     def progress(number: int) -> None:
         with database.transaction() as session:
@@ -461,17 +500,19 @@ def test_event_ids_of_a_job_follow_the_order_of_the_writes(database: Database) -
 
     run_concurrently(6, progress)
     with database.reading() as session:
-        last = jobs.events(session, claim.job_id)[-1]
-        assert jobs.get(session, claim.job_id).progress == last.data
+        last = jobs.events(session, claim.job_id, tenant=DEFAULT_TENANT)[-1]
+        assert jobs.get(session, claim.job_id, tenant=DEFAULT_TENANT).progress == last.data
 
 
 def test_nul_characters_and_nan_are_replaced(database: Database) -> None:
     with database.transaction() as session:
-        claim = claim_job(session, jobs.submit(session, kind=JobKind.PREDICT).id)
+        claim = claim_job(
+            session, jobs.submit(session, kind=JobKind.PREDICT, tenant=DEFAULT_TENANT).id
+        )
         jobs.record_progress(session, claim, {"loss": float("nan")})
         jobs.fail(session, claim, "Error", "a\0b €", retryable=False)
     with database.reading() as session:
-        job = jobs.get(session, claim.job_id)
+        job = jobs.get(session, claim.job_id, tenant=DEFAULT_TENANT)
     assert job.progress == {"loss": None}
     assert job.error is not None
     assert job.error["message"] == "a�b €"
@@ -482,12 +523,12 @@ def test_pages_and_deletion(database: Database, tmp_path_factory: pytest.TempPat
         gnn_id, dataset_id = ready_gnn(session).id, reference_set(session).id
         _, job = explanation_of(session, gnn_id, dataset_id)
         assert job.waiting_for is not None
-        jobs.cancel(session, job.waiting_for)
-        gnns.delete(session, gnn_id)
-        datasets.delete(session, dataset_id)
+        jobs.cancel(session, job.waiting_for, tenant=DEFAULT_TENANT)
+        gnns.delete(session, gnn_id, tenant=DEFAULT_TENANT)
+        datasets.delete(session, dataset_id, tenant=DEFAULT_TENANT)
         assert session.scalars(select(Denoiser).where(Denoiser.gnn_id == gnn_id)).all() == []
-        first = jobs.page(session, None, 1)
-        second = jobs.page(session, first.next_cursor, 1)
+        first = jobs.page(session, None, 1, tenant=DEFAULT_TENANT)
+        second = jobs.page(session, first.next_cursor, 1, tenant=DEFAULT_TENANT)
         assert first.items[0].created_at >= second.items[0].created_at
         assert first.items[0].id != second.items[0].id
     artifacts = Artifacts(str(tmp_path_factory.mktemp("artifacts")))
@@ -500,24 +541,29 @@ def test_a_read_sees_one_snapshot(database: Database) -> None:
     with database.transaction() as session:
         gnn, dataset = ready_gnn(session), reference_set(session)
         explanation, _ = explanation_of(session, gnn.id, dataset.id)
-        training = denoisers.get(session, explanation.denoiser_id).job_id
+        training = denoisers.get(session, explanation.denoiser_id, tenant=DEFAULT_TENANT).job_id
         trained = claim_job(session, training)
         denoisers.finish(session, trained, weights_digest="7" * 64, shape={}, metrics={})
         jobs.succeed(session, trained)
 
     with database.reading() as session:
-        before = explanations.get(session, explanation.id)
+        before = explanations.get(session, explanation.id, tenant=DEFAULT_TENANT)
         assert before.result_digest is None
         with database.transaction() as writer:
             claim = claim_job(writer, explanation.job_id)
             explanations.finish(writer, claim, result_digest="8" * 64)
             jobs.succeed(writer, claim)
-        job = jobs.get(session, explanation.job_id)
+        job = jobs.get(session, explanation.job_id, tenant=DEFAULT_TENANT)
         assert job.state is JobState.QUEUED
 
     with database.reading() as session:
-        assert explanations.get(session, explanation.id).result_digest == "8" * 64
-        assert jobs.get(session, explanation.job_id).state is JobState.SUCCEEDED
+        assert (
+            explanations.get(session, explanation.id, tenant=DEFAULT_TENANT).result_digest
+            == "8" * 64
+        )
+        assert (
+            jobs.get(session, explanation.job_id, tenant=DEFAULT_TENANT).state is JobState.SUCCEEDED
+        )
 
 
 @pytest.mark.parametrize(
@@ -544,7 +590,7 @@ def test_concurrent_endings_are_counted(database: Database) -> None:
     def end_some(number: int) -> None:
         for _ in range(5):
             with database.transaction() as session:
-                ids = [jobs.submit(session, kind=kind).id for kind in kinds]
+                ids = [jobs.submit(session, kind=kind, tenant=DEFAULT_TENANT).id for kind in kinds]
                 claims = [claim_job(session, job_id) for job_id in ids]
                 if number % 2:
                     claims.reverse()
@@ -558,3 +604,44 @@ def test_concurrent_endings_are_counted(database: Database) -> None:
     assert {key: count for key, count in new.items() if count} == {
         (kind, state): 20 for kind in kinds for state in (JobState.SUCCEEDED, JobState.FAILED)
     }
+
+
+def test_each_delivery_is_claimed_by_one_worker(database: Database) -> None:
+    """Eight workers claim and record at once; each notification is delivered exactly once."""
+    tenant = "deliveries"
+    with database.transaction() as session:
+        for number in range(3):
+            endpoints.create(session, tenant=tenant, url=f"https://hooks.example.org/{number}")
+        ended = [jobs.submit(session, kind=JobKind.PREDICT, tenant=tenant).id for _ in range(40)]
+    for start in range(0, 40, 10):  # ends of jobs, in transactions of their own
+        with database.transaction() as session:
+            for job_id in ended[start : start + 10]:
+                jobs.cancel(session, job_id, tenant)
+
+    def work(number: int) -> list[str]:
+        mine: list[str] = []
+        results: list[AttemptResult] = []
+        while True:
+            with database.transaction() as session:
+                deliveries.record(session, results, retry_seconds=60, rng=Random(number))
+                claimed = deliveries.claim(
+                    session,
+                    places=4,
+                    full=Full(["nobody"], [("nobody", "nothing")]),
+                    take_place=lambda *_: True,
+                    lease_seconds=30,
+                )
+            if not claimed:
+                return mine
+            results = [AttemptResult(one, 0.1, 204, None) for one in claimed]
+            mine += [one.id for one in claimed]
+
+    found = [id_ for ids in run_concurrently(8, work) for id_ in ids]
+    assert len(found) == len(set(found)) == 120
+    with database.reading() as session:
+        assert not deliveries.is_anything_due(session, Full())
+        pages = [
+            deliveries.page(session, tenant, limit=200, state=state).items
+            for state in DeliveryState
+        ]
+    assert [len(items) for items in pages] == [0, 120, 0]

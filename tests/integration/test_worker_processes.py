@@ -29,6 +29,7 @@ from d4explain.contracts.requests import (
     DenoiserConfig,
     PredictionRequest,
 )
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from models.diffusion.recipes import Objective, recipe_for
 from models.training.trainer import Trainer
 from store import jobs
@@ -78,7 +79,11 @@ class World:
         with self.stack.store.database.transaction() as session:
             return [
                 jobs.submit(
-                    session, kind=JobKind.PREDICT, gnn_id=self.gnn.id, request_digest=digest
+                    session,
+                    kind=JobKind.PREDICT,
+                    gnn_id=self.gnn.id,
+                    request_digest=digest,
+                    tenant=DEFAULT_TENANT,
                 ).id
                 for _ in range(count)
             ]
@@ -103,12 +108,12 @@ class World:
 
     def job(self, job_id: str) -> Job:
         with self.stack.store.database.reading() as session:
-            return jobs.get(session, job_id)
+            return jobs.get(session, job_id, tenant=DEFAULT_TENANT)
 
     def states(self, job_id: str) -> list[tuple[str, int]]:
         """Every state of the job, with the number of its attempt."""
         with self.stack.store.database.reading() as session:
-            events = jobs.events(session, job_id, limit=10_000)
+            events = jobs.events(session, job_id, limit=10_000, tenant=DEFAULT_TENANT)
         return [
             (event.data["state"], event.data["attempt"])
             for event in events
@@ -118,7 +123,7 @@ class World:
     def first_step_of_run(self, job_id: str, run: int) -> int | None:
         """The first progress after the job was started for the `run`-th time; None if not yet."""
         with self.stack.store.database.reading() as session:
-            events = jobs.events(session, job_id, limit=10_000)
+            events = jobs.events(session, job_id, limit=10_000, tenant=DEFAULT_TENANT)
         starts = 0
         for event in events:
             if event.type is EventType.STATE:
@@ -178,6 +183,7 @@ def world(stack: Stack, edge_counter: EdgeCounter) -> World:
             name="edge counter",
             spec=spec,
             weights_digest=stack.store.artifacts.put(edge_counter.weights),
+            tenant=DEFAULT_TENANT,
         )
         dataset = datasets.create(
             session,
@@ -190,6 +196,7 @@ def world(stack: Stack, edge_counter: EdgeCounter) -> World:
             max_nodes=figures.max_nodes,
             mean_nodes=figures.mean_nodes,
             mean_edges=figures.mean_edges,
+            tenant=DEFAULT_TENANT,
         )
     return World(stack, gnn, dataset, measured_speed(graphs))
 
@@ -261,8 +268,10 @@ def test_a_waiting_explanation_is_released_by_its_training(stack: Stack, world: 
     world.wait_for(training.id, JobState.SUCCEEDED)
     world.wait_for(waiting.id, JobState.SUCCEEDED)
     with stack.store.database.reading() as session:
-        assert denoisers.get(session, denoiser.id).state is TrainingState.READY
-        digest = explanations.get(session, explanation.id).result_digest
+        assert (
+            denoisers.get(session, denoiser.id, tenant=DEFAULT_TENANT).state is TrainingState.READY
+        )
+        digest = explanations.get(session, explanation.id, tenant=DEFAULT_TENANT).result_digest
     assert digest is not None
     result = CounterfactualResult.model_validate_json(stack.store.artifacts.get(digest))
     assert result.answers[0].found
@@ -281,9 +290,9 @@ def test_queued_and_running_jobs_are_canceled(stack: Stack, world: World) -> Non
         world.wait_for(job_id, JobState.RUNNING)
     queued = world.train()  # both workers are busy
     with stack.store.database.transaction() as session:
-        assert jobs.cancel(session, queued).state is JobState.CANCELED
+        assert jobs.cancel(session, queued, tenant=DEFAULT_TENANT).state is JobState.CANCELED
         for job_id in running:
-            jobs.cancel(session, job_id)
+            jobs.cancel(session, job_id, tenant=DEFAULT_TENANT)
     for job_id in running:
         assert world.wait_for(job_id, JobState.CANCELED) < 3
     world.wait_for(world.predict(1)[0], JobState.SUCCEEDED)  # the workers are free again
@@ -379,7 +388,7 @@ def trained(stack: Stack, world: World) -> Denoiser:
     training = world.train(1, "counterfactual")
     world.wait_for(training, JobState.SUCCEEDED)
     with stack.store.database.reading() as session:
-        return denoisers.get(session, world.job(training).denoiser_id or "")
+        return denoisers.get(session, world.job(training).denoiser_id or "", tenant=DEFAULT_TENANT)
 
 
 def test_reserved_jobs_survive_their_worker(stack: Stack, world: World) -> None:
@@ -471,5 +480,7 @@ def test_another_worker_resumes_from_the_checkpoint_of_a_killed_one(
         ("succeeded", 3),
     ]
     with stack.store.database.reading() as session:
-        denoiser = denoisers.get(session, world.job(job_id).denoiser_id or "")
+        denoiser = denoisers.get(
+            session, world.job(job_id).denoiser_id or "", tenant=DEFAULT_TENANT
+        )
     assert denoiser.state is TrainingState.READY

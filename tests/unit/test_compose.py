@@ -72,6 +72,17 @@ def test_one_process_migrates_before_all_others_start() -> None:
         assert waited_for["migrate"] == {"condition": "service_completed_successfully"}, name
 
 
+def test_the_first_key_is_made_before_the_api_starts() -> None:
+    """Without a key, the API refuses to listen on an address that other machines reach."""
+    first_key = SERVICES["first-key"]
+    assert first_key["command"] == ["python", "-m", "store", "keys", "ensure"]
+    assert first_key["restart"] == "no"
+    waited_for = SERVICES["api"]["depends_on"]
+    assert waited_for["first-key"] == {"condition": "service_completed_successfully"}
+    holders = [name for name, one in SERVICES.items() if "D4_API_KEY" in one.get("environment", ())]
+    assert holders == ["first-key"]
+
+
 def test_the_example_of_env_names_every_variable() -> None:
     example = dict(re.findall(r"^(\w+)=(.*)$", (ROOT / ".env.example").read_text(), re.MULTILINE))
     asked = {name: (kind, text) for name, kind, text in VARIABLE.findall(COMPOSE)}

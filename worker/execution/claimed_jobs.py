@@ -6,8 +6,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 
 from store import jobs
+from store.errors import ArtifactsUnavailable
 from store.jobs import Claim
 from store.store import Store
 from worker.execution.control import Control, StopReason
@@ -110,11 +112,12 @@ class CheckpointKeeper:
         digest = self._store.artifacts.put(data)
         with self._store.database.transaction() as session:
             jobs.record_checkpoint(session, self._claim, digest, step)
-        if self._newest is not None and self._newest != digest:
-            self._store.artifacts.delete(self._newest)
+        if self._newest != digest:
+            self.drop()
         self._newest = digest
 
     def drop(self) -> None:
-        """Called after success: nobody will resume the job."""
+        """Called after success too: nobody will resume the job."""
         if self._newest is not None:
-            self._store.artifacts.delete(self._newest)
+            with suppress(ArtifactsUnavailable):  # the hourly cleanup deletes it later
+                self._store.artifacts.delete(self._newest)

@@ -10,11 +10,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from d4explain.contracts.errors import DomainError
 from d4explain.gnn.errors import RefusedError
 from store.artifacts.disk_space import is_disk_full
-from store.errors import ArtifactCorrupt, ArtifactMissing
+from store.errors import ArtifactCorrupt, ArtifactMissing, ArtifactsUnavailable
 
 DISK_FULL = "disk_full"
+ARTIFACTS_UNAVAILABLE = "artifacts_unavailable"
 # The same input may succeed later or on another worker: memory, disk, network, device.
 _TRANSIENT = (MemoryError, OSError, SQLAlchemyError, torch.OutOfMemoryError, torch.AcceleratorError)
+_ARTIFACT_ERRORS = (ArtifactCorrupt, ArtifactMissing, ArtifactsUnavailable)
 # The request cannot be fulfilled; these errors carry messages for users.
 _USER_ERRORS = (RefusedError, DomainError)
 
@@ -33,8 +35,9 @@ def failure_of(error: Exception) -> Failure:
         return Failure("out_of_memory", "The job needs more memory than this worker has.", True)
     if is_disk_full(error):
         return Failure(DISK_FULL, "The disk is full: the job could not store its data.", True)
-    if isinstance(error, ArtifactMissing | ArtifactCorrupt):
-        return Failure("artifact", str(error), True)
+    if isinstance(error, _ARTIFACT_ERRORS):
+        kind = ARTIFACTS_UNAVAILABLE if isinstance(error, ArtifactsUnavailable) else "artifact"
+        return Failure(kind, str(error), True)
     if isinstance(error, _TRANSIENT):
         message = (
             f"Transient worker error ({type(error).__name__}); "

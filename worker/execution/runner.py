@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +19,7 @@ from store.store import Store
 from worker.execution.attempt_endings import EndingWriter, failed, finished, released, stopped
 from worker.execution.claimed_jobs import ClaimedJob, TimeSlice
 from worker.execution.control import Stopped, StopReason
-from worker.execution.failures import DISK_FULL, Failure, failure_of
+from worker.execution.failures import ARTIFACTS_UNAVAILABLE, DISK_FULL, Failure, failure_of
 from worker.execution.fair_scheduler import FairScheduler
 from worker.execution.handler_api import Handler, HandlerContext
 from worker.execution.watchdog import Deadlines, Watchdog
@@ -35,6 +36,7 @@ _BATCHED_KINDS = frozenset({JobKind.COUNTERFACTUAL})
 # never starts one.
 _LONG_QUEUES = frozenset({Queue.TRAIN})
 TRAINING_SECONDS = 30.0  # a training yields after this if another training waits
+_STORAGE_PAUSE_SECONDS = 1.0
 
 
 class Runner:
@@ -73,6 +75,7 @@ class Runner:
         self._lock = threading.Lock()
         self._current: TimeSlice | None = None
         self._shutting_down = False
+        self._artifacts_failed = False  # in the last attempt
 
     def run(self, job_id: str) -> None:
         """Runs the job of a message, after jobs that have waited longer."""
@@ -95,8 +98,14 @@ class Runner:
         with self._lock:
             return self._current is None
 
-    def _wait_for_disk_space(self) -> None:
-        """Does not start a job whose result could not be stored."""
+    def _wait_for_storage(self) -> None:
+        """Does not start a job whose inputs could not be read or whose result not be stored."""
+        while self._artifacts_failed and not self._shutting_down:
+            problem = self._store.artifacts.problem()
+            self._artifacts_failed = problem is not None
+            if problem is not None:
+                log.warning("Waiting before the next job: %s", problem)
+                time.sleep(_STORAGE_PAUSE_SECONDS)
         disk = self._store.disk
         shortage = disk.shortage()
         if shortage is not None:
@@ -105,7 +114,7 @@ class Runner:
 
     def _next_job(self, announced: str) -> str | None:
         """The job to run now; None if the announced job cannot be claimed."""
-        self._wait_for_disk_space()
+        self._wait_for_storage()
         with self._store.database.reading() as session:
             group = jobs.group_of(session, announced)
             if group is None:
@@ -165,7 +174,7 @@ class Runner:
             return []
         expected = int(seconds_left * time_slice.attempts_done / time_slice.seconds)
         count = min(self._max_reserved, expected)
-        if count < 1 or self._store.disk.shortage() is not None:
+        if count < 1 or self._artifacts_failed or self._store.disk.shortage() is not None:
             return []
         with self._store.database.transaction() as session:
             claims = jobs.reserve_matching(session, first, self._deadlines.lease_seconds, count)
@@ -216,6 +225,8 @@ class Runner:
             failure = failure_of(error)
             if failure.kind == DISK_FULL:
                 failure = self._disk_failure(failure)
+            elif failure.kind == ARTIFACTS_UNAVAILABLE:
+                failure = self._artifact_failure(failure)
             log.warning("Attempt failed: %s", failure.message, exc_info=True)
             self._library.clear()  # the cache may be the reason for a lack of memory
             endings.add(failed(claimed_job, failure))
@@ -233,6 +244,11 @@ class Runner:
         disk.note_refusal()
         message = f"{failure.message} Now {disk.free_space()}."
         return replace(failure, message=message, counts=needs_too_much)
+
+    def _artifact_failure(self, failure: Failure) -> Failure:
+        """Counts the attempt if the artifact store answers again: then the job may be at fault."""
+        self._artifacts_failed = self._store.artifacts.problem() is not None
+        return replace(failure, counts=not self._artifacts_failed)
 
     def _end_process(
         self,

@@ -12,6 +12,7 @@ from worker.handlers.counterfactual import handle_counterfactual
 from worker.handlers.predict import handle_prediction
 from worker.handlers.probe import handle_probe
 from worker.handlers.provisional import handle_provisional
+from worker.handlers.replay import handle_replay
 from worker.handlers.train import handle_training
 from worker.handlers.witnesses import handle_witnesses
 
@@ -24,5 +25,6 @@ HANDLERS: Mapping[JobKind, Handler] = MappingProxyType(
         JobKind.PROVISIONAL: handle_provisional,
         JobKind.COUNTERFACTUAL: handle_counterfactual,
         JobKind.CLASS: handle_class_explanation,
+        JobKind.REPLAY: handle_replay,
     }
 )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 
 from d4explain.contracts.features.featurisers import featuriser_of
 from d4explain.contracts.features.gnn_names import gnn_names
+from d4explain.contracts.receipts.receipt import Cut
 from d4explain.contracts.requests import ClassRequest
 from d4explain.contracts.results import ClassResult
 from d4explain.gnn.graphs import Graph
@@ -19,11 +21,12 @@ from models.graphs.subgraphs import connected_subgraph, neighbours_of
 from models.metrics.mmd import statistics
 from models.realism.node_types import TypeSource
 from store.catalogue import gnns
+from worker.cases.work_limits import WorkLimits, as_recorded, by_clock
 from worker.execution.control import Control
 from worker.execution.handler_api import HandlerContext, HandlerOutput
 from worker.handlers.explainers import SAMPLERS
 from worker.handlers.explanation_output import explanation_output
-from worker.loading.job_inputs import read_inputs, read_request
+from worker.loading.job_inputs import JobInputs, read_inputs, read_request
 from worker.reporting.class_documents import class_example
 from worker.reporting.receipts import form_warnings, receipt, timings
 from worker.reporting.reference_distances import Distance, distance_to_reference
@@ -34,7 +37,8 @@ _MMD_SUBGRAPHS = 400  # subgraphs of class graphs that the MMD compares with
 def handle_class_explanation(context: HandlerContext) -> HandlerOutput:
     started = time.monotonic()
     request = ClassRequest.model_validate_json(read_request(context.store, context.claim))
-    result = class_result(context, request, started)
+    inputs = read_inputs(context.store, context.claim)
+    result = class_result(context, request, inputs, started)
     summary = {
         "target_class": request.target_class,
         "examples": len(result.examples),
@@ -44,8 +48,14 @@ def handle_class_explanation(context: HandlerContext) -> HandlerOutput:
     return explanation_output(context, result, summary)
 
 
-def class_result(context: HandlerContext, request: ClassRequest, started: float) -> ClassResult:
-    inputs = read_inputs(context.store, context.claim)
+def class_result(
+    context: HandlerContext,
+    request: ClassRequest,
+    inputs: JobInputs,
+    started: float,
+    recorded_cuts: Sequence[Cut] | None = None,
+) -> ClassResult:
+    """Samples until the time budget ends, or as far as a recorded sampling did."""
     library = context.library
     gnn, denoiser = library.gnn(inputs.gnn), library.denoiser(inputs.required_denoiser)
     graphs = library.reference(inputs.gnn, inputs.dataset).graphs
@@ -53,9 +63,13 @@ def class_result(context: HandlerContext, request: ClassRequest, started: float)
     is_in_class = (predicted == request.target_class).tolist()
     config = _class_config(request)
     loaded = time.monotonic()
-    monitor = _SamplingMonitor(
-        context.control, None if request.time_budget is None else loaded + request.time_budget
+    limits = WorkLimits(
+        by_clock(loaded, request.time_budget)
+        if recorded_cuts is None
+        else as_recorded(recorded_cuts),
+        context.control.should_stop,
     )
+    monitor = _SamplingMonitor(context.control)
     explanation = explain_class(
         gnn,
         denoiser,
@@ -64,7 +78,7 @@ def class_result(context: HandlerContext, request: ClassRequest, started: float)
         config,
         seed=request.seed,
         device=library.device,
-        should_stop=monitor.should_stop,
+        should_stop=limits.next_case(1),
         on_step=monitor.on_step,
     )
     context.control.raise_if_stopped()
@@ -96,10 +110,15 @@ def class_result(context: HandlerContext, request: ClassRequest, started: float)
                 "candidates": config.candidates,
                 "class_reference_graphs": len(in_class),
             },
+            cuts=limits.cuts,
         ),
         warnings=[
             *form_warnings(gnn),
-            *monitor.warnings,
+            *(
+                [f"the time budget ended the sampling after {monitor.steps} steps"]
+                if limits.cuts
+                else []
+            ),
             *_evidence_warnings(explanation, gnns.classifies_nodes(inputs.gnn)),
             *distance.warnings,
         ],
@@ -121,19 +140,10 @@ def _class_config(request: ClassRequest) -> ClassConfig:
 
 @dataclass
 class _SamplingMonitor:
-    """Reports the sampler's steps and stops it on request or when the time budget is used up."""
+    """Reports and counts the sampler's steps."""
 
     control: Control
-    deadline: float | None
     steps: int = 0
-    warnings: list[str] = field(default_factory=list)
-
-    def should_stop(self) -> bool:
-        if self.deadline is not None and time.monotonic() >= self.deadline:
-            if not self.warnings:
-                self.warnings.append(f"the time budget ended the sampling after {self.steps} steps")
-            return True
-        return self.control.should_stop()
 
     def on_step(self, step: int, steps: int) -> None:
         self.steps = step

@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.contracts.features.gnn_names import gnn_names
+from d4explain.contracts.receipts.receipt import Cut
 from d4explain.contracts.requests import CounterfactualRequest
 from d4explain.gnn.network import Gnn
 from models.counterfactual.believable.search import BELIEVABLE_PRESETS
@@ -19,12 +20,13 @@ from models.diffusion.edge_denoiser import EdgeDenoiser
 from store.catalogue import gnns
 from worker.cases.graph_cases import Case, cases_of
 from worker.cases.large_cases import large_cases, neighbourhood_warnings, restriction_warnings
+from worker.cases.work_limits import WorkLimits, as_recorded, by_clock
 from worker.execution.handler_api import HandlerContext, HandlerOutput
 from worker.handlers.explainers import SAMPLERS
 from worker.handlers.explanation_output import explanation_output
 from worker.loading.answer_panel import answer_panel, type_warnings
 from worker.loading.black_box import BlackBox
-from worker.loading.job_inputs import JobInputs, read_inputs, read_judges, read_request
+from worker.loading.job_inputs import JobInputs, named_judges, read_inputs, read_request
 from worker.loading.open_gnn import black_box_of, open_gnn
 from worker.reporting.documents import counterfactual_answer
 from worker.reporting.receipts import form_warnings, receipt, timings
@@ -36,22 +38,24 @@ from worker.reporting.typicality import answer_typicality, typicality_warnings
 def handle_counterfactual(context: HandlerContext) -> HandlerOutput:
     started = time.monotonic()
     request = CounterfactualRequest.model_validate_json(read_request(context.store, context.claim))
-    result = counterfactual_result(context, request, started)
+    inputs = read_inputs(context.store, context.claim, named_judges(request))
+    result = counterfactual_result(context, request, inputs, started)
     return explanation_output(context, result, result.summary.model_dump(mode="json"))
 
 
 def counterfactual_result(
-    context: HandlerContext, request: CounterfactualRequest, started: float
+    context: HandlerContext,
+    request: CounterfactualRequest,
+    inputs: JobInputs,
+    started: float,
+    recorded_cuts: Sequence[Cut] | None = None,
 ) -> CounterfactualResult:
-    inputs = read_inputs(context.store, context.claim)
+    """Searches until the time budget ends, or as far as a recorded search did."""
     library = context.library
     gnn = open_gnn(library, context.store.settings, inputs.gnn, max_queries=request.max_queries)
     denoiser = None if inputs.denoiser is None else library.denoiser(inputs.denoiser)
     box = black_box_of(gnn)
-    named = [] if request.judges == "none" else request.judges
-    judging = answer_panel(
-        library, request, inputs, read_judges(context.store, context.claim, named)
-    )
+    judging = answer_panel(library, request, inputs)
     config = CounterfactualConfig(
         target_class=request.target_class,
         alternatives=request.alternatives,
@@ -63,7 +67,12 @@ def counterfactual_result(
     )
     cases = _cases(context, request, inputs, gnn)
     loaded = time.monotonic()
-    budget = _TimeBudget(loaded, request.time_budget, context.control.should_stop)
+    limits = WorkLimits(
+        by_clock(loaded, request.time_budget)
+        if recorded_cuts is None
+        else as_recorded(recorded_cuts),
+        context.control.should_stop,
+    )
     outcomes = _explain_cases(
         context,
         cases,
@@ -71,7 +80,7 @@ def counterfactual_result(
         denoiser=denoiser,
         config=config,
         panel=judging.panel,
-        budget=budget,
+        limits=limits,
     )
     figures = [
         answer_typicality(denoiser, case.graph, outcome, library.device)
@@ -108,9 +117,11 @@ def counterfactual_result(
                 "gnn_gradients": sum(outcome.gnn_gradients for outcome in outcomes),
                 "samples": sum(outcome.samples for outcome in outcomes),
                 "depth": max((outcome.depth for outcome in outcomes), default=0),
-                "cut_by_time_budget": budget.cases_cut,
+                "cut_by_time_budget": len(limits.cuts),
                 **({} if box is None else {"queries": box.queries}),
             },
+            graphs=request.graphs,
+            cuts=limits.cuts,
         ),
         judges=list(judging.judges),
         unjudged_reason=judging.unjudged_reason,
@@ -121,7 +132,7 @@ def counterfactual_result(
             *type_warnings(judging.panel, [case.graph for case in cases]),
             *aim_warnings(judging.aim, answers),
             *(["the query budget ended the search"] if box and box.is_nearly_exhausted else []),
-            *budget.warnings(len(answers), unit),
+            *limits.warnings(len(answers), unit),
             *neighbourhood_warnings(answers),
             *restriction_warnings(answers),
             *distance.warnings,
@@ -167,13 +178,13 @@ def _explain_cases(
     denoiser: EdgeDenoiser | None,
     config: CounterfactualConfig,
     panel: Panel,
-    budget: _TimeBudget,
+    limits: WorkLimits,
 ) -> list[CounterfactualOutcome]:
     outcomes: list[CounterfactualOutcome] = []
     total, found = len(cases), 0
     for position, case in enumerate(cases):
         context.control.progress("explaining", position, total, {"found": found})
-        should_stop = _with_query_budget(budget.next_case(total - position), black_box_of(gnn))
+        should_stop = _with_query_budget(limits.next_case(total - position), black_box_of(gnn))
         outcome = case.explain(
             gnn,
             denoiser,
@@ -217,36 +228,3 @@ def _resolved_config(
         "judges": request.judges,
         "time_budget": request.time_budget,
     }
-
-
-class _TimeBudget:
-    """Divides the remaining time equally among the remaining graphs or nodes."""
-
-    def __init__(
-        self, started: float, seconds: float | None, should_stop: Callable[[], bool]
-    ) -> None:
-        self._end = None if seconds is None else started + seconds
-        self._should_stop = should_stop
-        self.cases_cut = 0  # cases whose search the budget ended
-
-    def warnings(self, total: int, unit: str) -> list[str]:
-        if not self.cases_cut:
-            return []
-        return [f"the time budget ended the search on {self.cases_cut} of {total} {unit}"]
-
-    def next_case(self, remaining_cases: int) -> Callable[[], bool]:
-        """The stop condition for the next case."""
-        if self._end is None:
-            return self._should_stop
-        now = time.monotonic()
-        deadline = now + max(0.0, self._end - now) / remaining_cases
-        is_cut = False
-
-        def should_stop() -> bool:
-            nonlocal is_cut
-            if not is_cut and time.monotonic() >= deadline:
-                is_cut = True
-                self.cases_cut += 1
-            return is_cut or self._should_stop()
-
-        return should_stop

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
+from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.contracts.job_states import Stage
+from d4explain.contracts.receipts.receipt import Cut
 from d4explain.contracts.requests import CounterfactualRequest
 from worker.execution.handler_api import HandlerContext, HandlerOutput
 from worker.handlers.counterfactual import counterfactual_result
 from worker.handlers.explanation_output import explanation_output
-from worker.loading.job_inputs import read_request
+from worker.loading.job_inputs import JobInputs, named_judges, read_inputs, read_request
 
 _IN_TRAINING = "this answer is provisional, and the witnesses are still being trained"
 
@@ -17,13 +20,24 @@ _IN_TRAINING = "this answer is provisional, and the witnesses are still being tr
 def handle_provisional(context: HandlerContext) -> HandlerOutput:
     started = time.monotonic()
     asked = CounterfactualRequest.model_validate_json(read_request(context.store, context.claim))
-    has_witnesses = context.claim.witness_set_id is not None
-    result = counterfactual_result(context, _searched(asked, has_witnesses), started)
-    result = result.model_copy(
-        update={"stage": Stage.PROVISIONAL, "final_adds": final_adds(asked, has_witnesses)}
-    )
+    inputs = read_inputs(context.store, context.claim, named_judges(asked))
+    result = provisional_result(context, asked, inputs, started)
     summary = result.summary.model_dump(mode="json")
     return explanation_output(context, result, summary, Stage.PROVISIONAL)
+
+
+def provisional_result(
+    context: HandlerContext,
+    asked: CounterfactualRequest,
+    inputs: JobInputs,
+    started: float,
+    recorded_cuts: Sequence[Cut] | None = None,
+) -> CounterfactualResult:
+    has_witnesses = inputs.witness_set is not None
+    searched = _searched(asked, has_witnesses)
+    result = counterfactual_result(context, searched, inputs, started, recorded_cuts)
+    adds = final_adds(asked, has_witnesses)
+    return result.model_copy(update={"stage": Stage.PROVISIONAL, "final_adds": adds})
 
 
 def _searched(asked: CounterfactualRequest, has_witnesses: bool) -> CounterfactualRequest:

@@ -43,10 +43,10 @@ def answer_panel(
     library: Library,
     request: CounterfactualRequest,
     inputs: JobInputs,
-    named: Sequence[tables.Gnn],  # the request's judges that still exist
 ) -> AnswerPanel:
     witnesses, reason = _witnesses(library, request, inputs)
     patterns = library.patterns(inputs.gnn, inputs.dataset)
+    named = inputs.judges
     selection = () if witnesses is None else witnesses.usable(Role.SELECTION)
     candidates = [] if request.judges == "none" else _candidates(library, inputs, witnesses, named)
     used = tuple(each.network for each in candidates if each.report.used)

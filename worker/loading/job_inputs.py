@@ -9,6 +9,7 @@ from sqlalchemy import and_, select
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import TrainingState
+from d4explain.contracts.requests import CounterfactualRequest
 from store import jobs
 from store.catalogue import datasets, denoisers, gnns
 from store.database.tables import Dataset, Denoiser, Gnn, WitnessSet
@@ -23,6 +24,7 @@ class JobInputs:
     denoiser: Denoiser | None  # None for the explainer `search`
     witness_set: WitnessSet | None = None  # None if none was requested
     witness_failure: str | None = None  # why the witness set is not ready
+    judges: tuple[Gnn, ...] = ()  # those that the request names and that still exist
 
     @property
     def required_denoiser(self) -> Denoiser:
@@ -31,14 +33,17 @@ class JobInputs:
         return self.denoiser
 
 
-def read_judges(store: Store, claim: Claim, ids: Sequence[str]) -> list[Gnn]:
+def named_judges(request: CounterfactualRequest) -> list[str]:
+    return [] if request.judges == "none" else request.judges
+
+
+def _read_judges(session: Session, claim: Claim, ids: Sequence[str]) -> tuple[Gnn, ...]:
     """The GNNs with these ids; those that were deleted are left out."""
     if not ids:
-        return []
-    with store.database.reading() as session:
-        mine = select(Gnn).where(Gnn.tenant_id == claim.tenant, Gnn.id.in_(ids))
-        rows = {row.id: row for row in session.scalars(mine)}
-    return [rows[id_] for id_ in ids if id_ in rows]
+        return ()
+    mine = select(Gnn).where(Gnn.tenant_id == claim.tenant, Gnn.id.in_(ids))
+    rows = {row.id: row for row in session.scalars(mine)}
+    return tuple(rows[id_] for id_ in ids if id_ in rows)
 
 
 def read_gnn(store: Store, claim: Claim) -> Gnn:
@@ -46,8 +51,8 @@ def read_gnn(store: Store, claim: Claim) -> Gnn:
         return gnns.get(session, claim.gnn_id or "", claim.tenant)
 
 
-def read_inputs(store: Store, claim: Claim) -> JobInputs:
-    """Reads GNN, reference set, denoiser and witness set in one query."""
+def read_inputs(store: Store, claim: Claim, judge_ids: Sequence[str] = ()) -> JobInputs:
+    """Reads GNN, reference set, denoiser and witness set in one query, and GNNs that judge."""
     gnn_id, dataset_id = claim.gnn_id or "", claim.dataset_id or ""
     denoiser_id = claim.denoiser_id
     is_named = and_(Denoiser.tenant_id == Gnn.tenant_id, Denoiser.id == denoiser_id)
@@ -61,7 +66,11 @@ def read_inputs(store: Store, claim: Claim) -> JobInputs:
             .where(Gnn.tenant_id == claim.tenant, Gnn.id == gnn_id, Dataset.id == dataset_id)
         ).one_or_none()
         if rows is not None and (denoiser_id is None or rows.Denoiser is not None):
-            return JobInputs(*rows, _witness_failure(session, rows.WitnessSet))
+            return JobInputs(
+                *rows,
+                _witness_failure(session, rows.WitnessSet),
+                _read_judges(session, claim, judge_ids),
+            )
         # At least one row is missing; these calls raise an error that names it.
         return JobInputs(
             gnn=gnns.get(session, gnn_id, claim.tenant),

@@ -9,6 +9,7 @@ from safetensors.torch import load as load_tensors
 from torch import Tensor, nn
 
 from d4explain.contracts import gnn_spec
+from d4explain.contracts.receipts.receipt import GraphLimits
 from d4explain.gnn.edge_attributes import UsualAttributes
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn, predict
@@ -55,6 +56,7 @@ class Library:
         exact_nodes: int = Settings().exact_nodes,
     ) -> None:
         self.device = device
+        self._cache_bytes = cache_bytes
         self.exact_nodes = exact_nodes  # graphs up to this size have a dense form
         self.neighbourhood_nodes = neighbourhood_nodes  # edited at most, in a large graph
         self._artifacts = artifacts
@@ -63,6 +65,22 @@ class Library:
         # file. For an object store the file is a temporary copy that the operating system frees
         # with the map. The newest graph stays whatever its size: fetching it takes minutes.
         self._large_graphs = LruCache(cache_bytes, keeps_newest=True)
+
+    @property
+    def limits(self) -> GraphLimits:
+        return GraphLimits(
+            exact_nodes=self.exact_nodes, neighbourhood_nodes=self.neighbourhood_nodes
+        )
+
+    def with_limits(self, limits: GraphLimits) -> Library:
+        """A library with other limits and its own cache: neighbourhoods depend on them."""
+        return Library(
+            self._artifacts,
+            self.device,
+            cache_bytes=self._cache_bytes,
+            neighbourhood_nodes=limits.neighbourhood_nodes,
+            exact_nodes=limits.exact_nodes,
+        )
 
     def gnn(self, row: tables.Gnn) -> Gnn:
         """In eval mode, without gradients, on this worker's device."""

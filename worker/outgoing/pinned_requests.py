@@ -53,13 +53,13 @@ class Sender:
             message = f"there was no answer within {self.seconds:g} s"
             raise SendError(SendFailure.TIMEOUT, message) from None
         except httpcore.ConnectError as error:
-            cause = error.__cause__
-            if isinstance(cause, ssl.SSLCertVerificationError):
-                message = f"the certificate is not trusted: {cause.verify_message}"
+            tls_error = _tls_error(error)
+            if isinstance(tls_error, ssl.SSLCertVerificationError):
+                message = f"the certificate is not trusted: {tls_error.verify_message}"
                 raise SendError(SendFailure.CERTIFICATE, message) from error
-            is_tls = isinstance(cause, ssl.SSLError)
-            failure = SendFailure.TLS if is_tls else SendFailure.CONNECTION
-            raise SendError(failure, str(error) or "the connection was refused") from error
+            failure = SendFailure.CONNECTION if tls_error is None else SendFailure.TLS
+            message = str(tls_error or error) or "the connection was refused"
+            raise SendError(failure, message) from error
         except httpcore.ProtocolError as error:
             raise SendError(SendFailure.PROTOCOL, "the answer is not HTTP") from error
         except (httpcore.NetworkError, httpcore.TimeoutException, OSError) as error:
@@ -123,3 +123,10 @@ class _PinnedNetwork(httpcore.AnyIOBackend):
                         f"add the host to {self._rules.private_setting} to allow it",
                     )
         return addresses
+
+
+def _tls_error(error: BaseException | None) -> ssl.SSLError | None:
+    """The error of the TLS handshake, which httpcore and anyio wrap into their own."""
+    while error is not None and not isinstance(error, ssl.SSLError):
+        error = error.__cause__ or error.__context__
+    return error

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from d4explain.contracts import plugins
-from d4explain.contracts.results import GnnForm, ObjectiveFallback, Receipt, Timings
+from d4explain.contracts.receipts.receipt import (
+    Cut,
+    GnnForm,
+    ObjectiveFallback,
+    Receipt,
+)
+from d4explain.contracts.requests import CanonicalGraph
+from d4explain.contracts.results import Timings
 from d4explain.gnn.network import Gnn
+from store.artifacts.graph_sets import canonical_graph_hash
 from store.database.tables import Denoiser
 from worker.execution.handler_api import HandlerContext
 from worker.loading.job_inputs import JobInputs
 from worker.loading.open_gnn import black_box_of
 from worker.reporting.documents import rounded
+from worker.reporting.environment import environment_of
 
 _PACKAGES = ("d4explain", "torch", "torch_geometric")
 
@@ -28,25 +37,34 @@ def receipt(
     seed: int,
     config: dict[str, object],
     work: Mapping[str, int | float],
+    graphs: Sequence[CanonicalGraph] = (),
+    cuts: Sequence[Cut] = (),
 ) -> Receipt:
-    denoiser, witnesses = inputs.denoiser, inputs.witness_set
+    denoiser, witnesses, library = inputs.denoiser, inputs.witness_set, context.library
     return Receipt(
         request_sha256=context.claim.request_digest or "",
         gnn=inputs.gnn.id,
         gnn_sha256=inputs.gnn.sha256,
+        dataset=inputs.dataset.id,
         dataset_sha256=inputs.dataset.sha256,
+        graphs_sha256=[canonical_graph_hash(graph) for graph in graphs],
         denoiser_sha256=None if denoiser is None else denoiser.weights_sha256,
         denoiser_key=None if denoiser is None else denoiser.key,
         witnesses_sha256=None if witnesses is None else witnesses.weights_digest,
         witnesses_key=None if witnesses is None else witnesses.key,
+        witness_failure=inputs.witness_failure,
+        judges={judge.id: judge.sha256 for judge in inputs.judges},
         config=config,
+        limits=library.limits,
         seed=seed,
-        device=str(context.library.device),
+        device=str(library.device),
+        environment=environment_of(library.device),
         versions=dict(versions())
         | {used.package: used.version for used in plugins.used_plugins(inputs.gnn.spec)},
         gnn_form=_form(gnn),
         objective_fallback=_objective_fallback(denoiser),
         work=dict(work),
+        cuts=list(cuts),
     )
 
 

@@ -27,6 +27,7 @@ from d4explain.contracts.requests import (
     DenoiserConfig,
     Preset,
 )
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from d4explain.gnn.device import choose_device
 from d4explain.gnn.network import Gnn
 from d4explain.stack.embedded import embedded_stack
@@ -259,8 +260,8 @@ def prepared_environment(seed: int) -> Iterator[Environment]:
         store = opened.enter_context(Store.open(Settings(data_dir=data), migrate=False))
         library = Library(store.artifacts, choose_device("cpu"))
         with store.database.reading() as session:
-            gnn_row = gnns.get(session, gnn.id)
-            denoiser_row = denoisers.get(session, trained.id)
+            gnn_row = gnns.get(session, gnn.id, DEFAULT_TENANT)
+            denoiser_row = denoisers.get(session, trained.id, DEFAULT_TENANT)
         http = opened.enter_context(httpx.Client(base_url=address, timeout=90, trust_env=False))
         yield Environment(
             http=http,

@@ -6,24 +6,34 @@ from typing import Annotated, Literal
 
 import typer
 
+from d4explain.cli.exit_codes import ExitCode
 from d4explain.cli.explain_options import Svg, WaitFor
 from d4explain.cli.input.class_names import find_class_names
 from d4explain.cli.input.files import require_folder_of, write_file
 from d4explain.cli.options import GnnFilter, Json, Limit, Timeout, Url
 from d4explain.cli.output.answers import AnswerOutput, show_result, wait_and_show
+from d4explain.cli.output.progress_bars import JobProgressBars
+from d4explain.cli.output.replay_reports import print_report
 from d4explain.cli.output.resource_tables import job_progress, print_fields, print_list, short_time
-from d4explain.cli.output.terminal import output, print_json, print_line
+from d4explain.cli.output.terminal import messages, output, print_json, print_line
 from d4explain.client.client import Client
 from d4explain.contracts.job_states import JobState, Stage
+from d4explain.contracts.receipts.replay_reports import ReplayOutcome
 from d4explain.errors import CommandError
 
 app = typer.Typer(
-    help="List, show, watch, save, cancel and retry explanations.", no_args_is_help=True
+    help="List, show, watch, save, cancel, retry and replay explanations.", no_args_is_help=True
 )
 ExplanationId = Annotated[str, typer.Argument(metavar="EXPLANATION", help="exp_…")]
 StageOption = Annotated[
     Stage | None, typer.Option(help="Which answer; default: the newest.", show_default=False)
 ]
+
+_REPLAY_CODES = {
+    ReplayOutcome.MATCH: ExitCode.DONE,
+    ReplayOutcome.DIFFERS: ExitCode.DIFFERENT,
+    ReplayOutcome.NOT_COMPARABLE: ExitCode.UNSUCCESSFUL,
+}
 
 
 class GraphFormat(StrEnum):
@@ -164,6 +174,48 @@ def retry(explanation: ExplanationId, as_json: Json = False, url: Url = None) ->
         print_json(job)
     else:
         print_line(f"{job.id} repeats the job of {explanation}")
+
+
+@app.command("replay")
+def replay(
+    explanation: ExplanationId,
+    *,
+    stage: StageOption = None,
+    timeout: Timeout = None,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Repeat the work of an answer and compare; exit code 7 if the answers differ."""
+    with Client(url) as client, JobProgressBars(messages()) as bars:
+        done = client.replay(explanation, stage, on_progress=bars, timeout=timeout)
+    report = done.report
+    assert report is not None, "its job has succeeded"
+    if as_json:
+        print_json(done)
+    else:
+        print_report(report)
+    raise typer.Exit(_REPLAY_CODES[report.outcome])
+
+
+@app.command("replays")
+def list_replays(
+    explanation: ExplanationId, limit: Limit = 20, as_json: Json = False, url: Url = None
+) -> None:
+    """List the replays of an explanation."""
+    with Client(url) as client:
+        print_list(
+            client.replays(explanation),
+            {
+                "replay": lambda item: item.id,
+                "stage": lambda item: item.stage,
+                "state": lambda item: item.job.state,
+                "outcome": lambda item: item.report and item.report.outcome,
+                "created": lambda item: short_time(item.created_at),
+            },
+            limit=limit,
+            as_json=as_json,
+            nothing="no replays",
+        )
 
 
 def _by_ending(file: Path) -> GraphFormat:

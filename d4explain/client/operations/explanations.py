@@ -24,7 +24,12 @@ from d4explain.client.operations.resource_paths import (
     GnnReference,
     reference_of,
 )
-from d4explain.client.options import ClassOptions, ClassReference, CounterfactualOptions
+from d4explain.client.options import (
+    ClassOptions,
+    ClassReference,
+    CounterfactualOptions,
+    RequestWebhook,
+)
 from d4explain.client.resources import Denoiser, Estimate, Explanation
 from d4explain.client.transport.http_transport import HttpTransport
 from d4explain.client.transport.operation import Listing, Operation
@@ -44,6 +49,7 @@ class ExplanationOperations:
         dataset: DatasetReference,
         objective: str = "counterfactual",
         config: DenoiserConfig | Mapping[str, Any] | None = None,
+        webhook: RequestWebhook | None = None,
     ) -> Denoiser:
         """The denoiser of a GNN and a reference set; starts its training if it does not exist."""
         body: dict[str, Any] = {
@@ -57,6 +63,8 @@ class ExplanationOperations:
                 if isinstance(config, DenoiserConfig)
                 else dict(config)
             )
+        if webhook is not None:
+            body["webhook"] = webhook
         answer = await self._transport.send("POST", "/v1/denoisers", json=body)
         return Denoiser.model_validate(answer.json())
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from safetensors.torch import save
 
 from d4explain.contracts.features.featurisers import SmilesFeaturiser
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from d4explain.gnn.graphs import Graph
 from store.artifacts import graph_sets
 from store.catalogue.datasets import get as dataset_of
@@ -70,7 +71,7 @@ def flow(shared_api: Any) -> ApiFlow:
 def test_reference_sets_contain_their_molecules(flow: ApiFlow) -> None:
     store = flow.api.store
     with store.database.reading() as session:
-        row = dataset_of(session, flow.dataset)
+        row = dataset_of(session, flow.dataset, tenant=DEFAULT_TENANT)
     assert row.features == 5
     graphs = graph_sets.unpack(store.artifacts.get(row.graphs_digest))
     assert [graph.molecule and graph.molecule.text for graph in graphs] == REFERENCE

@@ -19,6 +19,7 @@ from d4explain.client.errors import UnsuccessfulJobError
 from d4explain.client.resources import Explanation
 from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.contracts.job_states import JobKind, JobState, Stage
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from d4explain.gnn.errors import RefusedError
 from store import jobs
 from store.database.tables import JobEvent
@@ -106,7 +107,10 @@ class World:
 
     def events(self, job_id: str) -> list[tuple[str, dict[str, Any]]]:
         with self.api.store.database.reading() as session:
-            return [(one.type.value, one.data) for one in jobs.events(session, job_id)]
+            return [
+                (one.type.value, one.data)
+                for one in jobs.events(session, job_id, tenant=DEFAULT_TENANT)
+            ]
 
 
 @pytest.fixture(scope="module")
@@ -368,7 +372,7 @@ def test_a_canceled_explanation_keeps_the_answer_that_it_has(world: World) -> No
 def expire(world: World, *job_ids: str) -> None:
     with world.api.store.database.transaction() as session:
         for job_id in job_ids:
-            jobs.get(session, job_id).expires_at = 0.0
+            jobs.get(session, job_id, tenant=DEFAULT_TENANT).expires_at = 0.0
 
 
 def reap(world: World) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from d4explain.contracts.gnn_spec import parse_spec
 from d4explain.contracts.probe_reports import ProbeCheck, ProbeReport
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from store import jobs
 from store.catalogue import gnns
 from tests.unit.mistakes.local_mistakes import LOCAL, LocalMistake
@@ -43,7 +44,11 @@ def deployment(shared_api: Any) -> Any:
         digest = shared_api.store.artifacts.put(weights_of(name))
         with shared_api.store.database.transaction() as session:
             _gnn, job = gnns.create(
-                session, name=name, spec=parse_spec(document), weights_digest=digest
+                session,
+                name=name,
+                spec=parse_spec(document),
+                weights_digest=digest,
+                tenant=DEFAULT_TENANT,
             )
             claim = jobs.claim(session, job.id, "test", 60)
             assert claim is not None

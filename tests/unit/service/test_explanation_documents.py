@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from store.catalogue import explanations
 
 MANY_WARNINGS = 30_000  # of 66 bytes each: sent in chunks
@@ -20,7 +21,7 @@ def answered(api, warning_count=0):
     result = api.result().model_copy(update={"warnings": warnings})
     api.finish_explanation(posted, result)
     with api.store.database.reading() as session:
-        digest = explanations.get(session, posted["id"]).result_digest
+        digest = explanations.get(session, posted["id"], tenant=DEFAULT_TENANT).result_digest
     return f"/v1/explanations/{posted['id']}", result, digest
 
 

@@ -21,6 +21,8 @@ PAGE = Path(__file__).parents[4] / "docs" / "cli.md"
 WITHOUT_COMMAND = {
     "GET /livez": "the supervisor of a process reads it; `doctor` asks /readyz",
     "GET /metrics": "Prometheus reads it",
+    "GET /v1/datasets/{dataset_id}/graphs": "the dashboard picks graphs; a caller has its own",
+    "POST /v1/gnns/{gnn_id}/graph-previews": "the dashboard draws graphs; `--svg` draws answers",
 }
 
 

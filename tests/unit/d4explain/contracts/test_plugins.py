@@ -21,6 +21,7 @@ from d4explain.contracts.gnn_spec import GnnSpecDocument, parse_spec
 from d4explain.contracts.gnn_tensors import expected_tensors
 from d4explain.contracts.job_states import GnnState, JobState
 from d4explain.contracts.requests import CanonicalGraph, CounterfactualRequest, DenoiserConfig
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from d4explain.contracts.spec_checks.layer_types import check_plugins
 from d4explain.contracts.weights import check_weights
 from d4explain.gnn.graphs import Graph, to_dense, to_sparse
@@ -309,14 +310,16 @@ def registered(store: Store, sent: dict[str, Any]) -> tuple[GnnRow, Job]:
     spec = parse_spec(sent)
     digest = store.artifacts.put(safetensors.torch.save(built(spec).state_dict()))
     with store.database.transaction() as session:
-        gnn, job = gnns.create(session, name="plugged", spec=spec, weights_digest=digest)
+        gnn, job = gnns.create(
+            session, name="plugged", spec=spec, weights_digest=digest, tenant=DEFAULT_TENANT
+        )
     return gnn, job
 
 
 def run(store: Store, job_id: str) -> Job:
     Runner(store, Library(store.artifacts, CPU), HANDLERS, "test").run(job_id)
     with store.database.reading() as session:
-        return jobs.get(session, job_id)
+        return jobs.get(session, job_id, tenant=DEFAULT_TENANT)
 
 
 def ring(nodes: int) -> CanonicalGraph:
@@ -339,6 +342,7 @@ def rings(store: Store) -> Dataset:
             max_nodes=figures.max_nodes,
             mean_nodes=figures.mean_nodes,
             mean_edges=figures.mean_edges,
+            tenant=DEFAULT_TENANT,
         )
 
 
@@ -353,7 +357,7 @@ def test_a_plugin_gnn_is_explained_and_the_receipt_names_its_form(
     gnn, probing = registered(store, sent)
     assert run(store, probing.id).state is JobState.SUCCEEDED
     with store.database.reading() as session:
-        row = gnns.get(session, gnn.id)
+        row = gnns.get(session, gnn.id, tenant=DEFAULT_TENANT)
     assert row.state is GnnState.READY, row.report
     assert row.report is not None
     assert row.report["dense"] == ("absent" if form == "sparse" else "present")
@@ -369,7 +373,7 @@ def test_a_plugin_gnn_is_explained_and_the_receipt_names_its_form(
     assert run(store, training.id).state is JobState.SUCCEEDED
     request = CounterfactualRequest(graphs=[ring(6)], seed=0)
     with store.database.transaction() as session:
-        trained = denoisers.get(session, denoiser.id)
+        trained = denoisers.get(session, denoiser.id, tenant=DEFAULT_TENANT)
         assert trained.metrics is not None
         assert trained.metrics.get("objective_fallback") == fallback
         asked, job = explanations.create(
@@ -384,7 +388,7 @@ def test_a_plugin_gnn_is_explained_and_the_receipt_names_its_form(
         )
     assert run(store, job.id).state is JobState.SUCCEEDED
     with store.database.reading() as session:
-        digest = explanations.get(session, asked.id).result_digest
+        digest = explanations.get(session, asked.id, tenant=DEFAULT_TENANT).result_digest
     result = CounterfactualResult.model_validate_json(store.artifacts.get(digest or ""))
     assert result.receipt.gnn_form == form
     assert result.receipt.objective_fallback == fallback
@@ -408,7 +412,7 @@ def test_a_worker_without_the_plugin_fails_the_job_by_name(
     assert "'gated'" in job.error["message"]
     assert "this worker has no such plug-in" in job.error["message"]
     with opened_store.database.reading() as session:
-        assert gnns.get(session, gnn.id).state is GnnState.REJECTED
+        assert gnns.get(session, gnn.id, tenant=DEFAULT_TENANT).state is GnnState.REJECTED
 
 
 def test_over_http(api: Any, plugged: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from service.schemas import (
     DatasetIn,
     DenoiserIn,
     ExplanationIn,
+    GraphPreviewIn,
     PredictionsIn,
 )
 from store.settings import Settings
@@ -28,6 +29,7 @@ BODIES = {
     "/v1/datasets": DatasetIn,
     "/v1/denoisers": DenoiserIn,
     "/v1/explanations": ExplanationIn,
+    "/v1/gnns/{gnn_id}/graph-previews": GraphPreviewIn,
     "/v1/gnns/{gnn_id}/predictions": PredictionsIn,
 }
 
@@ -63,6 +65,8 @@ def test_every_route_is_described(document):
     assert listed == {
         *(f"{method} /v1/{noun}" for noun in ("gnns", "datasets", "denoisers", "explanations")
           for method in ("get", "post")),
+        "get /v1/datasets/{dataset_id}/graphs",
+        "post /v1/gnns/{gnn_id}/graph-previews",
         "get /v1/gnns/{gnn_id}",
         "patch /v1/gnns/{gnn_id}",
         "delete /v1/gnns/{gnn_id}",
@@ -74,11 +78,20 @@ def test_every_route_is_described(document):
         "get /v1/denoisers/{denoiser_id}",
         "get /v1/explanations/{explanation_id}",
         "get /v1/explanations/{explanation_id}/answers/{stage}",
+        "post /v1/explanations/{explanation_id}/replay",
+        "get /v1/explanations/{explanation_id}/replays",
+        "get /v1/replays/{replay_id}",
         "get /v1/jobs",
         "get /v1/jobs/{job_id}",
         "get /v1/jobs/{job_id}/events",
         "post /v1/jobs/{job_id}/cancel",
         "post /v1/jobs/{job_id}/retry",
+        *(f"{method} /v1/webhooks" for method in ("get", "post")),
+        *(f"{method} /v1/webhooks/{{webhook_id}}" for method in ("get", "patch", "delete")),
+        "post /v1/webhooks/{webhook_id}/rotate",
+        "get /v1/webhook-deliveries",
+        "get /v1/webhook-deliveries/{delivery_id}",
+        "post /v1/webhook-deliveries/{delivery_id}/redeliver",
         "get /livez",
         "post /v1/datasets/large",
         "get /readyz",
@@ -122,7 +135,13 @@ def test_models_and_the_graph_reader_accept_example_bodies(document):
             body = model.model_validate(example, strict=True)
             posted = body.root if isinstance(body, ExplanationIn) else body
             assert isinstance(
-                posted, CounterfactualIn | ClassIn | DatasetIn | DenoiserIn | PredictionsIn
+                posted,
+                CounterfactualIn
+                | ClassIn
+                | DatasetIn
+                | DenoiserIn
+                | GraphPreviewIn
+                | PredictionsIn,
             )
             graphs = [*(getattr(posted, "graphs", None) or []), getattr(posted, "graph", None)]
             for graph in graphs:

@@ -6,13 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from d4explain.contracts.requests import ClassRequest, CounterfactualRequest, PredictionRequest
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from store.catalogue import denoisers, explanations
 
 
 def job_request(api, explanation_id):
     """The request that the worker reads."""
     with api.store.database.reading() as session:
-        row = explanations.get(session, explanation_id)
+        row = explanations.get(session, explanation_id, tenant=DEFAULT_TENANT)
     return json.loads(api.store.artifacts.get(row.request_digest))
 
 
@@ -360,7 +361,7 @@ def test_a_denoiser_of_an_earlier_recipe_is_not_found_and_refused_by_id(api):
     body = {"gnn": gnn, "dataset": dataset, "objective": "counterfactual", "config": config}
     old = api.client.post("/v1/denoisers", json=body).json()["id"]
     with api.store.database.transaction() as session:  # as an earlier version identified it
-        denoisers.get(session, old).key = "0" * 64
+        denoisers.get(session, old, tenant=DEFAULT_TENANT).key = "0" * 64
     assert api.client.post("/v1/denoisers", json=body).json()["id"] != old
     question = {"kind": "counterfactual", "gnn": gnn, "dataset": dataset, "graph": api.graph()}
     answer = api.client.post("/v1/explanations", json={**question, "denoiser": old})

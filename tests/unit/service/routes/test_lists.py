@@ -24,6 +24,9 @@ def statements(api) -> Iterator[list[str]]:
         yield seen
     finally:
         event.remove(engine, "before_cursor_execute", note)
+        for number, statement in reversed(list(enumerate(seen))):
+            if "api_keys" in statement:  # and its BEGIN: asked once in a while, whatever the route
+                del seen[number - 1 : number + 1]
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from sqlalchemy import func, select
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from service.http.bodies import PostedBody
 from service.http.faults import InvalidRequestError
 from service.http.idempotency import Submission
@@ -45,7 +46,8 @@ def post(api: Any) -> Callable[..., PostedExplanation]:
     def make(key: str | None = None, **changes: Any) -> PostedExplanation:
         body = json.dumps({"kind": "counterfactual", **about, **changes}).encode()
         return PostedExplanation(
-            PostedBody.of(body), Submission("POST /v1/explanations", body.hex()[-64:], key)
+            PostedBody.of(body),
+            Submission(DEFAULT_TENANT, "POST /v1/explanations", body.hex()[-64:], key),
         )
 
     return make
@@ -73,7 +75,8 @@ def count(api: Any, table: type) -> int:
 
 def test_each_request_of_a_batch_gets_its_own_result(api: Any, post: Any) -> None:
     malformed = PostedExplanation(
-        PostedBody.of(b'{"kind": '), Submission("POST /v1/explanations", "0" * 64, None)
+        PostedBody.of(b'{"kind": '),
+        Submission(DEFAULT_TENANT, "POST /v1/explanations", "0" * 64, None),
     )
     outcomes = submit_all(
         api.store,
@@ -125,7 +128,7 @@ def test_a_dataset_deleted_since_the_check_is_not_found(api: Any, post: Any) -> 
     doomed = api.dataset()
     late = check(api.store, post(seed=2, dataset=doomed))
     with api.store.database.transaction() as session:
-        datasets.delete(session, doomed)
+        datasets.delete(session, doomed, tenant=DEFAULT_TENANT)
     before = api.written()
     with pytest.raises(ProblemError) as refused:
         commit_all(api.store, [checked, late])

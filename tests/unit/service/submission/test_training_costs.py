@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from d4explain.contracts.requests import DenoiserConfig
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from models.diffusion.recipes import Objective, recipe_for
 from service.submission.training_costs import RECIPE_SIZES, training_seconds
 from store.catalogue import datasets, denoisers, gnns
@@ -83,8 +84,8 @@ def test_a_trained_denoiser_is_used_whatever_it_cost(deployed):
     with api.store.database.transaction() as session:
         _, training = denoisers.get_or_create(
             session,
-            gnn=gnns.get(session, gnn),
-            dataset=datasets.get(session, dataset),
+            gnn=gnns.get(session, gnn, tenant=DEFAULT_TENANT),
+            dataset=datasets.get(session, dataset, tenant=DEFAULT_TENANT),
             objective="class",
             config=DenoiserConfig(**config),
         )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from store import jobs
 from store.artifacts.files import Artifacts, digest_of
 from store.database.sessions import Database
@@ -145,7 +146,9 @@ def test_cleanup_deletes_old_unused_artifacts(tmp_path: Path, database: Database
         artifacts.put, (b"request", b"checkpoint 2", b"checkpoint 1", b"new", b"again")
     )
     with database.transaction() as session:
-        job = jobs.submit(session, kind=JobKind.PREDICT, request_digest=request)
+        job = jobs.submit(
+            session, kind=JobKind.PREDICT, request_digest=request, tenant=DEFAULT_TENANT
+        )
         claim = jobs.claim(session, job.id, "worker", 60)
         assert claim is not None
         jobs.record_checkpoint(session, claim, old_checkpoint, 1)

@@ -13,6 +13,7 @@ from d4explain.contracts.features.feature_schema import FeatureSchemaDocument
 from d4explain.contracts.gnn_spec import GnnSpecDocument, parse_spec
 from d4explain.contracts.probe_reports import ProbeReport
 from d4explain.contracts.requests import DenoiserConfig
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from store import jobs
 from store.catalogue import datasets, denoisers, explanations, gnn_labels, gnns, retries
 from store.database.sessions import Database
@@ -74,31 +75,37 @@ def fail(session: Session, job_id: str) -> None:
 
 
 def test_a_gnn_is_ready_after_its_probe_passed(session: Session) -> None:
-    gnn, job = gnns.create(session, name="mine", spec=SPEC, weights_digest="1" * 64)
+    gnn, job = gnns.create(
+        session, name="mine", spec=SPEC, weights_digest="1" * 64, tenant=DEFAULT_TENANT
+    )
     assert gnn.id.startswith("gnn_")
     assert (gnn.state, job.kind, job.queue, job.gnn_id) == ("probing", "probe", "light", gnn.id)
     assert GnnSpecDocument.model_validate(gnn.spec) == SPEC
     with pytest.raises(GnnNotReady, match="probing"):
-        gnns.require_ready(session, gnn.id)
+        gnns.require_ready(session, gnn.id, tenant=DEFAULT_TENANT)
     gnns.finish(session, claim_job(session, job.id), PASSED)
-    assert gnns.require_ready(session, gnn.id).report == PASSED.model_dump()
+    assert gnns.require_ready(session, gnn.id, tenant=DEFAULT_TENANT).report == PASSED.model_dump()
 
 
 def test_a_gnn_that_fails_its_probe_is_rejected(session: Session) -> None:
-    gnn, job = gnns.create(session, name="mine", spec=SPEC, weights_digest="1" * 64)
+    gnn, job = gnns.create(
+        session, name="mine", spec=SPEC, weights_digest="1" * 64, tenant=DEFAULT_TENANT
+    )
     gnns.finish(session, claim_job(session, job.id), ProbeReport(passed=False, checks=[]))
     with pytest.raises(GnnNotReady, match="rejected"):
-        gnns.require_ready(session, gnn.id)
+        gnns.require_ready(session, gnn.id, tenant=DEFAULT_TENANT)
 
 
 def test_a_failed_probe_job_rejects_the_gnn_and_a_retry_probes_again(session: Session) -> None:
-    gnn, job = gnns.create(session, name="mine", spec=SPEC, weights_digest="1" * 64)
+    gnn, job = gnns.create(
+        session, name="mine", spec=SPEC, weights_digest="1" * 64, tenant=DEFAULT_TENANT
+    )
     fail(session, job.id)
     session.refresh(gnn)
     assert gnn.state == "rejected"
     assert gnn.report is not None
     assert gnn.report["checks"][0]["detail"] == "the loss is NaN"
-    again = retries.retry(session, job.id)
+    again = retries.retry(session, job.id, tenant=DEFAULT_TENANT)
     session.refresh(gnn)
     assert (gnn.state, gnn.job_id) == ("probing", again.id)
     assert gnn.report is None
@@ -128,13 +135,13 @@ def test_names_versions_and_aliases_belong_to_a_tenant(session: Session) -> None
     theirs = ready_gnn(session, tenant="other")
     assert (mine.version, theirs.version) == (1, 1)
     gnn_labels.set_alias(session, "production", theirs)
-    assert gnns.find(session, "gnn@1").id == mine.id
+    assert gnns.find(session, "gnn@1", tenant=DEFAULT_TENANT).id == mine.id
     assert gnns.find(session, "gnn@production", "other").id == theirs.id
     for reference in ("gnn@production", theirs.id):
         with pytest.raises(NotFound):
-            gnns.find(session, reference)
+            gnns.find(session, reference, tenant=DEFAULT_TENANT)
     with pytest.raises(NotFound):
-        gnn_labels.remove_alias(session, "gnn", "production")
+        gnn_labels.remove_alias(session, "gnn", "production", tenant=DEFAULT_TENANT)
 
 
 def test_a_denoiser_is_trained_once(session: Session) -> None:
@@ -144,7 +151,7 @@ def test_a_denoiser_is_trained_once(session: Session) -> None:
     assert first.denoiser_id == second.denoiser_id
     assert job.waiting_for == other_job.waiting_for
     assert job.waiting_for is not None
-    training = jobs.get(session, job.waiting_for)
+    training = jobs.get(session, job.waiting_for, tenant=DEFAULT_TENANT)
     assert (training.kind, training.queue, training.seed) == ("train", "train", 3)
     assert training.subject_id == training.denoiser_id == first.denoiser_id
 
@@ -191,19 +198,16 @@ def test_tenants_cannot_read_resources_of_each_other(session: Session) -> None:
         (denoisers, explanation.denoiser_id),
         (explanations, explanation.id),
     ):
-        assert module.get(session, id_).id == id_
+        assert module.get(session, id_, tenant=DEFAULT_TENANT).id == id_
         with pytest.raises(NotFound):
             module.get(session, id_, tenant="another")
         assert module.page(session, tenant="another").items == []
-    theirs, _ = denoisers.get_or_create(
-        session,
-        gnn=gnn,
-        dataset=dataset,
-        objective="counterfactual",
-        config=CONFIG,
-        tenant="another",
-    )
-    assert theirs.id != explanation.denoiser_id
+    their_gnn = ready_gnn(session, tenant="another")
+    their_dataset = create_dataset(session, tenant="another")
+    theirs, _ = explanation_of(session, their_gnn, their_dataset)
+    assert theirs.denoiser_id != explanation.denoiser_id
+    with pytest.raises(NotFound):
+        explanation_of(session, their_gnn, dataset)
 
 
 def test_a_failed_training_fails_its_explanations_and_a_retry_trains_again(
@@ -214,13 +218,13 @@ def test_a_failed_training_fails_its_explanations_and_a_retry_trains_again(
     assert job.waiting_for is not None
     training_id = job.waiting_for
     fail(session, training_id)
-    denoiser = denoisers.get(session, explanation.denoiser_id)
+    denoiser = denoisers.get(session, explanation.denoiser_id, tenant=DEFAULT_TENANT)
     assert denoiser.state == "failed"
     assert job.state is JobState.FAILED
     assert job.error is not None
     assert "the loss is NaN" in job.error["message"]
 
-    again = retries.retry(session, job.id)
+    again = retries.retry(session, job.id, tenant=DEFAULT_TENANT)
     assert (again.retry_of, again.subject_id, again.seed) == (job.id, explanation.id, 11)
     assert again.request_digest == job.request_digest
     assert explanation.job_id == again.id
@@ -244,11 +248,11 @@ def test_a_retried_training_replaces_the_training_of_the_denoiser(session: Sessi
     assert training is not None
     claim = claim_job(session, training.id)
     jobs.record_checkpoint(session, claim, "6" * 64, 40)
-    jobs.cancel(session, training.id)
+    jobs.cancel(session, training.id, tenant=DEFAULT_TENANT)
     jobs.cancel_running(session, claim)
     session.refresh(denoiser)
     assert denoiser.state == "failed"
-    again = retries.retry(session, training.id)
+    again = retries.retry(session, training.id, tenant=DEFAULT_TENANT)
     assert (again.retry_of, denoiser.job_id, denoiser.state) == (
         training.id,
         again.id,
@@ -256,10 +260,10 @@ def test_a_retried_training_replaces_the_training_of_the_denoiser(session: Sessi
     )
     assert again.checkpoint == {"digest": "6" * 64, "step": 40}  # it resumes
     with pytest.raises(Conflict, match=again.id):
-        retries.retry(session, training.id)
+        retries.retry(session, training.id, tenant=DEFAULT_TENANT)
     trained(session, again.id)
     with pytest.raises(Conflict, match="succeeded"):
-        retries.retry(session, again.id)
+        retries.retry(session, again.id, tenant=DEFAULT_TENANT)
 
 
 def test_the_retry_of_a_failed_training_ignores_its_checkpoint(session: Session) -> None:
@@ -274,39 +278,43 @@ def test_the_retry_of_a_failed_training_ignores_its_checkpoint(session: Session)
     claim = claim_job(session, training.id)
     jobs.record_checkpoint(session, claim, "6" * 64, 40)
     jobs.fail(session, claim, "Error", "the loss is NaN", retryable=False)
-    assert retries.retry(session, training.id).checkpoint is None
+    assert retries.retry(session, training.id, tenant=DEFAULT_TENANT).checkpoint is None
 
 
 def test_a_job_can_be_retried_only_once(session: Session) -> None:
     gnn = ready_gnn(session)
-    job = jobs.submit(session, kind=JobKind.PREDICT, gnn_id=gnn.id, request_digest="7" * 64)
-    jobs.cancel(session, job.id)
-    again = retries.retry(session, job.id)
+    job = jobs.submit(
+        session, kind=JobKind.PREDICT, gnn_id=gnn.id, request_digest="7" * 64, tenant=DEFAULT_TENANT
+    )
+    jobs.cancel(session, job.id, tenant=DEFAULT_TENANT)
+    again = retries.retry(session, job.id, tenant=DEFAULT_TENANT)
     assert (again.retry_of, again.request_digest, again.state) == (job.id, "7" * 64, "queued")
     with pytest.raises(Conflict, match=again.id):
-        retries.retry(session, job.id)
-    jobs.cancel(session, again.id)
-    assert retries.retry(session, again.id).retry_of == again.id
+        retries.retry(session, job.id, tenant=DEFAULT_TENANT)
+    jobs.cancel(session, again.id, tenant=DEFAULT_TENANT)
+    assert retries.retry(session, again.id, tenant=DEFAULT_TENANT).retry_of == again.id
 
 
 def test_resources_of_unfinished_jobs_cannot_be_deleted(session: Session) -> None:
     gnn, dataset = ready_gnn(session), reference_set(session)
     explanation, job = explanation_of(session, gnn, dataset)
     with pytest.raises(Conflict, match=gnn.id):
-        gnns.delete(session, gnn.id)
+        gnns.delete(session, gnn.id, tenant=DEFAULT_TENANT)
     with pytest.raises(Conflict, match=dataset.id):
-        datasets.delete(session, dataset.id)
+        datasets.delete(session, dataset.id, tenant=DEFAULT_TENANT)
     assert job.waiting_for is not None
-    jobs.cancel(session, job.waiting_for)
-    gnns.delete(session, gnn.id)
-    datasets.delete(session, dataset.id)
+    jobs.cancel(session, job.waiting_for, tenant=DEFAULT_TENANT)
+    gnns.delete(session, gnn.id, tenant=DEFAULT_TENANT)
+    datasets.delete(session, dataset.id, tenant=DEFAULT_TENANT)
     with pytest.raises(NotFound):
-        gnns.get(session, gnn.id)
+        gnns.get(session, gnn.id, tenant=DEFAULT_TENANT)
     with pytest.raises(NotFound):
-        datasets.get(session, dataset.id)
-    assert explanations.get(session, explanation.id).gnn_id == gnn.id  # explanations stay
+        datasets.get(session, dataset.id, tenant=DEFAULT_TENANT)
+    assert (
+        explanations.get(session, explanation.id, tenant=DEFAULT_TENANT).gnn_id == gnn.id
+    )  # explanations stay
     with pytest.raises(Conflict, match="deleted"):
-        retries.retry(session, job.id)
+        retries.retry(session, job.id, tenant=DEFAULT_TENANT)
 
 
 def test_a_denoiser_is_deleted_with_the_last_of_several_equal_gnns(session: Session) -> None:
@@ -315,17 +323,17 @@ def test_a_denoiser_is_deleted_with_the_last_of_several_equal_gnns(session: Sess
     _, job = explanation_of(session, gnn, dataset)
     assert job.waiting_for is not None
     denoiser = trained(session, job.waiting_for)
-    jobs.cancel(session, job.id)
-    gnns.delete(session, gnn.id)
-    datasets.delete(session, dataset.id)
+    jobs.cancel(session, job.id, tenant=DEFAULT_TENANT)
+    gnns.delete(session, gnn.id, tenant=DEFAULT_TENANT)
+    datasets.delete(session, dataset.id, tenant=DEFAULT_TENANT)
     session.refresh(denoiser)
     assert (denoiser.gnn_id, denoiser.dataset_id) == (equal_gnn.id, equal_dataset.id)
     _, again = explanation_of(session, equal_gnn, equal_dataset)
     assert again.waiting_for is None
-    jobs.cancel(session, again.id)
-    gnns.delete(session, equal_gnn.id)
+    jobs.cancel(session, again.id, tenant=DEFAULT_TENANT)
+    gnns.delete(session, equal_gnn.id, tenant=DEFAULT_TENANT)
     with pytest.raises(NotFound):
-        denoisers.get(session, denoiser.id)
+        denoisers.get(session, denoiser.id, tenant=DEFAULT_TENANT)
 
 
 def test_pages_list_every_row_once_newest_first(session: Session) -> None:
@@ -333,7 +341,7 @@ def test_pages_list_every_row_once_newest_first(session: Session) -> None:
     newest_first = sorted(created, key=lambda row: (row.created_at, row.id), reverse=True)
     shown, cursor = [], None
     while True:
-        page = datasets.page(session, cursor, 3)
+        page = datasets.page(session, cursor, 3, tenant=DEFAULT_TENANT)
         shown += [row.id for row in page.items]
         if cursor is None:
             reference_set(session)  # added while the client reads pages
@@ -341,16 +349,18 @@ def test_pages_list_every_row_once_newest_first(session: Session) -> None:
         if cursor is None:
             break
     assert shown == [row.id for row in newest_first]
-    assert datasets.page(session, None, 8).next_cursor is None
+    assert datasets.page(session, None, 8, tenant=DEFAULT_TENANT).next_cursor is None
 
 
 def test_jobs_are_listed_by_state_kind_and_gnn(session: Session) -> None:
     gnn = ready_gnn(session)
     _, job = explanation_of(session, gnn, reference_set(session))
-    waiting = jobs.page(session, state=JobState.QUEUED, kind=JobKind.COUNTERFACTUAL)
+    waiting = jobs.page(
+        session, state=JobState.QUEUED, kind=JobKind.COUNTERFACTUAL, tenant=DEFAULT_TENANT
+    )
     assert [row.id for row in waiting.items] == [job.id]
-    assert len(jobs.page(session, gnn_id=gnn.id).items) == 3
-    assert jobs.page(session, gnn_id="gnn_other").items == []
+    assert len(jobs.page(session, gnn_id=gnn.id, tenant=DEFAULT_TENANT).items) == 3
+    assert jobs.page(session, gnn_id="gnn_other", tenant=DEFAULT_TENANT).items == []
 
 
 @pytest.mark.parametrize(
@@ -358,7 +368,7 @@ def test_jobs_are_listed_by_state_kind_and_gnn(session: Session) -> None:
 )
 def test_invalid_cursors_are_refused(session: Session, cursor: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        datasets.page(session, cursor, 3)
+        datasets.page(session, cursor, 3, tenant=DEFAULT_TENANT)
     assert refused.value.pointer == "/cursor"
 
 

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import func, select, update
 
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from store import jobs
 from store.catalogue import idempotency
 from store.database.sessions import Database, now
@@ -12,7 +13,12 @@ from store.database.tables import IdempotencyKey
 from store.errors import IdempotencyMismatch
 from store.jobs import Job, JobKind
 
-REQUEST = {"key": "k", "body_sha256": "a" * 64, "route": "POST /v1/explanations"}
+REQUEST = {
+    "key": "k",
+    "body_sha256": "a" * 64,
+    "route": "POST /v1/explanations",
+    "tenant": DEFAULT_TENANT,
+}
 
 
 def test_a_known_key_returns_its_first_resource(database: Database) -> None:
@@ -22,7 +28,7 @@ def test_a_known_key_returns_its_first_resource(database: Database) -> None:
     with database.transaction() as session:
         assert idempotency.find(session, **REQUEST) == "exp_1"
         assert idempotency.remember(session, **REQUEST, resource="exp_2") == "exp_1"
-        assert idempotency.find(session, **REQUEST, tenant="another") is None
+        assert idempotency.find(session, **(REQUEST | {"tenant": "another"})) is None
 
 
 @pytest.mark.parametrize("other", [{"body_sha256": "b" * 64}, {"route": "POST /v1/denoisers"}])
@@ -55,7 +61,7 @@ def test_concurrent_requests_with_one_key_create_one_job(database: Database) -> 
             known = idempotency.find(session, **REQUEST)
             if known is not None:
                 return known
-            job = jobs.submit(session, kind=JobKind.PREDICT)
+            job = jobs.submit(session, kind=JobKind.PREDICT, tenant=DEFAULT_TENANT)
             return idempotency.remember(session, **REQUEST, resource=job.id)
 
     with ThreadPoolExecutor(8) as pool:

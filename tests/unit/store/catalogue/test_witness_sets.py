@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from store import jobs
 from store.artifacts.files import Artifacts
 from store.catalogue import datasets, denoisers, gnns, retries, trained_networks, witness_sets
@@ -33,14 +34,17 @@ def judged(session: Session) -> tuple[Explanation, Job]:
     """An explanation whose job waits for a denoiser and for witnesses."""
     gnn, dataset = create_ready_gnn(session), create_dataset(session)
     explanation, job = create_explanation(session, gnn, dataset, judged=True)
-    kinds = [jobs.get(session, id_ or "").kind for id_ in (job.waiting_for, job.also_waiting_for)]
+    kinds = [
+        jobs.get(session, id_ or "", tenant=DEFAULT_TENANT).kind
+        for id_ in (job.waiting_for, job.also_waiting_for)
+    ]
     assert kinds == [JobKind.TRAIN, JobKind.WITNESSES]
     return explanation, job
 
 
 def end(session: Session, job_id: str, ending: str) -> None:
     if ending == "cancel":
-        jobs.cancel(session, job_id)
+        jobs.cancel(session, job_id, tenant=DEFAULT_TENANT)
         return
     if ending == "lease expired":
         session.execute(update(Job).where(Job.id == job_id).values(max_attempts=1))
@@ -72,11 +76,20 @@ def test_witnesses_are_trained_once_per_gnn_and_reference_set(session: Session) 
         first.id,
     )
     assert witness_sets.get_or_create(session, gnn=gnn, dataset=dataset) == (first, training)
-    assert trained_networks.seconds_left(session, WitnessSet, first.key, 60.0) == 60.0
+    assert (
+        trained_networks.seconds_left(session, WitnessSet, first.key, 60.0, tenant=DEFAULT_TENANT)
+        == 60.0
+    )
     training.estimated_seconds = 40.0
-    assert trained_networks.seconds_left(session, WitnessSet, first.key, 60.0) == 40.0
+    assert (
+        trained_networks.seconds_left(session, WitnessSet, first.key, 60.0, tenant=DEFAULT_TENANT)
+        == 40.0
+    )
     end(session, training.id, "succeed")
-    assert trained_networks.seconds_left(session, WitnessSet, first.key, 60.0) is None
+    assert (
+        trained_networks.seconds_left(session, WitnessSet, first.key, 60.0, tenant=DEFAULT_TENANT)
+        is None
+    )
     assert witness_sets.get_or_create(session, gnn=gnn, dataset=dataset) == (first, None)
     assert (first.state, first.weights_digest) == ("ready", "5" * 64)
     assert first.description == {"witnesses": [{"role": "judge"}]}
@@ -91,9 +104,15 @@ def test_the_key_depends_on_gnn_and_reference_set(session: Session) -> None:
 
 
 def test_tenants_have_their_own_witnesses(session: Session) -> None:
-    gnn, dataset = create_ready_gnn(session), create_dataset(session)
-    mine, _ = witness_sets.get_or_create(session, gnn=gnn, dataset=dataset)
-    theirs, _ = witness_sets.get_or_create(session, gnn=gnn, dataset=dataset, tenant="other")
+    mine, theirs = (
+        witness_sets.get_or_create(
+            session,
+            gnn=create_ready_gnn(session, tenant=tenant),
+            dataset=create_dataset(session, tenant=tenant),
+        )[0]
+        for tenant in (DEFAULT_TENANT, "other")
+    )
+    assert mine.key == theirs.key
     assert mine.id != theirs.id
     with pytest.raises(NotFound):
         witness_sets.get(session, mine.id, tenant="other")
@@ -138,7 +157,7 @@ def test_a_failed_denoiser_fails_the_explanation_in_any_order(
     assert job.state is JobState.FAILED
     assert training in (job.error or {})["message"]
     if not witnesses_first:  # other explanations may need the witnesses
-        assert jobs.get(session, witnesses).state is JobState.QUEUED
+        assert jobs.get(session, witnesses, tenant=DEFAULT_TENANT).state is JobState.QUEUED
         end(session, witnesses, "succeed")
         assert job.state is JobState.FAILED
 
@@ -164,7 +183,7 @@ def test_a_training_of_witnesses_can_be_retried_by_its_job(session: Session) -> 
     row, training = witness_sets.get_or_create(session, gnn=gnn, dataset=dataset)
     assert training is not None
     end(session, training.id, "cancel")
-    again = retries.retry(session, training.id)
+    again = retries.retry(session, training.id, tenant=DEFAULT_TENANT)
     assert (again.kind, again.retry_of, again.witness_set_id) == (
         JobKind.WITNESSES,
         training.id,
@@ -172,24 +191,26 @@ def test_a_training_of_witnesses_can_be_retried_by_its_job(session: Session) -> 
     )
     end(session, again.id, "succeed")
     with pytest.raises(Conflict, match="succeeded"):
-        retries.retry(session, again.id)
+        retries.retry(session, again.id, tenant=DEFAULT_TENANT)
 
 
 def test_a_retried_explanation_waits_for_what_is_not_trained_yet(session: Session) -> None:
     explanation, job = judged(session)
     training, witnesses = str(job.waiting_for), str(job.also_waiting_for)
-    jobs.cancel(session, job.id)
-    again = retries.retry(session, job.id)
+    jobs.cancel(session, job.id, tenant=DEFAULT_TENANT)
+    again = retries.retry(session, job.id, tenant=DEFAULT_TENANT)
     assert (again.waiting_for, again.also_waiting_for) == (training, witnesses)
     assert again.witness_set_id == explanation.witness_set_id is not None
     end(session, training, "succeed")
     end(session, witnesses, "fail")
-    jobs.cancel(session, again.id)
+    jobs.cancel(session, again.id, tenant=DEFAULT_TENANT)
 
-    third = retries.retry(session, again.id)  # the failed witnesses get another chance
+    third = retries.retry(
+        session, again.id, tenant=DEFAULT_TENANT
+    )  # the failed witnesses get another chance
     assert third.waiting_for is None
     assert third.also_waiting_for is not None
-    assert jobs.get(session, third.also_waiting_for).retry_of == witnesses
+    assert jobs.get(session, third.also_waiting_for, tenant=DEFAULT_TENANT).retry_of == witnesses
     end(session, third.also_waiting_for, "succeed")
     claim_job(session, third.id)
 
@@ -208,7 +229,7 @@ def test_cleanup_keeps_the_weights_of_witnesses_and_deletes_them_with_their_gnn(
         jobs.succeed(session, claim)
     assert delete_unneeded(database, artifacts, min_age_seconds=-1) == 0
     with database.transaction() as session:
-        gnns.delete(session, gnn.id)
+        gnns.delete(session, gnn.id, tenant=DEFAULT_TENANT)
     assert delete_unneeded(database, artifacts, min_age_seconds=-1) == 1
     assert not artifacts.exists(digest)
 
@@ -219,11 +240,11 @@ def test_witnesses_are_deleted_with_the_last_of_several_equal_inputs(session: Se
     row, training = witness_sets.get_or_create(session, gnn=gnn, dataset=dataset)
     assert training is not None
     with pytest.raises(Conflict, match=training.id):
-        gnns.delete(session, gnn.id)
+        gnns.delete(session, gnn.id, tenant=DEFAULT_TENANT)
     end(session, training.id, "succeed")
-    gnns.delete(session, gnn.id)
-    datasets.delete(session, dataset.id)
+    gnns.delete(session, gnn.id, tenant=DEFAULT_TENANT)
+    datasets.delete(session, dataset.id, tenant=DEFAULT_TENANT)
     session.refresh(row)
     assert (row.gnn_id, row.dataset_id) == (equal_gnn.id, equal_dataset.id)
-    datasets.delete(session, equal_dataset.id)
+    datasets.delete(session, equal_dataset.id, tenant=DEFAULT_TENANT)
     assert session.scalars(select(WitnessSet)).all() == []

@@ -13,6 +13,7 @@ from alembic.config import Config
 from sqlalchemy import text
 
 import store.database.migrations
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from store import jobs
 from store.database import schema
 from store.database.sessions import Database
@@ -120,7 +121,7 @@ def test_an_unreachable_database_gives_a_message_of_one_line(tmp_path: Path) -> 
 def test_the_migrate_command_goes_back_to_an_earlier_schema(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path)
     with Store.open(settings) as opened, opened.database.transaction() as session:
-        jobs.submit(session, kind=jobs.JobKind.PREDICT)
+        jobs.submit(session, kind=jobs.JobKind.PREDICT, tenant=DEFAULT_TENANT)
     refused = run(tmp_path, "store", "migrate", "--to", "0010")
     assert refused.returncode == 1
     assert "column jobs.format (1 rows); nothing was changed" in refused.stderr

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from store import jobs
 from store.catalogue import retries
 from store.database.sessions import Database, now, read_clock
@@ -20,7 +21,12 @@ from store.jobs.submission import JOB_FORMAT
 def submitted(database: Database, waiting_for: str | None = None) -> str:
     with database.transaction() as session:
         return jobs.submit(
-            session, kind=JobKind.PREDICT, gnn_id="gnn_1", seed=5, waiting_for=waiting_for
+            session,
+            kind=JobKind.PREDICT,
+            gnn_id="gnn_1",
+            seed=5,
+            waiting_for=waiting_for,
+            tenant=DEFAULT_TENANT,
         ).id
 
 
@@ -33,19 +39,19 @@ def claimed(database: Database, job_id: str, lease_seconds: float = 60) -> Claim
 
 def stored(database: Database, job_id: str) -> Job:
     with database.reading() as session:
-        return jobs.get(session, job_id)
+        return jobs.get(session, job_id, tenant=DEFAULT_TENANT)
 
 
 def states(database: Database, job_id: str) -> list[str]:
     with database.reading() as session:
-        events = jobs.events(session, job_id)
+        events = jobs.events(session, job_id, tenant=DEFAULT_TENANT)
     return [event.data["state"] for event in events if event.type == "state"]
 
 
 def attempts(database: Database, job_id: str) -> list[int]:
     """The attempt numbers that clients see in the state events."""
     with database.reading() as session:
-        events = jobs.events(session, job_id)
+        events = jobs.events(session, job_id, tenant=DEFAULT_TENANT)
     return [event.data["attempt"] for event in events if event.type == "state"]
 
 
@@ -68,8 +74,8 @@ def test_a_job_runs_once_and_its_events_are_recorded(database: Database) -> None
     assert job.created_at <= job.started_at <= job.finished_at  # type: ignore[operator]
     assert states(database, job_id) == ["queued", "running", "succeeded"]
     with database.reading() as session:
-        first, *others = jobs.events(session, job_id, limit=2)
-        later = jobs.events(session, job_id, after=first.id)
+        first, *others = jobs.events(session, job_id, limit=2, tenant=DEFAULT_TENANT)
+        later = jobs.events(session, job_id, after=first.id, tenant=DEFAULT_TENANT)
     assert [event.type for event in later] == ["state", "progress", "state"]
     assert others[0].id == later[0].id
 
@@ -212,19 +218,21 @@ def test_a_job_that_takes_too_long_expires(database: Database) -> None:
 def test_a_queued_job_is_canceled_at_once(database: Database) -> None:
     job_id = submitted(database)
     with database.transaction() as session:
-        assert jobs.cancel(session, job_id).state is JobState.CANCELED
+        assert jobs.cancel(session, job_id, tenant=DEFAULT_TENANT).state is JobState.CANCELED
     with database.transaction() as session:
         assert jobs.claim(session, job_id, "worker", 60) is None
         with pytest.raises(Conflict, match="canceled"):
-            jobs.cancel(session, job_id)
+            jobs.cancel(session, job_id, tenant=DEFAULT_TENANT)
     assert due(database) == []
 
 
 def test_canceling_a_running_job_asks_its_worker_to_stop(database: Database) -> None:
     claim = claimed(database, submitted(database))
     with database.transaction() as session:
-        assert jobs.cancel(session, claim.job_id).state is JobState.RUNNING
-        assert jobs.cancel(session, claim.job_id).cancel_requested  # a second request has no effect
+        assert jobs.cancel(session, claim.job_id, tenant=DEFAULT_TENANT).state is JobState.RUNNING
+        assert jobs.cancel(
+            session, claim.job_id, tenant=DEFAULT_TENANT
+        ).cancel_requested  # a second request has no effect
         assert jobs.heartbeat(session, [claim], 60)[0].cancel_requested
         jobs.cancel_running(session, claim)
     assert states(database, claim.job_id) == ["queued", "running", "running", "canceled"]
@@ -234,7 +242,7 @@ def test_canceling_a_running_job_asks_its_worker_to_stop(database: Database) -> 
 def test_a_job_with_a_cancel_request_is_never_requeued(database: Database, how: str) -> None:
     claim = claimed(database, submitted(database), lease_seconds=-1)
     with database.transaction() as session:
-        jobs.cancel(session, claim.job_id)
+        jobs.cancel(session, claim.job_id, tenant=DEFAULT_TENANT)
     with database.transaction() as session:
         if how == "lease expired":
             jobs.reap(session)
@@ -268,7 +276,7 @@ def test_waiting_jobs_fail_with_their_dependency(database: Database, ending: str
     second_waiter = submitted(database, waiting_for=waiter)
     with database.transaction() as session:
         if ending == "cancel":
-            jobs.cancel(session, first)
+            jobs.cancel(session, first, tenant=DEFAULT_TENANT)
         elif ending == "lease expired":
             session.execute(update(Job).where(Job.id == first).values(max_attempts=1))
             jobs.claim(session, first, "worker", -1)
@@ -296,7 +304,7 @@ def test_canceling_a_waiting_job_does_not_cancel_its_dependency(database: Databa
     waiter, other = submitted(database, first), submitted(database, first)
     claim = claimed(database, first)
     with database.transaction() as session:
-        jobs.cancel(session, waiter)
+        jobs.cancel(session, waiter, tenant=DEFAULT_TENANT)
     assert stored(database, first).state is JobState.RUNNING
     with database.transaction() as session:
         jobs.succeed(session, claim)
@@ -331,7 +339,7 @@ def test_unclaimed_jobs_are_announced_again_with_growing_pauses(database: Databa
         assert due(database) == [job_id]
         assert due(database) == []
         with database.transaction() as session:
-            job = jobs.get(session, job_id)
+            job = jobs.get(session, job_id, tenant=DEFAULT_TENANT)
             pauses.append(round(job.next_dispatch_at - read_clock(session)))
             job.next_dispatch_at = 0  # that time has passed
     assert pauses == [15, 30, 60, 120, 240, 480, 960, 960, 960]
@@ -405,17 +413,19 @@ def test_nan_and_infinity_are_stored_as_null(database: Database) -> None:
     expected = {"step": 1, "metrics": {"loss": None, "auc": 0.5, "all": [None, 1.0]}}
     assert stored(database, claim.job_id).progress == expected
     with database.reading() as session:
-        assert jobs.events(session, claim.job_id)[-1].data == expected
+        assert jobs.events(session, claim.job_id, tenant=DEFAULT_TENANT)[-1].data == expected
 
 
 def test_a_queued_job_or_a_job_without_its_gnn_cannot_be_retried(database: Database) -> None:
     with database.transaction() as session:
-        job = jobs.submit(session, kind=JobKind.PREDICT, request_digest="a" * 64, seed=9)
+        job = jobs.submit(
+            session, kind=JobKind.PREDICT, request_digest="a" * 64, seed=9, tenant=DEFAULT_TENANT
+        )
         with pytest.raises(Conflict, match="queued"):
-            retries.retry(session, job.id)
-        jobs.cancel(session, job.id)
+            retries.retry(session, job.id, tenant=DEFAULT_TENANT)
+        jobs.cancel(session, job.id, tenant=DEFAULT_TENANT)
         with pytest.raises(Conflict, match="deleted"):  # the job names no GNN
-            retries.retry(session, job.id)
+            retries.retry(session, job.id, tenant=DEFAULT_TENANT)
 
 
 def test_old_jobs_keep_only_their_state_events(database: Database) -> None:
@@ -428,17 +438,25 @@ def test_old_jobs_keep_only_their_state_events(database: Database) -> None:
                 jobs.succeed(session, claim)
     with database.transaction() as session:
         delete_progress(session, ended_before=read_clock(session) - 60)
-        assert "progress" in [event.type for event in jobs.events(session, ended)]
+        assert "progress" in [
+            event.type for event in jobs.events(session, ended, tenant=DEFAULT_TENANT)
+        ]
         delete_progress(session, ended_before=read_clock(session) + 1)
-        assert [event.type for event in jobs.events(session, ended)] == ["state"] * 3
-        assert "progress" in [event.type for event in jobs.events(session, running)]
+        assert [event.type for event in jobs.events(session, ended, tenant=DEFAULT_TENANT)] == [
+            "state"
+        ] * 3
+        assert "progress" in [
+            event.type for event in jobs.events(session, running, tenant=DEFAULT_TENANT)
+        ]
 
 
 def test_jobs_without_a_denoiser_are_reserved_together(database: Database) -> None:
     kind = JobKind.COUNTERFACTUAL
     with database.transaction() as session:
-        first, second = (jobs.submit(session, kind=kind).id for _ in range(2))
-        jobs.submit(session, kind=kind, denoiser_id="den_1")
+        first, second = (
+            jobs.submit(session, kind=kind, tenant=DEFAULT_TENANT).id for _ in range(2)
+        )
+        jobs.submit(session, kind=kind, denoiser_id="den_1", tenant=DEFAULT_TENANT)
     claim = claimed(database, first)
     with database.transaction() as session:
         reserved = jobs.reserve_matching(session, claim, 60, 8)

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from sqlalchemy import event, select, text, update
 from sqlalchemy.orm import Session
 
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from store import jobs
 from store.catalogue import denoisers, explanations, retries, witness_sets
 from store.database.job_policy import JobPolicy
@@ -181,7 +182,9 @@ class JobsMachine(RuleBasedStateMachine):
 
     def submit(self) -> None:
         with self.database.transaction() as session:
-            job = jobs.submit(session, kind=JobKind.PREDICT, gnn_id=self.gnn.id)
+            job = jobs.submit(
+                session, kind=JobKind.PREDICT, gnn_id=self.gnn.id, tenant=DEFAULT_TENANT
+            )
         self.job_ids.append(job.id)
 
     def request_explanation(self, *, judged: bool, provisional: bool) -> None:
@@ -196,9 +199,9 @@ class JobsMachine(RuleBasedStateMachine):
         with self.database.transaction() as session:
             if before.is_terminal:
                 with pytest.raises(Conflict):
-                    jobs.cancel(session, job_id)
+                    jobs.cancel(session, job_id, tenant=DEFAULT_TENANT)
             else:
-                jobs.cancel(session, job_id)
+                jobs.cancel(session, job_id, tenant=DEFAULT_TENANT)
         if before is JobState.QUEUED:
             self.reserved.pop(job_id, None)
             assert self.stored(job_id).state is JobState.CANCELED
@@ -212,7 +215,7 @@ class JobsMachine(RuleBasedStateMachine):
         before = self.stored(job_id)
         try:
             with self.database.transaction() as session:
-                again = retries.retry(session, job_id)
+                again = retries.retry(session, job_id, tenant=DEFAULT_TENANT)
         except Conflict:
             return
         assert before.state in (JobState.FAILED, JobState.CANCELED, JobState.EXPIRED)
@@ -463,7 +466,7 @@ class JobsMachine(RuleBasedStateMachine):
 
     def stored(self, job_id: str) -> Job:
         with self.database.reading() as session:
-            return jobs.get(session, job_id)
+            return jobs.get(session, job_id, tenant=DEFAULT_TENANT)
 
 
 def test_job_invariants_hold_under_random_operations(tmp_path: Path) -> None:

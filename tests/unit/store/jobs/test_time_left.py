@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import JobKind
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from store import jobs
 from store.database.sessions import Database
 from store.database.tables import Job
@@ -22,7 +23,7 @@ def session(database: Database) -> Iterator[Session]:
 
 
 def training(session: Session, seconds: float | None, kind: JobKind = JobKind.TRAIN) -> Job:
-    return jobs.submit(session, kind=kind, estimated_seconds=seconds)
+    return jobs.submit(session, kind=kind, estimated_seconds=seconds, tenant=DEFAULT_TENANT)
 
 
 def waiting(session: Session, *trainings: Job, seconds: float | None = 1.0) -> Job:
@@ -33,6 +34,7 @@ def waiting(session: Session, *trainings: Job, seconds: float | None = 1.0) -> J
         waiting_for=one,
         also_waiting_for=other,
         estimated_seconds=seconds,
+        tenant=DEFAULT_TENANT,
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from store import jobs
 from store.database.sessions import Database
 from store.database.tables import Job, Lead
@@ -73,7 +74,7 @@ def settings(tmp_path: Path) -> Settings:
 
 def submitted(database: Database) -> str:
     with database.transaction() as session:
-        return jobs.submit(session, kind=JobKind.PROBE).id
+        return jobs.submit(session, kind=JobKind.PROBE, tenant=DEFAULT_TENANT).id
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 10) -> None:
@@ -145,7 +146,10 @@ def test_a_notified_job_is_marked_later_and_announced_once(
 
         def marks() -> list[int]:
             with database.reading() as session:
-                return [jobs.get(session, job_id).dispatches for job_id in (first, second)]
+                return [
+                    jobs.get(session, job_id, tenant=DEFAULT_TENANT).dispatches
+                    for job_id in (first, second)
+                ]
 
         wait_until(lambda: marks() == [1, 1])
         dispatcher.notify()
@@ -178,7 +182,9 @@ def test_a_named_job_is_announced_without_a_query(
         wait_until(lambda: publisher.ids == [polled])
         time.sleep(0.2)
         with database.transaction() as session:
-            several = [jobs.submit(session, kind=JobKind.PROBE) for _ in range(3)]
+            several = [
+                jobs.submit(session, kind=JobKind.PROBE, tenant=DEFAULT_TENANT) for _ in range(3)
+            ]
         named = [Announcement.of(job) for job in several]
         dispatcher.notify(*named[:2])
         dispatcher.notify(named[2])
@@ -202,7 +208,7 @@ def test_a_named_job_survives_a_broker_outage(database: Database, settings: Sett
     try:
         wait_until(lambda: publisher.epoch_reads > 0)
         with database.transaction() as session:
-            job = jobs.submit(session, kind=JobKind.PROBE)
+            job = jobs.submit(session, kind=JobKind.PROBE, tenant=DEFAULT_TENANT)
         dispatcher.notify(Announcement.of(job))
         time.sleep(0.3)
         publisher.is_down = False
@@ -228,7 +234,7 @@ def test_a_notification_at_the_end_of_a_wait_is_not_lost(
     dispatcher._wake = Wake()
     with database.transaction() as session:  # so that this dispatcher does not poll
         assert leader_election.acquire(session, "dispatcher", "another", 60)
-        job = jobs.submit(session, kind=JobKind.PROBE)
+        job = jobs.submit(session, kind=JobKind.PROBE, tenant=DEFAULT_TENANT)
     dispatcher._query_new.clear()
     late.append(Announcement.of(job))
     dispatcher.start()
@@ -374,7 +380,9 @@ def test_one_of_two_dispatchers_leads_and_the_other_takes_over(
         jobs.claim(session, job_id, "worker", -1)
     second.run_once()
     with database.transaction() as session:
-        assert jobs.get(session, job_id).state == "running"  # only the leader reaps
+        assert (
+            jobs.get(session, job_id, tenant=DEFAULT_TENANT).state == "running"
+        )  # only the leader reaps
         session.execute(update(Lead).values(lease_until=0.0))  # the leader has died
     clock.advance(5)
     second.run_once()
@@ -407,4 +415,4 @@ def test_without_a_broker_jobs_are_still_reaped(database: Database, settings: Se
         jobs.claim(session, job_id, "worker", -1)
     Dispatcher(database, None, settings).run_once()
     with database.reading() as session:
-        assert jobs.get(session, job_id).state == "queued"
+        assert jobs.get(session, job_id, tenant=DEFAULT_TENANT).state == "queued"

@@ -25,7 +25,7 @@ URL = "https://hooks.example.org/d4"
 
 def register(database: Database, **options: Any) -> str:
     with database.transaction() as session:
-        return endpoints.create(session, url=URL, **options).id
+        return endpoints.create(session, url=URL, **{"tenant": "default"} | options).id
 
 
 def end_jobs(database: Database, count: int = 1, tenant: str = "default") -> None:
@@ -52,7 +52,7 @@ def record(
 
 def delivery(database: Database, id_: str) -> WebhookDelivery:
     with database.reading() as session:
-        return deliveries.get(session, id_)
+        return deliveries.get(session, id_, "default")
 
 
 def make_due(database: Database, **values: Any) -> None:
@@ -103,7 +103,7 @@ def test_deliveries_that_nobody_attempts_are_given_up(database: Database) -> Non
     end_jobs(database, 2)
     (claimed,) = claim(database, places=1)
     with database.transaction() as session:
-        endpoints.get(session, webhook_id).enabled = False
+        endpoints.get(session, webhook_id, "default").enabled = False
         session.execute(update(WebhookDelivery).values(asked_at=now() - 2 * HOUR))
         assert deliveries.give_up_overdue(session, HOUR) == 1
     assert claim(database) == []
@@ -157,31 +157,31 @@ def test_a_delivery_is_sent_again_on_request_with_its_id(database: Database) -> 
     end_jobs(database)
     (claimed,) = claim(database)
     with pytest.raises(Conflict, match="being sent now"), database.transaction() as session:
-        deliveries.redeliver(session, claimed.id)
+        deliveries.redeliver(session, claimed.id, "default")
     record(database, claimed)
     with pytest.raises(NotFound), database.transaction() as session:
         deliveries.redeliver(session, claimed.id, "other")
     with database.transaction() as session:
-        assert deliveries.redeliver(session, claimed.id).state is DeliveryState.PENDING
+        assert deliveries.redeliver(session, claimed.id, "default").state is DeliveryState.PENDING
     (again,) = claim(database)
     assert (again.id, again.attempt, again.body) == (claimed.id, 2, claimed.body)
     record(database, again)
     with database.transaction() as session:
-        endpoints.get(session, webhook_id).enabled = False
+        endpoints.get(session, webhook_id, "default").enabled = False
     with pytest.raises(Conflict, match="disabled"), database.transaction() as session:
-        deliveries.redeliver(session, claimed.id)
+        deliveries.redeliver(session, claimed.id, "default")
 
 
 def test_both_secrets_sign_for_a_day_after_a_rotation(database: Database) -> None:
     webhook_id = register(database)
     with database.transaction() as session:
-        old = endpoints.get(session, webhook_id).secret
-        new = endpoints.rotate(session, webhook_id).secret
+        old = endpoints.get(session, webhook_id, "default").secret
+        new = endpoints.rotate(session, webhook_id, "default").secret
     end_jobs(database, 2)
     (claimed,) = claim(database, places=1)
     assert claimed.secrets == (new, old)
     with database.transaction() as session:
-        endpoints.get(session, webhook_id).previous_secret_until = 1.0
+        endpoints.get(session, webhook_id, "default").previous_secret_until = 1.0
     (later,) = claim(database, places=1)
     assert later.secrets == (new,)
 
@@ -194,5 +194,5 @@ def test_old_deliveries_are_deleted_and_pending_ones_kept(database: Database) ->
     with database.transaction() as session:
         session.execute(update(WebhookDelivery).values(created_at=1.0))
         endpoints.delete_old(session, before=1e12)
-        left = deliveries.page(session).items
+        left = deliveries.page(session, "default").items
     assert [one.state for one in left] == [DeliveryState.PENDING]

@@ -10,6 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import JobKind, JobState
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from d4explain.contracts.webhooks import WebhookEvent
 from store import jobs
 from store.catalogue import explanations, retries
@@ -38,7 +39,7 @@ def events(database: Database) -> list[tuple[str, str]]:
 
 def register(database: Database, **options: Any) -> str:
     with database.transaction() as session:
-        return endpoints.create(session, url=URL, **options).id
+        return endpoints.create(session, url=URL, **{"tenant": "default"} | options).id
 
 
 def requested(database: Database, **options: Any) -> tuple[Explanation, Job]:
@@ -107,11 +108,11 @@ def test_every_terminal_state_is_notified_of_and_a_requeued_job_is_not(database:
     ids = {}
     with database.transaction() as session:
         for name in ("succeeded", "failed", "canceled", "expired", "requeued"):
-            ids[name] = jobs.submit(session, kind=JobKind.PREDICT).id
+            ids[name] = jobs.submit(session, kind=JobKind.PREDICT, tenant=DEFAULT_TENANT).id
     succeed(database, ids["succeeded"])
     fail(database, ids["failed"])
     with database.transaction() as session:
-        jobs.cancel(session, ids["canceled"])
+        jobs.cancel(session, ids["canceled"], tenant=DEFAULT_TENANT)
         jobs.expire(session, claim_job(session, ids["expired"]))
         claim = claim_job(session, ids["requeued"])
         jobs.fail(session, claim, "worker", "again", retryable=True)
@@ -123,11 +124,11 @@ def test_every_terminal_state_is_notified_of_and_a_requeued_job_is_not(database:
 def test_a_rolled_back_end_notifies_of_nothing(database: Database) -> None:
     register(database)
     with database.transaction() as session:
-        job = jobs.submit(session, kind=JobKind.PREDICT)
+        job = jobs.submit(session, kind=JobKind.PREDICT, tenant=DEFAULT_TENANT)
 
     def cancel_and_fail() -> None:
         with database.transaction() as session:
-            jobs.cancel(session, job.id)
+            jobs.cancel(session, job.id, tenant=DEFAULT_TENANT)
             raise LeaseLost(job.id, 1)
 
     with pytest.raises(LeaseLost):
@@ -139,8 +140,8 @@ def test_other_tenants_disabled_webhooks_and_other_events_are_left_out(database:
     register(database, tenant="other")
     register(database, events=[WebhookEvent.JOB_FAILED])
     with database.transaction() as session:
-        endpoints.create(session, url=URL).enabled = False
-        job = jobs.submit(session, kind=JobKind.PREDICT)
+        endpoints.create(session, url=URL, tenant="default").enabled = False
+        job = jobs.submit(session, kind=JobKind.PREDICT, tenant=DEFAULT_TENANT)
     succeed(database, job.id)
     assert events(database) == []
 
@@ -148,26 +149,39 @@ def test_other_tenants_disabled_webhooks_and_other_events_are_left_out(database:
 def test_the_webhook_of_a_request_is_for_its_resource_and_for_retries(database: Database) -> None:
     explanation, final = requested(database)
     with database.transaction() as session:
-        other = jobs.submit(session, kind=JobKind.PREDICT)
+        other = jobs.submit(session, kind=JobKind.PREDICT, tenant=DEFAULT_TENANT)
         webhook = RequestWebhook(URL, endpoints.new_secret())
-        endpoints.add_all(session, [(webhook, jobs.get(session, final.id))])
+        endpoints.add_all(session, [(webhook, jobs.get(session, final.id, tenant=DEFAULT_TENANT))])
     succeed(database, other.id)
     fail(database, final.waiting_for or "")
     assert events(database) == [("explanation.failed", explanation.id)]
     with database.transaction() as session:
-        again = retries.retry(session, final.id)
+        again = retries.retry(session, final.id, tenant=DEFAULT_TENANT)
     with database.transaction() as session:
-        jobs.cancel(session, again.id)
+        jobs.cancel(session, again.id, tenant=DEFAULT_TENANT)
     assert events(database)[1:] == [("explanation.canceled", explanation.id)]
 
 
 def test_a_request_for_something_that_has_ended_is_notified_of_at_once(database: Database) -> None:
     with database.transaction() as session:
-        job = jobs.submit(session, kind=JobKind.TRAIN, subject_id="den_1")
+        job = jobs.submit(session, kind=JobKind.TRAIN, subject_id="den_1", tenant=DEFAULT_TENANT)
     succeed(database, job.id)
     with database.transaction() as session:
         webhook = RequestWebhook(URL, endpoints.new_secret())
-        ended = jobs.get(session, job.id)
+        ended = jobs.get(session, job.id, tenant=DEFAULT_TENANT)
         assert ended.state is JobState.SUCCEEDED
         endpoints.add_all(session, [(webhook, ended)])
     assert events(database) == [("job.succeeded", job.id)]
+
+
+def test_a_replay_of_an_explanation_is_a_job_of_its_own(database: Database) -> None:
+    explanation, final = requested(database)
+    with database.transaction() as session:
+        webhook = RequestWebhook(URL, endpoints.new_secret())
+        endpoints.add_all(session, [(webhook, jobs.get(session, final.id, DEFAULT_TENANT))])
+        replay = jobs.submit(
+            session, kind=JobKind.REPLAY, subject_id=explanation.id, tenant=DEFAULT_TENANT
+        )
+    register(database)
+    succeed(database, replay.id)
+    assert events(database) == [("job.succeeded", replay.id)]

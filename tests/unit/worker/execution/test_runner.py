@@ -11,6 +11,7 @@ import pytest
 import torch
 from sqlalchemy import Connection, event, update
 
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from d4explain.gnn.errors import RefusedError
 from models.errors import UnknownClassError
 from store import jobs
@@ -79,7 +80,7 @@ def runner_for(
 
 def submit(store: Store) -> str:
     with store.database.transaction() as session:
-        return jobs.submit(session, kind=JobKind.PREDICT).id
+        return jobs.submit(session, kind=JobKind.PREDICT, tenant=DEFAULT_TENANT).id
 
 
 def submit_explanations(
@@ -102,7 +103,7 @@ def states(store: Store, job_ids: Sequence[str]) -> list[JobState]:
 
 def job(store: Store, job_id: str) -> Job:
     with store.database.reading() as session:
-        return jobs.get(session, job_id)
+        return jobs.get(session, job_id, tenant=DEFAULT_TENANT)
 
 
 def in_thread(run: Callable[[], None]) -> threading.Thread:
@@ -279,7 +280,7 @@ def test_a_running_job_is_canceled_between_two_steps(store: Store) -> None:
     thread = in_thread(lambda: runner_for(store, until_stopped, exits).run(job_id))
     wait_until(lambda: job(store, job_id).state is JobState.RUNNING)
     with store.database.transaction() as session:
-        jobs.cancel(session, job_id)
+        jobs.cancel(session, job_id, tenant=DEFAULT_TENANT)
     thread.join(timeout=5)
     assert not thread.is_alive()
     assert job(store, job_id).state is JobState.CANCELED
@@ -298,7 +299,7 @@ def test_a_handler_that_does_not_stop_is_ended_with_its_process(store: Store) ->
     thread = in_thread(lambda: runner_for(store, handler, exits).run(job_id))
     wait_until(lambda: job(store, job_id).state is JobState.RUNNING)
     with store.database.transaction() as session:
-        jobs.cancel(session, job_id)
+        jobs.cancel(session, job_id, tenant=DEFAULT_TENANT)
     assert exits.happened.wait(10)
     assert job(store, job_id).state is JobState.CANCELED
     proceed.set()
@@ -439,7 +440,7 @@ def test_progress_reaches_the_database_while_the_handler_works(store: Store) -> 
     seen.set()
     thread.join()
     with store.database.reading() as session:
-        events = jobs.events(session, job_id)
+        events = jobs.events(session, job_id, tenant=DEFAULT_TENANT)
     written = [event.data["step"] for event in events if event.type == "progress"]
     assert written[-1] == 9_999
     assert len(written) <= 3  # throttled: not one write per step
@@ -501,7 +502,9 @@ def test_a_reserved_job_can_be_canceled(store: Store) -> None:
     waiting = next(job_id for job_id in ids if job_id not in started)
     assert job(store, waiting).lease_owner == "test"  # it is reserved
     with store.database.transaction() as session:
-        assert jobs.cancel(session, waiting).state is JobState.CANCELED  # although another job runs
+        assert (
+            jobs.cancel(session, waiting, tenant=DEFAULT_TENANT).state is JobState.CANCELED
+        )  # although another job runs
     proceed.set()
     thread.join(timeout=5)
     assert waiting not in started
@@ -700,7 +703,7 @@ def test_a_resumable_job_yields_only_if_another_waits(store: Store) -> None:
     assert (released.state, released.attempt, released.attempts_used) == (JobState.QUEUED, 1, 0)
     runner.run(second)  # now the first job waits
     with store.database.transaction() as session:
-        jobs.cancel(session, first)
+        jobs.cancel(session, first, tenant=DEFAULT_TENANT)
     runner.run(second)  # now no job waits
     assert seen == [True, True, False]
     assert job(store, second).state is JobState.SUCCEEDED

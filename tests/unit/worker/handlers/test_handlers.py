@@ -29,6 +29,7 @@ from d4explain.contracts.requests import (
     Preset,
 )
 from d4explain.contracts.results import ClassResult, PredictionResult, ResultGraph
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn
 from models.classes.config import CLASS_PRESETS
@@ -121,7 +122,7 @@ class World:
 
     def job(self, job_id: str) -> Job:
         with self.store.database.reading() as session:
-            return jobs.get(session, job_id)
+            return jobs.get(session, job_id, tenant=DEFAULT_TENANT)
 
     def denoiser(self, objective: str, config: DenoiserConfig = CONFIG) -> tuple[Denoiser, Job]:
         """Creates a denoiser and its training job."""
@@ -143,7 +144,7 @@ class World:
                 kind=request.kind,
                 gnn=self.gnn,
                 dataset=self.dataset,
-                denoiser=denoisers.get(session, denoiser.id),
+                denoiser=denoisers.get(session, denoiser.id, tenant=DEFAULT_TENANT),
                 train_job=None,
                 request_digest=digest,
                 seed=request.seed,
@@ -152,7 +153,7 @@ class World:
 
     def result(self, explanation_id: str) -> bytes:
         with self.store.database.reading() as session:
-            digest = explanations.get(session, explanation_id).result_digest
+            digest = explanations.get(session, explanation_id, tenant=DEFAULT_TENANT).result_digest
         assert digest is not None
         return self.store.artifacts.get(digest)
 
@@ -164,7 +165,9 @@ def opened(folder: Path, **changes: Any) -> Store:
 def register(store: Store, gnn: Gnn, spec: GnnSpecDocument = SPEC) -> tuple[GnnRow, Job]:
     digest = store.artifacts.put(save(gnn.state_dict()))
     with store.database.transaction() as session:
-        return gnns.create(session, name="edge counter", spec=spec, weights_digest=digest)
+        return gnns.create(
+            session, name="edge counter", spec=spec, weights_digest=digest, tenant=DEFAULT_TENANT
+        )
 
 
 def world_in(store: Store, copies: int = 5) -> World:
@@ -183,6 +186,7 @@ def world_in(store: Store, copies: int = 5) -> World:
             max_nodes=figures.max_nodes,
             mean_nodes=figures.mean_nodes,
             mean_edges=figures.mean_edges,
+            tenant=DEFAULT_TENANT,
         )
     runner = Runner(store, Library(store.artifacts, CPU), HANDLERS, "test")
     return World(store, runner, gnn, dataset)
@@ -205,7 +209,7 @@ def test_a_sound_gnn_becomes_ready(world: World) -> None:
     gnn, job = register(world.store, edge_counter(12.0))
     assert world.run(job.id).state is JobState.SUCCEEDED
     with world.store.database.reading() as session:
-        probed = gnns.get(session, gnn.id)
+        probed = gnns.get(session, gnn.id, tenant=DEFAULT_TENANT)
     assert probed.state is GnnState.READY
     assert probed.report is not None
     assert {check["name"] for check in probed.report["checks"]} >= {
@@ -255,7 +259,7 @@ def test_a_faulty_gnn_is_rejected_with_a_report(
     # The job succeeds because the probe itself ran; the verdict is about the GNN.
     assert world.run(job.id).state is JobState.SUCCEEDED
     with world.store.database.reading() as session:
-        probed = gnns.get(session, row.id)
+        probed = gnns.get(session, row.id, tenant=DEFAULT_TENANT)
     assert probed.state is GnnState.REJECTED
     assert probed.report is not None
     names = {check["name"] for check in probed.report["checks"] if not check["passed"]}
@@ -266,7 +270,13 @@ def test_predictions_come_from_the_sparse_form(world: World) -> None:
     request = PredictionRequest(graphs=[ring(5), ring(5, [(0, 2)])])
     digest = world.store.artifacts.put(request.model_dump_json().encode())
     with world.store.database.transaction() as session:
-        job = jobs.submit(session, kind=JobKind.PREDICT, gnn_id=world.gnn.id, request_digest=digest)
+        job = jobs.submit(
+            session,
+            kind=JobKind.PREDICT,
+            gnn_id=world.gnn.id,
+            request_digest=digest,
+            tenant=DEFAULT_TENANT,
+        )
     done = world.run(job.id)
     assert done.state is JobState.SUCCEEDED
     result = PredictionResult.model_validate(done.result)
@@ -304,7 +314,7 @@ def test_training_makes_the_denoiser_ready_and_releases_waiting_jobs(world: Worl
     assert (done.progress["step"], done.progress["total"]) == (5, 5)
     assert done.progress["metrics"]["loss"] > 0
     with world.store.database.reading() as session:
-        ready = denoisers.get(session, denoiser.id)
+        ready = denoisers.get(session, denoiser.id, tenant=DEFAULT_TENANT)
     assert ready.state is TrainingState.READY
     assert ready.metrics is not None
     assert ready.metrics["steps"] == 5
@@ -325,7 +335,9 @@ def test_an_interrupted_training_ends_with_the_same_weights(tmp_path: Path) -> N
                 assert released.checkpoint["step"] == 5
             assert world.run(job.id).state is JobState.SUCCEEDED
             with store.database.reading() as session:
-                digests.append(denoisers.get(session, denoiser.id).weights_digest)
+                digests.append(
+                    denoisers.get(session, denoiser.id, tenant=DEFAULT_TENANT).weights_digest
+                )
     assert digests[0] == digests[1]
 
 
@@ -354,7 +366,9 @@ def test_alternating_trainings_end_with_the_same_weights(tmp_path: Path) -> None
                 releases.append(ended.releases)
                 assert (ended.state, ended.attempts_used) == (JobState.SUCCEEDED, 1)
                 with store.database.reading() as session:
-                    digests.append(denoisers.get(session, denoiser.id).weights_digest)
+                    digests.append(
+                        denoisers.get(session, denoiser.id, tenant=DEFAULT_TENANT).weights_digest
+                    )
             assert all(releases) if alternates else not any(releases)
     assert digests[:2] == digests[2:]
 
@@ -389,7 +403,10 @@ def test_the_time_limit_of_a_training_covers_all_attempts(tmp_path: Path) -> Non
         assert ended.error is not None
         assert (ended.state, ended.error["type"]) == (JobState.EXPIRED, "time_limit")
         with store.database.reading() as session:
-            assert denoisers.get(session, denoiser.id).state is TrainingState.FAILED
+            assert (
+                denoisers.get(session, denoiser.id, tenant=DEFAULT_TENANT).state
+                is TrainingState.FAILED
+            )
 
 
 def shut_down_after(seconds: float) -> Handler:
@@ -510,7 +527,9 @@ def test_graphs_have_a_typicality_if_the_reference_set_is_large_enough(tmp_path:
         assert world.run(job_id).state is JobState.SUCCEEDED
         result = CounterfactualResult.model_validate_json(world.result(explanation_id))
         with store.database.reading() as session:
-            loaded = Library(store.artifacts, CPU).denoiser(denoisers.get(session, denoiser.id))
+            loaded = Library(store.artifacts, CPU).denoiser(
+                denoisers.get(session, denoiser.id, tenant=DEFAULT_TENANT)
+            )
     known, unknown = result.answers
     assert known.counterfactuals
     assert loaded.shape.calibration_graphs == 100
@@ -607,7 +626,9 @@ def test_an_answer_does_not_depend_on_other_jobs_of_the_time_slice(
     Runner(world.store, library, HANDLERS, "together", slice_seconds=60.0).run(ids[0][1])
     for (explanation, job_id), graphs in zip(ids, jobs_of, strict=True):
         with world.store.database.reading() as session:
-            assert jobs.get(session, job_id).state is JobState.SUCCEEDED  # one message ran all jobs
+            assert (
+                jobs.get(session, job_id, tenant=DEFAULT_TENANT).state is JobState.SUCCEEDED
+            )  # one message ran all jobs
         assert untimed(world.result(explanation)) == [alone[graph] for graph in graphs]
 
 

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from d4explain.contracts.job_states import JobKind, JobState
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from d4explain.gnn.graphs import Graph
 from models.witnesses import witness_set
 from models.witnesses.architectures import Architecture
@@ -50,7 +51,9 @@ def submitted(api: Any, graphs: list[dict[str, Any]]) -> tuple[WitnessSet, Job]:
     gnn_id = api.gnn()
     with api.store.database.transaction() as session:
         row, job = witness_sets.get_or_create(
-            session, gnn=gnns.get(session, gnn_id), dataset=datasets.get(session, dataset_id)
+            session,
+            gnn=gnns.get(session, gnn_id, tenant=DEFAULT_TENANT),
+            dataset=datasets.get(session, dataset_id, tenant=DEFAULT_TENANT),
         )
     assert job is not None
     return row, job
@@ -60,7 +63,7 @@ def run(api: Any, job: Job, handler: Callable[[HandlerContext], HandlerOutput]) 
     library = Library(api.store.artifacts, CPU)
     Runner(api.store, library, {JobKind.WITNESSES: handler}, "test").run(job.id)
     with api.store.database.reading() as session:
-        return jobs.get(session, job.id)
+        return jobs.get(session, job.id, tenant=DEFAULT_TENANT)
 
 
 def test_trained_witnesses_are_loaded_as_they_were(api: Any) -> None:
@@ -72,8 +75,8 @@ def test_trained_witnesses_are_loaded_as_they_were(api: Any) -> None:
         {"phase": "training witnesses", "step": 1, "total": 1, "metrics": {}},
     )
     with api.store.database.reading() as session:
-        ready = witness_sets.get(session, row.id)
-        gnn = gnns.get(session, row.gnn_id)
+        ready = witness_sets.get(session, row.id, tenant=DEFAULT_TENANT)
+        gnn = gnns.get(session, row.gnn_id, tenant=DEFAULT_TENANT)
     assert ready.state == "ready"
     assert ready.metrics is not None
     assert ready.metrics["graphs"] == 100
@@ -103,13 +106,13 @@ def test_a_canceled_training_fails_the_set(api: Any) -> None:
 
     def cancel(context: HandlerContext) -> HandlerOutput:
         with api.store.database.transaction() as session:
-            jobs.cancel(session, job.id)
+            jobs.cancel(session, job.id, tenant=DEFAULT_TENANT)
         context.control.stop(StopReason.CANCELED)
         return handle_witnesses(context, plans=ONE)
 
     assert run(api, job, cancel).state is JobState.CANCELED
     with api.store.database.reading() as session:
-        assert witness_sets.get(session, row.id).state == "failed"
+        assert witness_sets.get(session, row.id, tenant=DEFAULT_TENANT).state == "failed"
 
 
 def test_too_few_graphs_and_too_long_trainings_are_refused_once(api: Any) -> None:

@@ -18,6 +18,7 @@ from d4explain.contracts.errors import InvalidInput
 from d4explain.contracts.gnn_spec import parse_spec
 from d4explain.contracts.job_states import GnnState, JobState
 from d4explain.contracts.requests import CanonicalGraph, CounterfactualRequest, DenoiserConfig
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from d4explain.gnn.graphs import Graph, to_sparse
 from service.http.bodies import FormParts
 from service.http.faults import InvalidRequestError
@@ -315,7 +316,7 @@ def open_store(folder: Any, **changes: Any) -> Store:
 def run(store: Store, job_id: str) -> Any:
     Runner(store, Library(store.artifacts, CPU), HANDLERS, "test").run(job_id)
     with store.database.reading() as session:
-        return jobs.get(session, job_id)
+        return jobs.get(session, job_id, tenant=DEFAULT_TENANT)
 
 
 def canonical(nodes: int) -> CanonicalGraph:
@@ -329,11 +330,15 @@ def registered(store: Store, url: str) -> Any:
     digest = store.artifacts.put(b"")
     with store.database.transaction() as session:
         gnn, job = gnns.create(
-            session, name="box", spec=parse_spec(document), weights_digest=digest
+            session,
+            name="box",
+            spec=parse_spec(document),
+            weights_digest=digest,
+            tenant=DEFAULT_TENANT,
         )
     assert run(store, job.id).state is JobState.SUCCEEDED
     with store.database.reading() as session:
-        return gnns.get(session, gnn.id)
+        return gnns.get(session, gnn.id, tenant=DEFAULT_TENANT)
 
 
 def run_explanation(store: Store, gnn: Any, request: CounterfactualRequest) -> tuple[Any, str]:
@@ -352,6 +357,7 @@ def run_explanation(store: Store, gnn: Any, request: CounterfactualRequest) -> t
             max_nodes=figures.max_nodes,
             mean_nodes=figures.mean_nodes,
             mean_edges=figures.mean_edges,
+            tenant=DEFAULT_TENANT,
         )
         denoiser, training = denoisers.get_or_create(
             session,
@@ -362,7 +368,7 @@ def run_explanation(store: Store, gnn: Any, request: CounterfactualRequest) -> t
         )
     assert training is None or run(store, training.id).state is JobState.SUCCEEDED
     with store.database.transaction() as session:
-        trained = denoisers.get(session, denoiser.id)
+        trained = denoisers.get(session, denoiser.id, tenant=DEFAULT_TENANT)
         assert trained.metrics is not None
         assert trained.metrics["objective_fallback"] == "distribution"
         explanation, job = explanations.create(
@@ -380,7 +386,7 @@ def run_explanation(store: Store, gnn: Any, request: CounterfactualRequest) -> t
 
 def result_of(store: Store, explanation_id: str) -> CounterfactualResult:
     with store.database.reading() as session:
-        digest = explanations.get(session, explanation_id).result_digest
+        digest = explanations.get(session, explanation_id, tenant=DEFAULT_TENANT).result_digest
     return CounterfactualResult.model_validate_json(store.artifacts.get(digest or ""))
 
 

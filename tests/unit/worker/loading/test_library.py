@@ -12,6 +12,7 @@ from safetensors.torch import save
 
 from d4explain.contracts.gnn_spec import GnnSpecDocument
 from d4explain.contracts.requests import CanonicalGraph
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from d4explain.gnn.network import Gnn
 from store.artifacts import graph_sets, large_graphs
 from store.artifacts.files import Artifacts
@@ -68,8 +69,11 @@ def test_packed_reference_sets_are_loaded_unchanged(store: Store) -> None:
             max_nodes=4,
             mean_nodes=8 / 3,
             mean_edges=5 / 3,
+            tenant=DEFAULT_TENANT,
         )
-        gnn, _ = gnns.create(session, name="tiny", spec=document(), weights_digest=digest)
+        gnn, _ = gnns.create(
+            session, name="tiny", spec=document(), weights_digest=digest, tenant=DEFAULT_TENANT
+        )
     library = Library(store.artifacts, CPU)
     reference = library.reference(gnn, row)
     assert reference.labels == [0, None, 1]
@@ -110,7 +114,9 @@ def test_edges_have_attributes_only_for_gnns_that_read_them(store: Store) -> Non
             **figures,
         )
         rows = [
-            gnns.create(session, name="tiny", spec=spec, weights_digest=digest)[0]
+            gnns.create(
+                session, name="tiny", spec=spec, weights_digest=digest, tenant=DEFAULT_TENANT
+            )[0]
             for spec in (plain, reading, chemical)
         ]
     library = Library(store.artifacts, CPU)
@@ -132,7 +138,9 @@ def test_a_gnn_is_loaded_in_eval_mode_with_its_weights(store: Store) -> None:
     original = Gnn(spec_from_document(spec)).eval()
     digest = store.artifacts.put(save(original.state_dict()))
     with store.database.transaction() as session:
-        row, _ = gnns.create(session, name="tiny", spec=spec, weights_digest=digest)
+        row, _ = gnns.create(
+            session, name="tiny", spec=spec, weights_digest=digest, tenant=DEFAULT_TENANT
+        )
     library = Library(store.artifacts, CPU)
     loaded = library.gnn(row)
     assert not loaded.training

@@ -1,0 +1,1 @@
+"""Receipts of explanations, what repeats and signs them, and the chain of the audit log."""

@@ -1,0 +1,1 @@
+"""The dashboard: TypeScript in `source/`, what browsers load in `static/` (`make dashboard`)."""

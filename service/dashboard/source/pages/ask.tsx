@@ -1,0 +1,341 @@
+// Asks a question: choose a GNN, give a graph, freeze parts of it, set the class, see the estimate.
+
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { post, predict, type Problem } from "../api";
+import { classLabel, duration, gnnLabel, pairKey } from "../format";
+import { useDocument } from "../loading";
+import { navigate } from "../navigation";
+import { Card, Loading, Probabilities, ProblemBox, Warnings } from "../parts/basics";
+import { GraphDrawing } from "../parts/graph_drawing";
+import { GraphInput } from "../parts/graph_input";
+import { keptEdges } from "../parts/undirected_edges";
+import type { Dataset, Estimate, Explanation, Gnn, NodeId, Page, Prediction, Preview } from "../types";
+
+type Question = "counterfactual" | "class";
+
+export function AskPage({ query }: { query: URLSearchParams }) {
+  const gnns = useDocument<Page<Gnn>>("/v1/gnns?limit=200");
+  const datasets = useDocument<Page<Dataset>>("/v1/datasets?limit=200");
+  const problem = gnns.problem ?? datasets.problem;
+  if (problem !== undefined) return <ProblemBox problem={problem} />;
+  if (gnns.document === undefined || datasets.document === undefined) return <Loading />;
+  const ready = gnns.document.items.filter((gnn) => gnn.state === "ready");
+  if (ready.length === 0) return <p>No GNN is ready. Register one on the page GNNs.</p>;
+  return <AskForm gnns={ready} datasets={datasets.document.items} chosen={query.get("gnn")} />;
+}
+
+function AskForm(props: { gnns: Gnn[]; datasets: Dataset[]; chosen: string | null }) {
+  const [gnnId, setGnnId] = useState(props.chosen ?? props.gnns[0]?.id ?? "");
+  const gnn = props.gnns.find((one) => one.id === gnnId) ?? props.gnns[0];
+  const fitting = props.datasets.filter((one) => one.features === gnn?.spec.features && !one.large);
+  const [datasetId, setDatasetId] = useState("");
+  const dataset = fitting.find((one) => one.id === datasetId) ?? fitting[0];
+  const [question, setQuestion] = useState<Question>("counterfactual");
+  if (gnn === undefined) return null;
+  return (
+    <>
+      <h1>Ask</h1>
+      <div class="row">
+        <label>
+          GNN
+          <select value={gnn.id} onChange={(event) => setGnnId(event.currentTarget.value)}>
+            {props.gnns.map((one) => (
+              <option key={one.id} value={one.id}>
+                {gnnLabel(one, one.id)}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label>
+          Reference set
+          <select value={dataset?.id ?? ""} onChange={(event) => setDatasetId(event.currentTarget.value)}>
+            {fitting.map((one) => (
+              <option key={one.id} value={one.id}>
+                {one.name}@{one.version} ({one.graph_count} graphs)
+              </option>
+            ))}
+          </select>
+        </label>
+        <fieldset>
+          <legend>Question</legend>
+          <label>
+            <input type="radio" name="question" checked={question === "counterfactual"} onChange={() => setQuestion("counterfactual")} /> What would
+            change the answer for a graph?
+          </label>
+          <label>
+            <input type="radio" name="question" checked={question === "class"} onChange={() => setQuestion("class")} /> What does a class look like?
+          </label>
+        </fieldset>
+      </div>
+      {dataset === undefined ? (
+        <p role="alert">No reference set has {gnn.spec.features} features per node, as this GNN reads.</p>
+      ) : question === "class" ? (
+        <AskClass gnn={gnn} dataset={dataset} />
+      ) : (
+        <AskGraph key={gnn.id} gnn={gnn} dataset={dataset} />
+      )}
+    </>
+  );
+}
+
+function ClassChoice(props: { gnn: Gnn; value: string; any?: boolean; onChange: (value: string) => void }) {
+  return (
+    <label>
+      Class
+      <select value={props.value} onChange={(event) => props.onChange(event.currentTarget.value)}>
+        {props.any && <option value="">any other class</option>}
+        {Array.from({ length: props.gnn.spec.classes }, (_, number) => (
+          <option key={number} value={number}>
+            {classLabel(number, props.gnn.spec.class_names)}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+function AskClass({ gnn, dataset }: { gnn: Gnn; dataset: Dataset }) {
+  const [target, setTarget] = useState("0");
+  const body = { kind: "class", gnn: gnn.id, dataset: dataset.id, target_class: Number(target) };
+  return (
+    <Card title="Patterns of a class">
+      <ClassChoice gnn={gnn} value={target} onChange={setTarget} />
+      <Submission body={body} />
+    </Card>
+  );
+}
+
+function AskGraph({ gnn, dataset }: { gnn: Gnn; dataset: Dataset }) {
+  const [posted, setPosted] = useState<unknown>();
+  const [preview, setPreview] = useState<Preview>();
+  const [prediction, setPrediction] = useState<Prediction>();
+  const [problem, setProblem] = useState<Problem>();
+  const [frozenNodes, setFrozenNodes] = useState<ReadonlySet<NodeId>>(new Set());
+  const [frozenEdges, setFrozenEdges] = useState<ReadonlyMap<string, [NodeId, NodeId]>>(new Map());
+  const [node, setNode] = useState<NodeId | null>(null);
+  const [target, setTarget] = useState("");
+  const [actions, setActions] = useState("both");
+  const [aim, setAim] = useState("believable");
+  const [maxEdits, setMaxEdits] = useState("");
+  const [connected, setConnected] = useState(false);
+  const [quick, setQuick] = useState(false);
+  const classifiesNodes = gnn.spec.task === "node";
+
+  useEffect(() => {
+    if (posted === undefined) return;
+    const abort = new AbortController();
+    setProblem(undefined);
+    setPrediction(undefined);
+    setFrozenNodes(new Set());
+    setFrozenEdges(new Map());
+    setNode(null);
+    post<Preview>(`/v1/gnns/${gnn.id}/graph-previews`, { graph: posted }, {}, abort.signal)
+      .then((found) => {
+        setPreview(found);
+        if (classifiesNodes) return;
+        return predict(gnn.id, posted, null, abort.signal).then(setPrediction);
+      })
+      .catch((error: Problem) => {
+        if (!abort.signal.aborted) {
+          setPreview(undefined);
+          setProblem(error);
+        }
+      });
+    return () => abort.abort();
+  }, [posted, gnn.id]);
+
+  const body = useMemo(
+    () =>
+      preview && {
+        kind: "counterfactual",
+        gnn: gnn.id,
+        dataset: dataset.id,
+        graph: posted,
+        ...(classifiesNodes && node !== null ? { node } : {}),
+        ...(target === "" ? {} : { target_class: Number(target) }),
+        ...(quick ? { aim: "minimal", explainer: "search", judges: "none" } : { aim }),
+        constraints: {
+          actions,
+          keep_connected: connected,
+          ...(maxEdits === "" ? {} : { max_edits: Number(maxEdits) }),
+          frozen_nodes: [...frozenNodes],
+          frozen_edges: [...frozenEdges.values()],
+        },
+      },
+    [preview, gnn, dataset, node, target, aim, actions, connected, maxEdits, quick, frozenNodes, frozenEdges],
+  );
+
+  const onNode = (chosen: NodeId) => {
+    if (classifiesNodes && node === null) setNode(chosen);
+    else setFrozenNodes(withToggled(frozenNodes, chosen));
+  };
+
+  return (
+    <>
+      <GraphInput gnn={gnn} dataset={dataset} onGraph={setPosted} />
+      <ProblemBox problem={problem} />
+      {preview && (
+        <div class="columns">
+          <Card title="Your graph">
+            <p class="muted">
+              {classifiesNodes && node === null
+                ? "Choose the node to explain."
+                : "Click nodes and edges that must stay as they are."}
+            </p>
+            <GraphDrawing
+              preview={preview}
+              edges={keptEdges(preview.graph)}
+              label={`The graph: ${preview.graph.nodes.length} nodes, ${preview.graph.edges.length} edges`}
+              explained={node}
+              frozenNodes={frozenNodes}
+              frozenEdges={new Set(frozenEdges.keys())}
+              onNode={onNode}
+              onEdge={(edge) => {
+                const next = new Map(frozenEdges);
+                const key = pairKey(edge.source, edge.target);
+                if (!next.delete(key)) next.set(key, [edge.source, edge.target]);
+                setFrozenEdges(next);
+              }}
+            />
+            <NodeChoice preview={preview} classifiesNodes={classifiesNodes} node={node} onExplain={setNode} onFreeze={(chosen) => setFrozenNodes(withToggled(frozenNodes, chosen))} />
+            <Frozen nodes={frozenNodes} edges={[...frozenEdges.values()]} />
+            <Warnings texts={preview.warnings} />
+          </Card>
+          <Card title="Question">
+            {prediction && <Probabilities classNames={gnn.spec.class_names} rows={[{ name: "now", prediction, style: "before" }]} />}
+            <div class="stack">
+              <ClassChoice gnn={gnn} value={target} any onChange={setTarget} />
+              <label class="check">
+                <input type="checkbox" checked={quick} onChange={(event) => setQuick(event.currentTarget.checked)} /> search only: nothing is trained, nobody judges the answer
+              </label>
+              <label>
+                Aim
+                <select value={quick ? "minimal" : aim} disabled={quick} onChange={(event) => setAim(event.currentTarget.value)}>
+                  <option value="believable">believable: other networks agree</option>
+                  <option value="minimal">minimal: fewest edits</option>
+                  <option value="both">both</option>
+                </select>
+              </label>
+              <label>
+                Edits
+                <select value={actions} onChange={(event) => setActions(event.currentTarget.value)}>
+                  <option value="both">add and remove edges</option>
+                  <option value="add">add edges only</option>
+                  <option value="remove">remove edges only</option>
+                </select>
+              </label>
+              <label>
+                Most edits
+                <input type="number" min="1" max="64" value={maxEdits} placeholder="no limit" onInput={(event) => setMaxEdits(event.currentTarget.value)} />
+              </label>
+              <label class="check">
+                <input type="checkbox" checked={connected} onChange={(event) => setConnected(event.currentTarget.checked)} /> keep the graph connected
+              </label>
+            </div>
+            {classifiesNodes && node === null ? <p class="muted">Choose a node first.</p> : <Submission body={body} />}
+          </Card>
+        </div>
+      )}
+    </>
+  );
+}
+
+// The same choices as by clicks, for the keyboard.
+function NodeChoice(props: {
+  preview: Preview;
+  classifiesNodes: boolean;
+  node: NodeId | null;
+  onExplain: (node: NodeId) => void;
+  onFreeze: (node: NodeId) => void;
+}) {
+  const [position, setPosition] = useState(0);
+  const nodes = props.preview.graph.nodes;
+  const chosen = nodes[position]?.id;
+  if (chosen === undefined) return null;
+  return (
+    <div class="row">
+      <label>
+        Node
+        <select value={position} onChange={(event) => setPosition(Number(event.currentTarget.value))}>
+          {nodes.map((one, number) => (
+            <option key={number} value={number}>
+              {String(one.id)}
+            </option>
+          ))}
+        </select>
+      </label>
+      {props.classifiesNodes && (
+        <button type="button" onClick={() => props.onExplain(chosen)}>
+          Explain this node
+        </button>
+      )}
+      <button type="button" onClick={() => props.onFreeze(chosen)}>
+        Freeze or release
+      </button>
+    </div>
+  );
+}
+
+function Frozen({ nodes, edges }: { nodes: ReadonlySet<NodeId>; edges: [NodeId, NodeId][] }) {
+  if (nodes.size + edges.length === 0) return null;
+  const texts = [...[...nodes].map((node) => `node ${node}`), ...edges.map(([source, target]) => `edge ${source}–${target}`)];
+  return <p role="status">Frozen: {texts.join(", ")}</p>;
+}
+
+function withToggled<Item>(items: ReadonlySet<Item>, item: Item): ReadonlySet<Item> {
+  const next = new Set(items);
+  if (!next.delete(item)) next.add(item);
+  return next;
+}
+
+// The estimate of a question, and the button that asks it.
+function Submission({ body }: { body: unknown }) {
+  const [estimate, setEstimate] = useState<Estimate>();
+  const [problem, setProblem] = useState<Problem>();
+  const [busy, setBusy] = useState(false);
+  const text = JSON.stringify(body);
+  useEffect(() => {
+    if (body === undefined) return;
+    const abort = new AbortController();
+    const timer = setTimeout(() => {
+      post<Estimate>("/v1/explanations?dry_run=true", body, {}, abort.signal).then(
+        (found) => {
+          setEstimate(found);
+          setProblem(undefined);
+        },
+        (error: Problem) => {
+          if (!abort.signal.aborted) setProblem(error);
+        },
+      );
+    }, 300);
+    return () => {
+      clearTimeout(timer);
+      abort.abort();
+    };
+  }, [text]);
+  const ask = async () => {
+    setBusy(true);
+    try {
+      const explanation = await post<Explanation>("/v1/explanations", body);
+      navigate(`/explanations/${explanation.id}`);
+    } catch (error) {
+      setProblem(error as Problem);
+      setBusy(false);
+    }
+  };
+  return (
+    <>
+      <ProblemBox problem={problem} />
+      {estimate && problem === undefined && (
+        <p class="muted" role="status">
+          About {duration(estimate.total_seconds)} of work
+          {estimate.trains_denoiser === true || estimate.trains_witnesses === true ? ", with training, once for this GNN and reference set" : ""}.
+          {estimate.provisional === true && " A provisional answer comes within seconds."}
+        </p>
+      )}
+      <button type="button" class="primary" disabled={busy || body === undefined} onClick={ask}>
+        Ask
+      </button>
+    </>
+  );
+}

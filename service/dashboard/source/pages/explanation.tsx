@@ -1,0 +1,77 @@
+// One explanation: its progress, and its newest answer in the viewer or the class gallery.
+
+import { useState } from "preact/hooks";
+import { post, type Problem } from "../api";
+import { gnnLabel, timeAgo } from "../format";
+import { useDocument } from "../loading";
+import { navigate } from "../navigation";
+import { Card, Loading, PageLink, ProblemBox, State, Warnings } from "../parts/basics";
+import { ClassGallery } from "../parts/class_gallery";
+import { JobProgress } from "../parts/job_progress";
+import { Viewer } from "../parts/viewer";
+import type { Explanation, Gnn, Job } from "../types";
+
+export function ExplanationPage({ id, query }: { id: string; query: URLSearchParams }) {
+  const explanation = useDocument<Explanation>(`/v1/explanations/${id}`, (found) =>
+    found.job.finished_at === null ? 2 : null,
+  );
+  const gnn = useDocument<Gnn>(explanation.document ? `/v1/gnns/${explanation.document.gnn}` : null);
+  const [failure, setFailure] = useState<Problem>();
+  const one = explanation.document;
+  if (one === undefined) return explanation.problem ? <ProblemBox problem={explanation.problem} /> : <Loading />;
+  const cancel = () => post<Job>(`/v1/jobs/${one.job.id}/cancel`).then(explanation.reload, setFailure);
+  const retry = () => post<Job>(`/v1/jobs/${one.job.id}/retry`).then((job) => navigate(`/jobs/${job.id}`), setFailure);
+  const result = one.result;
+  return (
+    <>
+      <h1>
+        {one.kind === "class" ? "Class explanation" : "Counterfactual explanation"} <State state={one.state} />
+      </h1>
+      <p class="muted">
+        {one.id} · GNN <PageLink to={`/gnns/${one.gnn}`}>{gnnLabel(gnn.document, one.gnn)}</PageLink> · reference set {one.dataset} ·{" "}
+        {timeAgo(one.created_at)} · <PageLink to={`/jobs/${one.job.id}`}>job</PageLink>
+      </p>
+      {one.reason !== null && <p class="warning-text">{one.reason}</p>}
+      <ProblemBox problem={failure} />
+      {one.job.error !== null && one.state !== "succeeded" && (
+        <div class="problem" role="alert">
+          <strong>{one.job.error.message}</strong>
+        </div>
+      )}
+      {one.job.finished_at === null && (
+        <Card title={one.result_stage === "provisional" ? "The final answer is on its way" : "In progress"}>
+          <JobProgress job={one.job} />
+        </Card>
+      )}
+      <p class="actions">
+        {one.job.links.cancel !== null && (
+          <button type="button" onClick={cancel}>
+            Cancel
+          </button>
+        )}
+        {one.job.links.retry !== null && (
+          <button type="button" onClick={retry}>
+            Retry
+          </button>
+        )}
+      </p>
+      {result?.kind === "counterfactual" && gnn.document && (
+        <>
+          {result.stage === "provisional" && (
+            <div class="notice">
+              <strong>Provisional answer, found by search.</strong> The final answer adds: {result.final_adds.join("; ")}.
+            </div>
+          )}
+          <Viewer key={result.stage} explanation={one} result={result} gnn={gnn.document} query={query} />
+          <Warnings texts={result.warnings} />
+        </>
+      )}
+      {result?.kind === "class" && gnn.document && (
+        <>
+          <ClassGallery result={result} gnn={gnn.document} />
+          <Warnings texts={result.warnings} />
+        </>
+      )}
+    </>
+  );
+}

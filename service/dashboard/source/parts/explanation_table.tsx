@@ -1,0 +1,55 @@
+// A list of explanations with their GNN, state and verdicts.
+
+import { gnnLabel, percent, timeAgo } from "../format";
+import type { Explanation, Gnn, Verdict } from "../types";
+import { PageLink, State, Table, VerdictPill } from "./basics";
+
+export function ExplanationTable(props: { explanations: readonly Explanation[]; gnns: readonly Gnn[] }) {
+  if (props.explanations.length === 0) {
+    return (
+      <p class="muted">
+        No explanations yet. <PageLink to="/ask">Ask a question</PageLink> about a graph.
+      </p>
+    );
+  }
+  const byId = new Map(props.gnns.map((gnn) => [gnn.id, gnn]));
+  return (
+    <Table caption="Explanations" head={["Explanation", "Kind", "GNN", "Data set", "State", "Verdicts", "Flip rate", "Created"]}>
+      {props.explanations.map((one) => (
+        <tr key={one.id}>
+          <th scope="row">
+            <PageLink to={`/explanations/${one.id}`}>{one.id}</PageLink>
+          </th>
+          <td>{one.kind}</td>
+          <td>
+            <PageLink to={`/gnns/${one.gnn}`}>{gnnLabel(byId.get(one.gnn), one.gnn)}</PageLink>
+          </td>
+          <td>{one.dataset}</td>
+          <td>
+            <State state={one.state} />
+            {one.state === "running" && one.result_stage === "provisional" && <span class="muted small"> provisional answer</span>}
+          </td>
+          <td>
+            <Verdicts counts={one.summary?.verdicts} />
+          </td>
+          <td>{typeof one.summary?.flip_rate === "number" ? percent(one.summary.flip_rate) : ""}</td>
+          <td>{timeAgo(one.created_at)}</td>
+        </tr>
+      ))}
+    </Table>
+  );
+}
+
+function Verdicts({ counts }: { counts: Partial<Record<Verdict, number>> | undefined }) {
+  const present = Object.entries(counts ?? {}).filter(([, count]) => count > 0) as [Verdict, number][];
+  return (
+    <>
+      {present.map(([verdict, count]) => (
+        <span key={verdict}>
+          {present.length > 1 || count > 1 ? `${count} ` : ""}
+          <VerdictPill verdict={verdict} />{" "}
+        </span>
+      ))}
+    </>
+  );
+}

@@ -1,0 +1,47 @@
+"""`/` and the other pages of the dashboard; they load nothing from other sites."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from fastapi import APIRouter
+from starlette.responses import HTMLResponse, Response
+
+from store.errors import NotFound
+
+router = APIRouter(include_in_schema=False)
+
+_STATIC = files("service.dashboard").joinpath("static")
+_PAGE = _STATIC.joinpath("index.html").read_text(encoding="utf-8")
+_ASSETS = {
+    "app.js": "text/javascript",
+    "style.css": "text/css",
+    "icon.svg": "image/svg+xml",
+    "LICENSES.txt": "text/plain",
+}
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "Referrer-Policy": "same-origin",
+}
+
+
+# One page shows every view: it reads its address.
+@router.get("/")
+@router.get("/gnns")
+@router.get("/gnns/{name}")
+@router.get("/explanations")
+@router.get("/explanations/{name}")
+@router.get("/jobs/{name}")
+@router.get("/ask")
+async def page(name: str = "") -> Response:
+    return HTMLResponse(_PAGE, headers=_HEADERS)
+
+
+@router.get("/dashboard/{asset}")
+def asset(asset: str) -> Response:
+    if asset not in _ASSETS:
+        raise NotFound("page", f"/dashboard/{asset}")
+    content = _STATIC.joinpath(asset).read_bytes()
+    return Response(content, media_type=_ASSETS[asset], headers={"Cache-Control": "no-cache"})

@@ -1,0 +1,1 @@
+"""Routes by which answers and actions can be checked: receipts, replays and the audit log."""

@@ -1,0 +1,1 @@
+"""Who may use a deployment: API keys and the tenants that they belong to."""

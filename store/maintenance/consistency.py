@@ -1,0 +1,60 @@
+"""Checks that every artifact of a row is there, for example after a restore."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from store.artifacts.files import Artifacts
+from store.catalogue.artifact_uses import CHECKPOINT, ArtifactUse, referenced
+from store.database.sessions import Database
+from store.errors import ArtifactCorrupt, ArtifactMissing
+
+_READERS = 8  # object stores answer many requests at once
+
+
+@dataclass(frozen=True)
+class Consistency:
+    rows: int  # references to artifacts
+    artifacts: int
+    unused: int  # artifacts without a reference; the cleanup deletes them a day later
+    missing: list[ArtifactUse]
+    corrupt: list[ArtifactUse]
+
+    @property
+    def faults(self) -> list[ArtifactUse]:
+        """A missing checkpoint is none: the training starts again."""
+        return [use for use in (*self.missing, *self.corrupt) if use.what != CHECKPOINT]
+
+
+def check(database: Database, artifacts: Artifacts, *, read: bool = False) -> Consistency:
+    """Compares rows and artifacts; with `read`, also the bytes of artifacts with their digests."""
+    with database.reading() as session:
+        uses = list(referenced(session))
+    present = {listed.digest for listed in artifacts.listed()}
+    missing = [use for use in uses if use.digest not in present]
+    # A row that was written after the listing refers to an artifact that it lacks.
+    missing = _failing(missing, artifacts.exists)
+    found = [use for use in uses if use.digest in present]
+    corrupt = _failing(found, lambda digest: _is_sound(artifacts, digest)) if read else []
+    used = {use.digest for use in uses}
+    return Consistency(len(uses), len(present), len(present - used), missing, corrupt)
+
+
+def _failing(uses: Iterable[ArtifactUse], passes: Callable[[str], bool]) -> list[ArtifactUse]:
+    by_digest: dict[str, list[ArtifactUse]] = {}
+    for use in uses:
+        by_digest.setdefault(use.digest, []).append(use)
+    with ThreadPoolExecutor(_READERS, "consistency") as readers:
+        passed = list(readers.map(passes, by_digest))
+    failed = [by_digest[digest] for digest, one in zip(by_digest, passed, strict=True) if not one]
+    return [use for several in failed for use in several]
+
+
+def _is_sound(artifacts: Artifacts, digest: str) -> bool:
+    try:
+        artifacts.open_large(digest).close()
+    except (ArtifactCorrupt, ArtifactMissing):
+        return False
+    return True

@@ -1,0 +1,80 @@
+"""A real stack and a real Chromium; tests are skipped where there is no Chromium."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.processes import EdgeCounter, Stack, opened_stack
+
+CHROMIUM = os.environ.get("D4_TEST_CHROMIUM") or shutil.which("chromium")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("there is no `chromium` on PATH and D4_TEST_CHROMIUM is not set")
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def address(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A running API with a worker, a GNN `edges` and a reference set `rings`."""
+    with opened_stack(tmp_path_factory.mktemp("stack")) as stack:
+        yield prepared(stack)
+
+
+def prepared(stack: Stack) -> str:
+    service = stack.start_service()
+    worker = stack.start_worker()
+    stack.wait_for(worker)
+    with httpx.Client(base_url=service.url, timeout=60) as api:
+        files = {
+            "spec": ("spec.json", json.dumps(EdgeCounter.make().spec)),
+            "weights": ("weights.safetensors", EdgeCounter.make().weights),
+        }
+        headers = {"Prefer": "wait=30"}
+        registered = api.post("/v1/gnns", data={"name": "edges"}, files=files, headers=headers)
+        assert registered.status_code == 201, registered.text
+        graphs = [ring(3 + number % 4) for number in range(24)]
+        stored = api.post("/v1/datasets", json={"name": "rings", "graphs": graphs})
+        assert stored.status_code == 201, stored.text
+    return str(service.url)
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page that fails the test if a script throws or the browser reports an error."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    opened = context.new_page()
+    errors: list[str] = []
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    yield opened
+    context.close()
+    assert not errors, errors
+
+
+def ring(nodes: int) -> dict[str, Any]:
+    return {
+        "nodes": [{"id": node, "x": [1.0]} for node in range(nodes)],
+        "edges": [{"source": node, "target": (node + 1) % nodes} for node in range(nodes)],
+    }
+
+
+@pytest.fixture
+def gnn_files(tmp_path: Path) -> tuple[Path, Path]:
+    spec, weights = tmp_path / "spec.json", tmp_path / "weights.safetensors"
+    spec.write_text(json.dumps(EdgeCounter.make().spec))
+    weights.write_bytes(EdgeCounter.make().weights)
+    return spec, weights
