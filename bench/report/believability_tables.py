@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from bench.report.cost_table import cost_table
+from bench.report.cost_table import SHARED_TITLE, with_training
 from bench.report.markdown import table
 from bench.report.results_store import Results, Row
 from bench.report.targets.believable import COMMAND, mean_figure
@@ -23,7 +23,8 @@ _COLUMNS = {
     "c2st": "C2ST",
     "unseen": "unseen",
     "gnn_evaluations": "GNN evaluations",
-    "cpu_seconds": "CPU s per instance",
+    "cpu_seconds": "CPU s per answer",
+    "shared": SHARED_TITLE,
 }
 _FIGURES = (
     *("flip_rate", "mean_edits", "mean_ratio", "na", "nafr", "c2st"),
@@ -49,8 +50,6 @@ def believability_tables(results: Results) -> list[str]:
     judges = [_judges(results, dataset) for dataset in results.datasets(COMMAND)]
     return [
         table(lines, _COLUMNS),
-        "\nCPU seconds per answer, alone and with a share of the training:\n",
-        cost_table([_without(line, "gnn_evaluations") for line in lines]),
         "\nJudges, lowest and highest of each set, and the control:\n",
         table(judges, _JUDGE_COLUMNS),
     ]
@@ -68,11 +67,8 @@ def _line(results: Results, dataset: str, method: str) -> dict[str, Any]:
     return {
         **{"dataset": dataset, "method": name, "n": counts, "seeds": seeds, **figures},
         "unseen": _unseen(rows),
+        "shared": with_training(figures),
     }
-
-
-def _without(line: Mapping[str, Any], column: str) -> dict[str, Any]:
-    return {key: value for key, value in line.items() if key != column}
 
 
 def _unseen(rows: Sequence[Row]) -> str | None:

@@ -57,7 +57,6 @@ _SUMMARY_COLUMNS = {
     "missed_count": "missed",
     "post_hoc_count": "post hoc",
 }
-_WORTH_METHODS = ("d4", "d4_effect_only", "d4_slopes", "d4_no_denoiser", "search", "greedy")
 _COUNTERFACTUAL_COLUMNS = {
     "dataset": "data set",
     "n": "instances",
@@ -252,10 +251,7 @@ def _counterfactual_tables(results: Results) -> list[str]:
             for dataset in results.datasets("counterfactual")
         ]
         tables += [f"\n{title}:\n", table(lines, columns)]
-    compared = [
-        {**row, "method": f"`{row['method']}`"} for row in rows if row["method"] in _WORTH_METHODS
-    ]
-    return [*tables, "\nWhat the denoiser costs and saves:\n", cost_table(compared)]
+    return [*tables, "\nWhat the denoiser costs and saves:\n", cost_table(results)]
 
 
 def _paper_tables(results: Results) -> list[str]:

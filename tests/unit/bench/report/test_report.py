@@ -97,7 +97,7 @@ def test_believable_answers_have_a_line_per_method_with_the_mean_of_the_seeds(
     assert "| nci1 | `believable` | 60 + 60 | 1, 2 | 0.950 | 1.500 | 0.125 | 0.850 (" in text
     assert "| 0 of 400 |" in text
     assert "| 20 of 200 |" in text
-    assert "| nci1 | `d4` | 50.000 | 0.250 | 50.250 | 0.750 | 0.300 |" in text
+    assert "| 0.250 | 50; 0.75; 0.3 |" in text
     assert "| 0.650 (0.60 to 0.70) |" in text
     assert "| nci1 | `greedy` | 60 | 1 | 1.000 | 1.500 | 0.125 | 0.300 (0.20 to 0.30) |" in text
     assert "| nci1 | 5 + 5 | 0.700 to 0.800 | 0.900 to 0.950 | 0.510 |" in text
