@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -21,6 +22,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--jobs", type=int, default=1000)
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ends the started processes, too
     out = chosen.out or Path(f"histories/{chosen.database}-{chosen.seed}.jsonl")
     with tempfile.TemporaryDirectory() as folder:
         scale = Scale(chosen.jobs)

@@ -24,7 +24,6 @@ class FaultKind(StrEnum):
     KILL_DISPATCHER = "kill the API process that leads the dispatchers"
     FILL_DISK = "fill the disk"
     CUT_COMMIT = "cut a connection after COMMIT"
-    OLD_WORKER = "start a worker of an older job format"
 
 
 class Record(BaseModel):

@@ -173,7 +173,7 @@ def _write_endings(cluster: Cluster, history: HistoryWriter, before: set[str]) -
         for job in session.scalars(select(Job).order_by(Job.created_at)):
             if job.id in before:
                 continue
-            events = jobs.events(session, job.id, limit=100_000)
+            events = jobs.events(session, job.id, limit=100_000, tenant=job.tenant_id)
             states = [event.data["state"] for event in events if event.type is EventType.STATE]
             history.write(
                 Ended(
