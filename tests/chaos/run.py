@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, func, select
 
 from d4explain.contracts.job_states import JobState
 from store import jobs
@@ -29,6 +29,8 @@ from tests.processes import ROOT
 
 _READERS = 3
 _END_SECONDS = 600.0  # after the last fault, until every job has ended
+_BACKLOG = 40  # jobs that wait while the next fault happens
+_PAUSE_SECONDS = 20.0  # at most, between two faults
 _MISSES = 20  # strikes in a row that hit no working worker
 
 
@@ -97,7 +99,7 @@ def _run_with_faults(cluster: Cluster, history: HistoryWriter, seed: int) -> Non
                 if injector.inject(fault):
                     break
             done += 1
-            time.sleep(rng.uniform(0, 0.5))
+            _let_jobs_end(cluster, before, round(len(works) * done / len(faults)) - _BACKLOG)
         submitting.result()
         injector.finish()
         _wait_until_ended(cluster, clients.accepted)
@@ -106,6 +108,17 @@ def _run_with_faults(cluster: Cluster, history: HistoryWriter, seed: int) -> Non
             _measure_recovery(cluster, clients, history, long_training(inputs, number))
     clients.read_all("the last reader")
     _write_endings(cluster, history, before)
+
+
+def _let_jobs_end(cluster: Cluster, before: set[str], count: int) -> None:
+    """Waits until so many jobs have ended: without pauses, every attempt would be killed."""
+    deadline = time.monotonic() + _PAUSE_SECONDS
+    while time.monotonic() < deadline:
+        with cluster.stack.store.database.reading() as session:
+            ended = session.scalar(select(func.count()).where(_has_ended()))
+        if (ended or 0) - len(before) >= count:
+            return
+        time.sleep(0.1)
 
 
 def _measure_recovery(
@@ -147,7 +160,7 @@ def _wait_until_ended(cluster: Cluster, accepted: Sequence[Accepted]) -> None:
         time.sleep(0.2)
 
 
-def _has_ended() -> object:
+def _has_ended() -> ColumnElement[bool]:
     return Job.state.in_([state for state in JobState if state.is_terminal])
 
 
