@@ -35,6 +35,7 @@ from service.routes import (
     predictions,
     webhooks,
 )
+from service.routes.data_life import holds
 from service.routes.receipts import replays
 from service.submission.explanation_submissions import Submissions
 from service.telemetry import JobMetrics, RequestMetrics, Telemetry
@@ -57,6 +58,7 @@ _ROUTERS = [
         jobs,
         webhooks,
         replays,
+        holds,
         health,
         dashboard,
         docs,

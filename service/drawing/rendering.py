@@ -78,7 +78,7 @@ def render(store: Store, key: DrawingKey, check: Callable[[], None]) -> Drawing:
     """Reads one graph of the result and writes it; `check` may raise to end the work."""
     check()
     format_, graph, alternative = key.selection
-    chosen = chosen_graph(store.artifacts.get(key.result_digest), graph, alternative)
+    chosen = chosen_graph(store.artifacts.of(key.tenant).get(key.result_digest), graph, alternative)
     check()
     if format_ is Format.SVG:
         max_nodes, nodes = store.settings.exact_nodes, len(chosen.graph.nodes)

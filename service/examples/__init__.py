@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from service.examples.class_explanations import CLASS_EXPLANATION
+from service.examples.data_life import HOLD, HOLD_IN, HOLDS
 from service.examples.datasets import (
     DATASET,
     DATASET_IN,
@@ -87,6 +88,9 @@ __all__ = [
     "GRAPHML",
     "GRAPH_PREVIEW",
     "GRAPH_PREVIEW_IN",
+    "HOLD",
+    "HOLDS",
+    "HOLD_IN",
     "LARGE_DATASET",
     "LARGE_LINES",
     "LARGE_NODE_IN",

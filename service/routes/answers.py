@@ -104,7 +104,7 @@ async def get_answer(
         return await drawing_response(request, context, drawn, selection)
     headers = caching_headers(f'"{digest}"')
     unchanged = not_modified(request, headers["ETag"], headers)
-    return unchanged or await answer_response(context, digest, headers)
+    return unchanged or await answer_response(context, principal.tenant, digest, headers)
 
 
 def _digest(summary: ExplanationSummary, stage: Stage) -> str:
