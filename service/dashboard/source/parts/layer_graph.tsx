@@ -62,11 +62,15 @@ export function LayerGraph({ spec }: { spec: Gnn["spec"] }) {
 // A layer reads the layer before it unless `inputs` names others.
 function boxesOf(layers: readonly Layer[], features: number): Box[] {
   const boxes: Box[] = [{ name: "x", title: "input", detail: `${features} per node`, inputs: [] }];
+  if (layers.some((layer) => Array.isArray(layer.inputs) && layer.inputs.includes("edge_attr"))) {
+    boxes.push({ name: "edge_attr", title: "edge attributes", detail: "", inputs: [] });
+  }
+  let before = "x";
   layers.forEach((layer, number) => {
     const name = typeof layer.name === "string" ? layer.name : `#${number}`;
-    const before = boxes[boxes.length - 1]?.name ?? "x";
     const named = Array.isArray(layer.inputs) ? layer.inputs.map(String) : [before];
     boxes.push({ name, title: layer.type, detail: fields(layer), inputs: named });
+    before = name;
   });
   return boxes;
 }
