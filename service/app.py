@@ -33,6 +33,7 @@ from service.routes import (
     jobs,
     large_graphs,
     predictions,
+    reports,
     webhooks,
 )
 from service.routes.data_life import holds
@@ -51,6 +52,7 @@ _ROUTERS = [
         gnns,
         gnn_aliases,
         predictions,
+        reports,
         graph_previews,
         large_graphs,
         datasets,

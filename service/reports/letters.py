@@ -51,7 +51,9 @@ def edit_list(edits: Sequence[Edit]) -> str:
     if removed:
         parts.append(f"without the connection{_s(removed)} {_joined(removed)}")
     if added:
-        parts.append(f"with {'a connection' if len(added) == 1 else 'connections'} {_joined(added)}")
+        parts.append(
+            f"with {'a connection' if len(added) == 1 else 'connections'} {_joined(added)}"
+        )
     return ", and ".join(parts)
 
 

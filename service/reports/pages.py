@@ -44,7 +44,13 @@ _TEMPLATES = Environment(
 
 
 def page(
-    kind: PageKind, result: bytes, graph: int, alternative: int, heading: Heading, names: GnnNames
+    kind: PageKind,
+    result: bytes,
+    heading: Heading,
+    names: GnnNames,
+    *,
+    graph: int = 0,
+    alternative: int = 0,
 ) -> str:
     """One page about one counterfactual; its SVG comes from the service, so it is not escaped."""
     reported = reported_answer(result, graph, alternative)
@@ -53,7 +59,7 @@ def page(
         heading=heading,
         reported=reported,
         letter=letter(reported, names),
-        drawing=Markup(drawing),  # noqa: S704 - `to_svg` escapes all texts
+        drawing=Markup(drawing),
         names=names,
         spoken=spoken,
         edit_list=edit_list,

@@ -201,9 +201,9 @@ def list_explanations(
 @router.get(
     "/v1/explanations/{explanation_id}",
     summary="One explanation with its result",
-    description="`format=svg|graphml|cytoscape|pyg` returns one graph instead: counterfactual "
-    "`alternative`, best first, of graph `graph`. An explained node is marked. If there is no "
-    "counterfactual, SVG draws the closest miss. A PyG dict can be posted unchanged.",
+    description="`format=svg|graphml|cytoscape|pyg|grafana` returns one graph instead: "
+    "counterfactual `alternative`, best first, of graph `graph`. An explained node is marked. If "
+    "there is no counterfactual, SVG draws the closest miss. A PyG dict can be posted unchanged.",
     responses=document_or_graph(
         "The explanation, or one of its graphs.",
         {

@@ -66,6 +66,8 @@ def test_every_route_is_described(document):
         *(f"{method} /v1/{noun}" for noun in ("gnns", "datasets", "denoisers", "explanations")
           for method in ("get", "post")),
         "get /v1/datasets/{dataset_id}/graphs",
+        "get /v1/explanations/{explanation_id}/letter",
+        "get /v1/explanations/{explanation_id}/report",
         "post /v1/gnns/{gnn_id}/graph-previews",
         "get /v1/gnns/{gnn_id}",
         "patch /v1/gnns/{gnn_id}",
